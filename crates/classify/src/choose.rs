@@ -1,0 +1,355 @@
+//! Which structure serves a table, and why not another.
+//!
+//! Special forms come first; each may decline with a reason, and one that fits may still be passed
+//! over where another is cheaper. The general form never declines. The answer is a value:
+//!
+//! ```text
+//! acl (ternary, 812 entries, 9 masks)
+//!   hash         declined: 9 distinct masks
+//!   lpm          declined: ternary in 4 fields
+//!   tuple_space  chosen: 9 masks, at most 9 probes
+//! ```
+//!
+//! Checked by: the unit tests below, which hold these lines to the letter.
+
+use std::fmt;
+
+use crate::rule::Rule;
+use crate::shape::TableShape;
+use crate::{hash, lpm};
+
+/// The structures there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// [`crate::linear`]; never chosen, used as the oracle.
+    Linear,
+    /// [`crate::hash`]
+    Hash,
+    /// [`crate::lpm`]
+    Lpm,
+    /// [`crate::tuple_space`]
+    TupleSpace,
+}
+
+impl Kind {
+    /// Every kind, special ones first after the oracle.
+    pub const ALL: [Kind; 4] = [Kind::Linear, Kind::Hash, Kind::Lpm, Kind::TupleSpace];
+
+    /// The name in reports and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Linear => "linear",
+            Kind::Hash => "hash",
+            Kind::Lpm => "lpm",
+            Kind::TupleSpace => "tuple_space",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Kind, UnknownKind> {
+        Kind::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| UnknownKind(name.into()))
+    }
+}
+
+/// A name that is no structure's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown lookup structure {0:?}; there are linear, hash, lpm and tuple_space")]
+pub struct UnknownKind(pub String);
+
+/// Why a special form cannot hold a table. Not an error: the general form can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declined {
+    /// There is nothing to judge by.
+    Empty,
+    /// Entries compare ranges.
+    Ranges {
+        /// How many.
+        entries: usize,
+    },
+    /// More than one mask.
+    Masks {
+        /// How many.
+        masks: usize,
+    },
+    /// Masks that are no prefixes.
+    Ternary {
+        /// In how many fields.
+        fields: usize,
+    },
+    /// Prefixes of different lengths in more than one field.
+    Prefixes {
+        /// In how many.
+        fields: usize,
+    },
+    /// No field of at most 128 bits is masked by prefixes.
+    NoPrefix,
+    /// The prefix field is too wide.
+    Wide {
+        /// Its width in bits.
+        bits: u32,
+    },
+    /// The masks outside the prefix field differ.
+    ExactPart,
+    /// Rules that match everything do not rank below all others.
+    CatchAll {
+        /// Their highest priority.
+        priority: u32,
+        /// The lowest of the others, which it should be below.
+        not_below: u32,
+    },
+    /// A longer prefix does not outrank a shorter one.
+    Priorities {
+        /// Length in bits of the shorter prefix.
+        shorter: u32,
+        /// Its priority.
+        priority: u32,
+        /// Length in bits of the longer.
+        longer: u32,
+        /// Its priority, which should be above the shorter one's.
+        not_above: u32,
+    },
+}
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = |n: usize| if n == 1 { "" } else { "s" };
+        match self {
+            Declined::Empty => write!(f, "no entries yet"),
+            Declined::Ranges { entries: 1 } => write!(f, "1 entry compares ranges"),
+            Declined::Ranges { entries } => write!(f, "{entries} entries compare ranges"),
+            Declined::Masks { masks } => write!(f, "{masks} distinct masks"),
+            Declined::Ternary { fields } => write!(f, "ternary in {fields} field{}", s(*fields)),
+            Declined::Prefixes { fields } => write!(f, "prefixes in {fields} fields"),
+            Declined::NoPrefix => write!(f, "no prefix field of at most 128 bits"),
+            Declined::Wide { bits } => write!(f, "a prefix field of {bits} bits; 128 at most"),
+            Declined::ExactPart => write!(f, "masks differ outside the prefix field"),
+            Declined::CatchAll { priority, not_below } => write!(
+                f,
+                "a catch-all of priority {priority} is not below the lowest prefix's, {not_below}"
+            ),
+            Declined::Priorities { shorter, priority, longer, not_above } => write!(
+                f,
+                "priorities do not grow with the prefix: /{shorter} has {priority}, \
+                 /{longer} has {not_above}"
+            ),
+        }
+    }
+}
+
+/// What became of one structure in a choice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It cannot hold the table.
+    Declined(Declined),
+    /// It could, but another is cheaper, or was asked for.
+    Passed(String),
+    /// It serves the table; what that costs, in words.
+    Chosen(String),
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Declined(reason) => write!(f, "declined: {reason}"),
+            Verdict::Passed(reason) => write!(f, "passed over: {reason}"),
+            Verdict::Chosen(cost) => write!(f, "chosen: {cost}"),
+        }
+    }
+}
+
+/// A structure chosen, with the reasons.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What serves the table.
+    pub kind: Kind,
+    /// `ternary`, `lpm`, `exact` or `range`.
+    pub word: &'static str,
+    /// Entries when the choice was made.
+    pub entries: usize,
+    /// Distinct masks then.
+    pub masks: usize,
+    /// The prefix field's index, where `kind` is [`Kind::Lpm`].
+    pub field: Option<usize>,
+    /// Every structure considered, in order.
+    pub verdicts: Vec<(Kind, Verdict)>,
+}
+
+impl Choice {
+    /// The report under the table's name.
+    pub fn titled<'a>(&'a self, name: &'a str) -> impl fmt::Display + 'a {
+        Titled { choice: self, name }
+    }
+}
+
+struct Titled<'a> {
+    choice: &'a Choice,
+    name: &'a str,
+}
+
+impl fmt::Display for Titled<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Choice { word, entries, masks, verdicts, .. } = self.choice;
+        write!(f, "{} ({word}, {entries} entries, {masks} masks)", self.name)?;
+        verdicts.iter().try_for_each(|(kind, verdict)| write!(f, "\n  {kind:<12} {verdict}"))
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.titled("table").fmt(f)
+    }
+}
+
+/// Masks from which on a walk of the trie is cheaper than a probe per mask.
+///
+/// `benches/lookup.rs`: a walk costs what two probes do at 1K routes, and six at 100K.
+const LPM_MASKS_MIN: usize = 4;
+
+/// Chooses among the structures for a table, or takes the one that is `pinned` if it fits.
+pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
+    let masks = shape.masks.len();
+    let mut verdicts: Vec<(Kind, Verdict)> = Vec::new();
+    let mut chosen: Option<Kind> = None;
+    let mut field = None;
+    let pass = |kind: Kind, chosen: Option<Kind>| match (pinned, chosen) {
+        (Some(pin), _) if pin != kind => Some(format!("{pin} is asked for")),
+        (_, Some(taken)) => Some(format!("{taken} costs less")),
+        _ => None,
+    };
+
+    if pinned == Some(Kind::Linear) {
+        let cost = format!("asked for; at most {} compares", shape.entries);
+        verdicts.push((Kind::Linear, Verdict::Chosen(cost)));
+        chosen = Some(Kind::Linear);
+    }
+    let verdict = match (hash::fits(shape), pass(Kind::Hash, chosen)) {
+        (Err(reason), _) => Verdict::Declined(reason),
+        (Ok(()), Some(why)) => Verdict::Passed(why),
+        (Ok(()), None) => {
+            chosen = Some(Kind::Hash);
+            Verdict::Chosen("one mask, one probe".into())
+        }
+    };
+    verdicts.push((Kind::Hash, verdict));
+    let few = (pinned.is_none() && masks < LPM_MASKS_MIN)
+        .then(|| format!("{masks} masks cost fewer probes than a walk"));
+    let verdict = match (lpm::fits(shape), pass(Kind::Lpm, chosen).or(few)) {
+        (Err(reason), _) => Verdict::Declined(reason),
+        (Ok(_), Some(why)) => Verdict::Passed(why),
+        (Ok(at), None) => {
+            (chosen, field) = (Some(Kind::Lpm), Some(at));
+            let lengths = if masks == 1 { "" } else { "s" };
+            Verdict::Chosen(format!("one prefix field, {masks} mask{lengths}"))
+        }
+    };
+    verdicts.push((Kind::Lpm, verdict));
+    let verdict = match chosen {
+        Some(taken) => Verdict::Passed(format!("{taken} serves")),
+        None => {
+            let probes = if masks == 1 { "probe" } else { "probes" };
+            Verdict::Chosen(format!("{masks} masks, at most {masks} {probes}"))
+        }
+    };
+    verdicts.push((Kind::TupleSpace, verdict));
+    Choice {
+        kind: chosen.unwrap_or(Kind::TupleSpace),
+        word: shape.word(),
+        entries: shape.entries,
+        masks,
+        field,
+        verdicts,
+    }
+}
+
+/// As [`choose`], from the rules themselves.
+pub fn choose_for<'a>(
+    layout: crate::Layout,
+    rules: impl IntoIterator<Item = &'a Rule>,
+    pinned: Option<Kind>,
+) -> Choice {
+    choose(&TableShape::of(layout, rules), pinned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+
+    fn rule(id: u32, priority: u32, mask: &[u8]) -> Rule {
+        Rule::new(id, priority, 0, &vec![0; mask.len()], mask)
+    }
+
+    fn report(layout: &[usize], rules: &[Rule], pinned: Option<Kind>) -> String {
+        choose_for(Layout::new(layout).unwrap(), rules, pinned).titled("t").to_string()
+    }
+
+    #[test]
+    fn a_choice_prints_its_reasons() {
+        assert_eq!(
+            report(&[1, 1], &[rule(1, 1, &[0xff, 0x55]), rule(2, 1, &[0x0f, 0x33])], None),
+            "t (ternary, 2 entries, 2 masks)\n  \
+             hash         declined: 2 distinct masks\n  \
+             lpm          declined: ternary in 2 fields\n  \
+             tuple_space  chosen: 2 masks, at most 2 probes"
+        );
+        let prefixes: Vec<Rule> =
+            (0..=8).map(|n| rule(n, n, &[0xff, !(0xff_u16 >> n) as u8])).collect();
+        assert_eq!(
+            report(&[1, 1], &prefixes, None),
+            "t (lpm, 9 entries, 9 masks)\n  \
+             hash         declined: 9 distinct masks\n  \
+             lpm          chosen: one prefix field, 9 masks\n  \
+             tuple_space  passed over: lpm serves"
+        );
+        // A table-miss entry does not keep routes from being routes.
+        let mut routes = prefixes.clone();
+        routes.iter_mut().for_each(|r| r.priority += 1);
+        routes.push(rule(99, 0, &[0, 0]));
+        let report_of = |rules: &[Rule]| report(&[1, 1], rules, None);
+        assert!(report_of(&routes).contains("lpm          chosen: one prefix field, 10 masks"));
+        routes[9].priority = 1;
+        assert!(report_of(&routes).contains("a catch-all of priority 1 is not below"));
+        routes[9].priority = 4;
+        assert!(report_of(&routes).contains(
+            "lpm          declined: a catch-all of priority 4 is not below the lowest prefix's, 1"
+        ));
+        assert_eq!(
+            report(&[1, 1], &prefixes[..2], None),
+            "t (lpm, 2 entries, 2 masks)\n  \
+             hash         declined: 2 distinct masks\n  \
+             lpm          passed over: 2 masks cost fewer probes than a walk\n  \
+             tuple_space  chosen: 2 masks, at most 2 probes"
+        );
+        assert_eq!(
+            report(&[1], &[rule(1, 9, &[0xf0]), rule(2, 5, &[0xff])], Some(Kind::Lpm)),
+            "t (lpm, 2 entries, 2 masks)\n  \
+             hash         declined: 2 distinct masks\n  \
+             lpm          declined: priorities do not grow with the prefix: /4 has 9, /8 has 5\n  \
+             tuple_space  chosen: 2 masks, at most 2 probes"
+        );
+        assert_eq!(
+            report(&[17], &[rule(1, 9, &[0xff; 17])], None),
+            "t (exact, 1 entries, 1 masks)\n  \
+             hash         chosen: one mask, one probe\n  \
+             lpm          declined: no prefix field of at most 128 bits\n  \
+             tuple_space  passed over: hash serves"
+        );
+    }
+
+    #[test]
+    fn kinds_are_read_back_by_name() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert!("tuple".parse::<Kind>().is_err());
+    }
+}

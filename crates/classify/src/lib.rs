@@ -1,0 +1,138 @@
+//! Lookup structures: from a packed key to the best entry that matches it.
+//!
+//! In: keys, fixed-length byte strings per table, laid out by a [`Layout`] (fields side by side,
+//! big-endian, each on a byte boundary), and [`Rule`]s over such keys (value, mask, ranges,
+//! priority). Out: the id that the caller gave the winning rule.
+//!
+//! Every structure answers the same question, so any of them may serve a table:
+//!
+//! | module | takes | lookup costs |
+//! |---|---|---|
+//! | [`linear`] | everything; the oracle | one compare per entry |
+//! | [`hash`] | one mask over the whole key | one probe |
+//! | [`lpm`] | one prefix field, other fields exact, priorities that grow with the length | a walk of up to ⌈bits/6⌉ nodes |
+//! | [`tuple_space`] | everything | one probe per distinct mask, fewer with early exit |
+//!
+//! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
+//! ([`Choice`]). All but `linear` keep their rules in the same store, grouped and indexed by mask,
+//! so that the general form can take over from a special one at any moment without copying a rule.
+//!
+//! Invariants: the winner is the rule that matches with the highest priority, among equals the one
+//! with the lowest `seq`, then the lowest id: a total order, so every structure and every replica
+//! that saw the same operations gives the same answer. Lookups take `&self`, allocate nothing and
+//! have no interior mutability; everything is `Send + Sync`.
+//!
+//! Absences: no sockets, threads, clocks or randomness (hash seeds are arguments); nothing here
+//! knows OpenFlow or P4.
+//!
+//! Checked by: `tests/model.rs`, which plays random operations on every structure and on `linear`;
+//! `benches/lookup.rs` compares with `linear` before it times.
+
+mod group;
+mod mask;
+mod rule;
+mod rules;
+mod shape;
+mod trie;
+
+pub mod choose;
+pub mod hash;
+pub mod linear;
+pub mod lpm;
+pub mod table;
+pub mod tuple_space;
+
+pub use choose::{Choice, Declined, Kind, Verdict, choose};
+pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError};
+pub use shape::{MaskShape, TableShape};
+pub use table::{Inserted, Moved, Table};
+
+/// Why a structure refused a rule. It is unchanged after a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InsertError {
+    /// The rule itself is malformed for this table.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The id is taken; ids are the caller's entry slots and unique in a table.
+    #[error("entry id {0} is in use; remove it first or choose another id")]
+    DuplicateId(u32),
+    /// The rule is sound but this structure cannot hold it; a more general one can.
+    #[error("declined: {0}")]
+    Declined(Declined),
+}
+
+/// What a structure says of itself: the source of `explain table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explain {
+    /// Which structure this is.
+    pub kind: Kind,
+    /// Rules held.
+    pub entries: usize,
+    /// Distinct masks, after ranges have lent their common leading bits to the mask.
+    pub masks: usize,
+    /// Steps of the longest lookup: hash probes, trie nodes, or for `linear` compares.
+    pub probes_max: usize,
+    /// Rules that still carry ranges to be compared.
+    pub ranged: usize,
+    /// Bytes held on the heap, as allocated.
+    pub memory_bytes: usize,
+}
+
+impl std::fmt::Display for Explain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{}: {} entries, {} masks, at most {} {}, {} with ranges, {} bytes",
+            self.kind,
+            self.entries,
+            self.masks,
+            self.probes_max,
+            match self.kind {
+                Kind::Linear => "compares",
+                Kind::Lpm => "nodes",
+                Kind::Hash | Kind::TupleSpace => "probes",
+            },
+            self.ranged,
+            self.memory_bytes
+        )
+    }
+}
+
+/// What every lookup structure does.
+///
+/// `key` arguments must be exactly [`Layout::key_len`] bytes long: keys are built by our own code,
+/// so another length is a broken invariant and panics.
+pub trait Structure: Send + Sync {
+    /// Which structure this is.
+    fn kind(&self) -> Kind;
+    /// How keys are laid out.
+    fn layout(&self) -> &Layout;
+    /// Adds a rule, in place.
+    fn insert(&mut self, rule: &Rule) -> Result<(), InsertError>;
+    /// Takes a rule out, in place. The rule comes back normalised (see [`Rule::normalised`]).
+    fn remove(&mut self, id: u32) -> Option<Rule>;
+    /// The id of the best rule that matches.
+    fn lookup(&self, key: &[u8]) -> Option<u32>;
+    /// Looks up `out.len()` keys that lie side by side in `keys`.
+    ///
+    /// Panics if `keys` is not `out.len() * key_len` bytes long.
+    fn lookup_batch(&self, keys: &[u8], out: &mut [Option<u32>]) {
+        let key_len = self.layout().key_len();
+        assert_eq!(keys.len(), key_len * out.len(), "a batch holds one key per answer");
+        for (i, answer) in out.iter_mut().enumerate() {
+            *answer = self.lookup(&keys[i * key_len..(i + 1) * key_len]);
+        }
+    }
+    /// Number of rules.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Bytes held on the heap, as allocated.
+    fn memory_bytes(&self) -> usize;
+    /// Every rule, normalised; in an order that depends on the past operations alone.
+    fn iter(&self) -> Box<dyn Iterator<Item = Rule> + '_>;
+    /// Figures for `explain`.
+    fn explain(&self) -> Explain;
+}

@@ -1,0 +1,342 @@
+//! Random operations on every structure and on `linear`, compared after each.
+
+use classify::hash::Hash;
+use classify::linear::Linear;
+use classify::lpm::Lpm;
+use classify::tuple_space::TupleSpace;
+use classify::{InsertError, Kind, Layout, Range, Rule, Structure, Table};
+
+/// A small generator (SplitMix64), seeded per case so that a failure repeats.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+
+    /// Bytes from a small alphabet, so that rules overlap and keys match.
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| [0, 1, 2, 0x80, 0xff][self.below(5)]).collect()
+    }
+}
+
+/// What masks a case draws.
+#[derive(Clone, Copy, Debug)]
+enum Masks {
+    One,
+    Prefixes,
+    Any,
+}
+
+fn draw(random: &mut Random, layout: &Layout, masks: Masks, step: u32) -> Rule {
+    let len = layout.key_len();
+    let mut mask = vec![0u8; len];
+    match masks {
+        Masks::One => (0..len).for_each(|i| mask[i] = [0xff, 0xf0, 0, 0x81][i % 4]),
+        Masks::Prefixes => {
+            mask.fill(0xff);
+            let field = *layout.fields().last().unwrap();
+            let bits = random.below(field.len * 8 + 1);
+            for i in 0..field.len {
+                let ones = bits.saturating_sub(i * 8).min(8);
+                mask[field.offset + i] = !(0xff_u16 >> ones) as u8;
+            }
+        }
+        Masks::Any => match random.below(8) {
+            0 => {}
+            1 => mask.fill(0xff),
+            _ => {
+                for _ in 0..1 + random.below(2) {
+                    if len > 0 {
+                        mask[random.below(len)] = [0xff, 0xf0, 0x81][random.below(3)];
+                    }
+                }
+            }
+        },
+    }
+    let priority = match masks {
+        Masks::Prefixes => {
+            mask.iter().map(|m| m.count_ones()).sum::<u32>() * 2 + random.below(2) as u32
+        }
+        _ => random.below(4) as u32,
+    };
+    let mut priority = priority;
+    if matches!(masks, Masks::Prefixes) && step > 20 && random.below(10) == 0 {
+        mask.fill(0);
+        priority = if random.below(4) == 0 { 150 } else { 0 };
+    }
+    let seq = if random.below(4) == 0 { 7 } else { u64::from(step) };
+    let mut rule = Rule::new(random.below(300) as u32, priority, seq, &random.bytes(len), &mask);
+    if matches!(masks, Masks::Any) && random.below(3) == 0 && len > 0 {
+        let mut ranges = Vec::new();
+        for _ in 0..1 + random.below(2) {
+            let width = 1 + random.below(len.min(16));
+            let offset = random.below(len - width + 1);
+            let draw = |random: &mut Random| {
+                random.bytes(width).iter().fold(0u128, |n, &b| n << 8 | u128::from(b))
+            };
+            let (a, b) = (draw(random), draw(random));
+            ranges.push(Range {
+                offset: offset as u32,
+                len: width as u8,
+                lo: a.min(b),
+                hi: a.max(b),
+            });
+        }
+        rule.ranges = ranges.into();
+    }
+    rule
+}
+
+fn sorted(rules: impl Iterator<Item = Rule>) -> Vec<Rule> {
+    let mut rules: Vec<Rule> = rules.collect();
+    rules.sort_by_key(|r| r.id);
+    rules
+}
+
+fn probe(random: &mut Random, oracle: &Linear, subjects: &[&dyn Structure], step: u32) {
+    let len = oracle.layout().key_len();
+    let mut keys = Vec::new();
+    for _ in 0..4 {
+        let mut key = random.bytes(len);
+        // Half of the keys come from a rule, so that deep matches happen on long keys too.
+        if random.below(2) == 0
+            && let Some(rule) = oracle.iter().nth(random.below(oracle.len()))
+        {
+            (0..len).for_each(|i| key[i] = key[i] & !rule.mask[i] | rule.value[i]);
+        }
+        keys.extend(key);
+    }
+    let want: Vec<Option<u32>> =
+        (0..4).map(|i| oracle.lookup(&keys[i * len..(i + 1) * len])).collect();
+    for subject in subjects {
+        for (i, &want) in want.iter().enumerate() {
+            let key = &keys[i * len..(i + 1) * len];
+            assert_eq!(subject.lookup(key), want, "{} step {step} {key:x?}", subject.kind());
+        }
+        let mut got = vec![Some(9999); 4];
+        subject.lookup_batch(&keys, &mut got);
+        assert_eq!(got, want);
+    }
+}
+
+/// Plays on the structures themselves; rules that one declines are kept out of all.
+fn play(layout: &Layout, masks: Masks, make: &dyn Fn() -> Box<dyn Structure>, steps: u32) {
+    let mut random = Random(layout.key_len() as u64 * 131 + masks as u64);
+    let (mut oracle, mut subject) = (Linear::new(layout.clone()), make());
+    let mut taken = 0;
+    for step in 0..steps {
+        // Now and then mostly removals, down to empty.
+        let shrink = step % 500 > 400;
+        if random.below(10) < if shrink { 2 } else { 7 } {
+            let rule = draw(&mut random, layout, masks, step);
+            let before = subject.len();
+            match subject.insert(&rule) {
+                Ok(()) => {
+                    oracle.insert(&rule).unwrap();
+                    taken += 1;
+                }
+                Err(InsertError::Declined(_)) => assert_eq!(subject.len(), before),
+                Err(refused) => assert_eq!(oracle.insert(&rule), Err(refused)),
+            }
+        } else {
+            let id = random.below(300) as u32;
+            assert_eq!(subject.remove(id), oracle.remove(id), "step {step}");
+        }
+        assert_eq!(subject.len(), oracle.len());
+        probe(&mut random, &oracle, &[&*subject], step);
+        if step % 200 == 0 {
+            assert_eq!(sorted(subject.iter()), sorted(oracle.iter()));
+            let (mine, its) = (subject.explain(), oracle.explain());
+            assert_eq!(
+                (mine.entries, mine.masks, mine.ranged),
+                (its.entries, its.masks, its.ranged)
+            );
+        }
+    }
+    assert!(taken > steps / 8, "{}: {taken} rules of {steps} steps taken", subject.kind());
+    let ids: Vec<u32> = subject.iter().map(|r| r.id).collect();
+    for id in ids {
+        assert_eq!(subject.remove(id), oracle.remove(id));
+        probe(&mut random, &oracle, &[&*subject], steps);
+    }
+    assert_eq!((subject.len(), subject.explain().masks), (0, 0));
+}
+
+fn layouts() -> Vec<Layout> {
+    [&[1][..], &[4], &[2, 4], &[7], &[8], &[4, 4, 2, 2, 1], &[6, 16], &[60, 4], &[63, 3], &[200]]
+        .into_iter()
+        .map(|lens| Layout::new(lens).unwrap().with_seed(lens.len() as u64))
+        .collect()
+}
+
+#[test]
+fn tuple_space_answers_as_linear() {
+    for layout in layouts() {
+        for masks in [Masks::One, Masks::Prefixes, Masks::Any] {
+            if matches!(masks, Masks::Prefixes) && layout.key_len() == 200 {
+                continue;
+            }
+            let make = || Box::new(TupleSpace::new(layout.clone())) as Box<dyn Structure>;
+            play(&layout, masks, &make, 1500);
+        }
+    }
+}
+
+#[test]
+fn hash_answers_as_linear() {
+    for layout in layouts() {
+        let make = || Box::new(Hash::new(layout.clone())) as Box<dyn Structure>;
+        play(&layout, Masks::One, &make, 1500);
+    }
+}
+
+#[test]
+fn lpm_answers_as_linear() {
+    for layout in layouts().into_iter().filter(|l| l.key_len() < 200) {
+        let field = layout.fields().len() - 1;
+        let make = || Box::new(Lpm::new(layout.clone(), field).unwrap()) as Box<dyn Structure>;
+        play(&layout, Masks::Prefixes, &make, 3000);
+    }
+    assert!(Lpm::new(Layout::new(&[17]).unwrap(), 0).is_err());
+    assert!(Lpm::new(Layout::new(&[1]).unwrap(), 1).is_err());
+}
+
+/// Equal priorities are decided by `seq`, which a trie does not see: it must decline them.
+#[test]
+fn lpm_declines_what_seq_would_decide() {
+    let mut lpm = Lpm::new(Layout::new(&[1, 1]).unwrap(), 1).unwrap();
+    let rule = |id, priority, mask: [u8; 2]| Rule::new(id, priority, u64::from(id), &[0; 2], &mask);
+    let declined = |lpm: &mut Lpm, r: Rule| matches!(lpm.insert(&r), Err(InsertError::Declined(_)));
+    assert!(!declined(&mut lpm, rule(1, 10, [0xff, 0xf0])));
+    assert!(declined(&mut lpm, rule(2, 10, [0, 0])));
+    assert!(declined(&mut lpm, rule(2, 10, [0xff, 0xff])));
+    assert!(declined(&mut lpm, rule(2, 10, [0xff, 0xc0])));
+    assert!(declined(&mut lpm, rule(2, 11, [0xfe, 0xff])));
+    assert!(!declined(&mut lpm, rule(2, 9, [0, 0])));
+    assert!(declined(&mut lpm, rule(3, 9, [0xff, 0])));
+    assert_eq!((lpm.lookup(&[0, 1]), lpm.lookup(&[7, 1]), lpm.len()), (Some(1), Some(2), 2));
+    assert!(lpm.remove(2).is_some());
+    assert!(!declined(&mut lpm, rule(3, 9, [0xff, 0])));
+    assert_eq!((lpm.lookup(&[0, 99]), lpm.lookup(&[7, 1])), (Some(3), None));
+}
+
+#[test]
+fn a_table_without_key_takes_the_best_rule() {
+    let layout = Layout::new(&[]).unwrap();
+    let make = || Box::new(TupleSpace::new(layout.clone())) as Box<dyn Structure>;
+    play(&layout, Masks::Any, &make, 500);
+    let make = || Box::new(Hash::new(layout.clone())) as Box<dyn Structure>;
+    play(&layout, Masks::One, &make, 500);
+}
+
+/// A table under all of a structure's changes, with a replica that sees the same operations.
+#[test]
+fn a_table_answers_as_linear_whatever_serves() {
+    for layout in layouts() {
+        for pin in
+            [None, Some(Kind::Hash), Some(Kind::Lpm), Some(Kind::TupleSpace), Some(Kind::Linear)]
+        {
+            let mut random = Random(77 + layout.key_len() as u64);
+            let make = || match pin {
+                Some(kind) => Table::pinned(layout.clone(), kind),
+                None => Table::with_layout(layout.clone()),
+            };
+            let (mut left, mut right) = (make(), make());
+            let mut oracle = Linear::new(layout.clone());
+            let mut served = std::collections::BTreeSet::new();
+            for step in 0..2000u32 {
+                let masks = match step / 250 % 4 {
+                    0 => Masks::One,
+                    1 | 2 if layout.key_len() < 200 => Masks::Prefixes,
+                    _ => Masks::Any,
+                };
+                if step % 250 == 0 {
+                    left.clear();
+                    right.clear();
+                    oracle = Linear::new(layout.clone());
+                }
+                match random.below(20) {
+                    0 => assert_eq!(left.reoptimise(), right.reoptimise()),
+                    1..=5 => {
+                        let id = random.below(300) as u32;
+                        let want = oracle.remove(id);
+                        assert_eq!(left.remove(id), want);
+                        assert_eq!(right.remove(id), want);
+                    }
+                    _ => {
+                        let rule = draw(&mut random, &layout, masks, step);
+                        let taken = left.insert(&rule);
+                        assert_eq!(taken, right.insert(&rule));
+                        assert_eq!(taken.map(|_| ()), oracle.insert(&rule));
+                    }
+                }
+                served.insert(left.kind());
+                assert_eq!(left.choice(), right.choice());
+                assert_eq!(left.len(), oracle.len());
+                let key = random.bytes(layout.key_len());
+                let want = oracle.lookup(&key);
+                assert_eq!(left.lookup(&key), want, "{}", left.kind());
+                assert_eq!(right.lookup(&key), want);
+                if step % 50 == 0 {
+                    assert!(left.iter().eq(right.iter()));
+                    assert_eq!(sorted(left.iter()), sorted(oracle.iter()));
+                }
+            }
+            if pin.is_none() && layout.key_len() < 200 {
+                assert_eq!(served.len(), 3, "{served:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_large_table_moves_to_the_general_form_at_once_and_back_by_choice() {
+    let mut table = Table::with_layout(Layout::new(&[4]).unwrap());
+    for n in 0..1000u32 {
+        table.insert(&Rule::new(n, 32, 0, &n.to_be_bytes(), &[0xff; 4])).unwrap();
+    }
+    assert_eq!(table.kind(), Kind::Hash);
+    let moved = table.insert(&Rule::new(5000, 24, 0, &[0; 4], &[0xff, 0xff, 0xff, 0])).unwrap();
+    let classify::Inserted::Moved(moved) = moved else { panic!("no hash holds two masks") };
+    assert_eq!(moved.to_string(), "hash to tuple_space: 2 distinct masks");
+    table.insert(&Rule::new(5001, 0, 0, &[0; 4], &[0; 4])).unwrap();
+    table.insert(&Rule::new(5002, 8, 0, &[10, 0, 0, 0], &[0xff, 0, 0, 0])).unwrap();
+    assert_eq!(table.reoptimise().unwrap().to_string(), "tuple_space to lpm");
+    assert_eq!(table.lookup(&[10, 1, 2, 3]), Some(5002));
+    assert_eq!(table.lookup(&[0, 0, 0, 3]), Some(3));
+    assert_eq!(table.lookup(&[0, 0, 9, 3]), Some(5001));
+    assert_eq!(table.reoptimise(), None);
+}
+
+#[test]
+fn a_hundred_thousand_entries_of_five_fields_stay_small() {
+    let layout = Layout::new(&[4, 4, 2, 2, 1]).unwrap();
+    let mut table = TupleSpace::new(layout);
+    let mut random = Random(5);
+    for id in 0..100_000u32 {
+        let (src, dst) = (random.below(25) as u32, random.below(25) as u32);
+        let mut mask = vec![0xff; 13];
+        mask[..4].copy_from_slice(&(!(u32::MAX >> src)).to_be_bytes());
+        mask[4..8].copy_from_slice(&(!(u32::MAX >> dst)).to_be_bytes());
+        let value: Vec<u8> = (0..13).map(|_| random.next() as u8).collect();
+        table.insert(&Rule::new(id, id, 0, &value, &mask)).unwrap();
+    }
+    let bytes = table.memory_bytes();
+    assert!(bytes < 20_000_000, "{bytes}");
+    assert_eq!(table.explain().masks, 625);
+}
+
+#[test]
+fn structures_cross_threads() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<Table>();
+    crosses::<Box<dyn Structure>>();
+}

@@ -1,0 +1,248 @@
+//! Port flags and counters, shared by control side and workers.
+//!
+//! Flags are atomics that the control side sets and workers read; counters are per worker, written
+//! by that worker alone and summed by readers.
+
+use crossbeam_utils::CachePadded;
+use hashbrown::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What a worker must know of a port before it uses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortFlags(pub u32);
+
+impl PortFlags {
+    /// The link is up and nobody has taken the port down.
+    pub const UP: u32 = 1;
+    /// Frames received are dropped.
+    pub const NO_RECEIVE: u32 = 2;
+    /// Frames output are dropped.
+    pub const NO_FORWARD: u32 = 4;
+
+    /// All of these bits are set.
+    pub fn has(self, bits: u32) -> bool {
+        self.0 & bits == bits
+    }
+}
+
+/// Received, sent, dropped: one worker's share for one port.
+pub struct PortCell {
+    rx_packets: AtomicU64,
+    rx_bytes: AtomicU64,
+    tx_packets: AtomicU64,
+    tx_bytes: AtomicU64,
+    /// Drops of the pipeline of frames that came in here, and of copies that were to leave here.
+    dropped: [AtomicU64; ir::DropReason::COUNT],
+    /// Drops by the port's own queues.
+    port_dropped: [AtomicU64; port::DropReason::ALL.len()],
+    punted: AtomicU64,
+}
+
+impl Default for PortCell {
+    fn default() -> Self {
+        PortCell {
+            rx_packets: AtomicU64::new(0),
+            rx_bytes: AtomicU64::new(0),
+            tx_packets: AtomicU64::new(0),
+            tx_bytes: AtomicU64::new(0),
+            dropped: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
+            port_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
+            punted: AtomicU64::new(0),
+        }
+    }
+}
+
+#[inline]
+fn bump(cell: &AtomicU64, by: u64) {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
+impl PortCell {
+    /// Counts received frames.
+    #[inline]
+    pub fn count_rx(&self, packets: u64, bytes: u64) {
+        bump(&self.rx_packets, packets);
+        bump(&self.rx_bytes, bytes);
+    }
+
+    /// Counts sent frames.
+    #[inline]
+    pub fn count_tx(&self, packets: u64, bytes: u64) {
+        bump(&self.tx_packets, packets);
+        bump(&self.tx_bytes, bytes);
+    }
+
+    /// Counts a frame, or a copy, that the pipeline or the worker dropped.
+    pub fn count_drop(&self, reason: ir::DropReason, n: u64) {
+        bump(&self.dropped[reason as usize], n);
+    }
+
+    /// Counts frames that a queue of the port dropped.
+    pub fn count_port_drop(&self, reason: port::DropReason, n: u64) {
+        bump(&self.port_dropped[reason as usize], n);
+    }
+
+    /// Sets the drops of a receive queue, which keeps its own running totals.
+    pub fn set_rx_drops(&self, before: &port::Drops, now: &port::Drops) {
+        for (reason, n) in now.iter() {
+            let more = n.saturating_sub(before.get(reason));
+            if more > 0 {
+                bump(&self.port_dropped[reason as usize], more);
+            }
+        }
+    }
+
+    /// Counts a copy to the control side of a frame that came in here.
+    pub fn count_punt(&self) {
+        bump(&self.punted, 1);
+    }
+}
+
+/// A port's counters, summed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortCounters {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Copies to the control side.
+    pub punted: u64,
+    /// Frames dropped, by reason's word.
+    pub drops: Vec<(&'static str, u64)>,
+    /// Of `drops`: those on the way in.
+    pub rx_dropped: u64,
+    /// Of `drops`: those on the way out.
+    pub tx_dropped: u64,
+}
+
+/// One port, as control side and workers share it.
+pub struct PortShared {
+    /// The port number.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    flags: AtomicU32,
+    cells: Box<[CachePadded<PortCell>]>,
+}
+
+impl PortShared {
+    /// A port with zero counters, for so many workers.
+    pub fn new(number: u32, name: &str, flags: u32, workers: usize) -> PortShared {
+        PortShared {
+            number,
+            name: name.to_string(),
+            flags: AtomicU32::new(flags),
+            cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
+        }
+    }
+
+    /// The flags now.
+    #[inline]
+    pub fn flags(&self) -> PortFlags {
+        PortFlags(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Sets or clears flag bits; the control side alone calls it.
+    pub fn set_flag(&self, bits: u32, on: bool) {
+        if on {
+            self.flags.fetch_or(bits, Ordering::Release);
+        } else {
+            self.flags.fetch_and(!bits, Ordering::Release);
+        }
+    }
+
+    /// The counters of one worker.
+    #[inline]
+    pub fn cell(&self, worker: usize) -> &PortCell {
+        &self.cells[worker]
+    }
+
+    /// All workers' counters, summed.
+    pub fn counters(&self) -> PortCounters {
+        let mut sum = PortCounters::default();
+        let mut dropped = [0u64; ir::DropReason::COUNT];
+        let mut port_dropped = [0u64; port::DropReason::ALL.len()];
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        for cell in &self.cells {
+            sum.rx_packets += get(&cell.rx_packets);
+            sum.rx_bytes += get(&cell.rx_bytes);
+            sum.tx_packets += get(&cell.tx_packets);
+            sum.tx_bytes += get(&cell.tx_bytes);
+            sum.punted += get(&cell.punted);
+            cell.dropped.iter().zip(&mut dropped).for_each(|(c, d)| *d += get(c));
+            cell.port_dropped.iter().zip(&mut port_dropped).for_each(|(c, d)| *d += get(c));
+        }
+        for (reason, n) in ir::DropReason::ALL.iter().zip(dropped) {
+            if n > 0 {
+                sum.drops.push((reason.word(), n));
+                if is_egress(*reason) {
+                    sum.tx_dropped += n;
+                } else if *reason == ir::DropReason::PortNoReceive {
+                    sum.rx_dropped += n;
+                }
+            }
+        }
+        for (reason, n) in port::DropReason::ALL.iter().zip(port_dropped) {
+            if n > 0 {
+                match sum.drops.iter_mut().find(|(word, _)| *word == reason.name()) {
+                    Some((_, sum)) => *sum += n,
+                    None => sum.drops.push((reason.name(), n)),
+                }
+                if reason.name().starts_with("rx_") {
+                    sum.rx_dropped += n;
+                } else {
+                    sum.tx_dropped += n;
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// Reasons that are counted at the port a copy was to leave by.
+fn is_egress(reason: ir::DropReason) -> bool {
+    use ir::DropReason::{FrameTooLong, PortDown, PortNoForward, TxError, TxRingFull};
+    matches!(reason, PortDown | PortNoForward | TxRingFull | TxError | FrameTooLong)
+}
+
+/// The ports by number. Cloned and swapped whole when a port comes or goes.
+#[derive(Clone, Default)]
+pub struct PortTable {
+    ports: HashMap<u32, Arc<PortShared>>,
+}
+
+impl PortTable {
+    /// The port with this number.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&Arc<PortShared>> {
+        self.ports.get(&number)
+    }
+
+    /// Adds or replaces a port.
+    pub fn insert(&mut self, port: Arc<PortShared>) {
+        self.ports.insert(port.number, port);
+    }
+
+    /// Takes a port out.
+    pub fn remove(&mut self, number: u32) -> Option<Arc<PortShared>> {
+        self.ports.remove(&number)
+    }
+
+    /// All ports by ascending number.
+    pub fn sorted(&self) -> Vec<Arc<PortShared>> {
+        let mut ports: Vec<_> = self.ports.values().cloned().collect();
+        ports.sort_by_key(|p| p.number);
+        ports
+    }
+
+    /// The port is there and up.
+    #[inline]
+    pub fn is_live(&self, number: u32) -> bool {
+        self.get(number).is_some_and(|p| p.flags().has(PortFlags::UP))
+    }
+}

@@ -1,0 +1,90 @@
+//! Publication: one swap makes a version current; each worker says when it has adopted it.
+//!
+//! A worker compares one atomic with the number it runs by before each burst, and only if they
+//! differ takes the new snapshot. The control side knows a version to be in force when every running
+//! worker has adopted it or a later one ([`Publisher::adopted_by_all`]): that is what barriers wait
+//! for (DESIGN 5.7).
+//!
+//! Ordering: `current` is swapped before `version` is stored (Release); a worker that reads the
+//! version (Acquire) therefore finds that snapshot or a later one. A worker stores `adopted`
+//! (Release) after it has dropped the older snapshot, so an engine may take that one apart once all
+//! workers have passed it.
+
+use crate::engine::Forward;
+use arc_swap::ArcSwap;
+use crossbeam_utils::CachePadded;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+struct Published {
+    forward: Arc<dyn Forward>,
+}
+
+/// A worker's side of the publication: which version it runs by, and whether it runs at all.
+struct Slot {
+    adopted: AtomicU64,
+    running: AtomicBool,
+}
+
+/// The current version, and who has adopted which.
+pub struct Publisher {
+    current: ArcSwap<Published>,
+    version: AtomicU64,
+    slots: Box<[CachePadded<Slot>]>,
+}
+
+impl Publisher {
+    /// A first version, for so many workers, none of them running.
+    pub fn new(forward: Arc<dyn Forward>, workers: usize) -> Publisher {
+        let slot = || CachePadded::new(Slot { adopted: AtomicU64::new(0), running: AtomicBool::new(false) });
+        Publisher {
+            version: AtomicU64::new(forward.version()),
+            current: ArcSwap::from_pointee(Published { forward }),
+            slots: (0..workers).map(|_| slot()).collect(),
+        }
+    }
+
+    /// Makes a version current. Workers adopt it at their next burst.
+    pub fn publish(&self, forward: Arc<dyn Forward>) {
+        let version = forward.version();
+        self.current.store(Arc::new(Published { forward }));
+        self.version.store(version, Ordering::Release);
+    }
+
+    /// The number of the current version.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The current snapshot.
+    pub fn snapshot(&self) -> Arc<dyn Forward> {
+        self.current.load_full().forward.clone()
+    }
+
+    /// Worker `worker` starts: from now on its adoption counts.
+    pub fn start(&self, worker: usize) -> Arc<dyn Forward> {
+        self.slots[worker].running.store(true, Ordering::SeqCst);
+        let snapshot = self.snapshot();
+        self.slots[worker].adopted.store(snapshot.version(), Ordering::Release);
+        snapshot
+    }
+
+    /// Worker `worker` takes the current snapshot in place of its own.
+    pub fn adopt(&self, worker: usize, mine: &mut Arc<dyn Forward>) {
+        *mine = self.snapshot();
+        self.slots[worker].adopted.store(mine.version(), Ordering::Release);
+    }
+
+    /// Worker `worker` stops: nobody waits for it any more.
+    pub fn stop(&self, worker: usize) {
+        self.slots[worker].running.store(false, Ordering::SeqCst);
+    }
+
+    /// Every running worker forwards by `version` or a later one.
+    pub fn adopted_by_all(&self, version: u64) -> bool {
+        self.slots.iter().all(|s| {
+            !s.running.load(Ordering::SeqCst) || s.adopted.load(Ordering::Acquire) >= version
+        })
+    }
+}

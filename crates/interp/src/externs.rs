@@ -1,0 +1,173 @@
+//! What a program reads and writes outside of the packet: liveness, counters, meters, registers,
+//! chance.
+//!
+//! Two implementations for tests and offline runs are here: [`NullExterns`], in which nothing is
+//! ever remembered, and [`MemoryExterns`], plain collections.
+
+use ir::{Bits, CounterId, EntryId, MeterId, Program, RegisterId, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A meter's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Color {
+    /// 0 green (no band exceeded), 1 yellow (a band that marks), 2 red (a band that drops).
+    pub color: u8,
+    /// The band's level; 0 when green.
+    pub level: u8,
+}
+
+/// The outside, as the packet path sees it.
+pub trait Externs {
+    /// The port is there and up.
+    fn port_live(&self, port: u32) -> bool;
+    /// A table was looked up.
+    fn count_table(&mut self, table: TableId, hit: bool);
+    /// An entry matched a packet of so many bytes (tables with [`ir::Table::counters`] only).
+    fn count_entry(&mut self, table: TableId, entry: EntryId, bytes: u32);
+    /// A packet of so many bytes reached a group or a bucket.
+    fn count(&mut self, counter: CounterId, bytes: u32);
+    /// Cell `index` of a counter array counts a packet; nothing past the end.
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32);
+    /// Asks a meter about a packet of so many bytes; one that does not exist is green.
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color;
+    /// A register's cell; `None` past the end.
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits>;
+    /// Writes a register's cell; nothing past the end.
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits);
+    /// A random value between `lo` and `hi`, both included, of the width of `lo`.
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits;
+}
+
+/// Every port is live, meters are green, registers are absent, chance always gives the least value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullExterns;
+
+impl Externs for NullExterns {
+    fn port_live(&self, _: u32) -> bool {
+        true
+    }
+    fn count_table(&mut self, _: TableId, _: bool) {}
+    fn count_entry(&mut self, _: TableId, _: EntryId, _: u32) {}
+    fn count(&mut self, _: CounterId, _: u32) {}
+    fn count_indirect(&mut self, _: u32, _: u32, _: u32) {}
+    fn meter(&mut self, _: MeterId, _: u32) -> Color {
+        Color::default()
+    }
+    fn register_read(&mut self, _: RegisterId, _: u32) -> Option<Bits> {
+        None
+    }
+    fn register_write(&mut self, _: RegisterId, _: u32, _: Bits) {}
+    fn random(&mut self, lo: &Bits, _: &Bits) -> Bits {
+        lo.clone()
+    }
+}
+
+/// Packets and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, bytes: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+    }
+}
+
+/// Everything remembered in plain collections, for filetests and offline runs.
+///
+/// Meters do not measure: they answer what [`meters`](Self::meters) says, so that a test chooses.
+/// Chance is a fixed sequence from `seed` (splitmix64, Steele et al. 2014).
+#[derive(Clone, Debug, Default)]
+pub struct MemoryExterns {
+    /// Ports that are down; all others are live.
+    pub dead_ports: BTreeSet<u32>,
+    /// Table lookups: hits, misses.
+    pub tables: BTreeMap<TableId, (u64, u64)>,
+    /// Direct counters.
+    pub entries: BTreeMap<EntryId, Count>,
+    /// Counters of groups and buckets.
+    pub counters: BTreeMap<CounterId, Count>,
+    /// Counter arrays, by array and cell.
+    pub arrays: BTreeMap<(u32, u32), Count>,
+    /// What meters answer; others are green.
+    pub meters: BTreeMap<MeterId, Color>,
+    /// Register cells, by array.
+    pub registers: Vec<Vec<Bits>>,
+    /// Cells of each counter array.
+    array_sizes: Vec<u32>,
+    /// State of the random sequence.
+    pub seed: u64,
+}
+
+impl MemoryExterns {
+    /// For a program: its registers are zero, all ports live.
+    pub fn new(program: &Program) -> MemoryExterns {
+        MemoryExterns {
+            registers: program
+                .registers
+                .iter()
+                .map(|r| vec![Bits::zero(r.width); r.size as usize])
+                .collect(),
+            array_sizes: program.counters.iter().map(|c| c.size).collect(),
+            ..MemoryExterns::default()
+        }
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        crate::hash::mix64(self.seed)
+    }
+}
+
+impl Externs for MemoryExterns {
+    fn port_live(&self, port: u32) -> bool {
+        !self.dead_ports.contains(&port)
+    }
+
+    fn count_table(&mut self, table: TableId, hit: bool) {
+        let (hits, misses) = self.tables.entry(table).or_default();
+        *(if hit { hits } else { misses }) += 1;
+    }
+
+    fn count_entry(&mut self, _: TableId, entry: EntryId, bytes: u32) {
+        self.entries.entry(entry).or_default().add(bytes);
+    }
+
+    fn count(&mut self, counter: CounterId, bytes: u32) {
+        self.counters.entry(counter).or_default().add(bytes);
+    }
+
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
+        if self.array_sizes.get(array as usize).is_some_and(|size| index < *size) {
+            self.arrays.entry((array, index)).or_default().add(bytes);
+        }
+    }
+
+    fn meter(&mut self, meter: MeterId, _: u32) -> Color {
+        self.meters.get(&meter).copied().unwrap_or_default()
+    }
+
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        self.registers.get(register.index())?.get(index as usize).cloned()
+    }
+
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
+        let cells = self.registers.get_mut(register.index());
+        if let Some(cell) = cells.and_then(|r| r.get_mut(index as usize)) {
+            *cell = value.cast(cell.width());
+        }
+    }
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        let width = lo.width();
+        let span = hi.cast(width).sub_sat(lo).low_u128();
+        let draw = u128::from(self.draw()) << 64 | u128::from(self.draw());
+        let above = if span == u128::MAX { draw } else { draw % (span + 1) };
+        lo.add(&Bits::from_u128(above, width))
+    }
+}

@@ -1,0 +1,258 @@
+//! Operations, one by one.
+
+use crate::context::Context;
+use crate::machine::{CLONE_DEPTH_MAX, End, REPARSES_MAX, Run};
+use crate::show;
+use crate::sink::Punt;
+use crate::trace::Kind;
+use ir::program::intrinsic;
+use ir::{Bits, BlockId, Copy, DropReason, Expr, FieldRef, MeterId, Op, PuntReason};
+use smallvec::SmallVec;
+
+impl<'a> Run<'a> {
+    /// Does a list of operations; why the pass ended, if it did.
+    pub(crate) fn ops(
+        &mut self,
+        context: &mut Context,
+        ops: &'a [Op],
+        args: &'a [Bits],
+    ) -> Option<End<'a>> {
+        ops.iter().find_map(|op| self.op(context, op, args))
+    }
+
+    fn op(&mut self, context: &mut Context, op: &'a Op, args: &'a [Bits]) -> Option<End<'a>> {
+        let layout = self.layout;
+        if !matches!(op, Op::Exit) {
+            context.missed = false;
+        }
+        match op {
+            Op::Assign(field, value) => {
+                let value = self.env(context, args).eval(value);
+                self.assign(context, *field, &value);
+            }
+            Op::AssignSlice(field, hi, lo, value) => {
+                let value = self.env(context, args).eval(value);
+                let whole = context.store.read(layout, *field).with_slice(*hi, *lo, &value);
+                self.assign(context, *field, &whole);
+            }
+            Op::SetValid(header) => {
+                if !context.store.valid(*header) {
+                    context.touch(layout);
+                    context.store.set_valid(layout, *header);
+                }
+                self.note(Kind::Op, || format!("set_valid {}", show::header(layout, *header)));
+            }
+            Op::SetInvalid(header) => {
+                if context.store.valid(*header) {
+                    context.touch(layout);
+                    context.store.set_invalid(*header);
+                }
+                self.note(Kind::Op, || format!("set_invalid {}", show::header(layout, *header)));
+            }
+            Op::CopyHeader { to, from } => {
+                context.touch(layout);
+                context.store.copy_header(layout, *to, *from);
+                self.note(Kind::Op, || {
+                    format!("{} = {}", show::header(layout, *to), show::header(layout, *from))
+                });
+            }
+            Op::PushFront(stack, count) => {
+                self.note(Kind::Op, || {
+                    format!("push_front {} {count}", layout.program.stacks[stack.index()].name)
+                });
+                context.touch(layout);
+                if !context.store.push_front(layout, *stack, *count) {
+                    return Some(End::Drop(DropReason::HeaderStackOverflow));
+                }
+            }
+            Op::PopFront(stack, count) => {
+                self.note(Kind::Op, || {
+                    format!("pop_front {} {count}", layout.program.stacks[stack.index()].name)
+                });
+                context.touch(layout);
+                context.store.pop_front(layout, *stack, *count);
+            }
+            Op::Reparse => {
+                if self.reparses == REPARSES_MAX {
+                    return Some(End::Drop(DropReason::RecirculationLimit));
+                }
+                self.reparses += 1;
+                self.emit_to_source(context);
+                if !self.parse(context) {
+                    return Some(End::Drop(DropReason::ParserReject));
+                }
+            }
+            Op::Output { port } => {
+                let port = self.env(context, args).eval(port).low_u32();
+                self.output(context, port);
+            }
+            Op::Group { group } => {
+                let group = self.env(context, args).eval(group).low_u32();
+                self.group(context, ir::GroupId(group));
+            }
+            Op::Clone { block, copy } => self.clone_to(context, *block, *copy),
+            Op::Resubmit { keep } => return Some(End::Resubmit(keep)),
+            Op::Recirculate { keep } => return Some(End::Recirculate(keep)),
+            Op::Punt { reason, args: values } => self.punt(context, *reason, values, args),
+            Op::Digest { digest, args: values } => {
+                let values = self.values(context, values, args);
+                self.note(Kind::Digest, || show::digest(layout, *digest, &values));
+                self.sink.digest(*digest, &values);
+            }
+            Op::Meter { meter, color, level } => {
+                let meter = self.env(context, args).eval(meter).low_u32();
+                let answer = self.externs.meter(MeterId(meter), context.length);
+                self.note(Kind::Meter, || {
+                    let word = match answer.color {
+                        0 => "green",
+                        1 => "yellow",
+                        _ => "red",
+                    };
+                    format!("meter {meter}: {word}, level {}", answer.level)
+                });
+                self.write(context, *color, &Bits::from_u128(answer.color.into(), 8));
+                self.write(context, *level, &Bits::from_u128(answer.level.into(), 8));
+            }
+            Op::Count { counter, index } => {
+                let index = self.env(context, args).eval(index).low_u32();
+                self.externs.count_indirect(*counter, index, context.length);
+                self.note(Kind::Op, || {
+                    format!("count {}[{index}]", layout.program.counters[*counter as usize].name)
+                });
+            }
+            Op::RegisterRead { field, register, index } => {
+                let index = self.env(context, args).eval(index).low_u32();
+                let declared = &layout.program.registers[register.index()];
+                let value = self.externs.register_read(*register, index);
+                let value = value.unwrap_or_else(|| Bits::zero(declared.width));
+                self.write(context, *field, &value);
+                self.note(Kind::Op, || {
+                    let name = layout.program.field_name(*field);
+                    let value = show::field_value(layout, *field, &value);
+                    format!("{name} = {}[{index}] = {value}", declared.name)
+                });
+            }
+            Op::RegisterWrite { register, index, value } => {
+                let env = self.env(context, args);
+                let (index, value) = (env.eval(index).low_u32(), env.eval(value).into_owned());
+                self.note(Kind::Op, || {
+                    let name = &layout.program.registers[register.index()].name;
+                    format!("{name}[{index}] = {}", show::value("", &value))
+                });
+                self.externs.register_write(*register, index, value);
+            }
+            Op::Random { field, lo, hi } => {
+                let env = self.env(context, args);
+                let (lo, hi) = (env.eval(lo), env.eval(hi));
+                let value = self.externs.random(&lo, &hi);
+                self.assign(context, *field, &value);
+            }
+            Op::If { condition, then, or_else } => {
+                let holds = self.env(context, args).holds(condition);
+                return self.ops(context, if holds { then } else { or_else }, args);
+            }
+            Op::Goto(block) => {
+                let name = || format!("goto {}", layout.program.blocks[block.index()].name);
+                self.note(Kind::Op, name);
+                context.goto = Some(*block);
+            }
+            Op::Drop(reason) => return Some(End::Drop(*reason)),
+            Op::Exit => return Some(End::Exit),
+        }
+        None
+    }
+
+    /// Writes a field, without a word.
+    fn write(&mut self, context: &mut Context, field: FieldRef, value: &Bits) -> bool {
+        let effect = context.touch_field(self.layout, field);
+        if effect {
+            context.store.write(self.layout, field, value);
+        }
+        effect
+    }
+
+    fn assign(&mut self, context: &mut Context, field: FieldRef, value: &Bits) {
+        let layout = self.layout;
+        let effect = self.write(context, field, value);
+        self.note(Kind::Op, || {
+            let name = layout.program.field_name(field);
+            match effect {
+                true => format!("{name} = {}", show::field_value(layout, field, value)),
+                false => format!("{name}: header not valid, nothing assigned"),
+            }
+        });
+    }
+
+    fn values(
+        &self,
+        context: &Context,
+        exprs: &'a [Expr],
+        args: &'a [Bits],
+    ) -> SmallVec<[Bits; 4]> {
+        let env = self.env(context, args);
+        exprs.iter().map(|e| env.eval(e).into_owned()).collect()
+    }
+
+    fn output(&mut self, context: &mut Context, port: u32) {
+        let queue = context.store.meta_u32(self.layout, intrinsic::QUEUE);
+        let emitted = self.emit(context);
+        let packet = emitted.packet(self.emitted, self.input);
+        if let Some(trace) = &mut self.trace {
+            let queue = if queue == 0 { String::new() } else { format!(" queue {queue}") };
+            let text = format!("output {port}{queue}: {} bytes", packet.len());
+            trace.add(Kind::Output, text);
+        }
+        self.sink.output(port, queue, packet);
+        self.output = true;
+    }
+
+    fn punt(
+        &mut self,
+        context: &mut Context,
+        reason: PuntReason,
+        values: &'a [Expr],
+        args: &'a [Bits],
+    ) {
+        let values = self.values(context, values, args);
+        let emitted = self.emit(context);
+        let packet = emitted.packet(self.emitted, self.input);
+        if let Some(trace) = &mut self.trace {
+            let values: Vec<String> = values.iter().map(|v| show::value("", v)).collect();
+            let text = format!("punt {reason}({}): {} bytes", values.join(", "), packet.len());
+            trace.add(Kind::Punt, text);
+        }
+        let table = context.last.map(|(table, _)| table);
+        let entry = context.last.and_then(|(_, entry)| entry);
+        self.sink.punt(Punt { reason, table, entry, args: &values, packet });
+        self.punted.get_or_insert(reason);
+    }
+
+    fn clone_to(&mut self, context: &Context, block: BlockId, copy: Copy) {
+        let layout = self.layout;
+        self.open(Kind::Clone, || format!("clone {}", layout.program.blocks[block.index()].name));
+        let made = context.clone_depth < CLONE_DEPTH_MAX
+            && self.copy(context, |run, clone| {
+                clone.clone_depth += 1;
+                clone.goto = None;
+                clone.touch_field(layout, FieldRef::Meta(intrinsic::PASS));
+                clone.store.set_meta(layout, intrinsic::PASS, 3);
+                if copy == Copy::Ingress {
+                    clone.source.copy_from(&clone.origin);
+                    if !run.parse(clone) {
+                        return End::Drop(DropReason::ParserReject);
+                    }
+                }
+                run.blocks(clone, block)
+            });
+        if !made {
+            self.lose(DropReason::RecirculationLimit);
+        }
+        self.close();
+    }
+
+    /// A copy was given up before it was made.
+    pub(crate) fn lose(&mut self, reason: DropReason) {
+        self.note(Kind::Drop, || format!("drop {reason}"));
+        self.lost.get_or_insert(reason);
+    }
+}

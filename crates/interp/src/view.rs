@@ -1,0 +1,72 @@
+//! What the interpreter forwards by: a program and what controllers put into it.
+//!
+//! A [`View`] is one version, seen through lookups only, so that tables may be kept in any structure.
+//! [`ir::Pipeline`] is a view too, by reading every entry in order: the plainest one, and the oracle
+//! for all others.
+
+use ir::{
+    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, Pipeline, Program, Select, TableId,
+    ValueSetId,
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// One version of a pipeline.
+pub trait View {
+    /// The program. The same `Arc` for as long as the program is the same: the interpreter keeps
+    /// what it has derived from it.
+    fn program(&self) -> &Arc<Program>;
+
+    /// The action with this id.
+    fn action(&self, id: ActionId) -> Option<&Action>;
+
+    /// The entry of a table that wins (see [`ir::Table`]) among those that match. `key` gives the
+    /// value of the key field at a position; it is pure, and may be asked in any order, for those
+    /// fields only that matter to the lookup.
+    fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry>;
+
+    /// What happens when no entry of the table matches.
+    fn default_action(&self, table: TableId) -> &ActionCall;
+
+    /// The group with this number.
+    fn group(&self, id: GroupId) -> Option<&Group>;
+
+    /// The members of a value set.
+    fn value_set(&self, id: ValueSetId) -> &[Select];
+}
+
+/// Reads every entry, best first. Cost: linear in the entries.
+impl View for Pipeline {
+    fn program(&self) -> &Arc<Program> {
+        Pipeline::program(self)
+    }
+
+    fn action(&self, id: ActionId) -> Option<&Action> {
+        Pipeline::action(self, id).map(|a| &**a)
+    }
+
+    fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
+        let fields = Pipeline::program(self).tables[table.index()].key.len();
+        let mut known: SmallVec<[Option<Bits>; 8]> = SmallVec::new();
+        known.resize(fields, None);
+        let mut matches = |entry: &Entry| {
+            entry.matches.iter().all(|m| match known.get_mut(m.key as usize) {
+                Some(value) => m.pattern.matches(value.get_or_insert_with(|| key(m.key))),
+                None => false,
+            })
+        };
+        self.entries(table).iter().map(|e| &**e).find(|e| matches(e))
+    }
+
+    fn default_action(&self, table: TableId) -> &ActionCall {
+        self.entries(table).default()
+    }
+
+    fn group(&self, id: GroupId) -> Option<&Group> {
+        Pipeline::group(self, id).map(|g| &**g)
+    }
+
+    fn value_set(&self, id: ValueSetId) -> &[Select] {
+        Pipeline::value_set(self, id)
+    }
+}

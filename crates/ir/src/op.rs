@@ -1,0 +1,201 @@
+//! Operations: what an action or a block does to a packet, one step at a time.
+//!
+//! An operation either completes and the next one follows, or it ends the current pass
+//! ([`Op::Drop`], [`Op::Exit`], [`Op::Resubmit`], [`Op::Recirculate`], a failing header operation),
+//! or it chooses where control goes after the action ([`Op::Goto`]).
+//!
+//! *Output* is immediate: [`Op::Output`] sends the packet as it is at that moment (headers emitted in
+//! deparser order, then the payload), later writes do not touch that copy. A pass that ends without
+//! any output, punt or resubmission is a drop, with the reason that ended it or `no_output`.
+
+use crate::expr::{Expr, FieldRef};
+use crate::id::{BlockId, DigestId, HeaderId, MetaId, RegisterId, StackId};
+use crate::verdict::{DropReason, PuntReason};
+
+/// What a copy of the packet starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Copy {
+    /// Headers and metadata as they are now.
+    Current,
+    /// The bytes as they came in, parsed again; metadata as it is now (P4 "clone ingress to
+    /// egress", v1model's I2E).
+    Ingress,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// `field = value`, same width. A write to a field of an invalid header does nothing.
+    Assign(FieldRef, Expr),
+    /// `field[hi:lo] = value`.
+    AssignSlice(FieldRef, u32, u32, Expr),
+    /// Makes a header valid; its fields become zero unless it already was valid. In a union, the
+    /// other members become invalid.
+    SetValid(HeaderId),
+    /// Makes a header invalid.
+    SetInvalid(HeaderId),
+    /// `to = from`, validity and all fields; the same header type.
+    CopyHeader {
+        /// Destination.
+        to: HeaderId,
+        /// Source.
+        from: HeaderId,
+    },
+    /// Shifts the stack's elements up by `count`; the first `count` become valid, with zero fields.
+    /// If a valid element would fall off the end, drops with `header_stack_overflow`.
+    PushFront(StackId, u32),
+    /// Shifts the stack's elements down by `count`; the first `count` are lost.
+    PopFront(StackId, u32),
+    /// Emits the headers and parses the result again from the start state. Metadata stays.
+    Reparse,
+    /// Sends a copy to a port.
+    Output {
+        /// The port number, 32 bits.
+        port: Expr,
+    },
+    /// Hands copies to the buckets of a group that its kind selects (see
+    /// [`GroupKind`](crate::pipeline::GroupKind)); the packet itself goes on unchanged.
+    Group {
+        /// The group number, 32 bits.
+        group: Expr,
+    },
+    /// Runs a block on a copy of the packet until that pass ends; the packet itself goes on.
+    Clone {
+        /// Where the copy starts.
+        block: BlockId,
+        /// What the copy is.
+        copy: Copy,
+    },
+    /// Ends this pass and starts another one at the parser with the packet's bytes as they came in;
+    /// `keep` names the metadata that is carried over, all other becomes zero (intrinsic metadata
+    /// excepted).
+    Resubmit {
+        /// Metadata kept.
+        keep: Vec<MetaId>,
+    },
+    /// As `Resubmit`, with the packet as it is now.
+    Recirculate {
+        /// Metadata kept.
+        keep: Vec<MetaId>,
+    },
+    /// Sends a copy to the control plane, with the values of `args` beside it.
+    Punt {
+        /// Why.
+        reason: PuntReason,
+        /// Values that the control plane wants to know, by position.
+        args: Vec<Expr>,
+    },
+    /// Sends a message of values to the control plane.
+    Digest {
+        /// Which digest.
+        digest: DigestId,
+        /// One value for each of its fields.
+        args: Vec<Expr>,
+    },
+    /// Asks a meter about this packet; `color` becomes 0 (green: no band exceeded), 1 (yellow:
+    /// a band that marks) or 2 (red: a band that drops), `level` the band's level or 0. A meter that
+    /// does not exist is green.
+    Meter {
+        /// The meter number, 32 bits.
+        meter: Expr,
+        /// Receives the colour, 8 bits.
+        color: FieldRef,
+        /// Receives the band's level, 8 bits.
+        level: FieldRef,
+    },
+    /// Counts the packet in an indirect counter: cell `index` of array `counter`.
+    Count {
+        /// The counter array's number in the program.
+        counter: u32,
+        /// Cell, 32 bits; past the end does nothing.
+        index: Expr,
+    },
+    /// `field = register[index]`; zero past the end.
+    RegisterRead {
+        /// Destination.
+        field: FieldRef,
+        /// The array.
+        register: RegisterId,
+        /// Cell, 32 bits.
+        index: Expr,
+    },
+    /// `register[index] = value`; nothing past the end.
+    RegisterWrite {
+        /// The array.
+        register: RegisterId,
+        /// Cell, 32 bits.
+        index: Expr,
+        /// New value.
+        value: Expr,
+    },
+    /// `field =` a random value between `lo` and `hi`, both included.
+    Random {
+        /// Destination.
+        field: FieldRef,
+        /// Least value.
+        lo: Expr,
+        /// Greatest value.
+        hi: Expr,
+    },
+    /// Does one list or the other.
+    If {
+        /// One bit.
+        condition: Expr,
+        /// When it is 1.
+        then: Vec<Op>,
+        /// When it is 0.
+        or_else: Vec<Op>,
+    },
+    /// After this action, control goes to this block, whatever the table's terminator says. The
+    /// block must come later than the one that applies the table.
+    Goto(BlockId),
+    /// Ends the pass; unless something was output, the packet counts as dropped for `reason`.
+    Drop(DropReason),
+    /// Ends the pass.
+    Exit,
+}
+
+impl Op {
+    /// Calls `f` on this operation and every one inside it.
+    pub fn visit(&self, f: &mut dyn FnMut(&Op)) {
+        f(self);
+        if let Op::If { then, or_else, .. } = self {
+            then.iter().chain(or_else).for_each(|op| op.visit(f));
+        }
+    }
+
+    /// Calls `f` on every expression that this operation evaluates itself (not those of operations
+    /// inside it).
+    pub fn exprs(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Op::Assign(_, e) | Op::AssignSlice(_, _, _, e) => f(e),
+            Op::Output { port: e }
+            | Op::Group { group: e }
+            | Op::Meter { meter: e, .. }
+            | Op::Count { index: e, .. }
+            | Op::RegisterRead { index: e, .. }
+            | Op::If { condition: e, .. } => f(e),
+            Op::RegisterWrite { index, value, .. } => {
+                f(index);
+                f(value);
+            }
+            Op::Random { lo, hi, .. } => {
+                f(lo);
+                f(hi);
+            }
+            Op::Punt { args, .. } | Op::Digest { args, .. } => args.iter().for_each(f),
+            Op::SetValid(_)
+            | Op::SetInvalid(_)
+            | Op::CopyHeader { .. }
+            | Op::PushFront(..)
+            | Op::PopFront(..)
+            | Op::Reparse
+            | Op::Clone { .. }
+            | Op::Resubmit { .. }
+            | Op::Recirculate { .. }
+            | Op::Goto(_)
+            | Op::Drop(_)
+            | Op::Exit => {}
+        }
+    }
+}

@@ -1,0 +1,650 @@
+//! A program with what controllers put into it, and how that changes.
+//!
+//! [`Pipeline`] is the truth that the switch keeps: the program, entries by table, default actions,
+//! groups, meters, value sets, and actions that were added while running. It changes by
+//! [`Pipeline::transact`]: a list of [`Update`]s that happen whole, making version *n+1*, or not at
+//! all. Engines keep structures of their own and follow the same updates.
+//!
+//! Cost: an update of an entry is a few hash and tree operations; a transaction that fails is undone
+//! step by step. Entries are shared (`Arc`) with whoever else keeps them.
+
+use crate::bits::Bits;
+use crate::expr::Expr;
+use crate::id::{ActionId, CounterId, EntryId, GroupId, MeterId, TableId, ValueSetId};
+use crate::program::{Action, MatchKind, Program, Select, Table};
+use crate::verify;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+/// An action and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ActionCall {
+    /// Which action.
+    pub action: ActionId,
+    /// One value for each parameter.
+    pub args: SmallVec<[Bits; 1]>,
+}
+
+impl ActionCall {
+    /// A call without arguments.
+    pub fn new(action: ActionId) -> ActionCall {
+        ActionCall { action, args: SmallVec::new() }
+    }
+
+    /// A call with arguments.
+    pub fn with(action: ActionId, args: impl IntoIterator<Item = Bits>) -> ActionCall {
+        ActionCall { action, args: args.into_iter().collect() }
+    }
+}
+
+/// What one key field must look like.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pattern {
+    /// Equal to this.
+    Exact(Bits),
+    /// Equal in the highest bits: value (zero below the prefix) and length.
+    Prefix(Bits, u32),
+    /// Equal where the mask is one: value (zero elsewhere) and mask.
+    Masked(Bits, Bits),
+    /// Between these, both included.
+    Range(Bits, Bits),
+}
+
+impl Pattern {
+    /// A value matches.
+    pub fn matches(&self, value: &Bits) -> bool {
+        match self {
+            Pattern::Exact(v) => v == value,
+            Pattern::Prefix(v, len) => {
+                let by = value.width() - (*len).min(value.width());
+                value.shr(by) == v.shr(by)
+            }
+            Pattern::Masked(v, mask) => value.and(mask) == *v,
+            Pattern::Range(lo, hi) => value.compare(lo).is_ge() && value.compare(hi).is_le(),
+        }
+    }
+}
+
+/// A pattern for the key field at position `key` of its table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyMatch {
+    /// Position in the table's key.
+    pub key: u16,
+    /// What it must look like.
+    pub pattern: Pattern,
+}
+
+/// An entry: what must match, what then happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Unique in the pipeline, chosen by whoever inserts; also the index of its direct counter.
+    pub id: EntryId,
+    /// The highest one wins.
+    pub priority: i32,
+    /// Patterns by ascending key position; a key that is not listed matches anything.
+    pub matches: SmallVec<[KeyMatch; 2]>,
+    /// What happens on a match.
+    pub action: ActionCall,
+    /// The control plane's own; opaque to the lookup.
+    pub cookie: u64,
+    /// Removed after so long without a match; 0 is never. Nanoseconds.
+    pub idle_timeout_ns: u64,
+    /// Removed after so long; 0 is never. Nanoseconds.
+    pub hard_timeout_ns: u64,
+}
+
+impl Entry {
+    /// Every key field matches.
+    pub fn matches(&self, key: &[Bits]) -> bool {
+        self.matches.iter().all(|m| key.get(m.key as usize).is_some_and(|v| m.pattern.matches(v)))
+    }
+
+    /// Length of the entry's only prefix, for tables whose ties go to the longest one.
+    fn prefix_len(&self, table: &Table) -> u32 {
+        let mut lpm = table.key.iter().enumerate().filter(|(_, k)| k.kind == MatchKind::Lpm);
+        let (Some((at, key)), None) = (lpm.next(), lpm.next()) else { return 0 };
+        let pattern = self.matches.iter().find(|m| m.key as usize == at).map(|m| &m.pattern);
+        match pattern {
+            Some(Pattern::Prefix(_, len)) => *len,
+            Some(Pattern::Exact(_)) => key.width,
+            _ => 0,
+        }
+    }
+}
+
+/// What a group does with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupKind {
+    /// One copy to every bucket (multicast).
+    All,
+    /// One copy to one live bucket, chosen by the hash of [`Group::hash`], in proportion to weights.
+    Select,
+    /// One copy to the only bucket.
+    Indirect,
+    /// One copy to the first live bucket.
+    FastFailover,
+}
+
+/// One bucket of a group: an action for its copy, which ends with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Share of the packets in a `Select` group; 0 is none.
+    pub weight: u16,
+    /// Live while this port is up.
+    pub watch_port: Option<u32>,
+    /// Live while this group has a live bucket.
+    pub watch_group: Option<GroupId>,
+    /// What happens to the copy.
+    pub action: ActionCall,
+    /// Counts the copies.
+    pub counter: CounterId,
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its kind.
+    pub kind: GroupKind,
+    /// Buckets in order.
+    pub buckets: Vec<Bucket>,
+    /// Inputs of the hash that selects (`Select` only).
+    pub hash: Vec<Expr>,
+    /// Counts the packets that reach the group.
+    pub counter: CounterId,
+}
+
+/// A band of a meter: what happens to packets above a rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Band {
+    /// Packets per second, or kilobits per second.
+    pub rate: u64,
+    /// Packets, or kilobits, that may come at once; 0 leaves the choice to the switch.
+    pub burst: u64,
+    /// 1 marks (yellow), 2 drops (red).
+    pub color: u8,
+    /// Handed to the program with the colour.
+    pub level: u8,
+}
+
+/// A meter. The band with the highest rate that is exceeded applies (OpenFlow 1.3.5 §5.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meter {
+    /// Rates count packets; otherwise kilobits.
+    pub packets: bool,
+    /// Bands in any order.
+    pub bands: Vec<Band>,
+}
+
+/// One change.
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// Adds an entry; its id is not in use and no entry of the table has the same key and priority.
+    Insert(TableId, Arc<Entry>),
+    /// Replaces the entry with the same id; key and priority stay.
+    Modify(TableId, Arc<Entry>),
+    /// Removes an entry.
+    Delete(TableId, EntryId),
+    /// Removes every entry of a table.
+    Clear(TableId),
+    /// Sets a table's default action.
+    SetDefault(TableId, ActionCall),
+    /// Adds an action under an id that is not in use.
+    AddAction(ActionId, Arc<Action>),
+    /// Removes an action that was added and that nothing refers to.
+    RemoveAction(ActionId),
+    /// Adds or replaces a group.
+    SetGroup(GroupId, Arc<Group>),
+    /// Removes a group.
+    RemoveGroup(GroupId),
+    /// Adds or replaces a meter.
+    SetMeter(MeterId, Arc<Meter>),
+    /// Removes a meter.
+    RemoveMeter(MeterId),
+    /// Sets the members of a value set.
+    SetValueSet(ValueSetId, Vec<Select>),
+    /// Another program; entries, groups, meters and value sets begin empty.
+    SetProgram(Arc<Program>),
+}
+
+/// Why an update was refused. Nothing of its transaction happened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// No such table.
+    #[error("there is no {0}; the program has {1} tables")]
+    NoTable(TableId, usize),
+    /// The table is full.
+    #[error(
+        "table {table} is full: {capacity} of {capacity} entries; delete some or declare it larger"
+    )]
+    TableFull {
+        /// The table's name.
+        table: String,
+        /// Its capacity.
+        capacity: u32,
+    },
+    /// The id is in use.
+    #[error("table {table}: {id} is already there; choose an id that is not in use")]
+    EntryExists {
+        /// The table's name.
+        table: String,
+        /// The id.
+        id: EntryId,
+    },
+    /// An entry with the same key and priority is there.
+    #[error(
+        "table {table}: {existing} has the same key and priority; modify it or delete it first"
+    )]
+    Duplicate {
+        /// The table's name.
+        table: String,
+        /// The entry that has them.
+        existing: EntryId,
+    },
+    /// No such entry.
+    #[error("table {table} has no {id}")]
+    NoEntry {
+        /// The table's name.
+        table: String,
+        /// The id.
+        id: EntryId,
+    },
+    /// Key or priority of an entry cannot be modified.
+    #[error(
+        "table {table}: {id} was inserted with another key or priority; delete it and insert the new one"
+    )]
+    KeyChanged {
+        /// The table's name.
+        table: String,
+        /// The id.
+        id: EntryId,
+    },
+    /// The default action is constant.
+    #[error("table {0}: the default action is constant")]
+    DefaultConst(String),
+    /// The action's id is in use, or out of order.
+    #[error("{0} is already there; added actions take ids that are not in use")]
+    ActionExists(ActionId),
+    /// No such action, or one that came with the program.
+    #[error("{0} was not added at run time, so it cannot be removed")]
+    NoAction(ActionId),
+    /// No such value set.
+    #[error("there is no {0}")]
+    NoValueSet(ValueSetId),
+    /// Too many members.
+    #[error("value set {name}: {members} members, it holds {capacity}")]
+    ValueSetFull {
+        /// The value set's name.
+        name: String,
+        /// Members given.
+        members: usize,
+        /// Its capacity.
+        capacity: u32,
+    },
+    /// No such group.
+    #[error("there is no {0}")]
+    NoGroup(GroupId),
+    /// No such meter.
+    #[error("there is no {0}")]
+    NoMeter(MeterId),
+    /// A rule of the verifier is broken.
+    #[error(transparent)]
+    Invalid(#[from] verify::Error),
+}
+
+/// Place of an entry among those of its table: the first one that matches wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    priority: std::cmp::Reverse<i32>,
+    prefix_len: std::cmp::Reverse<u32>,
+    sequence: u64,
+}
+
+/// The entries of one table.
+#[derive(Clone, Debug)]
+pub struct Entries {
+    by_id: HashMap<EntryId, (Rank, Arc<Entry>)>,
+    in_order: BTreeMap<Rank, Arc<Entry>>,
+    by_key: HashMap<u64, SmallVec<[EntryId; 1]>>,
+    hasher: hashbrown::DefaultHashBuilder,
+    default: ActionCall,
+}
+
+impl Entries {
+    fn new(table: &Table) -> Entries {
+        Entries {
+            by_id: HashMap::new(),
+            in_order: BTreeMap::new(),
+            by_key: HashMap::new(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+            default: table.default.clone(),
+        }
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// The entry with this id.
+    pub fn get(&self, id: EntryId) -> Option<&Arc<Entry>> {
+        self.by_id.get(&id).map(|(_, e)| e)
+    }
+
+    /// All entries, best first: the first one that matches is the one that wins.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.in_order.values()
+    }
+
+    /// The default action.
+    pub fn default(&self) -> &ActionCall {
+        &self.default
+    }
+
+    /// The entry with exactly this key and priority.
+    pub fn find_strict(&self, priority: i32, matches: &[KeyMatch]) -> Option<&Arc<Entry>> {
+        let ids = self.by_key.get(&self.key_hash(priority, matches))?;
+        ids.iter()
+            .filter_map(|id| self.get(*id))
+            .find(|e| e.priority == priority && *e.matches == *matches)
+    }
+
+    fn key_hash(&self, priority: i32, matches: &[KeyMatch]) -> u64 {
+        self.hasher.hash_one((priority, matches))
+    }
+
+    fn insert(&mut self, table: &Table, entry: Arc<Entry>, sequence: u64) {
+        let rank = Rank {
+            priority: std::cmp::Reverse(entry.priority),
+            prefix_len: std::cmp::Reverse(entry.prefix_len(table)),
+            sequence,
+        };
+        let hash = self.key_hash(entry.priority, &entry.matches);
+        self.by_key.entry(hash).or_default().push(entry.id);
+        self.in_order.insert(rank, entry.clone());
+        self.by_id.insert(entry.id, (rank, entry));
+    }
+
+    fn remove(&mut self, id: EntryId) -> Option<(u64, Arc<Entry>)> {
+        let (rank, entry) = self.by_id.remove(&id)?;
+        self.in_order.remove(&rank);
+        let hash = self.key_hash(entry.priority, &entry.matches);
+        if let Some(ids) = self.by_key.get_mut(&hash) {
+            ids.retain(|i| *i != id);
+            if ids.is_empty() {
+                self.by_key.remove(&hash);
+            }
+        }
+        Some((rank.sequence, entry))
+    }
+
+    fn replace(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
+        let slot = self.by_id.get_mut(&entry.id)?;
+        self.in_order.insert(slot.0, entry.clone());
+        Some(std::mem::replace(&mut slot.1, entry))
+    }
+}
+
+/// A step backwards, for a transaction that fails.
+enum Undo {
+    Remove(TableId, EntryId),
+    Reinsert(TableId, u64, Arc<Entry>),
+    Replace(TableId, Arc<Entry>),
+    Entries(TableId, Box<Entries>),
+    Default(TableId, ActionCall),
+    Action(ActionId, Option<Arc<Action>>),
+    Group(GroupId, Option<Arc<Group>>),
+    Meter(MeterId, Option<Arc<Meter>>),
+    ValueSet(ValueSetId, Vec<Select>),
+    All(Box<Pipeline>),
+}
+
+/// A program and everything in it.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    program: Arc<Program>,
+    version: u64,
+    sequence: u64,
+    tables: Vec<Entries>,
+    actions: BTreeMap<ActionId, Arc<Action>>,
+    groups: BTreeMap<GroupId, Arc<Group>>,
+    meters: BTreeMap<MeterId, Arc<Meter>>,
+    value_sets: Vec<Vec<Select>>,
+}
+
+impl Pipeline {
+    /// Version 0: a verified program, empty tables.
+    pub fn new(program: Arc<Program>) -> Result<Pipeline, verify::Error> {
+        verify::program(&program)?;
+        Ok(Pipeline {
+            version: 0,
+            sequence: 0,
+            tables: program.tables.iter().map(Entries::new).collect(),
+            actions: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            meters: BTreeMap::new(),
+            value_sets: vec![Vec::new(); program.value_sets.len()],
+            program,
+        })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// How many transactions were committed.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The entries of a table. The table exists.
+    pub fn entries(&self, table: TableId) -> &Entries {
+        &self.tables[table.index()]
+    }
+
+    /// The action with this id, whether it came with the program or was added.
+    pub fn action(&self, id: ActionId) -> Option<&Arc<Action>> {
+        self.program.actions.get(id.index()).or_else(|| self.actions.get(&id))
+    }
+
+    /// Actions added at run time.
+    pub fn added_actions(&self) -> impl Iterator<Item = (ActionId, &Arc<Action>)> {
+        self.actions.iter().map(|(id, a)| (*id, a))
+    }
+
+    /// The action with this name.
+    pub fn find_action(&self, name: &str) -> Option<ActionId> {
+        let added = || self.actions.iter().find(|(_, a)| a.name == name).map(|(id, _)| *id);
+        self.program.find_action(name).or_else(added)
+    }
+
+    /// The group with this number.
+    pub fn group(&self, id: GroupId) -> Option<&Arc<Group>> {
+        self.groups.get(&id)
+    }
+
+    /// All groups by number.
+    pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Arc<Group>)> {
+        self.groups.iter().map(|(id, g)| (*id, g))
+    }
+
+    /// The meter with this number.
+    pub fn meter(&self, id: MeterId) -> Option<&Arc<Meter>> {
+        self.meters.get(&id)
+    }
+
+    /// All meters by number.
+    pub fn meters(&self) -> impl Iterator<Item = (MeterId, &Arc<Meter>)> {
+        self.meters.iter().map(|(id, m)| (*id, m))
+    }
+
+    /// The members of a value set. The value set exists.
+    pub fn value_set(&self, id: ValueSetId) -> &[Select] {
+        &self.value_sets[id.index()]
+    }
+
+    /// Does all of the updates, in order, or none of them. Returns the new version.
+    ///
+    /// On an error, the index of the update that was refused comes with the reason.
+    pub fn transact(&mut self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        let mut undo = Vec::with_capacity(updates.len());
+        for (i, update) in updates.iter().enumerate() {
+            match self.apply(update) {
+                Ok(step) => undo.push(step),
+                Err(error) => {
+                    undo.into_iter().rev().for_each(|step| self.undo(step));
+                    return Err((i, error));
+                }
+            }
+        }
+        self.version += 1;
+        Ok(self.version)
+    }
+
+    fn table(&self, id: TableId) -> Result<&Table, UpdateError> {
+        let n = self.program.tables.len();
+        self.program.tables.get(id.index()).ok_or(UpdateError::NoTable(id, n))
+    }
+
+    fn apply(&mut self, update: &Update) -> Result<Undo, UpdateError> {
+        Ok(match update {
+            Update::Insert(id, entry) => {
+                let table = self.table(*id)?;
+                verify::entry(self, *id, entry)?;
+                let name = || table.name.clone();
+                let entries = &self.tables[id.index()];
+                if entries.len() >= table.capacity as usize {
+                    return Err(UpdateError::TableFull { table: name(), capacity: table.capacity });
+                }
+                if entries.get(entry.id).is_some() {
+                    return Err(UpdateError::EntryExists { table: name(), id: entry.id });
+                }
+                if let Some(e) = entries.find_strict(entry.priority, &entry.matches) {
+                    return Err(UpdateError::Duplicate { table: name(), existing: e.id });
+                }
+                self.sequence += 1;
+                let program = self.program.clone();
+                let table = &program.tables[id.index()];
+                self.tables[id.index()].insert(table, entry.clone(), self.sequence);
+                Undo::Remove(*id, entry.id)
+            }
+            Update::Modify(id, entry) => {
+                let name = self.table(*id)?.name.clone();
+                verify::entry(self, *id, entry)?;
+                let Some(old) = self.tables[id.index()].get(entry.id) else {
+                    return Err(UpdateError::NoEntry { table: name, id: entry.id });
+                };
+                if old.priority != entry.priority || old.matches != entry.matches {
+                    return Err(UpdateError::KeyChanged { table: name, id: entry.id });
+                }
+                match self.tables[id.index()].replace(entry.clone()) {
+                    Some(old) => Undo::Replace(*id, old),
+                    None => return Err(UpdateError::NoEntry { table: name, id: entry.id }),
+                }
+            }
+            Update::Delete(id, entry) => {
+                let name = self.table(*id)?.name.clone();
+                match self.tables[id.index()].remove(*entry) {
+                    Some((sequence, old)) => Undo::Reinsert(*id, sequence, old),
+                    None => return Err(UpdateError::NoEntry { table: name, id: *entry }),
+                }
+            }
+            Update::Clear(id) => {
+                let mut empty = Entries::new(self.table(*id)?);
+                let entries = &mut self.tables[id.index()];
+                empty.default = entries.default.clone();
+                Undo::Entries(*id, Box::new(std::mem::replace(entries, empty)))
+            }
+            Update::SetDefault(id, call) => {
+                let table = self.table(*id)?;
+                if table.default_const {
+                    return Err(UpdateError::DefaultConst(table.name.clone()));
+                }
+                verify::table_call(self, *id, call)?;
+                let default = &mut self.tables[id.index()].default;
+                Undo::Default(*id, std::mem::replace(default, call.clone()))
+            }
+            Update::AddAction(id, action) => {
+                if self.action(*id).is_some() {
+                    return Err(UpdateError::ActionExists(*id));
+                }
+                verify::action(&self.program, action)?;
+                self.actions.insert(*id, action.clone());
+                Undo::Action(*id, None)
+            }
+            Update::RemoveAction(id) => match self.actions.remove(id) {
+                Some(action) => Undo::Action(*id, Some(action)),
+                None => return Err(UpdateError::NoAction(*id)),
+            },
+            Update::SetGroup(id, group) => {
+                verify::group(self, *id, group)?;
+                Undo::Group(*id, self.groups.insert(*id, group.clone()))
+            }
+            Update::RemoveGroup(id) => match self.groups.remove(id) {
+                Some(group) => Undo::Group(*id, Some(group)),
+                None => return Err(UpdateError::NoGroup(*id)),
+            },
+            Update::SetMeter(id, meter) => Undo::Meter(*id, self.meters.insert(*id, meter.clone())),
+            Update::RemoveMeter(id) => match self.meters.remove(id) {
+                Some(meter) => Undo::Meter(*id, Some(meter)),
+                None => return Err(UpdateError::NoMeter(*id)),
+            },
+            Update::SetValueSet(id, members) => {
+                let set =
+                    self.program.value_sets.get(id.index()).ok_or(UpdateError::NoValueSet(*id))?;
+                if members.len() > set.capacity as usize {
+                    return Err(UpdateError::ValueSetFull {
+                        name: set.name.clone(),
+                        members: members.len(),
+                        capacity: set.capacity,
+                    });
+                }
+                verify::value_set(set, members)?;
+                let slot = &mut self.value_sets[id.index()];
+                Undo::ValueSet(*id, std::mem::replace(slot, members.clone()))
+            }
+            Update::SetProgram(program) => {
+                let mut next = Pipeline::new(program.clone())?;
+                next.version = self.version;
+                next.sequence = self.sequence;
+                Undo::All(Box::new(std::mem::replace(self, next)))
+            }
+        })
+    }
+
+    fn undo(&mut self, step: Undo) {
+        fn restore<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+            match value {
+                Some(v) => map.insert(key, v),
+                None => map.remove(&key),
+            };
+        }
+        match step {
+            Undo::Remove(t, id) => {
+                self.tables[t.index()].remove(id);
+            }
+            Undo::Reinsert(t, sequence, entry) => {
+                let program = self.program.clone();
+                self.tables[t.index()].insert(&program.tables[t.index()], entry, sequence);
+            }
+            Undo::Replace(t, entry) => {
+                self.tables[t.index()].replace(entry);
+            }
+            Undo::Entries(t, entries) => self.tables[t.index()] = *entries,
+            Undo::Default(t, call) => self.tables[t.index()].default = call,
+            Undo::Action(id, action) => restore(&mut self.actions, id, action),
+            Undo::Group(id, group) => restore(&mut self.groups, id, group),
+            Undo::Meter(id, meter) => restore(&mut self.meters, id, meter),
+            Undo::ValueSet(id, members) => self.value_sets[id.index()] = members,
+            Undo::All(pipeline) => *self = *pipeline,
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! The verifier: the rules that a program, and whatever is put into it, obey.
+//!
+//! Everything after the verifier (interpreter, compiler, lookup structures) takes these rules for
+//! granted and neither checks them again nor survives their breach. In: a [`Program`] or a
+//! [`Pipeline`] and the thing about to enter it. Out: nothing, or the first broken rule as an
+//! [`Error`] that names the rule, the place, what is wrong there and what would be right.
+//!
+//! Names
+//! - N1: a name is not empty and unique among its kind; header instances, stacks and unions are one
+//!   kind; fields, parameters and keys are unique where they are declared.
+//! - N2: no two places are spelled alike: a field's name holds no dot, a header's does not end in
+//!   `.last`, no metadata field reads like a field of a header, no parser state is called `accept`
+//!   or `reject`.
+//! - N3: the first metadata fields are the intrinsic ones.
+//! - N4: every id refers to something that exists.
+//!
+//! Widths
+//! - W1: fields, parameters and register cells are 1 to [`FIELD_WIDTH_MAX`] bits wide.
+//! - W2: the two operands of an operator have the same width (shifts and concatenation excepted).
+//! - W3: a value has the width that its use asks for.
+//! - W4: a condition, and an operand of a logical operator, is one bit wide.
+//! - W5: a slice lies within what it is taken from.
+//! - W6: an expression is 1 to [`WIDTH_MAX`] bits wide.
+//! - W7: expressions and `if`s are nested at most [`DEPTH_MAX`] deep.
+//!
+//! Expressions
+//! - X1: parameters are read in actions only.
+//! - X2: `lookahead` and `remaining` are read in the parser only.
+//!
+//! Headers
+//! - H1: only the last field of a header type is varbit.
+//! - H2: a stack has 1 to 255 elements, consecutive, of one type, each of which knows its place;
+//!   stacks are declared in the order of their elements.
+//! - H3: a member of a union is in one union, once, and is no element of a stack.
+//! - H4: a varbit field is neither assigned nor sliced; it changes with its whole header.
+//! - H5: a header is copied to one of the same type.
+//! - H6: a push or pop is by 1 to the stack's size.
+//!
+//! Parser, deparser, checksums
+//! - P1: an extraction gives a varbit width if, and only if, the header's type has a varbit field.
+//! - P2: a case has one pattern for each key, of the key's width.
+//! - P3: an error code of the program's own is not 0.
+//! - P4: a pattern's value is zero outside its mask; a range does not end before it begins.
+//! - D1: the deparser names a header once.
+//! - C1: a checksum lives in a field of a header, 16 bits wide for `csum16`, 32 for `crc32c`, which
+//!   is not among its inputs.
+//! - C2: a checksum's inputs are a multiple of 16 bits.
+//! - C3: only a `csum16` without payload is incremental.
+//!
+//! Actions, tables, blocks
+//! - A1: a call has one argument for each parameter, of its width.
+//! - A2: a digest has one value for each of its fields, of its width.
+//! - A3: what is kept over a pass is named once.
+//! - T1: a key field is as wide as its expression; a table has at most 65,535 of them.
+//! - T2: a table lists an action once, and a decision by action names those that the table allows.
+//! - T3: an action that a table uses goes to, or clones to, blocks later than any that applies it.
+//! - B1: control only goes to later blocks.
+//! - B2: `goto` appears in actions only.
+//! - B3: a clone in a block starts at a later block.
+//!
+//! What is put into a pipeline
+//! - E1: an entry's patterns come by ascending key position, at most one for each.
+//! - E2: a pattern is one that the key's kind of match allows: a value anywhere, a prefix for `lpm`
+//!   and `ternary`, a mask for `ternary`, a range for `range`.
+//! - E3: a pattern has the key's width, is zero outside prefix or mask, and its range does not end
+//!   before it begins.
+//! - E4: an `exact` key is present.
+//! - E5: an entry's action is one that the table allows; a default may also be the declared one.
+//! - G1: an `indirect` group has exactly one bucket.
+//! - G2: a bucket's action does not `goto`.
+//! - G3: a bucket's action clones only to blocks later than any that may use a group.
+//! - G4: groups do not refer to each other in a circle, nor in a chain of more than
+//!   [`GROUP_CHAIN_MAX`]. (Numbers that are computed are bounded at run time.)
+//! - V1: a value set's members are values, masks and ranges of its width.
+//!
+//! An action is checked by itself for everything but T3, G2 and G3, which depend on who uses it. An
+//! action that only an injected packet runs is used by no table, so it may clone to any block, the
+//! first one included: the clone is then the packet's one way through the blocks.
+//!
+//! Cost: a program, once over everything; an entry, its patterns, arguments and the body of its
+//! action; no allocation unless a rule is broken.
+//! Checked by: `tests`, which breaks every rule.
+
+mod code;
+mod program;
+#[cfg(test)]
+mod tests;
+
+use crate::bits::{Bits, WIDTH_MAX};
+use crate::expr::Expr;
+use crate::id::{BlockId, GroupId, TableId};
+use crate::op::Op;
+use crate::pipeline::{ActionCall, Entry, Group, GroupKind, Pattern, Pipeline};
+use crate::program::{
+    Action, FIELD_WIDTH_MAX, MatchKind, Program, Select, Table, Terminator, ValueSet,
+};
+use code::Scope;
+use hashbrown::HashMap;
+
+/// Deepest nesting of expressions and of `if`s.
+pub const DEPTH_MAX: u32 = 64;
+
+/// Longest chain of groups that refer to groups.
+pub const GROUP_CHAIN_MAX: usize = 8;
+
+macro_rules! rules {
+    ($($rule:ident)*) => {
+        /// A rule of the [list](self).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the list at the head of the module says what each means")]
+        pub enum Rule { $($rule,)* }
+
+        impl Rule {
+            /// Every rule, in the order of the list.
+            pub const ALL: &'static [Rule] = &[$(Rule::$rule,)*];
+        }
+
+        impl std::fmt::Display for Rule {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self { $(Rule::$rule => stringify!($rule),)* })
+            }
+        }
+    };
+}
+
+rules! {
+    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
+    A1 A2 A3 T1 T2 T3 B1 B2 B3 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {text} (rule {rule})")]
+pub struct Error {
+    /// Which rule.
+    pub rule: Rule,
+    /// Where: the action, table, block, state or entry, and the operation in it.
+    pub place: String,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+impl Error {
+    fn new(rule: Rule, text: impl Into<String>) -> Error {
+        Error { rule, place: String::new(), text: text.into() }
+    }
+
+    /// The same, somewhere inside of `place`.
+    fn within(mut self, place: impl std::fmt::Display) -> Error {
+        self.place = if self.place.is_empty() {
+            place.to_string()
+        } else {
+            format!("{place}, {}", self.place)
+        };
+        self
+    }
+}
+
+type Result<T = ()> = std::result::Result<T, Error>;
+
+/// `Err` of the rule and text unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $rule:ident, $($text:tt)*) => {
+        if !$condition {
+            return Err($crate::verify::Error::new($crate::verify::Rule::$rule, format!($($text)*)));
+        }
+    };
+}
+use ensure;
+
+/// A whole program.
+pub fn program(program: &Program) -> Result {
+    program::check(program)
+}
+
+/// One block, at its place in the program.
+pub fn block(program: &Program, id: BlockId) -> Result {
+    ensure!(id.index() < program.blocks.len(), N4, "there is no {id}");
+    program::block(program, id.index())
+}
+
+/// An action by itself, whoever may use it.
+pub fn action(program: &Program, action: &Action) -> Result {
+    let inner = || {
+        ensure!(!action.name.is_empty(), N1, "the name is empty");
+        program::params("parameter", &action.params)?;
+        let scope = Scope::action(program, &action.params);
+        scope.ops(&action.body)
+    };
+    inner().map_err(|e| e.within(format_args!("action {}", action.name)))
+}
+
+/// An entry about to be inserted into a table, or to replace one there.
+pub fn entry(pipeline: &Pipeline, table: TableId, entry: &Entry) -> Result {
+    let program = pipeline.program();
+    let inner = |t: &Table| {
+        patterns(t, entry)?;
+        if let Some(allowed) = &t.actions {
+            ensure!(
+                allowed.contains(&entry.action.action),
+                E5,
+                "the table does not allow {}; {}",
+                action_name(pipeline, &entry.action),
+                allowed_names(program, allowed)
+            );
+        }
+        call_at(pipeline, table, &entry.action)
+    };
+    let t = declared(program, table)?;
+    inner(t).map_err(|e| e.within(format_args!("table {}, {}", t.name, entry.id)))
+}
+
+/// A table's new default action.
+pub fn table_call(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Result {
+    let program = pipeline.program();
+    let inner = |t: &Table| {
+        if let Some(allowed) = &t.actions {
+            ensure!(
+                allowed.contains(&call.action) || t.default.action == call.action,
+                E5,
+                "the table does not allow {}; {}",
+                action_name(pipeline, call),
+                allowed_names(program, allowed)
+            );
+        }
+        call_at(pipeline, table, call)
+    };
+    let t = declared(program, table)?;
+    inner(t).map_err(|e| e.within(format_args!("table {}, default action", t.name)))
+}
+
+/// A group about to be added, or to replace one of that number.
+pub fn group(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
+    let program = pipeline.program();
+    let inner = || {
+        if group.kind == GroupKind::Indirect {
+            let n = group.buckets.len();
+            ensure!(n == 1, G1, "{n} buckets; an indirect group has exactly one");
+        }
+        for e in &group.hash {
+            Scope::plain(program).expr(e).map_err(|e| e.within("hash input"))?;
+        }
+        for (i, bucket) in group.buckets.iter().enumerate() {
+            let check = || {
+                let action = called(pipeline, &bucket.action)?;
+                let targets = Targets::of(&action.body);
+                ensure!(targets.goto.is_none(), G2, "action {} says goto", action.name);
+                if let Some(target) = targets.clone {
+                    let last = last_group_user(program);
+                    ensure!(
+                        last.is_none_or(|last| target > last),
+                        G3,
+                        "action {} clones to {target}, but {} may use groups; clone to a later block",
+                        action.name,
+                        last.unwrap_or_default()
+                    );
+                }
+                Ok(())
+            };
+            check().map_err(|e| e.within(format_args!("bucket {i}")))?;
+        }
+        chain(pipeline, id, group)
+    };
+    inner().map_err(|e| e.within(id))
+}
+
+/// The new members of a value set.
+pub fn value_set(set: &ValueSet, members: &[Select]) -> Result {
+    for (i, member) in members.iter().enumerate() {
+        code::select_pattern(member, set.width)
+            .and_then(|()| {
+                ensure!(
+                    !matches!(member, Select::ValueSet(_)),
+                    V1,
+                    "a value set; members are values, masks and ranges"
+                );
+                Ok(())
+            })
+            .map_err(|e| Error { rule: Rule::V1, ..e })
+            .map_err(|e| e.within(format_args!("value set {}, member {i}", set.name)))?;
+    }
+    Ok(())
+}
+
+fn declared(program: &Program, table: TableId) -> Result<&Table> {
+    program.tables.get(table.index()).ok_or_else(|| {
+        Error::new(Rule::N4, format!("the program has {} tables", program.tables.len()))
+            .within(table)
+    })
+}
+
+fn action_name(pipeline: &Pipeline, call: &ActionCall) -> String {
+    match pipeline.action(call.action) {
+        Some(a) => format!("action {}", a.name),
+        None => call.action.to_string(),
+    }
+}
+
+fn allowed_names(program: &Program, allowed: &[crate::id::ActionId]) -> String {
+    let names: Vec<&str> = allowed
+        .iter()
+        .filter_map(|a| program.actions.get(a.index()))
+        .map(|a| a.name.as_str())
+        .collect();
+    match names.as_slice() {
+        [] => "it allows none".to_string(),
+        names => format!("it allows {}", names.join(", ")),
+    }
+}
+
+/// The called action, its arguments being right.
+fn called<'a>(pipeline: &'a Pipeline, call: &ActionCall) -> Result<&'a Action> {
+    let Some(action) = pipeline.action(call.action) else {
+        return Err(Error::new(Rule::N4, format!("there is no {}", call.action)));
+    };
+    arguments(action, call)?;
+    Ok(action)
+}
+
+fn arguments(action: &Action, call: &ActionCall) -> Result {
+    let (have, want) = (call.args.len(), action.params.len());
+    ensure!(have == want, A1, "action {} takes {want} arguments, {have} given", action.name);
+    for (arg, param) in call.args.iter().zip(&action.params) {
+        ensure!(
+            arg.width() == param.width,
+            A1,
+            "action {}, parameter {}: {} bits given, it has {}",
+            action.name,
+            param.name,
+            arg.width(),
+            param.width
+        );
+    }
+    Ok(())
+}
+
+/// A call by a table: arguments, and where the action goes.
+fn call_at(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Result {
+    let action = called(pipeline, call)?;
+    position(pipeline.program(), table, action)
+}
+
+/// Rule T3.
+fn position(program: &Program, table: TableId, action: &Action) -> Result {
+    let targets = Targets::of(&action.body);
+    let Some(target) = targets.goto.into_iter().chain(targets.clone).min() else { return Ok(()) };
+    let applies = |b: &crate::program::Block| {
+        matches!(&b.end, Terminator::Apply { table: t, .. } if *t == table)
+    };
+    let Some(last) = program.blocks.iter().rposition(applies) else { return Ok(()) };
+    ensure!(
+        target.index() > last,
+        T3,
+        "action {} goes to {}, but {} applies the table; go to a later block",
+        action.name,
+        block_name(program, target),
+        block_name(program, BlockId(last as u32))
+    );
+    Ok(())
+}
+
+fn block_name(program: &Program, id: BlockId) -> String {
+    match program.blocks.get(id.index()) {
+        Some(b) => format!("block {}", b.name),
+        None => id.to_string(),
+    }
+}
+
+/// The earliest blocks that a body goes to and clones to.
+#[derive(Default)]
+struct Targets {
+    goto: Option<BlockId>,
+    clone: Option<BlockId>,
+}
+
+impl Targets {
+    fn of(body: &[Op]) -> Targets {
+        fn least(slot: &mut Option<BlockId>, block: BlockId) {
+            *slot = Some(slot.map_or(block, |b| b.min(block)));
+        }
+        fn walk(ops: &[Op], out: &mut Targets) {
+            for op in ops {
+                match op {
+                    Op::Goto(block) => least(&mut out.goto, *block),
+                    Op::Clone { block, .. } => least(&mut out.clone, *block),
+                    Op::If { then, or_else, .. } => {
+                        walk(then, out);
+                        walk(or_else, out);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut out = Targets::default();
+        walk(body, &mut out);
+        out
+    }
+}
+
+/// The last block in which a group may be used: by an operation of the block itself, or by an action
+/// that a table applied there allows (any action, if the table allows all).
+fn last_group_user(program: &Program) -> Option<BlockId> {
+    let uses = |ops: &[Op]| {
+        let mut found = false;
+        ops.iter().for_each(|op| op.visit(&mut |op| found |= matches!(op, Op::Group { .. })));
+        found
+    };
+    let by_table = |t: &Table| match &t.actions {
+        None => true,
+        Some(list) => list
+            .iter()
+            .chain([&t.default.action])
+            .filter_map(|a| program.actions.get(a.index()))
+            .any(|a| uses(&a.body)),
+    };
+    let found = program.blocks.iter().rposition(|b| {
+        uses(&b.ops)
+            || matches!(&b.end, Terminator::Apply { table, .. }
+                if program.tables.get(table.index()).is_some_and(by_table))
+    });
+    found.map(|i| BlockId(i as u32))
+}
+
+/// Rule G4. What is there already has no circle, so a new one passes through the new group.
+fn chain(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
+    /// `seen` holds the greatest depth at which a group was walked from, so that each is walked at
+    /// most [`GROUP_CHAIN_MAX`] times.
+    fn walk(
+        pipeline: &Pipeline,
+        group: &Group,
+        path: &mut Vec<GroupId>,
+        seen: &mut HashMap<GroupId, usize>,
+    ) -> Result {
+        for next in successors(pipeline, group) {
+            let names = || {
+                let names: Vec<String> =
+                    path.iter().chain([&next]).map(|g| g.to_string()).collect();
+                names.join(" -> ")
+            };
+            ensure!(!path.contains(&next), G4, "groups refer to each other in a circle: {}", names());
+            let Some(g) = pipeline.group(next) else { continue };
+            ensure!(
+                path.len() < GROUP_CHAIN_MAX,
+                G4,
+                "a chain of more than {GROUP_CHAIN_MAX} groups: {}",
+                names()
+            );
+            let depth = path.len();
+            if seen.get(&next).is_some_and(|d| *d >= depth) {
+                continue;
+            }
+            seen.insert(next, depth);
+            path.push(next);
+            walk(pipeline, g, path, seen)?;
+            path.pop();
+        }
+        Ok(())
+    }
+    walk(pipeline, group, &mut vec![id], &mut HashMap::new())
+}
+
+/// Groups that a group's buckets hand the packet to or watch, as far as their numbers are constant
+/// or arguments; each one once.
+fn successors(pipeline: &Pipeline, group: &Group) -> Vec<GroupId> {
+    let mut out: Vec<GroupId> = group.buckets.iter().filter_map(|b| b.watch_group).collect();
+    for bucket in &group.buckets {
+        let Some(action) = pipeline.action(bucket.action.action) else { continue };
+        let mut visit = |op: &Op| {
+            let Op::Group { group } = op else { return };
+            let number = match group {
+                Expr::Const(v) => Some(v.low_u32()),
+                Expr::Param(i) => bucket.action.args.get(*i as usize).map(Bits::low_u32),
+                _ => None,
+            };
+            out.extend(number.map(GroupId));
+        };
+        action.body.iter().for_each(|op| op.visit(&mut visit));
+    }
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// Rules E1 to E4.
+fn patterns(table: &Table, entry: &Entry) -> Result {
+    let mut next = 0usize;
+    for m in &entry.matches {
+        let at = m.key as usize;
+        let Some(key) = table.key.get(at) else {
+            let n = table.key.len();
+            return Err(Error::new(Rule::N4, format!("key {at}: the table has {n} keys")));
+        };
+        ensure!(at >= next, E1, "key {} comes out of order or twice", key.name);
+        if let Some(absent) = table.key[next..at].iter().find(|k| k.kind == MatchKind::Exact) {
+            return Err(absent_key(absent));
+        }
+        next = at + 1;
+        let (kind, fits) = match &m.pattern {
+            Pattern::Exact(_) => ("a value", true),
+            Pattern::Prefix(..) => {
+                ("a prefix", matches!(key.kind, MatchKind::Lpm | MatchKind::Ternary))
+            }
+            Pattern::Masked(..) => ("a mask", key.kind == MatchKind::Ternary),
+            Pattern::Range(..) => ("a range", key.kind == MatchKind::Range),
+        };
+        ensure!(
+            fits,
+            E2,
+            "key {} is matched {}, which allows no {}",
+            key.name,
+            key.kind.word(),
+            kind.trim_start_matches("a ")
+        );
+        pattern(&m.pattern, key.width).map_err(|e| e.within(format_args!("key {}", key.name)))?;
+    }
+    match table.key[next..].iter().find(|k| k.kind == MatchKind::Exact) {
+        Some(absent) => Err(absent_key(absent)),
+        None => Ok(()),
+    }
+}
+
+fn absent_key(key: &crate::program::Key) -> Error {
+    Error::new(Rule::E4, format!("key {} is matched exact, so it needs a value", key.name))
+}
+
+/// Rule E3.
+fn pattern(pattern: &Pattern, width: u32) -> Result {
+    let wide = |v: &Bits| {
+        ensure!(v.width() == width, E3, "{} bits given, it has {width}", v.width());
+        Ok(())
+    };
+    match pattern {
+        Pattern::Exact(v) => wide(v),
+        Pattern::Prefix(v, len) => {
+            wide(v)?;
+            ensure!(*len <= width, E3, "a prefix of {len} bits, it has {width}");
+            ensure!(
+                v.and(&Bits::prefix_mask(*len, width)) == *v,
+                E3,
+                "{v}/{len} has bits set below the prefix; they must be zero"
+            );
+            Ok(())
+        }
+        Pattern::Masked(v, mask) => {
+            wide(v)?;
+            wide(mask)?;
+            ensure!(
+                v.and(mask) == *v,
+                E3,
+                "{v} &&& {mask} has bits set outside the mask; they must be zero"
+            );
+            Ok(())
+        }
+        Pattern::Range(lo, hi) => {
+            wide(lo)?;
+            wide(hi)?;
+            ensure!(lo.compare(hi).is_le(), E3, "the range {lo}..{hi} ends before it begins");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The configuration of `run`: a TOML file whose keys are the options' names, and the options
+//! themselves, which add to its lists and override its values.
+
+use crate::Failure;
+use crate::cli::{EngineName, FailModeName, RunOptions};
+use of_channel::connection::Timing;
+use of_channel::{FailMode, Listen, Target};
+use openflow::{Version, VersionSet};
+use port::spec::Spec;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A configuration file.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    port: Vec<String>,
+    #[serde(default)]
+    controller: Vec<String>,
+    #[serde(default)]
+    listen: Vec<String>,
+    snoop: Option<PathBuf>,
+    datapath_id: Option<String>,
+    fail_mode: Option<FailModeName>,
+    protocols: Option<String>,
+    #[serde(default)]
+    flows: Vec<PathBuf>,
+    #[serde(default)]
+    groups: Vec<PathBuf>,
+    #[serde(default)]
+    meters: Vec<PathBuf>,
+    workers: Option<usize>,
+    cpus: Option<String>,
+    engine: Option<EngineName>,
+    ctl: Option<PathBuf>,
+    punt_rate: Option<u64>,
+    max_backoff: Option<u64>,
+    inactivity_probe: Option<u64>,
+}
+
+/// Everything `run` needs to know, checked.
+#[derive(Debug)]
+pub struct Config {
+    /// Ports in order.
+    pub ports: Vec<Spec>,
+    /// The controller channel.
+    pub channel: of_channel::Config,
+    /// The datapath id, if given.
+    pub datapath_id: Option<u64>,
+    /// Files with flow entries.
+    pub flows: Vec<PathBuf>,
+    /// Files with groups.
+    pub groups: Vec<PathBuf>,
+    /// Files with meters.
+    pub meters: Vec<PathBuf>,
+    /// Worker threads.
+    pub workers: usize,
+    /// Their processors.
+    pub cpus: Vec<usize>,
+    /// The control socket.
+    pub ctl: Option<PathBuf>,
+    /// Packets per second to controllers, at most.
+    pub punt_rate: u64,
+}
+
+impl Config {
+    /// From the options, and the file that they name.
+    pub fn new(options: RunOptions) -> Result<Config, Failure> {
+        let file = match &options.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let both = |mut a: Vec<String>, b: Vec<String>| {
+            a.extend(b);
+            a
+        };
+        let paths = |mut a: Vec<PathBuf>, b: Vec<PathBuf>| {
+            a.extend(b);
+            a
+        };
+        let ports = both(file.port, options.ports)
+            .iter()
+            .map(|s| Spec::parse(s).map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let controllers = both(file.controller, options.controllers)
+            .iter()
+            .map(|s| s.parse::<Target>().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let listeners = both(file.listen, options.listeners)
+            .iter()
+            .map(|s| s.parse::<Listen>().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let fail_mode = match options.fail_mode.or(file.fail_mode) {
+            Some(FailModeName::Standalone) => FailMode::Standalone,
+            Some(FailModeName::Secure) | None => FailMode::Secure,
+        };
+        let protocols = match options.protocols.or(file.protocols) {
+            Some(list) => protocols(&list)?,
+            None => VersionSet::of(&Version::ALL),
+        };
+        let workers = options.workers.or(file.workers).unwrap_or(1);
+        if workers == 0 {
+            return Err(Failure::usage("--workers 0: at least 1 is needed"));
+        }
+        // One engine so far, so the choice has no effect beyond being accepted.
+        let (Some(EngineName::Interp) | None) = options.engine.or(file.engine);
+        let seconds = |n: u64| Duration::from_secs(n.max(1));
+        Ok(Config {
+            ports,
+            channel: of_channel::Config {
+                controllers,
+                listeners,
+                snoop: options.snoop.or(file.snoop),
+                protocols,
+                fail_mode,
+                backoff_max: seconds(options.max_backoff.or(file.max_backoff).unwrap_or(8)),
+                timing: Timing { probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)) },
+            },
+            datapath_id: options.datapath_id.or(file.datapath_id).map(|s| datapath_id(&s)).transpose()?,
+            flows: paths(file.flows, options.flows),
+            groups: paths(file.groups, options.groups),
+            meters: paths(file.meters, options.meters),
+            workers,
+            cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
+            ctl: options.ctl.or(file.ctl),
+            punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<File, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
+    toml::from_str(&text).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))
+}
+
+fn datapath_id(text: &str) -> Result<u64, Failure> {
+    let digits = text.trim_start_matches("0x").replace(':', "");
+    u64::from_str_radix(&digits, 16).map_err(|_| {
+        Failure::Usage(format!("--datapath-id {text}: up to 16 hexadecimal digits were expected"))
+    })
+}
+
+fn protocols(list: &str) -> Result<VersionSet, Failure> {
+    let version = |name: &str| {
+        Version::from_name(name.trim()).ok_or_else(|| {
+            let known: Vec<_> = Version::ALL.iter().map(|v| v.name()).collect();
+            Failure::Usage(format!("--protocols: {name} is not one of {}", known.join(", ")))
+        })
+    };
+    let versions = list.split(',').map(version).collect::<Result<Vec<_>, _>>()?;
+    Ok(VersionSet::of(&versions))
+}
+
+/// `1,2,4-7`
+fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
+    let bad = || Failure::Usage(format!("--cpus {list}: numbers and ranges were expected, such as 1,2,4-7"));
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (lo, hi) = part.split_once('-').unwrap_or((part, part));
+        let number = |s: &str| s.trim().parse::<usize>().ok().filter(|n| *n < 4096).ok_or_else(bad);
+        let (lo, hi) = (number(lo)?, number(hi)?);
+        if hi < lo {
+            return Err(bad());
+        }
+        cpus.extend(lo..=hi);
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(failure: Failure) -> String {
+        match failure {
+            Failure::Bad(text) | Failure::Usage(text) => text,
+        }
+    }
+
+    #[test]
+    fn options_add_to_the_file_and_override_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.toml");
+        std::fs::write(&path, "port = [\"memory:a\"]\ndatapath-id = \"1\"\nworkers = 2\ncpus = \"0,2-3\"\n").unwrap();
+        let options = RunOptions {
+            config: Some(path),
+            ports: vec!["b:7=memory:b".into()],
+            datapath_id: Some("00:00:00:00:00:00:00:ff".into()),
+            ..RunOptions::default()
+        };
+        let config = Config::new(options).unwrap();
+        assert_eq!(config.ports.len(), 2);
+        assert_eq!(config.ports[1].number, Some(7));
+        assert_eq!(config.datapath_id, Some(255));
+        assert_eq!((config.workers, config.cpus), (2, vec![0, 2, 3]));
+    }
+
+    #[test]
+    fn errors_say_what_was_expected() {
+        assert_eq!(text(datapath_id("xyz").unwrap_err()), "--datapath-id xyz: up to 16 hexadecimal digits were expected");
+        assert_eq!(text(protocols("OpenFlow9").unwrap_err()), "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13");
+        assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.toml");
+        std::fs::write(&path, "prot = []\n").unwrap();
+        let error = text(Config::new(RunOptions { config: Some(path), ..RunOptions::default() }).unwrap_err());
+        assert!(error.contains("unknown field `prot`"), "{error}");
+    }
+}

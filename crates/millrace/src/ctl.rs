@@ -1,0 +1,166 @@
+//! The control socket, both ends: one JSON object asked, one answered, a line each.
+//!
+//! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
+//! `stats` and `explain` ask there. Whoever may connect may look; nothing can be changed here.
+
+use crate::Failure;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest request line, in bytes: a traced frame in hexadecimal, and some.
+const REQUEST_MAX: u64 = 256 << 10;
+/// A client that says nothing for so long is let go.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "command")]
+pub enum Request {
+    /// Counters of ports, tables and the switch.
+    Stats,
+    /// How each table is looked up.
+    Explain,
+    /// What happens to a packet.
+    Trace {
+        /// The port it comes in by.
+        in_port: u32,
+        /// Its bytes in hexadecimal.
+        packet: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Result(Value),
+    Error(String),
+}
+
+/// Where the socket is unless `--ctl` says otherwise: in the user's run-time folder, `/run` for root.
+pub fn default_path() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/run/millrace.ctl");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir).join("millrace.ctl"),
+        None => std::env::temp_dir().join(format!("millrace-{}.ctl", rustix::process::getuid().as_raw())),
+    }
+}
+
+/// The switch's end; the socket is removed when it is dropped.
+pub struct Server {
+    path: PathBuf,
+}
+
+impl Server {
+    /// Listens, and answers in the background.
+    pub fn start(
+        path: &Path,
+        answer: impl Fn(Request) -> Result<Value, String> + Send + Sync + 'static,
+    ) -> std::io::Result<Server> {
+        if path.exists() {
+            if UnixStream::connect(path).is_ok() {
+                return Err(std::io::Error::other("another switch is listening there; give this one --ctl PATH"));
+            }
+            // Left by a switch that was killed.
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        std::thread::Builder::new().name("ctl".into()).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if let Err(error) = serve(&stream, &answer) {
+                    tracing::debug!(%error, "control socket");
+                }
+            }
+        })?;
+        Ok(Server { path: path.to_path_buf() })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn serve(mut stream: &UnixStream, answer: &impl Fn(Request) -> Result<Value, String>) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut lines = BufReader::new(stream.take(REQUEST_MAX));
+    let mut line = String::new();
+    while lines.read_line(&mut line)? > 0 {
+        let reply = match serde_json::from_str(&line) {
+            Ok(request) => match answer(request) {
+                Ok(value) => Answer::Result(value),
+                Err(text) => Answer::Error(text),
+            },
+            Err(error) => Answer::Error(format!("not a request: {error}")),
+        };
+        let mut bytes = serde_json::to_vec(&reply)?;
+        bytes.push(b'\n');
+        stream.write_all(&bytes)?;
+        line.clear();
+        lines.get_mut().set_limit(REQUEST_MAX);
+    }
+    Ok(())
+}
+
+/// Asks a running switch.
+pub fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
+    let path = path.map_or_else(default_path, Path::to_path_buf);
+    let failed = |error: std::io::Error| {
+        Failure::Bad(format!(
+            "cannot ask the switch at {}: {error}; is `millrace run` running? if it has another control socket, name it with --ctl",
+            path.display()
+        ))
+    };
+    let mut stream = UnixStream::connect(&path).map_err(failed)?;
+    let mut line = serde_json::to_vec(request).map_err(Failure::bad)?;
+    line.push(b'\n');
+    stream.write_all(&line).map_err(failed)?;
+    let mut reply = String::new();
+    BufReader::new(stream).read_line(&mut reply).map_err(failed)?;
+    match serde_json::from_str(&reply).map_err(|e| Failure::Bad(format!("the switch answered nonsense: {e}")))? {
+        Answer::Result(value) => Ok(value),
+        Answer::Error(text) => Err(Failure::Bad(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asks_and_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ctl");
+        let server = Server::start(&path, |request| match request {
+            Request::Stats => Ok(serde_json::json!({"ports": []})),
+            Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
+            Request::Explain => Ok(Value::Null),
+        })
+        .unwrap();
+        assert_eq!(ask(Some(&path), &Request::Stats).unwrap(), serde_json::json!({"ports": []}));
+        let refused = ask(Some(&path), &Request::Trace { in_port: 9, packet: String::new() });
+        assert!(matches!(refused, Err(Failure::Bad(text)) if text == "no port 9"));
+        assert!(Server::start(&path, |_| Ok(Value::Null)).is_err());
+        let mut raw = UnixStream::connect(&path).unwrap();
+        raw.write_all(b"garbage\n").unwrap();
+        let mut reply = String::new();
+        BufReader::new(&raw).read_line(&mut reply).unwrap();
+        assert!(reply.contains("not a request"), "{reply}");
+        drop(server);
+        assert!(!path.exists());
+        assert!(ask(Some(&path), &Request::Stats).is_err());
+    }
+}

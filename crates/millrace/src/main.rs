@@ -1,0 +1,78 @@
+//! The command: reads arguments and configuration, puts the crates together, reports.
+//!
+//! In: command lines (contract 8.1). Out: a running switch, or an answer about one. Exit status 0
+//! good, 1 the thing asked about is bad, 2 usage. What a program may read goes to standard output
+//! (`--json`: one object), everything else to standard error.
+//!
+//! | module | command |
+//! |---|---|
+//! | [`demo`] | `demo`: the main job on embedded defaults |
+//! | [`run`] | `run`: the switch |
+//! | [`query`] | `trace`, `stats`, `explain`: looks into a running switch by its control socket |
+//! | [`filetest`] | `test`: runs filetests |
+//! | [`doctor`] | `doctor`: what this machine lacks |
+//!
+//! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
+
+mod cli;
+mod config;
+mod ctl;
+mod demo;
+mod doctor;
+mod filetest;
+mod logging;
+mod query;
+mod run;
+
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+/// Why a command failed: what to print, and the exit status.
+#[derive(Debug)]
+pub enum Failure {
+    /// The thing asked about is bad: 1.
+    Bad(String),
+    /// The command was used wrongly: 2.
+    Usage(String),
+}
+
+impl Failure {
+    /// The thing asked about is bad.
+    pub fn bad(error: impl std::fmt::Display) -> Failure {
+        Failure::Bad(error.to_string())
+    }
+
+    /// The command was used wrongly.
+    pub fn usage(error: impl std::fmt::Display) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    logging::start(&cli.log, cli.verbose);
+    let result = match cli.command {
+        cli::Command::Demo(options) => demo::run(options),
+        cli::Command::Run(options) => run::run(*options),
+        cli::Command::Trace(options) => query::trace(options),
+        cli::Command::Stats(options) => query::stats(options),
+        cli::Command::Explain(options) => query::explain(options),
+        cli::Command::Test(options) => filetest::run(options),
+        cli::Command::Doctor(options) => doctor::run(options),
+        cli::Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut cli::Cli::command(), "millrace", &mut std::io::stdout());
+            Ok(())
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Bad(text)) => {
+            eprintln!("millrace: {text}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Usage(text)) => {
+            eprintln!("millrace: {text}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! `trace`, `stats`, `explain`: looks into a running switch by its control socket, or into files.
+//!
+//! The switch's side of the socket ([`answer`]) is here, too, so that question and answer stand in
+//! one place.
+
+use crate::Failure;
+use crate::cli::{QueryOptions, TraceOptions};
+use crate::ctl::{Request, ask};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use switch::Switch;
+
+/// `millrace stats`.
+pub fn stats(options: QueryOptions) -> Result<(), Failure> {
+    let value = ask(options.ctl.as_deref(), &Request::Stats)?;
+    show(&value, options.json, print_stats)
+}
+
+/// `millrace explain`.
+pub fn explain(options: QueryOptions) -> Result<(), Failure> {
+    let value = ask(options.ctl.as_deref(), &Request::Explain)?;
+    show(&value, options.json, print_explain)
+}
+
+/// `millrace trace`.
+pub fn trace(options: TraceOptions) -> Result<(), Failure> {
+    let (in_port, bytes) = packet(&options.packet, options.in_port)?;
+    let offline = !(options.flows.is_empty() && options.groups.is_empty() && options.meters.is_empty());
+    let value = if offline {
+        let switch = crate::run::offline(&options.flows, &options.groups, &options.meters)?;
+        let value = trace_value(&switch, in_port, &bytes);
+        switch.stop();
+        value
+    } else {
+        let packet = bytes.iter().map(|b| format!("{b:02x}")).collect();
+        ask(options.ctl.as_deref(), &Request::Trace { in_port, packet })?
+    };
+    show(&value, options.json, print_trace)
+}
+
+/// A packet as users write it: bytes in hexadecimal, or a match that describes it.
+fn packet(text: &str, in_port: Option<u32>) -> Result<(u32, Vec<u8>), Failure> {
+    if let Some(bytes) = hex(text) {
+        return Ok((in_port.unwrap_or(1), bytes));
+    }
+    let described = openflow::syntax::parse_packet(text).map_err(|e| {
+        Failure::Usage(format!("the packet is neither hexadecimal bytes nor a match: {e}"))
+    })?;
+    Ok((in_port.or(described.in_port).unwrap_or(1), described.bytes))
+}
+
+/// Bytes in hexadecimal, white space and colons between them allowed; at least an Ethernet header.
+pub fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .trim_start_matches("0x")
+        .bytes()
+        .filter(|b| !b.is_ascii_whitespace() && *b != b':')
+        .collect();
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
+}
+
+fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Failure> {
+    if json { println!("{value}") } else { print!("{}", print(value)) }
+    Ok(())
+}
+
+/// What the running switch answers.
+pub fn answer(switch: &Switch, channel: &dyn Fn() -> Value, request: Request) -> Result<Value, String> {
+    match request {
+        Request::Stats => Ok(stats_value(switch, channel())),
+        Request::Explain => Ok(json!({
+            "engine": switch.engine(),
+            "tables": switch.explain().iter().map(|t| json!({
+                "table": t.table, "entries": t.entries, "choice": t.choice, "memory_bytes": t.memory_bytes,
+            })).collect::<Vec<_>>(),
+        })),
+        Request::Trace { in_port, packet } => {
+            let bytes = hex(&packet).ok_or("the packet is not hexadecimal")?;
+            Ok(trace_value(switch, in_port, &bytes))
+        }
+    }
+}
+
+fn stats_value(switch: &Switch, controllers: Value) -> Value {
+    let ports: Vec<Value> = switch
+        .port_counters()
+        .into_iter()
+        .map(|(view, counters, kernel)| {
+            let drops: serde_json::Map<String, Value> =
+                counters.drops.iter().map(|(word, n)| ((*word).to_string(), json!(n))).collect();
+            json!({
+                "number": view.number, "name": view.info.name, "kind": view.info.kind,
+                "up": view.is_live(), "present": view.link.present,
+                "rx_packets": counters.rx_packets, "rx_bytes": counters.rx_bytes,
+                "tx_packets": counters.tx_packets, "tx_bytes": counters.tx_bytes,
+                "punted": counters.punted, "drops": drops, "kernel_rx_dropped": kernel.rx_dropped,
+            })
+        })
+        .collect();
+    let names: Vec<String> = switch
+        .with_pipeline(|p| p.program().tables.iter().map(|t| t.name.clone()).collect());
+    let tables: Vec<Value> = names
+        .into_iter()
+        .enumerate()
+        .map(|(i, name)| (name, switch.table_stats(ir::TableId(i as u32))))
+        .filter(|(_, s)| s.entries > 0 || s.lookups > 0)
+        .map(|(name, s)| json!({"table": name, "entries": s.entries, "lookups": s.lookups, "matches": s.matches}))
+        .collect();
+    json!({
+        "engine": switch.engine(), "version": switch.version(),
+        "uptime_seconds": switch.now_ns() / 1_000_000_000,
+        "ports": ports, "tables": tables, "controllers": controllers,
+    })
+}
+
+fn print_stats(value: &Value) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "engine {}, version {}, up {} s, controllers: {}",
+        text(&value["engine"]), value["version"], value["uptime_seconds"], text(&value["controllers"])
+    );
+    let _ = writeln!(out, "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  drops",
+        "port", "name", "kind", "link", "rx packets", "rx bytes", "tx packets", "tx bytes", "punted");
+    for p in list(&value["ports"]) {
+        let link = match (&p["present"], &p["up"]) {
+            (Value::Bool(false), _) => "gone",
+            (_, Value::Bool(true)) => "up",
+            _ => "down",
+        };
+        let drops: Vec<String> = p["drops"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
+        let _ = writeln!(out, "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  {}",
+            p["number"], text(&p["name"]), text(&p["kind"]), link, p["rx_packets"], p["rx_bytes"],
+            p["tx_packets"], p["tx_bytes"], p["punted"], drops.join(" "));
+    }
+    let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", "table", "entries", "lookups", "matches");
+    for t in list(&value["tables"]) {
+        let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", text(&t["table"]), t["entries"], t["lookups"], t["matches"]);
+    }
+    out
+}
+
+fn print_explain(value: &Value) -> String {
+    let tables = list(&value["tables"]);
+    if tables.is_empty() {
+        return "no table has entries\n".to_string();
+    }
+    tables
+        .iter()
+        .map(|t| {
+            let body = text(&t["choice"]).lines().map(|l| format!("  {l}\n")).collect::<String>();
+            format!("{} ({} entries, {} bytes)\n{body}", text(&t["table"]), t["entries"], t["memory_bytes"])
+        })
+        .collect()
+}
+
+fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
+    let traced = switch.trace(in_port, bytes);
+    let frame = |bytes: &[u8]| json!({
+        "summary": wire::summary(bytes),
+        "hex": bytes.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+    });
+    json!({
+        "version": traced.version, "in_port": in_port, "packet": frame(bytes),
+        "verdict": traced.verdict.to_string(),
+        "steps": traced.trace.lines(),
+        "outputs": traced.outputs.iter().map(|(port, b)| json!({"port": port, "packet": frame(b)})).collect::<Vec<_>>(),
+        "punts": traced.punts.iter().map(|(reason, b)| json!({"reason": reason.word(), "packet": frame(b)})).collect::<Vec<_>>(),
+    })
+}
+
+fn print_trace(value: &Value) -> String {
+    let mut out = format!("in {}: {}\n", value["in_port"], text(&value["packet"]["summary"]));
+    for step in list(&value["steps"]) {
+        let _ = writeln!(out, "  {}", text(step));
+    }
+    for o in list(&value["outputs"]) {
+        let _ = writeln!(out, "out {}: {}", o["port"], text(&o["packet"]["summary"]));
+    }
+    for p in list(&value["punts"]) {
+        let _ = writeln!(out, "to the controller ({}): {}", text(&p["reason"]), text(&p["packet"]["summary"]));
+    }
+    let _ = writeln!(out, "verdict: {}", text(&value["verdict"]));
+    out
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_with_and_without_separators() {
+        assert_eq!(hex("0x00ff"), Some(vec![0, 255]));
+        assert_eq!(hex("00:ff 01"), Some(vec![0, 255, 1]));
+        assert_eq!(hex("0"), None);
+        assert_eq!(hex("in_port=1"), None);
+        assert_eq!(hex(""), None);
+    }
+}

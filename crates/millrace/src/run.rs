@@ -1,0 +1,179 @@
+//! `millrace run`: the switch, in the foreground, until SIGINT or SIGTERM.
+
+use crate::cli::RunOptions;
+use crate::config::Config;
+use crate::{Failure, ctl, query};
+use of_channel::Channel;
+use of_pipeline::{Agent, AgentConfig, lower};
+use openflow::syntax::{self, Context};
+use openflow::{Message, PortNo, Version};
+use port::Port;
+use port::spec::{Kind, Spec};
+use rustix::event::{PollFd, PollFlags};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use switch::Switch;
+
+/// `millrace run`.
+pub fn run(options: RunOptions) -> Result<(), Failure> {
+    let config = Config::new(options)?;
+    let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    let switch = start(config.workers, config.cpus.clone(), config.punt_rate)?;
+    let mut described = Vec::new();
+    for spec in &config.ports {
+        let port = open(spec).map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
+        for warning in &port.info().warnings {
+            tracing::warn!(port = %port.info().name, "{warning}");
+        }
+        let name = port.info().name.clone();
+        let number = switch
+            .add_port(spec.number, port)
+            .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
+        described.push(format!("{number}={name}"));
+    }
+    let agent = agent(&switch, config.datapath_id)?;
+    let agent = Arc::new(Mutex::new(agent));
+    load(&agent, &switch, &config.flows, &config.groups, &config.meters)?;
+    let channel = Channel::start(switch.clone(), agent.clone(), config.channel).map_err(Failure::bad)?;
+    let channel = Arc::new(Mutex::new(channel));
+    let server = control(&switch, &channel, config.ctl.as_deref())?;
+    switch.sync();
+    let mut listeners: Vec<String> =
+        lock(&channel).listening().iter().map(ToString::to_string).collect();
+    listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
+    eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
+    wait(&signals);
+    tracing::info!("stopping");
+    drop(server);
+    switch.stop();
+    Ok(())
+}
+
+fn words(list: &[String]) -> String {
+    if list.is_empty() { "none".to_string() } else { list.join(",") }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // See `switch`: what is guarded changes in single steps.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A running switch with OpenFlow's program and no ports.
+pub fn start(workers: usize, cpus: Vec<usize>, punt_rate: u64) -> Result<Switch, Failure> {
+    let (program, _) = lower::program(&lower::ProgramConfig::default());
+    let program = Arc::new(program);
+    Switch::start(switch::Config { program, workers, cpus, punt_rate }).map_err(Failure::bad)
+}
+
+/// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
+pub fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
+    let from_port = || {
+        let ports = switch.ports();
+        let mac = ports.first().map_or([0, 0, 0, 0, 0, 1], |p| p.info.mac);
+        mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
+    };
+    let datapath_id = datapath_id.unwrap_or_else(from_port);
+    Agent::new(switch.clone(), AgentConfig { datapath_id, ..AgentConfig::default() }).map_err(Failure::bad)
+}
+
+/// A switch without ports that holds these files' entries, for looking into them.
+pub fn offline(flows: &[PathBuf], groups: &[PathBuf], meters: &[PathBuf]) -> Result<Switch, Failure> {
+    let switch = start(1, Vec::new(), 1000)?;
+    let agent = Arc::new(Mutex::new(agent(&switch, Some(1))?));
+    load(&agent, &switch, flows, groups, meters)?;
+    Ok(switch)
+}
+
+fn open(spec: &Spec) -> Result<Box<dyn Port>, port::Error> {
+    match &spec.kind {
+        Kind::AfXdp(xdp) => port_xdp::open(xdp),
+        _ => spec.open(),
+    }
+}
+
+/// Puts the files' meters, groups and flow entries into the switch, in this order, so that entries
+/// find what they refer to.
+pub fn load(
+    agent: &Mutex<Agent>,
+    switch: &Switch,
+    flows: &[PathBuf],
+    groups: &[PathBuf],
+    meters: &[PathBuf],
+) -> Result<(), Failure> {
+    let ports: Vec<(String, u32)> =
+        switch.ports().into_iter().map(|p| (p.info.name, p.number)).collect();
+    let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
+    let context = Context { version: Version::V13, ports: &resolve };
+    let mut agent = lock(agent);
+    let mut handle = |message| agent.handle(Version::V13, message).map(|_| ()).map_err(|e| e.to_string());
+    for path in meters {
+        each_line(path, |line| {
+            handle(Message::MeterMod(syntax::parse_meter(line, &context).map_err(|e| e.to_string())?))
+        })?;
+    }
+    for path in groups {
+        each_line(path, |line| {
+            handle(Message::GroupMod(syntax::parse_group(line, &context).map_err(|e| e.to_string())?))
+        })?;
+    }
+    for path in flows {
+        each_line(path, |line| {
+            handle(Message::FlowMod(syntax::parse_flow(line, &context).map_err(|e| e.to_string())?))
+        })?;
+    }
+    Ok(())
+}
+
+/// Calls `f` on every line of a file that is neither empty nor a comment.
+fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Result<(), Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("").trim();
+        if !line.is_empty() {
+            f(line).map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+/// The control socket: where told, or at the default place unless another switch has it.
+fn control(
+    switch: &Switch,
+    channel: &Arc<Mutex<Channel>>,
+    path: Option<&Path>,
+) -> Result<Option<ctl::Server>, Failure> {
+    let place = path.map_or_else(ctl::default_path, Path::to_path_buf);
+    let (switch, channel) = (switch.clone(), channel.clone());
+    let controllers = move || {
+        let channel = lock(&channel);
+        let versions: Vec<&str> = channel.connected().iter().map(|v| v.name()).collect();
+        serde_json::Value::String(if versions.is_empty() { "none".into() } else { versions.join(", ") })
+    };
+    match ctl::Server::start(&place, move |request| query::answer(&switch, &controllers, request)) {
+        Ok(server) => Ok(Some(server)),
+        Err(error) if path.is_none() => {
+            tracing::warn!(path = %place.display(), %error, "no control socket");
+            Ok(None)
+        }
+        Err(error) => Err(Failure::Bad(format!("control socket {}: {error}", place.display()))),
+    }
+}
+
+/// A descriptor that is readable once SIGINT or SIGTERM came.
+pub struct Signals(std::os::unix::net::UnixStream);
+
+/// From now on SIGINT and SIGTERM end [`wait`], in place of the process.
+pub fn signals() -> std::io::Result<Signals> {
+    let (read, write) = std::os::unix::net::UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(Signals(read))
+}
+
+/// Waits for SIGINT or SIGTERM.
+pub fn wait(signals: &Signals) {
+    let mut fds = [PollFd::new(&signals.0, PollFlags::IN)];
+    while let Err(rustix::io::Errno::INTR) = rustix::event::poll(&mut fds, None) {}
+}

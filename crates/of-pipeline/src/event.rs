@@ -1,0 +1,33 @@
+//! What the switch tells controllers without being asked, the same for every version.
+
+use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, Version};
+
+/// An asynchronous event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // packet-ins are the bulk; a box would cost an allocation each
+pub enum Event {
+    /// A packet for the controllers.
+    PacketIn(PacketIn),
+    /// A flow entry that asked for it went.
+    FlowRemoved(FlowRemoved),
+    /// A port came, went or changed.
+    PortStatus(PortStatus),
+}
+
+impl Event {
+    /// Whether controllers of this version are told.
+    ///
+    /// A packet that matched nothing at all (no table-miss entry either: its cookie is all ones,
+    /// which entries cannot have) is told to 1.0 alone, whose tables send misses to the controller;
+    /// in 1.3 such a packet is dropped. 1.0 knows neither invalid TTLs nor tables but the first.
+    pub fn is_for(&self, version: Version) -> bool {
+        match (self, version) {
+            (Event::PacketIn(p), Version::V10) => p.reason != PacketInReason::InvalidTtl,
+            (Event::PacketIn(p), _) => {
+                p.reason != PacketInReason::NoMatch || p.cookie != PacketIn::NO_COOKIE
+            }
+            (Event::FlowRemoved(r), Version::V10) => r.table_id == TableId(0),
+            (Event::FlowRemoved(_) | Event::PortStatus(_), _) => true,
+        }
+    }
+}

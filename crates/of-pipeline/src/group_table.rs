@@ -1,0 +1,324 @@
+//! Groups: the store, and group-mods (1.3.5 §5.6, §6.5).
+//!
+//! A group is kept as its controller wrote it, with the counters and the actions of its buckets.
+//! Deleting one takes along the flow entries that use it, in one transaction. A group that another
+//! one leads to is only deleted together with that one (`OFPG_ALL`).
+//!
+//! Invariants: groups lead only to groups that are there, never in a circle, and never more than
+//! [`CHAIN_MAX`] deep; nothing refers to a group that is not there.
+//! Cost: a chain check walks the groups that the group leads to, and those that lead to it.
+
+use crate::agent::Agent;
+use crate::lower::{Call, lower_bucket};
+use crate::refusal::Refusal;
+use crate::transaction::Transaction;
+use ir::{CounterId, GroupKind, Update};
+use openflow::{
+    Action, Bucket, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType, PortNo,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Longest chain of groups that lead to groups.
+pub const CHAIN_MAX: usize = ir::verify::GROUP_CHAIN_MAX;
+/// Buckets in one group, at most.
+pub const BUCKETS_MAX: usize = 1024;
+
+/// One group.
+#[derive(Clone, Debug)]
+pub struct GroupEntry {
+    /// How it uses its buckets.
+    pub group_type: GroupType,
+    /// Its buckets.
+    pub buckets: Vec<Bucket>,
+    /// Counts what reaches it.
+    pub counter: CounterId,
+    /// The same of each bucket.
+    pub bucket_counters: Vec<CounterId>,
+    /// When it was added, in nanoseconds of the switch's clock.
+    pub created_ns: u64,
+    actions: Vec<ir::ActionId>,
+}
+
+/// All groups of a switch.
+#[derive(Debug, Default)]
+pub struct GroupTable {
+    groups: BTreeMap<u32, GroupEntry>,
+}
+
+/// The groups that buckets lead to: by an action, or by watching.
+fn leads_to(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
+    buckets.iter().flat_map(|bucket| {
+        let watched = Some(bucket.watch_group).filter(|g| *g != GroupId::ANY);
+        let by_action = bucket.actions.iter().filter_map(|action| match action {
+            Action::Group(group) => Some(*group),
+            _ => None,
+        });
+        by_action.chain(watched).map(|g| g.0)
+    })
+}
+
+impl GroupTable {
+    /// The group is there.
+    pub fn contains(&self, group: u32) -> bool {
+        self.groups.contains_key(&group)
+    }
+
+    /// The group.
+    pub fn get(&self, group: u32) -> Option<&GroupEntry> {
+        self.groups.get(&group)
+    }
+
+    /// All groups by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &GroupEntry)> {
+        self.groups.iter().map(|(id, g)| (*id, g))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Groups whose buckets lead to `group`.
+    pub fn leading_to(&self, group: u32) -> impl Iterator<Item = u32> {
+        let leads = move |entry: &GroupEntry| leads_to(&entry.buckets).any(|g| g == group);
+        self.groups.iter().filter(move |(_, entry)| leads(entry)).map(|(id, _)| *id)
+    }
+
+    /// How many groups in a row `group` is the first of, or an error if it leads back to `origin`.
+    fn depth(
+        &self,
+        origin: u32,
+        buckets: &[Bucket],
+        known: &mut BTreeMap<u32, usize>,
+    ) -> Result<usize, Refusal> {
+        let mut deepest = 0;
+        for next in leads_to(buckets) {
+            if next == origin {
+                return Err(Refusal::GroupLoop { group: origin });
+            }
+            let depth = match known.get(&next) {
+                Some(depth) => *depth,
+                None => {
+                    let empty = Vec::new();
+                    let buckets = self.groups.get(&next).map_or(&empty, |g| &g.buckets);
+                    // Ends: what is there already has no circles.
+                    let depth = self.depth(origin, buckets, known)?;
+                    known.insert(next, depth);
+                    depth
+                }
+            };
+            deepest = deepest.max(depth);
+        }
+        Ok(deepest + 1)
+    }
+
+    /// How many groups in a row lead to `group`.
+    fn height(&self, group: u32) -> usize {
+        let mut level: BTreeSet<u32> = BTreeSet::from([group]);
+        let mut height = 0;
+        while height <= CHAIN_MAX {
+            level = level.iter().flat_map(|g| self.leading_to(*g)).collect();
+            if level.is_empty() {
+                break;
+            }
+            height += 1;
+        }
+        height
+    }
+
+    /// What a group of this type may consist of.
+    fn check(&self, request: &GroupMod) -> Result<(), Refusal> {
+        let GroupId(group) = request.group_id;
+        let buckets = &request.buckets;
+        if buckets.len() > BUCKETS_MAX {
+            let buckets = buckets.len();
+            return Err(Refusal::OutOfBuckets { group, buckets, max: BUCKETS_MAX });
+        }
+        //= openflow-1.3.5 §5.6.1: an indirect group has one bucket.
+        if request.group_type == GroupType::Indirect && buckets.len() != 1 {
+            return Err(Refusal::Indirect { group, buckets: buckets.len() });
+        }
+        for bucket in buckets {
+            //= openflow-1.3.5 §7.3.4.2: weights are select groups'; other buckets have 0.
+            if request.group_type != GroupType::Select && bucket.weight != 0 {
+                return Err(Refusal::Weight { group, weight: bucket.weight });
+            }
+            let watches = bucket.watch_port != PortNo::ANY || bucket.watch_group != GroupId::ANY;
+            match request.group_type {
+                //= openflow-1.3.5 §5.6.1: each fast-failover bucket watches a port or group.
+                GroupType::FastFailover if !watches => return Err(Refusal::Unwatched { group }),
+                GroupType::All | GroupType::Indirect if watches => {
+                    return Err(Refusal::WatchUnsupported { group });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    //= openflow-1.3.5 §6.5: a chain of groups that would make a loop is refused with OFPGMFC_LOOP.
+    fn check_chain(&self, group: u32, buckets: &[Bucket]) -> Result<(), Refusal> {
+        let depth = self.depth(group, buckets, &mut BTreeMap::new())?;
+        if depth + self.height(group) > CHAIN_MAX {
+            return Err(Refusal::GroupDepth { group, max: CHAIN_MAX });
+        }
+        Ok(())
+    }
+}
+
+fn kind(group_type: GroupType) -> GroupKind {
+    match group_type {
+        GroupType::All => GroupKind::All,
+        GroupType::Select => GroupKind::Select,
+        GroupType::Indirect => GroupKind::Indirect,
+        GroupType::FastFailover => GroupKind::FastFailover,
+    }
+}
+
+impl Agent {
+    /// Executes a group-mod.
+    pub(crate) fn group_mod(&mut self, request: GroupMod) -> Result<(), Refusal> {
+        let GroupId(group) = request.group_id;
+        if request.command == GroupModCommand::Delete {
+            return self.delete_groups(request.group_id);
+        }
+        if request.group_id > GroupId::MAX {
+            return Err(Refusal::GroupNumber { group });
+        }
+        let exists = self.groups.contains(group);
+        match request.command {
+            //= openflow-1.3.5 §6.5: adding a group that is there is OFPGMFC_GROUP_EXISTS.
+            GroupModCommand::Add if exists => return Err(Refusal::GroupExists { group }),
+            //= openflow-1.3.5 §6.5: modifying one that is not there is OFPGMFC_UNKNOWN_GROUP.
+            GroupModCommand::Modify if !exists => return Err(Refusal::UnknownGroup { group }),
+            GroupModCommand::Add if self.groups.len() >= self.config.groups_max as usize => {
+                return Err(Refusal::OutOfGroups { max: self.config.groups_max });
+            }
+            _ => {}
+        }
+        self.groups.check(&request)?;
+        let rules = self.rules();
+        for bucket in &request.buckets {
+            let bad_watch = |watch: String| Refusal::BadWatch { group, watch };
+            if bucket.watch_port != PortNo::ANY && !rules.is_port(bucket.watch_port) {
+                return Err(bad_watch(format!("port {}", bucket.watch_port)));
+            }
+            let GroupId(watched) = bucket.watch_group;
+            let to_itself = watched == group;
+            if bucket.watch_group != GroupId::ANY && !to_itself && !self.groups.contains(watched) {
+                return Err(bad_watch(format!("group {watched}")));
+            }
+        }
+        self.groups.check_chain(group, &request.buckets)?;
+        rules_for_buckets(&rules, &request)?;
+        self.set_group(request)
+    }
+
+    /// Puts a group that was checked into the place of the one of its number, if any.
+    fn set_group(&mut self, request: GroupMod) -> Result<(), Refusal> {
+        let GroupId(group) = request.group_id;
+        let now_ns = self.switch.now_ns();
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        let old = self.groups.groups.get(&group);
+        //= openflow-1.3.5 §6.5: a modify replaces type and buckets; the group and what counts it stay.
+        let counter = match old {
+            Some(old) => old.counter,
+            None => tx.take_group_counter()?,
+        };
+        if let Some(old) = old {
+            old.bucket_counters.iter().for_each(|id| tx.spend(id.0));
+            old.actions.iter().for_each(|id| tx.release(*id));
+        }
+        let mut actions = Vec::with_capacity(request.buckets.len());
+        let mut bucket_counters = Vec::with_capacity(request.buckets.len());
+        let mut buckets = Vec::with_capacity(request.buckets.len());
+        for bucket in &request.buckets {
+            let call: Call = lower_bucket(&bucket.actions)?;
+            let action = tx.intern(call);
+            let counter = tx.take_group_counter()?;
+            actions.push(action.action);
+            bucket_counters.push(counter);
+            let watch_group = Some(bucket.watch_group).filter(|g| *g != GroupId::ANY);
+            buckets.push(ir::Bucket {
+                weight: bucket.weight,
+                watch_port: Some(bucket.watch_port).filter(|p| *p != PortNo::ANY).map(|p| p.0),
+                watch_group: watch_group.map(|g| ir::GroupId(g.0)),
+                action,
+                counter,
+            });
+        }
+        let hash = match request.group_type {
+            GroupType::Select => self.layout.select_hash(),
+            _ => Vec::new(),
+        };
+        let lowered = ir::Group { kind: kind(request.group_type), buckets, hash, counter };
+        tx.push(Update::SetGroup(ir::GroupId(group), Arc::new(lowered)));
+        let spent = tx.commit()?;
+        spent.retire(&self.switch);
+        let created_ns = self.groups.groups.get(&group).map_or(now_ns, |old| old.created_ns);
+        let entry = GroupEntry {
+            group_type: request.group_type,
+            buckets: request.buckets,
+            counter,
+            bucket_counters,
+            created_ns,
+            actions,
+        };
+        self.groups.groups.insert(group, entry);
+        Ok(())
+    }
+
+    //= openflow-1.3.5 §6.5: deleting a group that is not there is no error; flow entries that use a
+    //= deleted group are removed with it; OFPG_ALL deletes all groups.
+    fn delete_groups(&mut self, id: GroupId) -> Result<(), Refusal> {
+        let gone: Vec<u32> = if id == GroupId::ALL {
+            self.groups.iter().map(|(id, _)| id).collect()
+        } else if self.groups.contains(id.0) {
+            //= openflow-1.3.5 §6.5: a group that another group leads to may be refused with
+            //= OFPGMFC_CHAINED_GROUP.
+            if let Some(by) = self.groups.leading_to(id.0).next() {
+                return Err(Refusal::ChainedGroup { group: id.0, by });
+            }
+            vec![id.0]
+        } else if id > GroupId::MAX {
+            return Err(Refusal::GroupNumber { group: id.0 });
+        } else {
+            Vec::new()
+        };
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let users: BTreeSet<_> =
+            gone.iter().flat_map(|group| self.flows.users_of_group(*group)).collect();
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        crate::removed::take_out(&mut tx, &self.flows, users.iter().copied());
+        for group in &gone {
+            tx.push(Update::RemoveGroup(ir::GroupId(*group)));
+            if let Some(entry) = self.groups.groups.get(group) {
+                tx.spend(entry.counter.0);
+                entry.bucket_counters.iter().for_each(|id| tx.spend(id.0));
+                entry.actions.iter().for_each(|id| tx.release(*id));
+            }
+        }
+        let spent = tx.commit()?;
+        gone.iter().for_each(|group| {
+            self.groups.groups.remove(group);
+        });
+        let gone = users.into_iter().map(|key| (key, FlowRemovedReason::GroupDelete));
+        self.forget_flows(gone, spent);
+        Ok(())
+    }
+}
+
+fn rules_for_buckets(
+    rules: &crate::validate::Rules<'_>,
+    request: &GroupMod,
+) -> Result<(), Refusal> {
+    request.buckets.iter().try_for_each(|bucket| rules.bucket(&bucket.actions))
+}

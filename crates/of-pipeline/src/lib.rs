@@ -1,0 +1,35 @@
+//! OpenFlow's pipeline: the rules of flow tables, groups and meters, and their lowering to IR.
+//!
+//! In: messages of a controller, decoded ([`openflow::Message`]), and what the switch reports
+//! (punts, digests, expired entries, port events). Out: answers or coded refusals, updates to the
+//! [`switch::Switch`], and [`Event`]s for controllers. One [`Agent`] serves all connections of a
+//! switch; which connection may ask for what is the channel's business.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`lower`] | OpenFlow as an IR program, matches and actions as entries of it |
+//! | [`agent`] | the façade: dispatch of requests |
+//! | [`flow_table`], [`flow_mod`] | flow entries: the store; add, modify, delete |
+//! | [`validate`] | instructions and actions: what a table may be asked to do |
+//! | [`group_table`], [`meter_table`] | groups and meters |
+//! | [`ports`] | port descriptions and configuration; the groups of ALL and FLOOD |
+//! | [`normal`] | learning for NORMAL |
+//! | [`punt`], [`packet_out`] | packets to and from controllers |
+//! | [`removed`] | entries that go: expiry, flow-removed |
+//! | [`stats`], [`features`] | multipart replies |
+//! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
+//! | [`transaction`] | one request's updates, all or none |
+//! | [`refusal`], [`event`] | coded errors; asynchronous messages |
+//!
+//! Invariants: a refused request changes nothing; every request is one transaction of the switch,
+//! cascades included; what the store says is in the pipeline, is.
+
+pub mod agent;
+pub mod config;
+pub mod event;
+pub mod refusal;
+pub mod lower;
+
+pub use agent::{Agent, AgentConfig, AgentError};
+pub use event::Event;
+pub use refusal::Refusal;

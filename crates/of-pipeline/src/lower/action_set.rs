@@ -1,0 +1,252 @@
+//! The action set (1.3.5 §5.10): one slot of metadata for each kind of action, and their execution.
+//!
+//! `as.present` has a bit for each kind, `as.*` its argument. Write-actions stores arguments and
+//! sets bits, so a later action of the same kind replaces an earlier one; clear-actions zeroes the
+//! bits. Each settable field is a kind of its own. The order of the bits is the order of execution.
+//!
+//! Cost: an empty set costs one comparison; one of nothing but an output, two.
+
+use super::fields;
+use super::headers::Headers;
+use super::ops;
+use ir::builder::Builder;
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op, PuntReason};
+use openflow::{Action, FIELDS, FieldId};
+
+/// A kind of action in the set, in the order of execution but for set-fields, which come after
+/// [`Kind::SetNwTtl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are those of the actions
+pub enum Kind {
+    CopyTtlIn,
+    PopVlan,
+    PopPbb,
+    PopMpls,
+    PushMpls,
+    PushPbb,
+    PushVlan,
+    CopyTtlOut,
+    DecMplsTtl,
+    DecNwTtl,
+    SetMplsTtl,
+    SetNwTtl,
+    SetQueue,
+    Group,
+    Output,
+}
+
+/// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
+const FIELD_BIT: u32 = 16;
+const _: () = assert!(FIELD_BIT as usize + FieldId::ALL.len() <= 64, "as.present has 64 bits");
+
+impl Kind {
+    /// The bit in `as.present`.
+    pub fn bit(self) -> u64 {
+        1 << self as u8
+    }
+}
+
+/// The bit of a field's set-field in `as.present`.
+pub fn field_bit(id: FieldId) -> u64 {
+    1 << (FIELD_BIT + id as u32)
+}
+
+/// The metadata of the action set.
+#[derive(Clone, Debug)]
+pub struct Slots {
+    /// Which slots are in use.
+    pub present: MetaId,
+    /// EtherTypes.
+    pub pop_mpls: MetaId,
+    /// EtherTypes.
+    pub push_mpls: MetaId,
+    /// EtherTypes.
+    pub push_pbb: MetaId,
+    /// EtherTypes.
+    pub push_vlan: MetaId,
+    /// TTL.
+    pub mpls_ttl: MetaId,
+    /// TTL.
+    pub nw_ttl: MetaId,
+    /// Queue.
+    pub queue: MetaId,
+    /// Group.
+    pub group: MetaId,
+    /// Port.
+    pub output: MetaId,
+    /// For the controller.
+    pub max_len: MetaId,
+    /// Values of set-fields, by field; none for a field that cannot be set.
+    pub fields: Vec<Option<MetaId>>,
+}
+
+impl Slots {
+    /// Declares the metadata.
+    pub(super) fn declare(b: &mut Builder) -> Slots {
+        Slots {
+            present: b.meta("as.present", 64),
+            pop_mpls: b.meta("as.pop_mpls", 16),
+            push_mpls: b.meta("as.push_mpls", 16),
+            push_pbb: b.meta("as.push_pbb", 16),
+            push_vlan: b.meta("as.push_vlan", 16),
+            mpls_ttl: b.meta("as.mpls_ttl", 8),
+            nw_ttl: b.meta("as.nw_ttl", 8),
+            queue: b.meta("as.queue", 32),
+            group: b.meta("as.group", 32),
+            output: b.meta("as.output", 32),
+            max_len: b.meta("as.max_len", 16),
+            fields: FIELDS
+                .iter()
+                .map(|f| f.settable.then(|| b.meta(&format!("as.{}", f.id), f.bits)))
+                .collect(),
+        }
+    }
+
+    /// Adds slots to the set: `present |= bits`.
+    pub fn mark(&self, bits: u64) -> Op {
+        let all = Expr::binary(BinaryOp::Or, Expr::meta(self.present), Expr::int(bits.into(), 64));
+        Op::Assign(FieldRef::Meta(self.present), all)
+    }
+
+    /// Empties the set.
+    pub fn clear(&self) -> Op {
+        Op::Assign(FieldRef::Meta(self.present), Expr::int(0, 64))
+    }
+
+    /// One bit: some of these slots are in use.
+    pub fn any(&self, bits: u64) -> Expr {
+        if bits.is_power_of_two() {
+            let at = bits.trailing_zeros();
+            return Expr::meta(self.present).slice(at, at);
+        }
+        let masked =
+            Expr::binary(BinaryOp::And, Expr::meta(self.present), Expr::int(bits.into(), 64));
+        masked.ne(Expr::int(0, 64))
+    }
+}
+
+/// Operations that execute a set that is not empty. `normal` is the block for copies to NORMAL.
+pub(super) fn execute(h: &Headers, s: &Slots, normal: BlockId) -> Vec<Op> {
+    let meta = Expr::meta;
+    let when =
+        |bits: u64, then: Vec<Op>| Op::If { condition: s.any(bits), then, or_else: Vec::new() };
+    let structure = [
+        (Kind::CopyTtlIn, ops::copy_ttl_in(h)),
+        (Kind::PopVlan, ops::pop_vlan(h)),
+        (Kind::PopPbb, ops::pop_pbb(h)),
+        (Kind::PopMpls, ops::pop_mpls(h, meta(s.pop_mpls))),
+        (Kind::PushMpls, ops::push_mpls(h, meta(s.push_mpls))),
+        (Kind::PushPbb, ops::push_pbb(h, meta(s.push_pbb))),
+        (Kind::PushVlan, ops::push_vlan(h, meta(s.push_vlan))),
+        (Kind::CopyTtlOut, ops::copy_ttl_out(h)),
+        (Kind::DecMplsTtl, ops::dec_mpls_ttl(h)),
+        (Kind::DecNwTtl, ops::dec_nw_ttl(h)),
+        (Kind::SetMplsTtl, ops::set_mpls_ttl(h, meta(s.mpls_ttl))),
+        (Kind::SetNwTtl, ops::set_nw_ttl(h, meta(s.nw_ttl))),
+    ];
+    let structure: Vec<(u64, Vec<Op>)> =
+        structure.into_iter().map(|(kind, ops)| (kind.bit(), ops)).collect();
+    let set_fields = |ids: &[FieldId]| -> Vec<(u64, Vec<Op>)> {
+        ids.iter()
+            .filter_map(|id| {
+                let slot = s.fields[*id as usize]?;
+                Some((field_bit(*id), fields::write(h, *id, meta(slot))))
+            })
+            .collect()
+    };
+    // Slots by layer, so that a set that leaves a layer alone costs one test for all of it.
+    let (link, network): (Vec<FieldId>, Vec<FieldId>) =
+        FieldId::ALL.iter().copied().partition(|id| {
+            matches!(
+                id,
+                FieldId::EthDst
+                    | FieldId::EthSrc
+                    | FieldId::EthType
+                    | FieldId::VlanVid
+                    | FieldId::VlanPcp
+                    | FieldId::TunnelId
+            )
+        });
+    let layers = [structure, set_fields(&link), set_fields(&network)];
+    let mut headers: Vec<Op> = Vec::new();
+    for layer in layers {
+        let bits = layer.iter().fold(0, |bits, (bit, _)| bits | bit);
+        let steps = layer.into_iter().map(|(bit, ops)| when(bit, ops)).collect();
+        headers.push(when(bits, steps));
+    }
+    headers.push(when(Kind::SetQueue.bit(), ops::set_queue(meta(s.queue))));
+
+    let ends = Kind::Group.bit() | Kind::Output.bit();
+    let output =
+        ops::output_last(h, meta(s.output), meta(s.max_len), PuntReason::ActionSet, normal);
+    vec![
+        when(!ends, headers),
+        Op::If {
+            condition: s.any(Kind::Group.bit()),
+            then: ops::group(meta(s.group)),
+            or_else: vec![Op::If {
+                condition: s.any(Kind::Output.bit()),
+                then: vec![output],
+                or_else: vec![Op::Drop(DropReason::NoOutput)],
+            }],
+        },
+    ]
+}
+
+/// What an action replaces in the set, and its place in the order: actions with equal keys are of
+/// the same kind. `None` for an action that a set cannot hold.
+pub fn set_key(action: &Action) -> Option<(u8, u8)> {
+    let kind = match action {
+        Action::CopyTtlIn => Kind::CopyTtlIn,
+        Action::PopVlan => Kind::PopVlan,
+        Action::PopPbb => Kind::PopPbb,
+        Action::PopMpls(_) => Kind::PopMpls,
+        Action::PushMpls(_) => Kind::PushMpls,
+        Action::PushPbb(_) => Kind::PushPbb,
+        Action::PushVlan(_) => Kind::PushVlan,
+        Action::CopyTtlOut => Kind::CopyTtlOut,
+        Action::DecMplsTtl => Kind::DecMplsTtl,
+        Action::DecNwTtl => Kind::DecNwTtl,
+        Action::SetMplsTtl(_) => Kind::SetMplsTtl,
+        Action::SetNwTtl(_) => Kind::SetNwTtl,
+        Action::SetField(f) => return Some((Kind::SetNwTtl as u8, 1 + f.field as u8)),
+        Action::SetQueue(_) => Kind::SetQueue,
+        Action::Group(_) => Kind::Group,
+        Action::Output { .. } => Kind::Output,
+        Action::SetVlanVid(_)
+        | Action::SetVlanPcp(_)
+        | Action::SetNwSrc(_)
+        | Action::SetNwDst(_)
+        | Action::SetNwTos(_)
+        | Action::SetTpSrc(_)
+        | Action::SetTpDst(_)
+        | Action::Enqueue { .. }
+        | Action::Experimenter(_) => return None,
+    };
+    Some((kind as u8, 0))
+}
+
+/// What a list leaves in an empty set: of each kind the last one, in the order of execution. Actions
+/// that a set cannot hold come last, in their order.
+pub fn merge(actions: &[Action]) -> Vec<&Action> {
+    let mut set: Vec<&Action> = Vec::with_capacity(actions.len());
+    for action in actions {
+        let key = set_key(action);
+        match set.iter_mut().find(|a| key.is_some() && set_key(a) == key) {
+            Some(place) => *place = action,
+            None => set.push(action),
+        }
+    }
+    set.sort_by_key(|a| set_key(a).map_or((1, (0, 0)), |key| (0, key)));
+    set
+}
+
+/// What is executed of a list as a set: as [`merge`], but no output beside a group.
+pub fn as_set(actions: &[Action]) -> Vec<&Action> {
+    let mut set = merge(actions);
+    if set.iter().any(|a| matches!(a, Action::Group(_))) {
+        set.retain(|a| !matches!(a, Action::Output { .. }));
+    }
+    set
+}

@@ -1,0 +1,325 @@
+//! Instruction lists, action lists and buckets as calls: a shape and its arguments.
+
+use super::action_set::{Kind, as_set, merge};
+use super::step::{self, Shape, Step};
+use super::{Interner, Layout};
+use ir::{ActionCall, Bits, PuntReason};
+use openflow::{Action, FieldId, Instruction, PortNo, Prerequisite, SetField};
+use smallvec::SmallVec;
+
+/// What an entry or bucket does: steps, and values for their parameters in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// What is done.
+    pub shape: Shape,
+    /// One value for each parameter.
+    pub args: SmallVec<[Bits; 1]>,
+}
+
+impl Call {
+    /// The call as an entry holds it; the interner counts one more user of the shape.
+    pub fn intern(self, interner: &mut Interner) -> ActionCall {
+        ActionCall { action: interner.acquire(&self.shape), args: self.args }
+    }
+
+    /// The action itself and its arguments, for a packet that the controller injects.
+    pub fn build(&self, layout: &Layout) -> (ir::Action, &[Bits]) {
+        (step::build(&self.shape, layout), &self.args)
+    }
+
+    fn arg(&mut self, value: impl Into<u128>, width: u32) {
+        self.args.push(Bits::from_u128(value.into(), width));
+    }
+
+    fn step(&mut self, step: Step) {
+        self.shape.push(step);
+    }
+
+    fn with(&mut self, step: Step, value: impl Into<u128>, width: u32) {
+        self.step(step);
+        self.arg(value, width);
+    }
+}
+
+/// What a list belongs to: decides the reason of its packet-ins, and what else is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// An entry's apply-actions.
+    Entry,
+    /// Those of a table-miss entry (priority 0, no match; 1.3.5 §5.4).
+    TableMiss,
+    /// A group's bucket.
+    Bucket,
+    /// A packet-out.
+    PacketOut,
+}
+
+impl Context {
+    fn reason(self) -> PuntReason {
+        match self {
+            Context::Entry => PuntReason::Action,
+            Context::TableMiss => PuntReason::TableMiss,
+            Context::Bucket => PuntReason::Group,
+            Context::PacketOut => PuntReason::PacketOut,
+        }
+    }
+}
+
+/// What the program has no words for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    /// An experimenter's action or instruction.
+    #[error("experimenter {0:#010x} defines no action or instruction that this switch knows")]
+    Experimenter(u32),
+    /// A port that is not one for this list.
+    #[error(
+        "port {0} is no destination here; ports, LOCAL, IN_PORT, ALL, FLOOD and CONTROLLER are, NORMAL outside of groups, and TABLE in a packet-out"
+    )]
+    Port(PortNo),
+    /// A goto to a table that does not exist, or back.
+    #[error("goto table {to} from table {from}: the target must be a later table below {tables}")]
+    Goto {
+        /// The table of the entry.
+        from: u8,
+        /// The target.
+        to: u8,
+        /// How many tables there are.
+        tables: u32,
+    },
+    /// The field cannot be written.
+    #[error("field {0} is read only")]
+    ReadOnly(FieldId),
+    /// An action that an action set cannot hold.
+    #[error("{0} cannot be in an action set; apply it at once instead")]
+    NotInSet(&'static str),
+}
+
+/// An entry's instructions, in the order of execution whatever that of the message (1.3.5 §5.9):
+/// meter, apply, clear, write actions, write metadata, goto. `table` is the entry's own.
+pub fn lower_instructions(
+    layout: &Layout,
+    table: u8,
+    context: Context,
+    instructions: &[Instruction],
+) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    let goto = instructions.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
+    let mut in_order: SmallVec<[&Instruction; 4]> = instructions.iter().collect();
+    in_order.sort_by_key(|i| match i {
+        Instruction::Meter(_) => 0,
+        Instruction::ApplyActions(_) => 1,
+        Instruction::ClearActions => 2,
+        Instruction::WriteActions(_) => 3,
+        Instruction::WriteMetadata { .. } => 4,
+        Instruction::GotoTable(_) => 5,
+        Instruction::Experimenter(_) => 6,
+    });
+    for instruction in in_order {
+        match instruction {
+            Instruction::Meter(id) => call.with(Step::Meter, id.0, 32),
+            Instruction::ApplyActions(actions) => {
+                for (i, action) in actions.iter().enumerate() {
+                    let last = i + 1 == actions.len();
+                    let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
+                    if last && normal && !goto {
+                        call.step(Step::NormalTail);
+                    } else {
+                        lower_action(&mut call, context, action)?;
+                    }
+                }
+            }
+            Instruction::ClearActions => call.step(Step::Clear),
+            Instruction::WriteActions(actions) => write_actions(&mut call, actions)?,
+            Instruction::WriteMetadata { value, mask } => match *mask {
+                0 => {}
+                u64::MAX => call.with(Step::Metadata, *value, 64),
+                mask => {
+                    call.with(Step::MetadataMasked, value & mask, 64);
+                    call.arg(mask, 64);
+                }
+            },
+            Instruction::GotoTable(to) => {
+                if to.0 <= table || layout.table_block(to.0).is_none() {
+                    return Err(LowerError::Goto { from: table, to: to.0, tables: layout.tables });
+                }
+                call.step(Step::Goto(to.0));
+            }
+            Instruction::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
+        }
+    }
+    Ok(call)
+}
+
+/// A list of actions, done in its order: a packet-out's.
+pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    actions.iter().try_for_each(|a| lower_action(&mut call, context, a))?;
+    Ok(call)
+}
+
+/// A bucket's actions, done as an action set's: of each kind the last one, in that order, and no
+/// output beside a group (1.3.5 §5.6.1, §5.10).
+pub fn lower_bucket(actions: &[Action]) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    as_set(actions).into_iter().try_for_each(|a| lower_action(&mut call, Context::Bucket, a))?;
+    Ok(call)
+}
+
+fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<(), LowerError> {
+    match action {
+        Action::Output { port, max_len } => output(call, context, *port, *max_len)?,
+        Action::CopyTtlOut => call.step(Step::CopyTtlOut),
+        Action::CopyTtlIn => call.step(Step::CopyTtlIn),
+        Action::SetMplsTtl(ttl) => call.with(Step::SetMplsTtl, *ttl, 8),
+        Action::DecMplsTtl => call.step(Step::DecMplsTtl),
+        Action::PushVlan(t) => call.step(Step::PushVlan(*t)),
+        Action::PopVlan => call.step(Step::PopVlan),
+        Action::PushMpls(t) => call.step(Step::PushMpls(*t)),
+        Action::PopMpls(t) => call.step(Step::PopMpls(*t)),
+        Action::SetQueue(queue) => call.with(Step::SetQueue, queue.0, 32),
+        Action::Group(group) => call.with(Step::Group, group.0, 32),
+        Action::SetNwTtl(ttl) => call.with(Step::SetNwTtl, *ttl, 8),
+        Action::DecNwTtl => call.step(Step::DecNwTtl),
+        Action::SetField(SetField { field, value, mask }) => {
+            let width = settable(*field)?;
+            match mask.filter(|m| m & field.all_bits() != field.all_bits()) {
+                None => call.with(Step::SetField(*field), *value, width),
+                Some(mask) => {
+                    call.with(Step::SetFieldMasked(*field), value & mask, width);
+                    call.arg(mask, width);
+                }
+            }
+        }
+        Action::PushPbb(t) => call.step(Step::PushPbb(*t)),
+        Action::PopPbb => call.step(Step::PopPbb),
+        Action::SetVlanVid(vid) => {
+            call.step(Step::EnsureVlan);
+            call.with(Step::SetField(FieldId::VlanVid), *vid, 13);
+        }
+        Action::SetVlanPcp(pcp) => {
+            call.step(Step::EnsureVlan);
+            call.with(Step::SetField(FieldId::VlanPcp), *pcp, 3);
+        }
+        Action::SetNwSrc(address) => call.with(Step::SetNwSrc, *address, 32),
+        Action::SetNwDst(address) => call.with(Step::SetNwDst, *address, 32),
+        Action::SetNwTos(tos) => call.with(Step::SetNwTos, tos >> 2, 6),
+        Action::SetTpSrc(port) => call.with(Step::SetTpSrc, *port, 16),
+        Action::SetTpDst(port) => call.with(Step::SetTpDst, *port, 16),
+        // The queue is for this output alone.
+        Action::Enqueue { port, queue } => {
+            call.with(Step::SetQueue, queue.0, 32);
+            output(call, context, *port, 0)?;
+            call.with(Step::SetQueue, 0u32, 32);
+        }
+        Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
+    }
+    Ok(())
+}
+
+fn settable(field: FieldId) -> Result<u32, LowerError> {
+    let info = field.info();
+    if info.settable { Ok(info.bits) } else { Err(LowerError::ReadOnly(field)) }
+}
+
+fn output(call: &mut Call, context: Context, port: PortNo, max_len: u16) -> Result<(), LowerError> {
+    match port {
+        PortNo::IN_PORT => call.step(Step::InPort),
+        PortNo::ALL => call.step(Step::All),
+        PortNo::FLOOD => call.step(Step::Flood),
+        PortNo::NORMAL if context != Context::Bucket => call.step(Step::Normal),
+        PortNo::TABLE if context == Context::PacketOut => call.step(Step::Table),
+        PortNo::CONTROLLER => call.with(Step::Controller(context.reason()), max_len, 16),
+        port if port.is_ordinary() || port == PortNo::LOCAL => {
+            call.with(Step::Output, port.0, 32);
+        }
+        other => return Err(LowerError::Port(other)),
+    }
+    Ok(())
+}
+
+fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> {
+    let first = call.shape.len();
+    let write = |call: &mut Call, kind: Kind| call.step(Step::Write(kind));
+    for action in merge(actions) {
+        match action {
+            Action::Output { port, max_len } => {
+                let reserved =
+                    [PortNo::IN_PORT, PortNo::ALL, PortNo::FLOOD, PortNo::NORMAL, PortNo::LOCAL];
+                let known =
+                    port.is_ordinary() || *port == PortNo::CONTROLLER || reserved.contains(port);
+                if !known {
+                    return Err(LowerError::Port(*port));
+                }
+                write(call, Kind::Output);
+                call.arg(port.0, 32);
+                call.arg(*max_len, 16);
+            }
+            Action::CopyTtlOut => write(call, Kind::CopyTtlOut),
+            Action::CopyTtlIn => write(call, Kind::CopyTtlIn),
+            Action::SetMplsTtl(ttl) => {
+                write(call, Kind::SetMplsTtl);
+                call.arg(*ttl, 8);
+            }
+            Action::DecMplsTtl => write(call, Kind::DecMplsTtl),
+            Action::PushVlan(t) => {
+                write(call, Kind::PushVlan);
+                call.arg(*t, 16);
+            }
+            Action::PopVlan => write(call, Kind::PopVlan),
+            Action::PushMpls(t) => {
+                write(call, Kind::PushMpls);
+                call.arg(*t, 16);
+            }
+            Action::PopMpls(t) => {
+                write(call, Kind::PopMpls);
+                call.arg(*t, 16);
+            }
+            Action::SetQueue(queue) => {
+                write(call, Kind::SetQueue);
+                call.arg(queue.0, 32);
+            }
+            Action::Group(group) => {
+                write(call, Kind::Group);
+                call.arg(group.0, 32);
+            }
+            Action::SetNwTtl(ttl) => {
+                write(call, Kind::SetNwTtl);
+                call.arg(*ttl, 8);
+            }
+            Action::DecNwTtl => write(call, Kind::DecNwTtl),
+            Action::SetField(SetField { field, value, mask }) => {
+                let width = settable(*field)?;
+                if mask.is_some_and(|m| m & field.all_bits() != field.all_bits()) {
+                    return Err(LowerError::NotInSet("a set-field with a mask"));
+                }
+                call.with(Step::WriteField(*field), *value, width);
+            }
+            Action::PushPbb(t) => {
+                write(call, Kind::PushPbb);
+                call.arg(*t, 16);
+            }
+            Action::PopPbb => write(call, Kind::PopPbb),
+            Action::SetVlanVid(_)
+            | Action::SetVlanPcp(_)
+            | Action::SetNwSrc(_)
+            | Action::SetNwDst(_)
+            | Action::SetNwTos(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_)
+            | Action::Enqueue { .. } => {
+                return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
+            }
+            Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
+        }
+    }
+    let bits = call.shape[first..].iter().fold(0, |bits, step| bits | step::write_bit(step));
+    if bits != 0 {
+        call.step(Step::Mark(bits));
+    }
+    Ok(())
+}
+
+/// What a set-field needs in the entry's match (1.3.5 §5.12: the prerequisites of the field).
+pub fn set_field_prerequisites(field: FieldId) -> &'static [Prerequisite] {
+    field.info().prerequisites
+}

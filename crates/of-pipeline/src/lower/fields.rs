@@ -1,0 +1,128 @@
+//! Match fields: how each is read, and what set-field does.
+//!
+//! The key of every flow table has one column for each [`FieldId`], at the field's own number; so
+//! a match field's place in the key is the field itself. A field that the packet lacks reads as zero;
+//! a match that uses it names the prerequisites beside it, so that zero is never mistaken for a
+//! value.
+
+use super::headers::Headers;
+use ir::program::intrinsic;
+use ir::{BinaryOp, Expr, FieldRef, Key, MatchKind, Op};
+use openflow::{FIELDS, FieldId};
+use std::sync::Arc;
+
+/// The key that all flow tables share.
+pub fn key(h: &Headers) -> Arc<[Key]> {
+    let column = |id: FieldId| Key {
+        name: id.to_string(),
+        expr: read(h, id),
+        kind: MatchKind::Ternary,
+        width: id.info().bits,
+    };
+    FIELDS.iter().map(|info| column(info.id)).collect()
+}
+
+/// Where a field that has one place lives.
+fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
+    Some(match id {
+        FieldId::InPort | FieldId::InPhyPort => FieldRef::Meta(intrinsic::IN_PORT),
+        FieldId::Metadata => FieldRef::Meta(h.metadata),
+        FieldId::EthDst => h.eth_dst,
+        FieldId::EthSrc => h.eth_src,
+        FieldId::EthType => FieldRef::Meta(h.ether_type),
+        FieldId::VlanPcp => h.vlan_pcp,
+        FieldId::IpProto => FieldRef::Meta(h.ip_proto),
+        FieldId::Ipv4Src => h.ipv4_src,
+        FieldId::Ipv4Dst => h.ipv4_dst,
+        FieldId::TcpSrc => h.tcp_src,
+        FieldId::TcpDst => h.tcp_dst,
+        FieldId::UdpSrc => h.udp_src,
+        FieldId::UdpDst => h.udp_dst,
+        FieldId::SctpSrc => h.sctp_src,
+        FieldId::SctpDst => h.sctp_dst,
+        FieldId::Icmpv4Type => h.icmp_type,
+        FieldId::Icmpv4Code => h.icmp_code,
+        FieldId::ArpOp => h.arp_op,
+        FieldId::ArpSpa => h.arp_spa,
+        FieldId::ArpTpa => h.arp_tpa,
+        FieldId::ArpSha => h.arp_sha,
+        FieldId::ArpTha => h.arp_tha,
+        FieldId::Ipv6Src => h.ipv6_src,
+        FieldId::Ipv6Dst => h.ipv6_dst,
+        FieldId::Ipv6Flabel => h.ipv6_flabel,
+        FieldId::Icmpv6Type => h.icmpv6_type,
+        FieldId::Icmpv6Code => h.icmpv6_code,
+        FieldId::Ipv6NdTarget => h.nd_target,
+        FieldId::Ipv6NdSll => h.nd_sll_addr,
+        FieldId::Ipv6NdTll => h.nd_tll_addr,
+        FieldId::MplsLabel => h.mpls_label,
+        FieldId::MplsTc => h.mpls_tc,
+        FieldId::MplsBos => h.mpls_bos,
+        FieldId::PbbIsid => h.itag_isid,
+        FieldId::TunnelId => FieldRef::Meta(h.tunnel_id),
+        FieldId::Ipv6Exthdr => FieldRef::Meta(h.exthdr),
+        FieldId::VlanVid | FieldId::IpDscp | FieldId::IpEcn => return None,
+    })
+}
+
+/// The field's value.
+pub fn read(h: &Headers, id: FieldId) -> Expr {
+    match (place(h, id), id) {
+        (Some(field), _) => Expr::Field(field),
+        (None, FieldId::IpDscp) => Headers::either(h.ipv4_dscp, h.ipv6_dscp),
+        (None, FieldId::IpEcn) => Headers::either(h.ipv4_ecn, h.ipv6_ecn),
+        // OFPVID_PRESENT and the id: zero without a tag.
+        (None, _) => Expr::binary(BinaryOp::Concat, Expr::Valid(h.vlan_0), Expr::Field(h.vlan_vid)),
+    }
+}
+
+/// Writes the field, where the packet has it; `value` is of the field's width.
+pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
+    match id {
+        FieldId::EthType => write_ether_type(h, value),
+        FieldId::VlanVid => vec![Op::Assign(h.vlan_vid, value.slice(11, 0))],
+        FieldId::IpDscp => {
+            vec![Op::Assign(h.ipv4_dscp, value.clone()), Op::Assign(h.ipv6_dscp, value)]
+        }
+        FieldId::IpEcn => {
+            vec![Op::Assign(h.ipv4_ecn, value.clone()), Op::Assign(h.ipv6_ecn, value)]
+        }
+        FieldId::IpProto => vec![
+            Op::Assign(h.ipv4_proto, value.clone()),
+            Op::If {
+                condition: Expr::Valid(h.ipv6_ext_0),
+                then: vec![Op::Assign(h.ipv6_ext_last_next, value.clone())],
+                or_else: vec![Op::Assign(h.ipv6_next, value.clone())],
+            },
+            Op::Assign(FieldRef::Meta(h.ip_proto), value),
+        ],
+        _ => place(h, id).map(|field| Op::Assign(field, value)).into_iter().collect(),
+    }
+}
+
+/// Writes the bits of the field that `mask` selects; `value` has no others.
+pub fn write_masked(h: &Headers, id: FieldId, value: Expr, mask: Expr) -> Vec<Op> {
+    write(h, id, merge(read(h, id), value, mask))
+}
+
+/// `old` with the bits of `mask` replaced by those of `value`, which has no others.
+pub fn merge(old: Expr, value: Expr, mask: Expr) -> Expr {
+    let keep = Expr::Unary(ir::UnaryOp::Not, Box::new(mask));
+    Expr::binary(BinaryOp::Or, Expr::binary(BinaryOp::And, old, keep), value)
+}
+
+/// Writes the EtherType behind the innermost tag, and the metadata that mirrors it.
+pub fn write_ether_type(h: &Headers, value: Expr) -> Vec<Op> {
+    vec![
+        Op::If {
+            condition: Expr::Valid(h.snap),
+            then: vec![Op::Assign(h.snap_type, value.clone())],
+            or_else: vec![Op::If {
+                condition: Expr::Valid(h.vlan_0),
+                then: vec![Op::Assign(h.vlan_last_type, value.clone())],
+                or_else: vec![Op::Assign(h.eth_type, value.clone())],
+            }],
+        },
+        Op::Assign(FieldRef::Meta(h.ether_type), value),
+    ]
+}

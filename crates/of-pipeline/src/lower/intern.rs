@@ -1,0 +1,150 @@
+//! Which action of the pipeline stands for which shape, and how many use it.
+//!
+//! Works beside a transaction: acquire and release while its updates are collected; then
+//! [`adds`](Interner::adds) go in front of them and [`removes`](Interner::removes) behind, and after
+//! the outcome [`commit`](Interner::commit) or [`rollback`](Interner::rollback). An action that
+//! loses its last user and finds a new one in the same transaction stays.
+//!
+//! Invariants: between transactions, the pipeline's added actions are exactly those in use here; ids
+//! of removed actions are given out again, smallest first, so that ids stay dense.
+//! Cost: a hash of the steps; the body is built for new shapes only.
+
+use super::layout::Layout;
+use super::step::{self, Shape, Step};
+use hashbrown::HashMap;
+use ir::{Action, ActionId, Update};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+struct Slot {
+    shape: Shape,
+    action: Arc<Action>,
+    users: usize,
+}
+
+/// Shapes in use.
+#[derive(Debug)]
+pub struct Interner {
+    layout: Arc<Layout>,
+    by_shape: HashMap<Shape, ActionId>,
+    slots: BTreeMap<ActionId, Slot>,
+    free: BTreeSet<ActionId>,
+    next: u32,
+    /// Actions touched since the last commit, with the users they had then; `None` for new ones.
+    touched: BTreeMap<ActionId, Option<usize>>,
+}
+
+impl Interner {
+    /// Nothing in use yet.
+    pub fn new(layout: Arc<Layout>) -> Interner {
+        Interner {
+            next: layout.first_action.0,
+            layout,
+            by_shape: HashMap::new(),
+            slots: BTreeMap::new(),
+            free: BTreeSet::new(),
+            touched: BTreeMap::new(),
+        }
+    }
+
+    /// The ids of the program's parts.
+    pub fn layout(&self) -> &Arc<Layout> {
+        &self.layout
+    }
+
+    /// The action of a shape, with one more user.
+    pub fn acquire(&mut self, shape: &[Step]) -> ActionId {
+        if let Some(id) = self.by_shape.get(shape).copied() {
+            self.retain(id);
+            return id;
+        }
+        let id = self.free.pop_first().unwrap_or_else(|| {
+            self.next += 1;
+            ActionId(self.next - 1)
+        });
+        let action = Arc::new(step::build(shape, &self.layout));
+        let shape = Shape::from_slice(shape);
+        self.by_shape.insert(shape.clone(), id);
+        self.slots.insert(id, Slot { shape, action, users: 1 });
+        self.touched.insert(id, None);
+        id
+    }
+
+    /// One more user of an action in use; nothing if it is not one of ours.
+    pub fn retain(&mut self, id: ActionId) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            self.touched.entry(id).or_insert(Some(slot.users));
+            slot.users += 1;
+        }
+    }
+
+    /// One user less; nothing if it is not one of ours.
+    pub fn release(&mut self, id: ActionId) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            self.touched.entry(id).or_insert(Some(slot.users));
+            slot.users = slot.users.saturating_sub(1);
+        }
+    }
+
+    /// The action with this id, if it is in use (or was before this transaction).
+    pub fn action(&self, id: ActionId) -> Option<&Arc<Action>> {
+        self.slots.get(&id).map(|s| &s.action)
+    }
+
+    /// The shape of an action in use.
+    pub fn shape(&self, id: ActionId) -> Option<&[Step]> {
+        self.slots.get(&id).map(|s| &*s.shape)
+    }
+
+    /// Actions in use.
+    pub fn len(&self) -> usize {
+        self.slots.values().filter(|s| s.users > 0).count()
+    }
+
+    /// No action is in use.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Updates for the front of the transaction: actions that are new and in use.
+    pub fn adds(&self) -> impl Iterator<Item = Update> {
+        self.touched.iter().filter(|(_, before)| before.is_none()).filter_map(|(id, _)| {
+            let slot = self.slots.get(id).filter(|s| s.users > 0)?;
+            Some(Update::AddAction(*id, slot.action.clone()))
+        })
+    }
+
+    /// Updates for the end of the transaction: actions that lost their last user.
+    pub fn removes(&self) -> impl Iterator<Item = Update> {
+        let unused = |id: &&ActionId| self.slots.get(*id).is_some_and(|s| s.users == 0);
+        let known = self.touched.iter().filter(|(_, before)| before.is_some()).map(|(id, _)| id);
+        known.filter(unused).map(|id| Update::RemoveAction(*id))
+    }
+
+    /// The transaction happened.
+    pub fn commit(&mut self) {
+        for (id, _) in std::mem::take(&mut self.touched) {
+            if self.slots.get(&id).is_some_and(|s| s.users == 0) {
+                self.forget(id);
+            }
+        }
+    }
+
+    /// The transaction did not happen: everything is as it was at the last commit.
+    pub fn rollback(&mut self) {
+        for (id, before) in std::mem::take(&mut self.touched) {
+            match (before, self.slots.get_mut(&id)) {
+                (Some(users), Some(slot)) => slot.users = users,
+                _ => self.forget(id),
+            }
+        }
+    }
+
+    fn forget(&mut self, id: ActionId) {
+        if let Some(slot) = self.slots.remove(&id) {
+            self.by_shape.remove(&slot.shape);
+            self.free.insert(id);
+        }
+    }
+}

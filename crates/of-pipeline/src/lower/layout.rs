@@ -1,0 +1,170 @@
+//! The ids of the program's parts, and conventions about them.
+
+use super::action_set::Slots;
+use super::headers::Headers;
+use ir::{
+    ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, MetaId,
+    Pattern, Select, TableId, ValueSetId,
+};
+use smallvec::SmallVec;
+
+/// The first group id that controllers cannot name (`OFPG_MAX` is one less); internal groups have
+/// ids from here on.
+pub const GROUP_INTERNAL: GroupId = GroupId(0xffff_ff01);
+/// The internal group of every port (`OFPP_ALL`): kind `All`, one bucket
+/// [`Layout::out_bucket`] per port. The rules keep it up to date.
+pub const GROUP_ALL: GroupId = GroupId(0xffff_ff01);
+/// The internal group of the ports that take part in flooding (`OFPP_FLOOD`, and NORMAL's).
+pub const GROUP_FLOOD: GroupId = GroupId(0xffff_ff02);
+
+/// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
+/// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PuntArgs {
+    /// Ingress port.
+    pub in_port: u32,
+    /// Ingress physical port.
+    pub in_phy_port: u32,
+    /// The metadata register.
+    pub metadata: u64,
+    /// The logical port's metadata.
+    pub tunnel_id: u64,
+    /// Bytes of the packet that the action asks for; 0xffff is all. For reason `invalid_ttl` no
+    /// action asked, and it is 0xffff: `miss_send_len` applies.
+    pub max_len: u16,
+}
+
+impl PuntArgs {
+    /// Reads them; what is missing is zero.
+    pub fn read(args: &[Bits]) -> PuntArgs {
+        let at = |i: usize| args.get(i).map_or(0, Bits::low_u64);
+        PuntArgs {
+            in_port: at(0) as u32,
+            in_phy_port: at(1) as u32,
+            metadata: at(2),
+            tunnel_id: at(3),
+            max_len: at(4) as u16,
+        }
+    }
+}
+
+/// Ids of the program's parts.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Headers, fields and metadata.
+    pub headers: Headers,
+    /// The action set's metadata.
+    pub slots: Slots,
+    /// How many flow tables; table *n* is [`TableId`] *n*, applied by [`BlockId`] *n*.
+    pub tables: u32,
+    /// NORMAL for the packet itself, which then goes on to the action set; the target of a goto.
+    pub normal_tail: BlockId,
+    /// NORMAL for a copy, which ends with it.
+    pub normal: BlockId,
+    /// Executes the action set; where control goes without goto.
+    pub action_set: BlockId,
+    /// Known sources: (vlan, source, ingress port), all exact.
+    pub normal_src: TableId,
+    /// Where known stations are: (vlan, destination), all exact.
+    pub normal_dst: TableId,
+    /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port
+    /// (32).
+    pub learn: DigestId,
+    /// Values of `of.fragment` (2 bits: 1 first, 3 later fragments) that are dropped
+    /// (`OFPC_FRAG_DROP`); empty is `OFPC_FRAG_NORMAL`.
+    pub drop_fragments: ValueSetId,
+    /// Drops as `table_miss`; the default of every flow table.
+    pub miss: ActionId,
+    /// Punts as `table_miss` (parameter: max_len, 16 bits) and drops: 1.0's miss.
+    pub miss_to_controller: ActionId,
+    /// Sends to a port (parameter, 32 bits) unless it is the ingress port.
+    pub output: ActionId,
+    /// Does nothing: a known source.
+    pub known: ActionId,
+    /// The first id for actions that are added ([`super::Interner`]).
+    pub first_action: ActionId,
+}
+
+impl Layout {
+    /// The block that applies a flow table, if there is one of this number.
+    pub fn table_block(&self, table: u8) -> Option<BlockId> {
+        (u32::from(table) < self.tables).then_some(BlockId(table.into()))
+    }
+
+    /// The call for a flooding bucket or a station: a copy to the port unless it came in by it.
+    pub fn output_call(&self, port: u32) -> ActionCall {
+        ActionCall::with(self.output, [Bits::from_u128(port.into(), 32)])
+    }
+
+    /// Patterns and action of a known source.
+    pub fn normal_src_entry(
+        &self,
+        vlan: u16,
+        mac: u64,
+        port: u32,
+    ) -> (SmallVec<[KeyMatch; 2]>, ActionCall) {
+        let mut matches = exact(&[(vlan.into(), 12), (mac, 48)]);
+        matches.extend(exact(&[(0, 0), (0, 0), (port.into(), 32)]).into_iter().skip(2));
+        (matches, ActionCall::new(self.known))
+    }
+
+    /// Patterns and action of a known station.
+    pub fn normal_dst_entry(
+        &self,
+        vlan: u16,
+        mac: u64,
+        port: u32,
+    ) -> (SmallVec<[KeyMatch; 2]>, ActionCall) {
+        (exact(&[(vlan.into(), 12), (mac, 48)]), self.output_call(port))
+    }
+
+    /// Members of [`Layout::drop_fragments`] for `OFPC_FRAG_DROP` or `OFPC_FRAG_NORMAL`.
+    pub fn fragment_policy(&self, drop: bool) -> Vec<Select> {
+        let any_fragment = Bits::from_u128(1, 2);
+        drop.then(|| Select::Masked(any_fragment.clone(), any_fragment)).into_iter().collect()
+    }
+
+    /// Inputs of a select group's hash: addresses and ports of every layer that OpenFlow knows, but
+    /// nothing that a TTL decrement changes.
+    pub fn select_hash(&self) -> Vec<Expr> {
+        let h = &self.headers;
+        let fields = [
+            h.eth_dst,
+            h.eth_src,
+            h.vlan_vid,
+            h.mpls_label,
+            h.itag_isid,
+            h.arp_spa,
+            h.arp_tpa,
+            h.arp_sha,
+            h.arp_tha,
+            h.ipv4_src,
+            h.ipv4_dst,
+            h.ipv6_src,
+            h.ipv6_dst,
+            h.ipv6_flabel,
+            h.tcp_src,
+            h.tcp_dst,
+            h.udp_src,
+            h.udp_dst,
+            h.sctp_src,
+            h.sctp_dst,
+        ];
+        let metas = [h.ether_type, h.ip_proto];
+        let fields = fields.into_iter().chain(metas.into_iter().map(FieldRef::Meta));
+        fields.map(Expr::Field).collect()
+    }
+
+    /// The metadata that tells how many of the action set's slots are in use.
+    pub fn present(&self) -> MetaId {
+        self.slots.present
+    }
+}
+
+fn exact(values: &[(u64, u32)]) -> SmallVec<[KeyMatch; 2]> {
+    let pattern = |(i, (value, width)): (usize, &(u64, u32))| KeyMatch {
+        key: i as u16,
+        pattern: Pattern::Exact(Bits::from_u128((*value).into(), *width)),
+    };
+    values.iter().enumerate().map(pattern).collect()
+}

@@ -1,0 +1,52 @@
+//! OpenFlow as an IR program: one static program for all versions, and entries written in it.
+//!
+//! [`program()`] declares the headers, the parser, tables that all look at the same key (one column
+//! for each match field), the action set and NORMAL; it depends only on a [`ProgramConfig`]. What
+//! controllers then add are entries: a [`openflow::Match`] becomes patterns
+//! ([`matching::lower_match`]), instructions and action lists become a [`Call`]: a shape (what is
+//! done, in which order) and arguments (the values). Equal shapes are one action of the pipeline;
+//! the [`Interner`] keeps count of who uses it.
+//!
+//! Invariants: nothing here depends on the state of a switch; equal input gives equal output;
+//! nothing OpenFlow-specific is asked of engines. A list that the specification forbids (unknown
+//! group, bad port, missing prerequisite) is for the rules to refuse; what cannot be said in the IR
+//! at all is a [`LowerError`].
+//! Cost: a lookup of a match or list is linear in its length; an action's body is built once for
+//! each shape.
+//! Checked by: tests that run the program on real packets with the interpreter and compare bytes.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`headers`], [`parser`] | header types, metadata, the parser graph |
+//! | [`checksums`] | which checksums cover what |
+//! | [`fields`] | match fields: how to read and write each |
+//! | [`ops`] | what one OpenFlow action does to a packet |
+//! | [`action_set`] | slots of the action set, writing to them, execution |
+//! | [`step`] | steps of a shape, and the action they make |
+//! | [`actions`] | instruction and action lists to calls |
+//! | [`intern`] | shapes to action ids, with reference counts |
+//! | [`matching`] | matches to patterns and back |
+//! | [`mod@program`], [`layout`] | the program and the ids of its parts |
+
+pub mod action_set;
+pub mod actions;
+pub mod checksums;
+pub mod fields;
+pub mod headers;
+pub mod intern;
+pub mod layout;
+pub mod matching;
+pub mod ops;
+pub mod parser;
+pub mod program;
+pub mod step;
+
+pub use actions::{Call, Context, LowerError, lower_actions, lower_bucket, lower_instructions};
+pub use intern::Interner;
+pub use layout::{Layout, PuntArgs};
+pub use matching::{lower_match, raise_match};
+pub use program::{ProgramConfig, program};
+pub use step::{Shape, Step};
+
+#[cfg(test)]
+mod tests;

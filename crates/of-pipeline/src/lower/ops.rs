@@ -1,0 +1,303 @@
+//! What one OpenFlow action does to a packet (1.3.5 §5.12), as IR operations.
+//!
+//! Each function takes the values it needs as expressions, so that the same operations serve
+//! immediate actions (parameters) and the action set (slots). An action whose header the packet
+//! lacks does nothing.
+
+use super::fields::write_ether_type;
+use super::headers::{Headers, VLAN_MAX};
+use super::layout::{GROUP_ALL, GROUP_FLOOD};
+use ir::program::intrinsic;
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, HeaderId, Op, PuntReason};
+use openflow::PortNo;
+
+fn when(condition: Expr, then: Vec<Op>) -> Op {
+    Op::If { condition, then, or_else: Vec::new() }
+}
+
+fn port(p: PortNo) -> Expr {
+    Expr::int(p.0.into(), 32)
+}
+
+fn in_port() -> Expr {
+    Expr::meta(intrinsic::IN_PORT)
+}
+
+fn get(field: FieldRef) -> Expr {
+    Expr::Field(field)
+}
+
+/// Parses the packet again as it is now. What the parser takes to be zero is zeroed first; nothing
+/// of that is an input of a checksum, which the emission before parsing writes.
+pub fn reparse(h: &Headers) -> Vec<Op> {
+    let zero = |meta, width| Op::Assign(FieldRef::Meta(meta), Expr::int(0, width));
+    vec![zero(h.ip_proto, 8), zero(h.exthdr, 9), zero(h.exthdr_rank, 3), Op::Reparse]
+}
+
+/// Sends a copy to an ordinary port, unless it came in by it (1.3.5 §4.5: only `IN_PORT` sends a
+/// packet back).
+pub fn output(to: Expr, h: &Headers) -> Op {
+    Op::If {
+        condition: to.clone().ne(in_port()),
+        then: vec![Op::Output { port: to }],
+        or_else: vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))],
+    }
+}
+
+/// Sends a copy back.
+pub fn output_in_port() -> Op {
+    Op::Output { port: in_port() }
+}
+
+/// To every port but the ingress port: the group that the rules keep for it.
+pub fn output_all() -> Op {
+    Op::Group { group: Expr::int(GROUP_ALL.0.into(), 32) }
+}
+
+/// To every port that takes part in flooding, but the ingress port.
+pub fn output_flood() -> Op {
+    Op::Group { group: Expr::int(GROUP_FLOOD.0.into(), 32) }
+}
+
+/// Runs a copy through a block: NORMAL, or the first table.
+pub fn run_copy(block: BlockId) -> Op {
+    Op::Clone { block, copy: ir::Copy::Current }
+}
+
+/// Sends a copy to the controller, with the arguments of [`super::PuntArgs`].
+pub fn punt(h: &Headers, reason: PuntReason, max_len: Expr) -> Op {
+    let args = vec![in_port(), in_port(), Expr::meta(h.metadata), Expr::meta(h.tunnel_id), max_len];
+    Op::Punt { reason, args }
+}
+
+/// Sends a copy to a port that is known only at run time, ordinary or reserved, at the end of the
+/// packet's way.
+pub fn output_last(
+    h: &Headers,
+    to: Expr,
+    max_len: Expr,
+    reason: PuntReason,
+    normal: BlockId,
+) -> Op {
+    let is = |p: PortNo| to.clone().eq(port(p));
+    let ordinary = Expr::binary(BinaryOp::Lt, to.clone(), port(PortNo::MAX)).or(is(PortNo::LOCAL));
+    let reserved = [
+        (PortNo::CONTROLLER, punt(h, reason, max_len)),
+        (PortNo::IN_PORT, output_in_port()),
+        (PortNo::FLOOD, output_flood()),
+        (PortNo::ALL, output_all()),
+        (PortNo::NORMAL, run_copy(normal)),
+    ];
+    let otherwise = reserved.into_iter().rev().fold(Vec::new(), |or_else, (p, op)| {
+        vec![Op::If { condition: is(p), then: vec![op], or_else }]
+    });
+    let send = Op::If {
+        condition: to.clone().ne(in_port()),
+        then: vec![Op::Output { port: to }],
+        or_else: vec![Op::Drop(DropReason::OutputToIngress)],
+    };
+    Op::If { condition: ordinary, then: vec![send], or_else: otherwise }
+}
+
+/// 1.3.5 §5.12: a tag in front of the others, with id and priority of the one that was outermost.
+pub fn push_vlan(h: &Headers, tpid: Expr) -> Vec<Op> {
+    vec![
+        Op::PushFront(h.vlan, 1),
+        Op::Assign(h.vlan_pcp, get(Headers::nth(h.vlan_pcp, 1))),
+        Op::Assign(h.vlan_vid, get(Headers::nth(h.vlan_vid, 1))),
+        Op::Assign(h.vlan_type, get(h.eth_type)),
+        Op::Assign(h.eth_type, tpid),
+    ]
+}
+
+/// Takes the outermost tag off.
+pub fn pop_vlan(h: &Headers) -> Vec<Op> {
+    vec![when(
+        Expr::Valid(h.vlan_0),
+        vec![Op::Assign(h.eth_type, get(h.vlan_type)), Op::PopFront(h.vlan, 1)],
+    )]
+}
+
+/// An entry in front of the others, behind all VLAN tags: label, traffic class and TTL of the
+/// outermost one, or the IP header's TTL.
+pub fn push_mpls(h: &Headers, ether_type: Expr) -> Vec<Op> {
+    let below = |field: FieldRef| get(Headers::nth(field, 1));
+    let second = HeaderId(h.mpls_0.0 + 1);
+    let mut ops = vec![
+        Op::PushFront(h.mpls, 1),
+        Op::Assign(h.mpls_label, below(h.mpls_label)),
+        Op::Assign(h.mpls_tc, below(h.mpls_tc)),
+        Op::Assign(h.mpls_bos, Expr::Valid(second).not()),
+        Op::Assign(
+            h.mpls_ttl,
+            Expr::Mux(
+                Box::new(Expr::Valid(second)),
+                Box::new(below(h.mpls_ttl)),
+                Box::new(Headers::either(h.ipv4_ttl, h.ipv6_hlim)),
+            ),
+        ),
+    ];
+    ops.extend(write_ether_type(h, ether_type));
+    ops
+}
+
+/// Takes the outermost entry off; what is behind it is of this EtherType, and is parsed as such.
+pub fn pop_mpls(h: &Headers, ether_type: Expr) -> Vec<Op> {
+    let mut ops = vec![Op::PopFront(h.mpls, 1)];
+    ops.extend(write_ether_type(h, ether_type));
+    ops.extend(reparse(h));
+    vec![when(Expr::Valid(h.mpls_0), ops)]
+}
+
+/// Wraps the frame: backbone addresses are the customer's, I-SID that of the outermost service tag,
+/// priority that of the outermost VLAN tag (1.3.5 §5.12.1).
+pub fn push_pbb(h: &Headers, ether_type: Expr) -> Vec<Op> {
+    let mut ops = vec![
+        Op::SetValid(h.push_eth),
+        Op::Assign(h.push_eth_dst, get(h.eth_dst)),
+        Op::Assign(h.push_eth_src, get(h.eth_src)),
+        Op::Assign(h.push_eth_type, ether_type),
+        Op::SetValid(h.push_itag),
+        Op::Assign(h.push_itag_pcp, get(h.vlan_pcp)),
+        Op::Assign(h.push_itag_isid, get(h.itag_isid)),
+    ];
+    ops.extend(reparse(h));
+    ops
+}
+
+/// Unwraps the customer's frame: backbone addresses, backbone VLAN tags and the service tag go.
+pub fn pop_pbb(h: &Headers) -> Vec<Op> {
+    let mut ops = vec![
+        Op::SetInvalid(h.eth),
+        Op::PopFront(h.vlan, VLAN_MAX),
+        Op::SetInvalid(h.snap),
+        Op::SetInvalid(h.itag),
+    ];
+    ops.extend(reparse(h));
+    let outermost = Expr::Valid(h.itag).and(Expr::meta(h.ether_type).eq(Expr::int(0x88e7, 16)));
+    vec![when(outermost, ops)]
+}
+
+/// The outermost TTL becomes that of the header below it: MPLS to MPLS, or IP to MPLS.
+pub fn copy_ttl_out(h: &Headers) -> Vec<Op> {
+    let ip = Expr::Valid(h.ipv4).or(Expr::Valid(h.ipv6));
+    vec![Op::If {
+        condition: Expr::Valid(HeaderId(h.mpls_0.0 + 1)),
+        then: vec![Op::Assign(h.mpls_ttl, get(Headers::nth(h.mpls_ttl, 1)))],
+        or_else: vec![when(
+            ip,
+            vec![Op::Assign(h.mpls_ttl, Headers::either(h.ipv4_ttl, h.ipv6_hlim))],
+        )],
+    }]
+}
+
+/// The TTL below the outermost MPLS entry becomes that entry's.
+pub fn copy_ttl_in(h: &Headers) -> Vec<Op> {
+    vec![when(
+        Expr::Valid(h.mpls_0),
+        vec![Op::If {
+            condition: Expr::Valid(HeaderId(h.mpls_0.0 + 1)),
+            then: vec![Op::Assign(Headers::nth(h.mpls_ttl, 1), get(h.mpls_ttl))],
+            or_else: vec![
+                Op::Assign(h.ipv4_ttl, get(h.mpls_ttl)),
+                Op::Assign(h.ipv6_hlim, get(h.mpls_ttl)),
+            ],
+        }],
+    )]
+}
+
+/// A packet whose TTL is 0 or would become it goes to the controller, if that wants it, and no
+/// further (1.3.5 §7.4.1 `OFPR_INVALID_TTL`).
+fn decrement(h: &Headers, ttl: Expr, has: Expr, store: impl Fn(Expr) -> Vec<Op>) -> Vec<Op> {
+    let expired = Expr::binary(BinaryOp::Le, ttl.clone(), Expr::int(1, 8));
+    let less = Expr::binary(BinaryOp::Sub, ttl, Expr::int(1, 8));
+    vec![when(
+        has,
+        vec![Op::If {
+            condition: expired,
+            then: vec![
+                punt(h, PuntReason::InvalidTtl, Expr::int(u16::MAX.into(), 16)),
+                Op::Drop(DropReason::InvalidTtl),
+            ],
+            or_else: store(less),
+        }],
+    )]
+}
+
+/// Decrements the outermost MPLS TTL.
+pub fn dec_mpls_ttl(h: &Headers) -> Vec<Op> {
+    let store = |ttl| vec![Op::Assign(h.mpls_ttl, ttl)];
+    decrement(h, get(h.mpls_ttl), Expr::Valid(h.mpls_0), store)
+}
+
+/// Decrements the TTL or hop limit of an IP packet (not of one behind MPLS).
+pub fn dec_nw_ttl(h: &Headers) -> Vec<Op> {
+    let ttl = Headers::either(h.ipv4_ttl, h.ipv6_hlim);
+    let present = Expr::Valid(h.ipv4).or(Expr::Valid(h.ipv6));
+    // Whichever header is missing takes no write, so the second assignment reads what the first did.
+    let store =
+        |less: Expr| vec![Op::Assign(h.ipv4_ttl, less.clone()), Op::Assign(h.ipv6_hlim, less)];
+    decrement(h, ttl, h.is_ip().and(present), store)
+}
+
+/// Sets the TTL or hop limit of an IP packet (not of one behind MPLS).
+pub fn set_nw_ttl(h: &Headers, ttl: Expr) -> Vec<Op> {
+    vec![when(h.is_ip(), vec![Op::Assign(h.ipv4_ttl, ttl.clone()), Op::Assign(h.ipv6_hlim, ttl)])]
+}
+
+/// Sets the outermost MPLS TTL.
+pub fn set_mpls_ttl(h: &Headers, ttl: Expr) -> Vec<Op> {
+    vec![Op::Assign(h.mpls_ttl, ttl)]
+}
+
+/// Chooses the queue for outputs from here on.
+pub fn set_queue(queue: Expr) -> Vec<Op> {
+    vec![Op::Assign(FieldRef::Meta(intrinsic::QUEUE), queue)]
+}
+
+/// Hands copies to a group's buckets.
+pub fn group(id: Expr) -> Vec<Op> {
+    vec![Op::Group { group: id }]
+}
+
+/// Asks a meter: red drops, yellow raises the drop precedence of an assured-forwarding code point
+/// (RFC 2597 §6) by the band's level, within its class (1.3.5 §5.7.1).
+pub fn meter(h: &Headers, id: Expr) -> Vec<Op> {
+    let dscp = || Headers::either(h.ipv4_dscp, h.ipv6_dscp);
+    let class = |low, high| {
+        let class = dscp().slice(5, 3);
+        let at_least = Expr::binary(BinaryOp::Ge, class.clone(), Expr::int(low, 3));
+        at_least.and(Expr::binary(BinaryOp::Le, class, Expr::int(high, 3)))
+    };
+    let precedence = || dscp().slice(2, 1);
+    let assured = class(1, 4)
+        .and(precedence().ne(Expr::int(0, 2)))
+        .and(dscp().slice(0, 0).eq(Expr::int(0, 1)));
+    let sum = Expr::binary(BinaryOp::AddSat, precedence().cast(8), Expr::meta(h.level));
+    let raised = Expr::Mux(
+        Box::new(Expr::binary(BinaryOp::Gt, sum.clone(), Expr::int(3, 8))),
+        Box::new(Expr::int(3, 2)),
+        Box::new(sum.slice(1, 0)),
+    );
+    let remark = |field: FieldRef| Op::AssignSlice(field, 2, 1, raised.clone());
+    vec![
+        Op::Meter { meter: id, color: FieldRef::Meta(h.color), level: FieldRef::Meta(h.level) },
+        when(
+            Expr::meta(h.color).ne(Expr::int(0, 8)),
+            vec![Op::If {
+                condition: Expr::meta(h.color).eq(Expr::int(2, 8)),
+                then: vec![Op::Drop(DropReason::Meter)],
+                or_else: vec![when(
+                    h.is_ip().and(assured),
+                    vec![remark(h.ipv4_dscp), remark(h.ipv6_dscp)],
+                )],
+            }],
+        ),
+    ]
+}
+
+/// Pushes a tag with id and priority 0 onto a packet without one, as 1.0's `SET_VLAN_VID` and
+/// `SET_VLAN_PCP` do.
+pub fn ensure_vlan(h: &Headers) -> Op {
+    when(Expr::Valid(h.vlan_0).not(), push_vlan(h, Expr::int(0x8100, 16)))
+}

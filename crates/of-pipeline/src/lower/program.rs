@@ -1,0 +1,227 @@
+//! The program: one pipeline for every OpenFlow version.
+//!
+//! ```text
+//! t0 .. t253 -> (normal_tail ..) -> action_set -> as_execute -> end
+//! normal ..  -> done                                          (copies only)
+//! ```
+//!
+//! Block *n* applies table *n*; a goto instruction is a goto to its block, and without one control
+//! goes on to the action set. NORMAL is there twice, over the same tables: for a copy of the packet,
+//! and as the way of the packet itself when nothing but the action set comes after it, which saves
+//! the copy.
+//!
+//! NORMAL (1.3.5 §4.5) is a learning switch for each VLAN: an unknown (vlan, source, port) sends a
+//! digest; a known (vlan, destination) goes to its port, all else is flooded. Frames to
+//! 01-80-c2-00-00-0x are not forwarded (IEEE 802.1D §7.12.6). Who serves the digest inserts an
+//! entry into both tables and removes them by the idle timeout of the first.
+
+use super::action_set::{self, Slots};
+use super::checksums;
+use super::fields;
+use super::headers::Headers;
+use super::layout::Layout;
+use super::ops;
+use super::parser;
+use ir::builder::Builder;
+use ir::program::intrinsic;
+use ir::{
+    ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
+    PuntReason, Table, TableId, Terminator,
+};
+use openflow::PortNo;
+use std::sync::Arc;
+
+/// What the program depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramConfig {
+    /// How many flow tables, 1 to 255.
+    pub tables: u8,
+    /// Most entries of each flow table.
+    pub table_capacity: u32,
+    /// Most stations that NORMAL remembers.
+    pub normal_capacity: u32,
+}
+
+impl Default for ProgramConfig {
+    fn default() -> ProgramConfig {
+        ProgramConfig { tables: 254, table_capacity: 1 << 20, normal_capacity: 1 << 14 }
+    }
+}
+
+/// The program, and the ids of its parts.
+pub fn program(config: &ProgramConfig) -> (Program, Layout) {
+    let b = &mut Builder::new();
+    let h = Headers::declare(b);
+    let slots = Slots::declare(b);
+    let drop_fragments = parser::declare(b, &h);
+    checksums::declare(b, &h);
+    let tables = u32::from(config.tables.max(1));
+
+    let learn = b.digest("learn", &[("vlan", 12), ("mac", 48), ("port", 32)]);
+    let miss = b.action("miss", &[], vec![Op::Drop(DropReason::TableMiss)]);
+    let miss_to_controller = b.action(
+        "miss_to_controller",
+        &[("max_len", 16)],
+        vec![ops::punt(&h, PuntReason::TableMiss, Expr::Param(0)), Op::Drop(DropReason::TableMiss)],
+    );
+    let output = b.action("output", &[("port", 32)], vec![ops::output(Expr::Param(0), &h)]);
+    let known = b.action("known", &[], Vec::new());
+    let flood = b.action("flood", &[], vec![ops::output_flood()]);
+    // A group address is no station's, and the controller (a packet-out) is no port.
+    let vlan = || Expr::Field(h.vlan_vid);
+    let in_port = || Expr::meta(intrinsic::IN_PORT);
+    let station = Expr::Field(h.eth_src).slice(40, 40).eq(Expr::int(0, 1));
+    let ordinary = Expr::binary(BinaryOp::Lt, in_port(), Expr::int(PortNo::MAX.0.into(), 32))
+        .or(in_port().eq(Expr::int(PortNo::LOCAL.0.into(), 32)));
+    let learn_source = b.action(
+        "learn",
+        &[],
+        vec![Op::If {
+            condition: station.and(ordinary),
+            then: vec![Op::Digest {
+                digest: learn,
+                args: vec![vlan(), Expr::Field(h.eth_src), in_port()],
+            }],
+            or_else: Vec::new(),
+        }],
+    );
+
+    let key = fields::key(&h);
+    for n in 0..tables {
+        b.table(Table {
+            name: format!("t{n}"),
+            key: key.clone(),
+            actions: None,
+            default: ActionCall::new(miss),
+            default_const: false,
+            capacity: config.table_capacity,
+            counters: true,
+        });
+    }
+    let exact = |name: &str, expr: Expr, width: u32| Key {
+        name: name.to_string(),
+        expr,
+        kind: MatchKind::Exact,
+        width,
+    };
+    let mut normal_table = |name: &str, key: Vec<Key>, hit: ActionId, miss: ActionId| {
+        b.table(Table {
+            name: name.to_string(),
+            key: Arc::from(key),
+            actions: Some(vec![hit, miss]),
+            default: ActionCall::new(miss),
+            default_const: true,
+            capacity: config.normal_capacity,
+            counters: true,
+        })
+    };
+    let src_key = vec![
+        exact("vlan", vlan(), 12),
+        exact("eth_src", Expr::Field(h.eth_src), 48),
+        exact("in_port", in_port(), 32),
+    ];
+    let normal_src = normal_table("normal_src", src_key, known, learn_source);
+    let dst_key = vec![exact("vlan", vlan(), 12), exact("eth_dst", Expr::Field(h.eth_dst), 48)];
+    let normal_dst = normal_table("normal_dst", dst_key, output, flood);
+
+    for n in 0..tables {
+        b.block(&format!("t{n}"));
+    }
+    let tail = NormalBlocks::reserve(b, "normal_tail");
+    let action_set = b.block("action_set");
+    let execute = b.block("as_execute");
+    let end = b.block("end");
+    let copy = NormalBlocks::reserve(b, "normal");
+    let done = b.block("done");
+
+    for n in 0..tables {
+        // Only the first table sees frames that just came in.
+        let ops = if n == 0 { vec![refuse(&h)] } else { Vec::new() };
+        let apply = Terminator::Apply {
+            table: TableId(n),
+            hit: action_set,
+            miss: action_set,
+            by_action: Vec::new(),
+        };
+        b.set_block(BlockId(n), ops, apply);
+    }
+    tail.fill(b, &h, normal_src, normal_dst, action_set);
+    let empty = Expr::meta(slots.present).eq(Expr::int(0, 64));
+    b.set_block(
+        action_set,
+        Vec::new(),
+        Terminator::If { condition: empty, then: end, or_else: execute },
+    );
+    let ops = action_set::execute(&h, &slots, copy.first);
+    b.set_block(execute, ops, Terminator::Exit);
+    let suppressed = Op::If {
+        condition: Expr::meta(h.suppressed),
+        then: vec![Op::Drop(DropReason::OutputToIngress)],
+        or_else: Vec::new(),
+    };
+    b.set_block(end, vec![suppressed.clone()], Terminator::Exit);
+    copy.fill(b, &h, normal_src, normal_dst, done);
+    b.set_block(done, vec![suppressed], Terminator::Exit);
+
+    let mut program = std::mem::take(b).finish();
+    // A header that is cut short is payload.
+    program.reject_continues = true;
+    let layout = Layout {
+        tables,
+        normal_tail: tail.first,
+        normal: copy.first,
+        action_set,
+        normal_src,
+        normal_dst,
+        learn,
+        drop_fragments,
+        miss,
+        miss_to_controller,
+        output,
+        known,
+        first_action: ActionId(program.actions.len() as u32),
+        headers: h,
+        slots,
+    };
+    (program, layout)
+}
+
+/// Drops what has no Ethernet header, and fragments that are not wanted.
+fn refuse(h: &Headers) -> Op {
+    Op::If {
+        condition: Expr::meta(h.ok),
+        then: Vec::new(),
+        or_else: vec![Op::If {
+            condition: Expr::Valid(h.eth),
+            then: vec![Op::Drop(DropReason::Fragment)],
+            or_else: vec![Op::Drop(DropReason::FrameTooShort)],
+        }],
+    }
+}
+
+/// The three blocks of NORMAL.
+struct NormalBlocks {
+    first: BlockId,
+    src: BlockId,
+    dst: BlockId,
+}
+
+impl NormalBlocks {
+    fn reserve(b: &mut Builder, name: &str) -> NormalBlocks {
+        NormalBlocks {
+            first: b.block(name),
+            src: b.block(&format!("{name}_src")),
+            dst: b.block(&format!("{name}_dst")),
+        }
+    }
+
+    fn fill(&self, b: &mut Builder, h: &Headers, src: TableId, dst: TableId, next: BlockId) {
+        let apply =
+            |table, next| Terminator::Apply { table, hit: next, miss: next, by_action: Vec::new() };
+        let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(Expr::int(0x0180_c200_000, 44));
+        let end = Terminator::If { condition: link_local, then: next, or_else: self.src };
+        b.set_block(self.first, Vec::new(), end);
+        b.set_block(self.src, Vec::new(), apply(src, self.dst));
+        b.set_block(self.dst, Vec::new(), apply(dst, next));
+    }
+}

@@ -1,0 +1,306 @@
+//! Shapes: what an action does, without the values.
+//!
+//! A [`Step`] is one thing to do; values that may differ from entry to entry are parameters, taken
+//! in order, and what changes the course of the packet (goto targets, EtherTypes of pushed headers)
+//! is part of the step. Two lists with equal steps share one [`ir::Action`], so a table of many
+//! entries has few actions.
+
+use super::action_set::{Kind, field_bit};
+use super::fields;
+use super::layout::Layout;
+use super::ops;
+use ir::{Action, BlockId, Expr, FieldRef, Op, Param, PuntReason};
+use openflow::FieldId;
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// A list of steps.
+pub type Shape = SmallVec<[Step; 4]>;
+
+/// One step. Parameters are named with their widths in bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// To an ordinary port but the ingress port: port 32.
+    Output,
+    /// Back out of the ingress port.
+    InPort,
+    /// To all ports but the ingress port.
+    All,
+    /// To all flooding ports but the ingress port.
+    Flood,
+    /// A copy to NORMAL.
+    Normal,
+    /// The packet itself to NORMAL, and then to the action set.
+    NormalTail,
+    /// A copy to the first table.
+    Table,
+    /// A copy to the controller: max_len 16.
+    Controller(PuntReason),
+    /// To a group: group 32.
+    Group,
+    /// Queue for later outputs: queue 32.
+    SetQueue,
+    /// See [`ops`] for this and the following.
+    CopyTtlOut,
+    /// Copies the TTL inwards.
+    CopyTtlIn,
+    /// ttl 8.
+    SetMplsTtl,
+    /// Decrements the MPLS TTL.
+    DecMplsTtl,
+    /// ttl 8.
+    SetNwTtl,
+    /// Decrements the IP TTL.
+    DecNwTtl,
+    /// With this TPID.
+    PushVlan(u16),
+    /// Pops the outermost tag.
+    PopVlan,
+    /// With this EtherType.
+    PushMpls(u16),
+    /// Leaving this EtherType.
+    PopMpls(u16),
+    /// With this EtherType.
+    PushPbb(u16),
+    /// Unwraps the customer's frame.
+    PopPbb,
+    /// Sets a field: value, of its width.
+    SetField(FieldId),
+    /// Sets bits of a field: value and mask, of its width.
+    SetFieldMasked(FieldId),
+    /// Pushes a tag if there is none, as 1.0's VLAN actions do.
+    EnsureVlan,
+    /// Sets the IPv4 source or ARP sender: value 32.
+    SetNwSrc,
+    /// Sets the IPv4 destination or ARP target: value 32.
+    SetNwDst,
+    /// Sets the code point of an IP packet: value 6.
+    SetNwTos,
+    /// Sets TCP's, UDP's or SCTP's source port: value 16.
+    SetTpSrc,
+    /// Sets TCP's, UDP's or SCTP's destination port: value 16.
+    SetTpDst,
+    /// Asks a meter, obeys it: meter 32.
+    Meter,
+    /// Empties the action set.
+    Clear,
+    /// Puts an action into the set: its argument, if the kind has one (an output two: port 32,
+    /// max_len 16). [`Step::Mark`] follows in the end.
+    Write(Kind),
+    /// Puts a set-field into the set: value, of its width.
+    WriteField(FieldId),
+    /// Marks slots of the action set as used.
+    Mark(u64),
+    /// Sets the metadata: value 64.
+    Metadata,
+    /// Sets bits of the metadata: value 64, mask 64.
+    MetadataMasked,
+    /// Goes on in a later table.
+    Goto(u8),
+}
+
+/// Collects operations and parameters.
+struct Build<'a> {
+    layout: &'a Layout,
+    params: Vec<Param>,
+    body: Vec<Op>,
+}
+
+impl Build<'_> {
+    fn param(&mut self, name: &str, width: u32) -> Expr {
+        let taken = |n: &str| self.params.iter().any(|p| p.name == n);
+        let name = if taken(name) {
+            (2..).map(|i| format!("{name}_{i}")).find(|n| !taken(n)).unwrap_or_default()
+        } else {
+            name.to_string()
+        };
+        self.params.push(Param { name, width });
+        Expr::Param(self.params.len() as u32 - 1)
+    }
+
+    fn add(&mut self, step: Step) {
+        let layout = self.layout;
+        let h = &layout.headers;
+        let ops: Vec<Op> = match step {
+            Step::Output => vec![ops::output(self.param("port", 32), h)],
+            Step::InPort => vec![ops::output_in_port()],
+            Step::All => vec![ops::output_all()],
+            Step::Flood => vec![ops::output_flood()],
+            Step::Normal => vec![ops::run_copy(layout.normal)],
+            Step::NormalTail => vec![Op::Goto(layout.normal_tail)],
+            Step::Table => vec![ops::run_copy(BlockId(0))],
+            Step::Controller(reason) => {
+                vec![ops::punt(h, reason, self.param("max_len", 16))]
+            }
+            Step::Group => ops::group(self.param("group", 32)),
+            Step::SetQueue => ops::set_queue(self.param("queue", 32)),
+            Step::CopyTtlOut => ops::copy_ttl_out(h),
+            Step::CopyTtlIn => ops::copy_ttl_in(h),
+            Step::SetMplsTtl => ops::set_mpls_ttl(h, self.param("mpls_ttl", 8)),
+            Step::DecMplsTtl => ops::dec_mpls_ttl(h),
+            Step::SetNwTtl => ops::set_nw_ttl(h, self.param("nw_ttl", 8)),
+            Step::DecNwTtl => ops::dec_nw_ttl(h),
+            Step::PushVlan(tpid) => ops::push_vlan(h, Expr::int(tpid.into(), 16)),
+            Step::PopVlan => ops::pop_vlan(h),
+            Step::PushMpls(t) => ops::push_mpls(h, Expr::int(t.into(), 16)),
+            Step::PopMpls(t) => ops::pop_mpls(h, Expr::int(t.into(), 16)),
+            Step::PushPbb(t) => ops::push_pbb(h, Expr::int(t.into(), 16)),
+            Step::PopPbb => ops::pop_pbb(h),
+            Step::SetField(id) => {
+                let value = self.param(&id.to_string(), id.info().bits);
+                fields::write(h, id, value)
+            }
+            Step::SetFieldMasked(id) => {
+                let value = self.param(&id.to_string(), id.info().bits);
+                let mask = self.param(&format!("{id}_mask"), id.info().bits);
+                fields::write_masked(h, id, value, mask)
+            }
+            Step::EnsureVlan => vec![ops::ensure_vlan(h)],
+            Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src, h.arp_spa]),
+            Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst, h.arp_tpa]),
+            Step::SetNwTos => self.assign_all("nw_tos", 6, &[h.ipv4_dscp, h.ipv6_dscp]),
+            Step::SetTpSrc => self.assign_all("tp_src", 16, &[h.tcp_src, h.udp_src, h.sctp_src]),
+            Step::SetTpDst => self.assign_all("tp_dst", 16, &[h.tcp_dst, h.udp_dst, h.sctp_dst]),
+            Step::Meter => ops::meter(h, self.param("meter", 32)),
+            Step::Clear => vec![layout.slots.clear()],
+            Step::Write(kind) => self.write(kind),
+            Step::WriteField(id) => {
+                let slot = layout.slots.fields[id as usize];
+                let value = self.param(&format!("as_{id}"), id.info().bits);
+                slot.map(|slot| Op::Assign(FieldRef::Meta(slot), value)).into_iter().collect()
+            }
+            Step::Mark(bits) => vec![layout.slots.mark(bits)],
+            Step::Metadata => self.assign_all("metadata", 64, &[FieldRef::Meta(h.metadata)]),
+            Step::MetadataMasked => {
+                let value = self.param("metadata", 64);
+                let mask = self.param("metadata_mask", 64);
+                let merged = fields::merge(Expr::meta(h.metadata), value, mask);
+                vec![Op::Assign(FieldRef::Meta(h.metadata), merged)]
+            }
+            Step::Goto(table) => vec![Op::Goto(BlockId(table.into()))],
+        };
+        self.body.extend(ops);
+    }
+
+    fn assign_all(&mut self, name: &str, width: u32, places: &[FieldRef]) -> Vec<Op> {
+        let value = self.param(name, width);
+        places.iter().map(|place| Op::Assign(*place, value.clone())).collect()
+    }
+
+    fn write(&mut self, kind: Kind) -> Vec<Op> {
+        let s = &self.layout.slots;
+        let slots: &[_] = match kind {
+            Kind::PopMpls => &[("as_pop_mpls", 16, s.pop_mpls)],
+            Kind::PushMpls => &[("as_push_mpls", 16, s.push_mpls)],
+            Kind::PushPbb => &[("as_push_pbb", 16, s.push_pbb)],
+            Kind::PushVlan => &[("as_push_vlan", 16, s.push_vlan)],
+            Kind::SetMplsTtl => &[("as_mpls_ttl", 8, s.mpls_ttl)],
+            Kind::SetNwTtl => &[("as_nw_ttl", 8, s.nw_ttl)],
+            Kind::SetQueue => &[("as_queue", 32, s.queue)],
+            Kind::Group => &[("as_group", 32, s.group)],
+            Kind::Output => &[("as_port", 32, s.output), ("as_max_len", 16, s.max_len)],
+            Kind::CopyTtlIn
+            | Kind::PopVlan
+            | Kind::PopPbb
+            | Kind::CopyTtlOut
+            | Kind::DecMplsTtl
+            | Kind::DecNwTtl => &[],
+        };
+        slots
+            .iter()
+            .map(|(name, width, slot)| Op::Assign(FieldRef::Meta(*slot), self.param(name, *width)))
+            .collect()
+    }
+}
+
+/// A step's word in an action's name. Different steps have different words, none with a dot.
+fn word(step: &Step, out: &mut String) {
+    let _ = match step {
+        Step::Output => write!(out, "output"),
+        Step::InPort => write!(out, "in_port"),
+        Step::All => write!(out, "all"),
+        Step::Flood => write!(out, "flood"),
+        Step::Normal => write!(out, "normal"),
+        Step::NormalTail => write!(out, "then_normal"),
+        Step::Table => write!(out, "table"),
+        Step::Controller(reason) => match reason {
+            PuntReason::Action => write!(out, "controller"),
+            other => write!(out, "controller_{other}"),
+        },
+        Step::Group => write!(out, "group"),
+        Step::SetQueue => write!(out, "set_queue"),
+        Step::CopyTtlOut => write!(out, "copy_ttl_out"),
+        Step::CopyTtlIn => write!(out, "copy_ttl_in"),
+        Step::SetMplsTtl => write!(out, "set_mpls_ttl"),
+        Step::DecMplsTtl => write!(out, "dec_mpls_ttl"),
+        Step::SetNwTtl => write!(out, "set_nw_ttl"),
+        Step::DecNwTtl => write!(out, "dec_nw_ttl"),
+        Step::PushVlan(t) => write!(out, "push_vlan_{t:04x}"),
+        Step::PopVlan => write!(out, "pop_vlan"),
+        Step::PushMpls(t) => write!(out, "push_mpls_{t:04x}"),
+        Step::PopMpls(t) => write!(out, "pop_mpls_{t:04x}"),
+        Step::PushPbb(t) => write!(out, "push_pbb_{t:04x}"),
+        Step::PopPbb => write!(out, "pop_pbb"),
+        Step::SetField(id) => write!(out, "set_{id}"),
+        Step::SetFieldMasked(id) => write!(out, "set_{id}_masked"),
+        Step::EnsureVlan => write!(out, "ensure_vlan"),
+        Step::SetNwSrc => write!(out, "set_nw_src"),
+        Step::SetNwDst => write!(out, "set_nw_dst"),
+        Step::SetNwTos => write!(out, "set_nw_tos"),
+        Step::SetTpSrc => write!(out, "set_tp_src"),
+        Step::SetTpDst => write!(out, "set_tp_dst"),
+        Step::Meter => write!(out, "meter"),
+        Step::Clear => write!(out, "clear"),
+        Step::Write(kind) => match kind {
+            Kind::CopyTtlIn => write!(out, "write_copy_ttl_in"),
+            Kind::PopVlan => write!(out, "write_pop_vlan"),
+            Kind::PopPbb => write!(out, "write_pop_pbb"),
+            Kind::PopMpls => write!(out, "write_pop_mpls"),
+            Kind::PushMpls => write!(out, "write_push_mpls"),
+            Kind::PushPbb => write!(out, "write_push_pbb"),
+            Kind::PushVlan => write!(out, "write_push_vlan"),
+            Kind::CopyTtlOut => write!(out, "write_copy_ttl_out"),
+            Kind::DecMplsTtl => write!(out, "write_dec_mpls_ttl"),
+            Kind::DecNwTtl => write!(out, "write_dec_nw_ttl"),
+            Kind::SetMplsTtl => write!(out, "write_set_mpls_ttl"),
+            Kind::SetNwTtl => write!(out, "write_set_nw_ttl"),
+            Kind::SetQueue => write!(out, "write_set_queue"),
+            Kind::Group => write!(out, "write_group"),
+            Kind::Output => write!(out, "write_output"),
+        },
+        Step::WriteField(id) => write!(out, "write_set_{id}"),
+        // It follows from the writes in front of it.
+        Step::Mark(_) => Ok(()),
+        Step::Metadata => write!(out, "metadata"),
+        Step::MetadataMasked => write!(out, "metadata_masked"),
+        Step::Goto(table) => write!(out, "goto_{table}"),
+    };
+}
+
+/// The name of a shape's action: its steps' words, joined by dots; `drop` for no step at all.
+pub fn name(shape: &[Step]) -> String {
+    let mut out = String::from("of");
+    for step in shape {
+        if !matches!(step, Step::Mark(_)) {
+            out.push('.');
+        }
+        word(step, &mut out);
+    }
+    if shape.is_empty() { "of.drop".to_string() } else { out }
+}
+
+/// The action of a shape.
+pub fn build(shape: &[Step], layout: &Layout) -> Action {
+    let mut b = Build { layout, params: Vec::new(), body: Vec::new() };
+    shape.iter().for_each(|step| b.add(*step));
+    Action { name: name(shape), params: b.params, body: b.body }
+}
+
+/// The bit that a step's write leaves to [`Step::Mark`].
+pub(super) fn write_bit(step: &Step) -> u64 {
+    match step {
+        Step::Write(kind) => kind.bit(),
+        Step::WriteField(id) => field_bit(*id),
+        _ => 0,
+    }
+}

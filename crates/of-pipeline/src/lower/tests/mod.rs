@@ -1,0 +1,9 @@
+//! The program on real packets, by the interpreter; bytes compared exactly.
+
+mod action_set;
+mod actions;
+mod bed;
+mod entries;
+mod fields;
+mod frames;
+mod interning;

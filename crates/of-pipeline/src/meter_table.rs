@@ -1,0 +1,202 @@
+//! Meters: the store, and meter-mods (1.3.5 §5.7, §6.5, §7.3.4.4).
+//!
+//! A meter is kept as its controller wrote it: what is told back is what was sent, a burst size of 0
+//! included, which leaves the choice to the switch. Deleting one takes along the flow entries that
+//! use it, in one transaction.
+
+use crate::agent::Agent;
+use crate::refusal::Refusal;
+use crate::transaction::Transaction;
+use ir::Update;
+use openflow::{
+    Band, BandKind, FlowRemovedReason, MeterFlags, MeterId, MeterMod, MeterModCommand,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Bands of one meter, at most.
+pub const BANDS_MAX: usize = 255;
+
+/// The colour of a band that marks.
+const YELLOW: u8 = 1;
+/// The colour of a band that drops.
+const RED: u8 = 2;
+
+/// One meter.
+#[derive(Clone, Debug)]
+pub struct MeterEntry {
+    /// How it counts.
+    pub flags: MeterFlags,
+    /// Its bands, in the order of the message.
+    pub bands: Vec<Band>,
+    /// When it was added, in nanoseconds of the switch's clock.
+    pub created_ns: u64,
+}
+
+/// All meters of a switch.
+#[derive(Debug, Default)]
+pub struct MeterTable {
+    meters: BTreeMap<u32, MeterEntry>,
+}
+
+impl MeterTable {
+    /// The meter is there.
+    pub fn contains(&self, meter: u32) -> bool {
+        self.meters.contains_key(&meter)
+    }
+
+    /// The meter.
+    pub fn get(&self, meter: u32) -> Option<&MeterEntry> {
+        self.meters.get(&meter)
+    }
+
+    /// All meters by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &MeterEntry)> {
+        self.meters.iter().map(|(id, m)| (*id, m))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.meters.len()
+    }
+
+    /// There is none.
+    pub fn is_empty(&self) -> bool {
+        self.meters.is_empty()
+    }
+}
+
+/// A meter as the switch runs it.
+fn lower(request: &MeterMod) -> Result<ir::Meter, Refusal> {
+    let MeterId(meter) = request.meter_id;
+    //= openflow-1.3.5 §7.3.4.4: rates are in kilobits unless packets are asked for, never both.
+    if request.flags.contains(MeterFlags::KBPS | MeterFlags::PKTPS) {
+        return Err(Refusal::MeterFlags);
+    }
+    if request.bands.len() > BANDS_MAX {
+        let bands = request.bands.len();
+        return Err(Refusal::OutOfBands { meter, bands, max: BANDS_MAX });
+    }
+    let mut bands = Vec::with_capacity(request.bands.len());
+    for band in &request.bands {
+        if band.rate == 0 {
+            return Err(Refusal::BandRate { meter });
+        }
+        let (color, level) = match &band.kind {
+            BandKind::Drop => (RED, 0),
+            BandKind::DscpRemark { prec_level } => (YELLOW, *prec_level),
+            BandKind::Experimenter { experimenter, .. } => {
+                return Err(Refusal::BandKind { experimenter: *experimenter });
+            }
+        };
+        //= openflow-1.3.5 §7.3.4.4: burst sizes count only with OFPMF_BURST.
+        let burst = if request.flags.contains(MeterFlags::BURST) { band.burst_size } else { 0 };
+        bands.push(ir::Band { rate: band.rate.into(), burst: burst.into(), color, level });
+    }
+    Ok(ir::Meter { packets: request.flags.contains(MeterFlags::PKTPS), bands })
+}
+
+impl Agent {
+    /// Executes a meter-mod.
+    pub(crate) fn meter_mod(&mut self, request: MeterMod) -> Result<(), Refusal> {
+        let MeterId(meter) = request.meter_id;
+        if request.command == MeterModCommand::Delete {
+            return self.delete_meters(request.meter_id);
+        }
+        //= openflow-1.3.5 §7.3.4.4: meters number from 1 to OFPM_MAX; the virtual ones (slow path,
+        //= controller) are optional, and not here.
+        if meter == 0 || request.meter_id > MeterId::MAX {
+            return Err(Refusal::MeterNumber { meter });
+        }
+        let old = self.meters.get(meter);
+        match (request.command, old) {
+            (MeterModCommand::Add, Some(_)) => return Err(Refusal::MeterExists { meter }),
+            (MeterModCommand::Modify, None) => return Err(Refusal::UnknownMeter { meter }),
+            (MeterModCommand::Add, None)
+                if self.meters.len() >= self.config.meters_max as usize =>
+            {
+                return Err(Refusal::OutOfMeters { max: self.config.meters_max });
+            }
+            _ => {}
+        }
+        let created_ns = old.map_or_else(|| self.switch.now_ns(), |old| old.created_ns);
+        let lowered = lower(&request)?;
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        tx.push(Update::SetMeter(ir::MeterId(meter), Arc::new(lowered)));
+        tx.commit()?.retire(&self.switch);
+        let entry = MeterEntry { flags: request.flags, bands: request.bands, created_ns };
+        self.meters.meters.insert(meter, entry);
+        Ok(())
+    }
+
+    //= openflow-1.3.5 §6.5: deleting a meter that is not there is no error; flow entries that use a
+    //= deleted meter are removed with it; OFPM_ALL deletes all meters.
+    fn delete_meters(&mut self, id: MeterId) -> Result<(), Refusal> {
+        let gone: Vec<u32> = if id == MeterId::ALL {
+            self.meters.iter().map(|(id, _)| id).collect()
+        } else if self.meters.contains(id.0) {
+            vec![id.0]
+        } else {
+            Vec::new()
+        };
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let users: BTreeSet<_> =
+            gone.iter().flat_map(|meter| self.flows.users_of_meter(*meter)).collect();
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        crate::removed::take_out(&mut tx, &self.flows, users.iter().copied());
+        gone.iter().for_each(|meter| tx.push(Update::RemoveMeter(ir::MeterId(*meter))));
+        let spent = tx.commit()?;
+        gone.iter().for_each(|meter| {
+            self.meters.meters.remove(meter);
+        });
+        self.forget_flows(users.into_iter().map(|key| (key, FlowRemovedReason::Delete)), spent);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openflow::ErrorCode;
+
+    fn add(flags: MeterFlags, bands: Vec<Band>) -> MeterMod {
+        MeterMod { command: MeterModCommand::Add, flags, meter_id: MeterId(1), bands }
+    }
+
+    fn band(rate: u32, burst_size: u32, kind: BandKind) -> Band {
+        Band { rate, burst_size, kind }
+    }
+
+    #[test]
+    fn bursts_count_only_when_asked_for() {
+        let bands = || vec![band(10, 5, BandKind::Drop)];
+        let lowered = lower(&add(MeterFlags::KBPS, bands())).unwrap();
+        assert_eq!((lowered.packets, lowered.bands[0].burst), (false, 0));
+        let lowered = lower(&add(MeterFlags::PKTPS | MeterFlags::BURST, bands())).unwrap();
+        assert_eq!((lowered.packets, lowered.bands[0].burst), (true, 5));
+        assert!(!lower(&add(MeterFlags::empty(), bands())).unwrap().packets);
+    }
+
+    #[test]
+    fn bands_become_colours() {
+        let remark = BandKind::DscpRemark { prec_level: 1 };
+        let meter =
+            lower(&add(MeterFlags::KBPS, vec![band(1, 0, remark), band(2, 0, BandKind::Drop)]));
+        let colors: Vec<_> = meter.unwrap().bands.iter().map(|b| (b.color, b.level)).collect();
+        assert_eq!(colors, [(YELLOW, 1), (RED, 0)]);
+    }
+
+    #[test]
+    fn wrong_meters_have_the_codes_of_the_specification() {
+        let code = |m: MeterMod| lower(&m).unwrap_err().code();
+        let drop = |rate| band(rate, 0, BandKind::Drop);
+        let both = MeterFlags::KBPS | MeterFlags::PKTPS;
+        assert_eq!(code(add(both, vec![])), ErrorCode::MmfcBadFlags);
+        assert_eq!(code(add(MeterFlags::KBPS, vec![drop(0)])), ErrorCode::MmfcBadRate);
+        assert_eq!(code(add(MeterFlags::KBPS, vec![drop(1); 256])), ErrorCode::MmfcOutOfBands);
+        let kind = BandKind::Experimenter { experimenter: 7, data: vec![] };
+        assert_eq!(code(add(MeterFlags::KBPS, vec![band(1, 0, kind)])), ErrorCode::MmfcBadBand);
+    }
+}

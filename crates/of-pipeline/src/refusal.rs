@@ -1,0 +1,369 @@
+//! Why a request was refused: a sentence for the log, a code for the controller.
+//!
+//! Texts say what was wrong and what would be right, and end with the specification's name of the
+//! error; they are golden (see the tests of this file). [`Refusal::code`] is the one place where a
+//! refusal becomes a code.
+
+use crate::lower::LowerError;
+use ir::pipeline::UpdateError;
+use openflow::{ErrorCode, FieldId, MatchError, PortNo, Prerequisite};
+use thiserror::Error;
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $name:ident $({ $($(#[$field_doc:meta])* $field:ident: $ty:ty),* $(,)? })?
+       => $code:ident, $text:literal $(($($arg:tt)*))?;)*) => {
+        /// Why a request was refused. Nothing of it happened.
+        #[derive(Clone, Debug, PartialEq, Eq, Error)]
+        pub enum Refusal {
+            $(
+                $(#[$doc])*
+                #[error($text $(, $($arg)*)?)]
+                $name $({ $($(#[$field_doc])* $field: $ty),* })?,
+            )*
+            /// The match itself is wrong.
+            #[error(transparent)]
+            Match(#[from] MatchError),
+            /// An action or instruction that cannot be done.
+            #[error("{0}")]
+            Lower(#[from] LowerError),
+            /// The switch has no counter left.
+            #[error("all {ids_max} counters of the switch are in use; delete flow entries or groups")]
+            CountersFull {
+                /// How many there are.
+                ids_max: u32,
+                /// How this kind of request says so.
+                code: ErrorCode,
+            },
+            /// The pipeline refused what was made of the request.
+            #[error("the pipeline refused update {at}: {error}")]
+            Pipeline {
+                /// Which update.
+                at: usize,
+                /// Why.
+                error: Box<UpdateError>,
+            },
+        }
+
+        impl Refusal {
+            /// The error to answer with.
+            pub fn code(&self) -> ErrorCode {
+                match self {
+                    $(Refusal::$name { .. } => ErrorCode::$code,)*
+                    Refusal::Match(error) => error.code(),
+                    Refusal::Lower(error) => lower_code(error),
+                    Refusal::CountersFull { code, .. } => *code,
+                    Refusal::Pipeline { .. } => ErrorCode::FmfcUnknown,
+                }
+            }
+        }
+    };
+}
+
+fn lower_code(error: &LowerError) -> ErrorCode {
+    match error {
+        LowerError::Experimenter(_) => ErrorCode::BacBadExperimenter,
+        LowerError::Port(_) => ErrorCode::BacBadOutPort,
+        LowerError::Goto { .. } => ErrorCode::BicBadTableId,
+        LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
+        #[allow(unreachable_patterns)] // whatever else has no words in the program
+        _ => ErrorCode::BacBadArgument,
+    }
+}
+
+fn value_rule(field: &FieldId) -> &'static str {
+    if *field == FieldId::VlanVid { ", of which 0x1000 is set" } else { "" }
+}
+
+refusals! {
+    // Requests as such.
+
+    /// Not a request, or not one for the agent.
+    NotARequest { /// Its type.
+        name: &'static str } => BrcBadType,
+        "{name} is no request that a switch answers (OFPBRC_BAD_TYPE)";
+    /// An experimenter's message.
+    Experimenter { /// Who.
+        experimenter: u32 } => BrcBadExperimenter,
+        "experimenter {experimenter:#010x} is not known here (OFPBRC_BAD_EXPERIMENTER)";
+    /// A multipart request in several messages.
+    MultipartMore => BrcMultipartBufferOverflow,
+        "a multipart request in several messages is not gathered; send it in one (OFPBRC_MULTIPART_BUFFER_OVERFLOW)";
+    /// A packet that was never kept.
+    BufferUnknown { /// Which.
+        buffer: u32 } => BrcBufferUnknown,
+        "buffer {buffer:#x} is not known: this switch keeps no packets; send the packet itself (OFPBRC_BUFFER_UNKNOWN)";
+    /// A table that is not there.
+    RequestTable { /// Which.
+        table: u8, /// How many there are.
+        tables: u32 } => BrcBadTableId,
+        "there is no table {table}; tables are 0 to {}, and 255 for all (OFPBRC_BAD_TABLE_ID)" (.tables - 1);
+    /// A packet-out's ingress port cannot be one.
+    InPort { /// Which.
+        port: PortNo } => BrcBadPort,
+        "a packet cannot have come in by port {port}; give an ordinary port, LOCAL or CONTROLLER (OFPBRC_BAD_PORT)";
+    /// A packet-out's packet is no frame.
+    BadPacket { /// Its length.
+        bytes: usize } => BrcBadPacket,
+        "a packet of {bytes} bytes is no Ethernet frame; 14 to 65535 are (OFPBRC_BAD_PACKET)";
+    /// Statistics of a port that is not there.
+    StatsPort { /// Which.
+        port: PortNo } => BrcBadPort,
+        "there is no port {port} (OFPBRC_BAD_PORT)";
+
+    // Flow entries.
+
+    /// A table that an entry cannot be in.
+    FlowTable { /// Which.
+        table: u8, /// How many there are.
+        tables: u32 } => FmfcBadTableId,
+        "there is no table {table} for a flow entry; tables are 0 to {}, and 255 in a delete only (OFPFMFC_BAD_TABLE_ID)" (.tables - 1);
+    /// The table is full.
+    TableFull { /// Which.
+        table: u8, /// Its capacity.
+        capacity: u32 } => FmfcTableFull,
+        "table {table} is full: {capacity} of {capacity} entries; delete some (OFPFMFC_TABLE_FULL)";
+    /// Another entry of the same priority could match the same packet.
+    Overlap { /// Which table.
+        table: u8, /// The priority of both.
+        priority: u16 } => FmfcOverlap,
+        "table {table} has an entry of priority {priority} that overlaps this one; use another priority or leave CHECK_OVERLAP out (OFPFMFC_OVERLAP)";
+    /// 1.0's emergency entries.
+    Emergency => FmfcTableFull,
+        "there is no emergency flow table (OFPFMFC_ALL_TABLES_FULL)";
+    /// 1.0's emergency entries with timeouts.
+    EmergencyTimeout => FmfcBadTimeout,
+        "an emergency flow entry has no timeouts (OFPFMFC_BAD_EMERG_TIMEOUT)";
+
+    // Instructions.
+
+    /// Twice the same instruction.
+    InstructionTwice { /// Which.
+        name: &'static str } => BicUnsupInst,
+        "instruction {name} is there twice; once is right (OFPBIC_UNSUP_INST)";
+    /// An experimenter's instruction.
+    InstructionExperimenter { /// Who.
+        experimenter: u32 } => BicBadExperimenter,
+        "experimenter {experimenter:#010x} has no instruction that is known here (OFPBIC_BAD_EXPERIMENTER)";
+    /// A goto that does not lead forward.
+    Goto { /// The entry's table.
+        from: u8, /// The target.
+        to: u8, /// How many there are.
+        tables: u32 } => BicBadTableId,
+        "goto table {to} from table {from}: the target must be a later table, below {tables} (OFPBIC_BAD_TABLE_ID)";
+    /// The meter does not exist.
+    UnknownMeter { /// Which.
+        meter: u32 } => MmfcUnknownMeter,
+        "meter {meter} does not exist; add it first (OFPMMFC_UNKNOWN_METER)";
+
+    // Actions.
+
+    /// An output to what can never be a port.
+    OutPort { /// Which.
+        port: PortNo, /// Greatest number.
+        max: u32 } => BacBadOutPort,
+        "output to port {port}: ports are 1 to {max} and the reserved ones that take output; TABLE only in a packet-out (OFPBAC_BAD_OUT_PORT)";
+    /// Not a queue.
+    Queue { /// Which.
+        queue: u32 } => BacBadQueue,
+        "{queue:#x} is no queue of a port (OFPBAC_BAD_QUEUE)";
+    /// The group does not exist.
+    OutGroup { /// Which.
+        group: u32 } => BacBadOutGroup,
+        "group {group} does not exist; add it first (OFPBAC_BAD_OUT_GROUP)";
+    /// The field cannot be written.
+    SetType { /// Which.
+        field: FieldId } => BacBadSetType,
+        "set-field cannot write {field} (OFPBAC_BAD_SET_TYPE)";
+    /// The field cannot have this value.
+    SetArgument { /// Which.
+        field: FieldId, /// The value.
+        value: u128 } => BacBadSetArgument,
+        "set-field cannot make {field} {value:#x}: it has {} bits{} (OFPBAC_BAD_SET_ARGUMENT)" (.field.info().bits, value_rule(.field));
+    /// Masks come with 1.5.
+    SetMask { /// Which.
+        field: FieldId } => BacBadSetArgument,
+        "set-field of {field} has a mask; OpenFlow 1.3 writes whole fields (OFPBAC_BAD_SET_ARGUMENT)";
+    /// The match does not promise what the action needs.
+    Inconsistent { /// The action.
+        action: String, /// What it needs.
+        needs: Prerequisite } => BacMatchInconsistent,
+        "{action} needs {needs} in the match or by an earlier action (OFPBAC_MATCH_INCONSISTENT)";
+    /// The match excludes what the action needs.
+    NoSuchHeader { /// The action.
+        action: &'static str, /// What it needs.
+        needs: &'static str } => BacMatchInconsistent,
+        "{action} needs {needs}, which the match rules out (OFPBAC_MATCH_INCONSISTENT)";
+    /// Not an EtherType of such a header.
+    EtherType { /// The action.
+        action: &'static str, /// The type.
+        ether_type: u16, /// What would be right.
+        right: &'static str } => BacBadArgument,
+        "{action} with EtherType {ether_type:#06x}: {right} is right (OFPBAC_BAD_ARGUMENT)";
+    /// A value too large, or with bits that do not belong to it.
+    Argument { /// The action.
+        action: &'static str, /// The value.
+        value: u32, /// What would be right.
+        right: &'static str } => BacBadArgument,
+        "{action} of {value:#x}: {right} is right (OFPBAC_BAD_ARGUMENT)";
+    /// An experimenter's action.
+    ActionExperimenter { /// Who.
+        experimenter: u32 } => BacBadExperimenter,
+        "experimenter {experimenter:#010x} has no action that is known here (OFPBAC_BAD_EXPERIMENTER)";
+    /// An action that an action set cannot hold.
+    NotInSet { /// The action.
+        action: &'static str } => BacBadType,
+        "{action} cannot be in an action set (OFPBAC_BAD_TYPE)";
+    /// Too many actions.
+    TooMany { /// How many.
+        actions: usize, /// How many there may be.
+        max: usize } => BacTooMany,
+        "{actions} actions in one list; {max} are possible (OFPBAC_TOO_MANY)";
+
+    // Groups.
+
+    /// The group exists.
+    GroupExists { /// Which.
+        group: u32 } => GmfcGroupExists,
+        "group {group} exists; modify it or delete it first (OFPGMFC_GROUP_EXISTS)";
+    /// No group can have this number.
+    GroupNumber { /// Which.
+        group: u32 } => GmfcInvalidGroup,
+        "{group:#x} is no number of a group; 0 to 0xffffff00 are (OFPGMFC_INVALID_GROUP)";
+    /// An indirect group with more or fewer buckets than one.
+    Indirect { /// Which.
+        group: u32, /// How many buckets.
+        buckets: usize } => GmfcInvalidGroup,
+        "indirect group {group} has {buckets} buckets; it has exactly one (OFPGMFC_INVALID_GROUP)";
+    /// A weight where none is.
+    Weight { /// Which.
+        group: u32, /// The weight.
+        weight: u16 } => GmfcInvalidGroup,
+        "group {group} is not a select group, so its buckets have weight 0, not {weight} (OFPGMFC_INVALID_GROUP)";
+    /// A fast-failover bucket that watches nothing.
+    Unwatched { /// Which.
+        group: u32 } => GmfcInvalidGroup,
+        "fast-failover group {group} has a bucket that watches neither port nor group (OFPGMFC_INVALID_GROUP)";
+    /// A bucket watches where that has no meaning.
+    WatchUnsupported { /// Which.
+        group: u32 } => GmfcWatchUnsupported,
+        "buckets of group {group} watch something; only select and fast-failover groups do (OFPGMFC_WATCH_UNSUPPORTED)";
+    /// A bucket watches what cannot be.
+    BadWatch { /// Which.
+        group: u32, /// What it watches.
+        watch: String } => GmfcBadWatch,
+        "group {group} watches {watch}, which is not there to be watched (OFPGMFC_BAD_WATCH)";
+    /// Too many groups.
+    OutOfGroups { /// How many there may be.
+        max: u32 } => GmfcOutOfGroups,
+        "there are {max} groups, which is all there can be; delete some (OFPGMFC_OUT_OF_GROUPS)";
+    /// Too many buckets.
+    OutOfBuckets { /// Which.
+        group: u32, /// How many buckets.
+        buckets: usize, /// How many there may be.
+        max: usize } => GmfcOutOfBuckets,
+        "group {group} has {buckets} buckets; {max} are possible (OFPGMFC_OUT_OF_BUCKETS)";
+    /// The group would lead back to itself.
+    GroupLoop { /// Which.
+        group: u32 } => GmfcLoop,
+        "group {group} would lead back to itself (OFPGMFC_LOOP)";
+    /// Groups lead to groups too deeply.
+    GroupDepth { /// Which.
+        group: u32, /// How many in a row there may be.
+        max: usize } => GmfcChainingUnsupported,
+        "group {group} would make a chain of more than {max} groups (OFPGMFC_CHAINING_UNSUPPORTED)";
+    /// The group does not exist.
+    UnknownGroup { /// Which.
+        group: u32 } => GmfcUnknownGroup,
+        "group {group} does not exist; add it first (OFPGMFC_UNKNOWN_GROUP)";
+    /// Another group leads to it.
+    ChainedGroup { /// Which.
+        group: u32, /// Which leads to it.
+        by: u32 } => GmfcChainedGroup,
+        "group {by} leads to group {group}; change it first, or delete all (OFPGMFC_CHAINED_GROUP)";
+
+    // Meters.
+
+    /// The meter exists.
+    MeterExists { /// Which.
+        meter: u32 } => MmfcMeterExists,
+        "meter {meter} exists; modify it or delete it first (OFPMMFC_METER_EXISTS)";
+    /// No meter can have this number.
+    MeterNumber { /// Which.
+        meter: u32 } => MmfcInvalidMeter,
+        "{meter:#x} is no number of a meter; 1 to 0xffff0000 are (OFPMMFC_INVALID_METER)";
+    /// Flags that exclude each other.
+    MeterFlags => MmfcBadFlags,
+        "a meter counts kilobits or packets, not both (OFPMMFC_BAD_FLAGS)";
+    /// A band without a rate.
+    BandRate { /// Which meter.
+        meter: u32 } => MmfcBadRate,
+        "meter {meter} has a band of rate 0; from 1 on is right (OFPMMFC_BAD_RATE)";
+    /// A band of an unknown kind.
+    BandKind { /// Who defines it.
+        experimenter: u32 } => MmfcBadBand,
+        "experimenter {experimenter:#010x} has no band that is known here (OFPMMFC_BAD_BAND)";
+    /// Too many bands.
+    OutOfBands { /// Which meter.
+        meter: u32, /// How many bands.
+        bands: usize, /// How many there may be.
+        max: usize } => MmfcOutOfBands,
+        "meter {meter} has {bands} bands; {max} are possible (OFPMMFC_OUT_OF_BANDS)";
+    /// Too many meters.
+    OutOfMeters { /// How many there may be.
+        max: u32 } => MmfcOutOfMeters,
+        "there are {max} meters, which is all there can be; delete some (OFPMMFC_OUT_OF_METERS)";
+
+    // Ports and queues.
+
+    /// The port does not exist.
+    NoPort { /// Which.
+        port: PortNo } => PmfcBadPort,
+        "there is no port {port} to modify (OFPPMFC_BAD_PORT)";
+    /// The address is not the port's.
+    HwAddr { /// Which port.
+        port: PortNo, /// The address given.
+        given: openflow::MacAddr, /// The port's.
+        right: openflow::MacAddr } => PmfcBadHwAddr,
+        "port {port} has address {right}, not {given} (OFPPMFC_BAD_HW_ADDR)";
+    /// Bits that cannot be set.
+    PortConfig { /// Which port.
+        port: PortNo, /// The bits.
+        bits: u32 } => PmfcBadConfig,
+        "port {port}: configuration bits {bits:#x} cannot be changed (OFPPMFC_BAD_CONFIG)";
+    /// Features that the port cannot advertise.
+    Advertise { /// Which port.
+        port: PortNo } => PmfcBadAdvertise,
+        "port {port} does not negotiate, so it advertises nothing else (OFPPMFC_BAD_ADVERTISE)";
+    /// The port's driver refused.
+    PortRefused { /// Which port.
+        port: PortNo, /// What it said.
+        reason: String } => PmfcEperm,
+        "port {port} refused: {reason} (OFPPMFC_EPERM)";
+    /// Queues of a port that is not there.
+    QueuePort { /// Which.
+        port: PortNo } => QofcBadPort,
+        "there is no port {port} with queues (OFPQOFC_BAD_PORT)";
+    /// A queue that is not there.
+    NoQueue { /// Which port.
+        port: PortNo, /// Which queue.
+        queue: u32 } => QofcBadQueue,
+        "port {port} has no queue {queue} (OFPQOFC_BAD_QUEUE)";
+
+    // Tables and the switch.
+
+    /// A table that cannot be configured.
+    NoTable { /// Which.
+        table: u8, /// How many there are.
+        tables: u32 } => TmfcBadTable,
+        "there is no table {table} to configure; tables are 0 to {} (OFPTMFC_BAD_TABLE)" (.tables - 1);
+    /// Bits that cannot be set.
+    TableConfig { /// The bits.
+        bits: u32 } => TmfcBadConfig,
+        "table configuration {bits:#x}: OpenFlow 1.3 has no bits to set; 0 is right (OFPTMFC_BAD_CONFIG)";
+    /// Table features cannot be set.
+    TableFeatures => TffcEperm,
+        "table features are fixed; ask with an empty body (OFPTFFC_EPERM)";
+    /// Fragments cannot be handled so.
+    Fragments => ScfcBadFlags,
+        "fragments are not reassembled; normal and drop are possible (OFPSCFC_BAD_FLAGS)";
+}

@@ -1,0 +1,409 @@
+//! What instructions and actions may ask for: the checks that need more than the message.
+//!
+//! The codec has seen to it that a message is well formed; here its meaning is checked against the
+//! switch (which ports, groups and meters are there) and against itself (an action that needs a
+//! header that the match does not promise). The clauses are 1.3.5's; 1.0's actions have theirs.
+//!
+//! What is known of a packet when an action is reached is tracked from the match through the actions
+//! before it ([`Known`]). An action whose header the match merely does not mention is taken where
+//! the specification leaves the choice (it then does nothing to packets without that header), and
+//! refused where it does not: the prerequisites of set-field.
+
+use crate::group_table::GroupTable;
+use crate::lower::action_set::as_set;
+use crate::meter_table::MeterTable;
+use crate::ports::Ports;
+use crate::refusal::Refusal;
+use openflow::field::VLAN_PRESENT;
+use openflow::{
+    Action, FieldId, GroupId, Instruction, InstructionType, Match, PortNo, Prerequisite, QueueId,
+    SetField,
+};
+
+/// Actions in one list, at most.
+pub const ACTIONS_MAX: usize = 1024;
+
+const VLAN: [u16; 2] = [0x8100, 0x88a8];
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+const PBB: u16 = 0x88e7;
+const IP: [u128; 2] = [0x0800, 0x86dd];
+
+/// What the checks look at.
+pub(crate) struct Rules<'a> {
+    pub(crate) tables: u32,
+    pub(crate) port_max: u32,
+    pub(crate) ports: &'a Ports,
+    pub(crate) groups: &'a GroupTable,
+    pub(crate) meters: &'a MeterTable,
+}
+
+/// Where a list of actions is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    Apply,
+    Set,
+    PacketOut,
+}
+
+/// What is known of a field where an action is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// The match does not say.
+    Nothing,
+    /// It has this value.
+    Value(u128),
+    /// It could have any: an earlier action changed what it is read from.
+    Changed,
+}
+
+/// What is known of the packet.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    eth_type: Known,
+    ip_proto: Known,
+    icmpv6_type: Known,
+    /// False only if there is surely no VLAN tag.
+    tagged: bool,
+}
+
+impl Packet {
+    /// Of a packet that a match let pass.
+    fn of(matching: &Match) -> Packet {
+        let known = |id| matching.exact(id).map_or(Known::Nothing, Known::Value);
+        Packet {
+            eth_type: known(FieldId::EthType),
+            ip_proto: known(FieldId::IpProto),
+            icmpv6_type: known(FieldId::Icmpv6Type),
+            tagged: matching.exact(FieldId::VlanVid) != Some(0),
+        }
+    }
+
+    /// Of a packet that no match is known of.
+    fn any() -> Packet {
+        let any = Known::Changed;
+        Packet { eth_type: any, ip_proto: any, icmpv6_type: any, tagged: true }
+    }
+
+    fn is_surely_not(&self, ether_types: &[u128]) -> bool {
+        matches!(self.eth_type, Known::Value(v) if !ether_types.contains(&v))
+    }
+
+    fn fulfils(&self, needs: &Prerequisite) -> bool {
+        match *needs {
+            Prerequisite::OneOf(id, values) => {
+                let known = match id {
+                    FieldId::EthType => self.eth_type,
+                    FieldId::IpProto => self.ip_proto,
+                    FieldId::Icmpv6Type => self.icmpv6_type,
+                    _ => Known::Changed,
+                };
+                match known {
+                    Known::Value(v) => values.contains(&v),
+                    Known::Nothing => false,
+                    Known::Changed => true,
+                }
+            }
+            Prerequisite::VlanTag => self.tagged,
+            Prerequisite::Present(_) => true,
+        }
+    }
+
+    /// The EtherType, and with it all behind it, became another.
+    fn retype(&mut self, eth_type: Known) {
+        self.eth_type = eth_type;
+        self.ip_proto = Known::Changed;
+        self.icmpv6_type = Known::Changed;
+    }
+}
+
+fn name(instruction: InstructionType) -> &'static str {
+    match instruction {
+        InstructionType::GotoTable => "goto_table",
+        InstructionType::WriteMetadata => "write_metadata",
+        InstructionType::WriteActions => "write_actions",
+        InstructionType::ApplyActions => "apply_actions",
+        InstructionType::ClearActions => "clear_actions",
+        InstructionType::Meter => "meter",
+        InstructionType::Experimenter(_) => "experimenter",
+    }
+}
+
+impl Rules<'_> {
+    /// The instructions of an entry of `table` with this match.
+    pub(crate) fn instructions(
+        &self,
+        table: u8,
+        matching: &Match,
+        instructions: &[Instruction],
+    ) -> Result<(), Refusal> {
+        let mut packet = Packet::of(matching);
+        for (i, instruction) in instructions.iter().enumerate() {
+            let kind = instruction.instruction_type();
+            //= openflow-1.3.5 §5.9: an entry has at most one instruction of each type.
+            if instructions[..i].iter().any(|earlier| earlier.instruction_type() == kind) {
+                return Err(Refusal::InstructionTwice { name: name(kind) });
+            }
+            match instruction {
+                //= openflow-1.3.5 §5.9, §7.5.4.3: goto leads to a table with a greater number; to a
+                //= table that is not there or not later is OFPBIC_BAD_TABLE_ID.
+                Instruction::GotoTable(to)
+                    if to.0 <= table || u32::from(to.0) >= self.tables =>
+                {
+                    return Err(Refusal::Goto { from: table, to: to.0, tables: self.tables });
+                }
+                //= openflow-1.3.5 §6.4: an entry that names an unknown meter is refused with
+                //= OFPMMFC_UNKNOWN_METER.
+                Instruction::Meter(id) if !self.meters.contains(id.0) => {
+                    return Err(Refusal::UnknownMeter { meter: id.0 });
+                }
+                Instruction::Experimenter(e) => {
+                    let experimenter = e.experimenter;
+                    return Err(Refusal::InstructionExperimenter { experimenter });
+                }
+                _ => {}
+            }
+        }
+        // In the order of execution: what is written happens after what is applied.
+        let lists = |of: fn(&Instruction) -> Option<&Vec<Action>>| instructions.iter().find_map(of);
+        if let Some(actions) = lists(|i| match i {
+            Instruction::ApplyActions(a) => Some(a),
+            _ => None,
+        }) {
+            self.list(List::Apply, actions, &mut packet)?;
+        }
+        if let Some(actions) = lists(|i| match i {
+            Instruction::WriteActions(a) => Some(a),
+            _ => None,
+        }) {
+            self.set(actions, &mut packet)?;
+        }
+        Ok(())
+    }
+
+    /// The actions of a group's bucket: an action set for packets of many entries.
+    pub(crate) fn bucket(&self, actions: &[Action]) -> Result<(), Refusal> {
+        self.set(actions, &mut Packet::any())
+    }
+
+    /// The actions of a packet-out.
+    pub(crate) fn packet_out(&self, actions: &[Action]) -> Result<(), Refusal> {
+        self.list(List::PacketOut, actions, &mut Packet::any())
+    }
+
+    fn list(&self, list: List, actions: &[Action], packet: &mut Packet) -> Result<(), Refusal> {
+        if actions.len() > ACTIONS_MAX {
+            return Err(Refusal::TooMany { actions: actions.len(), max: ACTIONS_MAX });
+        }
+        actions.iter().try_for_each(|action| self.action(list, action, packet))
+    }
+
+    /// An action set is done in its own order, and only the last action of each kind; what is
+    /// overwritten must be right nevertheless.
+    fn set(&self, actions: &[Action], packet: &mut Packet) -> Result<(), Refusal> {
+        self.list(List::Set, actions, &mut Packet::any())?;
+        as_set(actions).into_iter().try_for_each(|action| self.action(List::Set, action, packet))
+    }
+
+    fn action(&self, list: List, action: &Action, packet: &mut Packet) -> Result<(), Refusal> {
+        if list == List::Set {
+            in_set(action)?;
+        }
+        match action {
+            Action::Output { port, .. } => self.out_port(list, *port),
+            Action::Enqueue { port, queue } => {
+                //= openflow-1.0.2 §5.2.4: a queue is one of a port, or of IN_PORT.
+                let ordinary = self.is_port(*port) || *port == PortNo::IN_PORT;
+                if !ordinary {
+                    return Err(Refusal::OutPort { port: *port, max: self.port_max });
+                }
+                is_queue(*queue)
+            }
+            Action::SetQueue(queue) => is_queue(*queue),
+            //= openflow-1.3.5 §6.4: an action that names an unknown group is refused with
+            //= OFPBAC_BAD_OUT_GROUP.
+            Action::Group(GroupId(group)) => match self.groups.contains(*group) {
+                true => Ok(()),
+                false => Err(Refusal::OutGroup { group: *group }),
+            },
+            Action::SetField(set) => set_field(set, packet),
+            Action::PushVlan(t) => {
+                ether_type("push_vlan", *t, &VLAN, "0x8100 or 0x88a8")?;
+                packet.tagged = true;
+                Ok(())
+            }
+            Action::PopVlan if !packet.tagged => {
+                Err(Refusal::NoSuchHeader { action: "pop_vlan", needs: "a VLAN tag" })
+            }
+            Action::PopVlan => Ok(()),
+            Action::PushMpls(t) => {
+                ether_type("push_mpls", *t, &MPLS, "0x8847 or 0x8848")?;
+                packet.retype(Known::Value((*t).into()));
+                Ok(())
+            }
+            Action::PopMpls(t) => {
+                mpls("pop_mpls", packet)?;
+                packet.retype(Known::Value((*t).into()));
+                Ok(())
+            }
+            Action::PushPbb(t) => {
+                ether_type("push_pbb", *t, &[PBB], "0x88e7")?;
+                packet.retype(Known::Value(PBB.into()));
+                packet.tagged = false;
+                Ok(())
+            }
+            Action::PopPbb => {
+                if packet.is_surely_not(&[PBB.into()]) {
+                    return Err(Refusal::NoSuchHeader { action: "pop_pbb", needs: "eth_type=0x88e7" });
+                }
+                *packet = Packet::any();
+                Ok(())
+            }
+            Action::SetMplsTtl(_) => mpls("set_mpls_ttl", packet),
+            Action::DecMplsTtl => mpls("dec_mpls_ttl", packet),
+            Action::SetNwTtl(_) => ip("set_nw_ttl", packet),
+            Action::DecNwTtl => ip("dec_nw_ttl", packet),
+            Action::SetVlanVid(vid) => {
+                packet.tagged = true;
+                argument("set_vlan_vid", (*vid).into(), *vid <= 0xfff, "0 to 0xfff")
+            }
+            Action::SetVlanPcp(pcp) => {
+                packet.tagged = true;
+                argument("set_vlan_pcp", (*pcp).into(), *pcp <= 7, "0 to 7")
+            }
+            Action::SetNwTos(tos) => argument(
+                "set_nw_tos",
+                (*tos).into(),
+                tos & 3 == 0,
+                "a byte whose two lowest bits are 0",
+            ),
+            Action::Experimenter(e) => {
+                Err(Refusal::ActionExperimenter { experimenter: e.experimenter })
+            }
+            Action::CopyTtlOut
+            | Action::CopyTtlIn
+            | Action::SetNwSrc(_)
+            | Action::SetNwDst(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_) => Ok(()),
+        }
+    }
+
+    /// A number that a port has, or may get.
+    pub(crate) fn is_port(&self, port: PortNo) -> bool {
+        (1..=self.port_max).contains(&port.0)
+            || port == PortNo::LOCAL
+            || self.ports.contains(port.0)
+    }
+
+    fn out_port(&self, list: List, port: PortNo) -> Result<(), Refusal> {
+        let good = match port {
+            PortNo::IN_PORT
+            | PortNo::ALL
+            | PortNo::FLOOD
+            | PortNo::NORMAL
+            | PortNo::CONTROLLER => true,
+            //= openflow-1.3.5 §4.5: TABLE is for packet-outs only.
+            PortNo::TABLE => list == List::PacketOut,
+            //= openflow-1.3.5 §6.4: a port that can never be is OFPBAC_BAD_OUT_PORT; one that may
+            //= come is taken, and packets to it are dropped until it does.
+            port => self.is_port(port),
+        };
+        if good { Ok(()) } else { Err(Refusal::OutPort { port, max: self.port_max }) }
+    }
+}
+
+/// What an action set can hold.
+fn in_set(action: &Action) -> Result<(), Refusal> {
+    let action = match action {
+        Action::SetVlanVid(_) => "set_vlan_vid",
+        Action::SetVlanPcp(_) => "set_vlan_pcp",
+        Action::SetNwSrc(_) => "set_nw_src",
+        Action::SetNwDst(_) => "set_nw_dst",
+        Action::SetNwTos(_) => "set_nw_tos",
+        Action::SetTpSrc(_) => "set_tp_src",
+        Action::SetTpDst(_) => "set_tp_dst",
+        Action::Enqueue { .. } => "enqueue",
+        _ => return Ok(()),
+    };
+    Err(Refusal::NotInSet { action })
+}
+
+fn is_queue(queue: QueueId) -> Result<(), Refusal> {
+    if queue == QueueId::ALL { Err(Refusal::Queue { queue: queue.0 }) } else { Ok(()) }
+}
+
+fn ether_type(
+    action: &'static str,
+    ether_type: u16,
+    good: &[u16],
+    right: &'static str,
+) -> Result<(), Refusal> {
+    //= openflow-1.3.5 §5.12: the EtherTypes that each push takes.
+    if good.contains(&ether_type) {
+        Ok(())
+    } else {
+        Err(Refusal::EtherType { action, ether_type, right })
+    }
+}
+
+fn argument(
+    action: &'static str,
+    value: u32,
+    good: bool,
+    right: &'static str,
+) -> Result<(), Refusal> {
+    if good { Ok(()) } else { Err(Refusal::Argument { action, value, right }) }
+}
+
+//= openflow-1.3.5 §6.4: an action that contradicts the match may be refused with
+//= OFPBAC_MATCH_INCONSISTENT; it is where no packet could ever have the header.
+fn mpls(action: &'static str, packet: &Packet) -> Result<(), Refusal> {
+    if packet.is_surely_not(&MPLS.map(u128::from)) {
+        return Err(Refusal::NoSuchHeader { action, needs: "an MPLS EtherType" });
+    }
+    Ok(())
+}
+
+fn ip(action: &'static str, packet: &Packet) -> Result<(), Refusal> {
+    if packet.is_surely_not(&IP) {
+        return Err(Refusal::NoSuchHeader { action, needs: "an IP EtherType" });
+    }
+    Ok(())
+}
+
+fn set_field(set: &SetField, packet: &mut Packet) -> Result<(), Refusal> {
+    let SetField { field, value, mask } = *set;
+    let info = field.info();
+    //= openflow-1.3.5 §7.2.5: in_port, metadata and pseudo-fields cannot be set.
+    if !info.settable {
+        return Err(Refusal::SetType { field });
+    }
+    if mask.is_some_and(|mask| mask & info.all_bits() != info.all_bits()) {
+        return Err(Refusal::SetMask { field });
+    }
+    let vid_without_tag = field == FieldId::VlanVid && value & VLAN_PRESENT == 0;
+    if value & !info.all_bits() != 0 || vid_without_tag {
+        return Err(Refusal::SetArgument { field, value });
+    }
+    if field == FieldId::VlanVid && !packet.tagged {
+        return Err(Refusal::NoSuchHeader { action: "set_field of vlan_vid", needs: "a VLAN tag" });
+    }
+    //= openflow-1.3.5 §7.2.5: the match holds the prerequisites of a field to be set, or earlier
+    //= actions saw to them; else OFPBAC_MATCH_INCONSISTENT.
+    if let Some(needs) = info.prerequisites.iter().find(|needs| !packet.fulfils(needs)) {
+        return Err(Refusal::Inconsistent {
+            action: format!("set_field of {field}"),
+            needs: *needs,
+        });
+    }
+    match field {
+        FieldId::EthType => packet.retype(Known::Value(value)),
+        FieldId::IpProto => {
+            packet.ip_proto = Known::Value(value);
+            packet.icmpv6_type = Known::Changed;
+        }
+        FieldId::Icmpv6Type => packet.icmpv6_type = Known::Value(value),
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! Actions and instructions, of both versions in one form.
+//!
+//! 1.3's actions are the base. 1.0's that mean the same are the same variants (`STRIP_VLAN` is
+//! [`Action::PopVlan`], `SET_DL_SRC` a [`Action::SetField`] of `eth_src`). Those that 1.3 has no
+//! equal for have their own variants: `SET_VLAN_VID` also pushes a tag when there is none,
+//! `SET_NW_SRC` and `SET_TP_SRC` do nothing where the packet has no such header, `SET_NW_TOS` leaves
+//! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
+//! does, where that is possible.
+
+use crate::field::FieldId;
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+
+/// One action.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Send out of `port`; to the controller at most `max_len` bytes.
+    Output {
+        /// Where to.
+        port: PortNo,
+        /// Bytes for the controller; [`Action::NO_BUFFER`] for the whole packet. Kept, though
+        /// without effect, for other ports.
+        max_len: u16,
+    },
+    /// Copy the TTL from the next-to-outermost to the outermost header.
+    CopyTtlOut,
+    /// Copy the TTL from the outermost to the next-to-outermost header.
+    CopyTtlIn,
+    /// Set the outermost MPLS TTL.
+    SetMplsTtl(u8),
+    /// Decrement the outermost MPLS TTL.
+    DecMplsTtl,
+    /// Push a VLAN tag of this Ethernet type.
+    PushVlan(u16),
+    /// Pop the outermost VLAN tag; 1.0's `STRIP_VLAN`.
+    PopVlan,
+    /// Push an MPLS entry; the Ethernet type becomes this one.
+    PushMpls(u16),
+    /// Pop the outermost MPLS entry; the Ethernet type becomes this one.
+    PopMpls(u16),
+    /// Choose the queue for later outputs.
+    SetQueue(QueueId),
+    /// Process by a group.
+    Group(GroupId),
+    /// Set the IP TTL or hop limit.
+    SetNwTtl(u8),
+    /// Decrement the IP TTL or hop limit.
+    DecNwTtl,
+    /// Set a header or metadata field.
+    SetField(SetField),
+    /// Push a PBB service tag of this Ethernet type.
+    PushPbb(u16),
+    /// Pop the outermost PBB service tag.
+    PopPbb,
+    /// 1.0: set the VLAN id (12 bits), pushing a tag if there is none.
+    SetVlanVid(u16),
+    /// 1.0: set the VLAN priority (3 bits), pushing a tag if there is none.
+    SetVlanPcp(u8),
+    /// 1.0: set the IPv4 source (or ARP sender) where there is one.
+    SetNwSrc(u32),
+    /// 1.0: set the IPv4 destination (or ARP target) where there is one.
+    SetNwDst(u32),
+    /// 1.0: set the DSCP of an IP packet; the value is the whole byte with the two ECN bits 0.
+    SetNwTos(u8),
+    /// 1.0: set the TCP, UDP or SCTP source port where there is one.
+    SetTpSrc(u16),
+    /// 1.0: set the TCP, UDP or SCTP destination port where there is one.
+    SetTpDst(u16),
+    /// 1.0: send out of `port` through `queue`.
+    Enqueue {
+        /// Where to: an ordinary port or `IN_PORT`.
+        port: PortNo,
+        /// Its queue.
+        queue: QueueId,
+    },
+    /// An experimenter's (1.0: vendor's) action.
+    Experimenter(Box<ExperimenterAction>),
+}
+
+impl Action {
+    /// `OFPCML_MAX`: the largest `max_len` that is a length.
+    pub const MAX_LEN_MAX: u16 = 0xffe5;
+    /// `OFPCML_NO_BUFFER`: the whole packet, not buffered.
+    pub const NO_BUFFER: u16 = 0xffff;
+
+    /// An output of the whole packet.
+    pub const fn output(port: PortNo) -> Action {
+        Action::Output { port, max_len: Action::NO_BUFFER }
+    }
+
+    /// A set-field of all bits of `field`.
+    pub const fn set_field(field: FieldId, value: u128) -> Action {
+        Action::SetField(SetField { field, value, mask: None })
+    }
+
+    /// The action's type, as table features name it.
+    pub fn action_type(&self) -> ActionType {
+        match self {
+            Action::Output { .. } => ActionType::Output,
+            Action::CopyTtlOut => ActionType::CopyTtlOut,
+            Action::CopyTtlIn => ActionType::CopyTtlIn,
+            Action::SetMplsTtl(_) => ActionType::SetMplsTtl,
+            Action::DecMplsTtl => ActionType::DecMplsTtl,
+            Action::PushVlan(_) => ActionType::PushVlan,
+            Action::PopVlan => ActionType::PopVlan,
+            Action::PushMpls(_) => ActionType::PushMpls,
+            Action::PopMpls(_) => ActionType::PopMpls,
+            Action::SetQueue(_) | Action::Enqueue { .. } => ActionType::SetQueue,
+            Action::Group(_) => ActionType::Group,
+            Action::SetNwTtl(_) => ActionType::SetNwTtl,
+            Action::DecNwTtl => ActionType::DecNwTtl,
+            Action::SetField(_)
+            | Action::SetVlanVid(_)
+            | Action::SetVlanPcp(_)
+            | Action::SetNwSrc(_)
+            | Action::SetNwDst(_)
+            | Action::SetNwTos(_)
+            | Action::SetTpSrc(_)
+            | Action::SetTpDst(_) => ActionType::SetField,
+            Action::PushPbb(_) => ActionType::PushPbb,
+            Action::PopPbb => ActionType::PopPbb,
+            Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
+        }
+    }
+}
+
+/// What a set-field writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetField {
+    /// The field.
+    pub field: FieldId,
+    /// Its new value, in the field's low bits.
+    pub value: u128,
+    /// The bits to write, for versions from 1.5 on; none writes all.
+    pub mask: Option<u128>,
+}
+
+/// An action that an experimenter defines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExperimenterAction {
+    /// Who: an IEEE OUI or an id from the foundation.
+    pub experimenter: u32,
+    /// The bytes after the id, a multiple of 8 of them with the 8-byte action header.
+    pub data: Vec<u8>,
+}
+
+/// A list of actions, in the order of the message.
+pub type Actions = Vec<Action>;
+
+/// An action type by name, as table features list it (1.3.5 §7.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ActionType {
+    /// `OFPAT_OUTPUT`, 0.
+    Output,
+    /// `OFPAT_COPY_TTL_OUT`, 11.
+    CopyTtlOut,
+    /// `OFPAT_COPY_TTL_IN`, 12.
+    CopyTtlIn,
+    /// `OFPAT_SET_MPLS_TTL`, 15.
+    SetMplsTtl,
+    /// `OFPAT_DEC_MPLS_TTL`, 16.
+    DecMplsTtl,
+    /// `OFPAT_PUSH_VLAN`, 17.
+    PushVlan,
+    /// `OFPAT_POP_VLAN`, 18.
+    PopVlan,
+    /// `OFPAT_PUSH_MPLS`, 19.
+    PushMpls,
+    /// `OFPAT_POP_MPLS`, 20.
+    PopMpls,
+    /// `OFPAT_SET_QUEUE`, 21.
+    SetQueue,
+    /// `OFPAT_GROUP`, 22.
+    Group,
+    /// `OFPAT_SET_NW_TTL`, 23.
+    SetNwTtl,
+    /// `OFPAT_DEC_NW_TTL`, 24.
+    DecNwTtl,
+    /// `OFPAT_SET_FIELD`, 25.
+    SetField,
+    /// `OFPAT_PUSH_PBB`, 26.
+    PushPbb,
+    /// `OFPAT_POP_PBB`, 27.
+    PopPbb,
+    /// `OFPAT_EXPERIMENTER`, 0xffff, with whose.
+    Experimenter(u32),
+}
+
+impl ActionType {
+    /// The types of 1.3 but for the experimenters', in the order of their numbers.
+    pub const STANDARD: [ActionType; 16] = [
+        ActionType::Output,
+        ActionType::CopyTtlOut,
+        ActionType::CopyTtlIn,
+        ActionType::SetMplsTtl,
+        ActionType::DecMplsTtl,
+        ActionType::PushVlan,
+        ActionType::PopVlan,
+        ActionType::PushMpls,
+        ActionType::PopMpls,
+        ActionType::SetQueue,
+        ActionType::Group,
+        ActionType::SetNwTtl,
+        ActionType::DecNwTtl,
+        ActionType::SetField,
+        ActionType::PushPbb,
+        ActionType::PopPbb,
+    ];
+
+    /// 1.3's number.
+    pub const fn wire(self) -> u16 {
+        match self {
+            ActionType::Output => 0,
+            ActionType::CopyTtlOut => 11,
+            ActionType::CopyTtlIn => 12,
+            ActionType::SetMplsTtl => 15,
+            ActionType::DecMplsTtl => 16,
+            ActionType::PushVlan => 17,
+            ActionType::PopVlan => 18,
+            ActionType::PushMpls => 19,
+            ActionType::PopMpls => 20,
+            ActionType::SetQueue => 21,
+            ActionType::Group => 22,
+            ActionType::SetNwTtl => 23,
+            ActionType::DecNwTtl => 24,
+            ActionType::SetField => 25,
+            ActionType::PushPbb => 26,
+            ActionType::PopPbb => 27,
+            ActionType::Experimenter(_) => 0xffff,
+        }
+    }
+
+    /// The standard type of a 1.3 number.
+    pub fn from_wire(number: u16) -> Option<ActionType> {
+        ActionType::STANDARD.into_iter().find(|t| t.wire() == number)
+    }
+}
+
+/// One instruction of a flow entry (1.3.5 §7.2.5).
+///
+/// 1.0's action list is one [`Instruction::ApplyActions`]; an empty list is no instruction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Instruction {
+    /// Go on in a later table.
+    GotoTable(TableId),
+    /// Set the bits of `mask` in the metadata to `value`.
+    WriteMetadata {
+        /// The bits to write.
+        value: u64,
+        /// Which of them.
+        mask: u64,
+    },
+    /// Merge into the action set.
+    WriteActions(Actions),
+    /// Do at once, in this order.
+    ApplyActions(Actions),
+    /// Empty the action set.
+    ClearActions,
+    /// Send through a meter first.
+    Meter(MeterId),
+    /// An experimenter's instruction.
+    Experimenter(Box<ExperimenterInstruction>),
+}
+
+impl Instruction {
+    /// The instruction's type.
+    pub fn instruction_type(&self) -> InstructionType {
+        match self {
+            Instruction::GotoTable(_) => InstructionType::GotoTable,
+            Instruction::WriteMetadata { .. } => InstructionType::WriteMetadata,
+            Instruction::WriteActions(_) => InstructionType::WriteActions,
+            Instruction::ApplyActions(_) => InstructionType::ApplyActions,
+            Instruction::ClearActions => InstructionType::ClearActions,
+            Instruction::Meter(_) => InstructionType::Meter,
+            Instruction::Experimenter(e) => InstructionType::Experimenter(e.experimenter),
+        }
+    }
+}
+
+/// An instruction that an experimenter defines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ExperimenterInstruction {
+    /// Who.
+    pub experimenter: u32,
+    /// The bytes after the id.
+    pub data: Vec<u8>,
+}
+
+/// The instructions of a flow entry: seldom more than one.
+pub type Instructions = smallvec::SmallVec<[Instruction; 1]>;
+
+/// An instruction type by name, as table features list it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum InstructionType {
+    /// `OFPIT_GOTO_TABLE`, 1.
+    GotoTable,
+    /// `OFPIT_WRITE_METADATA`, 2.
+    WriteMetadata,
+    /// `OFPIT_WRITE_ACTIONS`, 3.
+    WriteActions,
+    /// `OFPIT_APPLY_ACTIONS`, 4.
+    ApplyActions,
+    /// `OFPIT_CLEAR_ACTIONS`, 5.
+    ClearActions,
+    /// `OFPIT_METER`, 6.
+    Meter,
+    /// `OFPIT_EXPERIMENTER`, 0xffff, with whose.
+    Experimenter(u32),
+}
+
+impl InstructionType {
+    /// The types of 1.3 but for the experimenters', in the order of their numbers.
+    pub const STANDARD: [InstructionType; 6] = [
+        InstructionType::GotoTable,
+        InstructionType::WriteMetadata,
+        InstructionType::WriteActions,
+        InstructionType::ApplyActions,
+        InstructionType::ClearActions,
+        InstructionType::Meter,
+    ];
+
+    /// 1.3's number.
+    pub const fn wire(self) -> u16 {
+        match self {
+            InstructionType::GotoTable => 1,
+            InstructionType::WriteMetadata => 2,
+            InstructionType::WriteActions => 3,
+            InstructionType::ApplyActions => 4,
+            InstructionType::ClearActions => 5,
+            InstructionType::Meter => 6,
+            InstructionType::Experimenter(_) => 0xffff,
+        }
+    }
+
+    /// The standard type of a 1.3 number.
+    pub fn from_wire(number: u16) -> Option<InstructionType> {
+        InstructionType::STANDARD.into_iter().find(|t| t.wire() == number)
+    }
+}

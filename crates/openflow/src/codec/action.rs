@@ -1,0 +1,600 @@
+//! Actions and instructions on the wire (1.3.5 §7.2.4, §7.2.5; 1.0.2 §5.2.4).
+
+use super::reader::{Reader, Result};
+use super::writer::Put;
+use super::{Encode, Loss};
+use crate::action::{
+    Action, ActionType, Actions, ExperimenterAction, ExperimenterInstruction, Instruction,
+    InstructionType, Instructions, SetField,
+};
+use crate::error::ErrorCode;
+use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
+use crate::flow_match::Match;
+use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
+use crate::version::Version;
+
+const EXPERIMENTER: u16 = 0xffff;
+
+/// Reads actions to the end of `r`.
+pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
+    let mut list = r.named("action list", ErrorCode::BacBadLen);
+    r.rest();
+    let mut actions = Vec::with_capacity((list.left() / 8).min(4));
+    while !list.is_empty() {
+        let action = element(&mut list, "action", ErrorCode::BacBadLen)?;
+        actions.push(match version {
+            Version::V10 => decode_action_10(action)?,
+            Version::V13 => decode_action_13(action)?,
+        });
+    }
+    Ok(actions)
+}
+
+/// The next type-length structure, whose length is a multiple of 8.
+fn element<'a>(list: &mut Reader<'a>, what: &'static str, code: ErrorCode) -> Result<Reader<'a>> {
+    let ahead = list.named(what, code);
+    let length = usize::from(ahead.peek_u16(2)?);
+    if length < 8 || length % 8 != 0 {
+        return Err(ahead.bad_length(length, "a multiple of 8, at least 8,"));
+    }
+    list.sub(length, what, code)
+}
+
+fn decode_action_13(mut r: Reader<'_>) -> Result<Action> {
+    let number = r.u16()?;
+    let _length = r.u16()?;
+    if number == EXPERIMENTER {
+        return decode_experimenter(r);
+    }
+    let Some(action_type) = ActionType::from_wire(number) else {
+        return Err(r.bad_value(
+            ErrorCode::BacBadType,
+            "action type",
+            number,
+            "0, 11, 12, 15 to 27 or 0xffff",
+        ));
+    };
+    let action = match action_type {
+        ActionType::Output => {
+            let port = PortNo(r.u32()?);
+            let max_len = r.u16()?;
+            r.skip(6)?;
+            Action::Output { port, max_len }
+        }
+        ActionType::CopyTtlOut => plain(&mut r, Action::CopyTtlOut)?,
+        ActionType::CopyTtlIn => plain(&mut r, Action::CopyTtlIn)?,
+        ActionType::DecMplsTtl => plain(&mut r, Action::DecMplsTtl)?,
+        ActionType::PopVlan => plain(&mut r, Action::PopVlan)?,
+        ActionType::DecNwTtl => plain(&mut r, Action::DecNwTtl)?,
+        ActionType::PopPbb => plain(&mut r, Action::PopPbb)?,
+        ActionType::SetMplsTtl => Action::SetMplsTtl(padded_u8(&mut r)?),
+        ActionType::SetNwTtl => Action::SetNwTtl(padded_u8(&mut r)?),
+        ActionType::PushVlan => {
+            Action::PushVlan(eth_type(&mut r, &[0x8100, 0x88a8], "0x8100 or 0x88a8")?)
+        }
+        ActionType::PushMpls => {
+            Action::PushMpls(eth_type(&mut r, &[0x8847, 0x8848], "0x8847 or 0x8848")?)
+        }
+        ActionType::PushPbb => Action::PushPbb(eth_type(&mut r, &[0x88e7], "0x88e7")?),
+        ActionType::PopMpls => Action::PopMpls(eth_type(&mut r, &[], "")?),
+        ActionType::SetQueue => Action::SetQueue(QueueId(r.u32()?)),
+        ActionType::Group => Action::Group(GroupId(r.u32()?)),
+        ActionType::SetField => return decode_set_field(r),
+        // `from_wire` knows standard types only; this arm serves the compiler.
+        ActionType::Experimenter(_) => return decode_experimenter(r),
+    };
+    r.finish()?;
+    Ok(action)
+}
+
+fn plain(r: &mut Reader<'_>, action: Action) -> Result<Action> {
+    r.skip(4)?;
+    Ok(action)
+}
+
+fn padded_u8(r: &mut Reader<'_>) -> Result<u8> {
+    let value = r.u8()?;
+    r.skip(3)?;
+    Ok(value)
+}
+
+fn padded_u16(r: &mut Reader<'_>) -> Result<u16> {
+    let value = r.u16()?;
+    r.skip(2)?;
+    Ok(value)
+}
+
+fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<u16> {
+    let value = padded_u16(r)?;
+    if !allowed.is_empty() && !allowed.contains(&value) {
+        return Err(r.bad_value(ErrorCode::BacBadArgument, "pushed Ethernet type", value, right));
+    }
+    Ok(value)
+}
+
+fn decode_experimenter(mut r: Reader<'_>) -> Result<Action> {
+    let experimenter = r.u32()?;
+    let data = r.rest().to_vec();
+    Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
+}
+
+fn decode_set_field(mut r: Reader<'_>) -> Result<Action> {
+    let header = OxmHeader(r.u32()?);
+    let field = match header.field() {
+        Some(field) if field.info().settable && !header.has_mask() => field,
+        _ => {
+            return Err(r.bad_value(
+                ErrorCode::BacBadSetType,
+                "set-field's OXM header",
+                header.0,
+                "a settable field without mask",
+            ));
+        }
+    };
+    let bytes = usize::from(field.info().bytes);
+    // 4 bytes of action header and 4 of OXM header come first, padding to 8 last.
+    if header.length() != bytes || r.left() != (8 + bytes).next_multiple_of(8) - 8 {
+        return Err(r.bad_value(
+            ErrorCode::BacBadSetLen,
+            "set-field's OXM header",
+            header.0,
+            "the field's length, padded to a multiple of 8",
+        ));
+    }
+    let value = r.number(bytes)?;
+    if value & !field.all_bits() != 0 {
+        return Err(r.bad_value(
+            ErrorCode::BacBadSetArgument,
+            "set-field's value",
+            value,
+            "a value within the field's width",
+        ));
+    }
+    if field == FieldId::VlanVid && value & VLAN_PRESENT == 0 {
+        return Err(r.bad_value(
+            ErrorCode::BacBadSetArgument,
+            "set-field's vlan_vid",
+            value,
+            "a VLAN id with bit 0x1000",
+        ));
+    }
+    Ok(Action::SetField(SetField { field, value, mask: None }))
+}
+
+fn decode_action_10(mut r: Reader<'_>) -> Result<Action> {
+    let number = r.u16()?;
+    let _length = r.u16()?;
+    let action = match number {
+        0 => {
+            let port = PortNo::from_v10(r.u16()?);
+            Action::Output { port, max_len: r.u16()? }
+        }
+        1 => {
+            let vid = padded_u16(&mut r)?;
+            if vid > 0x0fff {
+                return Err(r.bad_value(ErrorCode::BacBadArgument, "VLAN id", vid, "12 bits"));
+            }
+            Action::SetVlanVid(vid)
+        }
+        2 => {
+            let pcp = padded_u8(&mut r)?;
+            if pcp > 7 {
+                return Err(r.bad_value(ErrorCode::BacBadArgument, "VLAN priority", pcp, "3 bits"));
+            }
+            Action::SetVlanPcp(pcp)
+        }
+        3 => plain(&mut r, Action::PopVlan)?,
+        4 | 5 => {
+            let mac = r.mac()?;
+            r.skip(6)?;
+            let field = if number == 4 { FieldId::EthSrc } else { FieldId::EthDst };
+            Action::set_field(field, mac.to_u64().into())
+        }
+        6 => Action::SetNwSrc(r.u32()?),
+        7 => Action::SetNwDst(r.u32()?),
+        8 => {
+            let tos = padded_u8(&mut r)?;
+            if tos & 3 != 0 {
+                return Err(r.bad_value(
+                    ErrorCode::BacBadArgument,
+                    "type of service",
+                    tos,
+                    "a value with its two low bits 0",
+                ));
+            }
+            Action::SetNwTos(tos)
+        }
+        9 => Action::SetTpSrc(padded_u16(&mut r)?),
+        10 => Action::SetTpDst(padded_u16(&mut r)?),
+        11 => {
+            let number = r.u16()?;
+            let port = PortNo::from_v10(number);
+            r.skip(6)?;
+            let queue = QueueId(r.u32()?);
+            if number >= 0xff00 && port != PortNo::IN_PORT && port != PortNo::LOCAL {
+                return Err(r.bad_value(
+                    ErrorCode::BacBadOutPort,
+                    "enqueue's port",
+                    number,
+                    "an ordinary port, IN_PORT or LOCAL",
+                ));
+            }
+            Action::Enqueue { port, queue }
+        }
+        EXPERIMENTER => return decode_experimenter(r),
+        _ => {
+            return Err(r.bad_value(
+                ErrorCode::BacBadType,
+                "action type",
+                number,
+                "0 to 11 or 0xffff",
+            ));
+        }
+    };
+    r.finish()?;
+    Ok(action)
+}
+
+/// Reads instructions to the end of `r`.
+pub(super) fn decode_instructions(r: &mut Reader<'_>) -> Result<Instructions> {
+    let mut list = r.named("instruction list", ErrorCode::BicBadLen);
+    r.rest();
+    let mut instructions = Instructions::new();
+    let mut seen = 0u32;
+    while !list.is_empty() {
+        let mut r = element(&mut list, "instruction", ErrorCode::BicBadLen)?;
+        let number = r.u16()?;
+        let _length = r.u16()?;
+        if number == EXPERIMENTER {
+            let experimenter = r.u32()?;
+            let data = r.rest().to_vec();
+            instructions.push(Instruction::Experimenter(Box::new(ExperimenterInstruction {
+                experimenter,
+                data,
+            })));
+            continue;
+        }
+        let instruction = match number {
+            1 => Instruction::GotoTable(TableId(padded_u8(&mut r)?)),
+            2 => {
+                r.skip(4)?;
+                Instruction::WriteMetadata { value: r.u64()?, mask: r.u64()? }
+            }
+            3 | 4 => {
+                r.skip(4)?;
+                let actions = decode_actions(Version::V13, &mut r)?;
+                match number {
+                    3 => Instruction::WriteActions(actions),
+                    _ => Instruction::ApplyActions(actions),
+                }
+            }
+            5 => {
+                // Some senders put actions here; the specification says there are none.
+                r.skip(4)?;
+                Instruction::ClearActions
+            }
+            6 => Instruction::Meter(MeterId(r.u32()?)),
+            _ => {
+                return Err(r.bad_value(
+                    ErrorCode::BicUnknownInst,
+                    "instruction type",
+                    number,
+                    "1 to 6 or 0xffff",
+                ));
+            }
+        };
+        r.finish()?;
+        if seen >> number & 1 == 1 {
+            return Err(r.bad_value(
+                ErrorCode::BicUnsupInst,
+                "repeated instruction type",
+                number,
+                "one of each type",
+            ));
+        }
+        seen |= 1 << number;
+        instructions.push(instruction);
+    }
+    Ok(instructions)
+}
+
+/// 1.0's action list as instructions.
+pub(super) fn instructions_from_v10(actions: Actions) -> Instructions {
+    if actions.is_empty() {
+        Instructions::new()
+    } else {
+        smallvec::smallvec![Instruction::ApplyActions(actions)]
+    }
+}
+
+/// Writes actions. `matching`, where there is one, tells what the packets are, which 1.0's actions
+/// need in 1.3.
+pub(super) fn encode_actions(
+    buf: &mut Vec<u8>,
+    version: Version,
+    actions: &[Action],
+    matching: Option<&Match>,
+    loss: Loss,
+) -> Encode {
+    for action in actions {
+        match version {
+            Version::V10 => encode_action_10(buf, action, loss)?,
+            Version::V13 => encode_action_13(buf, action, matching),
+        }
+    }
+    Ok(())
+}
+
+fn encode_action_13(buf: &mut Vec<u8>, action: &Action, matching: Option<&Match>) {
+    let start = buf.len();
+    let wanted = |id| matching.and_then(|m| m.exact(id));
+    // What each of 1.0's actions is in 1.3.
+    let set = |buf: &mut Vec<u8>, field, value: u128| {
+        encode_action_13(buf, &Action::set_field(field, value), None);
+    };
+    match *action {
+        Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
+            let tagged = matching.and_then(|m| m.get(FieldId::VlanVid));
+            if tagged.is_none_or(|f| f.value & VLAN_PRESENT == 0) {
+                encode_action_13(buf, &Action::PushVlan(0x8100), None);
+            }
+            match *action {
+                Action::SetVlanVid(vid) => {
+                    set(buf, FieldId::VlanVid, u128::from(vid) | VLAN_PRESENT);
+                }
+                Action::SetVlanPcp(pcp) => set(buf, FieldId::VlanPcp, pcp.into()),
+                _ => {}
+            }
+            return;
+        }
+        Action::SetNwSrc(v) | Action::SetNwDst(v) => {
+            let arp = matches!(wanted(FieldId::EthType), Some(0x0806 | 0x8035));
+            let field = match (arp, matches!(action, Action::SetNwSrc(_))) {
+                (false, true) => FieldId::Ipv4Src,
+                (false, false) => FieldId::Ipv4Dst,
+                (true, true) => FieldId::ArpSpa,
+                (true, false) => FieldId::ArpTpa,
+            };
+            return set(buf, field, v.into());
+        }
+        Action::SetNwTos(tos) => return set(buf, FieldId::IpDscp, (tos >> 2).into()),
+        Action::SetTpSrc(v) | Action::SetTpDst(v) => {
+            let (src, dst) = match wanted(FieldId::IpProto) {
+                Some(17) => (FieldId::UdpSrc, FieldId::UdpDst),
+                Some(132) => (FieldId::SctpSrc, FieldId::SctpDst),
+                _ => (FieldId::TcpSrc, FieldId::TcpDst),
+            };
+            let field = if matches!(action, Action::SetTpSrc(_)) { src } else { dst };
+            return set(buf, field, v.into());
+        }
+        Action::Enqueue { port, queue } => {
+            encode_action_13(buf, &Action::SetQueue(queue), None);
+            return encode_action_13(buf, &Action::Output { port, max_len: 0 }, None);
+        }
+        _ => {}
+    }
+    buf.put_u16(action.action_type().wire());
+    buf.put_u16(0);
+    match *action {
+        Action::Output { port, max_len } => {
+            buf.put_u32(port.0);
+            buf.put_u16(max_len);
+        }
+        Action::SetMplsTtl(ttl) | Action::SetNwTtl(ttl) => buf.put_u8(ttl),
+        Action::PushVlan(t) | Action::PushMpls(t) | Action::PopMpls(t) | Action::PushPbb(t) => {
+            buf.put_u16(t);
+        }
+        Action::SetQueue(queue) => buf.put_u32(queue.0),
+        Action::Group(group) => buf.put_u32(group.0),
+        Action::SetField(SetField { field, value, .. }) => {
+            buf.put_u32(OxmHeader::of(field, false).0);
+            buf.put_number(value, usize::from(field.info().bytes));
+        }
+        Action::Experimenter(ref e) => {
+            buf.put_u32(e.experimenter);
+            buf.extend_from_slice(&e.data);
+        }
+        _ => buf.pad(4),
+    }
+    buf.pad_to_8(start);
+    buf.patch_length(start + 2, start);
+}
+
+fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
+    let start = buf.len();
+    let mut head = |number: u16| {
+        buf.put_u16(number);
+        buf.put_u16(0);
+    };
+    match *action {
+        Action::Output { port, max_len } => {
+            let port = loss.port(port)?;
+            head(0);
+            buf.put_u16(port);
+            buf.put_u16(max_len);
+        }
+        Action::SetVlanVid(vid) => {
+            head(1);
+            buf.put_u16(vid);
+        }
+        Action::SetVlanPcp(pcp) => {
+            head(2);
+            buf.put_u8(pcp);
+        }
+        Action::PopVlan => {
+            head(3);
+            buf.pad(4);
+        }
+        Action::SetNwSrc(v) => {
+            head(6);
+            buf.put_u32(v);
+        }
+        Action::SetNwDst(v) => {
+            head(7);
+            buf.put_u32(v);
+        }
+        Action::SetNwTos(tos) => {
+            head(8);
+            buf.put_u8(tos);
+        }
+        Action::SetTpSrc(v) => {
+            head(9);
+            buf.put_u16(v);
+        }
+        Action::SetTpDst(v) => {
+            head(10);
+            buf.put_u16(v);
+        }
+        Action::Enqueue { port, queue } => {
+            let port = loss.port(port)?;
+            head(11);
+            buf.put_u16(port);
+            buf.pad(6);
+            buf.put_u32(queue.0);
+        }
+        Action::SetField(SetField { field, value, .. }) => {
+            let action = match field {
+                FieldId::EthSrc | FieldId::EthDst => {
+                    head(if field == FieldId::EthSrc { 4 } else { 5 });
+                    buf.put_mac(MacAddr::from_u64(value as u64));
+                    buf.pad(6);
+                    buf.patch_length(start + 2, start);
+                    return Ok(());
+                }
+                FieldId::VlanVid => Action::SetVlanVid(value as u16 & 0x0fff),
+                FieldId::VlanPcp => Action::SetVlanPcp(value as u8),
+                FieldId::Ipv4Src | FieldId::ArpSpa => Action::SetNwSrc(value as u32),
+                FieldId::Ipv4Dst | FieldId::ArpTpa => Action::SetNwDst(value as u32),
+                FieldId::IpDscp => Action::SetNwTos((value as u8) << 2),
+                FieldId::TcpSrc | FieldId::UdpSrc | FieldId::SctpSrc => {
+                    Action::SetTpSrc(value as u16)
+                }
+                FieldId::TcpDst | FieldId::UdpDst | FieldId::SctpDst => {
+                    Action::SetTpDst(value as u16)
+                }
+                _ => return loss.leave_out("a set-field of a field that 1.0 has not"),
+            };
+            return encode_action_10(buf, &action, loss);
+        }
+        // 1.0's actions on VLAN tags push one where there is none.
+        Action::PushVlan(0x8100) => return Ok(()),
+        Action::Experimenter(ref e) => {
+            head(EXPERIMENTER);
+            buf.put_u32(e.experimenter);
+            buf.extend_from_slice(&e.data);
+        }
+        _ => return loss.leave_out("an action that 1.0 has not"),
+    }
+    buf.pad_to_8(start);
+    buf.patch_length(start + 2, start);
+    Ok(())
+}
+
+/// Writes instructions.
+pub(super) fn encode_instructions(
+    buf: &mut Vec<u8>,
+    instructions: &[Instruction],
+    matching: &Match,
+) -> Encode {
+    for instruction in instructions {
+        let start = buf.len();
+        buf.put_u16(instruction.instruction_type().wire());
+        buf.put_u16(0);
+        match instruction {
+            Instruction::GotoTable(table) => buf.put_u8(table.0),
+            Instruction::WriteMetadata { value, mask } => {
+                buf.pad(4);
+                buf.put_u64(*value);
+                buf.put_u64(*mask);
+            }
+            Instruction::WriteActions(actions) | Instruction::ApplyActions(actions) => {
+                buf.pad(4);
+                encode_actions(buf, Version::V13, actions, Some(matching), Loss::Refuse)?;
+            }
+            Instruction::ClearActions => buf.pad(4),
+            Instruction::Meter(meter) => buf.put_u32(meter.0),
+            Instruction::Experimenter(e) => {
+                buf.put_u32(e.experimenter);
+                buf.extend_from_slice(&e.data);
+            }
+        }
+        buf.pad_to_8(start);
+        buf.patch_length(start + 2, start);
+    }
+    Ok(())
+}
+
+/// Writes as 1.0's action list what instructions do at once.
+pub(super) fn encode_instructions_10(
+    buf: &mut Vec<u8>,
+    instructions: &[Instruction],
+    loss: Loss,
+) -> Encode {
+    for instruction in instructions {
+        match instruction {
+            Instruction::ApplyActions(actions) => {
+                encode_actions(buf, Version::V10, actions, None, loss)?;
+            }
+            _ => loss.leave_out("an instruction other than apply-actions")?,
+        }
+    }
+    Ok(())
+}
+
+/// Reads a list of instruction types, as table features have it.
+pub(super) fn decode_instruction_types(r: &mut Reader<'_>) -> Result<Vec<InstructionType>> {
+    let mut types = Vec::new();
+    while !r.is_empty() {
+        let mut r = r.element(2, 4, "instruction id", ErrorCode::TffcBadLen)?;
+        let number = r.u16()?;
+        r.skip(2)?;
+        types.push(if number == EXPERIMENTER {
+            InstructionType::Experimenter(r.u32()?)
+        } else {
+            InstructionType::from_wire(number).ok_or_else(|| {
+                r.bad_value(
+                    ErrorCode::TffcBadArgument,
+                    "instruction id",
+                    number,
+                    "1 to 6 or 0xffff",
+                )
+            })?
+        });
+    }
+    Ok(types)
+}
+
+/// Reads a list of action types, as table features have it.
+pub(super) fn decode_action_types(r: &mut Reader<'_>) -> Result<Vec<ActionType>> {
+    let mut types = Vec::new();
+    while !r.is_empty() {
+        let mut r = r.element(2, 4, "action id", ErrorCode::TffcBadLen)?;
+        let number = r.u16()?;
+        r.skip(2)?;
+        types.push(if number == EXPERIMENTER {
+            ActionType::Experimenter(r.u32()?)
+        } else {
+            ActionType::from_wire(number).ok_or_else(|| {
+                r.bad_value(
+                    ErrorCode::TffcBadArgument,
+                    "action id",
+                    number,
+                    "0, 11, 12, 15 to 27 or 0xffff",
+                )
+            })?
+        });
+    }
+    Ok(types)
+}
+
+/// Writes one type of a list in table features.
+pub(super) fn encode_type(buf: &mut Vec<u8>, number: u16, experimenter: Option<u32>) {
+    buf.put_u16(number);
+    match experimenter {
+        Some(id) => {
+            buf.put_u16(8);
+            buf.put_u32(id);
+        }
+        None => buf.put_u16(4),
+    }
+}

@@ -1,0 +1,427 @@
+//! Flow-mod, flow-removed and flow statistics (1.3.5 §7.3.4.1, §7.4.2, §7.3.5.2; 1.0.2 §5.3.3).
+
+use super::action::{
+    decode_actions, decode_instructions, encode_instructions, encode_instructions_10,
+    instructions_from_v10,
+};
+use super::misc::{buffer_from_wire, buffer_to_wire};
+use super::oxm::{Unknown, decode_match, encode_match};
+use super::reader::{Reader, Result};
+use super::writer::Put;
+use super::{Encode, EncodeError, Loss, match10};
+use crate::error::ErrorCode;
+use crate::flow::{
+    AggregateStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
+    FlowStats, FlowStatsRequest,
+};
+use crate::flow_match::Match;
+use crate::ids::{Age, GroupId, PortNo, TableId};
+use crate::version::Version;
+
+const EMERG_V10: u16 = 1 << 2;
+const FLAGS_V10: FlowModFlags = FlowModFlags::SEND_FLOW_REM.union(FlowModFlags::CHECK_OVERLAP);
+const FLAGS_V13: FlowModFlags = FlowModFlags::all().difference(FlowModFlags::EMERG);
+
+const COMMANDS: [FlowModCommand; 5] = [
+    FlowModCommand::Add,
+    FlowModCommand::Modify,
+    FlowModCommand::ModifyStrict,
+    FlowModCommand::Delete,
+    FlowModCommand::DeleteStrict,
+];
+
+fn command(r: &Reader<'_>, number: u16) -> Result<FlowModCommand> {
+    COMMANDS
+        .get(usize::from(number))
+        .copied()
+        .ok_or_else(|| r.bad_value(ErrorCode::FmfcBadCommand, "flow-mod command", number, "0 to 4"))
+}
+
+fn flags(r: &Reader<'_>, version: Version, bits: u16) -> Result<FlowModFlags> {
+    let (known, emerg) = match version {
+        Version::V10 => (FLAGS_V10.bits(), EMERG_V10),
+        Version::V13 => (FLAGS_V13.bits(), 0),
+    };
+    if bits & !(known | emerg) != 0 {
+        let right = match version {
+            Version::V10 => "bits 0 to 2",
+            Version::V13 => "bits 0 to 4",
+        };
+        return Err(r.bad_value(ErrorCode::FmfcBadFlags, "flow-mod flags", bits, right));
+    }
+    let mut flags = FlowModFlags::from_bits_truncate(bits & known);
+    flags.set(FlowModFlags::EMERG, bits & emerg != 0);
+    Ok(flags)
+}
+
+pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod> {
+    match version {
+        Version::V10 => {
+            let matching = match10::decode(r)?;
+            let cookie = r.u64()?;
+            let number = r.u16()?;
+            let command = command(r, number)?;
+            let idle_timeout = r.u16()?;
+            let hard_timeout = r.u16()?;
+            let priority = r.u16()?;
+            let buffer_id = buffer_from_wire(r.u32()?);
+            let out_port = PortNo::from_v10(r.u16()?);
+            let bits = r.u16()?;
+            let flags = flags(r, version, bits)?;
+            let actions = decode_actions(version, r)?;
+            Ok(FlowMod {
+                dialect: version,
+                cookie,
+                cookie_mask: 0,
+                table_id: TableId::ALL,
+                command,
+                idle_timeout,
+                hard_timeout,
+                priority,
+                buffer_id,
+                out_port,
+                out_group: GroupId::ANY,
+                flags,
+                matching,
+                instructions: instructions_from_v10(actions),
+            })
+        }
+        Version::V13 => {
+            let cookie = r.u64()?;
+            let cookie_mask = r.u64()?;
+            let table_id = TableId(r.u8()?);
+            let number = r.u8()?;
+            let command = command(r, number.into())?;
+            let idle_timeout = r.u16()?;
+            let hard_timeout = r.u16()?;
+            let priority = r.u16()?;
+            let buffer_id = buffer_from_wire(r.u32()?);
+            let out_port = PortNo(r.u32()?);
+            let out_group = GroupId(r.u32()?);
+            let bits = r.u16()?;
+            let flags = flags(r, version, bits)?;
+            r.skip(2)?;
+            let matching = decode_match(r, Unknown::Refuse)?;
+            let instructions = decode_instructions(r)?;
+            Ok(FlowMod {
+                dialect: version,
+                cookie,
+                cookie_mask,
+                table_id,
+                command,
+                idle_timeout,
+                hard_timeout,
+                priority,
+                buffer_id,
+                out_port,
+                out_group,
+                flags,
+                matching,
+                instructions,
+            })
+        }
+    }
+}
+
+pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> Encode {
+    let command = COMMANDS.iter().position(|c| *c == m.command).unwrap_or(0) as u8;
+    match version {
+        Version::V10 => {
+            if !match10::encode(buf, &m.matching) {
+                return Err(EncodeError::MatchBeyondV10);
+            }
+            let filters =
+                matches!(m.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+            if filters && m.out_group != GroupId::ANY {
+                return Loss::Refuse.leave_out("filter by group");
+            }
+            buf.put_u64(m.cookie);
+            buf.put_u16(command.into());
+            buf.put_u16(m.idle_timeout);
+            buf.put_u16(m.hard_timeout);
+            buf.put_u16(m.priority);
+            buf.put_u32(buffer_to_wire(m.buffer_id));
+            buf.put_u16(Loss::Refuse.port(m.out_port)?);
+            let emerg = if m.flags.contains(FlowModFlags::EMERG) { EMERG_V10 } else { 0 };
+            buf.put_u16((m.flags & FLAGS_V10).bits() | emerg);
+            encode_instructions_10(buf, &m.instructions, Loss::Refuse)
+        }
+        Version::V13 => {
+            buf.put_u64(m.cookie);
+            buf.put_u64(m.cookie_mask);
+            buf.put_u8(m.table_id.0);
+            buf.put_u8(command);
+            buf.put_u16(m.idle_timeout);
+            buf.put_u16(m.hard_timeout);
+            buf.put_u16(m.priority);
+            buf.put_u32(buffer_to_wire(m.buffer_id));
+            buf.put_u32(m.out_port.0);
+            buf.put_u32(m.out_group.0);
+            buf.put_u16((m.flags & FLAGS_V13).bits());
+            buf.pad(2);
+            encode_match(buf, &m.matching);
+            encode_instructions(buf, &m.instructions, &m.matching)
+        }
+    }
+}
+
+fn age(r: &mut Reader<'_>) -> Result<Age> {
+    Ok(Age { sec: r.u32()?, nsec: r.u32()? })
+}
+
+fn removed_reason(version: Version, r: &Reader<'_>, number: u8) -> Result<FlowRemovedReason> {
+    match (number, version) {
+        (0, _) => Ok(FlowRemovedReason::IdleTimeout),
+        (1, _) => Ok(FlowRemovedReason::HardTimeout),
+        (2, _) => Ok(FlowRemovedReason::Delete),
+        (3, Version::V13) => Ok(FlowRemovedReason::GroupDelete),
+        _ => {
+            let right = match version {
+                Version::V10 => "0 to 2",
+                Version::V13 => "0 to 3",
+            };
+            Err(r.bad_value(ErrorCode::BrcBadType, "flow-removed reason", number, right))
+        }
+    }
+}
+
+pub(super) fn decode_removed(version: Version, r: &mut Reader<'_>) -> Result<FlowRemoved> {
+    match version {
+        Version::V10 => {
+            let matching = match10::decode(r)?;
+            let cookie = r.u64()?;
+            let priority = r.u16()?;
+            let number = r.u8()?;
+            let reason = removed_reason(version, r, number)?;
+            r.skip(1)?;
+            let age = age(r)?;
+            let idle_timeout = r.u16()?;
+            r.skip(2)?;
+            Ok(FlowRemoved {
+                cookie,
+                priority,
+                reason,
+                table_id: TableId(0),
+                age,
+                idle_timeout,
+                hard_timeout: 0,
+                packet_count: r.u64()?,
+                byte_count: r.u64()?,
+                matching,
+            })
+        }
+        Version::V13 => {
+            let cookie = r.u64()?;
+            let priority = r.u16()?;
+            let number = r.u8()?;
+            Ok(FlowRemoved {
+                cookie,
+                priority,
+                reason: removed_reason(version, r, number)?,
+                table_id: TableId(r.u8()?),
+                age: age(r)?,
+                idle_timeout: r.u16()?,
+                hard_timeout: r.u16()?,
+                packet_count: r.u64()?,
+                byte_count: r.u64()?,
+                matching: decode_match(r, Unknown::Refuse)?,
+            })
+        }
+    }
+}
+
+pub(super) fn encode_removed(buf: &mut Vec<u8>, version: Version, m: &FlowRemoved) {
+    let reason = match (m.reason, version) {
+        (FlowRemovedReason::IdleTimeout, _) => 0,
+        (FlowRemovedReason::HardTimeout, _) => 1,
+        (FlowRemovedReason::Delete, _) | (FlowRemovedReason::GroupDelete, Version::V10) => 2,
+        (FlowRemovedReason::GroupDelete, Version::V13) => 3,
+    };
+    match version {
+        Version::V10 => {
+            match10::encode(buf, &m.matching);
+            buf.put_u64(m.cookie);
+            buf.put_u16(m.priority);
+            buf.put_u8(reason);
+            buf.pad(1);
+            buf.put_age(m.age);
+            buf.put_u16(m.idle_timeout);
+            buf.pad(2);
+            buf.put_u64(m.packet_count);
+            buf.put_u64(m.byte_count);
+        }
+        Version::V13 => {
+            buf.put_u64(m.cookie);
+            buf.put_u16(m.priority);
+            buf.put_u8(reason);
+            buf.put_u8(m.table_id.0);
+            buf.put_age(m.age);
+            buf.put_u16(m.idle_timeout);
+            buf.put_u16(m.hard_timeout);
+            buf.put_u64(m.packet_count);
+            buf.put_u64(m.byte_count);
+            encode_match(buf, &m.matching);
+        }
+    }
+}
+
+pub(super) fn decode_stats_request(
+    version: Version,
+    r: &mut Reader<'_>,
+) -> Result<FlowStatsRequest> {
+    match version {
+        Version::V10 => {
+            let matching = match10::decode(r)?;
+            let table_id = TableId(r.u8()?);
+            r.skip(1)?;
+            let out_port = PortNo::from_v10(r.u16()?);
+            Ok(FlowStatsRequest { table_id, out_port, matching, ..FlowStatsRequest::all() })
+        }
+        Version::V13 => {
+            let table_id = TableId(r.u8()?);
+            r.skip(3)?;
+            let out_port = PortNo(r.u32()?);
+            let out_group = GroupId(r.u32()?);
+            r.skip(4)?;
+            Ok(FlowStatsRequest {
+                table_id,
+                out_port,
+                out_group,
+                cookie: r.u64()?,
+                cookie_mask: r.u64()?,
+                matching: decode_match(r, Unknown::Refuse)?,
+            })
+        }
+    }
+}
+
+pub(super) fn encode_stats_request(
+    buf: &mut Vec<u8>,
+    version: Version,
+    m: &FlowStatsRequest,
+) -> Encode {
+    match version {
+        Version::V10 => {
+            if !match10::encode(buf, &m.matching) {
+                return Err(EncodeError::MatchBeyondV10);
+            }
+            if m.out_group != GroupId::ANY {
+                Loss::Refuse.leave_out("filter by group")?;
+            }
+            if m.cookie_mask != 0 {
+                Loss::Refuse.leave_out("filter by cookie")?;
+            }
+            buf.put_u8(m.table_id.0);
+            buf.pad(1);
+            buf.put_u16(Loss::Refuse.port(m.out_port)?);
+        }
+        Version::V13 => {
+            buf.put_u8(m.table_id.0);
+            buf.pad(3);
+            buf.put_u32(m.out_port.0);
+            buf.put_u32(m.out_group.0);
+            buf.pad(4);
+            buf.put_u64(m.cookie);
+            buf.put_u64(m.cookie_mask);
+            encode_match(buf, &m.matching);
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn decode_stats(version: Version, list: &mut Reader<'_>) -> Result<FlowStats> {
+    let min = match version {
+        Version::V10 => 88,
+        Version::V13 => 56,
+    };
+    let mut r = list.element(0, min, "flow statistics", ErrorCode::BrcBadLen)?;
+    r.skip(2)?;
+    let table_id = TableId(r.u8()?);
+    r.skip(1)?;
+    let mut matching = match version {
+        Version::V10 => match10::decode(&mut r)?,
+        Version::V13 => Match::new(),
+    };
+    let age = age(&mut r)?;
+    let priority = r.u16()?;
+    let idle_timeout = r.u16()?;
+    let hard_timeout = r.u16()?;
+    let mut flags = FlowModFlags::empty();
+    match version {
+        Version::V10 => r.skip(6)?,
+        Version::V13 => {
+            flags = FlowModFlags::from_bits_truncate(r.u16()?) & FLAGS_V13;
+            r.skip(4)?;
+        }
+    }
+    let cookie = r.u64()?;
+    let packet_count = r.u64()?;
+    let byte_count = r.u64()?;
+    let instructions = match version {
+        Version::V10 => instructions_from_v10(decode_actions(version, &mut r)?),
+        Version::V13 => {
+            matching = decode_match(&mut r, Unknown::Refuse)?;
+            decode_instructions(&mut r)?
+        }
+    };
+    Ok(FlowStats {
+        table_id,
+        age,
+        priority,
+        idle_timeout,
+        hard_timeout,
+        flags,
+        cookie,
+        packet_count,
+        byte_count,
+        matching,
+        instructions,
+    })
+}
+
+pub(super) fn encode_stats(buf: &mut Vec<u8>, version: Version, m: &FlowStats) -> Encode {
+    let start = buf.len();
+    buf.put_u16(0);
+    buf.put_u8(m.table_id.0);
+    buf.pad(1);
+    if version == Version::V10 {
+        match10::encode(buf, &m.matching);
+    }
+    buf.put_age(m.age);
+    buf.put_u16(m.priority);
+    buf.put_u16(m.idle_timeout);
+    buf.put_u16(m.hard_timeout);
+    match version {
+        Version::V10 => buf.pad(6),
+        Version::V13 => {
+            buf.put_u16((m.flags & FLAGS_V13).bits());
+            buf.pad(4);
+        }
+    }
+    buf.put_u64(m.cookie);
+    buf.put_u64(m.packet_count);
+    buf.put_u64(m.byte_count);
+    match version {
+        Version::V10 => encode_instructions_10(buf, &m.instructions, Loss::LeaveOut)?,
+        Version::V13 => {
+            encode_match(buf, &m.matching);
+            encode_instructions(buf, &m.instructions, &m.matching)?;
+        }
+    }
+    buf.patch_length(start, start);
+    Ok(())
+}
+
+pub(super) fn decode_aggregate(r: &mut Reader<'_>) -> Result<AggregateStats> {
+    let stats =
+        AggregateStats { packet_count: r.u64()?, byte_count: r.u64()?, flow_count: r.u32()? };
+    r.skip(4)?;
+    Ok(stats)
+}
+
+pub(super) fn encode_aggregate(buf: &mut Vec<u8>, m: &AggregateStats) {
+    buf.put_u64(m.packet_count);
+    buf.put_u64(m.byte_count);
+    buf.put_u32(m.flow_count);
+    buf.pad(4);
+}

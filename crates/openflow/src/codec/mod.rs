@@ -1,0 +1,383 @@
+//! Bytes to messages and back.
+//!
+//! [`frame`] cuts a stream into messages, [`Header::parse`] reads what comes before negotiation,
+//! [`decode`] reads a whole message, [`encode`] and [`encode_into`] write one. One file per topic,
+//! each with both versions side by side.
+//!
+//! Decoding checks lengths strictly, reads padding as anything, and answers each fault with the code
+//! that the specification gives. Encoding fails only where a version cannot say a request, or a
+//! message is too long; what 1.0 cannot say of a flow entry in a *reply*, it leaves out.
+//! Cost: one pass; vectors are allocated as long as the lists are, a flow-mod takes one per list of
+//! actions.
+
+mod action;
+mod flow;
+mod group;
+mod match10;
+mod meter;
+mod misc;
+mod multipart;
+mod oxm;
+mod port;
+mod reader;
+mod switch;
+mod table;
+mod writer;
+
+pub use reader::{DecodeError, DecodeFault};
+
+use crate::error::ErrorCode;
+use crate::ids::{PortNo, Xid};
+use crate::message::Message;
+use crate::version::Version;
+use reader::{Reader, Result};
+use thiserror::Error;
+use writer::Put;
+
+/// Bytes of a message's header.
+pub const HEADER_LEN: usize = 8;
+/// The most bytes that a message can have.
+pub const MESSAGE_LEN_MAX: usize = 0xffff;
+
+/// The header of every message of every version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Version number as on the wire, known or not.
+    pub version: u8,
+    /// Message type number, of that version.
+    pub message_type: u8,
+    /// Bytes of the message with this header.
+    pub length: u16,
+    /// Transaction.
+    pub xid: Xid,
+}
+
+impl Header {
+    /// The number of `OFPT_HELLO` in every version.
+    pub const HELLO: u8 = 0;
+    /// The number of `OFPT_ERROR` in every version.
+    pub const ERROR: u8 = 1;
+
+    /// Reads the header at the front of `bytes`; none if there are fewer than 8.
+    pub fn parse(bytes: &[u8]) -> Option<Header> {
+        let b = bytes.first_chunk::<HEADER_LEN>()?;
+        Some(Header {
+            version: b[0],
+            message_type: b[1],
+            length: u16::from_be_bytes([b[2], b[3]]),
+            xid: Xid(u32::from_be_bytes([b[4], b[5], b[6], b[7]])),
+        })
+    }
+}
+
+/// What stands at the front of a stream's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// Not yet a message; it takes at least this many bytes in all to say more.
+    Incomplete {
+        /// Bytes from the front.
+        need: usize,
+    },
+    /// A message of so many bytes.
+    Message {
+        /// Bytes from the front.
+        length: usize,
+    },
+    /// No message: the header's length is below the header's own. Where the next one begins is
+    /// unknown; the connection is lost.
+    Bad {
+        /// The header.
+        header: Header,
+    },
+}
+
+/// Looks for a message at the front of `bytes`.
+#[inline]
+pub fn frame(bytes: &[u8]) -> Frame {
+    match Header::parse(bytes) {
+        None => Frame::Incomplete { need: HEADER_LEN },
+        Some(header) => match usize::from(header.length) {
+            length if length < HEADER_LEN => Frame::Bad { header },
+            length if length > bytes.len() => Frame::Incomplete { need: length },
+            length => Frame::Message { length },
+        },
+    }
+}
+
+/// Reads the message that `bytes` are, from its header to its end.
+///
+/// `version` is what the connection has negotiated. Hello and error messages are read whatever
+/// version their header names, so that negotiation can use this too; any other message must be of
+/// `version`.
+pub fn decode(version: Version, bytes: &[u8]) -> std::result::Result<(Xid, Message), DecodeError> {
+    let mut r = Reader::new(bytes, 0, "message", ErrorCode::BrcBadLen);
+    let header =
+        Header { version: r.u8()?, message_type: r.u8()?, length: r.u16()?, xid: Xid(r.u32()?) };
+    if usize::from(header.length) != bytes.len() {
+        return Err(r.bad_length(header.length.into(), "the number of bytes there are"));
+    }
+    let negotiable = matches!(header.message_type, Header::HELLO | Header::ERROR);
+    let version = match Version::from_wire(header.version) {
+        Some(v) if v == version || negotiable => v,
+        _ if negotiable => version,
+        _ => {
+            return Err(DecodeError {
+                code: ErrorCode::BrcBadVersion,
+                offset: 0,
+                fault: DecodeFault::Value {
+                    what: "version",
+                    got: header.version.into(),
+                    right: match version {
+                        Version::V10 => "1 (OpenFlow 1.0)",
+                        Version::V13 => "4 (OpenFlow 1.3)",
+                    },
+                },
+            });
+        }
+    };
+    let message = decode_body(version, header.message_type, &mut r)?;
+    r.finish()?;
+    Ok((header.xid, message))
+}
+
+fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Message> {
+    // 1.0's numbers from 15 on, as 1.3's.
+    let number = match (version, number) {
+        (Version::V13, n) | (Version::V10, n @ 0..=14) => n,
+        (Version::V10, 15) => 16,
+        (Version::V10, n @ 16..=21) => n + 2,
+        (Version::V10, _) => {
+            return Err(bad_type(r, number, "0 to 21"));
+        }
+    };
+    Ok(match number {
+        Header::HELLO => Message::Hello(misc::decode_hello(r)),
+        Header::ERROR => Message::Error(misc::decode_error(version, r)?),
+        2 => Message::EchoRequest(r.rest().to_vec()),
+        3 => Message::EchoReply(r.rest().to_vec()),
+        4 => Message::Experimenter(misc::decode_experimenter(version, r)?),
+        5 => Message::FeaturesRequest,
+        6 => Message::FeaturesReply(switch::decode_features(version, r)?),
+        7 => Message::GetConfigRequest,
+        8 => Message::GetConfigReply(switch::decode_config(r)?),
+        9 => Message::SetConfig(switch::decode_config(r)?),
+        10 => Message::PacketIn(misc::decode_packet_in(version, r)?),
+        11 => Message::FlowRemoved(flow::decode_removed(version, r)?),
+        12 => Message::PortStatus(port::decode_status(version, r)?),
+        13 => Message::PacketOut(misc::decode_packet_out(version, r)?),
+        14 => Message::FlowMod(flow::decode_mod(version, r)?),
+        15 => Message::GroupMod(group::decode_mod(r)?),
+        16 => Message::PortMod(port::decode_mod(version, r)?),
+        17 => Message::TableMod(table::decode_mod(r)?),
+        18 => Message::MultipartRequest(multipart::decode_request(version, r)?),
+        19 => Message::MultipartReply(multipart::decode_reply(version, r)?),
+        20 => Message::BarrierRequest,
+        21 => Message::BarrierReply,
+        22 => Message::QueueGetConfigRequest(port::decode_queue_request(version, r)?),
+        23 => Message::QueueGetConfigReply(port::decode_queue_reply(version, r)?),
+        24 => Message::RoleRequest(switch::decode_role(r)?),
+        25 => Message::RoleReply(switch::decode_role(r)?),
+        26 => Message::GetAsyncRequest,
+        27 => Message::GetAsyncReply(switch::decode_async(r)?),
+        28 => Message::SetAsync(switch::decode_async(r)?),
+        29 => Message::MeterMod(meter::decode_mod(r)?),
+        _ => return Err(bad_type(r, number, "0 to 29")),
+    })
+}
+
+fn bad_type(r: &Reader<'_>, number: u8, right: &'static str) -> DecodeError {
+    r.bad_value(ErrorCode::BrcBadType, "message type", number, right)
+}
+
+/// Why a message cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum EncodeError {
+    /// The version has no way to say it.
+    #[error("{version} has no {what}; leave it out, or use a later version")]
+    NotInVersion {
+        /// The version.
+        version: Version,
+        /// What it has not.
+        what: &'static str,
+    },
+    /// More bytes than a message can have.
+    #[error("the message would have {length} bytes; 65535 is the most")]
+    TooLong {
+        /// Bytes that it would have.
+        length: usize,
+    },
+    /// A port that 1.0 cannot number.
+    #[error("port {port} has no number in OpenFlow10, which ends at 65279; use a later version")]
+    PortBeyond16Bits {
+        /// The port.
+        port: PortNo,
+    },
+    /// 1.0's match cannot say it.
+    #[error("OpenFlow10 cannot match by all of these fields and masks; use a later version")]
+    MatchBeyondV10,
+}
+
+type Encode = std::result::Result<(), EncodeError>;
+
+/// What to do where 1.0 cannot say something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    /// In a request: refuse, as it would do something else.
+    Refuse,
+    /// In a report: leave it out.
+    LeaveOut,
+}
+
+impl Loss {
+    fn leave_out(self, what: &'static str) -> Encode {
+        match self {
+            Loss::Refuse => Err(EncodeError::NotInVersion { version: Version::V10, what }),
+            Loss::LeaveOut => Ok(()),
+        }
+    }
+
+    /// A port in 1.0; one that it cannot number is reported as none.
+    fn port(self, port: PortNo) -> std::result::Result<u16, EncodeError> {
+        match (port.to_v10(), self) {
+            (Some(number), _) => Ok(number),
+            (None, Loss::LeaveOut) => Ok(0xffff),
+            (None, Loss::Refuse) => Err(EncodeError::PortBeyond16Bits { port }),
+        }
+    }
+}
+
+/// Writes a message into a new vector. See [`encode_into`].
+pub fn encode(
+    version: Version,
+    xid: Xid,
+    message: &Message,
+) -> std::result::Result<Vec<u8>, EncodeError> {
+    let mut buf = Vec::with_capacity(128);
+    encode_into(&mut buf, version, xid, message)?;
+    Ok(buf)
+}
+
+/// Writes a message at the end of `buf`, which an error leaves as it was.
+///
+/// A multipart reply longer than a message can be is cut between its entries into several messages
+/// with the same xid, all but the last with the flag `MORE`; the last has it if `more` is set.
+pub fn encode_into(
+    buf: &mut Vec<u8>,
+    version: Version,
+    xid: Xid,
+    message: &Message,
+) -> std::result::Result<(), EncodeError> {
+    let start = buf.len();
+    let done = encode_at_end(buf, version, xid, message);
+    if done.is_err() {
+        buf.truncate(start);
+    }
+    done
+}
+
+fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Message) -> Encode {
+    let start = buf.len();
+    let number = message_number(version, message)?;
+    put_header(buf, version, number, xid);
+    match message {
+        Message::Hello(hello) => misc::encode_hello(buf, hello),
+        Message::Error(error) => misc::encode_error(buf, version, error)?,
+        Message::EchoRequest(data) | Message::EchoReply(data) => buf.extend_from_slice(data),
+        Message::Experimenter(e) => misc::encode_experimenter(buf, version, e),
+        Message::FeaturesReply(features) => switch::encode_features(buf, version, features),
+        Message::GetConfigReply(config) | Message::SetConfig(config) => {
+            switch::encode_config(buf, config);
+        }
+        Message::PacketIn(packet) => misc::encode_packet_in(buf, version, packet),
+        Message::FlowRemoved(removed) => flow::encode_removed(buf, version, removed),
+        Message::PortStatus(status) => port::encode_status(buf, version, status),
+        Message::PacketOut(packet) => misc::encode_packet_out(buf, version, packet)?,
+        Message::FlowMod(flow_mod) => flow::encode_mod(buf, version, flow_mod)?,
+        Message::GroupMod(group_mod) => group::encode_mod(buf, group_mod)?,
+        Message::PortMod(port_mod) => port::encode_mod(buf, version, port_mod)?,
+        Message::TableMod(table_mod) => table::encode_mod(buf, table_mod),
+        Message::MultipartRequest(request) => multipart::encode_request(buf, version, request)?,
+        Message::MultipartReply(reply) => {
+            // Writes its headers itself, as there may be several.
+            buf.truncate(start);
+            return multipart::encode_reply(buf, version, number, xid, reply);
+        }
+        Message::QueueGetConfigRequest(request) => {
+            port::encode_queue_request(buf, version, request)?;
+        }
+        Message::QueueGetConfigReply(reply) => port::encode_queue_reply(buf, version, reply),
+        Message::RoleRequest(role) | Message::RoleReply(role) => switch::encode_role(buf, role),
+        Message::GetAsyncReply(config) | Message::SetAsync(config) => {
+            switch::encode_async(buf, config);
+        }
+        Message::MeterMod(meter_mod) => meter::encode_mod(buf, meter_mod),
+        Message::FeaturesRequest
+        | Message::GetConfigRequest
+        | Message::BarrierRequest
+        | Message::BarrierReply
+        | Message::GetAsyncRequest => {}
+    }
+    finish_message(buf, start)
+}
+
+fn put_header(buf: &mut Vec<u8>, version: Version, number: u8, xid: Xid) {
+    buf.put_u8(version.wire());
+    buf.put_u8(number);
+    buf.put_u16(0);
+    buf.put_u32(xid.0);
+}
+
+/// Writes the length of the message that began at `start`.
+fn finish_message(buf: &mut Vec<u8>, start: usize) -> Encode {
+    let length = buf.len() - start;
+    if length > MESSAGE_LEN_MAX {
+        return Err(EncodeError::TooLong { length });
+    }
+    buf.patch_length(start + 2, start);
+    Ok(())
+}
+
+/// The message type's number in a version.
+fn message_number(version: Version, message: &Message) -> std::result::Result<u8, EncodeError> {
+    let number = match message {
+        Message::Hello(_) => Header::HELLO,
+        Message::Error(_) => Header::ERROR,
+        Message::EchoRequest(_) => 2,
+        Message::EchoReply(_) => 3,
+        Message::Experimenter(_) => 4,
+        Message::FeaturesRequest => 5,
+        Message::FeaturesReply(_) => 6,
+        Message::GetConfigRequest => 7,
+        Message::GetConfigReply(_) => 8,
+        Message::SetConfig(_) => 9,
+        Message::PacketIn(_) => 10,
+        Message::FlowRemoved(_) => 11,
+        Message::PortStatus(_) => 12,
+        Message::PacketOut(_) => 13,
+        Message::FlowMod(_) => 14,
+        Message::GroupMod(_) => 15,
+        Message::PortMod(_) => 16,
+        Message::TableMod(_) => 17,
+        Message::MultipartRequest(_) => 18,
+        Message::MultipartReply(_) => 19,
+        Message::BarrierRequest => 20,
+        Message::BarrierReply => 21,
+        Message::QueueGetConfigRequest(_) => 22,
+        Message::QueueGetConfigReply(_) => 23,
+        Message::RoleRequest(_) => 24,
+        Message::RoleReply(_) => 25,
+        Message::GetAsyncRequest => 26,
+        Message::GetAsyncReply(_) => 27,
+        Message::SetAsync(_) => 28,
+        Message::MeterMod(_) => 29,
+    };
+    match (version, number) {
+        (Version::V13, n) | (Version::V10, n @ 0..=14) => Ok(n),
+        (Version::V10, 16) => Ok(15),
+        (Version::V10, n @ 18..=23) => Ok(n - 2),
+        (Version::V10, _) => Err(EncodeError::NotInVersion { version, what: message.type_name() }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! Multipart requests and replies, and the cutting of long replies (1.3.5 §7.3.5; 1.0.2 §5.3.5).
+//!
+//! A reply's entries are written one after another; the entry that would make the message too long
+//! is moved behind a new header, so nothing is encoded twice. Port descriptions exist in 1.0 too,
+//! as Open vSwitch has them there (type 13 with 1.0's ports): `ovs-ofctl dump-ports-desc` asks so.
+
+use super::reader::{Reader, Result};
+use super::writer::Put;
+use super::{
+    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, finish_message, flow, group, meter, misc,
+    port, put_header, switch, table,
+};
+use crate::error::ErrorCode;
+use crate::ids::{GroupId, MeterId, Xid};
+use crate::multipart::{
+    MultipartReply, MultipartReplyBody as Reply, MultipartRequest, MultipartRequestBody as Request,
+};
+use crate::version::Version;
+
+const DESC: u16 = 0;
+const FLOW: u16 = 1;
+const AGGREGATE: u16 = 2;
+const TABLE: u16 = 3;
+const PORT_STATS: u16 = 4;
+const QUEUE: u16 = 5;
+const GROUP: u16 = 6;
+const GROUP_DESC: u16 = 7;
+const GROUP_FEATURES: u16 = 8;
+const METER: u16 = 9;
+const METER_CONFIG: u16 = 10;
+const METER_FEATURES: u16 = 11;
+const TABLE_FEATURES: u16 = 12;
+const PORT_DESC: u16 = 13;
+const EXPERIMENTER: u16 = 0xffff;
+
+const MORE: u16 = 1;
+
+/// Whether the version has the type.
+fn exists(version: Version, number: u16) -> bool {
+    match version {
+        Version::V10 => matches!(number, DESC..=QUEUE | PORT_DESC | EXPERIMENTER),
+        Version::V13 => matches!(number, DESC..=PORT_DESC | EXPERIMENTER),
+    }
+}
+
+/// Reads type and flags, and padding where there is some.
+fn decode_head(version: Version, r: &mut Reader<'_>) -> Result<(u16, bool)> {
+    let number = r.u16()?;
+    if !exists(version, number) {
+        let right = match version {
+            Version::V10 => "0 to 5, 13 or 0xffff",
+            Version::V13 => "0 to 13 or 0xffff",
+        };
+        return Err(r.bad_value(ErrorCode::BrcBadMultipart, "multipart type", number, right));
+    }
+    let more = r.u16()? & MORE != 0;
+    if version == Version::V13 {
+        r.skip(4)?;
+    }
+    Ok((number, more))
+}
+
+fn put_head(buf: &mut Vec<u8>, version: Version, number: u16, more: bool) -> Encode {
+    if !exists(version, number) {
+        return Err(EncodeError::NotInVersion { version, what: name(number) });
+    }
+    buf.put_u16(number);
+    buf.put_u16(if more { MORE } else { 0 });
+    if version == Version::V13 {
+        buf.pad(4);
+    }
+    Ok(())
+}
+
+fn name(number: u16) -> &'static str {
+    match number {
+        GROUP => "OFPMP_GROUP",
+        GROUP_DESC => "OFPMP_GROUP_DESC",
+        GROUP_FEATURES => "OFPMP_GROUP_FEATURES",
+        METER => "OFPMP_METER",
+        METER_CONFIG => "OFPMP_METER_CONFIG",
+        METER_FEATURES => "OFPMP_METER_FEATURES",
+        TABLE_FEATURES => "OFPMP_TABLE_FEATURES",
+        _ => "such multipart message",
+    }
+}
+
+/// Reads entries to the end of `r`.
+fn entries<'a, T>(
+    r: &mut Reader<'a>,
+    mut decode: impl FnMut(&mut Reader<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    while !r.is_empty() {
+        list.push(decode(r)?);
+    }
+    Ok(list)
+}
+
+pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<MultipartRequest> {
+    let (number, more) = decode_head(version, r)?;
+    let mut id = || {
+        let id = r.u32()?;
+        r.skip(4)?;
+        Ok(id)
+    };
+    let body = match number {
+        DESC => Request::Desc,
+        FLOW => Request::Flow(flow::decode_stats_request(version, r)?),
+        AGGREGATE => Request::Aggregate(flow::decode_stats_request(version, r)?),
+        TABLE => Request::Table,
+        PORT_STATS => Request::PortStats(port::decode_stats_request(version, r)?),
+        QUEUE => Request::Queue(port::decode_queue_stats_request(version, r)?),
+        GROUP => Request::Group(GroupId(id()?)),
+        GROUP_DESC => Request::GroupDesc,
+        GROUP_FEATURES => Request::GroupFeatures,
+        METER => Request::Meter(MeterId(id()?)),
+        METER_CONFIG => Request::MeterConfig(MeterId(id()?)),
+        METER_FEATURES => Request::MeterFeatures,
+        TABLE_FEATURES => Request::TableFeatures(entries(r, table::decode_features)?),
+        PORT_DESC => {
+            // Some senders append a port number, as 1.5 does; all ports are the answer in 1.3.
+            r.rest();
+            Request::PortDesc
+        }
+        _ => Request::Experimenter(misc::decode_experimenter(version, r)?),
+    };
+    Ok(MultipartRequest { more, body })
+}
+
+pub(super) fn encode_request(
+    buf: &mut Vec<u8>,
+    version: Version,
+    request: &MultipartRequest,
+) -> Encode {
+    let number = match request.body {
+        Request::Desc => DESC,
+        Request::Flow(_) => FLOW,
+        Request::Aggregate(_) => AGGREGATE,
+        Request::Table => TABLE,
+        Request::PortStats(_) => PORT_STATS,
+        Request::Queue(_) => QUEUE,
+        Request::Group(_) => GROUP,
+        Request::GroupDesc => GROUP_DESC,
+        Request::GroupFeatures => GROUP_FEATURES,
+        Request::Meter(_) => METER,
+        Request::MeterConfig(_) => METER_CONFIG,
+        Request::MeterFeatures => METER_FEATURES,
+        Request::TableFeatures(_) => TABLE_FEATURES,
+        Request::PortDesc => PORT_DESC,
+        Request::Experimenter(_) => EXPERIMENTER,
+    };
+    put_head(buf, version, number, request.more)?;
+    match &request.body {
+        Request::Flow(m) | Request::Aggregate(m) => {
+            flow::encode_stats_request(buf, version, m)?;
+        }
+        Request::PortStats(port) => port::encode_stats_request(buf, version, *port)?,
+        Request::Queue(m) => port::encode_queue_stats_request(buf, version, m)?,
+        Request::Group(GroupId(id))
+        | Request::Meter(MeterId(id))
+        | Request::MeterConfig(MeterId(id)) => {
+            buf.put_u32(*id);
+            buf.pad(4);
+        }
+        Request::TableFeatures(list) => {
+            list.iter().for_each(|m| table::encode_features(buf, m));
+        }
+        Request::Experimenter(m) => misc::encode_experimenter(buf, version, m),
+        Request::Desc
+        | Request::Table
+        | Request::GroupDesc
+        | Request::GroupFeatures
+        | Request::MeterFeatures
+        | Request::PortDesc => {}
+    }
+    Ok(())
+}
+
+pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<MultipartReply> {
+    let (number, more) = decode_head(version, r)?;
+    let body = match number {
+        DESC => Reply::Desc(Box::new(switch::decode_desc(r)?)),
+        FLOW => Reply::Flow(entries(r, |r| flow::decode_stats(version, r))?),
+        AGGREGATE => Reply::Aggregate(flow::decode_aggregate(r)?),
+        TABLE => Reply::Table(entries(r, |r| table::decode_stats(version, r))?),
+        PORT_STATS => Reply::PortStats(entries(r, |r| port::decode_stats(version, r))?),
+        QUEUE => Reply::Queue(entries(r, |r| port::decode_queue_stats(version, r))?),
+        GROUP => Reply::Group(entries(r, group::decode_stats)?),
+        GROUP_DESC => Reply::GroupDesc(entries(r, group::decode_desc)?),
+        GROUP_FEATURES => Reply::GroupFeatures(group::decode_features(r)?),
+        METER => Reply::Meter(entries(r, meter::decode_stats)?),
+        METER_CONFIG => Reply::MeterConfig(entries(r, meter::decode_config)?),
+        METER_FEATURES => Reply::MeterFeatures(meter::decode_features(r)?),
+        TABLE_FEATURES => Reply::TableFeatures(entries(r, table::decode_features)?),
+        PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
+        _ => Reply::Experimenter(misc::decode_experimenter(version, r)?),
+    };
+    Ok(MultipartReply { more, body })
+}
+
+/// Writes a reply as one message or more.
+pub(super) fn encode_reply(
+    buf: &mut Vec<u8>,
+    version: Version,
+    message_number: u8,
+    xid: Xid,
+    reply: &MultipartReply,
+) -> Encode {
+    let number = match reply.body {
+        Reply::Desc(_) => DESC,
+        Reply::Flow(_) => FLOW,
+        Reply::Aggregate(_) => AGGREGATE,
+        Reply::Table(_) => TABLE,
+        Reply::PortStats(_) => PORT_STATS,
+        Reply::Queue(_) => QUEUE,
+        Reply::Group(_) => GROUP,
+        Reply::GroupDesc(_) => GROUP_DESC,
+        Reply::GroupFeatures(_) => GROUP_FEATURES,
+        Reply::Meter(_) => METER,
+        Reply::MeterConfig(_) => METER_CONFIG,
+        Reply::MeterFeatures(_) => METER_FEATURES,
+        Reply::TableFeatures(_) => TABLE_FEATURES,
+        Reply::PortDesc(_) => PORT_DESC,
+        Reply::Experimenter(_) => EXPERIMENTER,
+    };
+    let start = buf.len();
+    put_header(buf, version, message_number, xid);
+    put_head(buf, version, number, reply.more)?;
+    let mut parts = Parts { start, head_len: buf.len() - start };
+    match &reply.body {
+        Reply::Desc(m) => switch::encode_desc(buf, m),
+        Reply::Flow(list) => parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?,
+        Reply::Aggregate(m) => flow::encode_aggregate(buf, m),
+        Reply::Table(list) => {
+            parts.put_all(buf, list, |b, m| table::encode_stats(b, version, m))?
+        }
+        Reply::PortStats(list) => {
+            parts.put_all(buf, list, |b, m| port::encode_stats(b, version, m))?;
+        }
+        Reply::Queue(list) => {
+            parts.put_all(buf, list, |b, m| port::encode_queue_stats(b, version, m))?;
+        }
+        Reply::Group(list) => parts.put_all(buf, list, group::encode_stats)?,
+        Reply::GroupDesc(list) => parts.put(buf, list, group::encode_desc)?,
+        Reply::GroupFeatures(m) => group::encode_features(buf, m),
+        Reply::Meter(list) => parts.put_all(buf, list, meter::encode_stats)?,
+        Reply::MeterConfig(list) => parts.put_all(buf, list, meter::encode_config)?,
+        Reply::MeterFeatures(m) => meter::encode_features(buf, m),
+        Reply::TableFeatures(list) => parts.put_all(buf, list, table::encode_features)?,
+        Reply::PortDesc(list) => {
+            parts.put_all(buf, list, |b, m| port::encode_desc(b, version, m))?
+        }
+        Reply::Experimenter(m) => misc::encode_experimenter(buf, version, m),
+    }
+    finish_message(buf, parts.start)
+}
+
+/// A reply under way: cut where it grows too long.
+struct Parts {
+    /// Where the present message began.
+    start: usize,
+    /// Bytes of its header and of the multipart header.
+    head_len: usize,
+}
+
+impl Parts {
+    fn put<T>(
+        &mut self,
+        buf: &mut Vec<u8>,
+        list: &[T],
+        mut encode: impl FnMut(&mut Vec<u8>, &T) -> Encode,
+    ) -> Encode {
+        for entry in list {
+            let entry_at = buf.len();
+            encode(buf, entry)?;
+            if buf.len() - self.start <= MESSAGE_LEN_MAX {
+                continue;
+            }
+            let length = buf.len() - entry_at + self.head_len;
+            if length > MESSAGE_LEN_MAX {
+                return Err(EncodeError::TooLong { length });
+            }
+            // The entry begins a new message, whose head is a copy of this one's.
+            let tail = buf.split_off(entry_at);
+            buf.patch_length(self.start + 2, self.start);
+            let head = self.start..self.start + self.head_len;
+            let next = buf.len();
+            buf.extend_from_within(head);
+            // The flags come after header and type.
+            let flags_at = self.start + HEADER_LEN + 2;
+            buf[flags_at + 1] |= MORE as u8;
+            buf.extend_from_slice(&tail);
+            self.start = next;
+        }
+        Ok(())
+    }
+
+    fn put_all<T>(
+        &mut self,
+        buf: &mut Vec<u8>,
+        list: &[T],
+        encode: impl Fn(&mut Vec<u8>, &T),
+    ) -> Encode {
+        self.put(buf, list, |buf, entry| {
+            encode(buf, entry);
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The extensible match of 1.2 and later: a list of OXM TLVs (1.3.5 §7.2.3).
+
+use super::reader::{DecodeError, DecodeFault, Reader, Result};
+use super::writer::Put;
+use crate::error::ErrorCode;
+use crate::field::{OXM_CLASS_EXPERIMENTER, OxmHeader};
+use crate::flow_match::{Match, MatchError, MatchField};
+
+/// `OFPMT_OXM`.
+const MATCH_TYPE_OXM: u16 = 1;
+
+/// What to do with a field that is not known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Refuse the match: it would mean something else without the field.
+    Refuse,
+    /// Leave it out: it only informs.
+    Skip,
+}
+
+/// Reads `ofp_match` with its padding.
+pub(super) fn decode_match(r: &mut Reader<'_>, unknown: Unknown) -> Result<Match> {
+    let mut head = r.named("match", ErrorCode::BmcBadLen);
+    let match_type = head.u16()?;
+    if match_type != MATCH_TYPE_OXM {
+        return Err(head.bad_value(ErrorCode::BmcBadType, "match type", match_type, "1 (OXM)"));
+    }
+    let length = usize::from(head.u16()?);
+    if length < 4 {
+        return Err(head.bad_length(length, "4 or more"));
+    }
+    let mut padded =
+        r.sub(length.next_multiple_of(8), "match with its padding", ErrorCode::BmcBadLen)?;
+    padded.skip(4)?;
+    let mut fields = padded.sub(length - 4, "match", ErrorCode::BmcBadLen)?;
+
+    let mut matching = Match::new();
+    // A field under an all-zero mask is as good as absent, yet may not come twice.
+    let mut seen = 0u64;
+    while !fields.is_empty() {
+        let header = OxmHeader(fields.u32()?);
+        let Some(id) = header.field() else {
+            if unknown == Unknown::Skip {
+                fields.skip(header.length())?;
+                continue;
+            }
+            return Err(fields.bad_value(
+                ErrorCode::BmcBadField,
+                "OXM header",
+                header.0,
+                "a field of class 0x8000 numbered 0 to 39",
+            ));
+        };
+        let info = id.info();
+        let bytes = usize::from(info.bytes);
+        if header.length() != bytes << u32::from(header.has_mask()) {
+            return Err(fields.bad_value(
+                ErrorCode::BmcBadLen,
+                "OXM header",
+                header.0,
+                "the field's length, doubled with a mask",
+            ));
+        }
+        let value = fields.number(bytes)?;
+        let field = if header.has_mask() {
+            let mask = fields.number(bytes)?;
+            if !info.maskable {
+                let error = MatchError::NotMaskable { field: id, mask };
+                return Err(match_error(&fields, error));
+            }
+            MatchField::masked(id, value, mask)
+        } else {
+            MatchField::exact(id, value)
+        }
+        .map_err(|e| match_error(&fields, e))?;
+        if seen >> id as u8 & 1 == 1 {
+            return Err(match_error(&fields, MatchError::Duplicate { field: id }));
+        }
+        seen |= 1 << id as u8;
+        //= openflow-1.3.5 §7.2.3.6: what a field depends on precedes it.
+        matching.check_prerequisites(id).map_err(|e| match_error(&fields, e))?;
+        matching.set_masked(id, field.value, field.mask);
+    }
+    Ok(matching)
+}
+
+pub(super) fn match_error(r: &Reader<'_>, error: MatchError) -> DecodeError {
+    r.error(error.code(), DecodeFault::Match(error))
+}
+
+/// Writes `ofp_match` with its padding.
+pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match) {
+    let start = buf.len();
+    buf.put_u16(MATCH_TYPE_OXM);
+    buf.put_u16(0);
+    for field in matching {
+        let bytes = usize::from(field.id.info().bytes);
+        buf.put_u32(OxmHeader::of(field.id, !field.is_exact()).0);
+        buf.put_number(field.value, bytes);
+        if !field.is_exact() {
+            buf.put_number(field.mask, bytes);
+        }
+    }
+    buf.patch_length(start + 2, start);
+    buf.pad_to_8(start);
+}
+
+/// Reads a list of OXM headers, as table features have it. Experimenters' fields, of which none is
+/// known, are left out.
+pub(super) fn decode_headers(r: &mut Reader<'_>) -> Result<Vec<OxmHeader>> {
+    let mut headers = Vec::with_capacity(r.left() / 4);
+    while !r.is_empty() {
+        let header = OxmHeader(r.u32()?);
+        if header.class() == OXM_CLASS_EXPERIMENTER {
+            r.skip(4)?;
+        } else {
+            headers.push(header);
+        }
+    }
+    Ok(headers)
+}

@@ -1,0 +1,331 @@
+//! The fields that matches and set-field name: one table of descriptors.
+//!
+//! All 40 basic fields of OpenFlow 1.3 (1.3.5 §7.2.3.7, table 12). A [`FieldId`] is an index into
+//! that table; its order is that of the OXM field numbers. Values are `u128`, right-aligned in the
+//! field's width. Fields of later versions and of experimenters join by one line in `fields!`.
+
+use crate::version::Version;
+use std::fmt;
+
+/// The OXM class of the basic fields.
+pub const OXM_CLASS_BASIC: u16 = 0x8000;
+/// The OXM class of experimenters' fields.
+pub const OXM_CLASS_EXPERIMENTER: u16 = 0xffff;
+
+/// The bit of `vlan_vid` that says that there is a tag (`OFPVID_PRESENT`).
+pub const VLAN_PRESENT: u128 = 0x1000;
+/// The value of `vlan_vid` that says that there is none (`OFPVID_NONE`).
+pub const VLAN_NONE: u128 = 0;
+
+/// What a match must say before it may use a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prerequisite {
+    /// The field is there.
+    Present(FieldId),
+    /// The field is there, exact, with one of these values.
+    OneOf(FieldId, &'static [u128]),
+    /// `vlan_vid` is there and not [`VLAN_NONE`].
+    VlanTag,
+}
+
+impl fmt::Display for Prerequisite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Prerequisite::Present(field) => write!(f, "{field}"),
+            Prerequisite::VlanTag => f.write_str("vlan_vid with a tag"),
+            Prerequisite::OneOf(field, values) => {
+                for (i, value) in values.iter().enumerate() {
+                    let or = if i == 0 { "" } else { " or " };
+                    if *field == FieldId::EthType {
+                        write!(f, "{or}{field}={value:#06x}")?;
+                    } else {
+                        write!(f, "{or}{field}={value}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What there is to know about a field.
+#[derive(Debug)]
+pub struct FieldInfo {
+    /// Which.
+    pub id: FieldId,
+    /// The specification's name, e.g. `OXM_OF_ETH_DST`.
+    pub name: &'static str,
+    /// Names in `ovs-ofctl`'s syntax with the same value space; the first is the one to print.
+    pub ofctl: &'static [&'static str],
+    /// Width of the value.
+    pub bits: u32,
+    /// Bytes of the value in an OXM TLV.
+    pub bytes: u8,
+    /// Whether a match may mask it.
+    pub maskable: bool,
+    /// Whether set-field may write it.
+    pub settable: bool,
+    /// All must hold.
+    pub prerequisites: &'static [Prerequisite],
+    /// OXM class.
+    pub class: u16,
+    /// OXM field number.
+    pub number: u8,
+    /// The first version with it as OXM (1.0's fixed match covers some of them).
+    pub since: Version,
+}
+
+impl FieldInfo {
+    /// The mask with all bits of the field.
+    pub const fn all_bits(&self) -> u128 {
+        u128::MAX >> (128 - self.bits)
+    }
+}
+
+use Prerequisite::{OneOf, Present, VlanTag};
+
+const ETH: FieldId = FieldId::EthType;
+const IP: Prerequisite = OneOf(ETH, &[0x0800, 0x86dd]);
+const IPV4: Prerequisite = OneOf(ETH, &[0x0800]);
+const IPV6: Prerequisite = OneOf(ETH, &[0x86dd]);
+// Reverse ARP has the same layout; Open vSwitch takes both.
+const ARP: Prerequisite = OneOf(ETH, &[0x0806, 0x8035]);
+const MPLS: Prerequisite = OneOf(ETH, &[0x8847, 0x8848]);
+const PBB: Prerequisite = OneOf(ETH, &[0x88e7]);
+const TCP: Prerequisite = OneOf(FieldId::IpProto, &[6]);
+const UDP: Prerequisite = OneOf(FieldId::IpProto, &[17]);
+const SCTP: Prerequisite = OneOf(FieldId::IpProto, &[132]);
+const ICMPV4: Prerequisite = OneOf(FieldId::IpProto, &[1]);
+const ICMPV6: Prerequisite = OneOf(FieldId::IpProto, &[58]);
+const ND: Prerequisite = OneOf(FieldId::Icmpv6Type, &[135, 136]);
+const ND_SOLICIT: Prerequisite = OneOf(FieldId::Icmpv6Type, &[135]);
+const ND_ADVERT: Prerequisite = OneOf(FieldId::Icmpv6Type, &[136]);
+
+macro_rules! fields {
+    ($($(#[$meta:meta])* $id:ident $number:literal $name:literal [$($ofctl:literal)+]
+       $bits:literal/$bytes:literal $mask:ident $set:ident [$($pre:expr),*];)*) => {
+        /// A field, by its place in the descriptor table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum FieldId {
+            $($(#[$meta])* $id = $number,)*
+        }
+
+        /// The descriptors, by [`FieldId`].
+        pub static FIELDS: &[FieldInfo] = &[
+            $(FieldInfo {
+                id: FieldId::$id,
+                name: concat!("OXM_OF_", $name),
+                ofctl: &[$($ofctl),+],
+                bits: $bits,
+                bytes: $bytes,
+                maskable: fields!(@$mask),
+                settable: fields!(@$set),
+                prerequisites: &[$($pre),*],
+                class: OXM_CLASS_BASIC,
+                number: $number,
+                since: Version::V13,
+            },)*
+        ];
+
+        impl FieldId {
+            /// Every field, in order.
+            pub const ALL: &'static [FieldId] = &[$(FieldId::$id,)*];
+        }
+    };
+    (@mask) => { true };
+    (@exact) => { false };
+    (@set) => { true };
+    (@fixed) => { false };
+}
+
+fields! {
+    /// Ingress port.
+    InPort 0 "IN_PORT" ["in_port"] 32/4 exact fixed [];
+    /// Ingress physical port.
+    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed [Present(FieldId::InPort)];
+    /// Metadata passed between tables.
+    Metadata 2 "METADATA" ["metadata"] 64/8 mask fixed [];
+    /// Ethernet destination.
+    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set [];
+    /// Ethernet source.
+    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set [];
+    /// Ethernet type behind the VLAN tags.
+    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set [];
+    /// VLAN id with the presence bit.
+    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set [];
+    /// VLAN priority.
+    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set [VlanTag];
+    /// Differentiated-services code point (6 bits).
+    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set [IP];
+    /// Explicit congestion notification.
+    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set [IP];
+    /// IP protocol.
+    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set [IP];
+    /// IPv4 source.
+    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set [IPV4];
+    /// IPv4 destination.
+    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set [IPV4];
+    /// TCP source port.
+    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 exact set [IP, TCP];
+    /// TCP destination port.
+    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 exact set [IP, TCP];
+    /// UDP source port.
+    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 exact set [IP, UDP];
+    /// UDP destination port.
+    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 exact set [IP, UDP];
+    /// SCTP source port.
+    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 exact set [IP, SCTP];
+    /// SCTP destination port.
+    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 exact set [IP, SCTP];
+    /// ICMP type.
+    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set [IPV4, ICMPV4];
+    /// ICMP code.
+    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set [IPV4, ICMPV4];
+    /// ARP operation.
+    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set [ARP];
+    /// ARP sender's IPv4 address.
+    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set [ARP];
+    /// ARP target's IPv4 address.
+    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set [ARP];
+    /// ARP sender's hardware address.
+    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set [ARP];
+    /// ARP target's hardware address.
+    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set [ARP];
+    /// IPv6 source.
+    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set [IPV6];
+    /// IPv6 destination.
+    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set [IPV6];
+    /// IPv6 flow label.
+    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set [IPV6];
+    /// ICMPv6 type.
+    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set [IPV6, ICMPV6];
+    /// ICMPv6 code.
+    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set [IPV6, ICMPV6];
+    /// Neighbour discovery: target address.
+    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 exact set [IPV6, ICMPV6, ND];
+    /// Neighbour discovery: source link-layer address.
+    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 exact set [IPV6, ICMPV6, ND_SOLICIT];
+    /// Neighbour discovery: target link-layer address.
+    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 exact set [IPV6, ICMPV6, ND_ADVERT];
+    /// Outermost MPLS label.
+    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set [MPLS];
+    /// Outermost MPLS traffic class.
+    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set [MPLS];
+    /// Outermost MPLS bottom-of-stack bit.
+    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set [MPLS];
+    /// PBB service instance.
+    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set [PBB];
+    /// Tunnel's metadata.
+    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set [];
+    /// Which IPv6 extension headers there are (nine bits).
+    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed [IPV6];
+}
+
+impl FieldId {
+    /// The descriptor.
+    #[inline]
+    pub fn info(self) -> &'static FieldInfo {
+        &FIELDS[self as usize]
+    }
+
+    /// The mask with all bits of the field.
+    #[inline]
+    pub fn all_bits(self) -> u128 {
+        self.info().all_bits()
+    }
+
+    /// The field of an OXM class and number.
+    #[inline]
+    pub fn from_oxm(class: u16, number: u8) -> Option<FieldId> {
+        if class == OXM_CLASS_BASIC { FieldId::ALL.get(number as usize).copied() } else { None }
+    }
+
+    /// The field of a name of the specification (`OXM_OF_` optional) or of `ovs-ofctl`, letter case
+    /// ignored.
+    pub fn from_name(name: &str) -> Option<FieldId> {
+        FIELDS
+            .iter()
+            .find(|info| {
+                info.name.eq_ignore_ascii_case(name)
+                    || info.name[7..].eq_ignore_ascii_case(name)
+                    || info.ofctl.iter().any(|n| n.eq_ignore_ascii_case(name))
+            })
+            .map(|info| info.id)
+    }
+}
+
+impl fmt::Display for FieldId {
+    /// Writes the specification's short name in lower case, e.g. `eth_dst`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.info().name[7..].chars().try_for_each(|c| write!(f, "{}", c.to_ascii_lowercase()))
+    }
+}
+
+/// The 32-bit header of an OXM TLV: class, field number, mask bit, payload length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OxmHeader(pub u32);
+
+impl OxmHeader {
+    /// The header of a known field; the length covers value and, if `has_mask`, mask.
+    pub fn of(field: FieldId, has_mask: bool) -> OxmHeader {
+        let info = field.info();
+        let length = u32::from(info.bytes) << u32::from(has_mask);
+        OxmHeader(
+            u32::from(info.class) << 16
+                | u32::from(info.number) << 9
+                | u32::from(has_mask) << 8
+                | length,
+        )
+    }
+
+    /// OXM class.
+    pub const fn class(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// Field number within the class, 7 bits.
+    pub const fn number(self) -> u8 {
+        (self.0 >> 9) as u8 & 0x7f
+    }
+
+    /// Whether a mask follows the value.
+    pub const fn has_mask(self) -> bool {
+        self.0 >> 8 & 1 == 1
+    }
+
+    /// Bytes after the header.
+    pub const fn length(self) -> usize {
+        (self.0 & 0xff) as usize
+    }
+
+    /// The field, if known.
+    pub fn field(self) -> Option<FieldId> {
+        FieldId::from_oxm(self.class(), self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_is_in_order_and_consistent() {
+        assert_eq!(FIELDS.len(), 40);
+        for (i, info) in FIELDS.iter().enumerate() {
+            assert_eq!(info.id as usize, i);
+            assert_eq!(info.number as usize, i);
+            assert_eq!(FieldId::ALL[i], info.id);
+            assert!(u32::from(info.bytes) * 8 >= info.bits);
+            assert_eq!(FieldId::from_name(info.name), Some(info.id));
+            for name in info.ofctl {
+                assert_eq!(FieldId::from_name(name), Some(info.id));
+            }
+            assert_eq!(OxmHeader::of(info.id, false).field(), Some(info.id));
+        }
+        assert_eq!(OxmHeader::of(FieldId::EthDst, true).0, 0x8000_070c);
+        assert_eq!(FieldId::Ipv6NdSll.to_string(), "ipv6_nd_sll");
+        assert_eq!(FieldId::from_oxm(0x8000, 40), None);
+        assert_eq!(FieldId::from_oxm(1, 0), None);
+    }
+}

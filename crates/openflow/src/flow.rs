@@ -1,0 +1,204 @@
+//! Flow entries: their modification, removal and statistics.
+
+use crate::action::Instructions;
+use crate::flow_match::Match;
+use crate::ids::{Age, BufferId, GroupId, PortNo, TableId};
+use crate::version::Version;
+use bitflags::bitflags;
+
+/// What a flow-mod does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowModCommand {
+    /// Add an entry, replacing the one with the same match and priority.
+    Add,
+    /// Change the instructions of all entries that the match covers.
+    Modify,
+    /// Change the instructions of the entry with this match and priority.
+    ModifyStrict,
+    /// Delete all entries that the match covers.
+    Delete,
+    /// Delete the entry with this match and priority.
+    DeleteStrict,
+}
+
+bitflags! {
+    /// Options of a flow entry.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct FlowModFlags: u16 {
+        /// Tell the controller when the entry goes.
+        const SEND_FLOW_REM = 1 << 0;
+        /// Refuse to add an entry that overlaps one of the same priority.
+        const CHECK_OVERLAP = 1 << 1;
+        /// Set the entry's counters to zero (1.3).
+        const RESET_COUNTS = 1 << 2;
+        /// Do not count packets (1.3).
+        const NO_PKT_COUNTS = 1 << 3;
+        /// Do not count bytes (1.3).
+        const NO_BYT_COUNTS = 1 << 4;
+        /// An emergency entry (1.0, whose wire bit is 2).
+        const EMERG = 1 << 15;
+    }
+}
+
+/// Adds, changes or deletes flow entries (1.3.5 §7.3.4.1, 1.0.2 §5.3.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowMod {
+    /// The version whose rules hold: in 1.0 a modify without target adds, and a modify sets the
+    /// cookie; from 1.2 on neither.
+    pub dialect: Version,
+    /// The opaque value of the entry; a filter in modify and delete of 1.3.
+    pub cookie: u64,
+    /// The bits of `cookie` that filter; 0 for none. 0 in 1.0.
+    pub cookie_mask: u64,
+    /// The table; [`TableId::ALL`] in 1.0, where an add then means table 0.
+    pub table_id: TableId,
+    /// What to do.
+    pub command: FlowModCommand,
+    /// Seconds without a packet until the entry goes; 0 for never.
+    pub idle_timeout: u16,
+    /// Seconds until the entry goes; 0 for never.
+    pub hard_timeout: u16,
+    /// Higher wins.
+    pub priority: u16,
+    /// A kept packet to send through the new entry.
+    pub buffer_id: Option<BufferId>,
+    /// For deletes: only entries that output here; [`PortNo::ANY`] for all.
+    pub out_port: PortNo,
+    /// For deletes: only entries that use this group; [`GroupId::ANY`] for all.
+    pub out_group: GroupId,
+    /// Options.
+    pub flags: FlowModFlags,
+    /// What the entry matches.
+    pub matching: Match,
+    /// What it does.
+    pub instructions: Instructions,
+}
+
+impl FlowMod {
+    /// An add of version 1.3 to table 0 with nothing set: default priority 0x8000, no filter.
+    pub fn add(matching: Match, instructions: Instructions) -> FlowMod {
+        FlowMod {
+            dialect: Version::V13,
+            cookie: 0,
+            cookie_mask: 0,
+            table_id: TableId(0),
+            command: FlowModCommand::Add,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            priority: 0x8000,
+            buffer_id: None,
+            out_port: PortNo::ANY,
+            out_group: GroupId::ANY,
+            flags: FlowModFlags::empty(),
+            matching,
+            instructions,
+        }
+    }
+}
+
+/// Why an entry went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowRemovedReason {
+    /// No packet for the idle timeout.
+    IdleTimeout,
+    /// The hard timeout passed.
+    HardTimeout,
+    /// A delete.
+    Delete,
+    /// Its group was deleted (1.3; told as a delete in 1.0).
+    GroupDelete,
+}
+
+/// Tells that a flow entry went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRemoved {
+    /// The entry's.
+    pub cookie: u64,
+    /// The entry's.
+    pub priority: u16,
+    /// Why.
+    pub reason: FlowRemovedReason,
+    /// Where it was; 0 in 1.0.
+    pub table_id: TableId,
+    /// How long it lived.
+    pub age: Age,
+    /// The entry's.
+    pub idle_timeout: u16,
+    /// The entry's; 0 in 1.0, which leaves it out.
+    pub hard_timeout: u16,
+    /// Packets that matched.
+    pub packet_count: u64,
+    /// Bytes in them.
+    pub byte_count: u64,
+    /// The entry's.
+    pub matching: Match,
+}
+
+/// Asks for flow statistics, single or aggregate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowStatsRequest {
+    /// Of this table; [`TableId::ALL`] for all.
+    pub table_id: TableId,
+    /// Only entries that output here; [`PortNo::ANY`] for all.
+    pub out_port: PortNo,
+    /// Only entries that use this group; [`GroupId::ANY`] for all.
+    pub out_group: GroupId,
+    /// Only entries with this cookie under `cookie_mask`.
+    pub cookie: u64,
+    /// 0 for all cookies.
+    pub cookie_mask: u64,
+    /// Only entries that this covers.
+    pub matching: Match,
+}
+
+impl FlowStatsRequest {
+    /// Asks for every entry of every table.
+    pub fn all() -> FlowStatsRequest {
+        FlowStatsRequest {
+            table_id: TableId::ALL,
+            out_port: PortNo::ANY,
+            out_group: GroupId::ANY,
+            cookie: 0,
+            cookie_mask: 0,
+            matching: Match::default(),
+        }
+    }
+}
+
+/// One flow entry as the switch reports it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowStats {
+    /// Where it is.
+    pub table_id: TableId,
+    /// How long it has been there.
+    pub age: Age,
+    /// Higher wins.
+    pub priority: u16,
+    /// Seconds.
+    pub idle_timeout: u16,
+    /// Seconds.
+    pub hard_timeout: u16,
+    /// The entry's flags; empty in 1.0, which leaves them out.
+    pub flags: FlowModFlags,
+    /// The entry's.
+    pub cookie: u64,
+    /// Packets that matched.
+    pub packet_count: u64,
+    /// Bytes in them.
+    pub byte_count: u64,
+    /// What it matches.
+    pub matching: Match,
+    /// What it does.
+    pub instructions: Instructions,
+}
+
+/// Sums over flow entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AggregateStats {
+    /// Packets that matched any of them.
+    pub packet_count: u64,
+    /// Bytes in them.
+    pub byte_count: u64,
+    /// How many entries.
+    pub flow_count: u32,
+}

@@ -1,0 +1,122 @@
+//! Groups and their buckets (1.3.5 §7.3.4.2, §7.3.5.7 to §7.3.5.9). 1.0 has none.
+
+use crate::action::Actions;
+use crate::ids::{Age, GroupId, PortNo};
+use bitflags::bitflags;
+
+/// How a group uses its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupType {
+    /// All of them (0).
+    All,
+    /// One, by weight (1).
+    Select,
+    /// Its only one (2).
+    Indirect,
+    /// The first live one (3).
+    FastFailover,
+}
+
+/// What a group-mod does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GroupModCommand {
+    /// Create the group.
+    Add,
+    /// Replace its type and buckets.
+    Modify,
+    /// Delete it, with all flow entries that use it.
+    Delete,
+}
+
+/// One way out of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Bucket {
+    /// Its share in a select group.
+    pub weight: u16,
+    /// The port whose liveness decides; [`PortNo::ANY`] for none.
+    pub watch_port: PortNo,
+    /// The group whose liveness decides; [`GroupId::ANY`] for none.
+    pub watch_group: GroupId,
+    /// An action set.
+    pub actions: Actions,
+}
+
+/// Creates, changes or deletes a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMod {
+    /// What to do.
+    pub command: GroupModCommand,
+    /// Its type.
+    pub group_type: GroupType,
+    /// Which; [`GroupId::ALL`] in a delete for every one.
+    pub group_id: GroupId,
+    /// Its buckets.
+    pub buckets: Vec<Bucket>,
+}
+
+/// A group as the switch describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupDesc {
+    /// Its type.
+    pub group_type: GroupType,
+    /// Which.
+    pub group_id: GroupId,
+    /// Its buckets.
+    pub buckets: Vec<Bucket>,
+}
+
+/// What a bucket has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketStats {
+    /// Packets.
+    pub packet_count: u64,
+    /// Bytes.
+    pub byte_count: u64,
+}
+
+/// What a group has carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStats {
+    /// Which.
+    pub group_id: GroupId,
+    /// Flow entries and groups that lead here.
+    pub ref_count: u32,
+    /// Packets.
+    pub packet_count: u64,
+    /// Bytes.
+    pub byte_count: u64,
+    /// How long it has existed.
+    pub age: Age,
+    /// Per bucket, in order.
+    pub buckets: Vec<BucketStats>,
+}
+
+bitflags! {
+    /// What groups can do.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct GroupCapabilities: u32 {
+        /// Weights in select groups.
+        const SELECT_WEIGHT = 1 << 0;
+        /// Liveness in select groups.
+        const SELECT_LIVENESS = 1 << 1;
+        /// Groups may lead to groups.
+        const CHAINING = 1 << 2;
+        /// Loops of groups are refused.
+        const CHAINING_CHECKS = 1 << 3;
+        /// Bits that the specification does not name.
+        const _ = !0;
+    }
+}
+
+/// What groups the switch can have; arrays go by group type's number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupFeatures {
+    /// Bit *n* is group type *n*.
+    pub types: u32,
+    /// What they can do.
+    pub capabilities: GroupCapabilities,
+    /// How many of each type.
+    pub max_groups: [u32; 4],
+    /// Bit *n* is action type *n*, for each group type.
+    pub actions: [u32; 4],
+}

@@ -1,0 +1,134 @@
+//! The message: one enum for all types of all versions, both directions.
+
+use crate::error::ErrorMessage;
+use crate::flow::{FlowMod, FlowRemoved};
+use crate::group::GroupMod;
+use crate::meter::MeterMod;
+use crate::multipart::{MultipartReply, MultipartRequest};
+use crate::packet::{PacketIn, PacketOut};
+use crate::port::{PortMod, PortStatus, QueueConfigReply};
+use crate::switch::{AsyncConfig, Features, QueueConfigRequest, RoleMessage, SwitchConfig};
+use crate::table::TableMod;
+use crate::version::VersionSet;
+
+/// A message without its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant)] // flow-mods are the bulk; a box would cost an allocation each
+pub enum Message {
+    /// Opens a connection.
+    Hello(Hello),
+    /// Refuses a request or reports a fault.
+    Error(ErrorMessage),
+    /// Asks whether the other side lives; these bytes come back.
+    EchoRequest(Vec<u8>),
+    /// Answers an echo request with its bytes.
+    EchoReply(Vec<u8>),
+    /// An experimenter's (1.0: vendor's) message.
+    Experimenter(Experimenter),
+    /// Asks what the switch is.
+    FeaturesRequest,
+    /// Tells what the switch is.
+    FeaturesReply(Features),
+    /// Asks for the configuration.
+    GetConfigRequest,
+    /// Tells the configuration.
+    GetConfigReply(SwitchConfig),
+    /// Sets the configuration.
+    SetConfig(SwitchConfig),
+    /// A packet for the controller.
+    PacketIn(PacketIn),
+    /// A flow entry went.
+    FlowRemoved(FlowRemoved),
+    /// A port changed.
+    PortStatus(PortStatus),
+    /// A packet from the controller.
+    PacketOut(PacketOut),
+    /// Changes flow entries.
+    FlowMod(FlowMod),
+    /// Changes a group (1.3).
+    GroupMod(GroupMod),
+    /// Changes a port.
+    PortMod(PortMod),
+    /// Changes a table (1.3).
+    TableMod(TableMod),
+    /// Asks for statistics or descriptions.
+    MultipartRequest(MultipartRequest),
+    /// Tells statistics or descriptions.
+    MultipartReply(MultipartReply),
+    /// Asks to be told when everything before it is done.
+    BarrierRequest,
+    /// Tells that.
+    BarrierReply,
+    /// Asks for a port's queues.
+    QueueGetConfigRequest(QueueConfigRequest),
+    /// Tells a port's queues.
+    QueueGetConfigReply(QueueConfigReply),
+    /// Asks for a role (1.3).
+    RoleRequest(RoleMessage),
+    /// Tells the role (1.3).
+    RoleReply(RoleMessage),
+    /// Asks which asynchronous messages are on (1.3).
+    GetAsyncRequest,
+    /// Tells which are on (1.3).
+    GetAsyncReply(AsyncConfig),
+    /// Sets which are on (1.3).
+    SetAsync(AsyncConfig),
+    /// Changes a meter (1.3).
+    MeterMod(MeterMod),
+}
+
+impl Message {
+    /// The message type as the specification names it, in 1.3's words.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Message::Hello(_) => "OFPT_HELLO",
+            Message::Error(_) => "OFPT_ERROR",
+            Message::EchoRequest(_) => "OFPT_ECHO_REQUEST",
+            Message::EchoReply(_) => "OFPT_ECHO_REPLY",
+            Message::Experimenter(_) => "OFPT_EXPERIMENTER",
+            Message::FeaturesRequest => "OFPT_FEATURES_REQUEST",
+            Message::FeaturesReply(_) => "OFPT_FEATURES_REPLY",
+            Message::GetConfigRequest => "OFPT_GET_CONFIG_REQUEST",
+            Message::GetConfigReply(_) => "OFPT_GET_CONFIG_REPLY",
+            Message::SetConfig(_) => "OFPT_SET_CONFIG",
+            Message::PacketIn(_) => "OFPT_PACKET_IN",
+            Message::FlowRemoved(_) => "OFPT_FLOW_REMOVED",
+            Message::PortStatus(_) => "OFPT_PORT_STATUS",
+            Message::PacketOut(_) => "OFPT_PACKET_OUT",
+            Message::FlowMod(_) => "OFPT_FLOW_MOD",
+            Message::GroupMod(_) => "OFPT_GROUP_MOD",
+            Message::PortMod(_) => "OFPT_PORT_MOD",
+            Message::TableMod(_) => "OFPT_TABLE_MOD",
+            Message::MultipartRequest(_) => "OFPT_MULTIPART_REQUEST",
+            Message::MultipartReply(_) => "OFPT_MULTIPART_REPLY",
+            Message::BarrierRequest => "OFPT_BARRIER_REQUEST",
+            Message::BarrierReply => "OFPT_BARRIER_REPLY",
+            Message::QueueGetConfigRequest(_) => "OFPT_QUEUE_GET_CONFIG_REQUEST",
+            Message::QueueGetConfigReply(_) => "OFPT_QUEUE_GET_CONFIG_REPLY",
+            Message::RoleRequest(_) => "OFPT_ROLE_REQUEST",
+            Message::RoleReply(_) => "OFPT_ROLE_REPLY",
+            Message::GetAsyncRequest => "OFPT_GET_ASYNC_REQUEST",
+            Message::GetAsyncReply(_) => "OFPT_GET_ASYNC_REPLY",
+            Message::SetAsync(_) => "OFPT_SET_ASYNC",
+            Message::MeterMod(_) => "OFPT_METER_MOD",
+        }
+    }
+}
+
+/// Opens a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// The versions that the sender speaks, where it tells (1.3.1 on; also sent under a 1.0 header).
+    pub versions: Option<VersionSet>,
+}
+
+/// An experimenter's message or multipart body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Experimenter {
+    /// Who: an IEEE OUI, or an id from the foundation with its top byte set.
+    pub experimenter: u32,
+    /// What of theirs; always there in 1.3, never in 1.0, whose `data` begins after the id.
+    pub exp_type: Option<u32>,
+    /// The rest.
+    pub data: Vec<u8>,
+}

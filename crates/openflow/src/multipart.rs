@@ -1,0 +1,101 @@
+//! Multipart requests and replies (1.3.5 §7.3.5), which 1.0 calls statistics.
+//!
+//! 1.0 has desc, flow, aggregate, table, port-stats, queue and vendor; the other types exist from
+//! 1.3 on (port-desc is also what 1.0's features reply carries).
+
+use crate::flow::{AggregateStats, FlowStats, FlowStatsRequest};
+use crate::group::{GroupDesc, GroupFeatures, GroupStats};
+use crate::ids::{GroupId, MeterId, PortNo};
+use crate::message::Experimenter;
+use crate::meter::{MeterConfig, MeterFeatures, MeterStats};
+use crate::port::{PortDesc, PortStats, QueueStats, QueueStatsRequest};
+use crate::switch::SwitchDesc;
+use crate::table::{TableFeatures, TableStats};
+
+/// A multipart request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultipartRequest {
+    /// More requests with this xid belong to it (1.3).
+    pub more: bool,
+    /// What is asked.
+    pub body: MultipartRequestBody,
+}
+
+/// What a multipart request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultipartRequestBody {
+    /// The switch's description.
+    Desc,
+    /// Flow entries.
+    Flow(FlowStatsRequest),
+    /// Sums over flow entries.
+    Aggregate(FlowStatsRequest),
+    /// Tables' counters.
+    Table,
+    /// Ports' counters, of one port or [`PortNo::ANY`].
+    PortStats(PortNo),
+    /// Queues' counters.
+    Queue(QueueStatsRequest),
+    /// Groups' counters, of one group or [`GroupId::ALL`].
+    Group(GroupId),
+    /// Groups' descriptions.
+    GroupDesc,
+    /// What groups can do.
+    GroupFeatures,
+    /// Meters' counters, of one meter or [`MeterId::ALL`].
+    Meter(MeterId),
+    /// Meters' configurations, of one meter or [`MeterId::ALL`].
+    MeterConfig(MeterId),
+    /// What meters can do.
+    MeterFeatures,
+    /// What tables can do; not empty: configure them so.
+    TableFeatures(Vec<TableFeatures>),
+    /// Ports' descriptions.
+    PortDesc,
+    /// An experimenter's.
+    Experimenter(Experimenter),
+}
+
+/// A multipart reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MultipartReply {
+    /// More replies with this xid follow.
+    pub more: bool,
+    /// What was asked for.
+    pub body: MultipartReplyBody,
+}
+
+/// What a multipart reply tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MultipartReplyBody {
+    /// The switch's description.
+    Desc(Box<SwitchDesc>),
+    /// Flow entries.
+    Flow(Vec<FlowStats>),
+    /// Sums over flow entries.
+    Aggregate(AggregateStats),
+    /// Tables' counters.
+    Table(Vec<TableStats>),
+    /// Ports' counters.
+    PortStats(Vec<PortStats>),
+    /// Queues' counters.
+    Queue(Vec<QueueStats>),
+    /// Groups' counters.
+    Group(Vec<GroupStats>),
+    /// Groups' descriptions.
+    GroupDesc(Vec<GroupDesc>),
+    /// What groups can do.
+    GroupFeatures(GroupFeatures),
+    /// Meters' counters.
+    Meter(Vec<MeterStats>),
+    /// Meters' configurations.
+    MeterConfig(Vec<MeterConfig>),
+    /// What meters can do.
+    MeterFeatures(MeterFeatures),
+    /// What tables can do.
+    TableFeatures(Vec<TableFeatures>),
+    /// Ports' descriptions.
+    PortDesc(Vec<PortDesc>),
+    /// An experimenter's.
+    Experimenter(Experimenter),
+}

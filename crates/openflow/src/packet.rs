@@ -1,0 +1,62 @@
+//! Packets between switch and controller.
+
+use crate::action::Actions;
+use crate::field::FieldId;
+use crate::flow_match::Match;
+use crate::ids::{BufferId, PortNo, TableId};
+
+/// Why a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PacketInReason {
+    /// No entry matched (1.3: a table-miss entry sent it).
+    NoMatch,
+    /// An action sent it.
+    Action,
+    /// Its TTL ended (1.3).
+    InvalidTtl,
+}
+
+/// A packet for the controller (1.3.5 §7.4.1, 1.0.2 §5.4.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketIn {
+    /// Where the switch keeps all of it.
+    pub buffer_id: Option<BufferId>,
+    /// Its full length.
+    pub total_len: u16,
+    /// Why it came.
+    pub reason: PacketInReason,
+    /// The table that sent it; 0 in 1.0.
+    pub table_id: TableId,
+    /// Of the entry that sent it, or all ones; all ones in 1.0.
+    pub cookie: u64,
+    /// Pipeline fields: `in_port`, and `in_phy_port`, `metadata`, `tunnel_id` where not zero.
+    pub matching: Match,
+    /// Its first bytes.
+    pub data: Vec<u8>,
+}
+
+impl PacketIn {
+    /// No cookie is known.
+    pub const NO_COOKIE: u64 = u64::MAX;
+
+    /// The port it came in by; [`PortNo::ANY`] when the message does not say.
+    pub fn in_port(&self) -> PortNo {
+        match self.matching.get(FieldId::InPort) {
+            Some(field) => PortNo(field.value as u32),
+            None => PortNo::ANY,
+        }
+    }
+}
+
+/// A packet from the controller (1.3.5 §7.3.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketOut {
+    /// Send this kept packet; `data` is empty then.
+    pub buffer_id: Option<BufferId>,
+    /// Act as if it had come in by this port; [`PortNo::CONTROLLER`] or [`PortNo::ANY`] for none.
+    pub in_port: PortNo,
+    /// What to do with it.
+    pub actions: Actions,
+    /// Its bytes.
+    pub data: Vec<u8>,
+}

@@ -1,0 +1,811 @@
+//! Random messages, each one that a version can say in full, so that encoding and decoding it gives
+//! the same value.
+
+use super::Rng;
+use crate::action::{
+    Action, ActionType, Actions, ExperimenterAction, ExperimenterInstruction, Instruction,
+    InstructionType, Instructions,
+};
+use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
+use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
+use crate::flow::{
+    AggregateStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
+    FlowStats, FlowStatsRequest,
+};
+use crate::flow_match::Match;
+use crate::group::{
+    Bucket, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod, GroupModCommand,
+    GroupStats, GroupType,
+};
+use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
+use crate::message::{Experimenter, Hello, Message};
+use crate::meter::{
+    Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
+    MeterStats,
+};
+use crate::multipart::{
+    MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+};
+use crate::packet::{PacketIn, PacketInReason, PacketOut};
+use crate::port::{
+    PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
+    QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
+};
+use crate::switch::{
+    AsyncConfig, Capabilities, Features, FragmentHandling, QueueConfigRequest, Role, RoleMessage,
+    SwitchConfig, SwitchDesc,
+};
+use crate::table::{TableFeatures, TableMod, TableProperty, TableStats};
+use crate::version::{Version, VersionSet};
+use smallvec::smallvec;
+
+/// How many kinds of message [`message_of_kind`] makes in a version.
+pub fn kinds(version: Version) -> usize {
+    match version {
+        Version::V10 => 22,
+        Version::V13 => 30,
+    }
+}
+
+/// A random message of a random kind.
+pub fn message(rng: &mut Rng, version: Version) -> Message {
+    let kind = rng.below(kinds(version));
+    message_of_kind(rng, version, kind)
+}
+
+/// A random message of the kind'th message type of the version; from [`kinds`] on it is a
+/// features request.
+pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message {
+    match kind {
+        0 => Message::Hello(Hello { versions: (!rng.one_in(3)).then(|| VersionSet(rng.u32())) }),
+        1 => Message::Error(error(rng, version)),
+        2 => Message::EchoRequest(rng.bytes(40)),
+        3 => Message::EchoReply(rng.bytes(40)),
+        4 => Message::Experimenter(experimenter(rng, version)),
+        6 => Message::FeaturesReply(features(rng, version)),
+        7 => Message::GetConfigRequest,
+        8 => Message::GetConfigReply(config(rng)),
+        9 => Message::SetConfig(config(rng)),
+        10 => Message::PacketIn(packet_in(rng, version)),
+        11 => Message::FlowRemoved(flow_removed(rng, version)),
+        12 => Message::PortStatus(PortStatus {
+            reason: rng.choose(&[PortReason::Add, PortReason::Delete, PortReason::Modify]),
+            desc: port_desc(rng, version),
+        }),
+        13 => Message::PacketOut(PacketOut {
+            buffer_id: buffer(rng),
+            in_port: match version {
+                Version::V10 => PortNo(rng.u32() % 0xff00),
+                Version::V13 => port(rng, version),
+            },
+            actions: actions(rng, version),
+            data: rng.bytes(100),
+        }),
+        14 => Message::FlowMod(flow_mod(rng, version)),
+        15 => Message::PortMod(PortMod {
+            port_no: port(rng, version),
+            hw_addr: mac(rng),
+            config: port_config(rng, version),
+            mask: port_config(rng, version),
+            advertise: port_features(rng, version),
+        }),
+        16 => Message::MultipartRequest(multipart_request(rng, version)),
+        17 => Message::MultipartReply(multipart_reply(rng, version)),
+        18 => Message::BarrierRequest,
+        19 => Message::BarrierReply,
+        20 => Message::QueueGetConfigRequest(QueueConfigRequest { port_no: port(rng, version) }),
+        21 => Message::QueueGetConfigReply(queue_config_reply(rng, version)),
+        22 => Message::GroupMod(GroupMod {
+            command: rng.choose(&[
+                GroupModCommand::Add,
+                GroupModCommand::Modify,
+                GroupModCommand::Delete,
+            ]),
+            group_type: group_type(rng),
+            group_id: GroupId(rng.u32()),
+            buckets: list(rng, bucket),
+        }),
+        23 => Message::TableMod(TableMod { table_id: TableId(rng.u8()), config: rng.u32() }),
+        24 => Message::RoleRequest(role(rng)),
+        25 => Message::RoleReply(role(rng)),
+        26 => Message::GetAsyncRequest,
+        27 => Message::GetAsyncReply(async_config(rng)),
+        28 => Message::SetAsync(async_config(rng)),
+        29 => Message::MeterMod(MeterMod {
+            command: rng.choose(&[
+                MeterModCommand::Add,
+                MeterModCommand::Modify,
+                MeterModCommand::Delete,
+            ]),
+            flags: meter_flags(rng),
+            meter_id: MeterId(rng.u32()),
+            bands: list(rng, band),
+        }),
+        _ => Message::FeaturesRequest,
+    }
+}
+
+fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
+    (0..rng.below(4)).map(|_| entry(rng)).collect()
+}
+
+fn text(rng: &mut Rng, max: usize) -> String {
+    (0..rng.below(max + 1)).map(|_| rng.choose(b"abcxyz019-_ ") as char).collect()
+}
+
+fn mac(rng: &mut Rng) -> MacAddr {
+    MacAddr::from_u64(rng.u64())
+}
+
+fn age(rng: &mut Rng) -> Age {
+    Age { sec: rng.u32(), nsec: rng.u32() % 1_000_000_000 }
+}
+
+fn buffer(rng: &mut Rng) -> Option<BufferId> {
+    rng.one_in(2).then(|| BufferId(rng.u32() >> 1))
+}
+
+/// A port that the version can number, reserved ones included.
+pub fn port(rng: &mut Rng, version: Version) -> PortNo {
+    match (rng.below(4), version) {
+        (0, _) => rng.choose(&PortNo::RESERVED).0,
+        (1, Version::V13) => PortNo(1 + rng.u32() % 0xffff_feff),
+        _ => PortNo(1 + rng.u32() % 0xfeff),
+    }
+}
+
+fn error(rng: &mut Rng, version: Version) -> ErrorMessage {
+    let kind = match rng.below(8) {
+        0 => ErrorKind::Unknown { error_type: 99, code: rng.u16() },
+        1 if version == Version::V13 => {
+            ErrorKind::Experimenter { experimenter: rng.u32(), exp_type: rng.u16() }
+        }
+        _ => loop {
+            let code = rng.choose(ErrorCode::ALL);
+            if code.exact_wire(version).is_some() {
+                break ErrorKind::Code(code);
+            }
+        },
+    };
+    ErrorMessage { kind, data: rng.bytes(80) }
+}
+
+fn experimenter(rng: &mut Rng, version: Version) -> Experimenter {
+    Experimenter {
+        experimenter: rng.u32(),
+        exp_type: (version == Version::V13).then(|| rng.u32()),
+        data: rng.bytes(30),
+    }
+}
+
+fn config(rng: &mut Rng) -> SwitchConfig {
+    SwitchConfig {
+        fragments: rng.choose(&[
+            FragmentHandling::Normal,
+            FragmentHandling::Drop,
+            FragmentHandling::Reassemble,
+        ]),
+        miss_send_len: rng.u16(),
+    }
+}
+
+fn features(rng: &mut Rng, version: Version) -> Features {
+    let capabilities = Capabilities::from_bits_truncate(rng.u32());
+    let new = Capabilities::GROUP_STATS | Capabilities::PORT_BLOCKED;
+    let old = Capabilities::STP | Capabilities::ARP_MATCH_IP;
+    let v10 = version == Version::V10;
+    Features {
+        datapath_id: rng.u64(),
+        n_buffers: rng.u32(),
+        n_tables: rng.u8(),
+        auxiliary_id: if v10 { 0 } else { rng.u8() },
+        capabilities: capabilities.difference(if v10 { new } else { old }),
+        actions: if v10 { rng.u32() } else { 0 },
+        ports: if v10 { list(rng, |rng| port_desc(rng, version)) } else { Vec::new() },
+    }
+}
+
+fn port_config(rng: &mut Rng, version: Version) -> PortConfig {
+    let known = match version {
+        Version::V10 => PortConfig::V10,
+        Version::V13 => PortConfig::V13,
+    };
+    PortConfig::from_bits_truncate(rng.u32()) & known
+}
+
+fn port_features(rng: &mut Rng, version: Version) -> PortFeatures {
+    let new =
+        PortFeatures::GB40_FD | PortFeatures::GB100_FD | PortFeatures::TB1_FD | PortFeatures::OTHER;
+    let features = PortFeatures::from_bits_truncate(rng.u32());
+    if version == Version::V10 { features - new } else { features }
+}
+
+/// A random port.
+pub fn port_desc(rng: &mut Rng, version: Version) -> PortDesc {
+    let v10 = version == Version::V10;
+    let old = PortState::STP_LEARN | PortState::STP_FORWARD;
+    let new = PortState::BLOCKED | PortState::LIVE;
+    let state = PortState::from_bits_truncate(rng.u32());
+    PortDesc {
+        port_no: port(rng, version),
+        hw_addr: mac(rng),
+        name: text(rng, 15),
+        config: port_config(rng, version),
+        state: state - if v10 { new } else { old },
+        curr: port_features(rng, version),
+        advertised: port_features(rng, version),
+        supported: port_features(rng, version),
+        peer: port_features(rng, version),
+        curr_speed: if v10 { 0 } else { rng.u32() },
+        max_speed: if v10 { 0 } else { rng.u32() },
+    }
+}
+
+fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
+    let v10 = version == Version::V10;
+    let mut matching = Match::new().with(FieldId::InPort, port(rng, version).0.into());
+    let reasons = [PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl];
+    if !v10 && rng.one_in(2) {
+        matching.set(FieldId::Metadata, rng.u64().into());
+        matching.set(FieldId::TunnelId, rng.u64().into());
+    }
+    PacketIn {
+        buffer_id: buffer(rng),
+        total_len: rng.u16(),
+        reason: rng.choose(if v10 { &reasons[..2] } else { &reasons }),
+        table_id: TableId(if v10 { 0 } else { rng.u8() }),
+        cookie: if v10 { PacketIn::NO_COOKIE } else { rng.u64() },
+        matching,
+        data: rng.bytes(100),
+    }
+}
+
+/// A random match that the version can say, prerequisites included.
+pub fn matching(rng: &mut Rng, version: Version) -> Match {
+    match version {
+        Version::V10 => matching_10(rng),
+        Version::V13 => {
+            let mut m = Match::new();
+            for _ in 0..rng.below(5) {
+                let id = rng.choose(FieldId::ALL);
+                add_field(rng, &mut m, id);
+            }
+            m
+        }
+    }
+}
+
+/// Adds a field with what it depends on, if the match leaves room for that.
+fn add_field(rng: &mut Rng, m: &mut Match, id: FieldId) {
+    if m.has(id) {
+        return;
+    }
+    let mut with = m.clone();
+    for needs in id.info().prerequisites {
+        if with.fulfils(needs) {
+            continue;
+        }
+        match *needs {
+            Prerequisite::Present(id) => with.set(id, rng.u128()),
+            Prerequisite::OneOf(id, values) if !with.has(id) => with.set(id, rng.choose(values)),
+            Prerequisite::VlanTag if !with.has(FieldId::VlanVid) => {
+                with.set_masked(FieldId::VlanVid, VLAN_PRESENT, VLAN_PRESENT);
+            }
+            _ => return,
+        }
+    }
+    let mask = if id.info().maskable && rng.one_in(2) { rng.u128() } else { u128::MAX };
+    if id == FieldId::VlanVid {
+        match rng.below(3) {
+            0 => with.set(id, 0),
+            1 => with.set_masked(id, VLAN_PRESENT, VLAN_PRESENT),
+            _ => with.set_masked(id, rng.u128() | VLAN_PRESENT, mask | VLAN_PRESENT),
+        }
+    } else {
+        with.set_masked(id, rng.u128(), mask);
+    }
+    *m = with;
+}
+
+fn matching_10(rng: &mut Rng) -> Match {
+    let mut m = Match::new();
+    if rng.one_in(2) {
+        m.set(FieldId::InPort, port(rng, Version::V10).0.into());
+    }
+    for id in [FieldId::EthSrc, FieldId::EthDst] {
+        if rng.one_in(3) {
+            m.set(id, rng.u128());
+        }
+    }
+    match rng.below(5) {
+        0 => m.set(FieldId::VlanVid, 0),
+        1 => m.set(FieldId::VlanVid, rng.u128() | VLAN_PRESENT),
+        2 => {
+            m.set(FieldId::VlanVid, rng.u128() | VLAN_PRESENT);
+            m.set(FieldId::VlanPcp, rng.u128());
+        }
+        3 => {
+            m.set_masked(FieldId::VlanVid, VLAN_PRESENT, VLAN_PRESENT);
+            m.set(FieldId::VlanPcp, rng.u128());
+        }
+        _ => {}
+    }
+    if rng.one_in(4) {
+        return m;
+    }
+    let eth_type = rng.choose(&[0x0800, 0x0806, 0x8035, 0x86dd, 0x88cc, 0x05ff]);
+    m.set(FieldId::EthType, eth_type);
+    let addresses = match eth_type {
+        0x0800 => &[FieldId::Ipv4Src, FieldId::Ipv4Dst][..],
+        0x0806 | 0x8035 => &[FieldId::ArpSpa, FieldId::ArpTpa],
+        _ => &[],
+    };
+    for id in addresses {
+        m.set_masked(*id, rng.u128(), u128::from(u32::MAX) << rng.below(33));
+    }
+    if addresses.first() == Some(&FieldId::ArpSpa) && rng.one_in(2) {
+        m.set(FieldId::ArpOp, rng.u8().into());
+    }
+    if !matches!(eth_type, 0x0800 | 0x86dd) {
+        return m;
+    }
+    if rng.one_in(2) {
+        m.set(FieldId::IpDscp, rng.u128());
+    }
+    let proto = rng.choose(&[1, 6, 17, 58, 132, 47]);
+    m.set(FieldId::IpProto, proto);
+    let ports = match (eth_type, proto) {
+        (_, 6) => [FieldId::TcpSrc, FieldId::TcpDst],
+        (_, 17) => [FieldId::UdpSrc, FieldId::UdpDst],
+        (_, 132) => [FieldId::SctpSrc, FieldId::SctpDst],
+        (0x0800, 1) => [FieldId::Icmpv4Type, FieldId::Icmpv4Code],
+        (0x86dd, 58) => [FieldId::Icmpv6Type, FieldId::Icmpv6Code],
+        _ => return m,
+    };
+    for id in ports {
+        if rng.one_in(2) {
+            m.set(id, rng.u128());
+        }
+    }
+    m
+}
+
+/// Random actions of the version.
+pub fn actions(rng: &mut Rng, version: Version) -> Actions {
+    list(rng, |rng| action(rng, version))
+}
+
+fn action(rng: &mut Rng, version: Version) -> Action {
+    let kind = match version {
+        Version::V10 => rng.below(13),
+        Version::V13 => 13 + rng.below(17),
+    };
+    match kind {
+        0 => Action::SetVlanVid(rng.u16() & 0xfff),
+        1 => Action::SetVlanPcp(rng.u8() & 7),
+        2 | 13 => Action::PopVlan,
+        3 => Action::set_field(FieldId::EthSrc, rng.u128() >> 80),
+        4 => Action::set_field(FieldId::EthDst, rng.u128() >> 80),
+        5 => Action::SetNwSrc(rng.u32()),
+        6 => Action::SetNwDst(rng.u32()),
+        7 => Action::SetNwTos(rng.u8() & !3),
+        8 => Action::SetTpSrc(rng.u16()),
+        9 => Action::SetTpDst(rng.u16()),
+        10 => Action::Enqueue { port: PortNo(1 + rng.u32() % 0xfeff), queue: QueueId(rng.u32()) },
+        11 | 14 => Action::Experimenter(Box::new(ExperimenterAction {
+            experimenter: rng.u32(),
+            data: vec![rng.u8(); 8 * rng.below(3)],
+        })),
+        12 | 15 => Action::Output { port: port(rng, version), max_len: rng.u16() },
+        16 => Action::CopyTtlOut,
+        17 => Action::CopyTtlIn,
+        18 => Action::SetMplsTtl(rng.u8()),
+        19 => Action::DecMplsTtl,
+        20 => Action::PushVlan(rng.choose(&[0x8100, 0x88a8])),
+        21 => Action::PushMpls(rng.choose(&[0x8847, 0x8848])),
+        22 => Action::PopMpls(rng.u16()),
+        23 => Action::SetQueue(QueueId(rng.u32())),
+        24 => Action::Group(GroupId(rng.u32())),
+        25 => Action::SetNwTtl(rng.u8()),
+        26 => Action::DecNwTtl,
+        27 => Action::PushPbb(0x88e7),
+        28 => Action::PopPbb,
+        _ => loop {
+            let field = rng.choose(FieldId::ALL);
+            if field.info().settable {
+                let present = if field == FieldId::VlanVid { VLAN_PRESENT } else { 0 };
+                break Action::set_field(field, rng.u128() & field.all_bits() | present);
+            }
+        },
+    }
+}
+
+/// Random instructions of the version.
+pub fn instructions(rng: &mut Rng, version: Version) -> Instructions {
+    if version == Version::V10 {
+        let actions = actions(rng, version);
+        return if actions.is_empty() {
+            smallvec![]
+        } else {
+            smallvec![Instruction::ApplyActions(actions)]
+        };
+    }
+    let mut instructions = Instructions::new();
+    for kind in 0..7 {
+        if !rng.one_in(3) {
+            continue;
+        }
+        instructions.push(match kind {
+            0 => Instruction::Meter(MeterId(rng.u32())),
+            1 => Instruction::ApplyActions(actions(rng, version)),
+            2 => Instruction::ClearActions,
+            3 => Instruction::WriteActions(actions(rng, version)),
+            4 => Instruction::WriteMetadata { value: rng.u64(), mask: rng.u64() },
+            5 => Instruction::GotoTable(TableId(rng.u8())),
+            _ => Instruction::Experimenter(Box::new(ExperimenterInstruction {
+                experimenter: rng.u32(),
+                data: vec![rng.u8(); 8 * rng.below(3)],
+            })),
+        });
+    }
+    instructions
+}
+
+fn flow_flags(rng: &mut Rng, version: Version) -> FlowModFlags {
+    let flags = FlowModFlags::from_bits_truncate(rng.u16());
+    match version {
+        Version::V10 => {
+            flags
+                & (FlowModFlags::SEND_FLOW_REM | FlowModFlags::CHECK_OVERLAP | FlowModFlags::EMERG)
+        }
+        Version::V13 => flags - FlowModFlags::EMERG,
+    }
+}
+
+/// A random flow-mod.
+pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
+    let v10 = version == Version::V10;
+    FlowMod {
+        dialect: version,
+        cookie: rng.u64(),
+        cookie_mask: if v10 { 0 } else { rng.u64() },
+        table_id: if v10 { TableId::ALL } else { TableId(rng.u8()) },
+        command: rng.choose(&[
+            FlowModCommand::Add,
+            FlowModCommand::Modify,
+            FlowModCommand::ModifyStrict,
+            FlowModCommand::Delete,
+            FlowModCommand::DeleteStrict,
+        ]),
+        idle_timeout: rng.u16(),
+        hard_timeout: rng.u16(),
+        priority: rng.u16(),
+        buffer_id: buffer(rng),
+        out_port: port(rng, version),
+        out_group: if v10 { GroupId::ANY } else { GroupId(rng.u32()) },
+        flags: flow_flags(rng, version),
+        matching: matching(rng, version),
+        instructions: instructions(rng, version),
+    }
+}
+
+fn flow_removed(rng: &mut Rng, version: Version) -> FlowRemoved {
+    let v10 = version == Version::V10;
+    let reasons = [
+        FlowRemovedReason::IdleTimeout,
+        FlowRemovedReason::HardTimeout,
+        FlowRemovedReason::Delete,
+        FlowRemovedReason::GroupDelete,
+    ];
+    FlowRemoved {
+        cookie: rng.u64(),
+        priority: rng.u16(),
+        reason: rng.choose(if v10 { &reasons[..3] } else { &reasons }),
+        table_id: TableId(if v10 { 0 } else { rng.u8() }),
+        age: age(rng),
+        idle_timeout: rng.u16(),
+        hard_timeout: if v10 { 0 } else { rng.u16() },
+        packet_count: rng.u64(),
+        byte_count: rng.u64(),
+        matching: matching(rng, version),
+    }
+}
+
+/// A random flow entry's statistics.
+pub fn flow_stats(rng: &mut Rng, version: Version) -> FlowStats {
+    let v10 = version == Version::V10;
+    FlowStats {
+        table_id: TableId(rng.u8()),
+        age: age(rng),
+        priority: rng.u16(),
+        idle_timeout: rng.u16(),
+        hard_timeout: rng.u16(),
+        flags: if v10 { FlowModFlags::empty() } else { flow_flags(rng, version) },
+        cookie: rng.u64(),
+        packet_count: rng.u64(),
+        byte_count: rng.u64(),
+        matching: matching(rng, version),
+        instructions: instructions(rng, version),
+    }
+}
+
+fn flow_stats_request(rng: &mut Rng, version: Version) -> FlowStatsRequest {
+    let v10 = version == Version::V10;
+    FlowStatsRequest {
+        table_id: TableId(rng.u8()),
+        out_port: port(rng, version),
+        out_group: if v10 { GroupId::ANY } else { GroupId(rng.u32()) },
+        cookie: if v10 { 0 } else { rng.u64() },
+        cookie_mask: if v10 { 0 } else { rng.u64() },
+        matching: matching(rng, version),
+    }
+}
+
+fn group_type(rng: &mut Rng) -> GroupType {
+    rng.choose(&[GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover])
+}
+
+fn bucket(rng: &mut Rng) -> Bucket {
+    Bucket {
+        weight: rng.u16(),
+        watch_port: port(rng, Version::V13),
+        watch_group: GroupId(rng.u32()),
+        actions: actions(rng, Version::V13),
+    }
+}
+
+fn meter_flags(rng: &mut Rng) -> MeterFlags {
+    let unit = rng.choose(&[MeterFlags::KBPS, MeterFlags::PKTPS, MeterFlags::empty()]);
+    unit | MeterFlags::from_bits_truncate(rng.u16()) & (MeterFlags::BURST | MeterFlags::STATS)
+}
+
+fn band(rng: &mut Rng) -> Band {
+    Band {
+        rate: rng.u32(),
+        burst_size: rng.u32(),
+        kind: match rng.below(3) {
+            0 => BandKind::Drop,
+            1 => BandKind::DscpRemark { prec_level: rng.u8() },
+            _ => BandKind::Experimenter {
+                experimenter: rng.u32(),
+                data: vec![rng.u8(); 8 * rng.below(3)],
+            },
+        },
+    }
+}
+
+fn role(rng: &mut Rng) -> RoleMessage {
+    RoleMessage {
+        role: rng.choose(&[Role::NoChange, Role::Equal, Role::Master, Role::Slave]),
+        generation_id: rng.u64(),
+    }
+}
+
+fn async_config(rng: &mut Rng) -> AsyncConfig {
+    AsyncConfig {
+        packet_in: [rng.u32(), rng.u32()],
+        port_status: [rng.u32(), rng.u32()],
+        flow_removed: [rng.u32(), rng.u32()],
+    }
+}
+
+fn queue_config_reply(rng: &mut Rng, version: Version) -> QueueConfigReply {
+    let v10 = version == Version::V10;
+    QueueConfigReply {
+        port_no: port(rng, version),
+        queues: list(rng, |rng| QueueConfig {
+            queue_id: QueueId(rng.u32()),
+            port_no: if v10 { PortNo::ANY } else { port(rng, version) },
+            properties: list(rng, |rng| match rng.below(if v10 { 1 } else { 3 }) {
+                0 => QueueProperty::MinRate(rng.u16()),
+                1 => QueueProperty::MaxRate(rng.u16()),
+                _ => QueueProperty::Experimenter {
+                    experimenter: rng.u32(),
+                    data: vec![rng.u8(); 8 * rng.below(3)],
+                },
+            }),
+        }),
+    }
+}
+
+/// Multipart types that both versions have come first, see [`multipart_kinds`].
+fn multipart_kinds(version: Version) -> usize {
+    match version {
+        Version::V10 => 8,
+        Version::V13 => 15,
+    }
+}
+
+fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
+    let body = match rng.below(multipart_kinds(version)) {
+        0 => MultipartRequestBody::Desc,
+        1 => MultipartRequestBody::Flow(flow_stats_request(rng, version)),
+        2 => MultipartRequestBody::Aggregate(flow_stats_request(rng, version)),
+        3 => MultipartRequestBody::Table,
+        4 => MultipartRequestBody::PortStats(port(rng, version)),
+        5 => MultipartRequestBody::Queue(QueueStatsRequest {
+            port_no: match port(rng, version) {
+                PortNo::ALL => PortNo::ANY,
+                port => port,
+            },
+            queue_id: QueueId(rng.u32()),
+        }),
+        6 => MultipartRequestBody::PortDesc,
+        7 => MultipartRequestBody::Experimenter(experimenter(rng, version)),
+        8 => MultipartRequestBody::Group(GroupId(rng.u32())),
+        9 => MultipartRequestBody::GroupDesc,
+        10 => MultipartRequestBody::GroupFeatures,
+        11 => MultipartRequestBody::Meter(MeterId(rng.u32())),
+        12 => MultipartRequestBody::MeterConfig(MeterId(rng.u32())),
+        13 => MultipartRequestBody::MeterFeatures,
+        _ => MultipartRequestBody::TableFeatures(list(rng, table_features)),
+    };
+    MultipartRequest { more: rng.one_in(4), body }
+}
+
+fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
+    let body = match rng.below(multipart_kinds(version)) {
+        0 => MultipartReplyBody::Desc(Box::new(SwitchDesc {
+            manufacturer: text(rng, 255),
+            hardware: text(rng, 255),
+            software: text(rng, 255),
+            serial: text(rng, 31),
+            datapath: text(rng, 255),
+        })),
+        1 => MultipartReplyBody::Flow(list(rng, |rng| flow_stats(rng, version))),
+        2 => MultipartReplyBody::Aggregate(AggregateStats {
+            packet_count: rng.u64(),
+            byte_count: rng.u64(),
+            flow_count: rng.u32(),
+        }),
+        3 => MultipartReplyBody::Table(list(rng, |rng| table_stats(rng, version))),
+        4 => MultipartReplyBody::PortStats(list(rng, |rng| port_stats(rng, version))),
+        5 => MultipartReplyBody::Queue(list(rng, |rng| queue_stats(rng, version))),
+        6 => MultipartReplyBody::PortDesc(list(rng, |rng| port_desc(rng, version))),
+        7 => MultipartReplyBody::Experimenter(experimenter(rng, version)),
+        8 => MultipartReplyBody::Group(list(rng, group_stats)),
+        9 => MultipartReplyBody::GroupDesc(list(rng, |rng| GroupDesc {
+            group_type: group_type(rng),
+            group_id: GroupId(rng.u32()),
+            buckets: list(rng, bucket),
+        })),
+        10 => MultipartReplyBody::GroupFeatures(GroupFeatures {
+            types: rng.u32(),
+            capabilities: GroupCapabilities::from_bits_retain(rng.u32()),
+            max_groups: [rng.u32(), rng.u32(), rng.u32(), rng.u32()],
+            actions: [rng.u32(), rng.u32(), rng.u32(), rng.u32()],
+        }),
+        11 => MultipartReplyBody::Meter(list(rng, meter_stats)),
+        12 => MultipartReplyBody::MeterConfig(list(rng, |rng| MeterConfig {
+            flags: meter_flags(rng),
+            meter_id: MeterId(rng.u32()),
+            bands: list(rng, band),
+        })),
+        13 => MultipartReplyBody::MeterFeatures(MeterFeatures {
+            max_meter: rng.u32(),
+            band_types: rng.u32(),
+            capabilities: rng.u32(),
+            max_bands: rng.u8(),
+            max_color: rng.u8(),
+        }),
+        _ => MultipartReplyBody::TableFeatures(list(rng, table_features)),
+    };
+    MultipartReply { more: rng.one_in(4), body }
+}
+
+fn table_stats(rng: &mut Rng, version: Version) -> TableStats {
+    let v10 = version == Version::V10;
+    TableStats {
+        table_id: TableId(rng.u8()),
+        active_count: rng.u32(),
+        lookup_count: rng.u64(),
+        matched_count: rng.u64(),
+        name: if v10 { text(rng, 31) } else { String::new() },
+        wildcards: if v10 { rng.u32() } else { 0 },
+        max_entries: if v10 { rng.u32() } else { 0 },
+    }
+}
+
+fn stats_age(rng: &mut Rng, version: Version) -> Age {
+    if version == Version::V10 { PortStats::NO_AGE } else { age(rng) }
+}
+
+fn port_stats(rng: &mut Rng, version: Version) -> PortStats {
+    PortStats {
+        port_no: port(rng, version),
+        rx_packets: rng.u64(),
+        tx_packets: rng.u64(),
+        rx_bytes: rng.u64(),
+        tx_bytes: rng.u64(),
+        rx_dropped: rng.u64(),
+        tx_dropped: rng.u64(),
+        rx_errors: rng.u64(),
+        tx_errors: rng.u64(),
+        rx_frame_err: rng.u64(),
+        rx_over_err: rng.u64(),
+        rx_crc_err: rng.u64(),
+        collisions: rng.u64(),
+        age: stats_age(rng, version),
+    }
+}
+
+fn queue_stats(rng: &mut Rng, version: Version) -> QueueStats {
+    QueueStats {
+        port_no: port(rng, version),
+        queue_id: QueueId(rng.u32()),
+        tx_bytes: rng.u64(),
+        tx_packets: rng.u64(),
+        tx_errors: rng.u64(),
+        age: stats_age(rng, version),
+    }
+}
+
+fn group_stats(rng: &mut Rng) -> GroupStats {
+    GroupStats {
+        group_id: GroupId(rng.u32()),
+        ref_count: rng.u32(),
+        packet_count: rng.u64(),
+        byte_count: rng.u64(),
+        age: age(rng),
+        buckets: list(rng, |rng| BucketStats { packet_count: rng.u64(), byte_count: rng.u64() }),
+    }
+}
+
+fn meter_stats(rng: &mut Rng) -> MeterStats {
+    MeterStats {
+        meter_id: MeterId(rng.u32()),
+        flow_count: rng.u32(),
+        packet_in_count: rng.u64(),
+        byte_in_count: rng.u64(),
+        age: age(rng),
+        bands: list(rng, |rng| BandStats { packet_count: rng.u64(), byte_count: rng.u64() }),
+    }
+}
+
+/// Random features of a table.
+pub fn table_features(rng: &mut Rng) -> TableFeatures {
+    TableFeatures {
+        table_id: TableId(rng.u8()),
+        name: text(rng, 31),
+        metadata_match: rng.u64(),
+        metadata_write: rng.u64(),
+        config: rng.u32(),
+        max_entries: rng.u32(),
+        properties: list(rng, table_property),
+    }
+}
+
+fn table_property(rng: &mut Rng) -> TableProperty {
+    let miss = rng.one_in(2);
+    let kind = rng.below(9);
+    let headers =
+        |rng: &mut Rng| list(rng, |rng| OxmHeader::of(rng.choose(FieldId::ALL), rng.one_in(2)));
+    let types = |rng: &mut Rng| {
+        list(rng, |rng| match rng.one_in(5) {
+            true => ActionType::Experimenter(rng.u32()),
+            false => rng.choose(&ActionType::STANDARD),
+        })
+    };
+    match kind {
+        0 => TableProperty::Instructions {
+            miss,
+            types: list(rng, |rng| match rng.one_in(5) {
+                true => InstructionType::Experimenter(rng.u32()),
+                false => rng.choose(&InstructionType::STANDARD),
+            }),
+        },
+        1 => TableProperty::NextTables { miss, tables: list(rng, |rng| TableId(rng.u8())) },
+        2 => TableProperty::WriteActions { miss, types: types(rng) },
+        3 => TableProperty::ApplyActions { miss, types: types(rng) },
+        4 => TableProperty::Match(headers(rng)),
+        5 => TableProperty::Wildcards(headers(rng)),
+        6 => TableProperty::WriteSetField { miss, fields: headers(rng) },
+        7 => TableProperty::ApplySetField { miss, fields: headers(rng) },
+        _ => TableProperty::Experimenter {
+            miss,
+            experimenter: rng.u32(),
+            exp_type: rng.u32(),
+            data: rng.bytes(13),
+        },
+    }
+}

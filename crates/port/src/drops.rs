@@ -1,0 +1,144 @@
+//! Why a frame was lost at a port, and counters by reason.
+//!
+//! Each reason is one line in the list below, from which come its name (stable, snake_case, used as
+//! a metric label) and its meaning in words.
+
+use std::fmt;
+
+macro_rules! reasons {
+    ($($variant:ident $name:literal $meaning:literal;)*) => {
+        /// Why a port lost a frame.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
+
+        impl DropReason {
+            /// All reasons, in order of their discriminants.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant),*];
+
+            /// The stable name: `tx_ring_full`, ...
+            pub fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)* }
+            }
+
+            /// The meaning, a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    TxRingFull "tx_ring_full" "The port's transmit ring or socket buffer was full.";
+    TxLinkDown "tx_link_down" "The port was down.";
+    TxTooLong "tx_too_long" "The frame was longer than the port's MTU allows.";
+    TxTooShort "tx_too_short" "The frame was shorter than an Ethernet header.";
+    TxNoOffload "tx_no_offload" "The frame's offload could be neither carried nor completed in software.";
+    TxRefused "tx_refused" "The kernel refused the frame.";
+    TxIo "tx_io" "Writing the frame failed.";
+    PortGone "port_gone" "The interface did not exist.";
+    RxTruncated "rx_truncated" "The frame did not fit the receive buffer.";
+    RxBadOffload "rx_bad_offload" "The frame came with an offload header that makes no sense.";
+    RxCorrupt "rx_corrupt" "The frame's descriptor or file record was damaged.";
+    InjectedLoss "injected_loss" "The fault injector dropped the frame.";
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A counter for each [`DropReason`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drops {
+    counts: [u64; DropReason::ALL.len()],
+}
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops { counts: [0; DropReason::ALL.len()] }
+    }
+}
+
+impl Drops {
+    /// Counts `n` frames under `reason`.
+    pub fn add(&mut self, reason: DropReason, n: u64) {
+        self.counts[reason as usize] += n;
+    }
+
+    /// The count of one reason.
+    pub fn get(&self, reason: DropReason) -> u64 {
+        self.counts[reason as usize]
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Drops) {
+        for (mine, theirs) in self.counts.iter_mut().zip(other.counts) {
+            *mine += theirs;
+        }
+    }
+
+    /// The sum over all reasons.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.get(r))).filter(|&(_, n)| n > 0)
+    }
+}
+
+/// What became of frames that a transmit queue had accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxReport {
+    /// Frames handed on.
+    pub sent: u64,
+    /// Their bytes, from the Ethernet header on.
+    pub sent_bytes: u64,
+    /// Frames lost after they had been accepted.
+    pub drops: Drops,
+}
+
+impl TxReport {
+    /// Counts one frame of `len` bytes as sent.
+    pub fn count_sent(&mut self, len: usize) {
+        self.sent += 1;
+        self.sent_bytes += len as u64;
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &TxReport) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.drops.merge(&other.drops);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_snake_case_and_distinct() {
+        let mut seen = std::collections::BTreeSet::new();
+        for &reason in DropReason::ALL {
+            assert!(reason.name().chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{reason}");
+            assert!(seen.insert(reason.name()), "{reason} twice");
+        }
+    }
+
+    #[test]
+    fn counts_add_up() {
+        let mut a = Drops::default();
+        a.add(DropReason::TxRingFull, 2);
+        let mut b = a;
+        b.add(DropReason::InjectedLoss, 1);
+        a.merge(&b);
+        assert_eq!(a.total(), 5);
+        let all: Vec<_> = a.iter().collect();
+        assert_eq!(all, [(DropReason::TxRingFull, 4), (DropReason::InjectedLoss, 1)]);
+    }
+}

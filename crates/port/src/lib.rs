@@ -1,0 +1,222 @@
+//! Ports: where frames enter and leave the switch.
+//!
+//! In come port specifications ([`spec`]); out come [`Port`]s, whose [`RxQueue`]s fill a [`Burst`]
+//! with [`Frame`]s and whose [`TxQueue`]s put frames out. The control side ([`Port`]) stays with
+//! the switch's control thread; queues go to workers, one transmit queue for each, so that no lock
+//! is shared between workers.
+//!
+//! Kinds here: [`memory`] (rings in this process), [`pcap`] (files), [`tap`] and [`af_packet`]
+//! (Linux interfaces). Wrappers that are ports themselves: [`recorder`] and [`fault`]. AF_XDP lives
+//! in the crate `port-xdp`, which depends on this one.
+//!
+//! Invariants:
+//! - A frame carries its virtio-net offload ([`Offload`]) from port to port. A port that cannot
+//!   carry it completes it in software ([`gso`]); no frame is lost because two ports differ.
+//! - Every frame lost here is counted once, under one [`DropReason`].
+//! - Memory is bounded: free lists ([`Pool`]), bursts and rings all have a fixed capacity.
+//! - An interface that is deleted and made again under the same name keeps its port, its queues
+//!   and their descriptors; [`Port::link`] notices both events.
+//!
+//! `unsafe` lives in `sys` alone: thin layers over system calls, a page each.
+
+pub mod af_packet;
+pub mod burst;
+pub mod checksum;
+pub mod drops;
+pub mod error;
+pub mod fault;
+pub mod frame;
+pub mod gso;
+mod intake;
+pub mod link;
+pub mod memory;
+pub mod offload;
+pub mod pcap;
+pub mod pool;
+pub mod prng;
+pub mod recorder;
+pub mod spec;
+mod sys;
+pub mod tap;
+
+pub use burst::{BURST_MAX, Burst};
+pub use drops::{DropReason, Drops, TxReport};
+pub use error::{Error, RxError};
+pub use frame::Frame;
+pub use offload::{Csum, Gso, GsoKind, Offload};
+pub use pool::Pool;
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What a port is, fixed when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// The name shown to people and controllers; for an interface, the interface's name.
+    pub name: String,
+    /// The kind, as it is spelled in a specification: `tap`, `af_packet`, `memory`, ...
+    pub kind: &'static str,
+    /// The hardware address; locally administered for ports that have none of their own.
+    pub mac: [u8; 6],
+    /// Largest payload of an Ethernet frame, in bytes (without the Ethernet header).
+    pub mtu: u32,
+    /// Current speed in kb/s; 0 where nobody knows.
+    pub curr_speed_kbps: u32,
+    /// Whether partial checksums and GSO frames leave this port as they are. If not, its transmit
+    /// queues complete them in software.
+    pub carries_offload: bool,
+    /// How many receive queues [`Port::rx_queue`] gives, at least 1.
+    pub rx_queues: usize,
+    /// What a user should know at start, one sentence each, with the remedy.
+    pub warnings: Vec<String>,
+}
+
+/// What is known of a port's link at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkState {
+    /// Somebody wants it up.
+    pub admin_up: bool,
+    /// A signal, or a peer, is there.
+    pub carrier: bool,
+    /// The interface exists. While it does not, the other two are false.
+    pub present: bool,
+}
+
+impl LinkState {
+    /// Present, wanted up, and with carrier.
+    pub const UP: LinkState = LinkState { admin_up: true, carrier: true, present: true };
+    /// The interface does not exist.
+    pub const GONE: LinkState = LinkState { admin_up: false, carrier: false, present: false };
+
+    /// Whether frames can pass.
+    pub fn is_up(self) -> bool {
+        self.present && self.admin_up && self.carrier
+    }
+}
+
+/// What the kernel (or the ring) counted for a port since it was opened, where it counts at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelStats {
+    /// Frames that came but found our queue full.
+    pub rx_dropped: u64,
+    /// Frames the interface received wrongly, of any kind.
+    pub rx_errors: u64,
+    /// Of `rx_errors`: bad framing.
+    pub rx_frame_errors: u64,
+    /// Of `rx_errors`: overrun.
+    pub rx_over_errors: u64,
+    /// Of `rx_errors`: bad frame checksum.
+    pub rx_crc_errors: u64,
+    /// Frames the interface dropped on their way out.
+    pub tx_dropped: u64,
+    /// Frames the interface failed to send.
+    pub tx_errors: u64,
+    /// Collisions.
+    pub collisions: u64,
+}
+
+/// The control side of a port.
+///
+/// Not in the packet path: each call may cost system calls. Dropping it leaves queues working
+/// until they are dropped, but nobody then notices link changes.
+pub trait Port: Send {
+    /// What it is.
+    fn info(&self) -> &PortInfo;
+
+    /// The state of the link now. Drains pending events, and re-opens an interface that has come
+    /// back. Cheap enough to call a few times per second without any event.
+    fn link(&mut self) -> LinkState;
+
+    /// Readable when [`link`](Port::link) may have something new to say; `None` when the state
+    /// changes only by our own hand or must be asked for.
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Brings the port administratively up or down.
+    fn set_admin(&mut self, up: bool) -> Result<(), Error>;
+
+    /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.
+    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
+
+    /// Opens a transmit queue: one for each worker.
+    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error>;
+
+    /// What the kernel counted for this port since it was opened.
+    fn kernel_stats(&mut self) -> KernelStats {
+        KernelStats::default()
+    }
+}
+
+/// A receive queue, in the hands of one worker.
+pub trait RxQueue: Send {
+    /// Adds frames to `burst` until it is full or nothing more is there; never blocks. Returns how
+    /// many were added. Frames come from `pool`; their `rx_port` is left 0 for the worker to set.
+    fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError>;
+
+    /// Readable (level-triggered) while frames may be waiting: what a worker sleeps on, after
+    /// [`rx`](RxQueue::rx) has returned 0. `None`: frames may be there at any time, so it must be
+    /// polled until [`RxError::Ended`]. After [`RxError::Down`] or [`RxError::Gone`] it may stay
+    /// readable until the interface is back: wait a while instead of sleeping on it.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Frames lost in this queue since it was opened.
+    fn drops(&self) -> Drops {
+        Drops::default()
+    }
+}
+
+/// A transmit queue, in the hands of one worker.
+pub trait TxQueue: Send {
+    /// Queues a copy of `frame`, or sends it. `Err`: it was dropped, for this reason, and is *not*
+    /// in any [`TxReport`]. A queued frame leaves at the latest with the next
+    /// [`flush`](TxQueue::flush).
+    fn tx(&mut self, frame: &Frame) -> Result<(), DropReason>;
+
+    /// As [`tx`](TxQueue::tx), for a frame nobody else needs: saves the copy where it can. The
+    /// buffer goes back to `pool`, now or later.
+    fn tx_owned(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        let result = self.tx(&frame);
+        pool.give(frame);
+        result
+    }
+
+    /// Sends all that is queued, and reports what became of the frames accepted since the last
+    /// report. A frame segmented in software counts as its segments.
+    fn flush(&mut self) -> TxReport;
+}
+
+/// Waits until `fd` is readable, for at most `timeout`; says whether it is.
+pub fn wait_readable(fd: BorrowedFd<'_>, timeout: Duration) -> bool {
+    let timeout = Timespec::try_from(timeout).ok();
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    // An interrupted wait is a short one.
+    poll(&mut fds, timeout.as_ref()).is_ok_and(|n| n > 0)
+}
+
+/// Nanoseconds since the Unix epoch.
+pub fn now_ns() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Whether the kernel would take it as an interface's name (`dev_valid_name`).
+pub fn check_interface_name(name: &str) -> Result<(), Error> {
+    let fits = (1..=sys::ioctl::NAME_MAX).contains(&name.len()) && name != "." && name != "..";
+    if fits && !name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace()) {
+        return Ok(());
+    }
+    Err(Error::BadInterfaceName { name: name.to_owned() })
+}
+
+/// A stable, locally administered unicast address made from a name.
+pub(crate) fn mac_of_name(name: &str) -> [u8; 6] {
+    // FNV-1a, 64 bits.
+    let hash = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let [.., a, b, c, d, e] = hash.to_be_bytes();
+    [0x02, a, b, c, d, e]
+}

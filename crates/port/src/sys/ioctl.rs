@@ -1,0 +1,133 @@
+//! ioctls of TUN/TAP (`linux/if_tun.h`) and of ethtool (`linux/ethtool.h`).
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, c_ulong, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Longest interface name, in bytes, without the terminating zero.
+pub(crate) const NAME_MAX: usize = libc::IFNAMSIZ - 1;
+
+/// A TAP device, not a TUN device.
+pub(crate) const IFF_TAP: u16 = 0x0002;
+/// No packet information before frames.
+pub(crate) const IFF_NO_PI: u16 = 0x1000;
+/// A virtio-net header before frames.
+pub(crate) const IFF_VNET_HDR: u16 = 0x4000;
+/// Several descriptors may attach.
+pub(crate) const IFF_MULTI_QUEUE: u16 = 0x0100;
+
+/// Offload that the reader of a TAP takes: partial checksums.
+pub(crate) const TUN_F_CSUM: c_uint = 0x01;
+/// TSO over IPv4.
+pub(crate) const TUN_F_TSO4: c_uint = 0x02;
+/// TSO over IPv6.
+pub(crate) const TUN_F_TSO6: c_uint = 0x04;
+/// TSO with ECN.
+pub(crate) const TUN_F_TSO_ECN: c_uint = 0x08;
+/// UDP segmentation over IPv4.
+pub(crate) const TUN_F_USO4: c_uint = 0x20;
+/// UDP segmentation over IPv6.
+pub(crate) const TUN_F_USO6: c_uint = 0x40;
+
+const TUNSETIFF: c_ulong = 0x4004_54ca;
+const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
+const TUNGETIFF: c_ulong = 0x8004_54d2;
+const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
+const TUNGETDEVNETNS: c_ulong = 0x54e3;
+const SIOCETHTOOL: c_ulong = 0x8946;
+const ETHTOOL_GSET: u32 = 1;
+
+/// `struct ifreq`: a name and a union of 24 bytes.
+#[repr(C, align(8))]
+struct IfReq {
+    name: [u8; libc::IFNAMSIZ],
+    union: [u8; 24],
+}
+
+impl IfReq {
+    fn new(name: &str) -> io::Result<IfReq> {
+        let mut req = IfReq { name: [0; libc::IFNAMSIZ], union: [0; 24] };
+        if name.len() > NAME_MAX || name.bytes().any(|b| b == 0) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        req.name[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(req)
+    }
+
+    fn name(&self) -> String {
+        let len = self.name.iter().position(|&b| b == 0).unwrap_or(self.name.len());
+        String::from_utf8_lossy(&self.name[..len]).into_owned()
+    }
+}
+
+/// Calls an ioctl whose argument is a pointer.
+///
+/// # Safety
+/// `arg` must be valid for what `request` reads and writes.
+unsafe fn ioctl(fd: BorrowedFd<'_>, request: c_ulong, arg: *mut c_void) -> io::Result<c_int> {
+    // SAFETY: the descriptor is open as long as it is borrowed; the caller vouches for `arg`.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), request as _, arg) } {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+/// Attaches a descriptor of `/dev/net/tun` to the interface `name`, made if it does not exist.
+pub(crate) fn tun_attach(fd: BorrowedFd<'_>, name: &str, flags: u16) -> io::Result<()> {
+    let mut req = IfReq::new(name)?;
+    req.union[..2].copy_from_slice(&flags.to_ne_bytes());
+    // SAFETY: TUNSETIFF reads and writes one `struct ifreq`.
+    unsafe { ioctl(fd, TUNSETIFF, (&raw mut req).cast()) }.map(drop)
+}
+
+/// The name of the interface that a descriptor is attached to; `EBADFD` when it is gone.
+pub(crate) fn tun_name(fd: BorrowedFd<'_>) -> io::Result<String> {
+    let mut req = IfReq::new("")?;
+    // SAFETY: TUNGETIFF writes one `struct ifreq`.
+    unsafe { ioctl(fd, TUNGETIFF, (&raw mut req).cast()) }?;
+    Ok(req.name())
+}
+
+/// Says which offloads the reader of the TAP takes (`TUN_F_*`).
+pub(crate) fn tun_set_offload(fd: BorrowedFd<'_>, flags: c_uint) -> io::Result<()> {
+    // SAFETY: TUNSETOFFLOAD takes its argument by value.
+    unsafe { ioctl(fd, TUNSETOFFLOAD, flags as usize as *mut c_void) }.map(drop)
+}
+
+/// Sets the length of the virtio-net header.
+pub(crate) fn tun_set_vnet_len(fd: BorrowedFd<'_>, len: c_int) -> io::Result<()> {
+    let mut len = len;
+    // SAFETY: TUNSETVNETHDRSZ reads one `int`.
+    unsafe { ioctl(fd, TUNSETVNETHDRSZ, (&raw mut len).cast()) }.map(drop)
+}
+
+/// The network namespace that the TAP's interface is in.
+pub(crate) fn tun_namespace(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: TUNGETDEVNETNS takes no argument.
+    let namespace = unsafe { ioctl(fd, TUNGETDEVNETNS, std::ptr::null_mut()) }?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
+}
+
+/// The speed that an interface reports, in kb/s; `None` where it does not know.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn speed_kbps(fd: BorrowedFd<'_>, name: &str) -> Option<u32> {
+    // `struct ethtool_cmd`, 44 bytes: `cmd` at 0, `speed` at 12, `speed_hi` at 28.
+    #[repr(C, align(8))]
+    struct Command([u8; 64]);
+    let mut command = Command([0; 64]);
+    command.0[..4].copy_from_slice(&ETHTOOL_GSET.to_ne_bytes());
+    let mut req = IfReq::new(name).ok()?;
+    let pointer = (&raw mut command).expose_provenance();
+    req.union[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+    // SAFETY: SIOCETHTOOL reads one `struct ifreq`, whose union points at a command buffer longer
+    // than the `struct ethtool_cmd` that ETHTOOL_GSET reads and writes; both outlive the call.
+    unsafe { ioctl(fd, SIOCETHTOOL, (&raw mut req).cast()) }.ok()?;
+    let half = |at: usize| u32::from(u16::from_ne_bytes([command.0[at], command.0[at + 1]]));
+    match half(28) << 16 | half(12) {
+        0 | 0xffff | u32::MAX => None,
+        mbps => Some(mbps.saturating_mul(1000)),
+    }
+}

@@ -1,0 +1,7 @@
+//! The system calls that the safe wrappers of `rustix` do not cover, a page for each family.
+//!
+//! The only `unsafe` of this crate. What goes in and out is safe: borrowed descriptors, slices,
+//! plain values.
+
+pub(crate) mod ioctl;
+pub(crate) mod packet;

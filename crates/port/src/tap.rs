@@ -1,0 +1,291 @@
+//! A port on a TAP interface: the host's kernel, or a virtual machine's, is at the other end of a
+//! file descriptor (`/dev/net/tun`).
+//!
+//! Frames cross with their virtio-net header, and we promise the kernel to take unfinished
+//! checksums, TSO and UDP segmentation, so that the host keeps its default offloads.
+//!
+//! The interface is made if it does not exist, and vanishes with us unless it was made persistent.
+//! It may be moved into another network namespace: the descriptor follows, and so do our questions
+//! about its state. If somebody deletes it, it is made again.
+//!
+//! One queue: an attached descriptor receives its share of the host's flows, so one for each worker
+//! would leave frames in the hands of workers that only send. All of them write to the same
+//! descriptor, which the kernel allows without a lock of ours.
+//!
+//! Invariant: queues and control side share one descriptor, which never changes.
+//! Cost: a system call a frame; for bulk TCP a frame is 64 KiB.
+//! Checked by: `tests/namespaces.rs`.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, readv, writev};
+
+use crate::intake::Intake;
+use crate::link::{Totals, Watcher, speed_kbps};
+use crate::offload::VNET_HDR_LEN;
+use crate::sys::ioctl;
+use crate::{
+    Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port, PortInfo,
+    RxError, RxQueue, TxQueue, TxReport, gso,
+};
+
+const FLAGS: u16 = ioctl::IFF_TAP | ioctl::IFF_NO_PI | ioctl::IFF_VNET_HDR;
+
+/// The control side.
+pub struct Tap {
+    info: PortInfo,
+    fd: Arc<OwnedFd>,
+    watcher: Watcher,
+    /// Whether the interface has left the namespace we were opened in.
+    moved: bool,
+    rx_open: bool,
+    totals: Totals,
+}
+
+impl Tap {
+    /// Opens the TAP interface `name`, made if there is none, and brings it up. Needs
+    /// `CAP_NET_ADMIN`, or an interface that was made for this user (`ip tuntap add ... user`) and
+    /// is up already.
+    pub fn open(name: &str) -> Result<Tap, Error> {
+        crate::check_interface_name(name)?;
+        let failed = |action, e: io::Error| Error::io(name, action, "CAP_NET_ADMIN", e);
+        let device =
+            open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        let fd = device.map_err(|e| failed("opening /dev/net/tun", e.into()))?;
+        attach(fd.as_fd(), name).map_err(|e| failed("attaching to the TAP interface", e))?;
+        let mut watcher = Watcher::open().map_err(|e| failed("opening a netlink socket", e))?;
+        let found = watcher.query(name).map_err(|e| failed("asking for the interface", e))?;
+        let link = found.ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
+        if !link.state.admin_up {
+            let up = watcher.set_up(link.index, true);
+            up.map_err(|e| failed("bringing the interface up", e))?;
+        }
+        let info = PortInfo {
+            name: name.to_owned(),
+            kind: "tap",
+            mac: link.mac,
+            mtu: link.mtu,
+            curr_speed_kbps: speed_kbps(&watcher, name).unwrap_or(0),
+            carries_offload: true,
+            rx_queues: 1,
+            warnings: Vec::new(),
+        };
+        let totals = Totals::starting_at(link.stats);
+        Ok(Tap { info, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
+    }
+
+    /// The interface's present name, made again if it was deleted.
+    fn present_name(&mut self) -> io::Result<String> {
+        if let Ok(name) = ioctl::tun_name(self.fd.as_fd()) {
+            return Ok(name);
+        }
+        attach(self.fd.as_fd(), &self.info.name)?;
+        if self.moved {
+            self.watcher = Watcher::open()?;
+            self.moved = false;
+        }
+        self.totals.restart();
+        tracing::info!(port = %self.info.name, "the interface was deleted; made it again");
+        if let Some(link) = self.watcher.query(&self.info.name)? {
+            self.watcher.set_up(link.index, true)?;
+        }
+        ioctl::tun_name(self.fd.as_fd())
+    }
+
+    /// Follows the interface into its namespace, if need be, and asks for its state.
+    fn query(&mut self) -> io::Result<crate::link::Link> {
+        let name = self.present_name()?;
+        if let Some(link) = self.watcher.query(&name)? {
+            return Ok(link);
+        }
+        self.watcher = Watcher::open_in(ioctl::tun_namespace(self.fd.as_fd())?)?;
+        self.moved = true;
+        self.watcher.query(&name)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Attaches to the interface, of one queue or (made by somebody else) of several.
+fn attach(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    let one = ioctl::tun_attach(fd, name, FLAGS);
+    if one.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::InvalidInput) {
+        ioctl::tun_attach(fd, name, FLAGS | ioctl::IFF_MULTI_QUEUE)?;
+    } else {
+        one?;
+    }
+    ioctl::tun_set_vnet_len(fd, VNET_HDR_LEN as i32)?;
+    let tcp = ioctl::TUN_F_CSUM | ioctl::TUN_F_TSO4 | ioctl::TUN_F_TSO6 | ioctl::TUN_F_TSO_ECN;
+    // UDP segmentation exists since Linux 6.2.
+    ioctl::tun_set_offload(fd, tcp | ioctl::TUN_F_USO4 | ioctl::TUN_F_USO6)
+        .or_else(|_| ioctl::tun_set_offload(fd, tcp))
+}
+
+impl Port for Tap {
+    fn info(&self) -> &PortInfo {
+        &self.info
+    }
+
+    fn link(&mut self) -> LinkState {
+        self.watcher.drain();
+        match self.query() {
+            Ok(link) => {
+                self.info.mac = link.mac;
+                self.info.mtu = link.mtu;
+                self.totals.see(link.stats);
+                link.state
+            }
+            Err(error) => {
+                tracing::debug!(port = %self.info.name, %error, "the TAP interface is gone");
+                LinkState::GONE
+            }
+        }
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.watcher.fd())
+    }
+
+    fn set_admin(&mut self, up: bool) -> Result<(), Error> {
+        let result = self.query().and_then(|link| self.watcher.set_up(link.index, up));
+        result.map_err(|e| Error::io(&self.info.name, "bringing it up or down", "CAP_NET_ADMIN", e))
+    }
+
+    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+        let name = || self.info.name.clone();
+        if queue > 0 {
+            return Err(Error::NoQueue { name: name(), queue, queues: 1 });
+        }
+        if self.rx_open {
+            return Err(Error::Busy { name: name(), what: "this receive queue" });
+        }
+        self.rx_open = true;
+        let fd = self.fd.clone();
+        Ok(Box::new(Rx { fd, intake: Intake::new(1), drops: Drops::default() }))
+    }
+
+    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
+        let fd = self.fd.clone();
+        Ok(Box::new(Tx { fd, spare: Pool::default(), report: TxReport::default() }))
+    }
+
+    fn kernel_stats(&mut self) -> KernelStats {
+        if let Ok(link) = self.query() {
+            self.totals.see(link.stats);
+        }
+        // What the interface received is what we sent, and the other way round. A frame that its
+        // sender, the host, could not queue for us counts as dropped in transmission there.
+        let host = self.totals.total();
+        KernelStats {
+            rx_dropped: host.tx_dropped,
+            rx_errors: host.tx_errors,
+            tx_dropped: host.rx_dropped,
+            tx_errors: host.rx_errors,
+            ..KernelStats::default()
+        }
+    }
+}
+
+struct Rx {
+    fd: Arc<OwnedFd>,
+    intake: Intake,
+    drops: Drops,
+}
+
+impl RxQueue for Rx {
+    fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
+        let mut added = 0;
+        let mut now = 0;
+        while !burst.is_full() {
+            let mut header = [0; VNET_HDR_LEN];
+            let (rooms, overflow) = self.intake.rooms(1, pool);
+            let room = rooms[0].room_mut();
+            let fits = VNET_HDR_LEN + room.len() + overflow[0].len();
+            let mut pieces = [
+                IoSliceMut::new(&mut header),
+                IoSliceMut::new(room),
+                IoSliceMut::new(&mut overflow[0]),
+            ];
+            let len = match readv(&self.fd, &mut pieces) {
+                Ok(len) => len,
+                Err(Errno::AGAIN | Errno::INTR) => break,
+                // What has been received is handed over first; the trouble will still be there.
+                Err(_) if added > 0 => break,
+                Err(Errno::BADFD) => return Err(RxError::Gone),
+                Err(Errno::IO) => return Err(RxError::Down),
+                Err(error) => return Err(RxError::Io(error.into())),
+            };
+            if len >= fits {
+                self.drops.add(DropReason::RxTruncated, 1);
+                continue;
+            }
+            let (Ok(offload), true) = (Offload::from_vnet(&header), len > VNET_HDR_LEN) else {
+                self.drops.add(DropReason::RxBadOffload, 1);
+                continue;
+            };
+            if now == 0 {
+                now = crate::now_ns();
+            }
+            let mut frame = self.intake.take(0, len - VNET_HDR_LEN, pool);
+            frame.offload = offload;
+            frame.rx_ns = now;
+            // The loop runs only while there is room.
+            drop(burst.push(frame));
+            added += 1;
+        }
+        Ok(added)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    fn drops(&self) -> Drops {
+        self.drops
+    }
+}
+
+struct Tx {
+    fd: Arc<OwnedFd>,
+    spare: Pool,
+    report: TxReport,
+}
+
+/// Writes one frame; every frame is a system call of its own anyway, so nothing is queued.
+fn write(fd: BorrowedFd<'_>, frame: &Frame) -> Result<(), DropReason> {
+    let header = gso::kernel_header(frame);
+    loop {
+        return match writev(fd, &[IoSlice::new(&header), IoSlice::new(frame.data())]) {
+            Ok(_) => Ok(()),
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM) => Err(DropReason::TxRingFull),
+            Err(Errno::IO | Errno::NETDOWN) => Err(DropReason::TxLinkDown),
+            Err(Errno::BADFD) => Err(DropReason::PortGone),
+            Err(Errno::INVAL) => Err(DropReason::TxRefused),
+            Err(_) => Err(DropReason::TxIo),
+        };
+    }
+}
+
+impl TxQueue for Tx {
+    fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
+        if frame.len() < 14 {
+            return Err(DropReason::TxTooShort);
+        }
+        if gso::kernel_carries(frame) {
+            write(self.fd.as_fd(), frame)?;
+            self.report.count_sent(frame.len());
+            return Ok(());
+        }
+        let (fd, report) = (self.fd.as_fd(), &mut self.report);
+        gso::complete(frame, &mut self.spare, |part| match write(fd, &part) {
+            Ok(()) => report.count_sent(part.len()),
+            Err(reason) => report.drops.add(reason, 1),
+        })
+    }
+
+    fn flush(&mut self) -> TxReport {
+        std::mem::take(&mut self.report)
+    }
+}

@@ -1,0 +1,218 @@
+//! Network namespaces for tests, and a switch of the smallest kind: two ports, each one's frames
+//! go out by the other.
+//!
+//! Shared by the tests of `port` and `port-xdp`.
+#![allow(dead_code, unreachable_pub)]
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use port::{Burst, Pool, Port, RxQueue, TxQueue};
+
+/// Two host namespaces and one for the ports; deleted when dropped.
+pub struct Lab {
+    id: String,
+}
+
+/// Runs a shell command and returns its output.
+pub fn sh(command: &str) -> Output {
+    Command::new("sh").args(["-c", command]).output().expect("a shell")
+}
+
+/// Runs a shell command that must succeed.
+pub fn must(command: &str) -> String {
+    let output = sh(command);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+impl Lab {
+    /// Makes the namespaces `{id}-a`, `{id}-b` and `{id}-s`; `None`, with a line that says so, where
+    /// this cannot be done.
+    pub fn new() -> Option<Lab> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let id = format!("mrp-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let lab = Lab { id };
+        for which in ["a", "b", "s"] {
+            let name = lab.ns(which);
+            let made = sh(&format!("ip netns add {name} && ip -n {name} link set lo up"));
+            if !made.status.success() {
+                println!("skipped: needs root/CAP_NET_ADMIN");
+                return None;
+            }
+        }
+        Some(lab)
+    }
+
+    /// The name of a namespace.
+    pub fn ns(&self, which: &str) -> String {
+        format!("{}-{which}", self.id)
+    }
+
+    /// Runs a command in a namespace; it must succeed.
+    pub fn at(&self, which: &str, command: &str) -> String {
+        must(&format!("ip netns exec {} {command}", self.ns(which)))
+    }
+
+    /// Joins host `which` to the switch's namespace by a veth pair: `eth0` there, `port` here.
+    pub fn veth(&self, which: &str, port: &str, address: &str) {
+        let (host, switch) = (self.ns(which), self.ns("s"));
+        must(&format!("ip link add {port} netns {switch} type veth peer name eth0 netns {host}"));
+        must(&format!("ip -n {host} addr add {address}/24 dev eth0"));
+        must(&format!("ip -n {host} link set eth0 up; ip -n {switch} link set {port} up"));
+    }
+
+    /// Moves TAP `tap` from the switch's namespace to host `which`, as its `eth0`.
+    pub fn give_tap(&self, which: &str, tap: &str, address: &str) {
+        let (host, switch) = (self.ns(which), self.ns("s"));
+        must(&format!("ip -n {switch} link set {tap} netns {host} name eth0"));
+        must(&format!("ip -n {host} addr add {address}/24 dev eth0"));
+        must(&format!("ip -n {host} link set eth0 up"));
+    }
+
+    /// Runs `work` on this thread moved into a namespace; sockets opened there stay there.
+    pub fn within<T: Send>(&self, which: &str, work: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.ns(which));
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(move || {
+                let file = std::fs::File::open(path).expect("a namespace");
+                rustix::thread::move_into_link_name_space(file.as_fd(), None).expect("setns");
+                work()
+            });
+            inside.join().expect("the work inside the namespace")
+        })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for which in ["a", "b", "s"] {
+            sh(&format!("ip netns pids {0} | xargs -r kill; ip netns del {0}", self.ns(which)));
+        }
+    }
+}
+
+/// Two ports joined, running until dropped.
+pub struct Bridge {
+    stop: Arc<AtomicBool>,
+    /// Frames passed, of which GSO frames, and drops.
+    pub counts: Arc<[AtomicU64; 3]>,
+    worker: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Bridge {
+    /// Starts a worker that passes frames both ways.
+    pub fn start(a: &mut dyn Port, b: &mut dyn Port) -> Bridge {
+        let mut ways = [
+            (a.rx_queue(0).expect("rx a"), b.tx_queue().expect("tx b")),
+            (b.rx_queue(0).expect("rx b"), a.tx_queue().expect("tx a")),
+        ];
+        let stop = Arc::new(AtomicBool::new(false));
+        let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
+        let (stopping, counting) = (stop.clone(), counts.clone());
+        let worker = std::thread::spawn(move || {
+            let (mut burst, mut pool) = (Burst::new(), Pool::new());
+            while !stopping.load(Relaxed) {
+                let mut passed = 0;
+                for (rx, tx) in &mut ways {
+                    passed += pass(rx.as_mut(), tx.as_mut(), &mut burst, &mut pool, &counting);
+                }
+                if passed == 0 {
+                    sleep_on([ways[0].0.fd(), ways[1].0.fd()]);
+                }
+            }
+        });
+        Bridge { stop, counts, worker: Some(worker) }
+    }
+}
+
+fn pass(
+    rx: &mut dyn RxQueue,
+    tx: &mut dyn TxQueue,
+    burst: &mut Burst,
+    pool: &mut Pool,
+    counts: &[AtomicU64; 3],
+) -> usize {
+    let Ok(received) = rx.rx(burst, pool) else {
+        std::thread::sleep(Duration::from_millis(1));
+        return 0;
+    };
+    for frame in burst.drain() {
+        let is_gso = frame.offload.gso.is_some();
+        counts[1].fetch_add(u64::from(is_gso), Relaxed);
+        if tx.tx_owned(frame, pool).is_err() {
+            counts[2].fetch_add(1, Relaxed);
+        }
+    }
+    let report = tx.flush();
+    counts[0].fetch_add(report.sent, Relaxed);
+    counts[2].fetch_add(report.drops.total(), Relaxed);
+    received
+}
+
+fn sleep_on(fds: [Option<BorrowedFd<'_>>; 2]) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds: Vec<_> =
+        fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 }));
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+/// Pings `address` from host `which`; returns how many of `count` were answered.
+pub fn ping(lab: &Lab, which: &str, address: &str, count: u32, interval: &str) -> u32 {
+    let ns = lab.ns(which);
+    let output =
+        sh(&format!("ip netns exec {ns} ping -n -q -c {count} -i {interval} -W 2 {address}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!(
+        "{}",
+        text.lines()
+            .filter(|l| l.contains("packets") || l.contains("rtt"))
+            .collect::<Vec<_>>()
+            .join("; ")
+    );
+    text.split(", ")
+        .find_map(|part| part.strip_suffix(" received"))
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0)
+}
+
+/// TCP from host `a` to a server at `address` in host `b`, for `seconds`; Gb/s as the receiver saw
+/// it, or `None` (with a line) where there is no iperf3.
+pub fn iperf(lab: &Lab, address: &str, seconds: u32, options: &str) -> Option<f64> {
+    if !sh("command -v iperf3").status.success() {
+        println!("skipped: needs iperf3");
+        return None;
+    }
+    let mut server = Command::new("ip")
+        .args(["netns", "exec", &lab.ns("b"), "iperf3", "-s", "-1"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("iperf3");
+    std::thread::sleep(Duration::from_millis(300));
+    let ns = lab.ns("a");
+    let output = sh(&format!(
+        "timeout {} ip netns exec {ns} iperf3 -c {address} -t {seconds} -f g {options}",
+        seconds + 10
+    ));
+    let _ = server.kill();
+    let _ = server.wait();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().rfind(|line| line.contains("receiver"))?.to_owned();
+    println!("{line}");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|word| word.ends_with("bits/sec"))?;
+    words[at - 1].parse().ok()
+}

@@ -1,0 +1,272 @@
+//! Ports on real interfaces, with hosts in network namespaces that keep their default offloads.
+
+mod lab;
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use lab::{Bridge, Lab, iperf, must, ping, sh};
+use port::af_packet::AfPacket;
+use port::tap::Tap;
+use port::{Burst, Csum, Frame, LinkState, Pool, Port};
+
+const A: &str = "10.77.0.1";
+const B: &str = "10.77.0.2";
+
+fn two_af_packet(lab: &Lab) -> (AfPacket, AfPacket) {
+    lab.veth("a", "p1", A);
+    lab.veth("b", "p2", B);
+    lab.within("s", || (AfPacket::open("p1").expect("p1"), AfPacket::open("p2").expect("p2")))
+}
+
+fn two_taps(lab: &Lab) -> (Tap, Tap) {
+    let mut taps = lab.within("s", || (Tap::open("t1").expect("t1"), Tap::open("t2").expect("t2")));
+    lab.give_tap("a", "t1", A);
+    lab.give_tap("b", "t2", B);
+    assert_eq!((taps.0.link(), taps.1.link()), (LinkState::UP, LinkState::UP));
+    taps
+}
+
+#[test]
+fn af_packet_loses_no_ping() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_af_packet(&lab);
+    let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    assert_eq!(ping(&lab, "a", B, 1000, "0.002"), 1000);
+    assert_eq!(ping(&lab, "a", &format!("{B} -s 6000"), 20, "0.01"), 20);
+}
+
+#[test]
+fn af_packet_throughput_with_default_offloads() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_af_packet(&lab);
+    let bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    let Some(gbps) = iperf(&lab, B, 3, "") else { return };
+    println!("af_packet, TCP, default offloads: {gbps} Gb/s; {:?}", bridge.counts);
+    assert!(gbps > 1.0);
+    assert!(bridge.counts[1].load(Relaxed) > 100, "GSO frames came through whole");
+    println!("socket drops: {:?} {:?}", a.kernel_stats(), b.kernel_stats());
+}
+
+#[test]
+fn tap_loses_no_ping() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_taps(&lab);
+    let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    assert_eq!(ping(&lab, "a", B, 1000, "0.002"), 1000);
+}
+
+#[test]
+fn tap_throughput_with_default_offloads() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_taps(&lab);
+    let bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    let Some(gbps) = iperf(&lab, B, 3, "") else { return };
+    println!("tap, TCP, default offloads: {gbps} Gb/s; {:?}", bridge.counts);
+    assert!(gbps > 1.0);
+    assert!(bridge.counts[1].load(Relaxed) > 100, "GSO frames came through whole");
+}
+
+/// Ports of two kinds joined: TCP in one direction, UDP segmentation in the other.
+#[test]
+fn tap_to_af_packet_and_udp_segmentation() {
+    let Some(lab) = Lab::new() else { return };
+    let mut a = lab.within("s", || Tap::open("t1").expect("t1"));
+    lab.give_tap("a", "t1", A);
+    lab.veth("b", "p2", B);
+    let mut b = lab.within("s", || AfPacket::open("p2").expect("p2"));
+    let bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    assert_eq!(ping(&lab, "b", A, 50, "0.002"), 50);
+    if let Some(gbps) = iperf(&lab, B, 1, "-R") {
+        println!("af_packet to tap, TCP: {gbps} Gb/s");
+        assert!(gbps > 0.5);
+    }
+    if !sh("command -v python3").status.success() {
+        println!("skipped: needs python3");
+        return;
+    }
+    let receiver = "import socket; s = socket.socket(2, 2); s.bind(('', 9)); s.settimeout(5); \
+                    print(sum(len(s.recv(65536)) for _ in range(5)))";
+    let ns = lab.ns("b");
+    let receiving =
+        std::thread::spawn(move || must(&format!("ip netns exec {ns} python3 -c \"{receiver}\"")));
+    std::thread::sleep(Duration::from_millis(500));
+    // SOL_UDP, UDP_SEGMENT: five datagrams in one system call, one frame as far as here.
+    let sender = format!(
+        "import socket; s = socket.socket(2, 2); s.setsockopt(17, 103, 1000); \
+         s.sendto(b'x' * 5000, ('{B}', 9))"
+    );
+    let before = bridge.counts[1].load(Relaxed);
+    lab.at("a", &format!("python3 -c \"{sender}\""));
+    assert_eq!(receiving.join().unwrap().trim(), "5000");
+    assert_eq!(bridge.counts[1].load(Relaxed), before + 1, "a UDP GSO frame");
+}
+
+#[test]
+fn software_completes_what_a_host_left_open() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    lab.at("a", &format!("ip neigh add {B} lladdr 02:00:00:00:00:02 dev eth0"));
+    let mut port = lab.within("s", || AfPacket::open("p1").expect("p1"));
+    let mut rx = lab.within("s", || port.rx_queue(0).unwrap());
+    let config = port::memory::Config { carries_offload: false, ..Default::default() };
+    let (mut plain, far) = port::memory::port("m", config).unwrap();
+    let mut tx = plain.tx_queue().unwrap();
+    lab.at("a", &format!("bash -c 'echo hello > /dev/udp/{B}/9'"));
+    let (mut burst, mut pool) = (Burst::new(), Pool::new());
+    let mut seen = false;
+    for _ in 0..50 {
+        port::wait_readable(rx.fd().unwrap(), Duration::from_millis(100));
+        rx.rx(&mut burst, &mut pool).unwrap();
+        for frame in burst.drain() {
+            if matches!(frame.offload.csum, Csum::Partial { offset: 6, .. }) {
+                tx.tx_owned(frame, &mut pool).unwrap();
+                tx.flush();
+                let data = far.take().unwrap().data().to_vec();
+                // Pseudo-header and datagram must sum to zero.
+                let l4 = 34;
+                let len = u64::from(u16::from_be_bytes([data[l4 + 4], data[l4 + 5]]));
+                let pseudo = port::checksum::add(17 + len, &data[26..34]);
+                let sum = port::checksum::add(pseudo, &data[l4..l4 + len as usize]);
+                assert_eq!(port::checksum::finish(sum), 0);
+                seen = true;
+            }
+        }
+        if seen {
+            return;
+        }
+    }
+    panic!("no datagram with a partial checksum came");
+}
+
+/// A tag that the kernel takes out of the frame on its way is put back, whatever else the frame
+/// owes.
+#[test]
+fn vlan_tags_come_through() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    let mut host = lab.within("a", || AfPacket::open("eth0").expect("eth0"));
+    let mut tx = lab.within("a", || host.tx_queue().unwrap());
+    let mut port = lab.within("s", || AfPacket::open("p1").expect("p1"));
+    let mut rx = lab.within("s", || port.rx_queue(0).unwrap());
+    let tagged = |tpid: [u8; 2], csum| {
+        let mut data = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1];
+        data.extend(tpid);
+        data.extend([0x60, 5, 8, 0, 0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 1, 1, 1, 1]);
+        data.extend([2, 2, 2, 2, 0, 7, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4]);
+        data.resize(60, 0);
+        let mut frame = Frame::copy_of(&data);
+        frame.offload.csum = csum;
+        frame
+    };
+    let sent = [
+        tagged([0x81, 0], Csum::None),
+        tagged([0x88, 0xa8], Csum::None),
+        tagged([0x81, 0], Csum::Partial { start: 38, offset: 6 }),
+    ];
+    for frame in &sent {
+        tx.tx(frame).unwrap();
+    }
+    assert_eq!(tx.flush().sent, 3);
+    let (mut burst, mut pool, mut seen) = (Burst::new(), Pool::new(), Vec::new());
+    while seen.len() < 3 {
+        assert!(port::wait_readable(rx.fd().unwrap(), Duration::from_secs(2)), "no frame");
+        rx.rx(&mut burst, &mut pool).unwrap();
+        seen.extend(burst.drain().filter(|f| f.data()[..6] == [2, 0, 0, 0, 0, 9]));
+    }
+    for (sent, seen) in sent.iter().zip(&seen) {
+        assert_eq!(sent.data(), seen.data());
+    }
+    assert_eq!(seen[2].offload, sent[2].offload);
+}
+
+/// How many short frames a second one thread takes in, next to one that sends as fast as it can.
+#[test]
+fn af_packet_short_frames() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    let mut host = lab.within("a", || AfPacket::open("eth0").expect("eth0"));
+    let mut tx = lab.within("a", || host.tx_queue().unwrap());
+    let mut port = lab.within("s", || AfPacket::open("p1").expect("p1"));
+    let mut rx = lab.within("s", || port.rx_queue(0).unwrap());
+    const SENT: u64 = 300_000;
+    let sender = std::thread::spawn(move || {
+        let frame = Frame::copy_of(&[2; 60]);
+        let mut report = port::TxReport::default();
+        for i in 0..SENT {
+            tx.tx(&frame).unwrap();
+            if i % 32 == 31 {
+                report.merge(&tx.flush());
+            }
+        }
+        report.merge(&tx.flush());
+        report
+    });
+    let (mut burst, mut pool, mut received, mut last) = (Burst::new(), Pool::new(), 0, 0);
+    let start = std::time::Instant::now();
+    let mut took = start.elapsed();
+    while last > 0 || port::wait_readable(rx.fd().unwrap(), Duration::from_millis(300)) {
+        last = rx.rx(&mut burst, &mut pool).unwrap_or(0);
+        received += burst.frames().iter().filter(|f| f.data() == [2; 60]).count() as u64;
+        burst.recycle(&mut pool);
+        if last > 0 {
+            took = start.elapsed();
+        }
+    }
+    let report = sender.join().unwrap();
+    let dropped = port.kernel_stats().rx_dropped;
+    println!("af_packet, 60-byte frames: {received} in {took:?}, {dropped} dropped");
+    // Nothing is lost without being counted. Frames of the host's own may be among the dropped.
+    assert!(received <= report.sent && received + dropped >= report.sent);
+    assert_eq!(report.sent + report.drops.total(), SENT);
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..300 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("never: {what}");
+}
+
+#[test]
+fn af_packet_survives_an_interface_made_anew() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_af_packet(&lab);
+    let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    assert_eq!(ping(&lab, "a", B, 3, "0.002"), 3);
+    must(&format!("ip -n {} link del p1", lab.ns("s")));
+    assert!(port::wait_readable(a.event_fd().unwrap(), Duration::from_secs(2)), "no event");
+    wait_for("gone", || a.link() == LinkState::GONE);
+    assert!(matches!(a.set_admin(true), Err(port::Error::NoInterface { .. })));
+    lab.veth("a", "p1", A);
+    wait_for("up", || a.link().is_up());
+    assert_eq!(ping(&lab, "a", B, 10, "0.002"), 10);
+    a.set_admin(false).unwrap();
+    wait_for("down", || !a.link().admin_up && a.link().present);
+    a.set_admin(true).unwrap();
+    wait_for("up again", || a.link().is_up());
+    assert_eq!(ping(&lab, "a", B, 10, "0.01"), 10);
+}
+
+#[test]
+fn tap_survives_deletion_by_others() {
+    let Some(lab) = Lab::new() else { return };
+    let mut tap = lab.within("s", || Tap::open("t1").expect("t1"));
+    let (mut rx, mut tx) = (tap.rx_queue(0).unwrap(), tap.tx_queue().unwrap());
+    must(&format!("ip -n {} link del t1", lab.ns("s")));
+    assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Err(port::DropReason::PortGone));
+    assert!(matches!(rx.rx(&mut Burst::new(), &mut Pool::new()), Err(port::RxError::Gone)));
+    // `link` makes it again, in the namespace of its caller.
+    lab.within("s", || wait_for("up", || tap.link().is_up()));
+    assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Ok(()));
+    lab.give_tap("a", "t1", A);
+    assert_eq!(tap.link(), LinkState::UP);
+    tap.set_admin(false).unwrap();
+    assert!(!tap.link().admin_up);
+    assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Err(port::DropReason::TxLinkDown));
+    let seen = sh(&format!("ip -n {} link show eth0", lab.ns("a")));
+    assert!(!String::from_utf8_lossy(&seen.stdout).contains(",UP"));
+}

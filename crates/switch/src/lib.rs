@@ -1,0 +1,31 @@
+//! The switch: one transactional object over pipeline, engine, workers and ports.
+//!
+//! In: updates, ports, packets from the control side. Out: versions in force, statistics, punted
+//! packets, port events, expired entries, traces. OpenFlow agent, P4Runtime server, command line and
+//! dashboard are its clients and see the same versions; none of their words appear here.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`Switch`] | the façade: transactions, barriers, counters, injection |
+//! | [`ports`] | ports by number: adding, removing, link changes, statistics |
+//! | [`expiry`] | idle and hard timeouts of entries |
+//! | [`tracing`](trace) | what would happen to a packet, step by step |
+//!
+//! A transaction is in the pipeline when [`Switch::transact`] returns, in force when
+//! [`Switch::sync`] returns: every worker forwards by it (DESIGN 5.7). In between a control thread
+//! publishes what has gathered, at the latest after [`PUBLISH_INTERVAL`], so that a stream of
+//! single updates costs one publication per interval.
+
+pub mod expiry;
+pub mod ports;
+mod switch;
+pub mod trace;
+
+pub use datapath::engine::TableExplanation;
+pub use datapath::punt::{Message, Punt};
+pub use datapath::worker::Injection;
+pub use expiry::{Expired, Reason};
+pub use ports::{PortConfig, PortError, PortEvent, PortView};
+pub use switch::{Config, PUBLISH_INTERVAL, StartError, Switch, TableStats};
+pub use ir::TableId;
+pub use trace::Traced;

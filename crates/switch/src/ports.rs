@@ -1,0 +1,228 @@
+//! Ports by number: adding, removing, link changes, statistics.
+//!
+//! A port has a number, a name, a configuration that clients set ([`PortConfig`]) and a link state
+//! that the world sets. A control thread asks every port for its link when its event descriptor
+//! says so, and now and then without; changes reach clients as [`PortEvent`]s, and workers as flags.
+
+use crate::switch::Switch;
+use datapath::ports::{PortCounters, PortFlags, PortShared};
+use datapath::worker::Command;
+use port::{LinkState, Port, PortInfo};
+use std::sync::Arc;
+
+/// What clients configure of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Administratively down.
+    pub down: bool,
+    /// Drop what it receives.
+    pub no_receive: bool,
+    /// Send nothing out of it.
+    pub no_forward: bool,
+}
+
+/// A port as clients see it.
+#[derive(Clone, Debug)]
+pub struct PortView {
+    /// Its number.
+    pub number: u32,
+    /// What it is.
+    pub info: PortInfo,
+    /// Its link.
+    pub link: LinkState,
+    /// What clients configured.
+    pub config: PortConfig,
+    /// When it was added, in nanoseconds of the switch's clock.
+    pub since_ns: u64,
+}
+
+impl PortView {
+    /// Frames can pass.
+    pub fn is_live(&self) -> bool {
+        self.link.is_up() && !self.config.down
+    }
+}
+
+/// Something happened to a port.
+#[derive(Clone, Debug)]
+pub enum PortEvent {
+    /// It was added.
+    Added(PortView),
+    /// Its link or configuration changed.
+    Modified(PortView),
+    /// It was removed.
+    Removed(PortView),
+}
+
+/// Why a port could not be added, found or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The number is in use.
+    #[error("port number {0} is in use; choose another or leave it out")]
+    NumberInUse(u32),
+    /// The number is reserved.
+    #[error("port number {0:#x} is reserved; ordinary ports are 1 to {max:#x}", max = NUMBER_MAX)]
+    NumberReserved(u32),
+    /// The name is in use.
+    #[error("port name {0} is in use; give the port another: NAME=SPEC")]
+    NameInUse(String),
+    /// No such port.
+    #[error("there is no port {0}")]
+    Unknown(u32),
+    /// The port itself refused.
+    #[error(transparent)]
+    Port(#[from] port::Error),
+}
+
+/// Greatest number of an ordinary port.
+pub const NUMBER_MAX: u32 = 0xffff_feff;
+/// The number of the switch's own port, which is not ordinary and may be added under it.
+pub const NUMBER_LOCAL: u32 = 0xffff_fffe;
+
+/// A port in the control side's hands.
+pub(crate) struct Slot {
+    pub(crate) number: u32,
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) shared: Arc<PortShared>,
+    pub(crate) link: LinkState,
+    pub(crate) config: PortConfig,
+    pub(crate) since_ns: u64,
+}
+
+impl Slot {
+    fn view(&self) -> PortView {
+        PortView {
+            number: self.number,
+            info: self.port.info().clone(),
+            link: self.link,
+            config: self.config,
+            since_ns: self.since_ns,
+        }
+    }
+
+    fn set_flags(&self) {
+        self.shared.set_flag(PortFlags::UP, self.link.is_up() && !self.config.down);
+        self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);
+        self.shared.set_flag(PortFlags::NO_FORWARD, self.config.no_forward);
+    }
+}
+
+impl Switch {
+    /// Adds a port, under this number or the least free one, and opens its queues.
+    pub fn add_port(&self, number: Option<u32>, mut port: Box<dyn Port>) -> Result<u32, PortError> {
+        let workers = self.inner.workers.len();
+        let mut slots = self.inner.slots();
+        let number = match number {
+            Some(n @ NUMBER_LOCAL) => n,
+            Some(n) if n == 0 || n > NUMBER_MAX => return Err(PortError::NumberReserved(n)),
+            Some(n) => n,
+            None => (1..=NUMBER_MAX)
+                .find(|n| slots.iter().all(|s| s.number != *n))
+                .ok_or(PortError::NumberReserved(NUMBER_MAX + 1))?,
+        };
+        if slots.iter().any(|s| s.number == number) {
+            return Err(PortError::NumberInUse(number));
+        }
+        let name = port.info().name.clone();
+        if slots.iter().any(|s| s.shared.name == name) {
+            return Err(PortError::NameInUse(name));
+        }
+        let shared = Arc::new(PortShared::new(number, &name, 0, workers));
+        let mut rx: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for queue in 0..port.info().rx_queues {
+            // Spread single-queue ports over the workers, and a port's queues from there on.
+            rx[(slots.len() + queue) % workers].push(port.rx_queue(queue)?);
+        }
+        let tx = (0..workers).map(|_| port.tx_queue()).collect::<Result<Vec<_>, _>>()?;
+        let link = port.link();
+        let slot = Slot {
+            number,
+            port,
+            shared: shared.clone(),
+            link,
+            config: PortConfig::default(),
+            since_ns: self.now_ns(),
+        };
+        slot.set_flags();
+        let view = slot.view();
+        slots.push(slot);
+        slots.sort_by_key(|s| s.number);
+        self.inner.change_ports(|table| table.insert(shared.clone()));
+        for ((worker, rx), tx) in self.inner.workers.iter().zip(rx).zip(tx) {
+            worker.tell(Command::AddPort { shared: shared.clone(), rx, tx });
+        }
+        drop(slots);
+        self.inner.monitor.wake();
+        self.inner.port_event(PortEvent::Added(view));
+        Ok(number)
+    }
+
+    /// Removes a port and closes its queues.
+    pub fn remove_port(&self, number: u32) -> Result<(), PortError> {
+        let mut slots = self.inner.slots();
+        let at = slots.iter().position(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        let slot = slots.remove(at);
+        self.inner.change_ports(|table| {
+            table.remove(number);
+        });
+        for worker in &self.inner.workers {
+            worker.tell(Command::RemovePort(number));
+        }
+        drop(slots);
+        self.inner.port_event(PortEvent::Removed(slot.view()));
+        Ok(())
+    }
+
+    /// Configures a port.
+    pub fn configure_port(&self, number: u32, config: PortConfig) -> Result<(), PortError> {
+        let mut slots = self.inner.slots();
+        let slot = slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        if slot.config == config {
+            return Ok(());
+        }
+        if slot.config.down != config.down {
+            slot.port.set_admin(!config.down)?;
+        }
+        slot.config = config;
+        slot.link = slot.port.link();
+        slot.set_flags();
+        let view = slot.view();
+        drop(slots);
+        self.inner.port_event(PortEvent::Modified(view));
+        Ok(())
+    }
+
+    /// All ports by ascending number.
+    pub fn ports(&self) -> Vec<PortView> {
+        self.inner.slots().iter().map(Slot::view).collect()
+    }
+
+    /// The port with this number.
+    pub fn port(&self, number: u32) -> Option<PortView> {
+        self.inner.slots().iter().find(|s| s.number == number).map(Slot::view)
+    }
+
+    /// Counters of all ports by ascending number: our own, and the kernel's where it counts.
+    pub fn port_counters(&self) -> Vec<(PortView, PortCounters, port::KernelStats)> {
+        let mut slots = self.inner.slots();
+        slots.iter_mut().map(|s| (s.view(), s.shared.counters(), s.port.kernel_stats())).collect()
+    }
+
+    /// Asks every port for its link, and tells clients and workers what changed.
+    pub(crate) fn check_links(&self) {
+        let mut changed = Vec::new();
+        for slot in self.inner.slots().iter_mut() {
+            let link = slot.port.link();
+            if link != slot.link {
+                slot.link = link;
+                slot.set_flags();
+                changed.push(slot.view());
+            }
+        }
+        for view in changed {
+            tracing::info!(port = %view.info.name, number = view.number, up = view.link.is_up(),
+                present = view.link.present, "link changed");
+            self.inner.port_event(PortEvent::Modified(view));
+        }
+    }
+}

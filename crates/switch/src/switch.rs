@@ -1,0 +1,440 @@
+//! The façade: transactions, barriers, counters, injection; and the threads behind it.
+//!
+//! Threads: one per worker (the packet path); `publish`, which makes gathered updates current;
+//! `monitor`, which watches links. All end with the last [`Switch`] handle, or with
+//! [`Switch::stop`].
+//!
+//! Locks, always taken in this order: ports' slots, then control. Neither is held while waiting for
+//! workers' bursts, except that publication waits (under `control`) for workers to leave the
+//! snapshot before the last one, which they do within a burst.
+
+use crate::expiry::{Expired, Expiry};
+use crate::ports::{PortEvent, Slot};
+use datapath::engine::{Engine, TableExplanation};
+use datapath::ports::PortTable;
+use datapath::publish::Publisher;
+use datapath::punt::{Message, PuntReceiver};
+use datapath::replica::InterpEngine;
+use datapath::worker::{Command, Handle, Injection, Worker, WorkerConfig};
+use ir::pipeline::UpdateError;
+use ir::{Pipeline, Program, TableId, Update};
+use state::counters::{CounterArena, CounterValue, CountersFull};
+use state::meters::MeterStats;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Gathered updates are published at the latest after so long.
+pub const PUBLISH_INTERVAL: Duration = Duration::from_millis(2);
+/// Entries, groups, buckets, meters and bands that can count at the same time, in all.
+const COUNTERS_MAX: u32 = 1 << 24;
+/// Links are asked for at least so often.
+const LINK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// What a switch is made of.
+pub struct Config {
+    /// Its first program.
+    pub program: Arc<Program>,
+    /// Worker threads, at least 1.
+    pub workers: usize,
+    /// Processors to pin workers to, in order; fewer than workers leaves the rest unpinned.
+    pub cpus: Vec<usize>,
+    /// Punts per second, at most.
+    pub punt_rate: u64,
+}
+
+/// Why a switch could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The program breaks a rule.
+    #[error("the program is not valid: {0}")]
+    Program(#[from] ir::verify::Error),
+    /// No workers.
+    #[error("a switch needs at least 1 worker")]
+    NoWorkers,
+    /// The system refused something.
+    #[error("cannot start a worker: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Lookups and matches of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// Packets looked up.
+    pub lookups: u64,
+    /// Packets that matched.
+    pub matches: u64,
+    /// Entries now.
+    pub entries: usize,
+}
+
+struct Control {
+    pipeline: Pipeline,
+    engine: Box<dyn Engine>,
+    expiry: Expiry,
+    /// Updates were applied that are not published yet.
+    pending: bool,
+    /// Counters that nothing refers to any more from this version on.
+    retired: Vec<(u64, u32)>,
+}
+
+pub(crate) struct Monitor {
+    waker: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Monitor {
+    pub(crate) fn wake(&self) {
+        *lock(&self.waker) = true;
+        self.changed.notify_all();
+    }
+}
+
+pub(crate) struct Inner {
+    epoch: Instant,
+    control: Mutex<Control>,
+    slots: Mutex<Vec<Slot>>,
+    ports: Mutex<Arc<PortTable>>,
+    pub(crate) publisher: Arc<Publisher>,
+    pub(crate) workers: Vec<Handle>,
+    pub(crate) monitor: Monitor,
+    publish: Monitor,
+    counters: Arc<CounterArena>,
+    punts: PuntReceiver,
+    events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    stopping: AtomicBool,
+}
+
+/// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
+/// of ours. What it guards is changed in single steps, so it is still the best there is to go on.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Inner {
+    pub(crate) fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        lock(&self.slots)
+    }
+
+    pub(crate) fn port_table(&self) -> Arc<PortTable> {
+        lock(&self.ports).clone()
+    }
+
+    pub(crate) fn change_ports(&self, change: impl FnOnce(&mut PortTable)) {
+        let mut ports = lock(&self.ports);
+        let mut table = PortTable::clone(&ports);
+        change(&mut table);
+        *ports = Arc::new(table);
+        for worker in &self.workers {
+            worker.tell(Command::Ports(ports.clone()));
+        }
+    }
+
+    pub(crate) fn port_event(&self, event: PortEvent) {
+        // The receiver lives as long as we do.
+        let _ = self.events.0.send(event);
+    }
+
+    fn nudge(&self) {
+        self.workers.iter().for_each(Handle::wake);
+    }
+
+    fn publish(&self, control: &mut Control) {
+        if control.pending {
+            let forward = control.engine.publish(&|| self.nudge());
+            self.publisher.publish(forward);
+            self.nudge();
+            control.pending = false;
+        }
+        if !control.retired.is_empty() {
+            control.retired.retain(|(version, id)| {
+                let free = self.publisher.adopted_by_all(*version);
+                if free {
+                    self.counters.free(*id);
+                }
+                !free
+            });
+        }
+    }
+}
+
+/// A switch. Clones are handles of the same one.
+#[derive(Clone)]
+pub struct Switch {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Switch {
+    /// A running switch without ports.
+    pub fn start(config: Config) -> Result<Switch, StartError> {
+        if config.workers == 0 {
+            return Err(StartError::NoWorkers);
+        }
+        let pipeline = Pipeline::new(config.program.clone())?;
+        let counters = Arc::new(CounterArena::new(COUNTERS_MAX));
+        let (engine, first) = InterpEngine::new(config.program, config.workers, counters.clone());
+        let publisher = Arc::new(Publisher::new(first, config.workers));
+        let (ring, punts) = datapath::punt::ring(config.punt_rate);
+        let epoch = Instant::now();
+        let mut workers = Vec::new();
+        let mut threads = Vec::new();
+        for index in 0..config.workers {
+            let (worker, handle) = Worker::new(WorkerConfig {
+                index,
+                cpu: config.cpus.get(index).copied(),
+                publisher: publisher.clone(),
+                ring: ring.clone(),
+                counters: counters.worker(),
+                seed: 0x6d69_6c6c ^ index as u64,
+            })?;
+            workers.push(handle);
+            let name = format!("worker-{index}");
+            threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run(epoch))?);
+        }
+        let monitor = || Monitor { waker: Mutex::new(false), changed: Condvar::new() };
+        let inner = Arc::new(Inner {
+            epoch,
+            control: Mutex::new(Control {
+                pipeline,
+                engine: Box::new(engine),
+                expiry: Expiry::default(),
+                pending: false,
+                retired: Vec::new(),
+            }),
+            slots: Mutex::new(Vec::new()),
+            ports: Mutex::new(Arc::new(PortTable::default())),
+            publisher,
+            workers,
+            monitor: monitor(),
+            publish: monitor(),
+            counters,
+            punts,
+            events: crossbeam_channel::unbounded(),
+            threads: Mutex::new(threads),
+            stopping: AtomicBool::new(false),
+        });
+        let switch = Switch { inner };
+        switch.background("publish", |switch| {
+            let inner = &switch.inner;
+            let mut due = lock(&inner.publish.waker);
+            if !*due {
+                due = inner.publish.changed.wait_timeout(due, LINK_INTERVAL).map_or_else(|e| e.into_inner().0, |r| r.0);
+            }
+            if std::mem::take(&mut *due) {
+                drop(due);
+                std::thread::sleep(PUBLISH_INTERVAL);
+                inner.publish(&mut lock(&inner.control));
+            }
+        })?;
+        switch.background("monitor", |switch| {
+            let inner = &switch.inner;
+            let due = lock(&inner.monitor.waker);
+            let mut due = inner.monitor.changed.wait_timeout(due, LINK_INTERVAL).map_or_else(|e| e.into_inner().0, |r| r.0);
+            *due = false;
+            drop(due);
+            switch.check_links();
+        })?;
+        Ok(switch)
+    }
+
+    /// Runs `round` over and over on a thread, until the switch stops or its last handle is gone.
+    fn background(&self, name: &str, round: impl Fn(&Switch) + Send + 'static) -> std::io::Result<()> {
+        let weak = Arc::downgrade(&self.inner);
+        std::thread::Builder::new().name(name.to_string()).spawn(move || {
+            while let Some(inner) = weak.upgrade() {
+                if inner.stopping.load(Ordering::Acquire) {
+                    break;
+                }
+                round(&Switch { inner });
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Nanoseconds since the switch started: the clock of every time it tells.
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.inner.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Does all of the updates or none; on an error, says which one was refused and why. They are
+    /// in the pipeline when this returns, in force after [`sync`](Self::sync).
+    pub fn transact(&self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
+        let mut control = lock(&self.inner.control);
+        let control = &mut *control;
+        let version = control.pipeline.transact(updates)?;
+        let now_ns = self.now_ns();
+        control.engine.apply(&control.pipeline, updates, now_ns);
+        for update in updates {
+            match update {
+                Update::Insert(table, entry) => control.expiry.insert(*table, entry, now_ns),
+                Update::Delete(_, entry) => control.expiry.remove(*entry),
+                Update::Clear(table) => control.expiry.clear(*table),
+                Update::SetProgram(_) => control.expiry.reset(),
+                _ => {}
+            }
+        }
+        if !std::mem::replace(&mut control.pending, true) {
+            self.inner.publish.wake();
+        }
+        Ok(version)
+    }
+
+    /// Returns when every worker forwards by all that was committed before the call.
+    pub fn sync(&self) -> u64 {
+        let version = {
+            let mut control = lock(&self.inner.control);
+            self.inner.publish(&mut control);
+            self.inner.publisher.version()
+        };
+        let mut rounds = 0u32;
+        while !self.inner.publisher.adopted_by_all(version) {
+            rounds += 1;
+            if rounds < 200 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::sleep(Duration::from_micros(10));
+            }
+        }
+        version
+    }
+
+    /// The version that workers forward by, or are about to.
+    pub fn version(&self) -> u64 {
+        self.inner.publisher.version()
+    }
+
+    /// Looks at the pipeline as committed. Transactions wait meanwhile.
+    pub fn with_pipeline<R>(&self, look: impl FnOnce(&Pipeline) -> R) -> R {
+        look(&lock(&self.inner.control).pipeline)
+    }
+
+    /// The engine's name.
+    pub fn engine(&self) -> &'static str {
+        lock(&self.inner.control).engine.name()
+    }
+
+    /// How each table that has entries is looked up, and why.
+    pub fn explain(&self) -> Vec<TableExplanation> {
+        let mut control = lock(&self.inner.control);
+        self.inner.publish(&mut control);
+        control.engine.explain()
+    }
+
+    /// A fresh counter, which is also a fresh entry id: packets, bytes and last use begin at zero.
+    pub fn allocate_counter(&self) -> Result<u32, CountersFull> {
+        self.inner.counters.allocate()
+    }
+
+    /// Gives a counter back; it is used again once no worker can count with it. Nothing in the
+    /// pipeline refers to it any more.
+    pub fn retire_counter(&self, id: u32) {
+        let mut control = lock(&self.inner.control);
+        let version = control.pipeline.version();
+        control.retired.push((version, id));
+    }
+
+    /// What a counter has counted; zero if it is not in use.
+    pub fn counter(&self, id: u32) -> CounterValue {
+        self.inner.counters.read(id).unwrap_or_default()
+    }
+
+    /// Reads many counters under one lock, which keeps out other control and no worker.
+    pub fn counters(&self) -> state::counters::Reader<'_> {
+        self.inner.counters.reader()
+    }
+
+    /// Sets a counter to zero.
+    pub fn reset_counter(&self, id: u32) {
+        self.inner.counters.reset(id);
+    }
+
+    /// Lookups and matches of a table of the current program.
+    pub fn table_stats(&self, table: TableId) -> TableStats {
+        let (lookups, matches) = self.inner.publisher.snapshot().state().table(table);
+        let entries = self.with_pipeline(|p| {
+            if table.index() < p.program().tables.len() { p.entries(table).len() } else { 0 }
+        });
+        TableStats { lookups, matches, entries }
+    }
+
+    /// What a meter has counted, if it exists: packets and bytes that reached it, and for each band,
+    /// in the order of the meter's bands, what it applied to.
+    pub fn meter_stats(&self, meter: ir::MeterId) -> Option<MeterStats> {
+        let mut control = lock(&self.inner.control);
+        self.inner.publish(&mut control);
+        drop(control);
+        let snapshot = self.inner.publisher.snapshot();
+        snapshot.meter(meter).map(|m| m.stats())
+    }
+
+    /// Entries whose time is up. Each is told once; the caller removes them.
+    pub fn expired(&self) -> Vec<Expired> {
+        let now_ns = self.now_ns();
+        let mut control = lock(&self.inner.control);
+        if control.expiry.next_ns().is_none_or(|due| due > now_ns) {
+            return Vec::new();
+        }
+        let reader = self.inner.counters.reader();
+        let last_used = |entry: ir::EntryId| reader.read(entry.0).and_then(|c| c.last_used_ns);
+        control.expiry.advance(now_ns, |entry| last_used(entry).unwrap_or(0))
+    }
+
+    /// Hands a packet to a worker, with the action to run on it. It runs by a version that has all
+    /// that was committed before the call.
+    pub fn inject(&self, injection: Injection) {
+        self.inner.publish(&mut lock(&self.inner.control));
+        // Packets for one port in one order: always the same worker.
+        self.inner.workers[0].tell(Command::Inject(injection));
+    }
+
+    /// The next punted packet or digest, waiting for it at most so long.
+    pub fn next_message(&self, timeout: Duration) -> Option<Message> {
+        self.inner.punts.recv_timeout(timeout)
+    }
+
+    /// The next punted packet or digest, if one is there.
+    pub fn try_message(&self) -> Option<Message> {
+        self.inner.punts.try_recv()
+    }
+
+    /// Waits, at most so long, until a punted packet, a digest or a port event is there.
+    pub fn wait(&self, timeout: Duration) {
+        let mut select = crossbeam_channel::Select::new();
+        select.recv(&self.inner.events.1);
+        select.recv(self.inner.punts.channel());
+        // Timed out is an answer, too.
+        let _ = select.ready_timeout(timeout);
+    }
+
+    /// The next port event, waiting for it at most so long.
+    pub fn next_port_event(&self, timeout: Duration) -> Option<PortEvent> {
+        self.inner.events.1.recv_timeout(timeout).ok()
+    }
+
+    /// The next port event, if one is there.
+    pub fn try_port_event(&self) -> Option<PortEvent> {
+        self.inner.events.1.try_recv().ok()
+    }
+
+    /// Stops the workers, after what they have in hand, and waits for them.
+    pub fn stop(&self) {
+        self.inner.stopping.store(true, Ordering::Release);
+        for worker in &self.inner.workers {
+            worker.tell(Command::Stop);
+        }
+        for thread in std::mem::take(&mut *lock(&self.inner.threads)) {
+            if thread.join().is_err() {
+                tracing::error!("a worker panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            worker.tell(Command::Stop);
+        }
+    }
+}

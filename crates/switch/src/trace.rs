@@ -1,0 +1,90 @@
+//! What would happen to a packet, step by step, by the version in force. Nothing is sent, counted or
+//! learnt; meters are taken as green, registers as they are.
+
+use crate::switch::Switch;
+use datapath::engine::{Forward, Scratch};
+use datapath::ports::PortTable;
+use interp::{Color, Externs, Input, Packet, Punt, Start, Trace};
+use ir::{Bits, DigestId, PuntReason, Verdict};
+use std::sync::Arc;
+
+/// What would happen.
+pub struct Traced {
+    /// The version that was asked.
+    pub version: u64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Every step.
+    pub trace: Trace,
+    /// Frames that would leave: port and bytes.
+    pub outputs: Vec<(u32, Vec<u8>)>,
+    /// Copies that would go to the control side.
+    pub punts: Vec<(PuntReason, Vec<u8>)>,
+}
+
+#[derive(Default)]
+struct Record {
+    outputs: Vec<(u32, Vec<u8>)>,
+    punts: Vec<(PuntReason, Vec<u8>)>,
+}
+
+impl interp::Sink for Record {
+    fn output(&mut self, port: u32, _queue: u32, packet: Packet<'_>) {
+        self.outputs.push((port, [packet.headers, packet.payload].concat()));
+    }
+
+    fn punt(&mut self, punt: Punt<'_>) {
+        self.punts.push((punt.reason, [punt.packet.headers, punt.packet.payload].concat()));
+    }
+
+    fn digest(&mut self, _digest: DigestId, _args: &[Bits]) {}
+}
+
+/// Reads what workers read; writes nothing.
+struct ReadOnly {
+    forward: Arc<dyn Forward>,
+    ports: Arc<PortTable>,
+}
+
+impl Externs for ReadOnly {
+    fn port_live(&self, port: u32) -> bool {
+        self.ports.is_live(port)
+    }
+
+    fn count_table(&mut self, _table: ir::TableId, _hit: bool) {}
+
+    fn count_entry(&mut self, _table: ir::TableId, _entry: ir::EntryId, _bytes: u32) {}
+
+    fn count(&mut self, _counter: ir::CounterId, _bytes: u32) {}
+
+    fn count_indirect(&mut self, _array: u32, _index: u32, _bytes: u32) {}
+
+    fn meter(&mut self, _meter: ir::MeterId, _bytes: u32) -> Color {
+        Color { color: 0, level: 0 }
+    }
+
+    fn register_read(&mut self, register: ir::RegisterId, index: u32) -> Option<Bits> {
+        self.forward.state().read_register(register, index)
+    }
+
+    fn register_write(&mut self, _register: ir::RegisterId, _index: u32, _value: Bits) {}
+
+    fn random(&mut self, lo: &Bits, _hi: &Bits) -> Bits {
+        lo.clone()
+    }
+}
+
+impl Switch {
+    /// What would happen to a packet that came in by `in_port` now.
+    pub fn trace(&self, in_port: u32, bytes: &[u8]) -> Traced {
+        self.sync();
+        let forward = self.inner.publisher.snapshot();
+        let mut externs = ReadOnly { forward: forward.clone(), ports: self.inner.port_table() };
+        let mut record = Record::default();
+        let input = Input { bytes, in_port, now_ns: self.now_ns(), start: Start::Pipeline };
+        let (verdict, trace) =
+            forward.trace(&mut Scratch::default(), input, &mut externs, &mut record);
+        let Record { outputs, punts } = record;
+        Traced { version: forward.version(), verdict, trace, outputs, punts }
+    }
+}
