@@ -13,4 +13,4 @@ pub mod live;
 pub mod sample;
 
 pub use live::live;
-pub use sample::{Rates, Sample, line};
+pub use sample::{Rates, Sample, line, short};

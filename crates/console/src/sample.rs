@@ -164,7 +164,12 @@ pub fn line(before: &Sample, now: &Sample) -> String {
     let drops: Vec<String> = now.drops.iter().map(|(reason, n)| format!("{reason}={n}")).collect();
     format!(
         "in {}pps out {}pps {}b/s dropped {}/s [{}] version {}",
-        short(r.rx_pps), short(r.tx_pps), short(r.tx_bps), short(r.drops), drops.join(" "), now.version
+        short(r.rx_pps),
+        short(r.tx_pps),
+        short(r.tx_bps),
+        short(r.drops),
+        drops.join(" "),
+        now.version
     )
 }
 
@@ -187,12 +192,20 @@ mod tests {
             at: at + std::time::Duration::from_secs(seconds),
             engine: "interp",
             version: 3,
-            ports: vec![Port { rx_packets: 2 * n, tx_packets: n, tx_bytes: 100 * n, ..Port::default() }],
+            ports: vec![Port {
+                rx_packets: 2 * n,
+                tx_packets: n,
+                tx_bytes: 100 * n,
+                ..Port::default()
+            }],
             tables: Vec::new(),
             drops: [("no_output", n)].into(),
             punted: 0,
         };
         let text = line(&sample(0, 0), &sample(2, 4000));
-        assert_eq!(text, "in 4.0kpps out 2.0kpps 1.60Mb/s dropped 2.0k/s [no_output=4000] version 3");
+        assert_eq!(
+            text,
+            "in 4.0kpps out 2.0kpps 1.60Mb/s dropped 2.0k/s [no_output=4000] version 3"
+        );
     }
 }

@@ -74,6 +74,10 @@ pub trait Engine: Send {
     /// last one (they do within a burst; `nudge` wakes those that sleep).
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward>;
 
+    /// Lets go of what only earlier versions needed, if that can be done without waiting. To be
+    /// called now and then when nothing else is to be done.
+    fn settle(&mut self) {}
+
     /// How each table that has entries is looked up.
     fn explain(&self) -> Vec<TableExplanation>;
 }

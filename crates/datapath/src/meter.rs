@@ -20,7 +20,11 @@ pub struct LiveMeter {
 
 impl LiveMeter {
     /// A meter with full buckets and counters at zero.
-    pub fn new(meter: &ir::Meter, now_ns: u64, arena: &Arc<CounterArena>) -> Result<LiveMeter, CountersFull> {
+    pub fn new(
+        meter: &ir::Meter,
+        now_ns: u64,
+        arena: &Arc<CounterArena>,
+    ) -> Result<LiveMeter, CountersFull> {
         // Rates of the pipeline are in kilobits or packets; those of `state` in bits or packets.
         let unit = if meter.packets { 1 } else { 1000 };
         let band = |b: &ir::Band| Band {
@@ -61,6 +65,54 @@ impl Drop for LiveMeter {
     fn drop(&mut self) {
         if let Some(meter) = self.meter.take() {
             meter.free(&self.arena);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn band(rate: u64, burst: u64, color: u8, level: u8) -> ir::Band {
+        ir::Band { rate, burst, color, level }
+    }
+
+    #[test]
+    fn the_highest_band_exceeded_gives_the_colour() {
+        let arena = Arc::new(CounterArena::new(100));
+        let worker = arena.worker();
+        let bands = vec![band(10, 10, 1, 4), band(20, 20, 2, 5)];
+        let meter = LiveMeter::new(&ir::Meter { packets: true, bands }, 0, &arena).unwrap();
+        let colors: Vec<u8> = (0..30).map(|_| meter.measure(&worker, 100, 0).color).collect();
+        let of = |color| colors.iter().filter(|c| **c == color).count();
+        assert_eq!((of(0), of(1), of(2)), (10, 10, 10));
+        assert_eq!(meter.measure(&worker, 100, 0), Color { color: 2, level: 5 });
+        let stats = meter.stats();
+        assert_eq!((stats.input.packets, stats.input.bytes), (31, 3100));
+        assert_eq!(stats.bands.iter().map(|b| b.packets).collect::<Vec<_>>(), [10, 11]);
+        // A second later both buckets are full again.
+        assert_eq!(meter.measure(&worker, 100, 1_000_000_000).color, 0);
+    }
+
+    #[test]
+    fn kilobits_are_a_thousand_bits() {
+        let arena = Arc::new(CounterArena::new(100));
+        let worker = arena.worker();
+        let kilobits = ir::Meter { packets: false, bands: vec![band(8, 8, 2, 0)] };
+        let meter = LiveMeter::new(&kilobits, 0, &arena).unwrap();
+        assert_eq!((0..11).filter(|_| meter.measure(&worker, 100, 0).color == 0).count(), 10);
+    }
+
+    #[test]
+    fn its_counters_go_back_with_it() {
+        let arena = Arc::new(CounterArena::new(3));
+        let two = ir::Meter { packets: true, bands: vec![band(1, 1, 2, 0), band(2, 1, 1, 0)] };
+        for _ in 0..5 {
+            let meter = LiveMeter::new(&two, 0, &arena).unwrap();
+            assert_eq!(arena.len(), 3);
+            assert!(LiveMeter::new(&two, 0, &arena).is_err());
+            drop(meter);
+            assert!(arena.is_empty());
         }
     }
 }

@@ -34,8 +34,10 @@ pub struct PortCell {
     tx_bytes: AtomicU64,
     /// Drops of the pipeline of frames that came in here, and of copies that were to leave here.
     dropped: [AtomicU64; ir::DropReason::COUNT],
-    /// Drops by the port's own queues.
-    port_dropped: [AtomicU64; port::DropReason::ALL.len()],
+    /// Drops by the port's receive queues.
+    rx_dropped: [AtomicU64; port::DropReason::ALL.len()],
+    /// Drops by the port's transmit queues.
+    tx_dropped: [AtomicU64; port::DropReason::ALL.len()],
     punted: AtomicU64,
 }
 
@@ -47,7 +49,8 @@ impl Default for PortCell {
             tx_packets: AtomicU64::new(0),
             tx_bytes: AtomicU64::new(0),
             dropped: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
-            port_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
+            rx_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
+            tx_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
             punted: AtomicU64::new(0),
         }
     }
@@ -78,24 +81,25 @@ impl PortCell {
         bump(&self.dropped[reason as usize], n);
     }
 
-    /// Counts frames that a queue of the port dropped.
-    pub fn count_port_drop(&self, reason: port::DropReason, n: u64) {
-        bump(&self.port_dropped[reason as usize], n);
+    /// Counts frames that a transmit queue of the port dropped.
+    pub fn count_tx_drop(&self, reason: port::DropReason, n: u64) {
+        bump(&self.tx_dropped[reason as usize], n);
     }
 
-    /// Sets the drops of a receive queue, which keeps its own running totals.
+    /// Counts the drops of a receive queue, which keeps its own running totals: what was added
+    /// since `before`.
     pub fn set_rx_drops(&self, before: &port::Drops, now: &port::Drops) {
         for (reason, n) in now.iter() {
             let more = n.saturating_sub(before.get(reason));
             if more > 0 {
-                bump(&self.port_dropped[reason as usize], more);
+                bump(&self.rx_dropped[reason as usize], more);
             }
         }
     }
 
-    /// Counts a copy to the control side of a frame that came in here.
-    pub fn count_punt(&self) {
-        bump(&self.punted, 1);
+    /// Counts copies to the control side of a frame that came in here.
+    pub fn count_punts(&self, n: u64) {
+        bump(&self.punted, n);
     }
 }
 
@@ -118,6 +122,25 @@ pub struct PortCounters {
     pub rx_dropped: u64,
     /// Of `drops`: those on the way out.
     pub tx_dropped: u64,
+}
+
+impl PortCounters {
+    /// Adds another port's.
+    pub fn add(&mut self, other: &PortCounters) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.punted += other.punted;
+        self.rx_dropped += other.rx_dropped;
+        self.tx_dropped += other.tx_dropped;
+        for (word, n) in &other.drops {
+            match self.drops.iter_mut().find(|(w, _)| w == word) {
+                Some((_, sum)) => *sum += n,
+                None => self.drops.push((word, *n)),
+            }
+        }
+    }
 }
 
 /// One port, as control side and workers share it.
@@ -166,7 +189,8 @@ impl PortShared {
     pub fn counters(&self) -> PortCounters {
         let mut sum = PortCounters::default();
         let mut dropped = [0u64; ir::DropReason::COUNT];
-        let mut port_dropped = [0u64; port::DropReason::ALL.len()];
+        let mut rx_dropped = [0u64; port::DropReason::ALL.len()];
+        let mut tx_dropped = rx_dropped;
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
         for cell in &self.cells {
             sum.rx_packets += get(&cell.rx_packets);
@@ -175,7 +199,8 @@ impl PortShared {
             sum.tx_bytes += get(&cell.tx_bytes);
             sum.punted += get(&cell.punted);
             cell.dropped.iter().zip(&mut dropped).for_each(|(c, d)| *d += get(c));
-            cell.port_dropped.iter().zip(&mut port_dropped).for_each(|(c, d)| *d += get(c));
+            cell.rx_dropped.iter().zip(&mut rx_dropped).for_each(|(c, d)| *d += get(c));
+            cell.tx_dropped.iter().zip(&mut tx_dropped).for_each(|(c, d)| *d += get(c));
         }
         for (reason, n) in ir::DropReason::ALL.iter().zip(dropped) {
             if n > 0 {
@@ -187,17 +212,16 @@ impl PortShared {
                 }
             }
         }
-        for (reason, n) in port::DropReason::ALL.iter().zip(port_dropped) {
-            if n > 0 {
+        for (reason, (rx, tx)) in
+            port::DropReason::ALL.iter().zip(rx_dropped.iter().zip(tx_dropped))
+        {
+            if rx + tx > 0 {
                 match sum.drops.iter_mut().find(|(word, _)| *word == reason.name()) {
-                    Some((_, sum)) => *sum += n,
-                    None => sum.drops.push((reason.name(), n)),
+                    Some((_, sum)) => *sum += rx + tx,
+                    None => sum.drops.push((reason.name(), rx + tx)),
                 }
-                if reason.name().starts_with("rx_") {
-                    sum.rx_dropped += n;
-                } else {
-                    sum.tx_dropped += n;
-                }
+                sum.rx_dropped += rx;
+                sum.tx_dropped += tx;
             }
         }
         sum
@@ -244,5 +268,62 @@ impl PortTable {
     #[inline]
     pub fn is_live(&self, number: u32) -> bool {
         self.get(number).is_some_and(|p| p.flags().has(PortFlags::UP))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_workers_and_told_by_word() {
+        let port = PortShared::new(3, "p3", PortFlags::UP, 3);
+        for worker in 0..3 {
+            let cell = port.cell(worker);
+            cell.count_rx(2, 200);
+            cell.count_tx(1, 60);
+            cell.count_punts(4);
+            cell.count_drop(ir::DropReason::Action, 1);
+            cell.count_drop(ir::DropReason::PortNoReceive, 1);
+            cell.count_drop(ir::DropReason::PortDown, 1);
+            cell.count_tx_drop(port::DropReason::TxRingFull, 1);
+            cell.count_drop(ir::DropReason::TxRingFull, 1);
+        }
+        let mut before = port::Drops::default();
+        before.add(port::DropReason::RxTruncated, 5);
+        before.add(port::DropReason::InjectedLoss, 1);
+        let mut now = before;
+        now.add(port::DropReason::RxTruncated, 2);
+        now.add(port::DropReason::InjectedLoss, 1);
+        port.cell(1).set_rx_drops(&before, &now);
+        let c = port.counters();
+        assert_eq!((c.rx_packets, c.rx_bytes, c.tx_packets, c.tx_bytes), (6, 600, 3, 180));
+        assert_eq!((c.punted, c.rx_dropped, c.tx_dropped), (12, 6, 9));
+        let mut drops = c.drops;
+        drops.sort_unstable();
+        let expected = [
+            ("action_drop", 3),
+            ("injected_loss", 1),
+            ("port_down", 3),
+            ("port_no_recv", 3),
+            ("rx_truncated", 2),
+            ("tx_ring_full", 6),
+        ];
+        assert_eq!(drops, expected);
+    }
+
+    #[test]
+    fn a_table_of_ports_knows_who_is_live() {
+        let mut table = PortTable::default();
+        for number in [5, 2, 9] {
+            table.insert(Arc::new(PortShared::new(number, "p", PortFlags::UP, 1)));
+        }
+        let numbers = |t: &PortTable| t.sorted().iter().map(|p| p.number).collect::<Vec<_>>();
+        assert_eq!(numbers(&table), [2, 5, 9]);
+        assert!(table.is_live(5) && !table.is_live(1));
+        table.get(5).unwrap().set_flag(PortFlags::UP, false);
+        assert!(!table.is_live(5));
+        assert!(table.remove(5).is_some() && table.remove(5).is_none());
+        assert_eq!(numbers(&table), [2, 9]);
     }
 }

@@ -121,3 +121,71 @@ impl ProgramState {
         self.workers.iter().map(cell).try_fold((0, 0), |(p, b), c| c.map(|(x, y)| (p + x, b + y)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::TableId;
+    use ir::builder::Builder;
+    use ir::testing::Rng;
+
+    #[test]
+    fn registers_of_every_width_hold_what_was_written() {
+        let widths = [1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 256, 1000, 2048];
+        let mut b = Builder::new();
+        for width in widths {
+            b.register(&format!("r{width}"), width, 3);
+        }
+        let state = ProgramState::new(&b.finish(), 1);
+        let mut random = Rng::new(1);
+        for (i, width) in widths.into_iter().enumerate() {
+            let register = RegisterId(i as u32);
+            assert_eq!(state.read_register(register, 2), Some(Bits::zero(width)));
+            let values = [Bits::ones(width), random.bits(width), random.bits(width)];
+            for (index, value) in values.iter().enumerate() {
+                state.write_register(register, index as u32, value);
+            }
+            for (index, value) in values.iter().enumerate() {
+                let read = state.read_register(register, index as u32);
+                assert_eq!(read.as_ref(), Some(value), "width {width}");
+            }
+            // A value of another width is cut, or filled with zeros.
+            state.write_register(register, 0, &Bits::ones(width + 70));
+            assert_eq!(state.read_register(register, 0), Some(Bits::ones(width)));
+            state.write_register(register, 0, &Bits::ones(1));
+            assert_eq!(state.read_register(register, 0), Some(Bits::from_u128(1, width)));
+            state.write_register(register, 3, &Bits::ones(width));
+            assert_eq!(state.read_register(register, 3), None);
+        }
+        assert_eq!(state.read_register(RegisterId(99), 0), None);
+        state.write_register(RegisterId(99), 0, &Bits::ones(8));
+    }
+
+    #[test]
+    fn counters_are_summed_over_workers_and_bounded() {
+        let mut b = Builder::new();
+        let array = b.counter("c", 2);
+        let mut program = b.finish();
+        program.tables.push(ir::Table {
+            name: "t".to_string(),
+            key: std::sync::Arc::new([]),
+            actions: None,
+            default: ir::ActionCall::new(ir::ActionId(0)),
+            default_const: false,
+            capacity: 1,
+            counters: false,
+        });
+        let state = ProgramState::new(&program, 2);
+        for worker in 0..2 {
+            state.count_table(worker, TableId(0), true);
+            state.count_table(worker, TableId(0), false);
+            state.count_table(worker, TableId(7), true);
+            (0..4).for_each(|index| state.count_array(worker, array, index, 100));
+            state.count_array(worker, array + 1, 0, 100);
+        }
+        assert_eq!(state.table(TableId(0)), (4, 2));
+        assert_eq!(state.table(TableId(7)), (0, 0));
+        assert_eq!(state.array(array, 1), Some((2, 200)));
+        assert_eq!((state.array(array, 2), state.array(array + 1, 0)), (None, None));
+    }
+}

@@ -9,12 +9,17 @@
 //! version (Acquire) therefore finds that snapshot or a later one. A worker stores `adopted`
 //! (Release) after it has dropped the older snapshot, so an engine may take that one apart once all
 //! workers have passed it.
+//!
+//! A worker that sleeps holds no snapshot and is not waited for ([`Publisher::stop`]); when it wakes
+//! it takes the current one ([`Publisher::start`]). So a transaction on a silent switch wakes nobody.
+//! Both sides store first and look then, with a full fence in between (Dekker): either the control
+//! side sees the worker running, or the worker sees the version that was just published.
 
 use crate::engine::Forward;
 use arc_swap::ArcSwap;
 use crossbeam_utils::CachePadded;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 struct Published {
     forward: Arc<dyn Forward>,
@@ -36,7 +41,9 @@ pub struct Publisher {
 impl Publisher {
     /// A first version, for so many workers, none of them running.
     pub fn new(forward: Arc<dyn Forward>, workers: usize) -> Publisher {
-        let slot = || CachePadded::new(Slot { adopted: AtomicU64::new(0), running: AtomicBool::new(false) });
+        let slot = || {
+            CachePadded::new(Slot { adopted: AtomicU64::new(0), running: AtomicBool::new(false) })
+        };
         Publisher {
             version: AtomicU64::new(forward.version()),
             current: ArcSwap::from_pointee(Published { forward }),
@@ -62,9 +69,10 @@ impl Publisher {
         self.current.load_full().forward.clone()
     }
 
-    /// Worker `worker` starts: from now on its adoption counts.
+    /// Worker `worker` starts, or wakes: from now on its adoption counts.
     pub fn start(&self, worker: usize) -> Arc<dyn Forward> {
         self.slots[worker].running.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let snapshot = self.snapshot();
         self.slots[worker].adopted.store(snapshot.version(), Ordering::Release);
         snapshot
@@ -76,13 +84,15 @@ impl Publisher {
         self.slots[worker].adopted.store(mine.version(), Ordering::Release);
     }
 
-    /// Worker `worker` stops: nobody waits for it any more.
+    /// Worker `worker` stops, or goes to sleep: nobody waits for it any more. It has let go of its
+    /// snapshot.
     pub fn stop(&self, worker: usize) {
         self.slots[worker].running.store(false, Ordering::SeqCst);
     }
 
     /// Every running worker forwards by `version` or a later one.
     pub fn adopted_by_all(&self, version: u64) -> bool {
+        fence(Ordering::SeqCst);
         self.slots.iter().all(|s| {
             !s.running.load(Ordering::SeqCst) || s.adopted.load(Ordering::Acquire) >= version
         })

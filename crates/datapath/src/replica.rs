@@ -5,7 +5,9 @@
 //! the one that no worker uses, [`publish`](crate::Engine::publish) makes it current, and the other
 //! one catches up with the same updates when the next ones come (left-right, after Ramalhete and
 //! Correia). So an update costs two edits in place and no copy, readers take no lock, and no `unsafe`
-//! is needed: `Arc::get_mut` succeeds exactly when the last worker has let go.
+//! is needed: `Arc::get_mut` succeeds exactly when the last worker has let go. When all is quiet,
+//! [`settle`](crate::Engine::settle) lets the other one catch up at once, so that what was deleted is
+//! freed.
 //!
 //! An index is built over the key fields that some entry of its table looks at, and no others: of
 //! OpenFlow's forty a table uses a few. When an entry uses one more, that table's index is rebuilt.
@@ -17,7 +19,7 @@
 use crate::engine::{Engine, Forward, Scratch, TableExplanation};
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
-use classify::{Layout, Range, Rule};
+use classify::{InsertError, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
 use ir::{
@@ -26,6 +28,7 @@ use ir::{
 };
 use state::counters::CounterArena;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An update, with what it makes made once, so that both replicas share it.
 #[derive(Clone)]
@@ -44,6 +47,12 @@ enum Step {
 }
 
 /// The index of one table.
+///
+/// Which entry wins is [`ir::Table`]'s rule: priority, then prefix length, then who came first. The
+/// index compares a rule's priority, then its `seq`, whose high bits hold the prefix length inverted.
+/// While all entries of a table of prefixes have priority 0, the length itself is the rule's
+/// priority, which is what the `lpm` structure wants to see; the first entry with another priority
+/// has the index built anew.
 struct Index {
     /// Key positions that the packed key holds, in its order.
     used: Vec<u16>,
@@ -54,6 +63,10 @@ struct Index {
     default: ActionCall,
     /// The only `lpm` key, whose length decides between equal priorities.
     lpm: Option<u16>,
+    /// All entries have had priority 0 so far: prefix lengths serve as priorities.
+    flat: bool,
+    /// Entries that the index cannot hold, because of a range over more than 128 bits.
+    unindexed: Vec<u32>,
 }
 
 /// Keys up to this many bytes are packed on the stack.
@@ -73,6 +86,8 @@ impl Index {
             entries: HashMap::new(),
             default: table.default.clone(),
             lpm,
+            flat: true,
+            unindexed: Vec::new(),
         };
         // A table of exact keys only is looked up by all of them from the start.
         if table.key.iter().all(|k| k.kind == MatchKind::Exact) {
@@ -82,11 +97,13 @@ impl Index {
     }
 
     fn use_keys(&mut self, table: &Table, used: Vec<u16>) {
-        self.lens = used.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect();
+        self.lens =
+            used.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect();
         self.used = used;
         // Key lengths are bounded by the verifier far below the layout's limit.
         let layout = Layout::new(&self.lens).unwrap_or_else(|_| empty_layout());
         self.table = classify::Table::with_layout(layout);
+        self.unindexed.clear();
         let mut entries: Vec<_> = self.entries.values().cloned().collect();
         entries.sort_by_key(|(_, seq)| *seq);
         for (entry, seq) in &entries {
@@ -97,7 +114,9 @@ impl Index {
     fn insert(&mut self, table: &Table, entry: &Arc<Entry>, seq: u64) {
         let missing: Vec<u16> =
             entry.matches.iter().map(|m| m.key).filter(|k| !self.used.contains(k)).collect();
-        if !missing.is_empty() {
+        let flat = self.flat && (entry.priority == 0 || self.lpm.is_none());
+        if !missing.is_empty() || flat != self.flat {
+            self.flat = flat;
             let mut used = [&self.used[..], &missing[..]].concat();
             used.sort_unstable();
             self.use_keys(table, used);
@@ -108,8 +127,38 @@ impl Index {
 
     fn index(&mut self, table: &Table, entry: &Entry, seq: u64) {
         let rule = self.rule(table, entry, seq);
-        let inserted = self.table.insert(&rule);
-        debug_assert!(inserted.is_ok(), "the pipeline has verified the entry: {inserted:?}");
+        match self.table.insert(&rule) {
+            Ok(_) => {}
+            Err(InsertError::Rule(RuleError::RangeLen(_))) => self.unindexed.push(entry.id.0),
+            Err(error) => panic!("table {}: a verified entry is refused: {error}", table.name),
+        }
+    }
+
+    fn remove(&mut self, table: &Table, id: u32) {
+        self.entries.remove(&id);
+        if self.entries.is_empty() {
+            // The next entries may look at other keys.
+            let default = std::mem::replace(&mut self.default, ActionCall::new(ActionId(0)));
+            *self = Index { default, ..Index::new(table) };
+        } else {
+            self.table.remove(id);
+            self.unindexed.retain(|other| *other != id);
+        }
+    }
+
+    /// Place of an entry among those that match: the greatest wins.
+    fn place(&self, table: &Table, id: u32) -> Option<(i32, u32, std::cmp::Reverse<u64>)> {
+        let (entry, seq) = self.entries.get(&id)?;
+        Some((entry.priority, self.prefix_len(table, entry), std::cmp::Reverse(*seq)))
+    }
+
+    fn prefix_len(&self, table: &Table, entry: &Entry) -> u32 {
+        let Some(key) = self.lpm else { return 0 };
+        match entry.matches.iter().find(|m| m.key == key).map(|m| &m.pattern) {
+            Some(Pattern::Prefix(_, len)) => *len,
+            Some(Pattern::Exact(_)) => table.key[key as usize].width,
+            _ => 0,
+        }
     }
 
     /// An entry as a rule over packed keys.
@@ -118,7 +167,6 @@ impl Index {
         let mut value = vec![0u8; key_len];
         let mut mask = vec![0u8; key_len];
         let mut ranges = Vec::new();
-        let mut prefix_len = 0;
         let mut at = 0;
         for (key, len) in self.used.iter().zip(&self.lens) {
             let width = table.key[*key as usize].width;
@@ -128,32 +176,36 @@ impl Index {
                     Pattern::Prefix(v, n) => (v.clone(), Bits::prefix_mask(*n, width)),
                     Pattern::Masked(v, m) => (v.clone(), m.clone()),
                     Pattern::Range(lo, hi) => {
-                        if let (Some(lo), Some(hi)) = (lo.to_u128(), hi.to_u128()) {
-                            ranges.push(Range { offset: at as u32, len: *len as u8, lo, hi });
-                        }
+                        // Of more than 16 bytes, it is refused for that length.
+                        let (lo, hi) = (lo.low_u128(), hi.low_u128());
+                        let len = u8::try_from(*len).unwrap_or(u8::MAX);
+                        ranges.push(Range { offset: at as u32, len, lo, hi });
                         (Bits::zero(width), Bits::zero(width))
                     }
                 };
-                if self.lpm == Some(*key) {
-                    prefix_len = m.prefix_len().unwrap_or(0);
-                }
                 let bytes = |b: Bits| b.cast(8 * *len as u32).to_be_bytes();
                 value[at..at + len].copy_from_slice(&bytes(v.and(&m)));
                 mask[at..at + len].copy_from_slice(&bytes(m));
             }
             at += len;
         }
+        // The verifier bounds widths to 2048 bits.
+        let prefix_len = self.prefix_len(table, entry).min(0xffff);
+        let priority = match self.flat {
+            true if self.lpm.is_some() => prefix_len,
+            _ => (entry.priority as u32) ^ (1 << 31),
+        };
         Rule {
             id: entry.id.0,
-            priority: rank(entry.priority, prefix_len),
-            seq: (u64::from(0xffff - prefix_len.min(0xffff)) << 48) | (seq & 0xffff_ffff_ffff),
+            priority,
+            seq: (u64::from(0xffff - prefix_len) << 48) | (seq & 0xffff_ffff_ffff),
             value: value.into(),
             mask: mask.into(),
             ranges: ranges.into(),
         }
     }
 
-    fn lookup(&self, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Arc<Entry>> {
+    fn lookup(&self, table: &Table, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Arc<Entry>> {
         if self.entries.is_empty() {
             return None;
         }
@@ -177,26 +229,21 @@ impl Index {
             }
             at += len;
         }
-        self.table.lookup(packed).and_then(|id| self.entries.get(&id)).map(|(entry, _)| entry)
+        let mut best = self.table.lookup(packed);
+        for id in &self.unindexed {
+            let better = best.is_none_or(|b| self.place(table, *id) > self.place(table, b));
+            let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&key(m.key)));
+            if better && self.entries.get(id).is_some_and(|(entry, _)| all(entry)) {
+                best = Some(*id);
+            }
+        }
+        best.and_then(|id| self.entries.get(&id)).map(|(entry, _)| entry)
     }
 }
 
 fn empty_layout() -> Layout {
     // No fields: zero bytes are within every limit.
     Layout::new(&[]).unwrap_or_else(|e| unreachable!("a layout without fields is refused: {e}"))
-}
-
-/// Priorities in the order of [`ir::Table`]'s rule: priority first, then prefix length. Where all
-/// entries have priority 0, as in a table of prefixes, the length alone is the priority, which is
-/// what the `lpm` structure wants to see.
-fn rank(priority: i32, prefix_len: u32) -> u32 {
-    const ZERO: i64 = 1 << 31;
-    let rank = match priority {
-        0 => ZERO + i64::from(prefix_len.min(4095)),
-        p if p > 0 => ZERO + 4096 + i64::from(p),
-        p => ZERO + i64::from(p),
-    };
-    rank.clamp(0, i64::from(u32::MAX)) as u32
 }
 
 /// One of the two replicas.
@@ -242,9 +289,7 @@ impl Replica {
                 }
             }
             Step::Delete(t, id) => {
-                let index = &mut self.tables[t.index()];
-                index.table.remove(id.0);
-                index.entries.remove(&id.0);
+                self.tables[t.index()].remove(&self.program.tables[t.index()], id.0);
             }
             Step::Clear(t) => {
                 let default = self.tables[t.index()].default.clone();
@@ -256,7 +301,9 @@ impl Replica {
             Step::SetGroup(id, group) => set(&mut self.groups, *id, group.clone()),
             Step::SetMeter(id, meter) => set(&mut self.meters, *id, meter.clone()),
             Step::SetValueSet(id, members) => self.value_sets[id.index()] = members.clone(),
-            Step::SetProgram(program, state) => *self = Replica::new(program.clone(), state.clone()),
+            Step::SetProgram(program, state) => {
+                *self = Replica::new(program.clone(), state.clone())
+            }
             Step::Version(version) => self.version = *version,
         }
     }
@@ -273,7 +320,7 @@ impl View for Replica {
     }
 
     fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry> {
-        self.tables[table.index()].lookup(key).map(|e| &**e)
+        self.tables[table.index()].lookup(&self.program.tables[table.index()], key).map(|e| &**e)
     }
 
     fn default_action(&self, table: TableId) -> &ActionCall {
@@ -324,6 +371,11 @@ impl Forward for Replica {
         (verdict, trace)
     }
 }
+
+/// Looks at a replica's users so often before it sleeps between looks.
+const SPINS: u32 = 200;
+/// Room for so many steps is kept for the next transactions.
+const STEPS_KEPT: usize = 1024;
 
 /// The interpreter engine.
 pub struct InterpEngine {
@@ -411,15 +463,30 @@ impl Engine for InterpEngine {
             if let Some(replica) = Arc::get_mut(&mut self.following) {
                 break replica;
             }
+            waited = waited.saturating_add(1);
+            if waited < SPINS {
+                std::hint::spin_loop();
+                continue;
+            }
             nudge();
-            waited += 1;
-            std::thread::sleep(std::time::Duration::from_micros(u64::from(waited.min(50)) * 2));
+            std::thread::sleep(Duration::from_micros(20));
+            if waited == SPINS + 10_000 {
+                tracing::warn!(version = self.serving.version, "a worker does not adopt versions");
+            }
         };
         self.behind.drain(..).for_each(|step| replica.follow(&step));
         self.fresh.iter().for_each(|step| replica.follow(step));
-        self.behind.append(&mut self.fresh);
+        std::mem::swap(&mut self.behind, &mut self.fresh);
+        self.fresh.shrink_to(STEPS_KEPT);
         std::mem::swap(&mut self.serving, &mut self.following);
         self.serving.clone()
+    }
+
+    fn settle(&mut self) {
+        if let Some(replica) = Arc::get_mut(&mut self.following) {
+            self.behind.drain(..).for_each(|step| replica.follow(&step));
+            self.behind.shrink_to(STEPS_KEPT);
+        }
     }
 
     fn explain(&self) -> Vec<TableExplanation> {

@@ -28,11 +28,7 @@ enum Content {
     /// The received frame as it is.
     Same,
     /// Header bytes at this place of the scratch buffer, then the received frame from `payload` on.
-    Headers {
-        start: usize,
-        end: usize,
-        payload: usize,
-    },
+    Headers { start: usize, end: usize, payload: usize },
     /// All bytes at this place of the scratch buffer.
     Whole { start: usize, end: usize },
 }
@@ -108,10 +104,13 @@ impl interp::Sink for Collector<'_> {
             let shift = bytes.len() as isize - self.input.len() as isize;
             let start = usize::from(start).saturating_add_signed(shift);
             if !punt.packet.unchanged {
-                // Not an IP frame any more, perhaps: then there is nothing to mend.
-                let _ = wire::offload::pseudo_header_partial(&mut bytes);
+                pseudo_header(&mut bytes, start);
             }
-            let _ = wire::offload::complete_partial_checksum(&mut bytes, start, usize::from(offset));
+            let _ =
+                wire::offload::complete_partial_checksum(&mut bytes, start, usize::from(offset));
+        }
+        if bytes.len() < ETHERNET_MIN && self.input.len() >= ETHERNET_MIN {
+            bytes.resize(ETHERNET_MIN, 0);
         }
         let message = Message::Punt(Punt {
             reason: punt.reason,
@@ -143,7 +142,8 @@ fn payload_offset(input: &[u8], payload: &[u8]) -> Option<usize> {
     if payload.is_empty() {
         return Some(input.len());
     }
-    let tail = input.as_ptr_range().end == payload.as_ptr_range().end && payload.len() <= input.len();
+    let tail =
+        input.as_ptr_range().end == payload.as_ptr_range().end && payload.len() <= input.len();
     tail.then(|| input.len() - payload.len())
 }
 
@@ -185,7 +185,9 @@ impl Notes {
         if let Some(note) = last {
             match note.content {
                 Content::Same => {}
-                Content::Headers { start, end, payload } => rewrite(&mut frame, &self.bytes[start..end], payload),
+                Content::Headers { start, end, payload } => {
+                    rewrite(&mut frame, &self.bytes[start..end], payload)
+                }
                 Content::Whole { start, end } => {
                     let new = whole(&frame, &self.bytes[start..end], pool);
                     pool.give(std::mem::replace(&mut frame, new));
@@ -220,11 +222,239 @@ fn whole(frame: &Frame, bytes: &[u8], pool: &mut Pool) -> Frame {
 }
 
 fn mend(frame: &mut Frame, before: usize) {
-    if let Csum::Partial { .. } = frame.offload.csum {
-        // Not an IP frame any more, perhaps: then there is nothing to mend.
-        let _ = wire::offload::pseudo_header_partial(frame.data_mut());
+    if let Csum::Partial { start, .. } = frame.offload.csum {
+        pseudo_header(frame.data_mut(), start.into());
     }
     if frame.len() < ETHERNET_MIN && before >= ETHERNET_MIN {
         frame.set_len(ETHERNET_MIN);
+    }
+}
+
+/// Writes the sum of the pseudo header anew for a checksum that is left to the port and starts at
+/// `start`. Where the outermost transport header is another one (the frame was put into a tunnel) or
+/// none (it is not IP any more), there is nothing to mend.
+fn pseudo_header(bytes: &mut [u8], start: usize) {
+    if wire::layers::Layers::of(bytes).l4 == Some(start) {
+        let _ = wire::offload::pseudo_header_partial(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::PortShared;
+    use crate::punt::{self, PuntReceiver};
+    use interp::Sink;
+    use ir::PuntReason;
+    use std::sync::Arc;
+    use testkit::packet::Udp;
+
+    struct Bench {
+        ports: PortTable,
+        pool: Pool,
+        notes: Notes,
+        ring: PuntRing,
+        punts: PuntReceiver,
+    }
+
+    /// What came of one packet: copies by port, and what was refused.
+    type Came = (Vec<(u32, Frame)>, Vec<(u32, DropReason)>);
+
+    impl Bench {
+        fn new() -> Bench {
+            let mut ports = PortTable::default();
+            for (number, flags) in [
+                (1, PortFlags::UP),
+                (2, PortFlags::UP),
+                (3, 0),
+                (4, PortFlags::UP | PortFlags::NO_FORWARD),
+            ] {
+                ports.insert(Arc::new(PortShared::new(number, "p", flags, 1)));
+            }
+            let (ring, punts) = punt::ring(1000);
+            Bench { ports, pool: Pool::new(), notes: Notes::default(), ring, punts }
+        }
+
+        /// Runs `emit` as an engine would on `frame`, then finishes.
+        fn run(&mut self, frame: Frame, emit: impl FnOnce(&[u8], &mut Collector<'_>)) -> Came {
+            let mut collector = Collector {
+                notes: &mut self.notes,
+                input: frame.data(),
+                in_port: 1,
+                csum: frame.offload.csum,
+                now_ns: 0,
+                ring: &self.ring,
+                punted: 0,
+                refused: SmallVec::new(),
+            };
+            emit(frame.data(), &mut collector);
+            let (mut out, mut refused) = (Vec::new(), Vec::new());
+            let drop = |port, reason| refused.push((port, reason));
+            let keep = |o: Outgoing, _: &mut Pool| out.push((o.port, o.frame));
+            self.notes.finish(frame, &mut self.pool, &self.ports, drop, keep);
+            (out, refused)
+        }
+    }
+
+    fn changed<'a>(headers: &'a [u8], payload: &'a [u8]) -> Packet<'a> {
+        Packet { headers, payload, unchanged: false }
+    }
+
+    fn same(input: &[u8]) -> Packet<'_> {
+        Packet { headers: input, payload: &[], unchanged: true }
+    }
+
+    fn bytes(out: &[(u32, Frame)]) -> Vec<(u32, &[u8])> {
+        out.iter().map(|(port, frame)| (*port, frame.data())).collect()
+    }
+
+    #[test]
+    fn the_only_copy_is_the_received_buffer() {
+        let mut bench = Bench::new();
+        let frame = Frame::copy_of(&[7; 3000]);
+        let at = frame.data().as_ptr();
+        let (out, _) = bench.run(frame, |input, c| c.output(1, 0, same(input)));
+        assert_eq!(out[0].1.data().as_ptr(), at);
+        let (frame, _) = out.into_iter().map(|(_, f)| (f, ())).next().unwrap();
+        // Four bytes more in front: the payload stays where it is.
+        let payload = frame.data()[100..].as_ptr();
+        let (out, _) =
+            bench.run(frame, |input, c| c.output(2, 0, changed(&[9; 104], &input[100..])));
+        assert_eq!(out[0].1.len(), 3004);
+        assert_eq!(out[0].1.data()[104..].as_ptr(), payload);
+        assert_eq!((out[0].1.data()[103], out[0].1.data()[104]), (9, 7));
+    }
+
+    #[test]
+    fn every_copy_has_its_own_bytes_in_order() {
+        let mut bench = Bench::new();
+        let input: Vec<u8> = (0..100).collect();
+        let (out, refused) = bench.run(Frame::copy_of(&input), |i, c| {
+            c.output(1, 0, changed(&[1; 10], &i[20..]));
+            c.output(2, 0, same(i));
+            c.output(9, 0, same(i));
+            c.output(3, 0, same(i));
+            c.output(4, 0, same(i));
+            c.output(1, 0, changed(&[2; 50], &i[20..]));
+            // Not a tail of the input: all of it is taken over.
+            c.output(2, 0, changed(&[3; 60], &i[20..30]));
+            c.output(1, 0, changed(&[4; 80], &[]));
+            c.output(2, 0, changed(&[5; 30], &i[30..]));
+        });
+        let with = |head: &[u8], tail: &[u8]| [head, tail].concat();
+        let expected = [
+            (1, with(&[1; 10], &input[20..])),
+            (2, input.clone()),
+            (1, with(&[2; 50], &input[20..])),
+            (2, with(&[3; 60], &input[20..30])),
+            (1, vec![4; 80]),
+            (2, with(&[5; 30], &input[30..])),
+        ];
+        let expected: Vec<(u32, &[u8])> = expected.iter().map(|(p, b)| (*p, &b[..])).collect();
+        assert_eq!(bytes(&out), expected);
+        use DropReason::{PortDown, PortNoForward, PortUnknown};
+        assert_eq!(refused, [(9, PortUnknown), (3, PortDown), (4, PortNoForward)]);
+        // Nothing is left for the next packet.
+        let (out, refused) = bench.run(Frame::copy_of(&input), |_, _| {});
+        assert!(out.is_empty() && refused.is_empty());
+    }
+
+    #[test]
+    fn a_frame_made_too_short_is_padded_and_a_runt_is_not() {
+        let mut bench = Bench::new();
+        let (out, _) = bench.run(Frame::copy_of(&[0xff; 64]), |i, c| {
+            c.output(1, 0, changed(&[1; 10], &i[18..]));
+            c.output(2, 0, changed(&[1; 10], &i[18..]));
+        });
+        for (_, frame) in &out {
+            assert_eq!(frame.len(), ETHERNET_MIN);
+            assert_eq!(frame.data()[10..56], [0xff; 46]);
+            assert_eq!(frame.data()[56..], [0; 4]);
+        }
+        let runt = Frame::copy_of(&[0xff; 30]);
+        let (out, _) = bench.run(runt, |i, c| c.output(1, 0, changed(&[1; 10], &i[20..])));
+        assert_eq!(out[0].1.len(), 20);
+        let (out, _) = bench.run(Frame::copy_of(&[]), |i, c| c.output(1, 0, changed(&[1; 2], i)));
+        assert_eq!(out[0].1.data(), [1, 1]);
+    }
+
+    fn partial(frame: &Udp) -> Frame {
+        let (bytes, place) = frame.partial();
+        let mut frame = Frame::copy_of(&bytes);
+        frame.offload.csum = Csum::Partial { start: place.start, offset: place.offset };
+        frame
+    }
+
+    fn complete(frame: &Frame) -> Vec<u8> {
+        let mut bytes = frame.data().to_vec();
+        let Csum::Partial { start, offset } = frame.offload.csum else {
+            panic!("still to be done")
+        };
+        wire::complete_partial_checksum(&mut bytes, start.into(), offset.into()).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_checksum_left_to_the_port_follows_the_headers() {
+        let mut bench = Bench::new();
+        let before = Udp::default();
+        let after = Udp { vlans: vec![5], dst: [192, 0, 2, 1], dst_port: 99, ..Udp::default() };
+        let whole = after.frame();
+        // The pipeline's own idea of the checksum does not matter.
+        let mut headers = whole[..14 + 4 + 20 + 8].to_vec();
+        headers[44..46].copy_from_slice(&[0xde, 0xad]);
+        let (out, _) = bench.run(partial(&before), |i, c| {
+            c.output(1, 0, changed(&headers, &i[42..]));
+            c.output(2, 0, same(i));
+            c.output(1, 0, changed(&headers, &i[42..]));
+        });
+        assert_eq!(complete(&out[0].1), whole);
+        assert_eq!(complete(&out[1].1), before.frame());
+        assert_eq!(complete(&out[2].1), whole);
+    }
+
+    #[test]
+    fn a_checksum_inside_of_a_tunnel_is_not_mixed_up_with_the_tunnels() {
+        let mut bench = Bench::new();
+        let inner = Udp::default();
+        let outer = Udp { payload: inner.partial().0, ..Udp::default() };
+        let mut headers = outer.frame()[..42].to_vec();
+        let (out, _) = bench.run(partial(&inner), |i, c| c.output(1, 0, changed(&headers, i)));
+        let frame = &out[0].1;
+        assert_eq!(frame.data()[..42], headers);
+        assert_eq!(frame.offload.csum, Csum::Partial { start: 76, offset: 6 });
+        headers.extend(inner.frame());
+        assert_eq!(complete(frame), headers);
+    }
+
+    fn punt(packet: Packet<'_>) -> interp::Punt<'_> {
+        interp::Punt { reason: PuntReason::Action, table: None, entry: None, args: &[], packet }
+    }
+
+    #[test]
+    fn punted_copies_have_complete_checksums() {
+        let mut bench = Bench::new();
+        let before = Udp::default();
+        let after = Udp { vlans: vec![5], src: [192, 0, 2, 1], ..Udp::default() };
+        let headers = &after.frame()[..46];
+        bench.run(partial(&before), |i, c| {
+            c.punt(punt(same(i)));
+            c.punt(punt(changed(headers, &i[42..])));
+            assert_eq!((c.punted, c.refused.len()), (2, 0));
+        });
+        for right in [before.frame(), after.frame()] {
+            let Some(Message::Punt(punt)) = bench.punts.try_recv() else { panic!("punted") };
+            assert_eq!(punt.bytes, right);
+        }
+    }
+
+    #[test]
+    fn refused_punts_and_digests_say_why() {
+        let mut bench = Bench::new();
+        bench.run(Frame::copy_of(&[1; 60]), |_, c| {
+            (0..150).for_each(|_| c.digest(DigestId(1), &[]));
+            assert_eq!(c.refused.len(), 50);
+            assert!(c.refused.iter().all(|r| *r == DropReason::PuntRateLimit));
+        });
     }
 }

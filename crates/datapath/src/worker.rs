@@ -6,6 +6,12 @@
 //! thread of its own and sleeps on the queues' descriptors once nothing has come for
 //! [`SPIN_NS`]; a waker ends the sleep.
 //!
+//! Invariants: every frame received or injected ends as sent, punted, or counted under a reason; a
+//! queue whose interface is down or gone is asked again after [`RETRY_NS`], so that an interface
+//! which comes back is served again; a round takes a bounded number of commands, so that neither
+//! the control side nor traffic can starve the other.
+//! Checked by: `tests/worker.rs`; whole switches by the tests of `switch`.
+//!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
 use crate::engine::{Forward, Scratch};
@@ -13,22 +19,27 @@ use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::Publisher;
 use crate::punt::PuntRing;
 use crate::sink::{Collector, Notes, Outgoing};
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use hashbrown::HashMap;
 use interp::{Color, Externs, Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
 use port::prng::Prng;
 use port::{Burst, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use state::counters::WorkerCounters;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// A worker that has received nothing for so long sleeps, in nanoseconds.
 pub const SPIN_NS: u64 = 50_000;
-/// Longest sleep while a queue without a descriptor must be polled.
-const POLL_INTERVAL_MS: i64 = 1;
+/// A receive queue that is down, gone or in trouble is asked again after so long, in nanoseconds.
+pub const RETRY_NS: u64 = 20_000_000;
+/// Longest sleep while a queue without a descriptor must be polled, in nanoseconds.
+const POLL_INTERVAL_NS: u64 = 1_000_000;
+/// Commands taken in one round, at most.
+const COMMANDS_MAX: usize = 256;
 
 /// What the control side tells a worker. Taken between bursts.
 pub enum Command {
@@ -97,23 +108,60 @@ pub struct WorkerConfig {
     pub ring: PuntRing,
     /// Its share of the entries', groups' and meters' counters.
     pub counters: WorkerCounters,
+    /// Stands for the control side as a port: counts the packets it injects, and what becomes of
+    /// those that do not leave.
+    pub control: Arc<PortShared>,
     /// Seed of its random numbers.
     pub seed: u64,
+}
+
+/// How far a worker is with what it was told.
+#[derive(Default)]
+struct Progress {
+    /// Commands that were told, or are about to be.
+    told: AtomicU64,
+    /// Commands obeyed, with all that they sent flushed.
+    obeyed: AtomicU64,
+    /// The worker is no more.
+    ended: AtomicBool,
 }
 
 /// The control side's handle of a worker.
 #[derive(Clone)]
 pub struct Handle {
-    sender: Sender<Command>,
+    /// Taken only by `drop`.
+    sender: Option<Sender<Command>>,
     waker: Waker,
+    progress: Arc<Progress>,
 }
 
 impl Handle {
     /// Tells the worker; it obeys at its next round. False if it has stopped.
     pub fn tell(&self, command: Command) -> bool {
-        let sent = self.sender.send(command).is_ok();
+        self.progress.told.fetch_add(1, Ordering::Relaxed);
+        let sent = self.sender.as_ref().is_some_and(|s| s.send(command).is_ok());
         self.waker.wake();
         sent
+    }
+
+    /// How many commands were told so far; a mark for [`has_obeyed`](Self::has_obeyed).
+    pub fn told(&self) -> u64 {
+        self.progress.told.load(Ordering::Relaxed)
+    }
+
+    /// The worker has obeyed all that was told before the mark was taken, and what these commands
+    /// sent has left; or it has ended.
+    pub fn has_obeyed(&self, mark: u64) -> bool {
+        self.progress.ended.load(Ordering::Acquire)
+            || self.progress.obeyed.load(Ordering::Acquire) >= mark
+    }
+
+    /// Commands that wait to be obeyed.
+    pub fn waiting(&self) -> u64 {
+        if self.progress.ended.load(Ordering::Acquire) {
+            return 0;
+        }
+        self.told().saturating_sub(self.progress.obeyed.load(Ordering::Relaxed))
     }
 
     /// Wakes the worker, so that it adopts what was published.
@@ -122,11 +170,29 @@ impl Handle {
     }
 }
 
+/// A worker ends with its last handle: it is woken to notice.
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.sender = None;
+        self.waker.wake();
+    }
+}
+
 struct Rx {
     shared: Arc<PortShared>,
     queue: Box<dyn RxQueue>,
     drops: Drops,
-    ended: bool,
+    state: RxState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RxState {
+    /// Frames may come.
+    Open,
+    /// In trouble: not to be asked before this time.
+    Retry(u64),
+    /// No frame will ever come.
+    Ended,
 }
 
 struct Tx {
@@ -142,7 +208,8 @@ pub struct Worker {
     commands: Receiver<Command>,
     waker: Waker,
     publisher: Arc<Publisher>,
-    forward: Arc<dyn Forward>,
+    /// The version it runs by; none while it sleeps.
+    forward: Option<Arc<dyn Forward>>,
     scratch: Scratch,
     ring: PuntRing,
     counters: WorkerCounters,
@@ -153,6 +220,10 @@ pub struct Worker {
     burst: Burst,
     pool: Pool,
     notes: Notes,
+    control: Arc<PortShared>,
+    progress: Arc<Progress>,
+    /// Commands taken so far.
+    taken: u64,
     stopped: bool,
 }
 
@@ -161,12 +232,13 @@ impl Worker {
     pub fn new(config: WorkerConfig) -> std::io::Result<(Worker, Handle)> {
         let (sender, commands) = crossbeam_channel::unbounded();
         let waker = Waker::new()?;
+        let progress = Arc::new(Progress::default());
         let worker = Worker {
             index: config.index,
             cpu: config.cpu,
             commands,
             waker: waker.clone(),
-            forward: config.publisher.start(config.index),
+            forward: Some(config.publisher.start(config.index)),
             publisher: config.publisher,
             scratch: Scratch::default(),
             ring: config.ring,
@@ -178,9 +250,12 @@ impl Worker {
             burst: Burst::new(),
             pool: Pool::new(),
             notes: Notes::default(),
+            control: config.control,
+            progress: progress.clone(),
+            taken: 0,
             stopped: false,
         };
-        Ok((worker, Handle { sender, waker }))
+        Ok((worker, Handle { sender: Some(sender), waker, progress }))
     }
 
     /// Rounds until told to stop. `epoch` is the zero of the switch's clock.
@@ -199,7 +274,7 @@ impl Worker {
             if self.poll(time) > 0 {
                 last_work = time;
             } else if time.saturating_sub(last_work) > SPIN_NS {
-                self.sleep();
+                self.sleep(time);
                 last_work = now();
             } else {
                 std::hint::spin_loop();
@@ -210,100 +285,133 @@ impl Worker {
     /// One round. Returns how many frames and commands it took.
     pub fn poll(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
-        if self.publisher.version() != self.forward.version() {
-            self.publisher.adopt(self.index, &mut self.forward);
-        }
-        while let Ok(command) = self.commands.try_recv() {
+        self.adopt();
+        while work < COMMANDS_MAX && !self.stopped {
+            let command = match self.commands.try_recv() {
+                Ok(command) => command,
+                Err(TryRecvError::Empty) => break,
+                // Nobody is left who could tell it to stop.
+                Err(TryRecvError::Disconnected) => Command::Stop,
+            };
             work += 1;
             self.obey(command, now_ns);
-            if self.stopped {
-                return work;
-            }
         }
-        for i in 0..self.rx.len() {
-            work += self.receive(i, now_ns);
+        let commands = work as u64;
+        if !self.stopped {
+            for i in 0..self.rx.len() {
+                work += self.receive(i, now_ns);
+            }
         }
         if work > 0 {
             self.flush();
         }
+        if commands > 0 {
+            self.taken += commands;
+            self.progress.obeyed.store(self.taken, Ordering::Release);
+        }
+        if self.stopped {
+            self.publisher.stop(self.index);
+        }
         work
+    }
+
+    /// Takes the current version, if it runs by another one or by none.
+    fn adopt(&mut self) {
+        match &mut self.forward {
+            Some(forward) if self.publisher.version() == forward.version() => {}
+            Some(forward) => self.publisher.adopt(self.index, forward),
+            None => self.forward = Some(self.publisher.start(self.index)),
+        }
     }
 
     fn obey(&mut self, command: Command, now_ns: u64) {
         match command {
             Command::AddPort { shared, rx, tx } => {
+                // Of a port that had this number before, nothing is left behind.
+                self.flush();
                 let rx = rx.into_iter().map(|queue| Rx {
                     shared: shared.clone(),
                     drops: Drops::default(),
                     queue,
-                    ended: false,
+                    state: RxState::Open,
                 });
                 self.rx.extend(rx);
                 self.tx.insert(shared.number, Tx { queue: tx, dirty: false, shared });
             }
             Command::RemovePort(number) => {
+                self.flush();
                 self.rx.retain(|rx| rx.shared.number != number);
                 self.tx.remove(&number);
             }
             Command::Ports(ports) => self.ports = ports,
             Command::Inject(injection) => {
                 // A packet-out must be forwarded by what its sender programmed before it.
-                if self.publisher.version() != self.forward.version() {
-                    self.publisher.adopt(self.index, &mut self.forward);
-                }
+                self.adopt();
                 let mut frame = self.pool.copy_of(&injection.bytes);
                 frame.rx_port = injection.in_port;
                 let start = Start::Action(&injection.action, &injection.args);
-                self.process(frame, None, start, now_ns);
+                let control = self.control.clone();
+                control.cell(self.index).count_rx(1, frame.len() as u64);
+                self.process(frame, &control, start, now_ns);
             }
-            Command::Stop => {
-                self.flush();
-                self.publisher.stop(self.index);
-                self.stopped = true;
-            }
+            Command::Stop => self.stopped = true,
         }
     }
 
     fn receive(&mut self, i: usize, now_ns: u64) -> usize {
         let rx = &mut self.rx[i];
-        if rx.ended {
+        match rx.state {
+            RxState::Open => {}
+            RxState::Retry(at) if at <= now_ns => {}
+            RxState::Retry(_) | RxState::Ended => return 0,
+        }
+        let result = rx.queue.rx(&mut self.burst, &mut self.pool);
+        let state = match &result {
+            Ok(_) => RxState::Open,
+            Err(RxError::Ended | RxError::Pcap(_)) => RxState::Ended,
+            Err(RxError::Down | RxError::Gone | RxError::Io(_)) => {
+                RxState::Retry(now_ns.saturating_add(RETRY_NS))
+            }
+        };
+        if let Err(error) = result
+            && rx.state == RxState::Open
+        {
+            let (port, ended) = (&rx.shared.name, state == RxState::Ended);
+            tracing::info!(%port, %error, ended, "nothing is received");
+        }
+        rx.state = state;
+        let drops = rx.queue.drops();
+        if drops != rx.drops {
+            rx.shared.cell(self.index).set_rx_drops(&rx.drops, &drops);
+            rx.drops = drops;
+        }
+        let n = self.burst.len();
+        if n == 0 {
             return 0;
         }
-        let mut burst = std::mem::take(&mut self.burst);
-        match rx.queue.rx(&mut burst, &mut self.pool) {
-            Ok(_) => {}
-            Err(RxError::Ended) => rx.ended = true,
-            Err(error) => {
-                tracing::warn!(port = %rx.shared.name, %error, "receive queue closed");
-                rx.ended = true;
-            }
-        }
-        let drops = rx.queue.drops();
         let shared = rx.shared.clone();
         let cell = shared.cell(self.index);
-        cell.set_rx_drops(&rx.drops, &drops);
-        rx.drops = drops;
-        let n = burst.len();
-        if n > 0 {
-            let bytes: usize = burst.frames().iter().map(Frame::len).sum();
-            cell.count_rx(n as u64, bytes as u64);
-            let closed = shared.flags().has(PortFlags::NO_RECEIVE);
-            for mut frame in burst.drain() {
-                if closed {
-                    cell.count_drop(DropReason::PortNoReceive, 1);
-                    self.pool.give(frame);
-                    continue;
-                }
-                frame.rx_port = shared.number;
-                self.process(frame, Some(&shared), Start::Pipeline, now_ns);
+        let mut burst = std::mem::take(&mut self.burst);
+        let bytes: usize = burst.frames().iter().map(Frame::len).sum();
+        cell.count_rx(n as u64, bytes as u64);
+        let closed = shared.flags().has(PortFlags::NO_RECEIVE);
+        for mut frame in burst.drain() {
+            if closed {
+                cell.count_drop(DropReason::PortNoReceive, 1);
+                self.pool.give(frame);
+                continue;
             }
+            frame.rx_port = shared.number;
+            self.process(frame, &shared, Start::Pipeline, now_ns);
         }
         self.burst = burst;
         n
     }
 
-    fn process(&mut self, frame: Frame, from: Option<&PortShared>, start: Start<'_>, now_ns: u64) {
-        let cell = from.map(|p| p.cell(self.index));
+    fn process(&mut self, frame: Frame, from: &PortShared, start: Start<'_>, now_ns: u64) {
+        let cell = from.cell(self.index);
+        // `poll` and `obey` have adopted one.
+        let forward = self.forward.get_or_insert_with(|| self.publisher.start(self.index));
         let mut collector = Collector {
             notes: &mut self.notes,
             input: frame.data(),
@@ -316,34 +424,33 @@ impl Worker {
         };
         let mut externs = WorkerExterns {
             worker: self.index,
-            forward: &*self.forward,
+            forward: &**forward,
             counters: &self.counters,
             ports: &self.ports,
             random: &mut self.random,
             now_ns,
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
-        let verdict = self.forward.run(&mut self.scratch, input, &mut externs, &mut collector);
-        if let Some(cell) = cell {
-            for reason in &collector.refused {
-                cell.count_drop(*reason, 1);
-            }
-            (0..collector.punted).for_each(|_| cell.count_punt());
-            if let Verdict::Drop(reason) = verdict {
-                cell.count_drop(reason, 1);
-            }
+        let verdict = forward.run(&mut self.scratch, input, &mut externs, &mut collector);
+        for reason in &collector.refused {
+            cell.count_drop(*reason, 1);
+        }
+        if collector.punted > 0 {
+            cell.count_punts(u64::from(collector.punted));
+        }
+        if let Verdict::Drop(reason) = verdict {
+            cell.count_drop(reason, 1);
         }
         let (index, ports, tx) = (self.index, &self.ports, &mut self.tx);
-        let drop = |port: u32, reason: DropReason| match (ports.get(port), cell) {
-            (Some(to), _) => to.cell(index).count_drop(reason, 1),
-            (None, Some(cell)) => cell.count_drop(reason, 1),
-            (None, None) => tracing::debug!(port, %reason, "packet-out dropped"),
+        let drop = |port: u32, reason: DropReason| match ports.get(port) {
+            Some(to) => to.cell(index).count_drop(reason, 1),
+            None => cell.count_drop(reason, 1),
         };
         let out = |outgoing: Outgoing, pool: &mut Pool| match tx.get_mut(&outgoing.port) {
             Some(tx) => {
                 tx.dirty = true;
                 if let Err(reason) = tx.queue.tx_owned(outgoing.frame, pool) {
-                    tx.shared.cell(index).count_port_drop(reason, 1);
+                    tx.shared.cell(index).count_tx_drop(reason, 1);
                 }
             }
             None => {
@@ -360,24 +467,34 @@ impl Worker {
             let cell = tx.shared.cell(self.index);
             cell.count_tx(report.sent, report.sent_bytes);
             for (reason, n) in report.drops.iter().filter(|(_, n)| *n > 0) {
-                cell.count_port_drop(reason, n);
+                cell.count_tx_drop(reason, n);
             }
             tx.dirty = false;
         }
     }
 
-    /// Sleeps until a frame, a command or a new version is there.
-    fn sleep(&mut self) {
-        let mut timeout = None;
+    /// Sleeps until a frame, a command or a new version is there, or a queue is to be asked again.
+    fn sleep(&mut self, now_ns: u64) {
+        let mut until_ns: Option<u64> = None;
         let mut fds = Vec::with_capacity(self.rx.len() + 1);
         fds.push(PollFd::new(&*self.waker.0, PollFlags::IN));
-        for rx in self.rx.iter().filter(|rx| !rx.ended) {
-            match rx.queue.fd() {
-                Some(fd) => fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN)),
-                None => timeout = Some(POLL_INTERVAL_MS),
-            }
+        for rx in &self.rx {
+            let at = match (rx.state, rx.queue.fd()) {
+                (RxState::Ended, _) => continue,
+                (RxState::Retry(at), _) => at,
+                (RxState::Open, None) => now_ns.saturating_add(POLL_INTERVAL_NS),
+                (RxState::Open, Some(fd)) => {
+                    fds.push(PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                    continue;
+                }
+            };
+            until_ns = Some(until_ns.map_or(at, |until| until.min(at)));
         }
-        let timeout = timeout.map(|ms| rustix::event::Timespec { tv_sec: 0, tv_nsec: ms * 1_000_000 });
+        self.forward = None;
+        self.publisher.stop(self.index);
+        let timeout = until_ns
+            .map(|at| std::time::Duration::from_nanos(at.saturating_sub(now_ns)))
+            .and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
@@ -386,6 +503,20 @@ impl Worker {
             }
         }
         self.waker.clear();
+    }
+}
+
+/// However a worker ends, by command, by a panic or because its thread could not start: nobody
+/// waits for it any more.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.publisher.stop(self.index);
+        self.progress.ended.store(true, Ordering::Release);
+        let late = self.commands.try_iter().filter(|c| matches!(c, Command::Inject(_))).count();
+        if late > 0 {
+            self.control.cell(self.index).count_rx(late as u64, 0);
+            self.control.cell(self.index).count_drop(DropReason::Stopped, late as u64);
+        }
     }
 }
 
@@ -448,13 +579,13 @@ fn random_between(random: &mut Prng, lo: &Bits, hi: &Bits) -> Bits {
     let width = lo.width();
     let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
     let any = Bits::from_be_bytes(&bytes, width);
-    match (lo.to_u128(), hi.to_u128(), any.to_u128()) {
-        (Some(lo), Some(hi), Some(any)) => {
-            let span = hi - lo;
+    match (lo.to_u128(), hi.to_u128()) {
+        (Some(lo), Some(hi)) => {
+            let (span, any) = (hi - lo, any.low_u128());
             let offset = if span == u128::MAX { any } else { any % (span + 1) };
             Bits::from_u128(lo + offset, width)
         }
-        // Wider than 128 bits: the high bits decide, so clamping hardly ever happens.
+        // Above 128 bits: the high bits decide, so clamping hardly ever happens.
         _ if any.compare(lo).is_lt() => lo.clone(),
         _ if any.compare(hi).is_gt() => hi.clone(),
         _ => any,

@@ -60,10 +60,8 @@ fn l3() -> Pipeline {
     let hop = net.b.meta("hop", 16);
     let ttl = net.field(net.ipv4, "ttl");
     let less = bin(BinaryOp::Sub, ir::Expr::Field(ttl), num(1u8, 8));
-    let route = vec![
-        Op::Assign(ir::FieldRef::Meta(hop), ir::Expr::Param(0)),
-        Op::Assign(ttl, less),
-    ];
+    let route =
+        vec![Op::Assign(ir::FieldRef::Meta(hop), ir::Expr::Param(0)), Op::Assign(ttl, less)];
     let route = net.b.action("route", &[("hop", 16)], route);
     let send = vec![
         Op::Assign(net.field(net.eth, "dst"), ir::Expr::Param(0)),

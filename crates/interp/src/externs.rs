@@ -4,7 +4,8 @@
 //! Two implementations for tests and offline runs are here: [`NullExterns`], in which nothing is
 //! ever remembered, and [`MemoryExterns`], plain collections.
 
-use ir::{Bits, CounterId, EntryId, MeterId, Program, RegisterId, TableId};
+use crate::meters::Measured;
+use ir::{Bits, CounterId, EntryId, Meter, MeterId, Program, RegisterId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A meter's answer.
@@ -80,7 +81,8 @@ impl Count {
 
 /// Everything remembered in plain collections, for filetests and offline runs.
 ///
-/// Meters do not measure: they answer what [`meters`](Self::meters) says, so that a test chooses.
+/// A meter answers what [`meters`](Self::meters) says, so that a test may choose; else it measures by
+/// [`now_ns`](Self::now_ns), if [`set_meter`](Self::set_meter) has made it known.
 /// Chance is a fixed sequence from `seed` (splitmix64, Steele et al. 2014).
 #[derive(Clone, Debug, Default)]
 pub struct MemoryExterns {
@@ -94,10 +96,13 @@ pub struct MemoryExterns {
     pub counters: BTreeMap<CounterId, Count>,
     /// Counter arrays, by array and cell.
     pub arrays: BTreeMap<(u32, u32), Count>,
-    /// What meters answer; others are green.
+    /// What meters answer.
     pub meters: BTreeMap<MeterId, Color>,
     /// Register cells, by array.
     pub registers: Vec<Vec<Bits>>,
+    /// The time that meters measure by, in nanoseconds.
+    pub now_ns: u64,
+    measured: BTreeMap<MeterId, Measured>,
     /// Cells of each counter array.
     array_sizes: Vec<u32>,
     /// State of the random sequence.
@@ -116,6 +121,14 @@ impl MemoryExterns {
             array_sizes: program.counters.iter().map(|c| c.size).collect(),
             ..MemoryExterns::default()
         }
+    }
+
+    /// Adds or replaces a meter, with full buckets, or removes it.
+    pub fn set_meter(&mut self, id: MeterId, meter: Option<&Meter>) {
+        match meter {
+            Some(meter) => self.measured.insert(id, Measured::new(meter)),
+            None => self.measured.remove(&id),
+        };
     }
 
     fn draw(&mut self) -> u64 {
@@ -148,8 +161,12 @@ impl Externs for MemoryExterns {
         }
     }
 
-    fn meter(&mut self, meter: MeterId, _: u32) -> Color {
-        self.meters.get(&meter).copied().unwrap_or_default()
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        if let Some(chosen) = self.meters.get(&meter) {
+            return *chosen;
+        }
+        let measured = self.measured.get_mut(&meter);
+        measured.map(|m| m.ask(bytes, self.now_ns)).unwrap_or_default()
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {

@@ -1,7 +1,8 @@
 //! Groups: copies for buckets.
 //!
 //! A bucket's action runs on a copy of the packet, which ends with it; a `goto` in it has no effect.
-//! A bucket that watches a port and a group is live while both are.
+//! A bucket that watches a port and a group is live while either is (OpenFlow 1.3.5 §6.5); one that
+//! watches nothing always is.
 //!
 //! `Select` chooses by weighted rendezvous hashing (Thaler and Ravishankar 1998; weights after
 //! Schindelhauer and Schomaker 2005): every live bucket draws a number from the packet's hash and its
@@ -93,16 +94,16 @@ impl<'a> Run<'a> {
             return false;
         }
         *steps -= 1;
-        let port = bucket.watch_port.is_none_or(|port| self.externs.port_live(port));
-        let mut group = || {
-            bucket.watch_group.is_none_or(|id| {
-                let group = self.view.group(id).filter(|_| depth < GROUP_DEPTH_MAX);
-                group.is_some_and(|g| {
-                    g.buckets.iter().any(|b| self.live_within(b, depth + 1, steps))
-                })
-            })
+        let mut group_live = |id| {
+            let group = self.view.group(id).filter(|_| depth < GROUP_DEPTH_MAX);
+            group.is_some_and(|g| g.buckets.iter().any(|b| self.live_within(b, depth + 1, steps)))
         };
-        port && group()
+        match (bucket.watch_port, bucket.watch_group) {
+            (None, None) => true,
+            (Some(port), _) if self.externs.port_live(port) => true,
+            (_, Some(id)) => group_live(id),
+            (Some(_), None) => false,
+        }
     }
 }
 

@@ -115,10 +115,7 @@ impl Layout {
             types,
             bytes: end,
             checksum_meta,
-            checksum_always: program
-                .checksums
-                .iter()
-                .any(|c| c.mode == ir::ChecksumMode::Always),
+            checksum_always: program.checksums.iter().any(|c| c.mode == ir::ChecksumMode::Always),
             program: program.clone(),
         }
     }

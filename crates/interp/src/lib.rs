@@ -12,7 +12,9 @@
 //! | `ops`, `group`, `eval`, `hash` | operations, groups, expressions, hash functions |
 //! | `layout`, `store`, `context`, `source` | where values live; a copy of the packet; bit strings |
 //! | [`externs`], [`sink`], `view` | the three sides that a run talks to |
+//! | `meters` | meters that measure, for offline runs |
 //! | [`trace`], `show` | what happened, as text |
+//! | [`filetest`] | test files (`.mill`) run on the interpreter |
 //!
 //! Invariants: any bytes give a verdict; a run ends ([`limits`]); the payload is never copied unless
 //! a header of a fraction of bytes moves it; a packet that nothing changed leaves as the very bytes
@@ -23,10 +25,12 @@ mod context;
 mod deparse;
 mod eval;
 pub mod externs;
+pub mod filetest;
 mod group;
 mod hash;
 mod layout;
 mod machine;
+mod meters;
 mod ops;
 mod parse;
 mod show;
@@ -37,7 +41,7 @@ pub mod trace;
 mod view;
 
 pub use externs::{Color, Externs, MemoryExterns, NullExterns};
-pub use machine::{Input, Machine, Start};
+pub use machine::{Input, Machine, Parsed, Start};
 pub use sink::{Collect, Packet, Punt, Sink};
 pub use trace::Trace;
 pub use view::View;

@@ -7,22 +7,23 @@
 //! Bounds, so that every run ends: [`PASSES_MAX`], [`REPARSES_MAX`], [`COPIES_MAX`],
 //! [`GROUP_DEPTH_MAX`], [`CLONE_DEPTH_MAX`]; control only moves to later blocks.
 //!
-//! Cost: proportional to the steps done. Nothing is allocated per packet once the buffers have
-//! grown, except for values wider than 128 bits; the payload is read only by checksums that cover it.
+//! Cost: proportional to the steps done. Once the buffers have grown nothing is allocated per packet,
+//! except for values wider than 128 bits, hash expressions, and lookahead into re-emitted headers.
+//! The payload is read only by checksums that cover it.
 
 use crate::checksum::Scratch;
 use crate::context::Context;
 use crate::eval::Env;
-use crate::externs::Externs;
+use crate::externs::{Externs, NullExterns};
 use crate::layout::Layout;
 use crate::show;
-use crate::sink::Sink;
+use crate::sink::{Collect, Sink};
 use crate::trace::{Kind, Trace};
 use crate::view::View;
 use ir::program::intrinsic;
 use ir::{
-    Action, Bits, BlockId, DropReason, Entry, MetaId, Op, PuntReason, TableId,
-    Terminator, Verdict,
+    Action, Bits, BlockId, DropReason, Entry, FieldId, FieldRef, HeaderId, MetaId, Op, PuntReason,
+    TableId, Terminator, Verdict,
 };
 use std::sync::Arc;
 
@@ -88,15 +89,48 @@ impl Machine {
         sink: &mut dyn Sink,
         trace: Option<&mut Trace>,
     ) -> Verdict {
+        let (mut run, context) = self.begin(view, input, externs, sink, trace);
+        run.received(context, input.start)
+    }
+
+    /// Runs the parser only: the valid headers with their fields' values, in the order in which they
+    /// lie in the packet, and the payload. `None` if the headers do not lie in the deparser's order,
+    /// one right after the other, or the payload does not start at a byte.
+    pub fn parse(&mut self, view: &dyn View, bytes: &[u8]) -> Option<Parsed> {
+        let input = Input { bytes, in_port: 0, now_ns: 0, start: Start::Pipeline };
+        let (externs, sink) = (&mut NullExterns, &mut Collect::default());
+        let (mut run, context) = self.begin(view, input, externs, sink, None);
+        let layout = run.layout;
+        context.reset(layout, bytes.len());
+        run.parse(context);
+        if !context.in_order || !context.cursor.is_multiple_of(8) {
+            return None;
+        }
+        let valid = layout.program.deparser.iter().filter(|h| context.store.valid(**h));
+        let fields = |header: HeaderId| {
+            let ids = (0..layout.type_of(header).fields.len() as u32).map(FieldId);
+            ids.map(|id| context.store.read(layout, FieldRef::Header(header, id))).collect()
+        };
+        let headers = valid.map(|h| (*h, fields(*h))).collect();
+        Some(Parsed { headers, payload: bytes.get(context.cursor / 8..)?.to_vec() })
+    }
+
+    fn begin<'a>(
+        &'a mut self,
+        view: &'a dyn View,
+        input: Input<'a>,
+        externs: &'a mut dyn Externs,
+        sink: &'a mut dyn Sink,
+        trace: Option<&'a mut Trace>,
+    ) -> (Run<'a>, &'a mut Context) {
         let program = view.program();
         let layout = match self.layout.take() {
             Some(layout) if Arc::ptr_eq(&layout.program, program) => layout,
             _ => Layout::new(program),
         };
-        let layout = &*self.layout.insert(layout);
-        let mut run = Run {
+        let run = Run {
             view,
-            layout,
+            layout: self.layout.insert(layout),
             input: input.bytes,
             in_port: input.in_port,
             now_ns: input.now_ns,
@@ -113,8 +147,17 @@ impl Machine {
             punted: None,
             lost: None,
         };
-        run.received(&mut self.main, input.start)
+        (run, &mut self.main)
     }
+}
+
+/// What the parser made of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Valid headers and their fields' values.
+    pub headers: Vec<(HeaderId, Vec<Bits>)>,
+    /// The rest.
+    pub payload: Vec<u8>,
 }
 
 /// Why a pass ended.
@@ -209,7 +252,9 @@ impl<'a> Run<'a> {
                 continue;
             }
             self.passes += 1;
-            self.open(Kind::Pass, || if pass == 1 { "resubmit" } else { "recirculate" }.to_string());
+            self.open(Kind::Pass, || {
+                if pass == 1 { "resubmit" } else { "recirculate" }.to_string()
+            });
             opened += 1;
             if pass == 1 {
                 context.source.copy_from(&context.origin);

@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
                 let index = self.env(context, args).eval(index).low_u32();
                 self.externs.count_indirect(*counter, index, context.length);
                 self.note(Kind::Op, || {
-                    format!("count {}[{index}]", layout.program.counters[*counter as usize].name)
+                    format!("count {}({index})", layout.program.counters[*counter as usize].name)
                 });
             }
             Op::RegisterRead { field, register, index } => {
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
                 self.note(Kind::Op, || {
                     let name = layout.program.field_name(*field);
                     let value = show::field_value(layout, *field, &value);
-                    format!("{name} = {}[{index}] = {value}", declared.name)
+                    format!("{name} = {}({index}) = {value}", declared.name)
                 });
             }
             Op::RegisterWrite { register, index, value } => {
@@ -137,7 +137,7 @@ impl<'a> Run<'a> {
                 let (index, value) = (env.eval(index).low_u32(), env.eval(value).into_owned());
                 self.note(Kind::Op, || {
                     let name = &layout.program.registers[register.index()].name;
-                    format!("{name}[{index}] = {}", show::value("", &value))
+                    format!("{name}({index}) = {}", show::value("", &value))
                 });
                 self.externs.register_write(*register, index, value);
             }

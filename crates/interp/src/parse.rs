@@ -121,9 +121,7 @@ impl<'a> Run<'a> {
     fn parser_op(&mut self, context: &mut Context, op: &'a ParserOp) -> Result<(), Reject> {
         let layout = self.layout;
         match op {
-            ParserOp::Extract { header, varbit } => {
-                self.extract(context, *header, varbit.as_ref())
-            }
+            ParserOp::Extract { header, varbit } => self.extract(context, *header, varbit.as_ref()),
             ParserOp::ExtractNext { stack, varbit } => {
                 let elements = layout.stack(*stack);
                 let last = context.store.last(layout, *stack);

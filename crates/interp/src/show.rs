@@ -1,32 +1,14 @@
-//! How names and values are spelled in traces.
-//!
-//! Numbers of up to 32 bits are decimal and wider ones hexadecimal, except addresses: 48 bits are a
-//! MAC address, 128 bits an IPv6 address, and 32 bits an IPv4 address if the name says that they are
-//! an address.
+//! How names and values are spelled in traces: as in the text form (`.mill`).
 
 use crate::layout::Layout;
 use crate::store::Store;
 use ir::program::parser_error as code;
-use ir::{Action, Bits, DigestId, Entry, FieldRef, HeaderId, Key, Pattern, Table};
-use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// Endings of the names of 32-bit fields that hold IPv4 addresses.
-const ADDRESS_NAMES: [&str; 6] = ["src", "dst", "addr", "spa", "tpa", "_ip"];
+use ir::text::{print_matches, print_name, print_value};
+use ir::{Action, Bits, DigestId, Entry, FieldRef, HeaderId, Table};
 
 /// A value of something with this name.
 pub(crate) fn value(name: &str, value: &Bits) -> String {
-    let is_address = || ADDRESS_NAMES.iter().any(|end| name.ends_with(end));
-    match value.width() {
-        32 if is_address() => Ipv4Addr::from(value.low_u32()).to_string(),
-        48 => {
-            let bytes = value.low_u64().to_be_bytes();
-            let bytes: Vec<String> = bytes[2..].iter().map(|b| format!("{b:02x}")).collect();
-            bytes.join(":")
-        }
-        128 => Ipv6Addr::from(value.low_u128()).to_string(),
-        0..=32 => format!("{value:#}"),
-        _ => value.to_string(),
-    }
+    print_value(name, value)
 }
 
 /// A value of a field.
@@ -62,9 +44,13 @@ pub(crate) fn parser_error(error: u8) -> String {
 
 /// An action with its arguments.
 pub(crate) fn call(action: &Action, args: &[Bits]) -> String {
+    let name = print_name(&action.name);
+    if args.is_empty() {
+        return name;
+    }
     let args: Vec<String> =
         action.params.iter().zip(args).map(|(p, v)| value(&p.name, v)).collect();
-    format!("{}({})", action.name, args.join(", "))
+    format!("{name}({})", args.join(", "))
 }
 
 /// A digest with its values.
@@ -76,27 +62,6 @@ pub(crate) fn digest(layout: &Layout, id: DigestId, values: &[Bits]) -> String {
     format!("digest {}({})", digest.name, fields.join(", "))
 }
 
-fn pattern(key: &Key, pattern: &Pattern) -> String {
-    let show = |v: &Bits| value(&key.name, v);
-    match pattern {
-        Pattern::Exact(v) => show(v),
-        Pattern::Prefix(v, len) => format!("{}/{len}", show(v)),
-        Pattern::Masked(v, mask) => format!("{}&{}", show(v), show(mask)),
-        Pattern::Range(lo, hi) => format!("{}..{}", show(lo), show(hi)),
-    }
-}
-
-/// A list of key fields: with their names, unless the table has only one.
-fn fields<'a>(table: &Table, parts: impl Iterator<Item = (&'a Key, String)>) -> String {
-    let parts: Vec<String> = parts
-        .map(|(key, text)| match table.key.len() {
-            1 => text,
-            _ => format!("{}={text}", key.name),
-        })
-        .collect();
-    if parts.is_empty() { "*".to_string() } else { parts.join(" ") }
-}
-
 /// What a lookup found, and the action that runs.
 pub(crate) fn lookup(
     table: &Table,
@@ -104,35 +69,38 @@ pub(crate) fn lookup(
     action: Option<&Action>,
     args: &[Bits],
 ) -> String {
-    let found = entry.map_or("miss".to_string(), |entry| {
-        let matches = entry.matches.iter();
-        fields(
-            table,
-            matches.filter_map(|m| {
-                let key = table.key.get(m.key as usize)?;
-                Some((key, pattern(key, &m.pattern)))
-            }),
-        )
-    });
+    let found = match entry.map(|e| print_matches(table, e)) {
+        None => "miss".to_string(),
+        Some(matches) if matches.is_empty() => "*".to_string(),
+        Some(matches) => matches,
+    };
     let call = action.map_or("no such action".to_string(), |a| call(a, args));
     format!("{}: {found} -> {call}", table.name)
 }
 
 /// The values that were looked up: of the fields that the entry looks at or, after a miss, of those
-/// that are not zero.
+/// that are not zero. With their names, unless all of a few are there.
 pub(crate) fn key(
     table: &Table,
     entry: Option<&Entry>,
     values: &mut dyn FnMut(u16) -> Bits,
 ) -> String {
-    let all = (0u16..).zip(table.key.iter());
-    let shown = all.filter_map(|(i, key)| {
-        let bits = match entry {
-            Some(e) if !e.matches.iter().any(|m| m.key == i) => return None,
-            _ => values(i),
-        };
-        let shown = entry.is_some() || !bits.is_zero() || table.key.len() == 1;
-        shown.then(|| (key, value(&key.name, &bits)))
-    });
-    format!("key: {}", fields(table, shown))
+    let few = table.key.len() <= 2;
+    let mut shown = Vec::new();
+    for (i, key) in (0u16..).zip(table.key.iter()) {
+        if entry.is_some_and(|e| e.matches.iter().all(|m| m.key != i)) {
+            continue;
+        }
+        let bits = values(i);
+        if entry.is_some() || few || !bits.is_zero() {
+            shown.push((key, value(&key.name, &bits)));
+        }
+    }
+    let all = few && shown.len() == table.key.len();
+    let text = |(key, text): &(&ir::Key, String)| match all {
+        true => text.clone(),
+        false => format!("{}={text}", print_name(&key.name)),
+    };
+    let shown: Vec<String> = shown.iter().map(text).collect();
+    format!("key: {}", if shown.is_empty() { "*".to_string() } else { shown.join(" ") })
 }

@@ -86,7 +86,8 @@ impl<'a> Parts<'a> {
         let start = at / 8;
         if at.is_multiple_of(8)
             && start >= self.front.len()
-            && let Some(run) = self.tail.get(start - self.front.len()..start - self.front.len() + bytes)
+            && let Some(run) =
+                self.tail.get(start - self.front.len()..start - self.front.len() + bytes)
         {
             out[..bytes].copy_from_slice(run);
             return;

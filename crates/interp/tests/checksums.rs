@@ -3,10 +3,8 @@
 mod common;
 
 use common::*;
-use ir::{
-    BinaryOp, Checksum, ChecksumAlgorithm, ChecksumMode, Expr, Op, Transition,
-};
 use ir::builder::Builder;
+use ir::{BinaryOp, Checksum, ChecksumAlgorithm, ChecksumMode, Expr, Op, Transition};
 use proptest::prelude::*;
 
 fn ip_checksum(net: &Net, mode: ChecksumMode) -> Checksum {

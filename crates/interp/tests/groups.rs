@@ -43,8 +43,7 @@ fn fixture() -> Fixture {
     let set = Op::Assign(dst, Expr::Param(0).cast(48));
     let body = vec![set, output(Expr::Param(0)), Op::Assign(FieldRef::Meta(m), num(1u8, 32))];
     let out = net.b.action("out", &[("port", 32)], body);
-    let chain =
-        net.b.action("chain", &[("group", 32)], vec![Op::Group { group: Expr::Param(0) }]);
+    let chain = net.b.action("chain", &[("group", 32)], vec![Op::Group { group: Expr::Param(0) }]);
     let drop = net.b.action("drop", &[("_", 32)], vec![Op::Drop(DropReason::Meter)]);
     let main = net.b.block("main");
     let seen = Op::Punt { reason: PuntReason::Group, args: vec![Expr::meta(m), Expr::Field(dst)] };
@@ -105,10 +104,10 @@ fn failover_takes_the_first_live_bucket() {
         watch_group: group.map(GroupId),
         ..bucket(f.out, arg)
     };
-    let buckets = vec![watch(5, Some(5), None), watch(6, None, Some(2)), watch(7, Some(7), Some(2))];
+    let buckets =
+        vec![watch(5, Some(5), None), watch(6, None, Some(2)), watch(7, Some(7), Some(2))];
     let inner = vec![watch(8, Some(8), None), watch(9, Some(9), None)];
-    let (outer, inner) =
-        (group(GroupKind::FastFailover, buckets), group(GroupKind::All, inner));
+    let (outer, inner) = (group(GroupKind::FastFailover, buckets), group(GroupKind::All, inner));
     set_group(&mut f.pipeline, 2, inner);
     set_group(&mut f.pipeline, 1, outer);
     let frame = udp_frame(&[], &[], b"x");
@@ -128,7 +127,11 @@ fn chains_go_on_to_a_depth_and_loops_end() {
     let mut f = fixture();
     let frame = udp_frame(&[], &[], b"x");
     set_group(&mut f.pipeline, 2, group(GroupKind::Indirect, vec![bucket(f.out, 4)]));
-    set_group(&mut f.pipeline, 1, group(GroupKind::All, vec![bucket(f.chain, 2), bucket(f.out, 3)]));
+    set_group(
+        &mut f.pipeline,
+        1,
+        group(GroupKind::All, vec![bucket(f.chain, 2), bucket(f.out, 3)]),
+    );
     assert_eq!(run(&f.pipeline, &frame).ports(), [4, 3]);
     // Whether or not the pipeline refuses loops: they come to an end.
     let looped = group(GroupKind::Indirect, vec![bucket(f.chain, 1)]);
@@ -148,10 +151,7 @@ fn select_spreads_by_hash_and_moves_only_what_was_on_a_dead_bucket() {
         weight: if port == 4 { 0 } else { port as u16 },
         ..bucket(f.out, port)
     });
-    let select = Group {
-        hash: vec![f.src.clone()],
-        ..group(GroupKind::Select, buckets.collect())
-    };
+    let select = Group { hash: vec![f.src.clone()], ..group(GroupKind::Select, buckets.collect()) };
     set_group(&mut f.pipeline, 1, select);
     let mut shares = [0usize; 5];
     for flow in 0..1200u32 {
@@ -172,4 +172,18 @@ fn select_spreads_by_hash_and_moves_only_what_was_on_a_dead_bucket() {
         let expected = 200 * (port + 1);
         assert!(share.abs_diff(expected) < 60, "{shares:?}");
     }
+}
+
+#[test]
+fn copies_are_bounded_however_groups_multiply() {
+    let mut f = fixture();
+    set_group(&mut f.pipeline, 7, group(GroupKind::All, vec![bucket(f.out, 1); 4]));
+    for id in (1..7).rev() {
+        let buckets = vec![bucket(f.chain, id + 1); 4];
+        set_group(&mut f.pipeline, id, group(GroupKind::All, buckets));
+    }
+    let ran = run(&f.pipeline, &udp_frame(&[], &[], b"x"));
+    assert!(ran.ports().len() < interp::limits::COPIES_MAX as usize);
+    assert!(ran.ports().len() > 1000);
+    ran.says("drop group_chain_too_deep");
 }

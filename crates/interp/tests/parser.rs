@@ -231,10 +231,8 @@ fn lookahead_advance_remaining_verify() {
 
     let advance = one_state(|_, m, _| {
         let first = Expr::Lookahead { skip: 0, width: 8 }.cast(32);
-        let ops = vec![
-            ParserOp::Advance(first),
-            ParserOp::Assign(FieldRef::Meta(m), Expr::Remaining),
-        ];
+        let ops =
+            vec![ParserOp::Advance(first), ParserOp::Assign(FieldRef::Meta(m), Expr::Remaining)];
         (ops, Transition::Accept)
     });
     assert_eq!(seen(&advance, &[16, 1, 2, 3]), (0, 16, vec![2, 3]));
@@ -270,7 +268,11 @@ fn select_by_mask_range_value_set_and_several_keys() {
         let mut cases = Vec::new();
         for (i, a, z) in [
             (1u8, Select::Masked(bits(0x50u8, 8), bits(0xf0u8, 8)), Select::Any),
-            (2, Select::Range(bits(3u8, 8), bits(5u8, 8)), Select::Range(bits(9u8, 8), bits(9u8, 8))),
+            (
+                2,
+                Select::Range(bits(3u8, 8), bits(5u8, 8)),
+                Select::Range(bits(9u8, 8), bits(9u8, 8)),
+            ),
             (3, Select::ValueSet(vs), Select::Any),
         ] {
             let state = b.state(&format!("case{i}"));
@@ -278,10 +280,8 @@ fn select_by_mask_range_value_set_and_several_keys() {
             b.set_state(state, vec![assign], Transition::Accept);
             cases.push(SelectCase { patterns: vec![a, z], next: Transition::State(state) });
         }
-        let keys = vec![
-            Expr::Lookahead { skip: 0, width: 8 },
-            Expr::Lookahead { skip: 8, width: 8 },
-        ];
+        let keys =
+            vec![Expr::Lookahead { skip: 0, width: 8 }, Expr::Lookahead { skip: 8, width: 8 }];
         (vec![], Transition::Select { keys, cases })
     });
     let no_match = u32::from(parser_error::NO_MATCH);
@@ -310,7 +310,8 @@ fn of_a_union_the_header_read_last_is_valid() {
     b.set_state(start, vec![extract(one), extract(two)], Transition::Accept);
     b.emit(one);
     b.emit(two);
-    let ops = vec![out(1), Op::SetValid(one), out(2), Op::CopyHeader { to: two, from: one }, out(3)];
+    let ops =
+        vec![out(1), Op::SetValid(one), out(2), Op::CopyHeader { to: two, from: one }, out(3)];
     let ran = run(&one_block(b, ops), &[1, 2, 3]);
     assert_eq!(ran.outputs(), [(1, vec![2, 3]), (2, vec![0, 3]), (3, vec![0, 3])]);
 }
@@ -326,12 +327,9 @@ fn a_deparser_in_another_order_or_with_a_header_left_out_changes_the_packet() {
         emit.iter().for_each(|i| b.emit(headers[*i]));
         one_block(b, vec![out(1)])
     };
-    for (emit, expected) in [
-        (&[0, 1][..], &[1, 2, 3][..]),
-        (&[1, 0], &[2, 1, 3]),
-        (&[1], &[2, 3]),
-        (&[], &[3]),
-    ] {
+    for (emit, expected) in
+        [(&[0, 1][..], &[1, 2, 3][..]), (&[1, 0], &[2, 1, 3]), (&[1], &[2, 3]), (&[], &[3])]
+    {
         let ran = run(&build(emit), &[1, 2, 3]);
         assert_eq!(ran.only(), expected);
         assert_eq!(ran.sink.outputs[0].unchanged, emit == [0, 1]);

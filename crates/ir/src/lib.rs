@@ -20,6 +20,7 @@
 //! | [`verify`] | the rules a program and its entries obey, as a list |
 //! | [`text`] | printer and parser of the text form (`.mill`) |
 //! | [`builder`] | programs written in Rust |
+//! | [`testing`] | random programs, updates and packets |
 
 pub mod bits;
 pub mod builder;
@@ -28,6 +29,7 @@ pub mod id;
 pub mod op;
 pub mod pipeline;
 pub mod program;
+pub mod testing;
 pub mod text;
 pub mod verdict;
 pub mod verify;

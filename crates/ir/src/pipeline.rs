@@ -129,6 +129,9 @@ pub enum GroupKind {
 }
 
 /// One bucket of a group: an action for its copy, which ends with it.
+///
+/// A bucket that watches a port and a group is live while either is; one that watches nothing always
+/// is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Share of the packets in a `Select` group; 0 is none.

@@ -91,14 +91,24 @@ fn refusals_name_the_place_and_the_nearest_word() {
             "2:24: `lpn` is not a kind of match (`exact`, `lpm`, `ternary`, `range`, `optional`); \
              did you mean `lpm`?",
         ),
-        ("use std\naction a { outptu 5 }", "2:12: `outptu` is no operation; did you mean `output`?; an assignment is `field = value`"),
+        (
+            "use std\naction a { outptu 5 }",
+            "2:12: `outptu` is no operation; did you mean `output`?; an assignment is `field = value`",
+        ),
         ("meta m: 8\naction a { m = 256 }", "2:16: 0x100 does not fit in 8 bits"),
-        ("meta m: 8\naction a { m = 1 + hash(crc32, 8, 5) }", "2:35: nothing here says how wide 5 is; write 16w5 for 16 bits"),
+        (
+            "meta m: 8\naction a { m = 1 + hash(crc32, 8, 5) }",
+            "2:35: nothing here says how wide 5 is; write 16w5 for 16 bits",
+        ),
         ("action a { exit", "1:16: expected `}`, found the end of the text"),
-        ("use std\ntable t { key ipv4.dst exact }\nentry t 1.2.3.4 => frward(1)",
-         "3:20: there is no action `frward`; did you mean `forward`?"),
-        ("use std\ntable t { key ipv4.dst exact }\nentry t => drop",
-         "3:7: table t, entry1: key ipv4.dst is matched exact, so it needs a value (rule E4)"),
+        (
+            "use std\ntable t { key ipv4.dst exact }\nentry t 1.2.3.4 => frward(1)",
+            "3:20: there is no action `frward`; did you mean `forward`?",
+        ),
+        (
+            "use std\ntable t { key ipv4.dst exact }\nentry t => drop",
+            "3:7: table t, entry1: key ipv4.dst is matched exact, so it needs a value (rule E4)",
+        ),
     ] {
         assert_eq!(text::pipeline(source).unwrap_err().to_string(), want, "{source}");
     }
@@ -116,4 +126,21 @@ fn deep_nesting_is_refused_not_overflown() {
         let e = text::pipeline(&text).unwrap_err();
         assert!(e.text.contains("nested"), "{e}");
     }
+}
+
+#[test]
+fn every_filetest_reads() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../filetests/ir");
+    let mut read = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        let doc = text::filetest::Document::parse(&source)
+            .unwrap_or_else(|e| panic!("{}:{e}", path.display()));
+        let printed = text::print_pipeline(&doc.pipeline);
+        let again = text::pipeline(&printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
+        assert_eq!(**doc.pipeline.program(), **again.program(), "{}", path.display());
+        read += 1;
+    }
+    assert!(read > 20);
 }

@@ -70,6 +70,9 @@ pub struct DemoOptions {
     /// Make network namespaces and let real hosts ping through the switch (needs root)
     #[arg(long)]
     pub namespaces: bool,
+    /// Print the flow entries, in ovs-ofctl's syntax, and end
+    #[arg(long)]
+    pub print_flows: bool,
 }
 
 /// Demonstrations.
@@ -81,6 +84,17 @@ pub enum DemoName {
     Firewall,
     /// A learning switch
     Learning,
+}
+
+impl DemoName {
+    /// As it is written on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            DemoName::Gateway => "gateway",
+            DemoName::Firewall => "firewall",
+            DemoName::Learning => "learning",
+        }
+    }
 }
 
 /// `millrace run`.

@@ -14,6 +14,9 @@
 //!
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
+// A command exports nothing: `pub` says what a module offers to the others.
+#![allow(unreachable_pub)]
+
 mod cli;
 mod config;
 mod ctl;

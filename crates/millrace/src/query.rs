@@ -136,13 +136,15 @@ fn print_stats(value: &Value) -> String {
             _ => "down",
         };
         let drops: Vec<String> = p["drops"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
+        let n = |key: &str| p[key].as_u64().unwrap_or(0);
         let _ = writeln!(out, "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  {}",
-            p["number"], text(&p["name"]), text(&p["kind"]), link, p["rx_packets"], p["rx_bytes"],
-            p["tx_packets"], p["tx_bytes"], p["punted"], drops.join(" "));
+            n("number"), text(&p["name"]), text(&p["kind"]), link, n("rx_packets"), n("rx_bytes"),
+            n("tx_packets"), n("tx_bytes"), n("punted"), drops.join(" "));
     }
     let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", "table", "entries", "lookups", "matches");
     for t in list(&value["tables"]) {
-        let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", text(&t["table"]), t["entries"], t["lookups"], t["matches"]);
+        let n = |key: &str| t[key].as_u64().unwrap_or(0);
+        let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", text(&t["table"]), n("entries"), n("lookups"), n("matches"));
     }
     out
 }

@@ -177,3 +177,9 @@ pub fn wait(signals: &Signals) {
     let mut fds = [PollFd::new(&signals.0, PollFlags::IN)];
     while let Err(rustix::io::Errno::INTR) = rustix::event::poll(&mut fds, None) {}
 }
+
+/// Waits for SIGINT or SIGTERM, at most so long; says whether one came.
+pub fn came(signals: &Signals, timeout: std::time::Duration) -> bool {
+    use std::os::fd::AsFd;
+    port::wait_readable(signals.0.as_fd(), timeout)
+}

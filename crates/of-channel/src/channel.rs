@@ -1,34 +1,46 @@
-//! The thread: connecting with backoff, listening, fail modes, spreading events.
+//! The threads: connecting with backoff, accepting, stopping.
 //!
 //! One thread runs all connections (each is mostly idle); another waits for the switch and hands
-//! what the agent makes of it to every connection. The agent is behind a lock that is held for one
-//! message at a time.
+//! what the agent makes of it to every connection that wants it. The agent is behind a lock that is
+//! held for one message at a time.
 //!
 //! When no configured controller is connected, fail-secure leaves the tables as they are, and
 //! fail-standalone lets the switch learn like an ordinary bridge until one is back
-//! (1.3.5 §6.3.2).
+//! (1.3.5 §6.3.2). Controllers that connected to us do not count there: any `ovs-ofctl` is one.
+//!
+//! Dropping the [`Channel`] ends all of it within a second: connections say what they have to say,
+//! for [`STOP_MAX`] at most.
 
-use crate::connection::{Connection, QUEUE_MAX, Queued, Timing};
-use crate::roles::{ConnectionId, Roles};
+use crate::connection::{Connection, Timing};
+use crate::listener::Listener;
+use crate::queue::queue;
+use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
-use of_pipeline::{Agent, Event};
+use of_pipeline::Agent;
 use openflow::{Version, VersionSet};
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use switch::Switch;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
-use tokio::sync::{mpsc, watch};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-/// What waits for all connections together is bounded by this many messages each.
-pub const BACKLOG_MAX: usize = QUEUE_MAX;
 /// The switch is looked after at least so often: timeouts, learning, ports.
 const TICK: Duration = Duration::from_millis(50);
 /// A connection attempt is given up after so long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The first pause between attempts to connect.
+const BACKOFF_MIN: Duration = Duration::from_millis(250);
+/// A connection that lasted so long was a good one: the next attempt comes soon.
+const GOOD_AFTER: Duration = Duration::from_secs(1);
+/// Connections at the same time; more are closed as they come.
+pub const CONNECTIONS_MAX: usize = 1024;
+/// Pause after an error in accepting: out of descriptors, most likely.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections may take to end when the channel does.
+pub const STOP_MAX: Duration = Duration::from_millis(500);
 
 /// What the switch does while no controller is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,289 +96,249 @@ pub enum ChannelError {
     System(std::io::Error),
 }
 
-struct Member {
-    sender: mpsc::Sender<Queued>,
-    overrun: Arc<AtomicBool>,
-    version: Option<Version>,
-    snooper: bool,
-    configured: bool,
-}
-
-/// What connections share.
-pub(crate) struct Shared {
-    pub(crate) switch: Switch,
-    agent: Arc<Mutex<Agent>>,
-    pub(crate) config: Config,
-    roles: Mutex<Roles>,
-    members: Mutex<HashMap<ConnectionId, Member>>,
-    snoopers: AtomicU64,
-    next_id: AtomicU64,
-    dropped: AtomicU64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // See `switch`: what is guarded changes in single steps.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-impl Shared {
-    pub(crate) fn agent(&self) -> MutexGuard<'_, Agent> {
-        lock(&self.agent)
-    }
-
-    pub(crate) fn roles(&self) -> MutexGuard<'_, Roles> {
-        lock(&self.roles)
-    }
-
-    /// A connection has agreed on a version.
-    pub(crate) fn joined(&self, id: ConnectionId, version: Version) {
-        self.roles().join(id);
-        if let Some(member) = lock(&self.members).get_mut(&id) {
-            member.version = Some(version);
-        }
-        self.members_changed();
-    }
-
-    fn members_changed(&self) {
-        let (connected, v10) = {
-            let members = lock(&self.members);
-            let up = |m: &&Member| m.version.is_some();
-            let connected = members.values().filter(up).any(|m| m.configured);
-            (connected, members.values().any(|m| m.version == Some(Version::V10)))
-        };
-        let mut agent = self.agent();
-        agent.set_miss_to_controller(v10);
-        if self.config.fail_mode == FailMode::Standalone {
-            agent.set_standalone(!connected);
-        }
-    }
-
-    /// Shows a message to snoopers.
-    pub(crate) fn snoop(&self, from: ConnectionId, bytes: &[u8]) {
-        if self.snoopers.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let raw: Arc<[u8]> = bytes.into();
-        for (id, member) in lock(&self.members).iter() {
-            if member.snooper && *id != from {
-                // A snooper that does not keep up misses messages.
-                let _ = member.sender.try_send(Queued::Raw(raw.clone()));
-            }
-        }
-    }
-
-    /// Hands an event to every connection.
-    fn spread(&self, event: Event) {
-        let event = Arc::new(event);
-        for member in lock(&self.members).values().filter(|m| !m.snooper && m.version.is_some()) {
-            if member.sender.try_send(Queued::Event(event.clone())).is_err() {
-                if matches!(*event, Event::PacketIn(_)) {
-                    self.dropped.fetch_add(1, Ordering::Relaxed);
-                } else {
-                    member.overrun.store(true, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-
-    async fn serve(
-        self: &Arc<Self>,
-        stream: impl AsyncRead + AsyncWrite + Unpin,
-        peer: String,
-        configured: bool,
-        snooper: bool,
-    ) {
-        let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        let overrun = Arc::new(AtomicBool::new(false));
-        let member = Member { sender, overrun: overrun.clone(), version: None, snooper, configured };
-        lock(&self.members).insert(id, member);
-        self.snoopers.fetch_add(u64::from(snooper), Ordering::Relaxed);
-        let connection = Connection::new(id, peer.clone(), stream, self.clone(), queue, overrun);
-        let closed = connection.serve().await;
-        self.snoopers.fetch_sub(u64::from(snooper), Ordering::Relaxed);
-        lock(&self.members).remove(&id);
-        self.roles().leave(id);
-        self.members_changed();
-        tracing::info!(%peer, reason = %closed, "disconnected");
-    }
-
-    /// Connects to a controller over and over.
-    async fn pursue(self: Arc<Self>, target: Target) {
-        let first = Duration::from_millis(250).min(self.config.backoff_max);
-        let mut pause = first;
-        loop {
-            let attempt = TcpStream::connect((target.host.as_str(), target.port));
-            match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
-                Ok(Ok(stream)) => {
-                    // Latency over throughput: answers are small. Refused only by odd sockets.
-                    let _ = stream.set_nodelay(true);
-                    let started = tokio::time::Instant::now();
-                    self.serve(stream, target.to_string(), true, false).await;
-                    if started.elapsed() > Duration::from_secs(1) {
-                        pause = first;
-                    }
-                }
-                Ok(Err(error)) => tracing::debug!(%target, %error, "cannot connect"),
-                Err(_) => tracing::debug!(%target, "cannot connect: timed out"),
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(self.config.backoff_max);
-        }
-    }
-}
-
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-/// The controller channel of a switch.
+/// The controller channel of a switch. Ends when dropped; the switch must not have stopped before.
 pub struct Channel {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     threads: Vec<std::thread::JoinHandle<()>>,
     listening: Vec<Listen>,
-    unix_paths: Vec<PathBuf>,
 }
 
 impl Channel {
     /// Opens the listeners, then serves them and the controllers in the background.
-    pub fn start(switch: Switch, agent: Arc<Mutex<Agent>>, config: Config) -> Result<Channel, ChannelError> {
+    pub fn start(
+        switch: Switch,
+        agent: Arc<Mutex<Agent>>,
+        config: Config,
+    ) -> Result<Channel, ChannelError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(ChannelError::System)?;
+        let snoop = config.snoop.clone().map(Listen::Unix);
         let mut listeners = Vec::new();
         let mut listening = Vec::new();
-        let mut unix_paths = Vec::new();
-        runtime.block_on(async {
-            for listen in &config.listeners {
-                let (listener, actual) = open(listen).await.map_err(|e| ChannelError::Listen(listen.to_string(), e))?;
-                if let Listen::Unix(path) = &actual {
-                    unix_paths.push(path.clone());
-                }
+        for (listen, origin) in (config.listeners.iter().map(|l| (l, Origin::Accepted)))
+            .chain(snoop.iter().map(|l| (l, Origin::Snooper)))
+        {
+            let (listener, actual) = runtime
+                .block_on(Listener::open(listen))
+                .map_err(|e| ChannelError::Listen(listen.to_string(), e))?;
+            if origin == Origin::Accepted {
                 listening.push(actual);
-                listeners.push((listener, false));
             }
-            if let Some(path) = &config.snoop {
-                let listen = Listen::Unix(path.clone());
-                let (listener, _) = open(&listen).await.map_err(|e| ChannelError::Listen(listen.to_string(), e))?;
-                unix_paths.push(path.clone());
-                listeners.push((listener, true));
-            }
-            Ok(())
-        })?;
-        let shared = Arc::new(Shared {
-            switch,
-            agent,
-            config,
-            roles: Mutex::default(),
-            members: Mutex::default(),
-            snoopers: AtomicU64::new(0),
-            next_id: AtomicU64::new(1),
-            dropped: AtomicU64::new(0),
-        });
-        shared.members_changed();
+            listeners.push((listener, origin));
+        }
+        let shared = Arc::new(Shared::new(switch, agent, config));
         let (stop, stopped) = watch::channel(false);
         let mut threads = Vec::new();
-        let serving = shared.clone();
-        let mut until = stopped.clone();
+        let (serving, until) = (shared.clone(), stopped.clone());
         threads.push(spawn("openflow", move || {
-            runtime.block_on(async move {
-                for (listener, snooper) in listeners {
-                    tokio::spawn(accept(serving.clone(), listener, snooper));
-                }
-                for target in serving.config.controllers.clone() {
-                    tokio::spawn(serving.clone().pursue(target));
-                }
-                // An error means that the channel itself is gone: stop, too.
-                let _ = until.wait_for(|stop| *stop).await;
-            });
+            runtime.block_on(serve_all(serving, listeners, until));
+            // Not by dropping it: that would wait for a name server that does not answer.
+            runtime.shutdown_background();
         })?);
         let events = shared.clone();
         threads.push(spawn("of-events", move || {
-            while !*stopped.borrow() {
+            // An error means that the channel itself is gone.
+            while !*stopped.borrow() && stopped.has_changed().is_ok() {
                 events.switch.wait(TICK);
-                let made = events.agent().poll();
-                made.into_iter().for_each(|event| events.spread(event));
+                events.gather();
             }
         })?);
-        Ok(Channel { shared, stop, threads, listening, unix_paths })
+        Ok(Channel { shared, stop, threads, listening })
     }
 
-    /// Where it listens: as configured, a free port filled in.
+    /// Where it listens for controllers: as configured, a free port filled in.
     pub fn listening(&self) -> &[Listen] {
         &self.listening
     }
 
     /// Packet-ins that were dropped because a controller did not take them.
     pub fn packet_ins_dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
+        self.shared.packet_ins_dropped()
     }
 
-    /// Versions of the connections now.
+    /// Versions of the controllers that are connected now.
     pub fn connected(&self) -> Vec<Version> {
-        lock(&self.shared.members).values().filter_map(|m| m.version).collect()
+        self.shared.versions()
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // Nobody waits any more only if the threads have ended.
+        // Nobody waits for it any more only if the threads have ended.
         let _ = self.stop.send(true);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("the control channel panicked");
             }
         }
-        for path in &self.unix_paths {
-            // Gone already is as good.
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>, ChannelError> {
+fn spawn(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<std::thread::JoinHandle<()>, ChannelError> {
     std::thread::Builder::new().name(name.to_string()).spawn(run).map_err(ChannelError::System)
 }
 
-async fn open(listen: &Listen) -> std::io::Result<(Listener, Listen)> {
-    match listen {
-        Listen::Tcp { address, port } => {
-            let listener = TcpListener::bind((*address, *port)).await?;
-            let port = listener.local_addr()?.port();
-            Ok((Listener::Tcp(listener), Listen::Tcp { address: *address, port }))
-        }
-        Listen::Unix(path) => {
-            // A socket that nobody answers on is what a switch left that was killed.
-            if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
-                std::fs::remove_file(path)?;
+async fn serve_all(
+    shared: Arc<Shared>,
+    listeners: Vec<(Listener, Origin)>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut accepting = tokio::task::JoinSet::new();
+    for (listener, origin) in listeners {
+        accepting.spawn(accept(shared.clone(), listener, origin, stop.clone()));
+    }
+    for target in shared.config.controllers.clone() {
+        tokio::spawn(pursue(shared.clone(), target, stop.clone()));
+    }
+    // An error means that the channel itself is gone: stop, too.
+    let _ = stop.wait_for(|stop| *stop).await;
+    accepting.shutdown().await;
+    let give_up = Instant::now() + STOP_MAX;
+    while shared.connections() > 0 && Instant::now() < give_up {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Connects to a controller over and over.
+async fn pursue(shared: Arc<Shared>, target: Target, stop: watch::Receiver<bool>) {
+    let mut backoff = Backoff::new(shared.config.backoff_max);
+    while !*stop.borrow() {
+        let attempt = TcpStream::connect((target.host.as_str(), target.port));
+        match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+            Ok(Ok(stream)) => {
+                without_delay(&stream);
+                let peer = target.to_string();
+                let good = serve(&shared, stream, peer, Origin::Configured, stop.clone()).await;
+                if good {
+                    backoff.reset();
+                }
             }
-            Ok((Listener::Unix(UnixListener::bind(path)?), listen.clone()))
+            Ok(Err(error)) => tracing::debug!(%target, %error, "cannot connect"),
+            Err(_) => tracing::debug!(%target, "cannot connect: timed out"),
+        }
+        tokio::time::sleep(backoff.next()).await;
+    }
+}
+
+/// Serves a connection until it ends. Says whether it was a good one: agreed on a version, and
+/// lasted.
+async fn serve(
+    shared: &Arc<Shared>,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: String,
+    origin: Origin,
+    stop: watch::Receiver<bool>,
+) -> bool {
+    let (sender, receiver) = queue();
+    let id = shared.arrived(origin, sender);
+    let connection =
+        Connection::new(id, origin, peer.clone(), stream, shared.clone(), receiver, stop);
+    let started = Instant::now();
+    let (closed, version) = connection.serve().await;
+    shared.left(id);
+    tracing::info!(%peer, reason = %closed, "disconnected");
+    version.is_some() && started.elapsed() >= GOOD_AFTER
+}
+
+/// Accepts connections until stopped.
+async fn accept(
+    shared: Arc<Shared>,
+    listener: Listener,
+    origin: Origin,
+    stop: watch::Receiver<bool>,
+) {
+    let mut failing = false;
+    loop {
+        let accepted = match &listener {
+            Listener::Tcp(l) => l.accept().await.map(|(stream, peer)| {
+                without_delay(&stream);
+                admit(&shared, stream, format!("tcp:{peer}"), origin, &stop);
+            }),
+            Listener::Unix { listener: l, .. } => l.accept().await.map(|(stream, _)| {
+                admit(&shared, stream, "unix".to_string(), origin, &stop);
+            }),
+        };
+        match accepted {
+            Ok(()) => failing = false,
+            Err(error) => {
+                // Said once for a run of them.
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::warn!(%error, "cannot accept connections");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
 }
 
-async fn accept(shared: Arc<Shared>, listener: Listener, snooper: bool) {
-    loop {
-        let accepted = match &listener {
-            Listener::Tcp(l) => l.accept().await.map(|(stream, peer)| {
-                // Latency over throughput: answers are small. Refused only by odd sockets.
-                let _ = stream.set_nodelay(true);
-                let shared = shared.clone();
-                let peer = format!("tcp:{peer}");
-                tokio::spawn(async move { shared.serve(stream, peer, false, snooper).await });
-            }),
-            Listener::Unix(l) => l.accept().await.map(|(stream, _)| {
-                let shared = shared.clone();
-                tokio::spawn(async move { shared.serve(stream, "unix".to_string(), false, snooper).await });
-            }),
-        };
-        if let Err(error) = accepted {
-            // Out of descriptors, most likely: let others finish.
-            tracing::warn!(%error, "cannot accept a connection");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+fn admit(
+    shared: &Arc<Shared>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: String,
+    origin: Origin,
+    stop: &watch::Receiver<bool>,
+) {
+    if shared.connections() >= CONNECTIONS_MAX {
+        tracing::warn!(%peer, "closed at once: {CONNECTIONS_MAX} connections are the most");
+        return;
+    }
+    let (shared, stop) = (shared.clone(), stop.clone());
+    tokio::spawn(async move { serve(&shared, stream, peer, origin, stop).await });
+}
+
+/// Latency over throughput: answers are small, and large ones are written in large pieces.
+fn without_delay(stream: &TcpStream) {
+    // Refused only by sockets that are broken, which shows soon enough.
+    let _ = stream.set_nodelay(true);
+}
+
+/// Pauses between attempts: doubled each time up to a most.
+struct Backoff {
+    first: Duration,
+    most: Duration,
+    pause: Duration,
+}
+
+impl Backoff {
+    fn new(most: Duration) -> Backoff {
+        let first = BACKOFF_MIN.min(most);
+        Backoff { first, most, pause: first }
+    }
+
+    fn next(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = pause.saturating_mul(2).min(self.most);
+        pause
+    }
+
+    fn reset(&mut self) {
+        self.pause = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_most_and_begin_anew() {
+        let mut backoff = Backoff::new(Duration::from_secs(1));
+        let ms: Vec<_> = (0..5).map(|_| backoff.next().as_millis()).collect();
+        assert_eq!(ms, [250, 500, 1000, 1000, 1000]);
+        backoff.reset();
+        assert_eq!(backoff.next().as_millis(), 250);
+        let mut short = Backoff::new(Duration::from_millis(10));
+        assert_eq!((short.next(), short.next()), (short.most, short.most));
+        let mut long = Backoff::new(Duration::MAX);
+        (0..100).for_each(|_| {
+            long.next();
+        });
+        assert_eq!(long.next(), Duration::MAX);
     }
 }

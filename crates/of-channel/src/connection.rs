@@ -1,33 +1,51 @@
-//! One connection: bytes to messages, dispatch, answers, probes.
+//! One connection: bytes to messages, answers, probes.
 //!
 //! A task reads what is there, cuts it into messages and handles them in order; answers gather in
-//! one buffer that is written as the peer takes it. While that buffer is long nothing more is read,
-//! so a peer that asks without reading holds itself up. Asynchronous messages come by a bounded
-//! queue; packet-ins that do not fit are dropped and counted, other messages that do not fit end the
-//! connection, because a controller that missed them would be wrong about the switch.
+//! one buffer that is written as the peer takes it. While that buffer holds [`WRITE_HIGH`] bytes or
+//! more nothing is handled and nothing is read, so a peer that asks without reading holds itself up.
+//! Asynchronous messages come by a queue: packet-ins that do not fit are dropped and counted, and
+//! so many other messages that they do not fit end the connection, because a controller that missed
+//! them would be wrong about the switch. So a peer costs at most [`WRITE_HIGH`], what was read at
+//! once, the queue, and the one answer that made the buffer overflow.
 //!
-//! An idle peer is probed with an echo request; one that does not answer is given up
-//! ([`Timing::probe`]).
+//! Requests are handled for [`SLICE`] at most before other connections have their turn, and events
+//! are told in between, so a peer that never pauses delays neither.
+//!
+//! A peer must say hello within twice [`Timing::probe`]. One that is silent is probed with an echo
+//! request then, and given up if it stays silent; while it is held up, taking bytes counts as a sign
+//! of life. Bytes after a header that cannot be one (a length below 8) are no messages: the
+//! connection ends, as it does at any fault before hello.
+//!
+//! Left for later: auxiliary connections; TLS, for which the stream is a type parameter.
 
-use crate::channel::Shared;
-use crate::roles::{Asynchronous, ConnectionId};
-use of_pipeline::Event;
-use openflow::codec::{self, Frame, Header};
-use openflow::{
-    ErrorCode, ErrorMessage, Hello, Message, MultipartRequestBody, Role, Version, VersionSet, Xid,
-};
+use crate::output::Output;
+use crate::queue::{Queued, Receiver, Told};
+use crate::roles::ConnectionId;
+use crate::shared::{Origin, Shared};
+use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX};
+use openflow::{ErrorCode, ErrorKind, ErrorMessage, Hello, Message, Version, VersionSet, Xid};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// Bytes to write above which nothing more is read.
-const WRITE_HIGH: usize = 1 << 20;
-/// Bytes read at once.
-const READ_CHUNK: usize = 256 << 10;
-/// Messages waiting for one connection, at most.
-pub const QUEUE_MAX: usize = 16 << 10;
+/// Bytes to write at which nothing more is read.
+pub const WRITE_HIGH: usize = 1 << 20;
+/// Bytes read at once, about.
+const READ_CHUNK: usize = 64 << 10;
+/// How long requests of one connection are handled before others have their turn.
+const SLICE: Duration = Duration::from_millis(4);
+/// Messages between looks at the clock.
+const SLICE_STEP: usize = 16;
+/// How long a peer that is being left may take to read the last bytes.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// The same when the switch stops.
+const FAREWELL_STOPPING: Duration = Duration::from_millis(100);
+/// Longer probe intervals are taken as this: it is forever, and sums do not overflow.
+const PROBE_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How long a peer may be silent.
 #[derive(Clone, Copy, Debug)]
@@ -46,189 +64,253 @@ pub enum Closed {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// No common version.
-    #[error("no common version: the peer speaks {0}")]
+    #[error("no common version: {0}")]
     Version(String),
-    /// Bytes that cannot be cut into messages.
+    /// Bytes that cannot be cut into messages, or something else in place of a hello.
     #[error("not OpenFlow: {0}")]
     Framing(String),
+    /// No hello came in time.
+    #[error("no hello came")]
+    NoHello,
     /// Nothing came for too long.
     #[error("no answer to an echo request")]
     Silent,
     /// It did not take its messages.
-    #[error("{QUEUE_MAX} messages were waiting and it took none")]
+    #[error("it does not take its flow-removed and port-status messages")]
     Backlog,
     /// The switch is stopping.
     #[error("the switch is stopping")]
     Stopping,
 }
 
-/// What the rest of the channel puts into a connection's queue.
-#[derive(Clone, Debug)]
-pub enum Queued {
-    /// An event, for those who want it.
-    Event(Arc<Event>),
-    /// Bytes for a snooper.
-    Raw(Arc<[u8]>),
-}
-
 /// One connection.
-pub struct Connection<S> {
-    id: ConnectionId,
-    peer: String,
+pub(crate) struct Connection<S> {
+    pub(crate) id: ConnectionId,
+    pub(crate) origin: Origin,
+    pub(crate) peer: String,
+    pub(crate) shared: Arc<Shared>,
+    /// Requests were handled that a barrier must wait for.
+    pub(crate) unsettled: bool,
+    /// Requests were handled that may have caused asynchronous messages.
+    pub(crate) ungathered: bool,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
-    shared: Arc<Shared>,
-    queue: mpsc::Receiver<Queued>,
-    /// Set when a message that must not be lost did not fit the queue.
-    overrun: Arc<std::sync::atomic::AtomicBool>,
+    queue: Receiver,
+    stop: watch::Receiver<bool>,
     version: Option<Version>,
-    /// A version of the peer's, before we agree: what errors are written in.
+    /// The newest of ours: hello and errors before we agree are written in it.
     hello_version: Version,
     input: Vec<u8>,
-    output: Vec<u8>,
-    written: usize,
-    next_xid: u32,
+    /// Bytes of `input` that are handled.
+    handled: usize,
+    output: Output,
+    xid: u32,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// A connection whose hello is about to be sent.
     pub(crate) fn new(
         id: ConnectionId,
+        origin: Origin,
         peer: String,
         stream: S,
         shared: Arc<Shared>,
-        queue: mpsc::Receiver<Queued>,
-        overrun: Arc<std::sync::atomic::AtomicBool>,
+        queue: Receiver,
+        stop: watch::Receiver<bool>,
     ) -> Self {
         let hello_version = shared.config.protocols.newest().unwrap_or(Version::V13);
         let (reader, writer) = tokio::io::split(stream);
         Connection {
             id,
+            origin,
             peer,
+            shared,
+            unsettled: false,
+            ungathered: false,
             reader,
             writer,
-            shared,
             queue,
-            overrun,
+            stop,
             version: None,
             hello_version,
             input: Vec::new(),
-            output: Vec::new(),
-            written: 0,
-            next_xid: 1,
+            handled: 0,
+            output: Output::default(),
+            xid: 0,
         }
     }
 
-    /// Serves the connection until it ends.
-    pub(crate) async fn serve(mut self) -> Closed {
-        let ended = self.rounds().await;
-        // Tell the peer why, if it still listens; it may not.
-        let rest = self.output.split_off(self.written.min(self.output.len()));
-        let _ = tokio::time::timeout(Duration::from_millis(100), self.writer.write_all(&rest)).await;
-        let _ = self.writer.shutdown().await;
-        ended
+    /// Serves the connection until it ends; says why, and which version was agreed on.
+    pub(crate) async fn serve(mut self) -> (Closed, Option<Version>) {
+        let closed = self.rounds().await;
+        self.farewell(&closed).await;
+        (closed, self.version)
     }
 
     async fn rounds(&mut self) -> Closed {
-        let hello = Message::Hello(Hello { versions: Some(self.shared.config.protocols) });
-        let xid = self.xid();
-        self.push_as(self.hello_version, xid, &hello);
-        let probe = self.shared.config.timing.probe;
+        let probe = self.shared.config.timing.probe.min(PROBE_MAX);
         let mut heard = Instant::now();
         let mut probed = false;
-        let mut chunk = vec![0u8; READ_CHUNK];
+        let mut ended = false;
+        let xid = self.next_xid();
+        self.push(xid, &Message::Hello(Hello { versions: Some(self.shared.config.protocols) }));
         loop {
-            if self.overrun.load(std::sync::atomic::Ordering::Relaxed) {
+            if self.queue.is_overrun() {
                 return Closed::Backlog;
             }
-            let pending = self.output.len() - self.written;
-            let deadline = heard + if probed { probe * 2 } else { probe };
+            if *self.stop.borrow() {
+                return Closed::Stopping;
+            }
+            let more = match self.handle_some() {
+                Ok(more) => more,
+                Err(closed) => return closed,
+            };
+            self.take_queued();
+            // Answers leave before more is read: a peer that asks one by one waits for them.
+            if let Err(error) = self.write_some() {
+                return error.into();
+            }
+            if ended && !more {
+                return Closed::Peer;
+            }
+            let pending = self.output.pending();
+            let held_up = pending >= WRITE_HIGH;
+            let reads = !held_up && !more && !ended;
+            // A snooper sees echo requests of others and so answers none.
+            let probes = self.origin != Origin::Snooper || self.version.is_none();
+            let waits = if probed || self.version.is_none() { probe * 2 } else { probe };
+            if reads {
+                self.input.drain(..self.handled);
+                self.handled = 0;
+                self.input.reserve(READ_CHUNK);
+            }
             tokio::select! {
                 biased;
-                read = self.reader.read(&mut chunk), if pending < WRITE_HIGH => match read {
-                    Ok(0) => return Closed::Peer,
+                // An error means that the channel itself is gone.
+                _ = self.stop.changed() => {}
+                read = self.reader.read_buf(&mut self.input), if reads => match read {
+                    Ok(0) => ended = true,
+                    Ok(_) => {
+                        // Before a hello only the hello counts.
+                        if self.version.is_some() {
+                            heard = Instant::now();
+                            probed = false;
+                        }
+                    }
+                    Err(error) => return error.into(),
+                },
+                wrote = write(&mut self.writer, self.output.front()), if pending > 0 => match wrote {
                     Ok(n) => {
-                        heard = Instant::now();
-                        probed = false;
-                        self.input.extend_from_slice(&chunk[..n]);
-                        if let Err(closed) = self.consume() {
-                            return closed;
-                        }
-                        // Answers leave before more is read: a request-reply peer waits for them.
-                        if let Err(closed) = self.write_some() {
-                            return closed;
+                        self.output.wrote(n);
+                        if held_up {
+                            heard = Instant::now();
+                            probed = false;
                         }
                     }
                     Err(error) => return error.into(),
                 },
-                ready = writable(&mut self.writer, &self.output[self.written..]), if pending > 0 => match ready {
-                    Ok(n) => self.wrote(n),
-                    Err(error) => return error.into(),
-                },
-                queued = self.queue.recv(), if pending < WRITE_HIGH => match queued {
-                    Some(queued) => {
-                        self.enqueue(queued);
-                        while self.output.len() - self.written < WRITE_HIGH {
-                            match self.queue.try_recv() {
-                                Ok(queued) => self.enqueue(queued),
-                                Err(_) => break,
-                            }
-                        }
-                    }
+                queued = self.queue.next(), if !held_up => match queued {
+                    Some(queued) => self.take(queued),
                     None => return Closed::Stopping,
                 },
-                () = sleep_until(deadline) => {
+                () = sleep_until(heard + waits), if probes => {
+                    if self.version.is_none() {
+                        return Closed::NoHello;
+                    }
                     if probed {
                         return Closed::Silent;
                     }
                     probed = true;
-                    let xid = self.xid();
+                    let xid = self.next_xid();
                     self.push(xid, &Message::EchoRequest(Vec::new()));
                 }
+                () = tokio::task::yield_now(), if more && !held_up => {}
             }
         }
     }
 
-    fn xid(&mut self) -> Xid {
-        self.next_xid = self.next_xid.wrapping_add(1);
-        Xid(self.next_xid)
-    }
-
-    /// Handles every whole message in the input buffer.
-    fn consume(&mut self) -> Result<(), Closed> {
-        let input = std::mem::take(&mut self.input);
-        let mut at = 0;
-        let result = loop {
-            match codec::frame(&input[at..]) {
-                Frame::Incomplete { .. } => break Ok(()),
-                Frame::Message { length } => {
-                    let message = &input[at..at + length];
-                    at += length;
-                    if let Err(closed) = self.message(message) {
-                        break Err(closed);
-                    }
-                }
-                Frame::Bad { header } => {
-                    let text = format!("a message of {} bytes; the header alone has 8", header.length);
-                    self.refuse(&input[at..], ErrorCode::BrcBadLen, &text);
-                    break Err(Closed::Framing(text));
-                }
+    /// Tells the peer the rest, if it still listens.
+    async fn farewell(&mut self, closed: &Closed) {
+        let refused = matches!(closed, Closed::Version(_) | Closed::Framing(_));
+        let time = match closed {
+            Closed::Io(_) | Closed::Silent | Closed::NoHello | Closed::Backlog => return,
+            Closed::Stopping => FAREWELL_STOPPING,
+            Closed::Peer | Closed::Version(_) | Closed::Framing(_) => FAREWELL,
+        };
+        let Connection { reader, writer, output, stop, .. } = self;
+        let tell = async {
+            while output.pending() > 0 {
+                let n = write(writer, output.front()).await?;
+                output.wrote(n);
+            }
+            writer.shutdown().await?;
+            // Closing while there are bytes to read would reset the connection, and with it lose
+            // the error message that says why.
+            let mut rest = [0; 4096];
+            while refused && reader.read(&mut rest).await? > 0 {}
+            std::io::Result::Ok(())
+        };
+        let stopping = async {
+            if time == FAREWELL {
+                let _ = stop.wait_for(|stop| *stop).await;
+            } else {
+                std::future::pending::<()>().await;
             }
         };
+        // Whatever comes of it, the connection ends.
+        tokio::select! {
+            _ = tokio::time::timeout(time, tell) => {}
+            () = stopping => {}
+        }
+    }
+
+    fn next_xid(&mut self) -> Xid {
+        self.xid = self.xid.wrapping_add(1);
+        Xid(self.xid)
+    }
+
+    /// Handles whole messages of the input for a while. True if some are left.
+    fn handle_some(&mut self) -> Result<bool, Closed> {
+        let until = Instant::now() + SLICE;
+        let input = std::mem::take(&mut self.input);
+        let result = self.handle_until(&input, until);
         self.input = input;
-        self.input.drain(..at);
+        if std::mem::take(&mut self.ungathered) {
+            self.gather();
+        }
         result
+    }
+
+    fn handle_until(&mut self, input: &[u8], until: Instant) -> Result<bool, Closed> {
+        for count in 1usize.. {
+            let rest = &input[self.handled..];
+            match codec::frame(rest) {
+                Frame::Incomplete { .. } => break,
+                _ if self.output.pending() >= WRITE_HIGH => return Ok(true),
+                Frame::Message { length } => {
+                    self.handled += length;
+                    self.message(&rest[..length])?;
+                }
+                Frame::Bad { header } => {
+                    let length = header.length;
+                    let text = format!("a message of {length} bytes; the header alone has 8");
+                    self.refuse(rest, ErrorCode::BrcBadLen, &text);
+                    return Err(Closed::Framing(text));
+                }
+            }
+            if count.is_multiple_of(SLICE_STEP) && Instant::now() >= until {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn message(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         self.shared.snoop(self.id, bytes);
         let Some(version) = self.version else { return self.hello(bytes) };
         match codec::decode(version, bytes) {
-            Ok((xid, message)) => self.dispatch(version, xid, message, bytes),
-            Err(error) => {
-                tracing::debug!(peer = %self.peer, %error, "refused");
-                self.refuse(bytes, error.code, &error.to_string());
-            }
+            Ok((xid, message)) => self.request(version, xid, message, bytes),
+            Err(error) => self.refuse(bytes, error.code, &error.to_string()),
         }
         Ok(())
     }
@@ -240,6 +322,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let hello = match codec::decode(self.hello_version, bytes) {
             Ok((_, Message::Hello(hello))) => hello,
             //= openflow-1.3.5 §6.3.1: the first message is a hello, or an error about ours.
+            Ok((_, Message::Error(error))) => {
+                let text = match error.kind {
+                    ErrorKind::Code(ErrorCode::HfcIncompatible) => {
+                        String::from_utf8_lossy(&error.data).into_owned()
+                    }
+                    kind => kind.to_string(),
+                };
+                return Err(Closed::Version(format!("the peer says: {text}")));
+            }
             Ok((_, other)) => {
                 let text = format!("{} before a hello", other.type_name());
                 self.refuse(bytes, ErrorCode::BrcBadType, &text);
@@ -250,84 +341,84 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return Err(Closed::Framing(error.to_string()));
             }
         };
-        match VersionSet::negotiate(ours, number, hello.versions) {
-            Some(version) => {
-                tracing::info!(peer = %self.peer, %version, "connected");
-                self.version = Some(version);
-                self.shared.joined(self.id, version);
-                Ok(())
-            }
-            None => {
-                let names: Vec<_> = Version::ALL.iter().filter(|v| ours.contains(**v)).map(|v| v.name()).collect();
-                let text = format!("this switch speaks {}", names.join(", "));
-                let error = ErrorMessage::incompatible(&text);
-                let xid = xid_of(bytes);
-                self.push_as(self.hello_version, xid, &Message::Error(error));
-                Err(Closed::Version(format!("version {number:#04x}")))
-            }
+        if let Some(version) = VersionSet::negotiate(ours, number, hello.versions) {
+            tracing::info!(peer = %self.peer, %version, "connected");
+            self.version = Some(version);
+            self.shared.joined(self.id, version);
+            // What becomes of misses may have changed.
+            self.unsettled = true;
+            return Ok(());
+        }
+        let names: Vec<_> =
+            Version::ALL.iter().filter(|v| ours.contains(**v)).map(|v| v.name()).collect();
+        let text = format!("this switch speaks {}", names.join(", "));
+        let error = Message::Error(ErrorMessage::incompatible(&text));
+        // In the peer's version, if we can: it may read no other.
+        let version = Version::from_wire(number).unwrap_or(self.hello_version);
+        self.push_as(version, xid_of(bytes), &error);
+        let theirs = match hello.versions {
+            Some(bitmap) => format!("version {number:#04x}, bitmap {:#x}", bitmap.0),
+            None => format!("version {number:#04x}"),
+        };
+        Err(Closed::Version(format!("the peer offers {theirs}; {text}")))
+    }
+
+    /// Collects what requests may have caused, and tells what is for this connection.
+    pub(crate) fn gather(&mut self) {
+        self.ungathered = false;
+        self.shared.gather();
+        self.take_queued();
+    }
+
+    /// Tells what waits, as far as the peer keeps up.
+    fn take_queued(&mut self) {
+        while self.output.pending() < WRITE_HIGH
+            && let Some(queued) = self.queue.try_next()
+        {
+            self.take(queued);
         }
     }
 
-    fn dispatch(&mut self, version: Version, xid: Xid, message: Message, bytes: &[u8]) {
-        match message {
-            Message::Hello(_) | Message::EchoReply(_) => {}
-            Message::EchoRequest(data) => self.push(xid, &Message::EchoReply(data)),
-            Message::Error(error) => {
-                tracing::warn!(peer = %self.peer, ?error, "the controller reports an error");
-            }
-            Message::BarrierRequest => {
-                //= openflow-1.3.5 §A.3.8: all before the barrier is done before its reply.
-                self.shared.switch.sync();
-                self.push(xid, &Message::BarrierReply);
-            }
-            Message::RoleRequest(request) => {
-                let answer = self.shared.roles().request(self.id, request);
-                match answer {
-                    Ok(reply) => self.push(xid, &Message::RoleReply(reply)),
-                    Err(stale) => self.refuse(bytes, ErrorCode::RrfcStale, &stale.to_string()),
-                }
-            }
-            Message::GetAsyncRequest => {
-                let wants = self.shared.roles().wants(self.id);
-                self.push(xid, &Message::GetAsyncReply(wants));
-            }
-            Message::SetAsync(wants) => self.shared.roles().set_wants(self.id, wants),
-            message if self.is_slave() && changes_state(&message) => {
-                //= openflow-1.3.5 §6.3.6: a slave has read-only access.
-                let text = format!("{} from a slave controller", message.type_name());
-                self.refuse(bytes, ErrorCode::BrcIsSlave, &text);
-            }
-            message => {
-                let shared = self.shared.clone();
-                let mut agent = shared.agent();
-                let result = agent.handle_into(version, message, &mut |reply| self.push(xid, &reply));
-                drop(agent);
-                if let Err(refusal) = result {
-                    self.refuse(bytes, refusal.code(), &refusal.to_string());
-                }
-            }
-        }
-    }
-
-    fn is_slave(&self) -> bool {
-        self.shared.roles().role(self.id) == Role::Slave
-    }
-
-    fn enqueue(&mut self, queued: Queued) {
+    fn take(&mut self, queued: Queued) {
         match queued {
-            Queued::Raw(bytes) => self.output.extend_from_slice(&bytes),
-            Queued::Event(event) => {
-                let Some(version) = self.version else { return };
-                let (kind, message) = match &*event {
-                    Event::PacketIn(p) => (Asynchronous::PacketIn(p.reason), Message::PacketIn(p.clone())),
-                    Event::FlowRemoved(r) => (Asynchronous::FlowRemoved(r.reason), Message::FlowRemoved(r.clone())),
-                    Event::PortStatus(s) => (Asynchronous::PortStatus(s.reason), Message::PortStatus(s.clone())),
-                };
-                if self.shared.roles().is_wanted(self.id, kind) && event.is_for(version) {
-                    self.push(Xid(0), &message);
+            Queued::Raw(bytes) => self.output.append(&bytes),
+            Queued::Told(told) => {
+                // The role may have changed since it was queued.
+                let wanted = self.shared.roles().is_wanted(self.id, told.kind);
+                if wanted {
+                    self.tell(&told);
                 }
             }
         }
+    }
+
+    /// Sends an asynchronous message. A packet that does not fit is cut.
+    fn tell(&mut self, told: &Told) {
+        let version = self.version.unwrap_or(self.hello_version);
+        match (self.try_push(version, Xid(0), &told.message), &told.message) {
+            (Ok(()), _) => {}
+            (Err(EncodeError::TooLong { length }), Message::PacketIn(whole)) => {
+                let mut part = whole.clone();
+                part.data.truncate(part.data.len().saturating_sub(length - MESSAGE_LEN_MAX));
+                self.push(Xid(0), &Message::PacketIn(part));
+            }
+            (Err(error), message) => self.cannot_say(message, &error),
+        }
+    }
+
+    /// Answers a request, whose bytes serve to refuse it if the answer cannot be said.
+    pub(crate) fn reply(&mut self, xid: Xid, message: &Message, request: &[u8]) {
+        let version = self.version.unwrap_or(self.hello_version);
+        if let Err(error) = self.try_push(version, xid, message) {
+            let text = format!("{} cannot be sent: {error}", message.type_name());
+            self.refuse(request, ErrorCode::BrcEperm, &text);
+        }
+    }
+
+    /// Answers a request with an error.
+    pub(crate) fn refuse(&mut self, request: &[u8], code: ErrorCode, text: &str) {
+        tracing::debug!(peer = %self.peer, %code, text, "refused");
+        self.push(xid_of(request), &Message::Error(ErrorMessage::refuse(code, request)));
     }
 
     fn push(&mut self, xid: Xid, message: &Message) {
@@ -335,72 +426,49 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn push_as(&mut self, version: Version, xid: Xid, message: &Message) {
-        let before = self.output.len();
-        if let Err(error) = codec::encode_into(&mut self.output, version, xid, message) {
-            tracing::warn!(peer = %self.peer, kind = message.type_name(), %error, "not sent");
-            return;
+        if let Err(error) = self.try_push(version, xid, message) {
+            self.cannot_say(message, &error);
         }
-        self.shared.snoop(self.id, &self.output[before..]);
     }
 
-    fn refuse(&mut self, request: &[u8], code: ErrorCode, text: &str) {
-        tracing::debug!(peer = %self.peer, %code, text, "error sent");
-        let xid = xid_of(request);
-        self.push(xid, &Message::Error(ErrorMessage::refuse(code, request)));
+    fn cannot_say(&self, message: &Message, error: &EncodeError) {
+        tracing::warn!(peer = %self.peer, kind = message.type_name(), %error, "not sent");
+    }
+
+    fn try_push(
+        &mut self,
+        version: Version,
+        xid: Xid,
+        message: &Message,
+    ) -> Result<(), EncodeError> {
+        let bytes = self.output.encode(version, xid, message)?;
+        self.shared.snoop(self.id, bytes);
+        Ok(())
     }
 
     /// Writes what the socket takes without waiting.
-    fn write_some(&mut self) -> Result<(), Closed> {
-        use std::pin::Pin;
-        use std::task::{Context, Poll, Waker};
+    fn write_some(&mut self) -> std::io::Result<()> {
+        // Nobody needs to be woken: the next round waits for the socket if something is left.
         let mut context = Context::from_waker(Waker::noop());
-        while self.written < self.output.len() {
-            let stream = Pin::new(&mut self.writer);
-            match stream.poll_write(&mut context, &self.output[self.written..]) {
-                Poll::Ready(Ok(n)) => self.wrote(n),
-                Poll::Ready(Err(error)) => return Err(error.into()),
+        while self.output.pending() > 0 {
+            match Pin::new(&mut self.writer).poll_write(&mut context, self.output.front()) {
+                Poll::Ready(written) => self.output.wrote(some(written?)?),
                 Poll::Pending => break,
             }
         }
         Ok(())
     }
-
-    fn wrote(&mut self, n: usize) {
-        self.written += n;
-        if self.written == self.output.len() {
-            self.output.clear();
-            self.written = 0;
-            if self.output.capacity() > 4 * WRITE_HIGH {
-                self.output.shrink_to(WRITE_HIGH);
-            }
-        } else if self.written > WRITE_HIGH {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
-    }
 }
 
-async fn writable<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::Result<usize> {
-    let n = stream.write(bytes).await?;
+async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::Result<usize> {
+    some(stream.write(bytes).await?)
+}
+
+/// A socket that takes nothing, and says so without waiting, never will.
+fn some(n: usize) -> std::io::Result<usize> {
     if n == 0 { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(n) }
 }
 
 fn xid_of(bytes: &[u8]) -> Xid {
     Header::parse(bytes).map_or(Xid(0), |h| h.xid)
-}
-
-/// Messages that a slave may not send (1.3.5 §6.3.6).
-fn changes_state(message: &Message) -> bool {
-    match message {
-        Message::PacketOut(_)
-        | Message::FlowMod(_)
-        | Message::GroupMod(_)
-        | Message::PortMod(_)
-        | Message::MeterMod(_)
-        | Message::TableMod(_) => true,
-        Message::MultipartRequest(request) => {
-            matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
-        }
-        _ => false,
-    }
 }

@@ -9,17 +9,30 @@
 //! | module | holds |
 //! |---|---|
 //! | [`target`] | `tcp:HOST[:PORT]`, `ptcp:[PORT][:ADDR]`, `punix:PATH`, read and printed |
-//! | [`channel`] | the thread: connecting with backoff, listening, fail modes, spreading events |
-//! | [`connection`] | one connection: bytes to messages, dispatch, answers, probes |
+//! | [`channel`] | the threads: connecting with backoff, accepting, stopping |
+//! | `listener` | sockets to listen on |
+//! | `shared` | what connections share: who is there, fail modes, spreading events, snooping |
+//! | [`connection`] | one connection: bytes to messages, answers, probes |
+//! | `request` | what to do with a message |
+//! | `queue` | what waits for one connection, bounded |
+//! | `output` | bytes on their way to the peer |
 //! | [`roles`] | who is master; which asynchronous messages each connection wants |
 //!
 //! Invariants: a barrier is answered after every worker forwards by all that came before it on its
-//! connection; an unanswered peer costs bounded memory ([`channel::BACKLOG_MAX`]); a connection that
-//! breaks in the middle of a message changes nothing but that connection.
+//! connection, and after the asynchronous messages that this caused; every request is answered, if
+//! only by an error; a peer that does not read costs bounded memory ([`connection`] says how much);
+//! a connection that breaks in the middle of a message changes nothing but that connection.
+//! Checked by: `tests/`, against a controller that speaks through [`openflow`]'s codec, and against
+//! `ovs-ofctl` where that is installed.
 
 pub mod channel;
 pub mod connection;
+mod listener;
+mod output;
+mod queue;
+mod request;
 pub mod roles;
+mod shared;
 pub mod target;
 
 pub use channel::{Channel, ChannelError, Config, FailMode};

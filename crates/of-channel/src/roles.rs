@@ -5,6 +5,7 @@
 //! it slave. Requests for master or slave carry a generation id that may not go back, so that a
 //! controller that was overtaken cannot overtake in turn.
 
+use of_pipeline::Event;
 use openflow::{AsyncConfig, FlowRemovedReason, PacketInReason, PortReason, Role, RoleMessage};
 use std::collections::HashMap;
 
@@ -14,7 +15,9 @@ pub struct ConnectionId(pub u64);
 
 /// A role request with a generation id older than one seen before (`OFPRRFC_STALE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("generation id {given:#x} is older than {newest:#x}, which was seen before (OFPRRFC_STALE)")]
+#[error(
+    "generation id {given:#x} is older than {newest:#x}, which was seen before (OFPRRFC_STALE)"
+)]
 pub struct Stale {
     /// As requested.
     pub given: u64,
@@ -45,6 +48,17 @@ pub enum Asynchronous {
     PortStatus(PortReason),
 }
 
+impl Asynchronous {
+    /// The kind and reason of the message that tells an event.
+    pub fn of(event: &Event) -> Asynchronous {
+        match event {
+            Event::PacketIn(p) => Asynchronous::PacketIn(p.reason),
+            Event::FlowRemoved(r) => Asynchronous::FlowRemoved(r.reason),
+            Event::PortStatus(s) => Asynchronous::PortStatus(s.reason),
+        }
+    }
+}
+
 impl Roles {
     /// A connection has shaken hands.
     pub fn join(&mut self, id: ConnectionId) {
@@ -62,7 +76,11 @@ impl Roles {
     }
 
     /// A connection asks for a role. The answer is what it has then.
-    pub fn request(&mut self, id: ConnectionId, request: RoleMessage) -> Result<RoleMessage, Stale> {
+    pub fn request(
+        &mut self,
+        id: ConnectionId,
+        request: RoleMessage,
+    ) -> Result<RoleMessage, Stale> {
         if matches!(request.role, Role::Master | Role::Slave) {
             // The distance is signed, so that the counter may wrap (1.3.5 §6.3.6).
             match self.generation {
@@ -103,22 +121,31 @@ impl Roles {
         let Some(member) = self.members.get(&id) else { return false };
         let column = usize::from(member.role == Role::Slave);
         let (masks, bit) = match message {
-            Asynchronous::PacketIn(reason) => (member.wants.packet_in, match reason {
-                PacketInReason::NoMatch => 0,
-                PacketInReason::Action => 1,
-                PacketInReason::InvalidTtl => 2,
-            }),
-            Asynchronous::PortStatus(reason) => (member.wants.port_status, match reason {
-                PortReason::Add => 0,
-                PortReason::Delete => 1,
-                PortReason::Modify => 2,
-            }),
-            Asynchronous::FlowRemoved(reason) => (member.wants.flow_removed, match reason {
-                FlowRemovedReason::IdleTimeout => 0,
-                FlowRemovedReason::HardTimeout => 1,
-                FlowRemovedReason::Delete => 2,
-                FlowRemovedReason::GroupDelete => 3,
-            }),
+            Asynchronous::PacketIn(reason) => (
+                member.wants.packet_in,
+                match reason {
+                    PacketInReason::NoMatch => 0,
+                    PacketInReason::Action => 1,
+                    PacketInReason::InvalidTtl => 2,
+                },
+            ),
+            Asynchronous::PortStatus(reason) => (
+                member.wants.port_status,
+                match reason {
+                    PortReason::Add => 0,
+                    PortReason::Delete => 1,
+                    PortReason::Modify => 2,
+                },
+            ),
+            Asynchronous::FlowRemoved(reason) => (
+                member.wants.flow_removed,
+                match reason {
+                    FlowRemovedReason::IdleTimeout => 0,
+                    FlowRemovedReason::HardTimeout => 1,
+                    FlowRemovedReason::Delete => 2,
+                    FlowRemovedReason::GroupDelete => 3,
+                },
+            ),
         };
         masks[column] >> bit & 1 == 1
     }

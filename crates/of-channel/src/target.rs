@@ -116,7 +116,9 @@ impl FromStr for Listen {
             return Ok(Listen::Unix(PathBuf::from(path)));
         }
         let rest = spec.strip_prefix("ptcp:").or(if spec == "ptcp" { Some("") } else { None });
-        let rest = rest.ok_or_else(|| TargetError::Kind(spec.to_string(), "ptcp:[PORT][:ADDR] or punix:PATH"))?;
+        let rest = rest.ok_or_else(|| {
+            TargetError::Kind(spec.to_string(), "ptcp:[PORT][:ADDR] or punix:PATH")
+        })?;
         let (number, address) = match rest.split_once(':') {
             Some((number, address)) => (number, address),
             None => (rest, ""),
@@ -148,7 +150,9 @@ impl fmt::Display for Target {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Tcp { address: IpAddr::V4(a), port } if a.is_unspecified() => write!(f, "ptcp:{port}"),
+            Listen::Tcp { address: IpAddr::V4(a), port } if a.is_unspecified() => {
+                write!(f, "ptcp:{port}")
+            }
             Listen::Tcp { address: IpAddr::V4(a), port } => write!(f, "ptcp:{port}:{a}"),
             Listen::Tcp { address: IpAddr::V6(a), port } => write!(f, "ptcp:{port}:[{a}]"),
             Listen::Unix(path) => write!(f, "punix:{}", path.display()),

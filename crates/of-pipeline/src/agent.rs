@@ -1,9 +1,35 @@
 //! The façade: one OpenFlow agent for a switch, shared by all its connections.
+//!
+//! Requests come by [`Agent::handle`], what happens in the switch by [`Agent::poll`]. All methods
+//! are synchronous and short: nothing waits for traffic. A request that is refused has changed
+//! nothing.
+//!
+//! Absent: connections, roles, barriers (whoever keeps connections calls
+//! [`Switch::sync`] for those), bytes of messages.
 
+use crate::config::Miss;
 use crate::event::Event;
+use crate::features;
+use crate::flow_table::FlowTables;
+use crate::group_table::GroupTable;
+use crate::lower::{self, Interner, Layout, ProgramConfig};
+use crate::meter_table::MeterTable;
+use crate::normal::Stations;
+use crate::ports::{Ports, Unread};
 use crate::refusal::Refusal;
-use openflow::{Message, SwitchDesc, Version};
+use crate::validate::Rules;
+use openflow::{
+    Message, PortNo, QueueConfigReply, QueueId, QueueStatsRequest, SwitchConfig, SwitchDesc,
+    TableId, TableMod, Version,
+};
+use std::sync::Arc;
 use switch::Switch;
+
+/// Messages of the switch that one [`Agent::poll`] takes: so many that it stays short.
+const POLL_MAX: usize = 4096;
+
+/// 1.3's deprecated table configuration bits, which are ignored.
+const TABLE_CONFIG_DEPRECATED: u32 = 3;
 
 /// What an agent tells controllers about itself, and its limits.
 #[derive(Clone, Debug)]
@@ -12,14 +38,14 @@ pub struct AgentConfig {
     pub datapath_id: u64,
     /// Who made it, which it is.
     pub desc: SwitchDesc,
+    /// What the switch's program was made of.
+    pub program: ProgramConfig,
     /// Greatest number that a port may get later: flow entries may name it although no port has it
     /// yet. Ports that exist may always be named.
     pub port_max: u32,
-    /// Entries in one flow table.
-    pub flows_max: u32,
-    /// Groups.
+    /// Groups, at most.
     pub groups_max: u32,
-    /// Meters.
+    /// Meters, at most.
     pub meters_max: u32,
 }
 
@@ -35,8 +61,8 @@ impl Default for AgentConfig {
                 serial: text("none"),
                 datapath: text("none"),
             },
+            program: ProgramConfig::default(),
             port_max: 0xfeff,
-            flows_max: 1_000_000,
             groups_max: 65_536,
             meters_max: 65_536,
         }
@@ -47,23 +73,66 @@ impl Default for AgentConfig {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AgentError {
     /// The switch runs another program.
-    #[error("the switch does not run OpenFlow's program; start it with `lower::program`")]
+    #[error(
+        "the switch does not run OpenFlow's program; start it with that of `lower::program` for \
+         the same configuration"
+    )]
     Program,
     /// A first update was refused.
-    #[error("the switch refused the agent's first entries: {0}")]
+    #[error("the switch refused the agent's first updates: {0}")]
     Refused(#[from] Refusal),
 }
 
 /// The OpenFlow agent of one switch.
 pub struct Agent {
-    switch: Switch,
-    config: AgentConfig,
+    pub(crate) switch: Switch,
+    pub(crate) config: AgentConfig,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) interner: Interner,
+    pub(crate) capacity: u32,
+    pub(crate) flows: FlowTables,
+    pub(crate) groups: GroupTable,
+    pub(crate) meters: MeterTable,
+    pub(crate) ports: Ports,
+    pub(crate) unread: Option<Unread>,
+    pub(crate) stations: Stations,
+    pub(crate) settings: SwitchConfig,
+    pub(crate) miss: Miss,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Agent {
-    /// Takes charge of a switch that was started with [`lower::program`](crate::lower::program()).
+    /// Takes charge of a switch that was started with [`lower::program`](lower::program()) for the
+    /// same [`ProgramConfig`], and that nobody else writes entries, groups or meters into.
     pub fn new(switch: Switch, config: AgentConfig) -> Result<Agent, AgentError> {
-        Ok(Agent { switch, config })
+        let (program, layout) = lower::program(&config.program);
+        if !switch.with_pipeline(|p| **p.program() == program) {
+            return Err(AgentError::Program);
+        }
+        let layout = Arc::new(layout);
+        let mut agent = Agent {
+            interner: Interner::new(layout.clone()),
+            flows: FlowTables::new(layout.tables),
+            capacity: config.program.table_capacity,
+            layout,
+            switch,
+            config,
+            groups: GroupTable::default(),
+            meters: MeterTable::default(),
+            ports: Ports::default(),
+            unread: None,
+            stations: Stations::default(),
+            settings: SwitchConfig::DEFAULT,
+            miss: Miss::default(),
+            events: Vec::new(),
+        };
+        // Ports that are there now are told in descriptions; what happened to them is past.
+        while agent.switch.try_port_event().is_some() {}
+        for view in agent.switch.ports() {
+            agent.ports.add(view.number);
+        }
+        agent.set_flood_groups()?;
+        Ok(agent)
     }
 
     /// The switch.
@@ -76,7 +145,39 @@ impl Agent {
         &self.config
     }
 
-    /// Executes one request of a controller; replies in order.
+    /// The flow entries.
+    pub fn flows(&self) -> &FlowTables {
+        &self.flows
+    }
+
+    /// The groups.
+    pub fn groups(&self) -> &GroupTable {
+        &self.groups
+    }
+
+    /// The meters.
+    pub fn meters(&self) -> &MeterTable {
+        &self.meters
+    }
+
+    /// The stations that NORMAL knows.
+    pub fn stations(&self) -> &Stations {
+        &self.stations
+    }
+
+    /// What the checks of instructions and actions look at.
+    pub(crate) fn rules(&self) -> Rules<'_> {
+        Rules {
+            tables: self.flows.tables(),
+            port_max: self.config.port_max,
+            ports: &self.ports,
+            groups: &self.groups,
+            meters: &self.meters,
+        }
+    }
+
+    /// Executes one request of a controller; replies in order, none for most. What belongs to a
+    /// connection (hello, echo, barrier, role, asynchronous configuration) is not for the agent.
     pub fn handle(&mut self, version: Version, message: Message) -> Result<Vec<Message>, Refusal> {
         let mut replies = Vec::new();
         self.handle_into(version, message, &mut |reply| replies.push(reply))?;
@@ -84,24 +185,90 @@ impl Agent {
     }
 
     /// As [`handle`](Self::handle), handing out each reply as soon as it is made: a large multipart
-    /// reply then never lies in memory whole.
+    /// reply then never lies in memory whole. `reply` must not call the switch.
     pub fn handle_into(
         &mut self,
-        _version: Version,
+        version: Version,
         message: Message,
-        _reply: &mut dyn FnMut(Message),
+        reply: &mut dyn FnMut(Message),
     ) -> Result<(), Refusal> {
-        Err(Refusal::NotARequest { name: message.type_name() })
+        match message {
+            Message::FlowMod(request) => self.flow_mod(request),
+            Message::GroupMod(request) => self.group_mod(request),
+            Message::MeterMod(request) => self.meter_mod(request),
+            Message::PortMod(request) => self.port_mod(request),
+            Message::TableMod(request) => self.table_mod(request),
+            Message::PacketOut(request) => self.packet_out(request),
+            Message::MultipartRequest(request) => self.multipart(version, request, reply),
+            Message::SetConfig(request) => self.set_config(request),
+            Message::GetConfigRequest => {
+                reply(Message::GetConfigReply(self.settings));
+                Ok(())
+            }
+            Message::FeaturesRequest => {
+                let tables = self.flows.tables();
+                let features = features::switch(&self.config, version, tables, self.port_descs());
+                reply(Message::FeaturesReply(features));
+                Ok(())
+            }
+            Message::QueueGetConfigRequest(request) => {
+                let port_no = request.port_no;
+                if port_no == PortNo::ANY && version == Version::V10 {
+                    return Err(Refusal::QueuePort { port: port_no });
+                }
+                self.check_queue(&QueueStatsRequest { port_no, queue_id: QueueId::ALL })?;
+                reply(Message::QueueGetConfigReply(QueueConfigReply {
+                    port_no,
+                    queues: Vec::new(),
+                }));
+                Ok(())
+            }
+            Message::Experimenter(e) => Err(Refusal::Experimenter { experimenter: e.experimenter }),
+            other => Err(Refusal::NotARequest { name: other.type_name() }),
+        }
     }
 
-    /// What happened since the last call, for controllers.
+    /// Executes a table-mod.
+    fn table_mod(&mut self, request: TableMod) -> Result<(), Refusal> {
+        let TableId(table) = request.table_id;
+        let tables = self.flows.tables();
+        if request.table_id != TableId::ALL && u32::from(table) >= tables {
+            return Err(Refusal::NoTable { table, tables });
+        }
+        //= openflow-1.3.5 §7.3.3: the only bits are deprecated ones, which are ignored.
+        let bits = request.config & !TABLE_CONFIG_DEPRECATED;
+        if bits != 0 { Err(Refusal::TableConfig { bits }) } else { Ok(()) }
+    }
+
+    /// What happened since the last call, for controllers. Also follows ports, learns for NORMAL and
+    /// removes what has expired; so it is to be called whenever the switch has a message or a port
+    /// event, and several times a second.
     pub fn poll(&mut self) -> Vec<Event> {
-        Vec::new()
+        while let Some(event) = self.switch.try_port_event() {
+            self.port_event(event);
+        }
+        for _ in 0..POLL_MAX {
+            let Some(message) = self.switch.try_message() else { break };
+            self.receive(message);
+        }
+        self.expire();
+        std::mem::take(&mut self.events)
     }
 
-    /// Misses of the first table go to 1.0's controllers (true), or are dropped.
-    pub fn set_miss_to_controller(&mut self, _on: bool) {}
-
-    /// Misses of the first table are switched as by a learning bridge while controllers are gone.
-    pub fn set_standalone(&mut self, _on: bool) {}
+    /// Takes one message that the caller already has from the switch
+    /// ([`Switch::next_message`]); the next [`poll`](Self::poll) tells what came of it.
+    pub fn receive(&mut self, message: switch::Message) {
+        match message {
+            switch::Message::Punt(punt) => {
+                let event = self.packet_in(punt);
+                self.events.extend(event);
+            }
+            switch::Message::Digest { digest, args } if digest == self.layout.learn => {
+                self.learn(&args);
+            }
+            switch::Message::Digest { digest, .. } => {
+                tracing::error!(%digest, "a digest that the program does not send");
+            }
+        }
+    }
 }

@@ -70,9 +70,9 @@ fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
 }
 
 fn outputs_to(instructions: &[Instruction], to: PortNo) -> bool {
-    actions(instructions).any(|a| {
-        matches!(a, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == to)
-    })
+    actions(instructions).any(
+        |a| matches!(a, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == to),
+    )
 }
 
 fn uses_group(instructions: &[Instruction], group: GroupId) -> bool {
@@ -234,14 +234,6 @@ impl FlowTables {
         flows.into_iter().flatten().map(move |(id, f)| (FlowKey { table, id: *id }, &**f))
     }
 
-    /// The next entry after `after`, or the first one: for who must not hold the store meanwhile.
-    pub fn iter_from(&self, table: u8, after: Option<u32>) -> impl Iterator<Item = (FlowKey, &Flow)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = after.map_or(Unbounded, Excluded);
-        let flows = self.tables.get(usize::from(table)).map(|t| t.flows.range((from, Unbounded)));
-        flows.into_iter().flatten().map(move |(id, f)| (FlowKey { table, id: *id }, &**f))
-    }
-
     /// Whether an entry of this priority could match the same packet (1.3.5 §6.4).
     pub fn overlaps(&self, table: u8, priority: u16, matching: &Match) -> bool {
         self.iter(table).any(|(_, f)| f.priority == priority && f.matching.overlaps(matching))
@@ -265,9 +257,7 @@ impl FlowTables {
         let at = hash(hasher, flow.priority, &flow.matching);
         t.flows.insert(key.id, Box::new(flow));
         let flows = &t.flows;
-        let rehash = |id: &u32| {
-            flows.get(id).map_or(0, |f| hash(hasher, f.priority, &f.matching))
-        };
+        let rehash = |id: &u32| flows.get(id).map_or(0, |f| hash(hasher, f.priority, &f.matching));
         t.strict.insert_unique(at, key.id, rehash);
     }
 
@@ -312,10 +302,8 @@ impl FlowTables {
 
     fn unrefer(&mut self, key: FlowKey, instructions: &[Instruction]) {
         let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
-        references(
-            instructions,
-            &mut |id| disuse(groups, id, key),
-            &mut |id| disuse(meters, id, key),
-        );
+        references(instructions, &mut |id| disuse(groups, id, key), &mut |id| {
+            disuse(meters, id, key)
+        });
     }
 }

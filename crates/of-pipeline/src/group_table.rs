@@ -165,7 +165,9 @@ impl GroupTable {
     //= openflow-1.3.5 §6.5: a chain of groups that would make a loop is refused with OFPGMFC_LOOP.
     fn check_chain(&self, group: u32, buckets: &[Bucket]) -> Result<(), Refusal> {
         let depth = self.depth(group, buckets, &mut BTreeMap::new())?;
-        if depth + self.height(group) > CHAIN_MAX {
+        // Nothing leads to a group that is not there yet.
+        let height = if self.contains(group) { self.height(group) } else { 0 };
+        if depth + height > CHAIN_MAX {
             return Err(Refusal::GroupDepth { group, max: CHAIN_MAX });
         }
         Ok(())

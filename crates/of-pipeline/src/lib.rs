@@ -9,16 +9,16 @@
 //! |---|---|
 //! | [`lower`] | OpenFlow as an IR program, matches and actions as entries of it |
 //! | [`agent`] | the façade: dispatch of requests |
-//! | [`flow_table`], [`flow_mod`] | flow entries: the store; add, modify, delete |
+//! | [`flow_table`], `flow_mod` | flow entries: the store; add, modify, delete |
 //! | [`validate`] | instructions and actions: what a table may be asked to do |
 //! | [`group_table`], [`meter_table`] | groups and meters |
 //! | [`ports`] | port descriptions and configuration; the groups of ALL and FLOOD |
 //! | [`normal`] | learning for NORMAL |
-//! | [`punt`], [`packet_out`] | packets to and from controllers |
-//! | [`removed`] | entries that go: expiry, flow-removed |
-//! | [`stats`], [`features`] | multipart replies |
+//! | `punt`, `packet_out` | packets to and from controllers |
+//! | `removed` | entries that go: expiry, flow-removed |
+//! | `stats`, `features` | multipart replies |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
-//! | [`transaction`] | one request's updates, all or none |
+//! | `transaction` | one request's updates, all or none |
 //! | [`refusal`], [`event`] | coded errors; asynchronous messages |
 //!
 //! Invariants: a refused request changes nothing; every request is one transaction of the switch,
@@ -27,9 +27,25 @@
 pub mod agent;
 pub mod config;
 pub mod event;
-pub mod refusal;
+mod features;
+mod flow_mod;
+pub mod flow_table;
+pub mod group_table;
 pub mod lower;
+pub mod meter_table;
+pub mod normal;
+mod packet_out;
+pub mod ports;
+mod punt;
+pub mod refusal;
+mod removed;
+mod stats;
+mod transaction;
+pub mod validate;
 
 pub use agent::{Agent, AgentConfig, AgentError};
 pub use event::Event;
 pub use refusal::Refusal;
+
+#[cfg(test)]
+mod tests;

@@ -8,9 +8,7 @@ use crate::agent::Agent;
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::Update;
-use openflow::{
-    Band, BandKind, FlowRemovedReason, MeterFlags, MeterId, MeterMod, MeterModCommand,
-};
+use openflow::{Band, BandKind, FlowRemovedReason, MeterFlags, MeterId, MeterMod, MeterModCommand};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -13,8 +13,7 @@ use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
 use openflow::{
-    MacAddr, PortConfig, PortDesc, PortFeatures, PortMod, PortNo, PortReason, PortState,
-    PortStatus,
+    MacAddr, PortConfig, PortDesc, PortFeatures, PortMod, PortNo, PortReason, PortState, PortStatus,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +65,7 @@ impl Ports {
 }
 
 /// The counters of the groups of ALL and FLOOD, which nobody reads.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Unread {
     all: CounterId,
     flood: CounterId,
@@ -136,7 +135,7 @@ impl Agent {
             return Err(Refusal::PortConfig { port, bits: unknown });
         }
         let old = describe(&view, self.ports.configured(port.0)).config;
-        let new = old - request.mask | request.config & request.mask;
+        let new = (old - request.mask) | (request.config & request.mask);
         if new & OURS != old & OURS {
             let before = self.ports.configured(port.0);
             self.ports.set(port.0, new & OURS);
@@ -196,11 +195,9 @@ impl Agent {
     /// Makes the groups of ALL and FLOOD what the ports are now.
     pub(crate) fn set_flood_groups(&mut self) -> Result<(), Refusal> {
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        let unread = match self.unread.take() {
+        let unread = match self.unread {
             Some(unread) => unread,
-            None => {
-                Unread { all: tx.take_group_counter()?, flood: tx.take_group_counter()? }
-            }
+            None => Unread { all: tx.take_group_counter()?, flood: tx.take_group_counter()? },
         };
         let layout = &self.layout;
         let group = |ports: Vec<u32>, counter: CounterId| {
@@ -224,9 +221,9 @@ impl Agent {
         let flood = group(self.ports.flooding().collect(), unread.flood);
         tx.push(Update::SetGroup(GROUP_ALL, all));
         tx.push(Update::SetGroup(GROUP_FLOOD, flood));
-        let result = tx.commit().map(|spent| spent.retire(&self.switch));
+        tx.commit()?.retire(&self.switch);
         self.unread = Some(unread);
-        result
+        Ok(())
     }
 }
 

@@ -21,13 +21,13 @@ macro_rules! refusals {
                 $name $({ $($(#[$field_doc])* $field: $ty),* })?,
             )*
             /// The match itself is wrong.
-            #[error(transparent)]
+            #[error("{0} ({code})", code = .0.code())]
             Match(#[from] MatchError),
             /// An action or instruction that cannot be done.
-            #[error("{0}")]
+            #[error("{0} ({code})", code = lower_code(.0))]
             Lower(#[from] LowerError),
             /// The switch has no counter left.
-            #[error("all {ids_max} counters of the switch are in use; delete flow entries or groups")]
+            #[error("all {ids_max} counters of the switch are in use; delete flow entries or groups ({code})")]
             CountersFull {
                 /// How many there are.
                 ids_max: u32,
@@ -35,7 +35,7 @@ macro_rules! refusals {
                 code: ErrorCode,
             },
             /// The pipeline refused what was made of the request.
-            #[error("the pipeline refused update {at}: {error}")]
+            #[error("the pipeline refused update {at}: {error} (OFPFMFC_UNKNOWN)")]
             Pipeline {
                 /// Which update.
                 at: usize,
@@ -65,8 +65,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::Port(_) => ErrorCode::BacBadOutPort,
         LowerError::Goto { .. } => ErrorCode::BicBadTableId,
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
-        #[allow(unreachable_patterns)] // whatever else has no words in the program
-        _ => ErrorCode::BacBadArgument,
+        LowerError::NotInSet(_) => ErrorCode::BacBadType,
     }
 }
 

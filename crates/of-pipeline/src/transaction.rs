@@ -57,11 +57,6 @@ impl<'a> Transaction<'a> {
         call.intern(self.interner)
     }
 
-    /// An action in use has one more user.
-    pub(crate) fn retain(&mut self, action: ActionId) {
-        self.interner.retain(action);
-    }
-
     /// An action has one user less.
     pub(crate) fn release(&mut self, action: ActionId) {
         self.interner.release(action);

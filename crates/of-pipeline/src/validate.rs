@@ -129,14 +129,14 @@ fn name(instruction: InstructionType) -> &'static str {
 }
 
 impl Rules<'_> {
-    /// The instructions of an entry of `table` with this match.
+    /// The instructions of an entry of `table` with this match; without one, of any entry there.
     pub(crate) fn instructions(
         &self,
         table: u8,
-        matching: &Match,
+        matching: Option<&Match>,
         instructions: &[Instruction],
     ) -> Result<(), Refusal> {
-        let mut packet = Packet::of(matching);
+        let mut packet = matching.map_or_else(Packet::any, Packet::of);
         for (i, instruction) in instructions.iter().enumerate() {
             let kind = instruction.instruction_type();
             //= openflow-1.3.5 §5.9: an entry has at most one instruction of each type.
@@ -146,9 +146,7 @@ impl Rules<'_> {
             match instruction {
                 //= openflow-1.3.5 §5.9, §7.5.4.3: goto leads to a table with a greater number; to a
                 //= table that is not there or not later is OFPBIC_BAD_TABLE_ID.
-                Instruction::GotoTable(to)
-                    if to.0 <= table || u32::from(to.0) >= self.tables =>
-                {
+                Instruction::GotoTable(to) if to.0 <= table || u32::from(to.0) >= self.tables => {
                     return Err(Refusal::Goto { from: table, to: to.0, tables: self.tables });
                 }
                 //= openflow-1.3.5 §6.4: an entry that names an unknown meter is refused with
@@ -253,7 +251,10 @@ impl Rules<'_> {
             }
             Action::PopPbb => {
                 if packet.is_surely_not(&[PBB.into()]) {
-                    return Err(Refusal::NoSuchHeader { action: "pop_pbb", needs: "eth_type=0x88e7" });
+                    return Err(Refusal::NoSuchHeader {
+                        action: "pop_pbb",
+                        needs: "eth_type=0x88e7",
+                    });
                 }
                 *packet = Packet::any();
                 Ok(())
@@ -297,11 +298,9 @@ impl Rules<'_> {
 
     fn out_port(&self, list: List, port: PortNo) -> Result<(), Refusal> {
         let good = match port {
-            PortNo::IN_PORT
-            | PortNo::ALL
-            | PortNo::FLOOD
-            | PortNo::NORMAL
-            | PortNo::CONTROLLER => true,
+            PortNo::IN_PORT | PortNo::ALL | PortNo::FLOOD | PortNo::NORMAL | PortNo::CONTROLLER => {
+                true
+            }
             //= openflow-1.3.5 §4.5: TABLE is for packet-outs only.
             PortNo::TABLE => list == List::PacketOut,
             //= openflow-1.3.5 §6.4: a port that can never be is OFPBAC_BAD_OUT_PORT; one that may

@@ -29,6 +29,7 @@ pub mod multipart;
 pub mod packet;
 pub mod port;
 pub mod switch;
+pub mod syntax;
 pub mod table;
 pub mod testing;
 pub mod version;

@@ -57,8 +57,13 @@ impl Default for Expiry {
 
 impl Watch {
     fn next(&self, last_used_ns: u64) -> u64 {
-        let idle = if self.idle_ns == 0 { u64::MAX } else { last_used_ns.saturating_add(self.idle_ns) };
-        let hard = if self.hard_ns == 0 { u64::MAX } else { self.inserted_ns.saturating_add(self.hard_ns) };
+        let idle =
+            if self.idle_ns == 0 { u64::MAX } else { last_used_ns.saturating_add(self.idle_ns) };
+        let hard = if self.hard_ns == 0 {
+            u64::MAX
+        } else {
+            self.inserted_ns.saturating_add(self.hard_ns)
+        };
         idle.min(hard)
     }
 }
@@ -119,7 +124,8 @@ impl Expiry {
             if next > now_ns {
                 return Some(next);
             }
-            let hard = watch.hard_ns != 0 && now_ns >= watch.inserted_ns.saturating_add(watch.hard_ns);
+            let hard =
+                watch.hard_ns != 0 && now_ns >= watch.inserted_ns.saturating_add(watch.hard_ns);
             let reason = if hard { Reason::Hard } else { Reason::Idle };
             expired.push(Expired { table: watch.table, entry, reason });
             watched.remove(&entry);

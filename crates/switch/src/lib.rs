@@ -25,7 +25,7 @@ pub use datapath::engine::TableExplanation;
 pub use datapath::punt::{Message, Punt};
 pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};
+pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};
 pub use switch::{Config, PUBLISH_INTERVAL, StartError, Switch, TableStats};
-pub use ir::TableId;
 pub use trace::Traced;

@@ -1,8 +1,8 @@
 //! Ports by number: adding, removing, link changes, statistics.
 //!
 //! A port has a number, a name, a configuration that clients set ([`PortConfig`]) and a link state
-//! that the world sets. A control thread asks every port for its link when its event descriptor
-//! says so, and now and then without; changes reach clients as [`PortEvent`]s, and workers as flags.
+//! that the world sets. A control thread asks every port for its link a few times per second;
+//! changes reach clients as [`PortEvent`]s, and workers as flags.
 
 use crate::switch::Switch;
 use datapath::ports::{PortCounters, PortFlags, PortShared};
@@ -151,13 +151,13 @@ impl Switch {
         for ((worker, rx), tx) in self.inner.workers.iter().zip(rx).zip(tx) {
             worker.tell(Command::AddPort { shared: shared.clone(), rx, tx });
         }
-        drop(slots);
-        self.inner.monitor.wake();
         self.inner.port_event(PortEvent::Added(view));
+        drop(slots);
+        self.inner.signals.monitor.wake();
         Ok(number)
     }
 
-    /// Removes a port and closes its queues.
+    /// Removes a port. Its queues are closed when this returns, so that it can be opened anew.
     pub fn remove_port(&self, number: u32) -> Result<(), PortError> {
         let mut slots = self.inner.slots();
         let at = slots.iter().position(|s| s.number == number).ok_or(PortError::Unknown(number))?;
@@ -168,15 +168,18 @@ impl Switch {
         for worker in &self.inner.workers {
             worker.tell(Command::RemovePort(number));
         }
-        drop(slots);
         self.inner.port_event(PortEvent::Removed(slot.view()));
+        drop(slots);
+        self.inner.settle_workers();
+        self.inner.departed().add(&slot.shared.counters());
         Ok(())
     }
 
     /// Configures a port.
     pub fn configure_port(&self, number: u32, config: PortConfig) -> Result<(), PortError> {
         let mut slots = self.inner.slots();
-        let slot = slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        let slot =
+            slots.iter_mut().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
         if slot.config == config {
             return Ok(());
         }
@@ -187,7 +190,6 @@ impl Switch {
         slot.link = slot.port.link();
         slot.set_flags();
         let view = slot.view();
-        drop(slots);
         self.inner.port_event(PortEvent::Modified(view));
         Ok(())
     }
@@ -208,21 +210,23 @@ impl Switch {
         slots.iter_mut().map(|s| (s.view(), s.shared.counters(), s.port.kernel_stats())).collect()
     }
 
+    /// What the ports that were removed had counted, summed.
+    pub fn departed(&self) -> PortCounters {
+        self.inner.departed().clone()
+    }
+
     /// Asks every port for its link, and tells clients and workers what changed.
     pub(crate) fn check_links(&self) {
-        let mut changed = Vec::new();
         for slot in self.inner.slots().iter_mut() {
             let link = slot.port.link();
-            if link != slot.link {
-                slot.link = link;
-                slot.set_flags();
-                changed.push(slot.view());
+            if link == slot.link {
+                continue;
             }
-        }
-        for view in changed {
-            tracing::info!(port = %view.info.name, number = view.number, up = view.link.is_up(),
-                present = view.link.present, "link changed");
-            self.inner.port_event(PortEvent::Modified(view));
+            slot.link = link;
+            slot.set_flags();
+            tracing::info!(port = %slot.shared.name, number = slot.number, up = link.is_up(),
+                present = link.present, "link changed");
+            self.inner.port_event(PortEvent::Modified(slot.view()));
         }
     }
 }

@@ -4,14 +4,17 @@
 //! `monitor`, which watches links. All end with the last [`Switch`] handle, or with
 //! [`Switch::stop`].
 //!
-//! Locks, always taken in this order: ports' slots, then control. Neither is held while waiting for
-//! workers' bursts, except that publication waits (under `control`) for workers to leave the
+//! Locks, always taken in this order: ports' slots, control, counters. None is held while waiting
+//! for workers' bursts, except that publication waits (under `control`) for workers to leave the
 //! snapshot before the last one, which they do within a burst.
+//!
+//! Checked by: `tests/`, whole switches on memory ports under load.
 
 use crate::expiry::{Expired, Expiry};
 use crate::ports::{PortEvent, Slot};
+use crossbeam_channel::TrySendError;
 use datapath::engine::{Engine, TableExplanation};
-use datapath::ports::PortTable;
+use datapath::ports::{PortCounters, PortShared, PortTable};
 use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
@@ -28,6 +31,12 @@ use std::time::{Duration, Instant};
 pub const PUBLISH_INTERVAL: Duration = Duration::from_millis(2);
 /// Entries, groups, buckets, meters and bands that can count at the same time, in all.
 const COUNTERS_MAX: u32 = 1 << 24;
+/// Injected packets that wait for their worker; more make [`Switch::inject`] wait.
+const INJECTED_MAX: u64 = 4096;
+/// Port events that wait for a client; more push the oldest ones out.
+const EVENTS_MAX: usize = 65_536;
+/// Name and number of the control side as a port of its own, which only counts.
+const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -88,6 +97,29 @@ impl Monitor {
         *lock(&self.waker) = true;
         self.changed.notify_all();
     }
+
+    /// Waits until woken, or so long; says whether it was woken since it last said so.
+    fn wait(&self, timeout: Duration) -> bool {
+        let due = lock(&self.waker);
+        let waited = self.changed.wait_timeout_while(due, timeout, |due| !*due);
+        let (mut due, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        std::mem::take(&mut *due)
+    }
+}
+
+/// What wakes and ends the threads behind the façade.
+pub(crate) struct Signals {
+    publish: Monitor,
+    pub(crate) monitor: Monitor,
+    stopping: AtomicBool,
+}
+
+impl Signals {
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.publish.wake();
+        self.monitor.wake();
+    }
 }
 
 pub(crate) struct Inner {
@@ -97,13 +129,15 @@ pub(crate) struct Inner {
     ports: Mutex<Arc<PortTable>>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) workers: Vec<Handle>,
-    pub(crate) monitor: Monitor,
-    publish: Monitor,
+    pub(crate) signals: Arc<Signals>,
     counters: Arc<CounterArena>,
     punts: PuntReceiver,
+    /// Counts what the control side injected.
+    injected: Arc<PortShared>,
+    /// Counters of ports that are gone.
+    departed: Mutex<PortCounters>,
     events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
-    stopping: AtomicBool,
 }
 
 /// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
@@ -115,6 +149,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Inner {
     pub(crate) fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
         lock(&self.slots)
+    }
+
+    pub(crate) fn departed(&self) -> MutexGuard<'_, PortCounters> {
+        lock(&self.departed)
     }
 
     pub(crate) fn port_table(&self) -> Arc<PortTable> {
@@ -131,9 +169,31 @@ impl Inner {
         }
     }
 
+    /// To be called with the slots locked, so that events come in the order of what they tell.
     pub(crate) fn port_event(&self, event: PortEvent) {
-        // The receiver lives as long as we do.
-        let _ = self.events.0.send(event);
+        let mut event = Some(event);
+        while let Some(waiting) = event.take() {
+            match self.events.0.try_send(waiting) {
+                // The receiver lives as long as we do.
+                Ok(()) | Err(TrySendError::Disconnected(_)) => {}
+                Err(TrySendError::Full(waiting)) => {
+                    event = Some(waiting);
+                    if let Ok(lost) = self.events.1.try_recv() {
+                        tracing::warn!(
+                            ?lost,
+                            "nobody takes port events; the oldest one is dropped"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the workers have obeyed all that they were told before the call.
+    pub(crate) fn settle_workers(&self) {
+        let marks: Vec<u64> = self.workers.iter().map(Handle::told).collect();
+        let obeyed = || self.workers.iter().zip(&marks).all(|(w, mark)| w.has_obeyed(*mark));
+        wait_until(obeyed);
     }
 
     fn nudge(&self) {
@@ -144,9 +204,20 @@ impl Inner {
         if control.pending {
             let forward = control.engine.publish(&|| self.nudge());
             self.publisher.publish(forward);
-            self.nudge();
             control.pending = false;
         }
+        self.free_retired(control);
+    }
+
+    /// Lets go of what only earlier versions needed.
+    fn tidy(&self, control: &mut Control) {
+        if !control.pending {
+            control.engine.settle();
+        }
+        self.free_retired(control);
+    }
+
+    fn free_retired(&self, control: &mut Control) {
         if !control.retired.is_empty() {
             control.retired.retain(|(version, id)| {
                 let free = self.publisher.adopted_by_all(*version);
@@ -155,6 +226,19 @@ impl Inner {
                 }
                 !free
             });
+        }
+    }
+}
+
+/// Waits for something that takes a worker a burst, or the time to wake up.
+fn wait_until(done: impl Fn() -> bool) {
+    let mut rounds = 0u32;
+    while !done() {
+        rounds = rounds.saturating_add(1);
+        if rounds < 200 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(Duration::from_micros(10));
         }
     }
 }
@@ -176,6 +260,8 @@ impl Switch {
         let (engine, first) = InterpEngine::new(config.program, config.workers, counters.clone());
         let publisher = Arc::new(Publisher::new(first, config.workers));
         let (ring, punts) = datapath::punt::ring(config.punt_rate);
+        let (number, name) = CONTROL;
+        let injected = Arc::new(PortShared::new(number, name, 0, config.workers));
         let epoch = Instant::now();
         let mut workers = Vec::new();
         let mut threads = Vec::new();
@@ -186,6 +272,7 @@ impl Switch {
                 publisher: publisher.clone(),
                 ring: ring.clone(),
                 counters: counters.worker(),
+                control: injected.clone(),
                 seed: 0x6d69_6c6c ^ index as u64,
             })?;
             workers.push(handle);
@@ -206,47 +293,57 @@ impl Switch {
             ports: Mutex::new(Arc::new(PortTable::default())),
             publisher,
             workers,
-            monitor: monitor(),
-            publish: monitor(),
+            signals: Arc::new(Signals {
+                publish: monitor(),
+                monitor: monitor(),
+                stopping: AtomicBool::new(false),
+            }),
             counters,
             punts,
-            events: crossbeam_channel::unbounded(),
+            injected,
+            departed: Mutex::default(),
+            events: crossbeam_channel::bounded(EVENTS_MAX),
             threads: Mutex::new(threads),
-            stopping: AtomicBool::new(false),
         });
         let switch = Switch { inner };
-        switch.background("publish", |switch| {
-            let inner = &switch.inner;
-            let mut due = lock(&inner.publish.waker);
-            if !*due {
-                due = inner.publish.changed.wait_timeout(due, LINK_INTERVAL).map_or_else(|e| e.into_inner().0, |r| r.0);
+        switch.background("publish", |signals, with| {
+            if !signals.publish.wait(LINK_INTERVAL) {
+                return;
             }
-            if std::mem::take(&mut *due) {
-                drop(due);
+            loop {
                 std::thread::sleep(PUBLISH_INTERVAL);
-                inner.publish(&mut lock(&inner.control));
+                with(&|switch| switch.inner.publish(&mut lock(&switch.inner.control)));
+                if !signals.publish.wait(PUBLISH_INTERVAL) {
+                    break;
+                }
             }
+            // All is quiet, and by now the workers have adopted what was published last.
+            with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
         })?;
-        switch.background("monitor", |switch| {
-            let inner = &switch.inner;
-            let due = lock(&inner.monitor.waker);
-            let mut due = inner.monitor.changed.wait_timeout(due, LINK_INTERVAL).map_or_else(|e| e.into_inner().0, |r| r.0);
-            *due = false;
-            drop(due);
-            switch.check_links();
+        switch.background("monitor", |signals, with| {
+            signals.monitor.wait(LINK_INTERVAL);
+            with(&Switch::check_links);
         })?;
         Ok(switch)
     }
 
     /// Runs `round` over and over on a thread, until the switch stops or its last handle is gone.
-    fn background(&self, name: &str, round: impl Fn(&Switch) + Send + 'static) -> std::io::Result<()> {
-        let weak = Arc::downgrade(&self.inner);
+    /// The thread is no handle: it has one only while it does something with the switch, and none
+    /// while it waits, as otherwise two such threads would keep each other's switch alive.
+    fn background(
+        &self,
+        name: &str,
+        round: impl Fn(&Signals, &dyn Fn(&dyn Fn(&Switch))) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let (weak, signals) = (Arc::downgrade(&self.inner), self.inner.signals.clone());
         std::thread::Builder::new().name(name.to_string()).spawn(move || {
-            while let Some(inner) = weak.upgrade() {
-                if inner.stopping.load(Ordering::Acquire) {
-                    break;
+            let with = |act: &dyn Fn(&Switch)| {
+                if let Some(inner) = weak.upgrade() {
+                    act(&Switch { inner });
                 }
-                round(&Switch { inner });
+            };
+            while !signals.stopping.load(Ordering::Acquire) {
+                round(&signals, &with);
             }
         })?;
         Ok(())
@@ -275,27 +372,22 @@ impl Switch {
             }
         }
         if !std::mem::replace(&mut control.pending, true) {
-            self.inner.publish.wake();
+            self.inner.signals.publish.wake();
         }
         Ok(version)
     }
 
-    /// Returns when every worker forwards by all that was committed before the call.
+    /// Returns when every worker forwards by all that was committed before the call, has taken note
+    /// of all ports added and removed before it, and has sent all packets injected before it. On a
+    /// switch that was stopped there is nobody to wait for.
     pub fn sync(&self) -> u64 {
         let version = {
             let mut control = lock(&self.inner.control);
             self.inner.publish(&mut control);
             self.inner.publisher.version()
         };
-        let mut rounds = 0u32;
-        while !self.inner.publisher.adopted_by_all(version) {
-            rounds += 1;
-            if rounds < 200 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::sleep(Duration::from_micros(10));
-            }
-        }
+        wait_until(|| self.inner.publisher.adopted_by_all(version));
+        self.inner.settle_workers();
         version
     }
 
@@ -332,6 +424,7 @@ impl Switch {
         let mut control = lock(&self.inner.control);
         let version = control.pipeline.version();
         control.retired.push((version, id));
+        self.inner.signals.publish.wake();
     }
 
     /// What a counter has counted; zero if it is not in use.
@@ -339,7 +432,8 @@ impl Switch {
         self.inner.counters.read(id).unwrap_or_default()
     }
 
-    /// Reads many counters under one lock, which keeps out other control and no worker.
+    /// Reads many counters under one lock, which keeps out other control and no worker. To be dropped
+    /// before anything else is asked of the switch: that may need the same lock.
     pub fn counters(&self) -> state::counters::Reader<'_> {
         self.inner.counters.reader()
     }
@@ -381,11 +475,22 @@ impl Switch {
     }
 
     /// Hands a packet to a worker, with the action to run on it. It runs by a version that has all
-    /// that was committed before the call.
+    /// that was committed before the call; it has been sent when [`sync`](Self::sync) returns. Waits
+    /// while too many packets wait already.
     pub fn inject(&self, injection: Injection) {
         self.inner.publish(&mut lock(&self.inner.control));
         // Packets for one port in one order: always the same worker.
-        self.inner.workers[0].tell(Command::Inject(injection));
+        let worker = &self.inner.workers[0];
+        wait_until(|| worker.waiting() < INJECTED_MAX);
+        if !worker.tell(Command::Inject(injection)) {
+            tracing::debug!("the switch has stopped; an injected packet is dropped");
+        }
+    }
+
+    /// What became of the packets injected so far: received are those that a worker took, dropped
+    /// and punted those that ended there. Those sent are counted at the ports they left by.
+    pub fn injected(&self) -> PortCounters {
+        self.inner.injected.counters()
     }
 
     /// The next punted packet or digest, waiting for it at most so long.
@@ -419,7 +524,7 @@ impl Switch {
 
     /// Stops the workers, after what they have in hand, and waits for them.
     pub fn stop(&self) {
-        self.inner.stopping.store(true, Ordering::Release);
+        self.inner.signals.stop();
         for worker in &self.inner.workers {
             worker.tell(Command::Stop);
         }
@@ -433,6 +538,7 @@ impl Switch {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.signals.stop();
         for worker in &self.workers {
             worker.tell(Command::Stop);
         }

@@ -1,1 +1,14 @@
-//! testkit
+//! What the test suites of several crates share. Nothing but tests depends on it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`packet`] | frames from header values |
+//! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
+//! | [`lookups`] | random programs, entries and packets that hit each other often |
+//!
+//! Everything is seeded: the same seed gives the same thing on every machine. What breaks an
+//! invariant panics, as tests do.
+
+pub mod lookups;
+pub mod packet;
+pub mod station;

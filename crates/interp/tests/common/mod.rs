@@ -6,10 +6,9 @@ use interp::{Collect, Input, Machine, MemoryExterns, Start, Trace};
 use ir::builder::Builder;
 use ir::program::{Field, intrinsic};
 use ir::{
-    ActionCall, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, Group,
-    GroupId, HeaderId, HeaderTypeId, Key, KeyMatch, MatchKind, Op, ParserOp, ParserStateId,
-    Pattern, Pipeline, Program, Select, SelectCase, Table, TableId, Terminator, Transition, Update,
-    Verdict,
+    ActionCall, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, Group, GroupId, HeaderId,
+    HeaderTypeId, Key, KeyMatch, MatchKind, Op, ParserOp, ParserStateId, Pattern, Pipeline,
+    Program, Select, SelectCase, Table, TableId, Terminator, Transition, Update, Verdict,
 };
 use std::sync::Arc;
 
@@ -101,7 +100,12 @@ pub fn extract(header: HeaderId) -> ParserOp {
 }
 
 /// A select of one key over exact values.
-pub fn select(key: Expr, width: u32, cases: &[(u128, ParserStateId)], or: Transition) -> Transition {
+pub fn select(
+    key: Expr,
+    width: u32,
+    cases: &[(u128, ParserStateId)],
+    or: Transition,
+) -> Transition {
     let mut list: Vec<SelectCase> = cases
         .iter()
         .map(|(value, state)| SelectCase {
@@ -309,4 +313,3 @@ pub fn udp_frame(tags: &[u16], options: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 pub const IN_PORT: FieldRef = FieldRef::Meta(intrinsic::IN_PORT);
-

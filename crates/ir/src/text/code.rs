@@ -131,9 +131,7 @@ impl<'a> Names<'a> {
             return c.error(format!("the expression is nested more than {DEPTH_MAX} deep"));
         }
         let place = c.place();
-        for (sign, op) in
-            [("~", UnaryOp::Not), ("-", UnaryOp::Neg), ("!", UnaryOp::LogicalNot)]
-        {
+        for (sign, op) in [("~", UnaryOp::Not), ("-", UnaryOp::Neg), ("!", UnaryOp::LogicalNot)] {
             if c.eat(sign) {
                 let inner = self.unary(c, depth + 1)?;
                 let tree = Tree::Unary(op, Box::new(inner.tree));
@@ -189,8 +187,7 @@ impl<'a> Names<'a> {
             "field" => leaf(Tree::Known(Expr::Field(self.field(c)?))),
             "lookahead" => {
                 let first = c.u32("bits")?;
-                let (skip, width) =
-                    if c.eat(",") { (first, c.u32("bits")?) } else { (0, first) };
+                let (skip, width) = if c.eat(",") { (first, c.u32("bits")?) } else { (0, first) };
                 leaf(Tree::Known(Expr::Lookahead { skip, width }))
             }
             "cast" | "sign_cast" => {
@@ -229,7 +226,14 @@ impl<'a> Names<'a> {
             }
             other => {
                 let known = [
-                    "valid", "size", "field", "lookahead", "cast", "sign_cast", "slt", "sle",
+                    "valid",
+                    "size",
+                    "field",
+                    "lookahead",
+                    "cast",
+                    "sign_cast",
+                    "slt",
+                    "sle",
                     "hash",
                 ];
                 let near = nearest(other, known);
@@ -255,9 +259,7 @@ impl<'a> Names<'a> {
                 };
                 Expr::Const(fit(&l, width).map_err(fail)?)
             }
-            Tree::Slice(e, hi, lo) => {
-                Expr::Slice(Box::new(self.elaborate(*e, None)?), hi, lo)
-            }
+            Tree::Slice(e, hi, lo) => Expr::Slice(Box::new(self.elaborate(*e, None)?), hi, lo),
             Tree::Cast(signed, width, e) => {
                 let e = Box::new(self.elaborate(*e, None)?);
                 if signed { Expr::SignCast(e, width) } else { Expr::Cast(e, width) }
@@ -416,9 +418,10 @@ impl<'a> Names<'a> {
 
     pub(super) fn op(&self, c: &mut Cursor<'_>, depth: u32) -> Parsed<Op> {
         let at = c.clone();
-        let assigned = matches!(c.peek_at(1), Kind::Punct("=" | "["));
+        let assigned = matches!(c.peek_at(1), Kind::Punct("=" | "["))
+            || c.is_word("field") && matches!(c.peek_at(1), Kind::Punct("("));
         let keyword = match c.peek() {
-            Kind::Word(w) if !assigned && !(w == "field" && c.peek_at(1) == &Kind::Punct("(")) => w,
+            Kind::Word(w) if !assigned => w,
             _ => return self.assignment(c),
         };
         c.next();
@@ -581,8 +584,25 @@ impl<'a> Names<'a> {
 }
 
 const OPS: &[&str] = &[
-    "set_valid", "set_invalid", "copy", "push", "pop", "reparse", "output", "group", "clone",
-    "resubmit", "recirculate", "punt", "digest", "meter", "count", "write", "if", "goto", "drop",
+    "set_valid",
+    "set_invalid",
+    "copy",
+    "push",
+    "pop",
+    "reparse",
+    "output",
+    "group",
+    "clone",
+    "resubmit",
+    "recirculate",
+    "punt",
+    "digest",
+    "meter",
+    "count",
+    "write",
+    "if",
+    "goto",
+    "drop",
     "exit",
 ];
 

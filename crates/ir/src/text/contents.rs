@@ -40,11 +40,8 @@ pub(super) fn apply(pipeline: &mut Pipeline, items: &[Item], next: &mut u32) -> 
 
 fn commit(pipeline: &mut Pipeline, update: Update, at: &Cursor<'_>) -> Parsed<()> {
     let (line, column) = at.place();
-    let fail = |(_, e): (usize, crate::pipeline::UpdateError)| Error {
-        line,
-        column,
-        text: e.to_string(),
-    };
+    let fail =
+        |(_, e): (usize, crate::pipeline::UpdateError)| Error { line, column, text: e.to_string() };
     pipeline.transact(&[update]).map(drop).map_err(fail)
 }
 
@@ -90,11 +87,7 @@ pub(super) fn entry(p: &Pipeline, c: &mut Cursor<'_>, next: &mut u32) -> Parsed<
 }
 
 /// An entry up to its `=>`; its action is yet to come.
-pub(super) fn entry_key(
-    p: &Pipeline,
-    c: &mut Cursor<'_>,
-    next: &u32,
-) -> Parsed<(TableId, Entry)> {
+pub(super) fn entry_key(p: &Pipeline, c: &mut Cursor<'_>, next: &u32) -> Parsed<(TableId, Entry)> {
     let id = table_id(p.program(), c)?;
     let table = &p.program().tables[id.index()];
     let mut entry = Entry {
@@ -201,7 +194,10 @@ fn numbers(c: &mut Cursor<'_>, known: &[&str]) -> Parsed<Vec<(String, u64)>> {
         }
         c.next();
         c.next();
-        out.push((w.clone(), c.number(w, if w == "rate" || w == "burst" { 64 } else { 32 })? as u64));
+        out.push((
+            w.clone(),
+            c.number(w, if w == "rate" || w == "burst" { 64 } else { 32 })? as u64,
+        ));
     }
     Ok(out)
 }
@@ -218,8 +214,7 @@ pub(super) fn group(p: &Pipeline, c: &mut Cursor<'_>) -> Parsed<Update> {
             ("fast_failover", GroupKind::FastFailover),
         ],
     )?;
-    let mut group =
-        Group { kind, buckets: Vec::new(), hash: Vec::new(), counter: CounterId(0) };
+    let mut group = Group { kind, buckets: Vec::new(), hash: Vec::new(), counter: CounterId(0) };
     for (_, v) in numbers(c, &["counter"])? {
         group.counter = CounterId(v as u32);
     }

@@ -52,8 +52,24 @@ impl Item {
 
 /// Words that begin an item; those of the second list speak of a pipeline's contents.
 const DECLARATIONS: &[&str] = &[
-    "type", "header", "stack", "union", "meta", "value_set", "register", "counter", "digest",
-    "reject", "state", "deparser", "checksum", "action", "table", "block", "blocks", "fill",
+    "type",
+    "header",
+    "stack",
+    "union",
+    "meta",
+    "value_set",
+    "register",
+    "counter",
+    "digest",
+    "reject",
+    "state",
+    "deparser",
+    "checksum",
+    "action",
+    "table",
+    "block",
+    "blocks",
+    "fill",
 ];
 const CONTENTS: &[&str] = &["entry", "default", "group", "meter", "members"];
 
@@ -605,8 +621,7 @@ pub(super) fn call<'a>(
             let at = c.clone();
             let l = c.literal("a value")?;
             // One argument too many is the verifier's to refuse; it needs some width until then.
-            let width =
-                action.params.get(args.len()).map_or(l.width.unwrap_or(32), |p| p.width);
+            let width = action.params.get(args.len()).map_or(l.width.unwrap_or(32), |p| p.width);
             args.push(fit(l, width).or_else(|text| at.error(text))?);
         }
     }

@@ -47,7 +47,13 @@ pub fn op(p: &Program, params: &[Param], op: &Op) -> String {
     let mut text = String::new();
     for (i, line) in lines.iter().enumerate() {
         let joined = i > 0 && !lines[i - 1].ends_with('{') && !line.starts_with('}');
-        text.push_str(if i == 0 { "" } else if joined { "; " } else { " " });
+        text.push_str(if i == 0 {
+            ""
+        } else if joined {
+            "; "
+        } else {
+            " "
+        });
         text.push_str(line);
     }
     text
@@ -574,7 +580,7 @@ impl<'a> Printer<'a> {
             Some(other) if !t.key.is_empty() => line!(self, "key like {}", name(&other.name)),
             _ => {
                 for k in t.key.iter() {
-                    let e = self.expr(&k.expr, Some(k.width));
+                    let e = self.expr(&k.expr, None);
                     let own = matches!(&k.expr, Expr::Field(f)
                         if p.field_width(*f).is_some() && p.field_name(*f) == k.name);
                     let head = if own { e } else { format!("{} = {e}", field_name(&k.name)) };
@@ -620,8 +626,7 @@ impl<'a> Printer<'a> {
                     self.block_name(*miss)
                 );
                 for (a, to) in by_action {
-                    let _ =
-                        write!(text, " on {} {}", self.action_name(*a), self.block_name(*to));
+                    let _ = write!(text, " on {} {}", self.action_name(*a), self.block_name(*to));
                 }
                 text
             }
@@ -670,11 +675,9 @@ impl<'a> Printer<'a> {
         self.open(&format!("meter {} {unit}", id.0));
         for b in &m.bands {
             let mut text = format!("band rate={}", b.rate);
-            for (word, v) in [
-                ("burst", b.burst),
-                ("color", b.color.into()),
-                ("level", b.level.into()),
-            ] {
+            for (word, v) in
+                [("burst", b.burst), ("color", b.color.into()), ("level", b.level.into())]
+            {
                 if v != 0 {
                     let _ = write!(text, " {word}={v}");
                 }

@@ -344,9 +344,7 @@ fn call_at(pipeline: &Pipeline, table: TableId, call: &ActionCall) -> Result {
 fn position(program: &Program, table: TableId, action: &Action) -> Result {
     let targets = Targets::of(&action.body);
     let Some(target) = targets.goto.into_iter().chain(targets.clone).min() else { return Ok(()) };
-    let applies = |b: &crate::program::Block| {
-        matches!(&b.end, Terminator::Apply { table: t, .. } if *t == table)
-    };
+    let applies = |b: &crate::program::Block| matches!(&b.end, Terminator::Apply { table: t, .. } if *t == table);
     let Some(last) = program.blocks.iter().rposition(applies) else { return Ok(()) };
     ensure!(
         target.index() > last,
@@ -437,7 +435,12 @@ fn chain(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
                     path.iter().chain([&next]).map(|g| g.to_string()).collect();
                 names.join(" -> ")
             };
-            ensure!(!path.contains(&next), G4, "groups refer to each other in a circle: {}", names());
+            ensure!(
+                !path.contains(&next),
+                G4,
+                "groups refer to each other in a circle: {}",
+                names()
+            );
             let Some(g) = pipeline.group(next) else { continue };
             ensure!(
                 path.len() < GROUP_CHAIN_MAX,
@@ -511,7 +514,8 @@ fn patterns(table: &Table, entry: &Entry) -> Result {
             key.kind.word(),
             kind.trim_start_matches("a ")
         );
-        pattern(&m.pattern, key.width).map_err(|e| e.within(format_args!("key {}", key.name)))?;
+        pattern(&key.name, &m.pattern, key.width)
+            .map_err(|e| e.within(format_args!("key {}", key.name)))?;
     }
     match table.key[next..].iter().find(|k| k.kind == MatchKind::Exact) {
         Some(absent) => Err(absent_key(absent)),
@@ -524,7 +528,8 @@ fn absent_key(key: &crate::program::Key) -> Error {
 }
 
 /// Rule E3.
-fn pattern(pattern: &Pattern, width: u32) -> Result {
+fn pattern(key: &str, pattern: &Pattern, width: u32) -> Result {
+    let shown = || crate::text::print_pattern(key, pattern);
     let wide = |v: &Bits| {
         ensure!(v.width() == width, E3, "{} bits given, it has {width}", v.width());
         Ok(())
@@ -537,7 +542,8 @@ fn pattern(pattern: &Pattern, width: u32) -> Result {
             ensure!(
                 v.and(&Bits::prefix_mask(*len, width)) == *v,
                 E3,
-                "{v}/{len} has bits set below the prefix; they must be zero"
+                "{} has bits set below the prefix; they must be zero",
+                shown()
             );
             Ok(())
         }
@@ -547,14 +553,15 @@ fn pattern(pattern: &Pattern, width: u32) -> Result {
             ensure!(
                 v.and(mask) == *v,
                 E3,
-                "{v} &&& {mask} has bits set outside the mask; they must be zero"
+                "{} has bits set outside the mask; they must be zero",
+                shown()
             );
             Ok(())
         }
         Pattern::Range(lo, hi) => {
             wide(lo)?;
             wide(hi)?;
-            ensure!(lo.compare(hi).is_le(), E3, "the range {lo}..{hi} ends before it begins");
+            ensure!(lo.compare(hi).is_le(), E3, "the range {} ends before it begins", shown());
             Ok(())
         }
     }

@@ -126,8 +126,7 @@ fn headers(p: &Program) -> Result {
                 ensure!(h.union.is_none(), H3, "an element of a stack is a member of a union");
             }
             if let Some(union) = h.union {
-                let holds =
-                    p.unions.get(union.index()).is_some_and(|u| u.members.contains(&id));
+                let holds = p.unions.get(union.index()).is_some_and(|u| u.members.contains(&id));
                 ensure!(holds, H3, "it claims to be a member of {union}, which it is not");
             }
             Ok(())
@@ -136,12 +135,7 @@ fn headers(p: &Program) -> Result {
     }
     for (i, s) in p.stacks.iter().enumerate() {
         let inner = || {
-            ensure!(
-                (1..=255).contains(&s.size),
-                H2,
-                "{} elements; 1 to 255 are allowed",
-                s.size
-            );
+            ensure!((1..=255).contains(&s.size), H2, "{} elements; 1 to 255 are allowed", s.size);
             let before = &p.stacks[..i];
             ensure!(
                 before.iter().all(|b| b.first < s.first),
@@ -175,12 +169,7 @@ fn headers(p: &Program) -> Result {
                     return Err(Error::new(Rule::N4, text));
                 };
                 ensure!(!u.members[..at].contains(m), H3, "member {} is named twice", h.name);
-                ensure!(
-                    h.stack.is_none(),
-                    H3,
-                    "member {} is an element of a stack",
-                    h.name
-                );
+                ensure!(h.stack.is_none(), H3, "member {} is an element of a stack", h.name);
                 ensure!(
                     h.union == Some(UnionId(i as u32)),
                     H3,
@@ -277,8 +266,7 @@ fn transition(p: &Program, t: &Transition, depth: u32) -> Result {
         }
         Transition::Select { keys, cases } => {
             let scope = Scope::parser(p);
-            let widths: Vec<u32> =
-                keys.iter().map(|e| scope.expr(e)).collect::<Result<_>>()?;
+            let widths: Vec<u32> = keys.iter().map(|e| scope.expr(e)).collect::<Result<_>>()?;
             for (i, case) in cases.iter().enumerate() {
                 let inner = || {
                     let (have, want) = (case.patterns.len(), widths.len());
@@ -374,9 +362,8 @@ fn keys(p: &Program, t: &Table) -> Result {
     ensure!(t.key.len() <= max, T1, "{} key fields; at most {max}", t.key.len());
     unique("key", t.key.iter().map(|k| k.name.as_str()))?;
     for k in t.key.iter() {
-        let have = Scope::plain(p)
-            .expr(&k.expr)
-            .map_err(|e| e.within(format_args!("key {}", k.name)))?;
+        let have =
+            Scope::plain(p).expr(&k.expr).map_err(|e| e.within(format_args!("key {}", k.name)))?;
         ensure!(
             have == k.width,
             T1,
@@ -446,8 +433,8 @@ pub(super) fn block(p: &Program, index: usize) -> Result {
                 for (i, (a, to)) in by_action.iter().enumerate() {
                     action_exists(p, *a)?;
                     let name = &p.actions[a.index()].name;
-                    let known = t.default.action == *a
-                        || t.actions.as_ref().is_none_or(|l| l.contains(a));
+                    let known =
+                        t.default.action == *a || t.actions.as_ref().is_none_or(|l| l.contains(a));
                     ensure!(known, T2, "table {} does not allow action {name}", t.name);
                     let twice = by_action[..i].iter().any(|(b, _)| b == a);
                     ensure!(!twice, T2, "action {name} is decided on twice");

@@ -141,12 +141,7 @@ fn good() -> Program {
     b.set_block(
         blocks[2],
         vec![],
-        Terminator::Apply {
-            table: TableId(1),
-            hit: blocks[3],
-            miss: blocks[3],
-            by_action: vec![],
-        },
+        Terminator::Apply { table: TableId(1), hit: blocks[3], miss: blocks[3], by_action: vec![] },
     );
     b.finish()
 }
@@ -534,7 +529,8 @@ fn groups() {
         let copy = crate::op::Copy::Current;
         let body = vec![Op::Clone { block: BlockId(to), copy }];
         let action = Action { name: format!("clone{to}"), params: vec![], body };
-        let g = a_group(GroupKind::All, vec![ActionCall { action: ActionId(id), args: smallvec![] }]);
+        let g =
+            a_group(GroupKind::All, vec![ActionCall { action: ActionId(id), args: smallvec![] }]);
         p.transact(&[Update::AddAction(ActionId(id), Arc::new(action))]).unwrap();
         group(p, GroupId(5), &g).map_err(|e| e.rule)
     };

@@ -43,7 +43,7 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) {
         Box::new(f(h.ipv6_next)),
     );
     let proto = Expr::binary(BinaryOp::Or, f(h.ipv4_proto), last_next);
-    let pseudo = vec![f(h.ipv4_src), f(h.ipv4_dst), f(h.ipv6_src), ipv6_dst, proto.cast(16)];
+    let pseudo = [f(h.ipv4_src), f(h.ipv4_dst), f(h.ipv6_src), ipv6_dst, proto.cast(16)];
     let with_pseudo = |more: Vec<Expr>| pseudo.iter().cloned().chain(more).collect();
     b.checksum(incremental(h.tcp_csum, with_pseudo(vec![f(h.tcp_src), f(h.tcp_dst)]), false));
     b.checksum(incremental(h.udp_csum, with_pseudo(vec![f(h.udp_src), f(h.udp_dst)]), true));
@@ -63,13 +63,22 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) {
         Box::new(f(h.ipv4_frag).eq(Expr::int(0, 14))),
         Box::new(Expr::meta(h.fragment).eq(Expr::int(0, 2))),
     );
-    b.checksum(Checksum {
+    let header = vec![f(h.sctp_src), f(h.sctp_dst), f(h.sctp_vtag), Expr::int(0, 32)];
+    let crc = |inputs: Vec<Expr>, payload: bool, condition: Expr| Checksum {
         field: h.sctp_csum,
         algorithm: ChecksumAlgorithm::Crc32c,
         mode: ChecksumMode::IfChanged,
-        inputs: vec![f(h.sctp_src), f(h.sctp_dst), f(h.sctp_vtag), Expr::int(0, 32)],
-        payload: true,
-        condition: Some(Expr::Valid(h.sctp).and(whole)),
+        inputs,
+        payload,
+        condition: Some(condition.and(whole.clone())),
         zero_is_none: false,
-    });
+    };
+    // Of a short packet, the payload is padding.
+    let mut long = Expr::Valid(h.sctp);
+    for (short, chunks) in h.sctp_short.into_iter().zip(h.sctp_short_data) {
+        let inputs = header.iter().cloned().chain([f(chunks)]).collect();
+        b.checksum(crc(inputs, false, Expr::Valid(short)));
+        long = long.and(Expr::Valid(short).not());
+    }
+    b.checksum(crc(header, true, long));
 }

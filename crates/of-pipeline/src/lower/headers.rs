@@ -53,7 +53,7 @@ headers! {
     arp: HeaderId, arp_op: FieldRef, arp_sha: FieldRef, arp_spa: FieldRef, arp_tha: FieldRef,
     arp_tpa: FieldRef,
     ipv4: HeaderId, ipv4_version: FieldRef, ipv4_ihl: FieldRef, ipv4_dscp: FieldRef,
-    ipv4_ecn: FieldRef,
+    ipv4_ecn: FieldRef, ipv4_len: FieldRef,
     /// More-fragments bit and fragment offset, 14 bits.
     ipv4_frag: FieldRef,
     ipv4_ttl: FieldRef, ipv4_proto: FieldRef, ipv4_csum: FieldRef, ipv4_src: FieldRef,
@@ -69,6 +69,8 @@ headers! {
     udp: HeaderId, udp_src: FieldRef, udp_dst: FieldRef, udp_csum: FieldRef,
     sctp: HeaderId, sctp_src: FieldRef, sctp_dst: FieldRef, sctp_vtag: FieldRef,
     sctp_csum: FieldRef,
+    /// All chunks of a packet so short that an Ethernet frame of it is padded: 4, 8 or 12 bytes.
+    sctp_short: [HeaderId; 3], sctp_short_data: [FieldRef; 3],
     icmp: HeaderId, icmp_type: FieldRef, icmp_code: FieldRef, icmp_csum: FieldRef,
     icmpv6: HeaderId, icmpv6_type: FieldRef, icmpv6_code: FieldRef, icmpv6_csum: FieldRef,
     nd: HeaderId, nd_target: FieldRef,
@@ -185,6 +187,8 @@ impl Headers {
         );
         let udp_t = b.header_type("udp", &[("src", 16), ("dst", 16), ("len", 16), ("csum", 16)]);
         let sctp_t = b.header_type("sctp", &[("src", 16), ("dst", 16), ("vtag", 32), ("csum", 32)]);
+        let sctp_short_t = [4, 8, 12]
+            .map(|bytes| b.header_type(&format!("sctp_{bytes}"), &[("chunks", 8 * bytes)]));
         let icmp_t = b.header_type("icmp", &[("type", 8), ("code", 8), ("csum", 16)]);
         let nd_t = b.header_type("nd", &[("flags", 32), ("target", 128)]);
         let nd_option_t =
@@ -206,6 +210,10 @@ impl Headers {
         let tcp = b.header("tcp", tcp_t);
         let udp = b.header("udp", udp_t);
         let sctp = b.header("sctp", sctp_t);
+        let sctp_short = sctp_short_t.map(|ty| {
+            let name = b.program().header_types[ty.index()].name.clone();
+            b.header(&name, ty)
+        });
         let icmp = b.header("icmp", icmp_t);
         let icmpv6 = b.header("icmpv6", icmp_t);
         let nd = b.header("nd", nd_t);
@@ -223,7 +231,7 @@ impl Headers {
             b.emit(header);
         }
         b.emit_stack(ipv6_ext);
-        for header in [tcp, udp, sctp, icmp, icmpv6, nd] {
+        for header in [tcp, udp, sctp].into_iter().chain(sctp_short).chain([icmp, icmpv6, nd]) {
             b.emit(header);
         }
         b.emit_stack(nd_option);
@@ -289,6 +297,7 @@ impl Headers {
             ipv4_ihl: field(ipv4, "ihl"),
             ipv4_dscp: field(ipv4, "dscp"),
             ipv4_ecn: field(ipv4, "ecn"),
+            ipv4_len: field(ipv4, "len"),
             ipv4_frag: field(ipv4, "frag"),
             ipv4_ttl: field(ipv4, "ttl"),
             ipv4_proto: field(ipv4, "proto"),
@@ -321,6 +330,8 @@ impl Headers {
             sctp_dst: field(sctp, "dst"),
             sctp_vtag: field(sctp, "vtag"),
             sctp_csum: field(sctp, "csum"),
+            sctp_short,
+            sctp_short_data: sctp_short.map(|h| field(h, "chunks")),
             icmp,
             icmp_type: field(icmp, "type"),
             icmp_code: field(icmp, "code"),

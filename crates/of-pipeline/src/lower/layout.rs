@@ -3,16 +3,16 @@
 use super::action_set::Slots;
 use super::headers::Headers;
 use ir::{
-    ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, MetaId,
-    Pattern, Select, TableId, ValueSetId,
+    ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, Pattern,
+    Select, TableId, ValueSetId,
 };
 use smallvec::SmallVec;
 
-/// The first group id that controllers cannot name (`OFPG_MAX` is one less); internal groups have
-/// ids from here on.
+/// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
+/// 0xffffff00); internal groups have ids from here on.
 pub const GROUP_INTERNAL: GroupId = GroupId(0xffff_ff01);
 /// The internal group of every port (`OFPP_ALL`): kind `All`, one bucket
-/// [`Layout::out_bucket`] per port. The rules keep it up to date.
+/// [`Layout::output_call`] per port. The rules keep it up to date.
 pub const GROUP_ALL: GroupId = GroupId(0xffff_ff01);
 /// The internal group of the ports that take part in flooding (`OFPP_FLOOD`, and NORMAL's).
 pub const GROUP_FLOOD: GroupId = GroupId(0xffff_ff02);
@@ -103,8 +103,7 @@ impl Layout {
         mac: u64,
         port: u32,
     ) -> (SmallVec<[KeyMatch; 2]>, ActionCall) {
-        let mut matches = exact(&[(vlan.into(), 12), (mac, 48)]);
-        matches.extend(exact(&[(0, 0), (0, 0), (port.into(), 32)]).into_iter().skip(2));
+        let matches = exact(&[(vlan.into(), 12), (mac, 48), (port.into(), 32)]);
         (matches, ActionCall::new(self.known))
     }
 
@@ -153,11 +152,6 @@ impl Layout {
         let metas = [h.ether_type, h.ip_proto];
         let fields = fields.into_iter().chain(metas.into_iter().map(FieldRef::Meta));
         fields.map(Expr::Field).collect()
-    }
-
-    /// The metadata that tells how many of the action set's slots are in use.
-    pub fn present(&self) -> MetaId {
-        self.slots.present
     }
 }
 

@@ -156,9 +156,10 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) -> ValueSetId {
     arp(b, h, &s);
     ipv4(b, h, &s, drop_fragments);
     ipv6(b, h, &s, drop_fragments);
-    for (state, header) in [(s.tcp, h.tcp), (s.udp, h.udp), (s.sctp, h.sctp), (s.icmp, h.icmp)] {
+    for (state, header) in [(s.tcp, h.tcp), (s.udp, h.udp), (s.icmp, h.icmp)] {
         b.set_state(state, vec![extract(header)], Transition::Accept);
     }
+    sctp(b, h, &s);
     icmpv6(b, h, &s);
     b.set_state(s.fragment_drop, vec![assign(h.ok, Expr::bool(false))], Transition::Accept);
     drop_fragments
@@ -488,6 +489,23 @@ fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
             cases: fragment_cases(drop_fragments, s, next_cases(2)),
         },
     );
+}
+
+/// SCTP. Its checksum covers the chunks up to the end of the IP packet, but not the padding of a
+/// short Ethernet frame (46 bytes, IEEE 802.3 §3.2.7); so chunks of such a packet are taken, too.
+fn sctp(b: &mut Builder, h: &Headers, s: &States) {
+    let length = |field: FieldRef| Expr::Field(field).cast(16);
+    let header = Expr::binary(BinaryOp::Shl, length(h.ipv4_ihl), Expr::int(2, 16));
+    let segment = Expr::binary(BinaryOp::Sub, length(h.ipv4_len), header);
+    let mut cases = Vec::new();
+    for (short, bytes) in h.sctp_short.into_iter().zip([4u128, 8, 12]) {
+        let state = b.state(&format!("sctp_{bytes}"));
+        b.set_state(state, vec![extract(short)], Transition::Accept);
+        cases.push(case(vec![exact(12 + bytes, 16)], state));
+    }
+    cases.push(accept(1));
+    let next = Transition::Select { keys: vec![segment], cases };
+    b.set_state(s.sctp, vec![extract(h.sctp)], next);
 }
 
 /// ICMPv6, and of neighbour solicitations and advertisements (RFC 4861 §4.3, §4.4) the target and

@@ -218,7 +218,8 @@ impl NormalBlocks {
     fn fill(&self, b: &mut Builder, h: &Headers, src: TableId, dst: TableId, next: BlockId) {
         let apply =
             |table, next| Terminator::Apply { table, hit: next, miss: next, by_action: Vec::new() };
-        let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(Expr::int(0x0180_c200_000, 44));
+        let group = Expr::int(0x0180_c200_0000 >> 4, 44);
+        let link_local = Expr::Field(h.eth_dst).slice(47, 4).eq(group);
         let end = Terminator::If { condition: link_local, then: next, or_else: self.src };
         b.set_block(self.first, Vec::new(), end);
         b.set_block(self.src, Vec::new(), apply(src, self.dst));

@@ -14,6 +14,7 @@ use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;
+const MASKED_SET_FIELD: &str = "set-field with a mask";
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
@@ -319,33 +320,37 @@ pub(super) fn encode_actions(
     for action in actions {
         match version {
             Version::V10 => encode_action_10(buf, action, loss)?,
-            Version::V13 => encode_action_13(buf, action, matching),
+            Version::V13 => encode_action_13(buf, action, matching, loss)?,
         }
     }
     Ok(())
 }
 
-fn encode_action_13(buf: &mut Vec<u8>, action: &Action, matching: Option<&Match>) {
+fn encode_action_13(
+    buf: &mut Vec<u8>,
+    action: &Action,
+    matching: Option<&Match>,
+    loss: Loss,
+) -> Encode {
     let start = buf.len();
     let wanted = |id| matching.and_then(|m| m.exact(id));
     // What each of 1.0's actions is in 1.3.
     let set = |buf: &mut Vec<u8>, field, value: u128| {
-        encode_action_13(buf, &Action::set_field(field, value), None);
+        encode_action_13(buf, &Action::set_field(field, value), None, loss)
     };
     match *action {
         Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
             let tagged = matching.and_then(|m| m.get(FieldId::VlanVid));
             if tagged.is_none_or(|f| f.value & VLAN_PRESENT == 0) {
-                encode_action_13(buf, &Action::PushVlan(0x8100), None);
+                encode_action_13(buf, &Action::PushVlan(0x8100), None, loss)?;
             }
-            match *action {
+            return match *action {
                 Action::SetVlanVid(vid) => {
-                    set(buf, FieldId::VlanVid, u128::from(vid) | VLAN_PRESENT);
+                    set(buf, FieldId::VlanVid, u128::from(vid) | VLAN_PRESENT)
                 }
                 Action::SetVlanPcp(pcp) => set(buf, FieldId::VlanPcp, pcp.into()),
-                _ => {}
-            }
-            return;
+                _ => Ok(()),
+            };
         }
         Action::SetNwSrc(v) | Action::SetNwDst(v) => {
             let arp = matches!(wanted(FieldId::EthType), Some(0x0806 | 0x8035));
@@ -368,8 +373,11 @@ fn encode_action_13(buf: &mut Vec<u8>, action: &Action, matching: Option<&Match>
             return set(buf, field, v.into());
         }
         Action::Enqueue { port, queue } => {
-            encode_action_13(buf, &Action::SetQueue(queue), None);
-            return encode_action_13(buf, &Action::Output { port, max_len: 0 }, None);
+            encode_action_13(buf, &Action::SetQueue(queue), None, loss)?;
+            return encode_action_13(buf, &Action::Output { port, max_len: 0 }, None, loss);
+        }
+        Action::SetField(SetField { mask: Some(_), .. }) => {
+            return loss.leave_out(Version::V13, MASKED_SET_FIELD);
         }
         _ => {}
     }
@@ -398,6 +406,7 @@ fn encode_action_13(buf: &mut Vec<u8>, action: &Action, matching: Option<&Match>
     }
     buf.pad_to_8(start);
     buf.patch_length(start + 2, start);
+    Ok(())
 }
 
 fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
@@ -452,6 +461,9 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
             buf.pad(6);
             buf.put_u32(queue.0);
         }
+        Action::SetField(SetField { mask: Some(_), .. }) => {
+            return loss.leave_out(Version::V10, MASKED_SET_FIELD);
+        }
         Action::SetField(SetField { field, value, .. }) => {
             let action = match field {
                 FieldId::EthSrc | FieldId::EthDst => {
@@ -472,7 +484,9 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
                 FieldId::TcpDst | FieldId::UdpDst | FieldId::SctpDst => {
                     Action::SetTpDst(value as u16)
                 }
-                _ => return loss.leave_out("a set-field of a field that 1.0 has not"),
+                _ => {
+                    return loss.leave_out(Version::V10, "a set-field of a field that 1.0 has not");
+                }
             };
             return encode_action_10(buf, &action, loss);
         }
@@ -483,7 +497,7 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
             buf.put_u32(e.experimenter);
             buf.extend_from_slice(&e.data);
         }
-        _ => return loss.leave_out("an action that 1.0 has not"),
+        _ => return loss.leave_out(Version::V10, "an action that 1.0 has not"),
     }
     buf.pad_to_8(start);
     buf.patch_length(start + 2, start);
@@ -495,6 +509,7 @@ pub(super) fn encode_instructions(
     buf: &mut Vec<u8>,
     instructions: &[Instruction],
     matching: &Match,
+    loss: Loss,
 ) -> Encode {
     for instruction in instructions {
         let start = buf.len();
@@ -509,7 +524,7 @@ pub(super) fn encode_instructions(
             }
             Instruction::WriteActions(actions) | Instruction::ApplyActions(actions) => {
                 buf.pad(4);
-                encode_actions(buf, Version::V13, actions, Some(matching), Loss::Refuse)?;
+                encode_actions(buf, Version::V13, actions, Some(matching), loss)?;
             }
             Instruction::ClearActions => buf.pad(4),
             Instruction::Meter(meter) => buf.put_u32(meter.0),
@@ -535,7 +550,7 @@ pub(super) fn encode_instructions_10(
             Instruction::ApplyActions(actions) => {
                 encode_actions(buf, Version::V10, actions, None, loss)?;
             }
-            _ => loss.leave_out("an instruction other than apply-actions")?,
+            _ => loss.leave_out(Version::V10, "an instruction other than apply-actions")?,
         }
     }
     Ok(())

@@ -130,10 +130,17 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> En
             if !match10::encode(buf, &m.matching) {
                 return Err(EncodeError::MatchBeyondV10);
             }
-            let filters =
+            let filters = m.command != FlowModCommand::Add;
+            let deletes =
                 matches!(m.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
-            if filters && m.out_group != GroupId::ANY {
-                return Loss::Refuse.leave_out("filter by group");
+            if deletes && m.out_group != GroupId::ANY {
+                return Loss::Refuse.leave_out(version, "filter by group");
+            }
+            if filters && m.cookie_mask != 0 {
+                return Loss::Refuse.leave_out(version, "filter by cookie");
+            }
+            if !matches!(m.table_id, TableId::ALL | TableId(0)) {
+                return Loss::Refuse.leave_out(version, "table number in a flow-mod");
             }
             buf.put_u64(m.cookie);
             buf.put_u16(command.into());
@@ -160,7 +167,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> En
             buf.put_u16((m.flags & FLAGS_V13).bits());
             buf.pad(2);
             encode_match(buf, &m.matching);
-            encode_instructions(buf, &m.instructions, &m.matching)
+            encode_instructions(buf, &m.instructions, &m.matching, Loss::Refuse)
         }
     }
 }
@@ -306,10 +313,10 @@ pub(super) fn encode_stats_request(
                 return Err(EncodeError::MatchBeyondV10);
             }
             if m.out_group != GroupId::ANY {
-                Loss::Refuse.leave_out("filter by group")?;
+                Loss::Refuse.leave_out(version, "filter by group")?;
             }
             if m.cookie_mask != 0 {
-                Loss::Refuse.leave_out("filter by cookie")?;
+                Loss::Refuse.leave_out(version, "filter by cookie")?;
             }
             buf.put_u8(m.table_id.0);
             buf.pad(1);
@@ -405,7 +412,7 @@ pub(super) fn encode_stats(buf: &mut Vec<u8>, version: Version, m: &FlowStats) -
         Version::V10 => encode_instructions_10(buf, &m.instructions, Loss::LeaveOut)?,
         Version::V13 => {
             encode_match(buf, &m.matching);
-            encode_instructions(buf, &m.instructions, &m.matching)?;
+            encode_instructions(buf, &m.instructions, &m.matching, Loss::LeaveOut)?;
         }
     }
     buf.patch_length(start, start);

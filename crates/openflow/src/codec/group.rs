@@ -66,7 +66,7 @@ fn decode_buckets(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
     Ok(buckets)
 }
 
-fn encode_buckets(buf: &mut Vec<u8>, buckets: &[Bucket]) -> Encode {
+fn encode_buckets(buf: &mut Vec<u8>, buckets: &[Bucket], loss: Loss) -> Encode {
     for bucket in buckets {
         let start = buf.len();
         buf.put_u16(0);
@@ -74,7 +74,7 @@ fn encode_buckets(buf: &mut Vec<u8>, buckets: &[Bucket]) -> Encode {
         buf.put_u32(bucket.watch_port.0);
         buf.put_u32(bucket.watch_group.0);
         buf.pad(4);
-        encode_actions(buf, Version::V13, &bucket.actions, None, Loss::Refuse)?;
+        encode_actions(buf, Version::V13, &bucket.actions, None, loss)?;
         buf.patch_length(start, start);
     }
     Ok(())
@@ -89,7 +89,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, m: &GroupMod) -> Encode {
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    encode_buckets(buf, &m.buckets)
+    encode_buckets(buf, &m.buckets, Loss::Refuse)
 }
 
 pub(super) fn decode_desc(list: &mut Reader<'_>) -> Result<GroupDesc> {
@@ -109,7 +109,7 @@ pub(super) fn encode_desc(buf: &mut Vec<u8>, m: &GroupDesc) -> Encode {
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    encode_buckets(buf, &m.buckets)?;
+    encode_buckets(buf, &m.buckets, Loss::LeaveOut)?;
     buf.patch_length(start, start);
     Ok(())
 }

@@ -196,8 +196,6 @@ pub(super) fn decode_packet_out(version: Version, r: &mut Reader<'_>) -> Result<
 pub(super) fn encode_packet_out(buf: &mut Vec<u8>, version: Version, packet: &PacketOut) -> Encode {
     buf.put_u32(buffer_to_wire(packet.buffer_id));
     match version {
-        // Only 1.3 says "none" by CONTROLLER; 1.0 does by NONE.
-        Version::V10 if packet.in_port == PortNo::CONTROLLER => buf.put_u16(0xffff),
         Version::V10 => buf.put_u16(Loss::Refuse.port(packet.in_port)?),
         Version::V13 => buf.put_u32(packet.in_port.0),
     }

@@ -6,7 +6,7 @@
 //!
 //! Decoding checks lengths strictly, reads padding as anything, and answers each fault with the code
 //! that the specification gives. Encoding fails only where a version cannot say a request, or a
-//! message is too long; what 1.0 cannot say of a flow entry in a *reply*, it leaves out.
+//! message is too long; what a version cannot say of a flow entry in a *reply*, it leaves out.
 //! Cost: one pass; vectors are allocated as long as the lists are, a flow-mod takes one per list of
 //! actions.
 
@@ -219,7 +219,7 @@ pub enum EncodeError {
 
 type Encode = std::result::Result<(), EncodeError>;
 
-/// What to do where 1.0 cannot say something.
+/// What to do where a version cannot say something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loss {
     /// In a request: refuse, as it would do something else.
@@ -229,9 +229,9 @@ enum Loss {
 }
 
 impl Loss {
-    fn leave_out(self, what: &'static str) -> Encode {
+    fn leave_out(self, version: Version, what: &'static str) -> Encode {
         match self {
-            Loss::Refuse => Err(EncodeError::NotInVersion { version: Version::V10, what }),
+            Loss::Refuse => Err(EncodeError::NotInVersion { version, what }),
             Loss::LeaveOut => Ok(()),
         }
     }

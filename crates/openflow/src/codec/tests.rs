@@ -1,14 +1,13 @@
 //! Framing, versions, refusals, cutting of replies; random messages whole, cut short and damaged.
 
 use super::*;
-use crate::action::{Action, Instruction};
+use crate::action::{Action, Instruction, SetField};
 use crate::field::FieldId;
 use crate::flow::{FlowMod, FlowStats};
 use crate::flow_match::Match;
-use crate::ids::{GroupId, QueueId};
+use crate::ids::{GroupId, QueueId, TableId};
 use crate::message::Hello;
 use crate::multipart::{MultipartReply, MultipartReplyBody};
-use crate::packet::PacketOut;
 use crate::testing::{Rng, arbitrary, check_stable, fuzz_decode};
 use crate::version::VersionSet;
 use smallvec::smallvec;
@@ -395,6 +394,29 @@ fn what_1_0_cannot_say() {
         encode(Version::V10, Xid(1), &Message::GetAsyncRequest).unwrap_err().to_string(),
         "OpenFlow10 has no OFPT_GET_ASYNC_REQUEST; leave it out, or use a later version"
     );
+    let masked = |version, report: bool| {
+        let set = SetField { field: FieldId::EthDst, value: 1, mask: Some(1) };
+        let mut m = FlowMod::add(
+            ip(),
+            smallvec![Instruction::ApplyActions(vec![
+                Action::SetField(set),
+                Action::output(PortNo(1)),
+            ])],
+        );
+        m.table_id = TableId::ALL;
+        if !report {
+            return encode(version, Xid(1), &Message::FlowMod(m)).is_ok();
+        }
+        let mut entry = arbitrary::flow_stats(&mut Rng::new(1), version);
+        entry.instructions = m.instructions;
+        let body = MultipartReplyBody::Flow(vec![entry]);
+        let reply = Message::MultipartReply(MultipartReply { more: false, body });
+        encode(version, Xid(1), &reply).is_ok_and(|bytes| decode(version, &bytes).is_ok())
+    };
+    for version in Version::ALL {
+        assert!(!masked(version, false), "a request must not lose a mask");
+        assert!(masked(version, true), "a report may");
+    }
     // 1.3's way to write an address, and its push, are one action of 1.0.
     let actions = vec![
         Action::PushVlan(0x8100),
@@ -434,17 +456,6 @@ fn actions_of_1_0_in_1_3() {
             Action::Output { port: PortNo(2), max_len: 0 },
         ]
     );
-}
-
-#[test]
-fn packet_out_s_in_port_of_none() {
-    let packet = |in_port| {
-        Message::PacketOut(PacketOut { buffer_id: None, in_port, actions: vec![], data: vec![] })
-    };
-    let bytes = encode(Version::V10, Xid(1), &packet(PortNo::CONTROLLER)).unwrap();
-    assert_eq!(decode(Version::V10, &bytes), Ok((Xid(1), packet(PortNo::ANY))));
-    let bytes = encode(Version::V13, Xid(1), &packet(PortNo::CONTROLLER)).unwrap();
-    assert_eq!(decode(Version::V13, &bytes), Ok((Xid(1), packet(PortNo::CONTROLLER))));
 }
 
 #[test]

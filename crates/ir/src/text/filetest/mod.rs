@@ -22,10 +22,10 @@
 //! (same key and priority, new action), `delete` (key and priority), `clear TABLE`, `default`,
 //! `group`, `meter`, `members`, `action NAME id=ID {}`, `remove group|meter|action NUMBER`;
 //! `transaction { update ... }`, whole or not at all; `register NAME(CELL) = VALUE`;
-//! `port NUMBER up|down`. Comments that check: `expect`, `trace`, `error`, `register NAME(CELL) =
+//! `port NUMBER up|down`; `color METER COLOR [LEVEL]` (what a meter answers). Comments that check: `expect`, `trace`, `error`, `register NAME(CELL) =
 //! VALUE`, `stats WHAT: TEXT` and `plan` (kept for who plans). Other comments are prose.
 //!
-//! Expected bytes are built from text (see [`notation`]): `same` (the input's bytes), `set(FIELD=
+//! Expected bytes are built from text: `same` (the input's bytes), `set(FIELD=
 //! VALUE, ...)` (the input with these fields changed and filled-in fields filled in anew), a
 //! packet, or `hex`. They are compared byte by byte.
 //!
@@ -102,6 +102,15 @@ pub enum StepAction {
     Register(RegisterId, u32, Bits),
     /// A port goes up or down.
     Port(u32, bool),
+    /// A meter does not measure, but answers this from now on.
+    Color {
+        /// Which meter.
+        meter: MeterId,
+        /// 0 green, 1 yellow, 2 red.
+        color: u8,
+        /// The band's level.
+        level: u8,
+    },
 }
 
 /// Statements that are read when it is their turn, as what they mean depends on those before.
@@ -164,9 +173,21 @@ impl CheckKind {
     }
 }
 
-const STEPS: [&str; 13] = [
-    "packet", "hex", "insert", "modify", "delete", "clear", "remove", "transaction", "port",
-    "default", "group", "meter", "members",
+const STEPS: [&str; 14] = [
+    "color",
+    "packet",
+    "hex",
+    "insert",
+    "modify",
+    "delete",
+    "clear",
+    "remove",
+    "transaction",
+    "port",
+    "default",
+    "group",
+    "meter",
+    "members",
 ];
 
 /// A statement of the file: its lines, joined.
@@ -202,7 +223,7 @@ impl Document {
             let word = &word[..lex::word_len(word)];
             let register = word == "register" && s.text.contains('=');
             let is_step = matches!(word, "packet" | "hex" | "insert" | "modify" | "delete")
-                || matches!(word, "clear" | "remove" | "transaction" | "port")
+                || matches!(word, "clear" | "remove" | "transaction" | "port" | "color")
                 || register;
             started |= is_step;
             match word {
@@ -286,8 +307,16 @@ impl Document {
             }
             "port" => {
                 let port = c.u32("a port")?;
-                StepAction::Port(port, parse::word(&mut c, "a state", &[("up", true), ("down", false)])?)
+                StepAction::Port(
+                    port,
+                    parse::word(&mut c, "a state", &[("up", true), ("down", false)])?,
+                )
             }
+            "color" => StepAction::Color {
+                meter: MeterId(c.u32("a meter's number")?),
+                color: c.number("a colour", 8)? as u8,
+                level: if c.at_end() { 0 } else { c.number("a level", 8)? as u8 },
+            },
             w if STEPS.contains(&w) || w == "entry" || w == "action" => {
                 return Ok(StepAction::Updates(Statements { tokens }));
             }

@@ -243,7 +243,7 @@ impl Packet {
         let mut behind = self.payload.len() * 8;
         for (part, h) in self.parts.iter().zip(headers).rev() {
             let own = bits(h);
-            for at in 0..h.len() {
+            for (at, value) in h.iter_mut().enumerate() {
                 let id = FieldId(at as u32);
                 let n = match fills.get(head(program, part.header), id) {
                     _ if part.given.contains_key(&id) => continue,
@@ -252,7 +252,7 @@ impl Packet {
                     Some(Rule::BytesAfter) => behind.div_ceil(8),
                     _ => continue,
                 };
-                h[at] = Bits::from_u128(n as u128, h[at].width());
+                *value = Bits::from_u128(n as u128, value.width());
             }
             behind += own;
         }
@@ -295,7 +295,8 @@ impl Packet {
                 (ty.field("src"), ty.field("dst"), ty.field("proto"))
             {
                 let h = &headers[at];
-                let addresses = add(add(0, &h[s.index()].to_be_bytes()), &h[d.index()].to_be_bytes());
+                let addresses =
+                    add(add(0, &h[s.index()].to_be_bytes()), &h[d.index()].to_be_bytes());
                 return addresses + h[p.index()].low_u64();
             }
         }
@@ -326,7 +327,12 @@ impl Packet {
 
     /// The text of a packet that an engine's parser has taken apart: only fields that filling would
     /// not give. `None` if no such text gives the same bytes.
-    pub fn show(program: &Program, fills: &Fills, parsed: &Parsing, bytes: &[u8]) -> Option<String> {
+    pub fn show(
+        program: &Program,
+        fills: &Fills,
+        parsed: &Parsing,
+        bytes: &[u8],
+    ) -> Option<String> {
         let mut packet = Packet { parts: Vec::new(), payload: parsed.payload.clone() };
         for (header, values) in &parsed.headers {
             let ids = (0..).map(FieldId);
@@ -450,7 +456,12 @@ fn field_value(
         return fit(l, f.width).or_else(|text| at.error(text));
     }
     if l.value.width() > f.width {
-        return at.error(format!("{} bits given, {} has at most {}", l.value.width(), f.name, f.width));
+        return at.error(format!(
+            "{} bits given, {} has at most {}",
+            l.value.width(),
+            f.name,
+            f.width
+        ));
     }
     Ok(l.value.clone())
 }

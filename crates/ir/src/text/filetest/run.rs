@@ -3,7 +3,7 @@
 use super::notation::hex;
 use super::{CheckKind, Document, Packet, Parsing, Step, StepAction};
 use crate::bits::Bits;
-use crate::id::RegisterId;
+use crate::id::{MeterId, RegisterId};
 use crate::pipeline::{Pipeline, Update};
 use crate::verdict::{PuntReason, Verdict};
 use std::collections::BTreeMap;
@@ -24,6 +24,12 @@ pub trait Engine {
     fn register(&mut self, register: RegisterId, cell: u32) -> Option<Bits>;
     /// A port goes up or down.
     fn set_port(&mut self, port: u32, up: bool);
+    /// A meter answers with this colour and level from now on; false if the engine's meters always
+    /// measure.
+    fn set_meter(&mut self, meter: MeterId, color: u8, level: u8) -> bool {
+        let _ = (meter, color, level);
+        false
+    }
     /// The count of something, as text: of `table NAME`, `group NUMBER`, `counter NAME(CELL)`,
     /// `entry ID`. `None` if the engine keeps no such count.
     fn stats(&mut self, what: &str) -> Option<String>;
@@ -103,6 +109,8 @@ pub struct Report {
     pub checks: usize,
     /// Those that failed.
     pub failures: Vec<Failure>,
+    /// Why the run ended before the file did, if it did: the engine lacks something.
+    pub skipped: Option<String>,
     /// For [`bless`]: comment lines that take the place of a step's checks, by the step's last line;
     /// with the lines of the checks that go.
     rewrites: BTreeMap<u32, (Vec<u32>, Vec<String>)>,
@@ -123,19 +131,29 @@ pub fn run(doc: &Document, engine: &mut dyn Engine) -> Report {
                 packet_checks(step, &outcome, &shown, &mut report);
             }
             StepAction::Updates(statements) => {
+                let before = next;
                 let result = Document::updates(statements, &pipeline, &mut next)
                     .map_err(|e| e.text)
                     .and_then(|updates| match pipeline.transact(&updates) {
                         Ok(_) => Ok(updates),
                         Err((_, e)) => Err(e.to_string()),
                     });
-                if let Ok(updates) = &result {
-                    engine.update(updates, &pipeline);
+                match &result {
+                    Ok(updates) => engine.update(updates, &pipeline),
+                    // What was refused used no ids.
+                    Err(_) => next = before,
                 }
                 update_checks(step, result.err(), &mut report);
             }
             StepAction::Register(r, cell, value) => engine.set_register(*r, *cell, value),
             StepAction::Port(port, up) => engine.set_port(*port, *up),
+            StepAction::Color { meter, color, level } => {
+                if !engine.set_meter(*meter, *color, *level) {
+                    let text = format!("line {}: the engine's meters cannot be set", step.line);
+                    report.skipped = Some(text);
+                    break;
+                }
+            }
         }
         other_checks(doc, step, engine, &mut report);
     }
@@ -164,9 +182,7 @@ fn show(
         let shortest = change.into_iter().chain(full).min_by_key(String::len);
         shortest.unwrap_or_else(|| format!("hex {}", hex(bytes)))
     };
-    let list = |args: &[Bits]| {
-        args.iter().map(|a| format!("{a:#}")).collect::<Vec<_>>().join(", ")
-    };
+    let list = |args: &[Bits]| args.iter().map(|a| format!("{a:#}")).collect::<Vec<_>>().join(", ");
     let mut out: Vec<String> = Vec::new();
     for event in &outcome.events {
         out.push(match event {
@@ -192,9 +208,10 @@ fn show(
 /// The expectation holds for what left as number `i`, or for the verdict.
 fn holds(kind: &CheckKind, event: Option<&Event>, verdict: Verdict) -> bool {
     match (kind, event) {
-        (CheckKind::Out { port, queue, bytes }, Some(Event::Out { port: p, queue: q, bytes: b })) => {
-            port == p && queue == q && bytes == b
-        }
+        (
+            CheckKind::Out { port, queue, bytes },
+            Some(Event::Out { port: p, queue: q, bytes: b }),
+        ) => port == p && queue == q && bytes == b,
         (
             CheckKind::Punt { reason, args, bytes },
             Some(Event::Punt { reason: r, args: a, bytes: b }),

@@ -1,7 +1,7 @@
 //! Each action alone and in combinations.
 
 use super::bed::{Bed, apply, becomes, goto, hex, out, through};
-use super::frames::{L4, Net, arp_frame, frame, pbb, tcp4, tcp6, v4};
+use super::frames::{L4, Net, arp_frame, frame, pbb, tcp4, tcp6, v4, v6};
 use ir::{DropReason, PuntReason, Verdict};
 use openflow::{Action, FieldId, GroupId, Match, PortNo, QueueId};
 
@@ -187,11 +187,10 @@ fn of_1_0_actions() {
     );
     becomes(&[SetNwTos(64)], &tcp6().bytes(), &tcp6().set_v6(|_, _, tc, _| *tc = 64).bytes());
     for l4 in [L4::Tcp, |a, b| L4::Udp(a, b, true), L4::Sctp as fn(u16, u16) -> L4] {
-        becomes(
-            &[SetTpSrc(7), SetTpDst(8)],
-            &frame(v4(), l4(1, 2)).bytes(),
-            &frame(v4(), l4(7, 8)).bytes(),
-        );
+        for net in [v4(), v6()] {
+            let f = |src, dst| frame(net.clone(), l4(src, dst)).bytes();
+            becomes(&[SetTpSrc(7), SetTpDst(8)], &f(1, 2), &f(7, 8));
+        }
     }
     let icmp = frame(v4(), L4::Icmp(8, 0));
     becomes(&[SetTpSrc(7)], &icmp.bytes(), &icmp.bytes());

@@ -71,7 +71,7 @@ fn field(prerequisites: &Match, id: FieldId, value: u128, f: &Frame) {
             }
             for (value, hit) in [(value, true), (other, false)] {
                 let mut bed = Bed::new();
-                bed.flow(0, 1, m(), &[apply(&[pop.clone()]), goto(1)]);
+                bed.flow(0, 1, m(), &[apply(std::slice::from_ref(&pop)), goto(1)]);
                 bed.flow(1, 1, is(value), &[apply(&[out(2)])]);
                 let sent = bed.send(1, &bytes);
                 assert_eq!(!sent.all.outputs.is_empty(), hit, "{pop:?}, {id}={value:#x}");
@@ -242,7 +242,7 @@ fn ipv6_extension_headers() {
         b[0] = 4;
         b
     });
-    let cases: Vec<(Vec<(u8, Vec<u8>)>, u128)> = vec![
+    let cases = [
         (vec![], 0),
         (vec![hop.clone()], 0x40),
         (vec![hop.clone(), auth.clone()], 0x44),
@@ -566,6 +566,30 @@ fn set_fields() {
     bos[16] ^= 1;
     becomes(&[Action::set_field(F::MplsBos, 0)], &mpls.bytes(), &bos);
     becomes(&[Action::set_field(F::PbbIsid, 203)], &pbb(100, &t4.bytes()), &pbb(203, &t4.bytes()));
+}
+
+#[test]
+fn sctp_in_padded_frames() {
+    for bytes in [4usize, 8, 12, 16] {
+        let f = |src| frame(v4(), L4::Sctp(src, 2)).with(|f| f.payload.truncate(bytes));
+        let padded = |f: Frame| {
+            let mut out = f.bytes();
+            out.resize(60.max(out.len()), 0);
+            out
+        };
+        let set = [Action::set_field(F::SctpSrc, 9)];
+        becomes(&set, &padded(f(1)), &padded(f(9)));
+        becomes(&set, &f(1).bytes(), &f(9).bytes());
+        // A fragment does not have all that the checksum covers.
+        let fragment = |src| {
+            let mut bytes = f(src).bytes();
+            bytes[20] = 0x20;
+            bytes
+        };
+        let mut after = fragment(1);
+        after[34..36].copy_from_slice(&[0, 9]);
+        becomes(&set, &fragment(1), &after);
+    }
 }
 
 #[test]

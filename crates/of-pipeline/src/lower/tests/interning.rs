@@ -97,3 +97,63 @@ fn names_tell_shapes_apart() {
         .collect();
     assert_eq!(names.len(), lists.len());
 }
+
+/// Every shape of a list for each action, and all of them together.
+#[test]
+fn programs_and_actions_read_back_from_their_text() {
+    let (program, layout) = program(&ProgramConfig { tables: 3, ..ProgramConfig::default() });
+    let layout = Arc::new(layout);
+    let mut pipeline = Pipeline::new(Arc::new(program)).unwrap();
+    let mut interner = Interner::new(layout.clone());
+    let output = |port| Action::Output { port, max_len: 128 };
+    let mut actions = vec![
+        output(PortNo(1)),
+        output(PortNo::IN_PORT),
+        output(PortNo::ALL),
+        output(PortNo::FLOOD),
+        output(PortNo::LOCAL),
+        output(PortNo::CONTROLLER),
+        Action::CopyTtlOut,
+        Action::CopyTtlIn,
+        Action::SetMplsTtl(1),
+        Action::DecMplsTtl,
+        Action::PushVlan(0x8100),
+        Action::PopVlan,
+        Action::PushMpls(0x8847),
+        Action::PopMpls(0x0800),
+        Action::SetQueue(openflow::QueueId(1)),
+        Action::Group(openflow::GroupId(1)),
+        Action::SetNwTtl(1),
+        Action::DecNwTtl,
+        Action::PushPbb(0x88e7),
+        Action::PopPbb,
+    ];
+    let settable = openflow::FIELDS.iter().filter(|f| f.settable);
+    actions.extend(settable.map(|f| Action::set_field(f.id, 1)));
+    let single = actions.iter().map(std::slice::from_ref);
+    let lists: Vec<&[Action]> = single.chain([&actions[..]]).collect();
+    for list in lists {
+        for instruction in
+            [Instruction::ApplyActions(list.to_vec()), Instruction::WriteActions(list.to_vec())]
+        {
+            let all = [
+                instruction,
+                Instruction::Meter(openflow::MeterId(1)),
+                Instruction::ClearActions,
+                Instruction::WriteMetadata { value: 1, mask: 3 },
+                Instruction::GotoTable(openflow::TableId(1)),
+            ];
+            for list in [&all[..1], &all] {
+                lower_instructions(&layout, 0, Context::Entry, list).unwrap().intern(&mut interner);
+            }
+        }
+    }
+    let normal = [Instruction::ApplyActions(vec![output(PortNo::NORMAL)])];
+    lower_instructions(&layout, 0, Context::Entry, &normal).unwrap().intern(&mut interner);
+    let updates: Vec<Update> = interner.adds().collect();
+    pipeline.transact(&updates).unwrap();
+    let text = ir::text::print_pipeline(&pipeline);
+    let back = ir::text::pipeline(&text).unwrap();
+    assert_eq!(back.program(), pipeline.program());
+    assert!(back.added_actions().eq(pipeline.added_actions()));
+}

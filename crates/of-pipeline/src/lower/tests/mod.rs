@@ -7,3 +7,4 @@ mod entries;
 mod fields;
 mod frames;
 mod interning;
+mod model;

@@ -1,0 +1,266 @@
+//! The command as its users meet it: options, exit status, what goes to which output.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn millrace(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(words).stdin(Stdio::null()).env_remove("BLESS");
+    command.output().expect("the binary was built for this test")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&out(output))
+        .unwrap_or_else(|e| panic!("{e}: {}{}", out(output), err(output)))
+}
+
+#[test]
+fn help_names_every_command() {
+    let help = millrace(&["--help"]);
+    assert_eq!(help.status.code(), Some(0));
+    for command in ["demo", "run", "trace", "stats", "explain", "test", "doctor", "completions"] {
+        assert!(
+            out(&help).contains(&format!("\n  {command} ")),
+            "{command} is missing:\n{}",
+            out(&help)
+        );
+    }
+    let version = out(&millrace(&["--version"]));
+    assert!(version.starts_with("millrace "), "{version}");
+}
+
+#[test]
+fn wrong_use_exits_with_2() {
+    for words in [
+        &["run", "--bogus"][..],
+        &["nonsense"],
+        &[],
+        &["run", "--workers", "0"],
+        &["run", "--fail-mode", "open"],
+        &["run", "--cpus", "3-1"],
+        &["demo", "nothing"],
+        &["demo", "gateway", "--namespaces"],
+        &["trace", "in_port=1,tcpp"],
+    ] {
+        let output = millrace(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", err(&output));
+        assert!(out(&output).is_empty(), "{words:?}");
+        assert!(!err(&output).is_empty(), "{words:?}");
+    }
+}
+
+#[test]
+fn a_wrong_port_is_told_in_golden_words() {
+    let output = millrace(&["run", "--port", "a:1=tapp:t0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        err(&output),
+        "millrace: at 4: unknown kind of port \"tapp\", did you mean \"tap\"?; known: tap, af_packet, af_xdp, \
+         pcap, memory, dpdk\n"
+    );
+}
+
+#[test]
+fn a_missing_file_exits_with_1() {
+    for words in [
+        &["run", "/nonexistent/m.toml"][..],
+        &["test", "/nonexistent/a.mill"],
+        &["stats", "--ctl", "/nonexistent/ctl"],
+        &["trace", "tcp", "--flows", "/nonexistent/flows"],
+    ] {
+        let output = millrace(words);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", err(&output));
+        assert!(err(&output).contains("/nonexistent/"), "{words:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn completions_are_not_empty() {
+    let output = millrace(&["completions", "bash"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(out(&output).contains("_millrace"));
+}
+
+#[test]
+fn doctor_reports_every_kind_of_port() {
+    let output = millrace(&["doctor", "--json"]);
+    let report = json(&output);
+    let kinds: Vec<_> =
+        report["ports"].as_array().unwrap().iter().map(|p| p["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["memory", "pcap", "tap", "af_packet", "af_xdp", "dpdk"]);
+    assert_eq!(report["ports"][0]["works"], true);
+    assert!(report["workers"]["cores"].as_u64().unwrap() >= 1);
+    assert!(report["control_socket"]["detail"].is_string());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}
+
+#[test]
+fn every_demo_is_clean() {
+    for (name, unicast) in [("gateway", true), ("firewall", true), ("learning", false)] {
+        let output = millrace(&["demo", name, "--headless", "--seconds", "1", "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", err(&output));
+        let report = json(&output);
+        let number =
+            |key: &str| report[key].as_u64().unwrap_or_else(|| panic!("{name}: {key} in {report}"));
+        assert_eq!(report["demo"], name);
+        assert_eq!(number("errors"), 0, "{report}");
+        assert!(number("verified") > 0, "{report}");
+        assert_eq!(number("verified"), number("forwarded"), "{report}");
+        assert!(number("flows") > 0 && report["engine"].is_string() && report["pps"].is_number());
+        let dropped: u64 =
+            report["dropped"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        if unicast {
+            assert!(dropped > 0, "what must not pass is part of the scene: {report}");
+            assert_eq!(number("packets"), number("forwarded") + dropped, "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_demos_flows_can_be_traced() {
+    let flows = millrace(&["demo", "firewall", "--print-flows"]);
+    assert_eq!(flows.status.code(), Some(0));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("firewall.flows");
+    std::fs::write(&file, &flows.stdout).unwrap();
+    let web = "in_port=2,tcp,nw_src=203.0.113.9,nw_dst=192.0.2.1,tp_src=40000,tp_dst=80";
+    let traced = millrace(&["trace", web, "--flows", file.to_str().unwrap(), "--json"]);
+    let traced = json(&traced);
+    assert_eq!(traced["outputs"][0]["port"], 3, "{traced}");
+    let telnet = web.replace("tp_dst=80", "tp_dst=23");
+    let traced = json(&millrace(&["trace", &telnet, "--flows", file.to_str().unwrap(), "--json"]));
+    assert_eq!(traced["outputs"].as_array().map(Vec::len), Some(0), "{traced}");
+}
+
+#[test]
+fn trace_without_a_switch_shows_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("flows");
+    std::fs::write(&file, "# to port 2\nin_port=1,ip,nw_dst=10.0.0.0/8,actions=dec_ttl,output:2\n")
+        .unwrap();
+    let packet = "in_port=1,udp,nw_dst=10.1.2.3";
+    let output = millrace(&["trace", packet, "--flows", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(out(&output).contains("\nout 2: "), "{}", out(&output));
+    std::fs::write(&file, "actions=outptu:2\n").unwrap();
+    let output = millrace(&["trace", packet, "--flows", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("flows:1: "), "{}", err(&output));
+}
+
+#[test]
+fn filetests_pass_fail_skip_and_are_blessed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let table = "table route { key ipv4.dst lpm; actions forward drop }\n\
+                 action forward(port: 32) { output port }\n\
+                 entry route 10.0.0.0/8 => forward(2)\n\
+                 packet in=7 eth/ipv4(dst=10.1.2.3)/udp\n";
+    std::fs::write(path("good.mill"), format!("; Good.\ntest run\n{table}; expect out=2 same\n"))
+        .unwrap();
+    std::fs::write(path("bad.mill"), format!("; Bad.\ntest run\n{table}; expect out=3 same\n"))
+        .unwrap();
+    std::fs::write(
+        path("other.mill"),
+        format!("; Other.\ntest run\nengines jit\n{table}; expect out=3 same\n"),
+    )
+    .unwrap();
+    let folder = dir.path().to_str().unwrap();
+    let output = millrace(&["test", folder]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", out(&output), err(&output));
+    assert!(out(&output).ends_with("\n1 passed, 1 failed, 1 skipped\n"), "{}", out(&output));
+    assert!(out(&output).contains("bad.mill:7: "), "{}", out(&output));
+    let report = json(&millrace(&["test", "--json", folder]));
+    assert_eq!((&report["passed"], &report["failed"]), (&1.into(), &1.into()));
+    assert_eq!(millrace(&["test", "--bless", folder]).status.code(), Some(0));
+    assert!(std::fs::read_to_string(path("bad.mill")).unwrap().contains("; expect out=2 same"));
+    assert!(out(&millrace(&["test", folder])).ends_with("\n2 passed, 0 failed, 1 skipped\n"));
+}
+
+/// A running switch; killed if the test ends early.
+struct Running(Child);
+
+impl Running {
+    /// Starts it and waits for its `ready` line, which it returns.
+    fn start(words: &[&str]) -> (Running, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let child =
+            command.args(words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Running(child);
+        let mut lines = BufReader::new(running.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("millrace: ready") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
+        }
+        // What it says from now on must not fill the pipe.
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        (running, line)
+    }
+
+    /// Asks it to stop, and waits.
+    fn stop(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it did not stop within 10 seconds");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It is gone already after `stop`.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn run_says_ready_answers_and_stops() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (ctl, flows) = (file("ctl"), file("flows"));
+    std::fs::write(&flows, "in_port=1,actions=output:2\n").unwrap();
+    let words = [
+        "run",
+        "--port",
+        "left=memory:a",
+        "--port",
+        "right:7=memory:b",
+        "--ctl",
+        &ctl,
+        "--flows",
+        &flows,
+    ];
+    let (running, ready) = Running::start(&words);
+    assert!(ready.starts_with("millrace: ready ports 1="), "{ready}");
+    assert!(ready.contains(&format!("ctl:{ctl}")), "{ready}");
+    let stats = json(&millrace(&["stats", "--ctl", &ctl, "--json"]));
+    assert_eq!(stats["ports"].as_array().map(Vec::len), Some(2), "{stats}");
+    assert_eq!(stats["ports"][1]["number"], 7, "{stats}");
+    let shown = millrace(&["stats", "--ctl", &ctl]);
+    assert!(out(&shown).contains("memory"), "{}", out(&shown));
+    let explained = json(&millrace(&["explain", "--ctl", &ctl, "--json"]));
+    assert!(!explained["tables"].as_array().unwrap().is_empty(), "{explained}");
+    let traced = json(&millrace(&["trace", "in_port=1,tcp", "--ctl", &ctl, "--json"]));
+    assert_eq!(traced["outputs"][0]["port"], 2, "{traced}");
+    assert_eq!(running.stop(), Some(0));
+    assert!(!Path::new(&ctl).exists(), "the control socket is left behind");
+}

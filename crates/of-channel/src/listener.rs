@@ -1,0 +1,137 @@
+//! Sockets to listen on.
+//!
+//! A UNIX socket is for its owner alone: whoever can connect commands the switch. Its file goes when
+//! the listener goes, unless another has taken its place; one that was left by a process that was
+//! killed is replaced. Any other file in its place is an error and stays.
+
+use crate::target::Listen;
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Connections that may wait to be accepted at a UNIX socket.
+const BACKLOG: i32 = 128;
+
+/// A socket that listens.
+pub(crate) enum Listener {
+    /// `ptcp:`
+    Tcp(TcpListener),
+    /// `punix:`
+    Unix {
+        /// The socket.
+        listener: UnixListener,
+        /// Held for what happens when it is dropped.
+        _file: SocketFile,
+    },
+}
+
+impl Listener {
+    /// Listens; also tells where, a free port filled in. Within a runtime.
+    pub(crate) async fn open(listen: &Listen) -> io::Result<(Listener, Listen)> {
+        match listen {
+            Listen::Tcp { address, port } => {
+                let listener = TcpListener::bind((*address, *port)).await?;
+                let port = listener.local_addr()?.port();
+                Ok((Listener::Tcp(listener), Listen::Tcp { address: *address, port }))
+            }
+            Listen::Unix(path) => {
+                remove_stale(path).await?;
+                let (listener, file) = bind_unix(path)?;
+                let listener = UnixListener::from_std(listener)?;
+                Ok((Listener::Unix { listener, _file: file }, listen.clone()))
+            }
+        }
+    }
+}
+
+/// The file of a UNIX socket; removed when dropped.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    /// Device and inode: which file it is.
+    identity: Option<(u64, u64)>,
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.identity.is_some() && identity(&self.path) == self.identity {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Removes a socket on which nobody listens any more.
+async fn remove_stale(path: &Path) -> io::Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        let text = "there is a file that is no socket; remove it or choose another path";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+    }
+    match tokio::net::UnixStream::connect(path).await {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        // Somebody listens, or we may not know: binding says it.
+        _ => Ok(()),
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux gives the file the mode that the socket has when it is bound: no moment in which others
+    // could connect.
+    rustix::fs::fchmod(&socket, Mode::RWXU)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok((socket.into(), file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn open(path: &Path) -> io::Result<(Listener, Listen)> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Listener::open(&Listen::Unix(path.to_path_buf())))
+    }
+
+    #[test]
+    fn sockets_are_private_replaced_when_stale_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        // What a killed process leaves.
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let (first, _) = open(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "mode {mode:o}");
+        let error = open(&path).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "one that lives stays");
+        drop(first);
+        assert!(!path.exists());
+        let (second, _) = open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "another's").unwrap();
+        drop(second);
+        assert!(path.exists(), "what took its place stays");
+    }
+
+    #[test]
+    fn files_that_are_no_sockets_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("precious");
+        std::fs::write(&path, "data").unwrap();
+        let error = open(&path).err().unwrap();
+        assert!(error.to_string().contains("no socket"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
+    }
+}

@@ -1,0 +1,254 @@
+//! Hello, versions, silence, connecting, listening, stopping.
+
+mod common;
+
+use common::*;
+use of_channel::connection::Timing;
+use of_channel::{Config, FailMode, Listen, Target};
+use openflow::codec;
+use openflow::{ErrorCode, ErrorKind, Hello, Message, Version, VersionSet, Xid};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::time::{Duration, Instant};
+
+/// The raw header and body of our own making.
+fn raw(version: u8, kind: u8, xid: u32, body: &[u8]) -> Vec<u8> {
+    let length = (8 + body.len()) as u16;
+    let mut bytes = vec![version, kind];
+    bytes.extend_from_slice(&length.to_be_bytes());
+    bytes.extend_from_slice(&xid.to_be_bytes());
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Everything until the end of the stream, as raw messages.
+fn rest(bed: &Bed, hello: &[u8]) -> Vec<Vec<u8>> {
+    let mut stream = bed.connect();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(hello).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    let mut messages = Vec::new();
+    while !all.is_empty() {
+        let length = usize::from(u16::from_be_bytes([all[2], all[3]]));
+        messages.push(all.drain(..length).collect());
+    }
+    messages
+}
+
+#[test]
+fn versions_are_agreed_on() {
+    let bed = Bed::new(listening());
+    let bitmap = |bits: u32| [&[0, 1, 0, 8][..], &bits.to_be_bytes()].concat();
+    let garbage = [0, 9, 0, 5, 1, 0, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0x12];
+    let cases: &[(u8, Vec<u8>, u8)] = &[
+        (4, bitmap(0x12), 4),
+        (1, vec![], 1),
+        (6, vec![], 4),
+        (0xff, vec![], 4),
+        (6, bitmap(0x72), 4),
+        (6, bitmap(0x02), 1),
+        (4, vec![0, 1, 0, 99, 1], 4),
+        (4, vec![0], 4),
+        (1, garbage.to_vec(), 4),
+        (4, bitmap(0), 4),
+    ];
+    for (header, body, expected) in cases {
+        let mut stream = bed.connect();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // In single bytes: what is partial waits.
+        for byte in raw(*header, 0, 7, body) {
+            stream.write_all(&[byte]).unwrap();
+        }
+        stream.write_all(&raw(*expected, 2, 9, b"echo")).unwrap();
+        let mut hello = [0; 16];
+        stream.read_exact(&mut hello).unwrap();
+        assert_eq!(hello, *raw(4, 0, 1, &bitmap(0x12)));
+        let mut echo = [0; 12];
+        stream.read_exact(&mut echo).unwrap();
+        assert_eq!(echo, *raw(*expected, 3, 9, b"echo"), "hello {header} {body:x?}");
+    }
+}
+
+#[test]
+fn no_common_version_is_said_and_ends_it() {
+    let bed = Bed::new(Config { protocols: VersionSet::of(&[Version::V13]), ..listening() });
+    for (header, body) in [(1, vec![]), (3, vec![]), (5, vec![0, 1, 0, 8, 0, 0, 0, 0x60])] {
+        // More follows: what is not read must not swallow the error.
+        let mut bytes = raw(header, 0, 0x77, &body);
+        bytes.extend(raw(header, 2, 2, &[0; 5000]));
+        let got = rest(&bed, &bytes);
+        let error = &got[1];
+        assert_eq!((error[1], &error[4..12]), (1, &[0, 0, 0, 0x77, 0, 0, 0, 0][..]), "{error:x?}");
+        assert_eq!(&error[12..], b"this switch speaks OpenFlow13");
+        // In a version that the peer knows, where we do.
+        assert_eq!(error[0], if header == 1 { 1 } else { 4 });
+    }
+}
+
+#[test]
+fn anything_before_hello_is_refused() {
+    let bed = Bed::new(listening());
+    let error_of = |bytes: &[u8]| {
+        let got = rest(&bed, bytes);
+        assert_eq!(got.len(), 2, "{got:x?}");
+        match codec::decode(Version::V13, &got[1]).unwrap() {
+            (_, Message::Error(error)) => error.kind,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(error_of(&raw(4, 5, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadType));
+    assert_eq!(error_of(&raw(4, 99, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadType));
+    assert_eq!(error_of(&raw(9, 5, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadVersion));
+    assert_eq!(error_of(b"GET / HTTP/1.1\r\n\r\n"), ErrorKind::Code(ErrorCode::BrcBadVersion));
+    assert_eq!(error_of(&[4, 0, 0, 7, 0, 0, 0, 0]), ErrorKind::Code(ErrorCode::BrcBadLen));
+    // A peer that refuses our hello is not answered.
+    assert_eq!(rest(&bed, &raw(4, 1, 1, &[0, 0, 0, 0])).len(), 1);
+    assert_eq!(bed.channel().connected(), []);
+}
+
+#[test]
+fn silence_ends_it_before_and_after_hello() {
+    let probe = Duration::from_millis(100);
+    let bed = Bed::new(Config { timing: Timing { probe }, ..listening() });
+    let started = Instant::now();
+    // No hello, though bytes trickle.
+    let mut slow = bed.connect();
+    let trickle = std::thread::spawn(move || {
+        while slow.write_all(&[4]).is_ok() && started.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        started.elapsed()
+    });
+    let mut controller = Controller::new(bed.connect(), Version::V13);
+    // Probed, and kept as long as it answers.
+    for _ in 0..3 {
+        match controller.next() {
+            Some((xid, Message::EchoRequest(data))) => {
+                let reply = Message::EchoReply(data);
+                let bytes = codec::encode(Version::V13, xid, &reply).unwrap();
+                controller.stream.write_all(&bytes).unwrap();
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(started.elapsed() >= 3 * probe);
+    assert!(matches!(controller.next(), Some((_, Message::EchoRequest(_)))));
+    let probed = Instant::now();
+    assert_eq!(controller.next(), None, "given up");
+    assert!(probed.elapsed() >= probe / 2);
+    assert!(trickle.join().unwrap() < Duration::from_secs(5));
+    wait_for("nobody is left", || bed.channel().connected().is_empty());
+}
+
+#[test]
+fn wrong_versions_and_lengths_later_are_refused() {
+    let bed = Bed::new(listening());
+    let mut controller = bed.controller(Version::V13);
+    controller.stream.write_all(&raw(1, 5, 0x55, &[])).unwrap();
+    match controller.next().unwrap() {
+        (xid, Message::Error(error)) => {
+            assert_eq!(xid, Xid(0x55));
+            assert_eq!(error.kind, ErrorKind::Code(ErrorCode::BrcBadVersion));
+            assert_eq!(error.data, raw(1, 5, 0x55, &[]));
+        }
+        other => panic!("{other:?}"),
+    }
+    // A second hello says nothing.
+    controller.send(&Message::Hello(Hello::default()));
+    assert_eq!(controller.barrier(), []);
+    // What cannot be cut into messages ends it, with an error.
+    controller.stream.write_all(&[4, 2, 0, 4, 0, 0, 0, 1, 9, 9]).unwrap();
+    let (_, error) = controller.next().unwrap();
+    assert!(matches!(error, Message::Error(e) if e.kind == ErrorKind::Code(ErrorCode::BrcBadLen)));
+    assert_eq!(controller.next(), None);
+}
+
+#[test]
+fn what_came_before_a_half_close_is_answered() {
+    let bed = Bed::new(listening());
+    let mut controller = bed.controller(Version::V13);
+    for i in 0..5000 {
+        controller.send(&Message::FlowMod(flow(i)));
+    }
+    let xid = controller.send(&Message::EchoRequest(vec![1; 1000]));
+    controller.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(controller.until(xid).len(), 1);
+    assert_eq!(controller.next(), None);
+    assert_eq!(bed.flows(), 5000);
+}
+
+#[test]
+fn controllers_are_pursued_and_fail_modes_follow() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let config = Config {
+        controllers: vec![Target { host: "127.0.0.1".into(), port }],
+        fail_mode: FailMode::Standalone,
+        backoff_max: Duration::from_millis(400),
+        ..listening()
+    };
+    let bed = Bed::new(config);
+    let forwards = |bed: &Bed, n| {
+        bed.switch.sync();
+        bed.hosts[0].inject_bytes(&frame(n, 60));
+        bed.hosts[1].take_within(Duration::from_millis(300)).is_some()
+    };
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        // Accepted and closed: no controller, so the pause grows.
+        drop(listener.accept().unwrap());
+        times.push(Instant::now());
+    }
+    assert!(times[3] - times[2] >= Duration::from_millis(350), "backs off");
+    assert!(times[3] - times[2] < Duration::from_secs(2), "up to a most");
+    assert!(forwards(&bed, 1), "on its own it bridges");
+    let visitor = bed.controller(Version::V13);
+    assert!(forwards(&bed, 2), "a visitor is no controller");
+    let mut controller = Controller::new(listener.accept().unwrap().0, Version::V13);
+    controller.barrier();
+    assert!(!forwards(&bed, 3), "controlled it drops what matches nothing");
+    controller.send(&Message::FlowMod(flow(4)));
+    controller.barrier();
+    drop(controller);
+    let mut again = Controller::new(listener.accept().unwrap().0, Version::V13);
+    assert_eq!(again.dump().len(), 1, "the tables are as they were");
+    drop((again, visitor, listener));
+    wait_for("on its own again", || forwards(&bed, 5));
+    assert_eq!(bed.flows(), 1);
+}
+
+#[test]
+fn it_stops_within_a_second_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.sock");
+    let listen = Listen::Unix(path.clone());
+    let mut config = Config { snoop: Some(dir.path().join("snoop")), ..listening() };
+    config.listeners.push(listen);
+    // A controller that is a black hole: connecting must not hold up stopping.
+    config.controllers.push(Target { host: "192.0.2.1".into(), port: 6653 });
+    let mut bed = Bed::new(config);
+    let address = bed.address();
+    let mut open: Vec<_> = (0..50).map(|_| bed.controller(Version::V13)).collect();
+    let half = bed.connect();
+    // One that asks for much and takes nothing.
+    for i in 0..20_000 {
+        open[0].send(&Message::FlowMod(flow(i)));
+    }
+    open[0].barrier();
+    let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(path.exists());
+    let started = Instant::now();
+    bed.channel = None;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(!path.exists() && !dir.path().join("snoop").exists());
+    for controller in &mut open {
+        assert_eq!(controller.next(), None);
+    }
+    drop(half);
+    let after = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(after + 50 <= before, "{before} descriptors before, {after} after");
+    // The port is free at once.
+    TcpListener::bind(address).unwrap();
+    assert_eq!(bed.flows(), 20_000);
+}

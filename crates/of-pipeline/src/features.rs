@@ -1,0 +1,163 @@
+//! What the switch, its tables, groups and meters can do (1.3.5 §7.3.1, §7.3.5.5, §7.3.5.11,
+//! §7.3.5.14; 1.0.2 §5.3.1).
+//!
+//! All tables can do the same, but that goto leads forward only. Every field may be matched, left
+//! out, and (where it can be written at all) set.
+
+use crate::agent::AgentConfig;
+use crate::group_table::BUCKETS_MAX;
+use crate::meter_table::BANDS_MAX;
+use openflow::{
+    ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,
+    MeterFeatures, MeterFlags, OxmHeader, PortDesc, TableFeatures, TableId, TableProperty, Version,
+};
+
+/// Bits of 1.0's action types `OUTPUT` to `ENQUEUE`.
+const ACTIONS_V10: u32 = (1 << 12) - 1;
+/// Bits of the meter band types `DROP` and `DSCP_REMARK`.
+const BAND_TYPES: u32 = 1 << 1 | 1 << 2;
+/// Colours that meters know: as they do not look at a packet's colour, none.
+const COLORS: u8 = 0;
+
+/// What the switch is.
+pub(crate) fn switch(
+    config: &AgentConfig,
+    version: Version,
+    tables: u32,
+    ports: Vec<PortDesc>,
+) -> Features {
+    let v10 = version == Version::V10;
+    let stats = Capabilities::FLOW_STATS | Capabilities::TABLE_STATS | Capabilities::PORT_STATS;
+    let more = if v10 { Capabilities::ARP_MATCH_IP } else { Capabilities::GROUP_STATS };
+    Features {
+        datapath_id: config.datapath_id,
+        n_buffers: 0,
+        //= openflow-1.0.2 §5.3.1: of the tables, 1.0 sees the first.
+        n_tables: if v10 { 1 } else { tables as u8 },
+        auxiliary_id: 0,
+        capabilities: stats | more,
+        actions: if v10 { ACTIONS_V10 } else { 0 },
+        ports: if v10 {
+            ports.into_iter().filter(|p| p.port_no.to_v10().is_some()).collect()
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// A table's name.
+pub(crate) fn table_name(table: u8) -> String {
+    format!("t{table}")
+}
+
+/// What a table can do.
+pub(crate) fn table(table: u8, tables: u32, capacity: u32) -> TableFeatures {
+    let next: Vec<TableId> = (u32::from(table) + 1..tables).map(|t| TableId(t as u8)).collect();
+    let instructions = InstructionType::STANDARD
+        .into_iter()
+        .filter(|t| *t != InstructionType::GotoTable || !next.is_empty())
+        .collect();
+    let actions = || ActionType::STANDARD.to_vec();
+    let settable = || -> Vec<OxmHeader> {
+        FIELDS.iter().filter(|f| f.settable).map(|f| OxmHeader::of(f.id, false)).collect()
+    };
+    let matched = FIELDS.iter().map(|f| OxmHeader::of(f.id, f.maskable)).collect();
+    let wildcards = FIELDS.iter().map(|f| OxmHeader::of(f.id, false)).collect();
+    let miss = false;
+    //= openflow-1.3.5 §7.3.5.5.2: what is said of entries holds for the table-miss entry where its
+    //= own property is left out.
+    let properties = vec![
+        TableProperty::Instructions { miss, types: instructions },
+        TableProperty::NextTables { miss, tables: next },
+        TableProperty::WriteActions { miss, types: actions() },
+        TableProperty::ApplyActions { miss, types: actions() },
+        TableProperty::Match(matched),
+        TableProperty::Wildcards(wildcards),
+        TableProperty::WriteSetField { miss, fields: settable() },
+        TableProperty::ApplySetField { miss, fields: settable() },
+    ];
+    TableFeatures {
+        table_id: TableId(table),
+        name: table_name(table),
+        metadata_match: u64::MAX,
+        metadata_write: u64::MAX,
+        config: 0,
+        max_entries: capacity,
+        properties,
+    }
+}
+
+/// Bytes of a table's features in a message, at most.
+pub(crate) fn bytes(features: &TableFeatures) -> usize {
+    let property = |p: &TableProperty| match p {
+        TableProperty::Instructions { types, .. } => 8 * types.len(),
+        TableProperty::NextTables { tables, .. } => tables.len(),
+        TableProperty::WriteActions { types, .. } | TableProperty::ApplyActions { types, .. } => {
+            8 * types.len()
+        }
+        TableProperty::Match(fields)
+        | TableProperty::Wildcards(fields)
+        | TableProperty::WriteSetField { fields, .. }
+        | TableProperty::ApplySetField { fields, .. } => 8 * fields.len(),
+        TableProperty::Experimenter { data, .. } => 8 + data.len(),
+    };
+    64 + features.properties.iter().map(|p| 16 + property(p)).sum::<usize>()
+}
+
+/// What groups can do.
+pub(crate) fn groups(config: &AgentConfig) -> GroupFeatures {
+    let actions = ActionType::STANDARD.iter().fold(0, |bits, t| bits | 1 << t.wire());
+    GroupFeatures {
+        types: 0b1111,
+        capabilities: GroupCapabilities::SELECT_WEIGHT
+            | GroupCapabilities::SELECT_LIVENESS
+            | GroupCapabilities::CHAINING
+            | GroupCapabilities::CHAINING_CHECKS,
+        max_groups: [config.groups_max; 4],
+        actions: [actions; 4],
+    }
+}
+
+/// What meters can do.
+pub(crate) fn meters(config: &AgentConfig) -> MeterFeatures {
+    MeterFeatures {
+        max_meter: config.meters_max,
+        band_types: BAND_TYPES,
+        capabilities: MeterFlags::all().bits().into(),
+        max_bands: BANDS_MAX as u8,
+        max_color: COLORS,
+    }
+}
+
+const _: () = assert!(BANDS_MAX <= u8::MAX as usize && BUCKETS_MAX > 0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_table_leads_nowhere() {
+        let of = |t| table(t, 3, 10);
+        let next = |f: &TableFeatures| match &f.properties[1] {
+            TableProperty::NextTables { tables, .. } => tables.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(next(&of(0)), [TableId(1), TableId(2)]);
+        assert_eq!(next(&of(2)), []);
+        let TableProperty::Instructions { types, .. } = &of(2).properties[0] else {
+            panic!("{:?}", of(2));
+        };
+        assert!(!types.contains(&InstructionType::GotoTable));
+    }
+
+    #[test]
+    fn versions_see_their_own_switch() {
+        let config = AgentConfig { datapath_id: 7, ..AgentConfig::default() };
+        let old = switch(&config, Version::V10, 254, Vec::new());
+        assert_eq!((old.datapath_id, old.n_tables, old.n_buffers), (7, 1, 0));
+        assert_eq!(old.actions, 0xfff);
+        let new = switch(&config, Version::V13, 254, Vec::new());
+        assert_eq!((new.n_tables, new.actions), (254, 0));
+        assert!(new.capabilities.contains(Capabilities::GROUP_STATS));
+    }
+}

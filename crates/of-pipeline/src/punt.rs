@@ -1,0 +1,101 @@
+//! Packets to controllers: packet-in (1.3.5 §6.1.2, §7.4.1; 1.0.2 §5.4.1).
+//!
+//! Packets are not kept in buffers. The specification then wants the whole packet in the message,
+//! whatever `max_len` of the action and `miss_send_len` of the configuration say: both are limits on
+//! what is sent of a packet that is kept.
+//!
+//! | the switch says | 1.3 | 1.0 |
+//! |---|---|---|
+//! | a table-miss entry's action | `NO_MATCH` | `NO_MATCH` |
+//! | no entry at all in the first table | - | `NO_MATCH` |
+//! | any other action, a bucket, the action set | `ACTION` | `ACTION` |
+//! | TTL invalid | `INVALID_TTL` | - |
+
+use crate::agent::Agent;
+use crate::event::Event;
+use crate::flow_table::FlowKey;
+use crate::lower::PuntArgs;
+use ir::PuntReason;
+use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
+use switch::Punt;
+
+/// The reason of a packet-in.
+fn reason(reason: PuntReason) -> PacketInReason {
+    match reason {
+        //= openflow-1.3.5 §7.4.1: NO_MATCH is the table-miss entry's.
+        PuntReason::TableMiss => PacketInReason::NoMatch,
+        PuntReason::InvalidTtl => PacketInReason::InvalidTtl,
+        PuntReason::Action
+        | PuntReason::ActionSet
+        | PuntReason::Group
+        | PuntReason::PacketOut
+        | PuntReason::Digest
+        | PuntReason::Control => PacketInReason::Action,
+    }
+}
+
+/// The packet's pipeline fields.
+fn pipeline_fields(args: &PuntArgs) -> Match {
+    let mut matching = Match::new().with(FieldId::InPort, args.in_port.into());
+    //= openflow-1.3.5 §7.2.3.9: in_phy_port is left out where it is the same; metadata and
+    //= tunnel_id where they are 0.
+    if args.in_phy_port != args.in_port {
+        matching.set(FieldId::InPhyPort, args.in_phy_port.into());
+    }
+    if args.metadata != 0 {
+        matching.set(FieldId::Metadata, args.metadata.into());
+    }
+    if args.tunnel_id != 0 {
+        matching.set(FieldId::TunnelId, args.tunnel_id.into());
+    }
+    matching
+}
+
+impl Agent {
+    /// What controllers are told of a punted packet, if anything.
+    pub(crate) fn packet_in(&self, punt: Punt) -> Option<Event> {
+        let args = PuntArgs::read(&punt.args);
+        //= openflow-1.3.5 §7.2.1: OFPPC_NO_PACKET_IN: packets that came in by the port are not sent.
+        if self.ports.configured(args.in_port).contains(PortConfig::NO_PACKET_IN) {
+            return None;
+        }
+        let table = punt.table.and_then(|table| u8::try_from(table.0).ok());
+        let table = table.filter(|table| u32::from(*table) < self.flows.tables());
+        let key = table.zip(punt.entry).map(|(table, entry)| FlowKey { table, id: entry.0 });
+        //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
+        let cookie =
+            key.and_then(|key| self.flows.get(key)).map_or(PacketIn::NO_COOKIE, |f| f.cookie);
+        Some(Event::PacketIn(PacketIn {
+            buffer_id: None,
+            total_len: u16::try_from(punt.bytes.len()).unwrap_or(u16::MAX),
+            reason: reason(punt.reason),
+            table_id: TableId(table.unwrap_or(0)),
+            cookie,
+            matching: pipeline_fields(&args),
+            data: punt.bytes,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pipeline_fields_that_say_nothing_are_left_out() {
+        let args = PuntArgs { in_port: 3, in_phy_port: 3, ..PuntArgs::default() };
+        assert_eq!(pipeline_fields(&args), Match::new().with(FieldId::InPort, 3));
+        let args = PuntArgs { in_phy_port: 4, metadata: 5, tunnel_id: 6, ..args };
+        let all = pipeline_fields(&args);
+        assert_eq!(all.len(), 4);
+        assert_eq!(all.check(), Ok(()));
+    }
+
+    #[test]
+    fn reasons() {
+        assert_eq!(reason(PuntReason::TableMiss), PacketInReason::NoMatch);
+        assert_eq!(reason(PuntReason::Group), PacketInReason::Action);
+        assert_eq!(reason(PuntReason::ActionSet), PacketInReason::Action);
+        assert_eq!(reason(PuntReason::InvalidTtl), PacketInReason::InvalidTtl);
+    }
+}

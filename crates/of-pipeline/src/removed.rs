@@ -1,0 +1,127 @@
+//! Entries that go: expiry, and flow-removed messages (1.3.5 §6.5, §7.4.2).
+//!
+//! A message's counters are read when every worker forwards without the entry, so they are final.
+
+use crate::agent::Agent;
+use crate::event::Event;
+use crate::flow_table::{Flow, FlowKey, FlowTables};
+use crate::transaction::{Spent, Transaction};
+use ir::{EntryId, TableId, Update};
+use openflow::{Age, FlowModFlags, FlowRemoved, FlowRemovedReason};
+use std::time::Duration;
+use switch::Reason;
+
+/// Collects the updates that take entries out. Tables that lose all are cleared at once.
+pub(crate) fn take_out(
+    tx: &mut Transaction<'_>,
+    flows: &FlowTables,
+    keys: impl Iterator<Item = FlowKey>,
+) {
+    let mut keys: Vec<FlowKey> = keys.filter(|key| flows.get(*key).is_some()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for of_table in keys.chunk_by(|a, b| a.table == b.table) {
+        let table = of_table[0].table;
+        let id = TableId(table.into());
+        let all = of_table.len() == flows.len(table);
+        if all {
+            tx.push(Update::Clear(id));
+        }
+        for key in of_table {
+            if !all {
+                tx.push(Update::Delete(id, EntryId(key.id)));
+            }
+            if let Some(flow) = flows.get(*key) {
+                tx.release(flow.action);
+            }
+            tx.spend(key.id);
+        }
+    }
+}
+
+/// How long something created then has been there.
+pub(crate) fn age(created_ns: u64, now_ns: u64) -> Age {
+    Duration::from_nanos(now_ns.saturating_sub(created_ns)).into()
+}
+
+/// Counts that an entry's flags leave out are told as unknown (all ones).
+pub(crate) fn told(flags: FlowModFlags, packets: u64, bytes: u64) -> (u64, u64) {
+    //= openflow-1.3.5 §7.3.4.1: NO_PKT_COUNTS and NO_BYT_COUNTS; §7.3.5: what is not counted is -1.
+    let unless = |flag, n| if flags.contains(flag) { u64::MAX } else { n };
+    (unless(FlowModFlags::NO_PKT_COUNTS, packets), unless(FlowModFlags::NO_BYT_COUNTS, bytes))
+}
+
+impl Agent {
+    /// Takes entries that are out of the switch out of the store, and tells controllers.
+    pub(crate) fn forget_flows(
+        &mut self,
+        gone: impl Iterator<Item = (FlowKey, FlowRemovedReason)>,
+        spent: Spent,
+    ) {
+        let mut wanted = Vec::new();
+        for (key, reason) in gone {
+            //= openflow-1.3.5 §6.5: entries with SEND_FLOW_REM are reported when they go.
+            if let Some(flow) = self.flows.remove(key)
+                && flow.flags.contains(FlowModFlags::SEND_FLOW_REM)
+            {
+                wanted.push((key, reason, flow));
+            }
+        }
+        if !wanted.is_empty() {
+            self.switch.sync();
+            let now_ns = self.switch.now_ns();
+            let reader = self.switch.counters();
+            let removed = |(key, reason, flow): (FlowKey, FlowRemovedReason, Box<Flow>)| {
+                let count = reader.read(key.id).unwrap_or_default();
+                let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
+                Event::FlowRemoved(FlowRemoved {
+                    cookie: flow.cookie,
+                    priority: flow.priority,
+                    reason,
+                    table_id: openflow::TableId(key.table),
+                    age: age(flow.created_ns, now_ns),
+                    idle_timeout: flow.idle_timeout,
+                    hard_timeout: flow.hard_timeout,
+                    packet_count,
+                    byte_count,
+                    matching: flow.matching,
+                })
+            };
+            self.events.extend(wanted.into_iter().map(removed));
+        }
+        spent.retire(&self.switch);
+    }
+
+    /// Removes what has expired: flow entries, and stations of NORMAL.
+    pub(crate) fn expire(&mut self) {
+        let expired = self.switch.expired();
+        if expired.is_empty() {
+            return;
+        }
+        let mut stations = Vec::new();
+        let mut flows = Vec::new();
+        for e in expired {
+            if e.table == self.layout.normal_src {
+                stations.push(e.entry);
+            } else if let Ok(table) = u8::try_from(e.table.0) {
+                //= openflow-1.3.5 §6.5: why an entry went: idle or hard timeout.
+                let reason = match e.reason {
+                    Reason::Idle => FlowRemovedReason::IdleTimeout,
+                    Reason::Hard => FlowRemovedReason::HardTimeout,
+                };
+                flows.push((FlowKey { table, id: e.entry.0 }, reason));
+            }
+        }
+        self.expire_stations(&stations);
+        flows.retain(|(key, _)| self.flows.get(*key).is_some());
+        if flows.is_empty() {
+            return;
+        }
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        take_out(&mut tx, &self.flows, flows.iter().map(|(key, _)| *key));
+        match tx.commit() {
+            Ok(spent) => self.forget_flows(flows.into_iter(), spent),
+            Err(refusal) => tracing::error!(%refusal, "expired entries stay"),
+        }
+    }
+}

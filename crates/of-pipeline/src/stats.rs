@@ -1,0 +1,441 @@
+//! Multipart replies: descriptions and statistics (1.3.5 §7.3.5; 1.0.2 §5.3.5).
+//!
+//! A reply that outgrows a message goes out in parts, each handed on as soon as it is full, so that
+//! the statistics of many entries take one pass over them and never lie in memory whole.
+
+use crate::agent::Agent;
+use crate::features;
+use crate::flow_table::{Filter, Flow, FlowKey};
+use crate::refusal::Refusal;
+use crate::removed::{age, told};
+use openflow::{
+    Action, AggregateStats, BucketStats, FlowModFlags, FlowStats, FlowStatsRequest, GroupDesc,
+    GroupId, GroupStats, Instruction, Message, MeterConfig, MeterId, MeterStats, MultipartReply,
+    MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueId,
+    QueueStatsRequest, TableId, TableStats, Version,
+};
+
+/// Bytes of bodies in one message of a reply: below 2^16 with its headers.
+const PART_MAX: usize = 60_000;
+
+/// 1.0's wildcard bits, all of them.
+const WILDCARDS_V10: u32 = (1 << 22) - 1;
+
+/// A reply under way.
+struct Parts<'a, T> {
+    items: Vec<T>,
+    bytes: usize,
+    body: fn(Vec<T>) -> MultipartReplyBody,
+    reply: &'a mut dyn FnMut(Message),
+}
+
+impl<'a, T> Parts<'a, T> {
+    fn new(
+        body: fn(Vec<T>) -> MultipartReplyBody,
+        reply: &'a mut dyn FnMut(Message),
+    ) -> Parts<'a, T> {
+        Parts { items: Vec::new(), bytes: 0, body, reply }
+    }
+
+    /// One more item, of at most so many bytes.
+    fn push(&mut self, item: T, bytes: usize) {
+        if !self.items.is_empty() && self.bytes + bytes > PART_MAX {
+            self.send(true);
+        }
+        self.items.push(item);
+        self.bytes += bytes;
+    }
+
+    fn send(&mut self, more: bool) {
+        self.bytes = 0;
+        let body = (self.body)(std::mem::take(&mut self.items));
+        (self.reply)(Message::MultipartReply(MultipartReply { more, body }));
+    }
+
+    /// The last part, which is there even if it is empty.
+    fn finish(mut self) {
+        self.send(false);
+    }
+}
+
+/// All of them in as many parts as it takes.
+fn send_all<T>(
+    items: impl IntoIterator<Item = (T, usize)>,
+    body: fn(Vec<T>) -> MultipartReplyBody,
+    reply: &mut dyn FnMut(Message),
+) {
+    let mut parts = Parts::new(body, reply);
+    items.into_iter().for_each(|(item, bytes)| parts.push(item, bytes));
+    parts.finish();
+}
+
+fn single(body: MultipartReplyBody, reply: &mut dyn FnMut(Message)) {
+    reply(Message::MultipartReply(MultipartReply { more: false, body }));
+}
+
+/// Bytes of an action list in a message, at most.
+fn actions_bytes(actions: &[Action]) -> usize {
+    let bytes = |action: &Action| match action {
+        Action::SetField(set) => 8 + 4 + usize::from(set.field.info().bytes) + 7,
+        Action::Experimenter(e) => 16 + e.data.len(),
+        _ => 16,
+    };
+    actions.iter().map(bytes).sum()
+}
+
+/// Bytes of an entry's statistics in a message, at most, in either version.
+fn flow_bytes(flow: &Flow) -> usize {
+    let matching: usize =
+        flow.matching.iter().map(|f| 4 + 2 * usize::from(f.id.info().bytes)).sum();
+    let instruction = |i: &Instruction| match i {
+        Instruction::WriteActions(a) | Instruction::ApplyActions(a) => 8 + actions_bytes(a),
+        Instruction::Experimenter(e) => 16 + e.data.len(),
+        _ => 24,
+    };
+    96 + matching + flow.instructions.iter().map(instruction).sum::<usize>()
+}
+
+impl Agent {
+    /// Answers a multipart request.
+    pub(crate) fn multipart(
+        &self,
+        version: Version,
+        request: MultipartRequest,
+        reply: &mut dyn FnMut(Message),
+    ) -> Result<(), Refusal> {
+        use MultipartReplyBody as Reply;
+        use MultipartRequestBody as Request;
+        //= openflow-1.3.5 §7.3.5: who does not gather requests of several messages says so with
+        //= OFPBRC_MULTIPART_BUFFER_OVERFLOW.
+        if request.more {
+            return Err(Refusal::MultipartMore);
+        }
+        match request.body {
+            Request::Desc => single(Reply::Desc(Box::new(self.config.desc.clone())), reply),
+            Request::Flow(request) => self.flow_stats(version, &request, reply)?,
+            Request::Aggregate(request) => {
+                single(Reply::Aggregate(self.aggregate(version, &request)?), reply);
+            }
+            Request::Table => {
+                send_all(self.table_stats(version).map(|t| (t, 64)), Reply::Table, reply);
+            }
+            Request::PortStats(port) => {
+                let stats = self.port_stats(version, port)?;
+                send_all(stats.into_iter().map(|p| (p, 112)), Reply::PortStats, reply);
+            }
+            Request::Queue(request) => {
+                self.check_queue(&request)?;
+                single(Reply::Queue(Vec::new()), reply);
+            }
+            Request::Group(group) => {
+                let size = |g: &GroupStats| 40 + 16 * g.buckets.len();
+                let stats = self.group_stats(group).map(|g| {
+                    let n = size(&g);
+                    (g, n)
+                });
+                send_all(stats, Reply::Group, reply);
+            }
+            Request::GroupDesc => {
+                let descs = self.groups.iter().map(|(id, g)| {
+                    let buckets: usize =
+                        g.buckets.iter().map(|b| 16 + actions_bytes(&b.actions)).sum();
+                    let desc = GroupDesc {
+                        group_type: g.group_type,
+                        group_id: GroupId(id),
+                        buckets: g.buckets.clone(),
+                    };
+                    (desc, 8 + buckets)
+                });
+                send_all(descs, Reply::GroupDesc, reply);
+            }
+            Request::GroupFeatures => {
+                single(Reply::GroupFeatures(features::groups(&self.config)), reply);
+            }
+            Request::Meter(meter) => {
+                let meters = self.meters_asked(meter)?;
+                let stats = meters.into_iter().map(|id| {
+                    let stats = self.meter_stats(id);
+                    let bytes = 40 + 16 * stats.bands.len();
+                    (stats, bytes)
+                });
+                send_all(stats, Reply::Meter, reply);
+            }
+            Request::MeterConfig(meter) => {
+                let configs = self.meters_asked(meter)?.into_iter().filter_map(|id| {
+                    let m = self.meters.get(id)?;
+                    let bands = m.bands.clone();
+                    let bytes = 8 + 16 * bands.len();
+                    Some((MeterConfig { flags: m.flags, meter_id: MeterId(id), bands }, bytes))
+                });
+                send_all(configs, Reply::MeterConfig, reply);
+            }
+            Request::MeterFeatures => {
+                single(Reply::MeterFeatures(features::meters(&self.config)), reply);
+            }
+            //= openflow-1.3.5 §7.3.5.5: an empty request asks; another one configures, which a switch
+            //= may refuse.
+            Request::TableFeatures(wanted) if !wanted.is_empty() => {
+                return Err(Refusal::TableFeatures);
+            }
+            Request::TableFeatures(_) => {
+                let tables = self.flows.tables();
+                let capacity = self.capacity;
+                let features = (0..tables).map(|t| features::table(t as u8, tables, capacity));
+                let sized = features.map(|f| {
+                    let n = features::bytes(&f);
+                    (f, n)
+                });
+                send_all(sized, Reply::TableFeatures, reply);
+            }
+            Request::PortDesc => {
+                let descs = self.port_descs().into_iter().map(|p| (p, 64));
+                send_all(descs, Reply::PortDesc, reply);
+            }
+            Request::Experimenter(e) => {
+                return Err(Refusal::Experimenter { experimenter: e.experimenter });
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables that a request is about: none for all, or one.
+    fn asked_table(&self, version: Version, table: TableId) -> Result<Option<u8>, Refusal> {
+        match (version, table) {
+            // 1.0 sees the first table, and has no word for others.
+            (Version::V10, TableId::ALL) => Ok(Some(0)),
+            (_, TableId::ALL) => Ok(None),
+            (Version::V10, TableId(table)) => Ok(Some(table)),
+            (_, TableId(table)) if u32::from(table) < self.flows.tables() => Ok(Some(table)),
+            (_, TableId(table)) => {
+                Err(Refusal::RequestTable { table, tables: self.flows.tables() })
+            }
+        }
+    }
+
+    fn filter<'a>(
+        &self,
+        version: Version,
+        request: &'a FlowStatsRequest,
+    ) -> Result<Filter<'a>, Refusal> {
+        request.matching.check()?;
+        Ok(Filter {
+            table: self.asked_table(version, request.table_id)?,
+            matching: &request.matching,
+            cookie: request.cookie,
+            cookie_mask: if version == Version::V10 { 0 } else { request.cookie_mask },
+            out_port: request.out_port,
+            out_group: request.out_group,
+        })
+    }
+
+    fn flow_stats(
+        &self,
+        version: Version,
+        request: &FlowStatsRequest,
+        reply: &mut dyn FnMut(Message),
+    ) -> Result<(), Refusal> {
+        let filter = self.filter(version, request)?;
+        let now_ns = self.switch.now_ns();
+        let reader = self.switch.counters();
+        let stats = |key: FlowKey, flow: &Flow| {
+            let count = reader.read(key.id).unwrap_or_default();
+            let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
+            FlowStats {
+                table_id: TableId(key.table),
+                age: age(flow.created_ns, now_ns),
+                priority: flow.priority,
+                idle_timeout: flow.idle_timeout,
+                hard_timeout: flow.hard_timeout,
+                flags: flow.flags,
+                cookie: flow.cookie,
+                packet_count,
+                byte_count,
+                matching: flow.matching.clone(),
+                instructions: flow.instructions.clone(),
+            }
+        };
+        let mut parts = Parts::new(MultipartReplyBody::Flow, reply);
+        for (key, flow) in self.flows.select(&filter) {
+            parts.push(stats(key, flow), flow_bytes(flow));
+        }
+        parts.finish();
+        Ok(())
+    }
+
+    //= openflow-1.3.5 §7.3.5.3: sums over the entries that a flow request would list.
+    fn aggregate(
+        &self,
+        version: Version,
+        request: &FlowStatsRequest,
+    ) -> Result<AggregateStats, Refusal> {
+        let filter = self.filter(version, request)?;
+        let reader = self.switch.counters();
+        let mut sum = AggregateStats::default();
+        for (key, flow) in self.flows.select(&filter) {
+            let count = reader.read(key.id).unwrap_or_default();
+            let unless = |flag, n| if flow.flags.contains(flag) { 0 } else { n };
+            sum.packet_count += unless(FlowModFlags::NO_PKT_COUNTS, count.packets);
+            sum.byte_count += unless(FlowModFlags::NO_BYT_COUNTS, count.bytes);
+            sum.flow_count = sum.flow_count.saturating_add(1);
+        }
+        Ok(sum)
+    }
+
+    fn table_stats(&self, version: Version) -> impl Iterator<Item = TableStats> {
+        let v10 = version == Version::V10;
+        let tables = if v10 { 1 } else { self.flows.tables() };
+        (0..tables).map(move |table| {
+            let stats = self.switch.table_stats(ir::TableId(table));
+            TableStats {
+                table_id: TableId(table as u8),
+                active_count: self.flows.len(table as u8) as u32,
+                lookup_count: stats.lookups,
+                matched_count: stats.matches,
+                name: if v10 { features::table_name(table as u8) } else { String::new() },
+                wildcards: if v10 { WILDCARDS_V10 } else { 0 },
+                max_entries: if v10 { self.capacity } else { 0 },
+            }
+        })
+    }
+
+    fn port_stats(&self, version: Version, port: PortNo) -> Result<Vec<PortStats>, Refusal> {
+        let now_ns = self.switch.now_ns();
+        let all = self.switch.port_counters();
+        let mut stats = Vec::with_capacity(all.len());
+        for (view, ours, kernel) in all {
+            let port_no = PortNo(view.number);
+            if port != PortNo::ANY && port != port_no {
+                continue;
+            }
+            if version == Version::V10 && port_no.to_v10().is_none() {
+                continue;
+            }
+            stats.push(PortStats {
+                port_no,
+                rx_packets: ours.rx_packets,
+                tx_packets: ours.tx_packets,
+                rx_bytes: ours.rx_bytes,
+                tx_bytes: ours.tx_bytes,
+                rx_dropped: ours.rx_dropped + kernel.rx_dropped,
+                tx_dropped: ours.tx_dropped + kernel.tx_dropped,
+                rx_errors: kernel.rx_errors,
+                tx_errors: kernel.tx_errors,
+                rx_frame_err: kernel.rx_frame_errors,
+                rx_over_err: kernel.rx_over_errors,
+                rx_crc_err: kernel.rx_crc_errors,
+                collisions: kernel.collisions,
+                age: match version {
+                    Version::V10 => PortStats::NO_AGE,
+                    Version::V13 => age(view.since_ns, now_ns),
+                },
+            });
+        }
+        if stats.is_empty() && port != PortNo::ANY {
+            return Err(Refusal::StatsPort { port });
+        }
+        Ok(stats)
+    }
+
+    /// Ports have no queues but the one that is not named: nothing to tell of any.
+    pub(crate) fn check_queue(&self, request: &QueueStatsRequest) -> Result<(), Refusal> {
+        let port = request.port_no;
+        //= openflow-1.3.5 §7.3.5.8: a port or queue that is not there is OFPQOFC_BAD_PORT or
+        //= OFPQOFC_BAD_QUEUE.
+        // 1.0 says ALL for every port.
+        let every = port == PortNo::ANY || port == PortNo::ALL;
+        if !every && !self.ports.contains(port.0) {
+            return Err(Refusal::QueuePort { port });
+        }
+        if request.queue_id != QueueId::ALL {
+            return Err(Refusal::NoQueue { port, queue: request.queue_id.0 });
+        }
+        Ok(())
+    }
+
+    fn group_stats(&self, group: GroupId) -> impl Iterator<Item = GroupStats> {
+        let now_ns = self.switch.now_ns();
+        let asked = move |(id, _): &(u32, _)| group == GroupId::ALL || group.0 == *id;
+        self.groups.iter().filter(asked).map(move |(id, entry)| {
+            let total = self.switch.counter(entry.counter.0);
+            let buckets = entry.bucket_counters.iter().map(|id| self.switch.counter(id.0));
+            //= openflow-1.3.5 §7.3.5.9: entries and groups that lead here.
+            let users = self.flows.users_of_group(id).count() + self.groups.leading_to(id).count();
+            GroupStats {
+                group_id: GroupId(id),
+                ref_count: users as u32,
+                packet_count: total.packets,
+                byte_count: total.bytes,
+                age: age(entry.created_ns, now_ns),
+                buckets: buckets
+                    .map(|c| BucketStats { packet_count: c.packets, byte_count: c.bytes })
+                    .collect(),
+            }
+        })
+    }
+
+    fn meters_asked(&self, meter: MeterId) -> Result<Vec<u32>, Refusal> {
+        if meter == MeterId::ALL {
+            return Ok(self.meters.iter().map(|(id, _)| id).collect());
+        }
+        //= openflow-1.3.5 §7.5.4.13: a meter that is not there is OFPMMFC_UNKNOWN_METER.
+        if !self.meters.contains(meter.0) {
+            return Err(Refusal::UnknownMeter { meter: meter.0 });
+        }
+        Ok(vec![meter.0])
+    }
+
+    fn meter_stats(&self, id: u32) -> MeterStats {
+        let counted = self.switch.meter_stats(ir::MeterId(id));
+        let entry = self.meters.get(id);
+        let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);
+        let now_ns = self.switch.now_ns();
+        MeterStats {
+            meter_id: MeterId(id),
+            flow_count: self.flows.users_of_meter(id).count() as u32,
+            packet_in_count: counted.as_ref().map_or(0, |c| c.input.packets),
+            byte_in_count: counted.as_ref().map_or(0, |c| c.input.bytes),
+            age: entry.map_or_else(Default::default, |m| age(m.created_ns, now_ns)),
+            bands: bands
+                .iter()
+                .map(|c| openflow::BandStats { packet_count: c.packets, byte_count: c.bytes })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stay_below_the_bound_and_the_last_says_so() {
+        let mut replies = Vec::new();
+        let items = (0..1000).map(|n| {
+            let stats = TableStats { active_count: n, ..TableStats::default() };
+            (stats, 1000)
+        });
+        send_all(items, MultipartReplyBody::Table, &mut |m| replies.push(m));
+        let mut seen = 0;
+        for (i, message) in replies.iter().enumerate() {
+            let Message::MultipartReply(part) = message else { panic!("{message:?}") };
+            let MultipartReplyBody::Table(tables) = &part.body else { panic!("{part:?}") };
+            assert!(tables.len() * 1000 <= PART_MAX);
+            assert_eq!(part.more, i + 1 < replies.len());
+            tables.iter().for_each(|t| {
+                assert_eq!(t.active_count, seen);
+                seen += 1;
+            });
+        }
+        assert_eq!(seen, 1000);
+    }
+
+    #[test]
+    fn an_empty_reply_is_one_message() {
+        let mut replies = Vec::new();
+        send_all(Vec::<(TableStats, usize)>::new(), MultipartReplyBody::Table, &mut |m| {
+            replies.push(m);
+        });
+        let empty = MultipartReply { more: false, body: MultipartReplyBody::Table(Vec::new()) };
+        assert_eq!(replies, [Message::MultipartReply(empty)]);
+    }
+}

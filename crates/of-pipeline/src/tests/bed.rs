@@ -1,0 +1,244 @@
+//! A switch with memory ports and its agent.
+
+use crate::lower::{self, ProgramConfig};
+use crate::{Agent, AgentConfig, Event, Refusal};
+use openflow::{
+    Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
+    Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+    PortNo, TableId, Version,
+};
+use port::memory::{self, Handle};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use switch::{Config, Switch};
+
+pub(super) const V10: Version = Version::V10;
+pub(super) const V13: Version = Version::V13;
+
+/// How long something may take that takes no time.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for something that must not come.
+const SILENCE: Duration = Duration::from_millis(30);
+
+pub(super) struct Bed {
+    pub(super) agent: Agent,
+    pub(super) far: Vec<Handle>,
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.agent.switch().stop();
+    }
+}
+
+pub(super) fn program() -> ProgramConfig {
+    ProgramConfig { tables: 8, table_capacity: 100, normal_capacity: 16 }
+}
+
+impl Bed {
+    /// A small switch with so many ports, numbered from 1.
+    pub(super) fn new(ports: usize) -> Bed {
+        Bed::of(program(), ports)
+    }
+
+    pub(super) fn of(program: ProgramConfig, ports: usize) -> Bed {
+        let (ir, _) = lower::program(&program);
+        let config = Config { program: Arc::new(ir), workers: 1, cpus: vec![], punt_rate: 100_000 };
+        let switch = Switch::start(config).unwrap();
+        let mut far = Vec::new();
+        for n in 1..=ports {
+            let (near, handle) = memory::port(&format!("p{n}"), memory::Config::default()).unwrap();
+            switch.add_port(None, Box::new(near)).unwrap();
+            far.push(handle);
+        }
+        let config =
+            AgentConfig { program, groups_max: 10, meters_max: 4, ..AgentConfig::default() };
+        Bed { agent: Agent::new(switch, config).unwrap(), far }
+    }
+
+    /// Executes a request that must succeed.
+    pub(super) fn ok(&mut self, message: impl Into<Request>) -> Vec<Message> {
+        let Request(version, message) = message.into();
+        match self.agent.handle(version, message.clone()) {
+            Ok(replies) => replies,
+            Err(refusal) => panic!("{refusal}: {message:?}"),
+        }
+    }
+
+    /// Executes a request that must be refused, and gives the code.
+    pub(super) fn refused(&mut self, message: impl Into<Request>) -> ErrorCode {
+        self.refusal(message).code()
+    }
+
+    pub(super) fn refusal(&mut self, message: impl Into<Request>) -> Refusal {
+        let Request(version, message) = message.into();
+        let before = self.flows(TableId::ALL).len();
+        match self.agent.handle(version, message.clone()) {
+            Ok(_) => panic!("not refused: {message:?}"),
+            Err(refusal) => {
+                assert_eq!(self.flows(TableId::ALL).len(), before, "a refusal changes nothing");
+                refusal
+            }
+        }
+    }
+
+    /// One multipart request, its reply's parts.
+    pub(super) fn ask(
+        &mut self,
+        version: Version,
+        body: MultipartRequestBody,
+    ) -> Vec<MultipartReplyBody> {
+        let request = MultipartRequest { more: false, body };
+        let replies = self.ok(Request(version, Message::MultipartRequest(request)));
+        let bodies = replies.into_iter().map(|message| match message {
+            Message::MultipartReply(reply) => reply.body,
+            other => panic!("{other:?}"),
+        });
+        bodies.collect()
+    }
+
+    /// Statistics of the entries of a table.
+    pub(super) fn flows(&mut self, table_id: TableId) -> Vec<FlowStats> {
+        let request = FlowStatsRequest { table_id, ..FlowStatsRequest::all() };
+        self.flows_by(request)
+    }
+
+    pub(super) fn flows_by(&mut self, request: FlowStatsRequest) -> Vec<FlowStats> {
+        let parts = self.ask(V13, MultipartRequestBody::Flow(request));
+        let flows = parts.into_iter().flat_map(|body| match body {
+            MultipartReplyBody::Flow(flows) => flows,
+            other => panic!("{other:?}"),
+        });
+        flows.collect()
+    }
+
+    /// Puts a frame on a port once everything before is in force.
+    pub(super) fn send(&self, port: usize, frame: &[u8]) {
+        self.agent.switch().sync();
+        assert!(self.far[port - 1].inject_bytes(frame));
+    }
+
+    /// What comes out of a port, within patience.
+    pub(super) fn receive(&self, port: usize) -> Vec<u8> {
+        match self.far[port - 1].take_within(PATIENCE) {
+            Some(frame) => frame.data().to_vec(),
+            None => panic!("nothing came out of port {port}"),
+        }
+    }
+
+    /// Nothing comes out of a port.
+    pub(super) fn silent(&self, port: usize) {
+        let frame = self.far[port - 1].take_within(SILENCE);
+        assert!(frame.is_none(), "port {port} sent something");
+    }
+
+    /// The next event that `pick` picks; others are passed over.
+    pub(super) fn event<T>(&mut self, pick: impl Fn(&Event) -> Option<T>) -> T {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = self.agent.poll().iter().find_map(&pick) {
+                return found;
+            }
+            assert!(Instant::now() < until, "the event did not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// No event comes.
+    pub(super) fn no_event(&mut self) {
+        std::thread::sleep(SILENCE);
+        assert_eq!(self.agent.poll(), []);
+    }
+
+    /// Polls until something is so.
+    pub(super) fn until(&mut self, what: &str, so: impl Fn(&Bed) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !so(self) {
+            assert!(Instant::now() < until, "{what}");
+            self.agent.poll();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A message in a version; 1.3 unless told.
+pub(super) struct Request(pub(super) Version, pub(super) Message);
+
+impl From<Message> for Request {
+    fn from(message: Message) -> Request {
+        Request(V13, message)
+    }
+}
+
+impl From<FlowMod> for Request {
+    fn from(request: FlowMod) -> Request {
+        Request(request.dialect, Message::FlowMod(request))
+    }
+}
+
+impl From<openflow::GroupMod> for Request {
+    fn from(request: openflow::GroupMod) -> Request {
+        Request(V13, Message::GroupMod(request))
+    }
+}
+
+impl From<openflow::MeterMod> for Request {
+    fn from(request: openflow::MeterMod) -> Request {
+        Request(V13, Message::MeterMod(request))
+    }
+}
+
+impl From<openflow::PacketOut> for Request {
+    fn from(request: openflow::PacketOut) -> Request {
+        Request(V13, Message::PacketOut(request))
+    }
+}
+
+impl From<MultipartRequestBody> for Request {
+    fn from(body: MultipartRequestBody) -> Request {
+        Request(V13, Message::MultipartRequest(MultipartRequest { more: false, body }))
+    }
+}
+
+pub(super) fn output(port: u32) -> Action {
+    Action::output(PortNo(port))
+}
+
+pub(super) fn apply(actions: impl IntoIterator<Item = Action>) -> Instructions {
+    Instructions::from_iter([Instruction::ApplyActions(actions.into_iter().collect())])
+}
+
+/// A match of an ingress port.
+pub(super) fn from_port(port: u32) -> Match {
+    Match::new().with(FieldId::InPort, port.into())
+}
+
+/// An add to table 0.
+pub(super) fn add(matching: Match, instructions: Instructions) -> FlowMod {
+    FlowMod::add(matching, instructions)
+}
+
+pub(super) fn with_command(command: FlowModCommand, request: FlowMod) -> FlowMod {
+    FlowMod { command, ..request }
+}
+
+/// A delete of all that a match covers, in all tables.
+pub(super) fn delete(matching: Match) -> FlowMod {
+    let request = FlowMod::add(matching, Instructions::new());
+    FlowMod { command: FlowModCommand::Delete, table_id: TableId::ALL, ..request }
+}
+
+/// The same as 1.0 says it.
+pub(super) fn v10(request: FlowMod) -> FlowMod {
+    FlowMod { dialect: V10, table_id: TableId::ALL, ..request }
+}
+
+/// An Ethernet frame of 60 bytes of no known protocol.
+pub(super) fn frame(dst: u64, src: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(60);
+    bytes.extend_from_slice(&dst.to_be_bytes()[2..]);
+    bytes.extend_from_slice(&src.to_be_bytes()[2..]);
+    bytes.extend_from_slice(&0x88b5u16.to_be_bytes());
+    bytes.resize(60, 0);
+    bytes
+}

@@ -1,0 +1,11 @@
+//! The rules, on a running switch with memory ports.
+
+mod bed;
+mod errors;
+mod flow_rules;
+mod groups;
+mod model;
+mod packets;
+mod ports;
+mod scale;
+mod validate;

@@ -1,0 +1,225 @@
+//! Packets to and from controllers, misses, NORMAL.
+
+use super::bed::*;
+use crate::Event;
+use openflow::{
+    Action, FieldId, FlowMod, FlowModFlags, Instruction, Instructions, Match, Message,
+    MultipartReplyBody, MultipartRequestBody, PacketIn, PacketInReason, PacketOut, PortNo, TableId,
+};
+
+fn controller() -> Action {
+    Action::Output { port: PortNo::CONTROLLER, max_len: 20 }
+}
+
+fn packet_in(bed: &mut Bed) -> (PacketIn, [bool; 2]) {
+    bed.event(|e| match e {
+        Event::PacketIn(p) => Some((p.clone(), [V10, V13].map(|v| e.is_for(v)))),
+        _ => None,
+    })
+}
+
+#[test]
+fn packet_ins_carry_the_whole_packet_and_where_it_was() {
+    let mut bed = Bed::new(2);
+    let list = vec![
+        Instruction::WriteMetadata { value: 0x55, mask: 0xff },
+        Instruction::GotoTable(TableId(2)),
+    ];
+    bed.ok(add(Match::new(), Instructions::from_vec(list)));
+    bed.ok(FlowMod {
+        cookie: 0xabc,
+        table_id: TableId(2),
+        ..add(Match::new(), apply([Action::set_field(FieldId::TunnelId, 9), controller()]))
+    });
+    bed.send(2, &frame(1, 2));
+    let (p, told) = packet_in(&mut bed);
+    assert_eq!(p.data, frame(1, 2), "not kept, so whole, whatever max_len says");
+    assert_eq!((p.total_len, p.buffer_id), (60, None));
+    assert_eq!((p.reason, p.table_id, p.cookie), (PacketInReason::Action, TableId(2), 0xabc));
+    let fields = Match::new()
+        .with(FieldId::InPort, 2)
+        .with(FieldId::Metadata, 0x55)
+        .with(FieldId::TunnelId, 9);
+    assert_eq!(p.matching, fields);
+    assert_eq!(told, [true, true]);
+}
+
+#[test]
+fn misses_are_dropped_unless_an_entry_or_1_0_wants_them() {
+    let mut bed = Bed::new(1);
+    bed.send(1, &frame(1, 2));
+    bed.no_event();
+    // A table-miss entry: everybody is told.
+    let miss = FlowMod { priority: 0, cookie: 3, ..add(Match::new(), apply([controller()])) };
+    bed.ok(miss.clone());
+    bed.send(1, &frame(1, 2));
+    let (p, told) = packet_in(&mut bed);
+    assert_eq!((p.reason, p.cookie, told), (PacketInReason::NoMatch, 3, [true, true]));
+    // The same as any other entry but for its priority: an action.
+    bed.ok(FlowMod { priority: 1, ..miss });
+    bed.send(1, &frame(1, 2));
+    assert_eq!(packet_in(&mut bed).0.reason, PacketInReason::Action);
+    bed.ok(delete(Match::new()));
+    // No entry at all, while a 1.0 controller is connected.
+    bed.agent.set_miss_to_controller(true);
+    bed.send(1, &frame(1, 2));
+    let (p, told) = packet_in(&mut bed);
+    assert_eq!((p.reason, p.cookie), (PacketInReason::NoMatch, PacketIn::NO_COOKIE));
+    assert_eq!((p.data, told), (frame(1, 2), [true, false]));
+    bed.agent.set_miss_to_controller(false);
+    bed.send(1, &frame(1, 2));
+    bed.no_event();
+}
+
+#[test]
+fn lookups_and_matches_are_counted() {
+    let mut bed = Bed::new(2);
+    let goto = Instruction::GotoTable(TableId(1));
+    bed.ok(add(from_port(1), Instructions::from_iter([goto])));
+    bed.agent.set_miss_to_controller(true);
+    bed.send(1, &frame(1, 2));
+    bed.send(2, &frame(1, 2));
+    packet_in(&mut bed);
+    let parts = bed.ask(V13, MultipartRequestBody::Table);
+    let [MultipartReplyBody::Table(tables)] = &parts[..] else { panic!("{parts:?}") };
+    let counts: Vec<_> =
+        tables.iter().take(3).map(|t| (t.active_count, t.lookup_count, t.matched_count)).collect();
+    assert_eq!(counts, [(1, 2, 1), (0, 1, 0), (0, 0, 0)]);
+}
+
+#[test]
+fn packet_outs_reach_ports_tables_and_the_controller() {
+    let mut bed = Bed::new(3);
+    let out =
+        |actions| PacketOut { buffer_id: None, in_port: PortNo(1), actions, data: frame(1, 2) };
+    bed.ok(out(vec![Action::set_field(FieldId::EthSrc, 7), output(2)]));
+    assert_eq!(bed.receive(2), frame(1, 7));
+    // An entry committed before is in force; the ingress port is the one that was told.
+    bed.ok(add(from_port(1), apply([output(3)])));
+    bed.ok(out(vec![Action::output(PortNo::TABLE)]));
+    assert_eq!(bed.receive(3), frame(1, 2));
+    bed.ok(out(vec![Action::output(PortNo::ALL)]));
+    bed.receive(2);
+    bed.receive(3);
+    bed.silent(1);
+    bed.ok(out(vec![Action::output(PortNo::IN_PORT)]));
+    bed.receive(1);
+    bed.ok(out(vec![Action::output(PortNo::CONTROLLER)]));
+    let (p, _) = packet_in(&mut bed);
+    assert_eq!((p.reason, p.in_port()), (PacketInReason::Action, PortNo(1)));
+}
+
+#[test]
+fn an_invalid_ttl_is_told_to_those_who_know_it() {
+    let mut bed = Bed::new(2);
+    let ip = Match::new().with(FieldId::EthType, 0x0800);
+    bed.ok(add(ip, apply([Action::DecNwTtl, output(2)])));
+    let mut bytes = frame(1, 2);
+    bytes[12..14].copy_from_slice(&[8, 0]);
+    bytes[14] = 0x45;
+    bytes[17] = 46;
+    bytes[22..24].copy_from_slice(&[1, 253]);
+    bed.send(1, &bytes);
+    let (p, told) = packet_in(&mut bed);
+    assert_eq!((p.reason, told), (PacketInReason::InvalidTtl, [false, true]));
+    bed.silent(2);
+}
+
+#[test]
+fn normal_learns_moves_and_forgets() {
+    let mut bed = Bed::new(3);
+    let normal = || Action::output(PortNo::NORMAL);
+    bed.ok(add(Match::new(), apply([normal()])));
+    let (a, b) = (0x0200_0000_000a, 0x0200_0000_000b);
+    // Unknown: everywhere. Then the other way: one port.
+    bed.send(1, &frame(b, a));
+    bed.receive(2);
+    bed.receive(3);
+    bed.until("a is learnt", |bed| bed.agent.stations().port(0, a) == Some(1));
+    bed.send(2, &frame(a, b));
+    bed.receive(1);
+    bed.silent(3);
+    bed.until("b is learnt", |bed| bed.agent.stations().port(0, b) == Some(2));
+    bed.send(1, &frame(b, a));
+    bed.receive(2);
+    bed.silent(3);
+    // Moved.
+    bed.send(3, &frame(b, a));
+    bed.receive(2);
+    bed.until("a moved", |bed| bed.agent.stations().port(0, a) == Some(3));
+    bed.send(2, &frame(a, b));
+    bed.receive(3);
+    bed.silent(1);
+    // A VLAN is a world of its own.
+    let mut tagged = frame(b, a);
+    tagged.splice(12..12, [0x81, 0, 0, 5]);
+    bed.send(1, &tagged);
+    bed.receive(2);
+    bed.receive(3);
+    bed.until("a is in VLAN 5", |bed| bed.agent.stations().port(5, a) == Some(1));
+    assert_eq!(bed.agent.stations().port(0, a), Some(3));
+    // A port goes down, its stations with it.
+    bed.far[2].set_carrier(false);
+    bed.until("a is forgotten", |bed| bed.agent.stations().port(0, a).is_none());
+    assert_eq!(bed.agent.stations().len(), 2);
+    // NORMAL's own tables are not OpenFlow's.
+    assert_eq!(bed.flows(TableId::ALL).len(), 1);
+}
+
+#[test]
+fn group_addresses_are_not_learnt_and_a_full_table_floods() {
+    let mut bed = Bed::new(2);
+    bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
+    bed.send(1, &frame(2, 0x0100_0000_0001));
+    bed.receive(2);
+    for n in 0..20 {
+        bed.send(1, &frame(2, 0x0200_0000_0000 + n));
+        bed.receive(2);
+        bed.agent.poll();
+    }
+    bed.until("as many as there is room for", |bed| bed.agent.stations().len() == 16);
+    bed.send(1, &frame(2, 0x0300_0000_0001));
+    bed.receive(2);
+}
+
+#[test]
+fn standing_alone_the_switch_learns_below_the_entries() {
+    let mut bed = Bed::new(3);
+    bed.ok(add(from_port(3), apply([])));
+    bed.send(1, &frame(1, 2));
+    bed.silent(2);
+    bed.agent.set_miss_to_controller(true);
+    bed.agent.set_standalone(true);
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    bed.receive(3);
+    bed.send(3, &frame(1, 2));
+    bed.silent(1);
+    assert_eq!(bed.flows(TableId::ALL).len(), 1, "entries stay, and nothing is added");
+    bed.until("learnt", |bed| bed.agent.stations().len() == 1);
+    bed.agent.set_standalone(false);
+    bed.send(1, &frame(1, 2));
+    assert_eq!(packet_in(&mut bed).0.reason, PacketInReason::NoMatch);
+    bed.silent(2);
+    bed.agent.set_miss_to_controller(false);
+}
+
+#[test]
+fn flow_removed_of_later_tables_is_not_for_1_0() {
+    let mut bed = Bed::new(1);
+    let flags = FlowModFlags::SEND_FLOW_REM;
+    bed.ok(FlowMod { flags, table_id: TableId(1), ..add(from_port(1), apply([])) });
+    bed.ok(FlowMod { flags, ..add(from_port(1), apply([])) });
+    bed.ok(delete(Match::new()));
+    let told: Vec<_> = bed.agent.poll().iter().map(|e| [V10, V13].map(|v| e.is_for(v))).collect();
+    assert_eq!(told, [[true, true], [false, true]]);
+}
+
+#[test]
+fn multipart_requests_in_parts_are_refused() {
+    let mut bed = Bed::new(1);
+    let body = MultipartRequestBody::Desc;
+    let request = openflow::MultipartRequest { more: true, body };
+    let code = bed.refused(Message::MultipartRequest(request));
+    assert_eq!(code, openflow::ErrorCode::BrcMultipartBufferOverflow);
+}

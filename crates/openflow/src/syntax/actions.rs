@@ -1,0 +1,569 @@
+//! Actions and instructions.
+//!
+//! What stands outside other instructions is applied at once. Instructions come in the order in
+//! which they take effect (meter, actions, `clear_actions`, `write_actions`, `write_metadata`,
+//! `goto_table`), each at most once; another order is refused, as by `ovs-ofctl`.
+
+use super::error::{Fault, nearest};
+use super::matches::text;
+use super::piece::{Piece, Result, Word, Words};
+use super::{Context, value};
+use crate::action::{
+    Action, ExperimenterAction, ExperimenterInstruction, Instruction, Instructions, SetField,
+};
+use crate::field::FieldId;
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::version::Version;
+use std::fmt::{self, Write};
+
+/// Every word of actions and instructions, with the first version that has it.
+const WORDS: &[(&str, Version)] = &[
+    ("output", Version::V10),
+    ("controller", Version::V10),
+    ("in_port", Version::V10),
+    ("normal", Version::V10),
+    ("flood", Version::V10),
+    ("all", Version::V10),
+    ("local", Version::V10),
+    ("table", Version::V10),
+    ("drop", Version::V10),
+    ("enqueue", Version::V10),
+    ("mod_vlan_vid", Version::V10),
+    ("mod_vlan_pcp", Version::V10),
+    ("strip_vlan", Version::V10),
+    ("mod_dl_src", Version::V10),
+    ("mod_dl_dst", Version::V10),
+    ("mod_nw_src", Version::V10),
+    ("mod_nw_dst", Version::V10),
+    ("mod_nw_tos", Version::V10),
+    ("mod_tp_src", Version::V10),
+    ("mod_tp_dst", Version::V10),
+    ("set_field", Version::V10),
+    ("experimenter", Version::V10),
+    ("pop_vlan", Version::V10),
+    ("group", Version::V13),
+    ("set_queue", Version::V13),
+    ("push_vlan", Version::V13),
+    ("push_mpls", Version::V13),
+    ("pop_mpls", Version::V13),
+    ("push_pbb", Version::V13),
+    ("pop_pbb", Version::V13),
+    ("mod_nw_ecn", Version::V13),
+    ("mod_nw_ttl", Version::V13),
+    ("dec_ttl", Version::V13),
+    ("set_mpls_label", Version::V13),
+    ("set_mpls_tc", Version::V13),
+    ("set_mpls_ttl", Version::V13),
+    ("dec_mpls_ttl", Version::V13),
+    ("copy_ttl_in", Version::V13),
+    ("copy_ttl_out", Version::V13),
+    ("meter", Version::V13),
+    ("clear_actions", Version::V13),
+    ("write_actions", Version::V13),
+    ("write_metadata", Version::V13),
+    ("goto_table", Version::V13),
+    ("experimenter_instruction", Version::V13),
+];
+
+/// Words of Open vSwitch's extensions.
+const EXTENSIONS: &[&str] = &[
+    "bundle",
+    "bundle_load",
+    "check_pkt_larger",
+    "clone",
+    "conjunction",
+    "ct",
+    "ct_clear",
+    "debug_recirc",
+    "debug_slow",
+    "dec_nsh_ttl",
+    "decap",
+    "delete_field",
+    "encap",
+    "exit",
+    "fin_timeout",
+    "learn",
+    "load",
+    "move",
+    "multipath",
+    "note",
+    "pop",
+    "pop_queue",
+    "push",
+    "resubmit",
+    "sample",
+    "set_tunnel",
+    "set_tunnel64",
+    "unroll_xlate",
+];
+
+const ORDER: &[&str] =
+    &["meter", "actions", "clear_actions", "write_actions", "write_metadata", "goto_table"];
+
+/// Reads what follows `actions=`: actions and instructions.
+///
+/// # Errors
+/// The first word that is wrong, or that the version cannot say.
+pub fn parse_actions(text: &str, cx: &Context<'_>) -> Result<Instructions> {
+    instructions(Piece::line(text), cx)
+}
+
+/// What a word says.
+enum Said {
+    Action(Action),
+    Instruction(Instruction),
+    /// Nothing else may stand beside it.
+    Drop,
+}
+
+/// Reads instructions.
+pub(super) fn instructions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Instructions> {
+    let mut words = Words::of(piece);
+    let mut list = Instructions::new();
+    let mut dropped: Option<Piece<'_>> = None;
+    let mut last = 0;
+    while let Some(word) = words.next()? {
+        if let Some(drop) = dropped {
+            return Err(drop.refused("it must stand alone"));
+        }
+        let said = one(&word, cx)?;
+        let rank = match &said {
+            Said::Drop if list.is_empty() => {
+                dropped = Some(word.key);
+                continue;
+            }
+            Said::Drop => return Err(word.key.refused("it must stand alone")),
+            Said::Action(_) => 1,
+            Said::Instruction(instruction) => match instruction {
+                Instruction::Meter(_) => 0,
+                Instruction::ApplyActions(_) => 1,
+                Instruction::ClearActions => 2,
+                Instruction::WriteActions(_) => 3,
+                Instruction::WriteMetadata { .. } => 4,
+                Instruction::GotoTable(_) => 5,
+                // No place is laid down for these.
+                Instruction::Experimenter(_) => last,
+            },
+        };
+        if rank < last {
+            return Err(word.key.refused(format!("it must come before `{}`", ORDER[last])));
+        }
+        let applied = list.iter().any(|i| matches!(i, Instruction::ApplyActions(_)));
+        match (said, list.last_mut()) {
+            (Said::Action(action), Some(Instruction::ApplyActions(actions))) => {
+                actions.push(action);
+            }
+            (Said::Action(_), _) if applied => {
+                return Err(word.key.refused("the actions must stand side by side"));
+            }
+            (Said::Action(action), _) => list.push(Instruction::ApplyActions(vec![action])),
+            (Said::Instruction(instruction), _) => {
+                let same = |i: &Instruction| i.instruction_type() == instruction.instruction_type();
+                if list.iter().any(same) {
+                    return Err(word.key.error(Fault::Twice));
+                }
+                list.push(instruction);
+            }
+            (Said::Drop, _) => {}
+        }
+        last = rank;
+    }
+    Ok(list)
+}
+
+/// Reads actions where no instruction may stand: in `write_actions(...)`.
+fn actions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Vec<Action>> {
+    let mut words = Words::of(piece);
+    let mut list = Vec::new();
+    while let Some(word) = words.next()? {
+        list.extend(action(&word, cx)?);
+    }
+    Ok(list)
+}
+
+/// Reads one action where no instruction may stand; nothing for `drop`.
+pub(super) fn action(word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Action>> {
+    // Looked at before it is read, so that instructions do not nest.
+    if ORDER.iter().any(|w| word.key.is(w)) || word.key.is("experimenter_instruction") {
+        return Err(word.key.refused("an instruction, where only actions may stand"));
+    }
+    match one(word, cx)? {
+        Said::Action(action) => Ok(Some(action)),
+        Said::Instruction(_) | Said::Drop => Ok(None),
+    }
+}
+
+fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
+    let key = word.key;
+    let Some((name, since)) = WORDS.iter().find(|(name, _)| key.is(name)) else {
+        if EXTENSIONS.iter().any(|e| key.is(e)) {
+            return Err(word.extension());
+        }
+        if key.is("apply_actions") {
+            return Err(key.refused(
+                "actions outside other instructions are applied at once; leave the word out",
+            ));
+        }
+        let number = key.text.starts_with(|c: char| c.is_ascii_digit());
+        let port = if number { Some(key.port(cx)?) } else { key.port_name(cx) };
+        if let Some(port) = port {
+            word.bare()?;
+            return Ok(Said::Action(Action::output(port)));
+        }
+        let nearest = nearest(key.text, WORDS.iter().map(|(name, _)| *name));
+        return Err(key.error(Fault::Unknown { what: "action", nearest }));
+    };
+    if *since > cx.version {
+        return Err(word.not_in(cx.version, "action"));
+    }
+    if let Some(instruction) = instruction(name, word, cx)? {
+        return Ok(Said::Instruction(instruction));
+    }
+    let set = |field, value: u64| Action::set_field(field, value.into());
+    let port = |port| {
+        word.bare()?;
+        Ok(Action::output(port))
+    };
+    let plain = |action| {
+        word.bare()?;
+        Ok(action)
+    };
+    let action = match *name {
+        "drop" => {
+            word.bare()?;
+            return Ok(Said::Drop);
+        }
+        "output" => output(word, cx),
+        "controller" => controller(word),
+        "in_port" => port(PortNo::IN_PORT),
+        "normal" => port(PortNo::NORMAL),
+        "flood" => port(PortNo::FLOOD),
+        "all" => port(PortNo::ALL),
+        "local" => port(PortNo::LOCAL),
+        "table" => port(PortNo::TABLE),
+        "enqueue" => enqueue(word, cx),
+        "set_queue" => Ok(Action::SetQueue(QueueId(word.arg()?.u32()?))),
+        "group" => Ok(Action::Group(GroupId(word.arg()?.u32()?))),
+        "mod_vlan_vid" => Ok(Action::SetVlanVid(word.arg()?.number(12)? as u16)),
+        "mod_vlan_pcp" => Ok(Action::SetVlanPcp(word.arg()?.number(3)? as u8)),
+        "strip_vlan" | "pop_vlan" => plain(Action::PopVlan),
+        "push_vlan" => pushed(word, &[0x8100, 0x88a8]).map(Action::PushVlan),
+        "push_mpls" => pushed(word, &[0x8847, 0x8848]).map(Action::PushMpls),
+        "push_pbb" => pushed(word, &[0x88e7]).map(Action::PushPbb),
+        "pop_mpls" => Ok(Action::PopMpls(word.arg()?.u16()?)),
+        "pop_pbb" => plain(Action::PopPbb),
+        "mod_dl_src" => exact(word.arg()?, FieldId::EthSrc, cx),
+        "mod_dl_dst" => exact(word.arg()?, FieldId::EthDst, cx),
+        "mod_nw_src" => Ok(Action::SetNwSrc(value::ipv4(word.arg()?)?)),
+        "mod_nw_dst" => Ok(Action::SetNwDst(value::ipv4(word.arg()?)?)),
+        "mod_nw_tos" => match word.arg()?.u8()? {
+            tos if tos & 3 == 0 => Ok(Action::SetNwTos(tos)),
+            _ => Err(word.arg()?.expected("a type of service whose two low bits are 0")),
+        },
+        "mod_nw_ecn" => Ok(set(FieldId::IpEcn, word.arg()?.number(2)?)),
+        "mod_nw_ttl" => Ok(Action::SetNwTtl(word.arg()?.u8()?)),
+        "mod_tp_src" => Ok(Action::SetTpSrc(word.arg()?.u16()?)),
+        "mod_tp_dst" => Ok(Action::SetTpDst(word.arg()?.u16()?)),
+        "set_mpls_label" => Ok(set(FieldId::MplsLabel, word.arg()?.number(20)?)),
+        "set_mpls_tc" => Ok(set(FieldId::MplsTc, word.arg()?.number(3)?)),
+        "set_mpls_ttl" => Ok(Action::SetMplsTtl(word.arg()?.u8()?)),
+        "dec_mpls_ttl" => plain(Action::DecMplsTtl),
+        "dec_ttl" => match word.value {
+            Some(ids) if !ids.text.is_empty() => Err(word.extension()),
+            _ => plain(Action::DecNwTtl),
+        },
+        "copy_ttl_in" => plain(Action::CopyTtlIn),
+        "copy_ttl_out" => plain(Action::CopyTtlOut),
+        "experimenter" => {
+            let (experimenter, data) = experimenter(word)?;
+            Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
+        }
+        // `set_field`; every other word of the list is above.
+        _ => set_field(word, cx),
+    };
+    action.map(Said::Action)
+}
+
+fn instruction(name: &str, word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Instruction>> {
+    Ok(Some(match name {
+        "meter" => Instruction::Meter(MeterId(word.arg()?.u32()?)),
+        "goto_table" => Instruction::GotoTable(TableId(word.arg()?.u8()?)),
+        "clear_actions" => {
+            word.bare()?;
+            Instruction::ClearActions
+        }
+        "write_actions" => match word.value {
+            Some(list) => Instruction::WriteActions(actions(list, cx)?),
+            None => return Err(word.key.refused("its actions follow in parentheses")),
+        },
+        "write_metadata" => {
+            let arg = word.arg()?;
+            let (value, mask) = match arg.split_once("/") {
+                Some((value, mask)) if mask.text == "-1" => (value.number(64)?, u64::MAX),
+                Some((value, mask)) => (value.number(64)?, mask.number(64)?),
+                None => (arg.number(64)?, u64::MAX),
+            };
+            Instruction::WriteMetadata { value, mask }
+        }
+        "experimenter_instruction" => {
+            let (experimenter, data) = experimenter(word)?;
+            let experimenter = ExperimenterInstruction { experimenter, data };
+            Instruction::Experimenter(Box::new(experimenter))
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    // A truncating output, or one to what a field says.
+    if arg.text.contains(['[', '=']) {
+        return Err(word.extension());
+    }
+    arg.port(cx).map(Action::output)
+}
+
+/// `controller`, `controller:N`, `controller(max_len=N)`.
+fn controller(word: &Word<'_>) -> Result<Action> {
+    let mut max_len = Action::NO_BUFFER;
+    match word.value {
+        Some(options) if word.parenthesised() => {
+            let mut words = Words::of(options);
+            while let Some(option) = words.next()? {
+                match option.key.text {
+                    "max_len" => max_len = option.arg()?.u16()?,
+                    "reason" if option.arg()?.is("action") => {}
+                    "reason" | "id" | "userdata" | "pause" | "meter_id" => {
+                        return Err(option.extension());
+                    }
+                    name => {
+                        let nearest = nearest(name, ["max_len", "reason"]);
+                        let fault = Fault::Unknown { what: "option of `controller`", nearest };
+                        return Err(option.key.error(fault));
+                    }
+                }
+            }
+        }
+        Some(_) => max_len = word.arg()?.u16()?,
+        None => {}
+    }
+    Ok(Action::Output { port: PortNo::CONTROLLER, max_len })
+}
+
+/// `enqueue:PORT:QUEUE`, `enqueue(PORT,QUEUE)`.
+fn enqueue(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((port, queue)) = arg.split_once(":").or_else(|| arg.split_once(",")) else {
+        return Err(arg.expected("`enqueue:PORT:QUEUE`"));
+    };
+    Ok(Action::Enqueue { port: port.trim().port(cx)?, queue: QueueId(queue.trim().u32()?) })
+}
+
+fn pushed(word: &Word<'_>, allowed: &[u16]) -> Result<u16> {
+    let arg = word.arg()?;
+    let eth_type = arg.u16()?;
+    if allowed.contains(&eth_type) {
+        return Ok(eth_type);
+    }
+    let allowed: Vec<_> = allowed.iter().map(|t| format!("{t:#06x}")).collect();
+    Err(arg.expected(allowed.join(" or ")))
+}
+
+fn exact(arg: Piece<'_>, field: FieldId, cx: &Context<'_>) -> Result<Action> {
+    let (value, mask) = value::parse(field, arg, cx)?;
+    if mask != field.all_bits() {
+        return Err(arg.refused("a masked set-field needs OpenFlow 1.5"));
+    }
+    Ok(Action::set_field(field, value))
+}
+
+/// `set_field:VALUE->FIELD`.
+fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((value, name)) = arg.split_once("->") else {
+        return Err(arg.expected("`set_field:VALUE->FIELD`"));
+    };
+    if name.is("nw_ttl") || name.is("mpls_ttl") || name.text.contains('[') {
+        return Err(name.error(Fault::Extension));
+    }
+    if name.is("nw_tos") {
+        return match value.u8()? {
+            tos if tos & 3 == 0 => Ok(Action::set_field(FieldId::IpDscp, (tos >> 2).into())),
+            _ => Err(value.expected("a type of service whose two low bits are 0")),
+        };
+    }
+    let Some(field) = FieldId::from_name(name.text) else {
+        return Err(super::matches::unknown_field(name));
+    };
+    if !field.info().settable {
+        return Err(name.refused("no action may set this field"));
+    }
+    if cx.version == Version::V10 && !settable_in_v10(field) {
+        return Err(name.error(Fault::NotIn { version: cx.version, what: "field to set" }));
+    }
+    exact(value, field, cx)
+}
+
+/// Whether 1.0 has an action that sets the field.
+fn settable_in_v10(field: FieldId) -> bool {
+    use FieldId::*;
+    matches!(
+        field,
+        EthSrc
+            | EthDst
+            | VlanVid
+            | VlanPcp
+            | Ipv4Src
+            | Ipv4Dst
+            | ArpSpa
+            | ArpTpa
+            | IpDscp
+            | TcpSrc
+            | TcpDst
+            | UdpSrc
+            | UdpDst
+            | SctpSrc
+            | SctpDst
+    )
+}
+
+/// `experimenter:ID:BYTES`, the bytes in hexadecimal, a multiple of eight of them.
+fn experimenter(word: &Word<'_>) -> Result<(u32, Vec<u8>)> {
+    let arg = word.arg()?;
+    let Some((id, bytes)) = arg.split_once(":") else {
+        return Err(arg.expected(format!("`{}:ID:BYTES`", word.key.text)));
+    };
+    let data = bytes.hex_bytes()?;
+    if data.len() % 8 != 0 {
+        return Err(bytes.expected("a multiple of 8 bytes"));
+    }
+    Ok((id.u32()?, data))
+}
+
+/// Prints actions as `ovs-ofctl` does; `drop` for none.
+pub fn print_actions(actions: &[Action], version: Version) -> String {
+    text(|out| list(out, actions, version))
+}
+
+/// Prints instructions as `ovs-ofctl` prints what follows `actions=`; `drop` for none.
+pub fn print_instructions(instructions: &[Instruction], version: Version) -> String {
+    text(|out| print(out, instructions, version))
+}
+
+/// Prints instructions.
+pub(super) fn print(out: &mut dyn Write, list: &[Instruction], version: Version) -> fmt::Result {
+    let mut first = true;
+    for instruction in list {
+        if matches!(instruction, Instruction::ApplyActions(actions) if actions.is_empty()) {
+            continue;
+        }
+        if !std::mem::replace(&mut first, false) {
+            out.write_char(',')?;
+        }
+        match instruction {
+            Instruction::GotoTable(table) => write!(out, "goto_table:{table}")?,
+            Instruction::WriteMetadata { value, mask: u64::MAX } => {
+                write!(out, "write_metadata:{value:#x}")?;
+            }
+            Instruction::WriteMetadata { value, mask } => {
+                write!(out, "write_metadata:{value:#x}/{mask:#x}")?;
+            }
+            Instruction::WriteActions(actions) => {
+                out.write_str("write_actions(")?;
+                self::list(out, actions, version)?;
+                out.write_char(')')?;
+            }
+            Instruction::ApplyActions(actions) => self::list(out, actions, version)?,
+            Instruction::ClearActions => out.write_str("clear_actions")?,
+            Instruction::Meter(meter) => write!(out, "meter:{meter}")?,
+            Instruction::Experimenter(e) => {
+                write!(out, "experimenter_instruction:{:#x}:", e.experimenter)?;
+                e.data.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;
+            }
+        }
+    }
+    if first { out.write_str("drop") } else { Ok(()) }
+}
+
+/// Prints actions with commas between.
+pub(super) fn list(out: &mut dyn Write, actions: &[Action], version: Version) -> fmt::Result {
+    if actions.is_empty() {
+        return out.write_str("drop");
+    }
+    for (i, action) in actions.iter().enumerate() {
+        if i > 0 {
+            out.write_char(',')?;
+        }
+        print_one(out, action, version)?;
+    }
+    Ok(())
+}
+
+fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Result {
+    match action {
+        Action::Output { port: PortNo::CONTROLLER, max_len } => write!(out, "CONTROLLER:{max_len}"),
+        Action::Output { port: PortNo::ANY, .. } => out.write_str("output:NONE"),
+        Action::Output { port, .. } => match port.reserved_name() {
+            Some(name) => out.write_str(name),
+            None => write!(out, "output:{port}"),
+        },
+        Action::CopyTtlOut => out.write_str("copy_ttl_out"),
+        Action::CopyTtlIn => out.write_str("copy_ttl_in"),
+        Action::SetMplsTtl(ttl) => write!(out, "set_mpls_ttl({ttl})"),
+        Action::DecMplsTtl => out.write_str("dec_mpls_ttl"),
+        Action::PushVlan(eth_type) => write!(out, "push_vlan:{eth_type:#06x}"),
+        Action::PopVlan if version == Version::V10 => out.write_str("strip_vlan"),
+        Action::PopVlan => out.write_str("pop_vlan"),
+        Action::PushMpls(eth_type) => write!(out, "push_mpls:{eth_type:#06x}"),
+        Action::PopMpls(eth_type) => write!(out, "pop_mpls:{eth_type:#06x}"),
+        Action::SetQueue(queue) => write!(out, "set_queue:{queue}"),
+        Action::Group(group) => write!(out, "group:{group}"),
+        Action::SetNwTtl(ttl) => write!(out, "mod_nw_ttl:{ttl}"),
+        Action::DecNwTtl => out.write_str("dec_ttl"),
+        Action::SetField(set) => print_set_field(out, set, version),
+        Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
+        Action::PopPbb => out.write_str("pop_pbb"),
+        Action::SetVlanVid(vid) => write!(out, "mod_vlan_vid:{vid}"),
+        Action::SetVlanPcp(pcp) => write!(out, "mod_vlan_pcp:{pcp}"),
+        Action::SetNwSrc(v) => write!(out, "mod_nw_src:{}", std::net::Ipv4Addr::from(*v)),
+        Action::SetNwDst(v) => write!(out, "mod_nw_dst:{}", std::net::Ipv4Addr::from(*v)),
+        Action::SetNwTos(tos) => write!(out, "mod_nw_tos:{tos}"),
+        Action::SetTpSrc(port) => write!(out, "mod_tp_src:{port}"),
+        Action::SetTpDst(port) => write!(out, "mod_tp_dst:{port}"),
+        Action::Enqueue { port, queue } => write!(out, "enqueue:{port}:{queue}"),
+        Action::Experimenter(e) => {
+            write!(out, "experimenter:{:#x}:", e.experimenter)?;
+            e.data.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        }
+    }
+}
+
+fn print_set_field(out: &mut dyn Write, set: &SetField, version: Version) -> fmt::Result {
+    let &SetField { field, value, mask } = set;
+    let mask = mask.unwrap_or(field.all_bits());
+    let mod_dl = match field {
+        FieldId::EthSrc => Some("mod_dl_src:"),
+        FieldId::EthDst => Some("mod_dl_dst:"),
+        _ => None,
+    };
+    if let (Version::V10, Some(word)) = (version, mod_dl) {
+        out.write_str(word)?;
+        return value::print(out, field, value, mask);
+    }
+    out.write_str("set_field:")?;
+    value::print(out, field, value, mask)?;
+    write!(out, "->{}", set_field_name(field))
+}
+
+/// The name of a field in `set_field`; where it differs from a match's, it is the specification's.
+fn set_field_name(field: FieldId) -> &'static str {
+    match field {
+        FieldId::EthSrc => "eth_src",
+        FieldId::EthDst => "eth_dst",
+        FieldId::EthType => "eth_type",
+        FieldId::VlanPcp => "vlan_pcp",
+        FieldId::Ipv4Src => "ip_src",
+        FieldId::Ipv4Dst => "ip_dst",
+        _ => field.info().ofctl[0],
+    }
+}

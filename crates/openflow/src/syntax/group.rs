@@ -1,0 +1,265 @@
+//! Groups: a line of `ovs-ofctl add-groups`, and what `ovs-ofctl dump-groups` prints.
+
+use super::Context;
+use super::actions;
+use super::error::{Fault, nearest};
+use super::matches::text;
+use super::piece::{Piece, Result, Words};
+use crate::group::{Bucket, GroupDesc, GroupMod, GroupModCommand, GroupType};
+use crate::ids::{GroupId, PortNo};
+use crate::version::Version;
+use std::fmt::{self, Write};
+
+const COMMANDS: &[(&str, GroupModCommand)] = &[
+    ("add", GroupModCommand::Add),
+    ("modify", GroupModCommand::Modify),
+    ("delete", GroupModCommand::Delete),
+];
+
+/// The first name of each type is the one to print.
+const TYPES: &[(&str, GroupType)] = &[
+    ("all", GroupType::All),
+    ("select", GroupType::Select),
+    ("indirect", GroupType::Indirect),
+    ("ff", GroupType::FastFailover),
+    ("fast_failover", GroupType::FastFailover),
+];
+
+/// Reads a line of `ovs-ofctl add-groups`: perhaps a command (`add` if there is none), then
+/// `group_id`, `type` and buckets. A delete has only `group_id`, a number or `all`, which is also
+/// what it means without one.
+///
+/// # Errors
+/// The first word that is wrong, or that the version cannot say.
+pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
+    let line = Piece::line(text);
+    if cx.version == Version::V10 {
+        let what = "thing as groups";
+        return Err(line.error(Fault::NotIn { version: cx.version, what }));
+    }
+    let mut command = GroupModCommand::Add;
+    let (mut group_id, mut group_type) = (None, None);
+    let mut buckets = Vec::new();
+    let mut words = Words::of(line);
+    let mut first = true;
+    while let Some(word) = words.next()? {
+        if std::mem::replace(&mut first, false) {
+            if let Some((_, named)) = COMMANDS.iter().find(|(name, _)| word.whole.is(name)) {
+                command = *named;
+                continue;
+            }
+            let later = ["add_or_mod", "insert_bucket", "insert_buckets", "remove_bucket"];
+            if later.iter().any(|name| word.whole.is(name)) {
+                return Err(word.not_in(cx.version, "command"));
+            }
+        }
+        match word.key.text.to_ascii_lowercase().as_str() {
+            "group_id" if group_id.is_some() => return Err(word.key.error(Fault::Twice)),
+            "group_id" => group_id = Some((word.arg()?, id(word.arg()?)?)),
+            "type" if group_type.is_some() => return Err(word.key.error(Fault::Twice)),
+            "type" => {
+                let arg = word.arg()?;
+                let Some((_, named)) = TYPES.iter().find(|(name, _)| arg.is(name)) else {
+                    return Err(arg.expected("a group type: all, select, indirect or ff"));
+                };
+                group_type = Some(*named);
+            }
+            "bucket" | "buckets" => {
+                if word.value.is_none() {
+                    return Err(word.key.expected("`bucket=`"));
+                }
+                if command == GroupModCommand::Delete {
+                    return Err(word.key.refused("a delete has no buckets"));
+                }
+                let Some(group_type) = group_type else {
+                    return Err(word.key.refused("`type=` must come before it"));
+                };
+                buckets = self::buckets(word.rest, group_type, cx)?;
+                break;
+            }
+            "selection_method" | "selection_method_param" | "fields" => {
+                return Err(word.extension());
+            }
+            "command_bucket_id" => return Err(word.not_in(cx.version, "setting")),
+            name => {
+                let known = ["group_id", "type", "bucket", "add", "modify", "delete"];
+                let nearest = nearest(name, known);
+                return Err(word.key.error(Fault::Unknown { what: "word of a group", nearest }));
+            }
+        }
+    }
+    let end = Piece { text: "", at: text.len() };
+    let is_delete = command == GroupModCommand::Delete;
+    let group_id = match group_id {
+        Some((piece, GroupId::ALL)) if !is_delete => {
+            return Err(piece.refused("only a delete may name all groups"));
+        }
+        Some((_, id)) => id,
+        None if is_delete => GroupId::ALL,
+        None => return Err(end.expected("`group_id=`")),
+    };
+    let group_type = match group_type {
+        Some(group_type) => group_type,
+        None if is_delete => GroupType::All,
+        None => return Err(end.expected("`type=`")),
+    };
+    if group_type == GroupType::Indirect && !is_delete && buckets.len() != 1 {
+        return Err(end.expected("exactly one bucket, as the group is indirect"));
+    }
+    Ok(GroupMod { command, group_type, group_id, buckets })
+}
+
+fn id(arg: Piece<'_>) -> Result<GroupId> {
+    if arg.is("all") {
+        return Ok(GroupId::ALL);
+    }
+    match arg.number(32) {
+        Ok(number) if number <= GroupId::MAX.0.into() => Ok(GroupId(number as u32)),
+        _ => Err(arg.expected(format!("a group from 0 to {}, or `all`", GroupId::MAX))),
+    }
+}
+
+/// The weight of a bucket that names none.
+fn default_weight(group_type: GroupType) -> u16 {
+    u16::from(group_type == GroupType::Select)
+}
+
+/// Reads buckets, from behind the first `bucket=`. A word that is no setting is an action;
+/// `actions=` before the first may be left out.
+fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Result<Vec<Bucket>> {
+    let new = |piece: Piece<'a>| Reading {
+        start: Piece { text: "", ..piece },
+        said: false,
+        named: false,
+        dropped: false,
+        bucket: Bucket {
+            weight: default_weight(group_type),
+            watch_port: PortNo::ANY,
+            watch_group: GroupId::ANY,
+            actions: Vec::new(),
+        },
+    };
+    let mut done = Vec::new();
+    let mut reading = new(piece);
+    let mut words = Words::of(piece);
+    while let Some(word) = words.next()? {
+        if word.key.is("bucket") || word.key.is("buckets") {
+            if word.value.is_none() {
+                return Err(word.key.expected("`bucket=`"));
+            }
+            words = Words::of(word.rest);
+            done.push(std::mem::replace(&mut reading, new(word.rest)).finish()?);
+            continue;
+        }
+        let bucket = &mut reading.bucket;
+        match word.key.text.to_ascii_lowercase().as_str() {
+            "weight" if group_type != GroupType::Select => {
+                return Err(word.key.refused("only buckets of select groups have a weight"));
+            }
+            "weight" => bucket.weight = word.arg()?.u16()?,
+            "watch_port" => bucket.watch_port = word.arg()?.port(cx)?,
+            "watch_group" if word.arg()?.is("any") => bucket.watch_group = GroupId::ANY,
+            "watch_group" => bucket.watch_group = GroupId(word.arg()?.u32()?),
+            "bucket_id" => return Err(word.not_in(cx.version, "setting of a bucket")),
+            // Each part of the line is gone over once more at most.
+            "actions" | "action" if reading.named => return Err(word.key.error(Fault::Twice)),
+            "actions" | "action" => {
+                if word.value.is_none() || word.parenthesised() {
+                    return Err(word.key.expected("`actions=`"));
+                }
+                if word.rest.text.starts_with("bucket") {
+                    return Err(word.rest.expected("actions and a comma"));
+                }
+                (reading.said, reading.named) = (true, true);
+                words = Words::of(word.rest);
+            }
+            _ => {
+                match actions::action(&word, cx)? {
+                    Some(action) => bucket.actions.push(action),
+                    None => reading.dropped = true,
+                }
+                reading.said = true;
+            }
+        }
+    }
+    done.push(reading.finish()?);
+    Ok(done)
+}
+
+/// A bucket while its words are read.
+struct Reading<'a> {
+    /// Where it begins.
+    start: Piece<'a>,
+    /// Whether there were actions, or the word for them.
+    said: bool,
+    /// Whether there was that word.
+    named: bool,
+    /// Whether one of them was `drop`.
+    dropped: bool,
+    bucket: Bucket,
+}
+
+impl Reading<'_> {
+    fn finish(self) -> Result<Bucket> {
+        if !self.said {
+            return Err(self.start.expected("a bucket with `actions=`"));
+        }
+        if self.dropped && !self.bucket.actions.is_empty() {
+            return Err(self.start.refused("a bucket that drops has no other actions"));
+        }
+        Ok(self.bucket)
+    }
+}
+
+/// Prints a group as `ovs-ofctl dump-groups` does; [`parse_group`] reads it.
+pub fn print_group(group: &GroupDesc, version: Version) -> String {
+    text(|out| print(out, Some(group.group_type), group.group_id, &group.buckets, version))
+}
+
+/// Prints a group-mod as [`parse_group`] reads it, the command left out of an add.
+pub fn print_group_mod(group: &GroupMod, version: Version) -> String {
+    let is_delete = group.command == GroupModCommand::Delete;
+    let is_add = group.command == GroupModCommand::Add;
+    text(|out| {
+        if let (false, Some((name, _))) =
+            (is_add, COMMANDS.iter().find(|(_, command)| *command == group.command))
+        {
+            write!(out, "{name} ")?;
+        }
+        let buckets = if is_delete { &[][..] } else { &group.buckets };
+        let group_type = (!is_delete).then_some(group.group_type);
+        print(out, group_type, group.group_id, buckets, version)
+    })
+}
+
+fn print(
+    out: &mut dyn Write,
+    group_type: Option<GroupType>,
+    group_id: GroupId,
+    buckets: &[Bucket],
+    version: Version,
+) -> fmt::Result {
+    match group_id {
+        GroupId::ALL => out.write_str("group_id=all")?,
+        id => write!(out, "group_id={id}")?,
+    }
+    let Some(group_type) = group_type else { return Ok(()) };
+    if let Some((name, _)) = TYPES.iter().find(|(_, t)| *t == group_type) {
+        write!(out, ",type={name}")?;
+    }
+    for bucket in buckets {
+        out.write_str(",bucket=")?;
+        if bucket.weight != default_weight(group_type) {
+            write!(out, "weight:{},", bucket.weight)?;
+        }
+        if bucket.watch_port != PortNo::ANY {
+            write!(out, "watch_port:{},", bucket.watch_port)?;
+        }
+        if bucket.watch_group != GroupId::ANY {
+            write!(out, "watch_group:{},", bucket.watch_group)?;
+        }
+        out.write_str("actions=")?;
+        actions::list(out, &bucket.actions, version)?;
+    }
+    Ok(())
+}

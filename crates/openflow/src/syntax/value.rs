@@ -1,0 +1,170 @@
+//! Values of fields: how each is written, read and printed.
+
+use super::Context;
+use super::piece::{Piece, Result};
+use crate::field::FieldId;
+use crate::ids::{MacAddr, PortNo};
+use std::fmt::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How a field's value is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Port,
+    Mac,
+    Ipv4,
+    Ipv6,
+    Decimal,
+    Hex { digits: usize },
+}
+
+fn form(id: FieldId) -> Form {
+    match id {
+        FieldId::InPort | FieldId::InPhyPort => Form::Port,
+        FieldId::EthDst
+        | FieldId::EthSrc
+        | FieldId::ArpSha
+        | FieldId::ArpTha
+        | FieldId::Ipv6NdSll
+        | FieldId::Ipv6NdTll => Form::Mac,
+        FieldId::Ipv4Src | FieldId::Ipv4Dst | FieldId::ArpSpa | FieldId::ArpTpa => Form::Ipv4,
+        FieldId::Ipv6Src | FieldId::Ipv6Dst | FieldId::Ipv6NdTarget => Form::Ipv6,
+        FieldId::Metadata | FieldId::TunnelId | FieldId::Ipv6Exthdr | FieldId::PbbIsid => {
+            Form::Hex { digits: 0 }
+        }
+        FieldId::EthType => Form::Hex { digits: 4 },
+        FieldId::Ipv6Flabel => Form::Hex { digits: 5 },
+        _ => Form::Decimal,
+    }
+}
+
+/// Reads a value, with a mask after `/` if there is one. Bits of the value outside the mask become
+/// 0, as for `ovs-ofctl`.
+pub(super) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(u128, u128)> {
+    let (value, mask) = match piece.split_once("/") {
+        Some((value, mask)) => (value, Some(mask)),
+        None => (piece, None),
+    };
+    let all = id.all_bits();
+    let form = form(id);
+    let value = one(form, id, value, cx)?;
+    let mask = match mask {
+        None => all,
+        Some(mask) => match (form, mask.text.parse::<u32>()) {
+            (Form::Ipv4, Ok(length @ 0..=32)) => prefix(length, 32),
+            (Form::Ipv6, Ok(length @ 0..=128)) => prefix(length, 128),
+            (Form::Ipv4, Ok(_)) => return Err(mask.expected("a prefix length from 0 to 32")),
+            (Form::Ipv6, Ok(_)) => return Err(mask.expected("a prefix length from 0 to 128")),
+            (Form::Port, _) => return Err(mask.refused(format!("{id} takes no mask"))),
+            _ if mask.text == "-1" => all,
+            _ => one(form, id, mask, cx)?,
+        },
+    };
+    Ok((value & mask, mask))
+}
+
+/// The mask of the first `length` of `bits` bits.
+fn prefix(length: u32, bits: u32) -> u128 {
+    let all = u128::MAX >> (128 - bits);
+    all & !all.checked_shr(length).unwrap_or(0)
+}
+
+fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u128> {
+    match form {
+        Form::Port => piece.port(cx).map(|port| port.0.into()),
+        Form::Mac => mac(piece),
+        Form::Ipv4 => ipv4(piece).map(u128::from),
+        Form::Ipv6 => match piece.text.parse::<Ipv6Addr>() {
+            Ok(address) => Ok(address.into()),
+            Err(_) => Err(piece.expected("an IPv6 address")),
+        },
+        Form::Decimal | Form::Hex { .. } => piece.number(id.info().bits.min(64)).map(u128::from),
+    }
+}
+
+/// An IPv4 address.
+pub(super) fn ipv4(piece: Piece<'_>) -> Result<u32> {
+    match piece.text.parse::<Ipv4Addr>() {
+        Ok(address) => Ok(address.into()),
+        Err(_) => Err(piece.expected("an IPv4 address like 10.0.0.1")),
+    }
+}
+
+/// An Ethernet address: six numbers of one or two hexadecimal digits.
+fn mac(piece: Piece<'_>) -> Result<u128> {
+    let mut parts = 0;
+    let mut value = 0;
+    for part in piece.text.split(':') {
+        let fine = matches!(part.len(), 1 | 2) && part.bytes().all(|b| b.is_ascii_hexdigit());
+        match u128::from_str_radix(part, 16) {
+            Ok(byte) if fine => value = value << 8 & 0xffff_ffff_ffff | byte,
+            _ => parts = 6,
+        }
+        parts += 1;
+    }
+    if parts == 6 {
+        Ok(value)
+    } else {
+        Err(piece.expected("an Ethernet address like 00:11:22:33:44:55"))
+    }
+}
+
+/// Prints a value and, unless it has all bits, `/` and the mask.
+pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -> fmt::Result {
+    let exact = mask == id.all_bits();
+    let form = form(id);
+    match form {
+        Form::Decimal | Form::Hex { .. } => {
+            let digits = if let Form::Hex { digits } = form { digits } else { 0 };
+            match exact {
+                true if form == Form::Decimal => write!(out, "{value}"),
+                true => hex(out, value, digits),
+                false => {
+                    hex(out, value, digits)?;
+                    out.write_char('/')?;
+                    hex(out, mask, digits)
+                }
+            }
+        }
+        _ => {
+            print_one(out, form, value)?;
+            if exact {
+                return Ok(());
+            }
+            out.write_char('/')?;
+            match prefix_length(form, mask) {
+                Some(length) => write!(out, "{length}"),
+                None => print_one(out, form, mask),
+            }
+        }
+    }
+}
+
+fn hex(out: &mut dyn Write, value: u128, digits: usize) -> fmt::Result {
+    write!(out, "0x{value:0digits$x}")
+}
+
+fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
+    match form {
+        Form::Port => write!(out, "{}", PortNo(value as u32)),
+        Form::Mac => write!(out, "{}", MacAddr::from_u64(value as u64)),
+        Form::Ipv4 => write!(out, "{}", Ipv4Addr::from(value as u32)),
+        // What the C library prints of an IPv4-compatible address (RFC 4291 §2.5.5.1).
+        Form::Ipv6 if value >> 32 == 0 && value >> 16 != 0 => {
+            write!(out, "::{}", Ipv4Addr::from(value as u32))
+        }
+        Form::Ipv6 => write!(out, "{}", Ipv6Addr::from(value)),
+        Form::Decimal | Form::Hex { .. } => write!(out, "{value:#x}"),
+    }
+}
+
+/// The length of a mask that is a prefix.
+fn prefix_length(form: Form, mask: u128) -> Option<u32> {
+    let bits = match form {
+        Form::Ipv4 => 32,
+        Form::Ipv6 => 128,
+        _ => return None,
+    };
+    let length = mask.count_ones();
+    (mask == prefix(length, bits)).then_some(length)
+}
