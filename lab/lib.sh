@@ -146,8 +146,9 @@ switch_up() {
     local kind=$1 p args=(); shift
     for p in "${PORTS[@]}"; do args+=(--port "$kind:$p"); done
     SWITCH_LOG=$LAB_DIR/switch.log
+    touch "$SWITCH_LOG"
     ip netns exec "${ID}s" "$MILLRACE" run "${args[@]}" --datapath-id 1 --protocols "$PROTOCOLS" \
-        --listen ptcp:6653 --listen "punix:$LAB_DIR/sock" "$@" >>"$SWITCH_LOG" 2>&1 &
+        --listen ptcp:6653 --listen "punix:$LAB_DIR/sock" --ctl "$LAB_DIR/ctl" "$@" >>"$SWITCH_LOG" 2>&1 &
     SWITCH_PID=$!
     wait_ready
 }
@@ -209,7 +210,8 @@ children() { local c; for c in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
 venv() {
     local dir=$1 name; shift
     if [ -z "$dir" ]; then
-        name=$(printf '%s-' "$@"); dir=$LAB_CACHE/${name%-}
+        name=$(printf '%s-' "$@"); name=${name//==/-}   # with a "=", `env` would take a path for a setting
+        dir=$LAB_CACHE/${name%-}
         if [ ! -e "$dir/complete" ]; then
             python3 -m venv "$dir" >"$LAB_DIR/venv.log" 2>&1 &&
                 "$dir/bin/pip" install -q "$@" >>"$LAB_DIR/venv.log" 2>&1 &&

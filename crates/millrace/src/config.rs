@@ -115,9 +115,15 @@ impl Config {
                 protocols,
                 fail_mode,
                 backoff_max: seconds(options.max_backoff.or(file.max_backoff).unwrap_or(8)),
-                timing: Timing { probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)) },
+                timing: Timing {
+                    probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)),
+                },
             },
-            datapath_id: options.datapath_id.or(file.datapath_id).map(|s| datapath_id(&s)).transpose()?,
+            datapath_id: options
+                .datapath_id
+                .or(file.datapath_id)
+                .map(|s| datapath_id(&s))
+                .transpose()?,
             flows: paths(file.flows, options.flows),
             groups: paths(file.groups, options.groups),
             meters: paths(file.meters, options.meters),
@@ -155,7 +161,9 @@ fn protocols(list: &str) -> Result<VersionSet, Failure> {
 
 /// `1,2,4-7`
 fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
-    let bad = || Failure::Usage(format!("--cpus {list}: numbers and ranges were expected, such as 1,2,4-7"));
+    let bad = || {
+        Failure::Usage(format!("--cpus {list}: numbers and ranges were expected, such as 1,2,4-7"))
+    };
     let mut cpus = Vec::new();
     for part in list.split(',') {
         let (lo, hi) = part.split_once('-').unwrap_or((part, part));
@@ -183,7 +191,11 @@ mod tests {
     fn options_add_to_the_file_and_override_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.toml");
-        std::fs::write(&path, "port = [\"memory:a\"]\ndatapath-id = \"1\"\nworkers = 2\ncpus = \"0,2-3\"\n").unwrap();
+        std::fs::write(
+            &path,
+            "port = [\"memory:a\"]\ndatapath-id = \"1\"\nworkers = 2\ncpus = \"0,2-3\"\n",
+        )
+        .unwrap();
         let options = RunOptions {
             config: Some(path),
             ports: vec!["b:7=memory:b".into()],
@@ -199,13 +211,21 @@ mod tests {
 
     #[test]
     fn errors_say_what_was_expected() {
-        assert_eq!(text(datapath_id("xyz").unwrap_err()), "--datapath-id xyz: up to 16 hexadecimal digits were expected");
-        assert_eq!(text(protocols("OpenFlow9").unwrap_err()), "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13");
+        assert_eq!(
+            text(datapath_id("xyz").unwrap_err()),
+            "--datapath-id xyz: up to 16 hexadecimal digits were expected"
+        );
+        assert_eq!(
+            text(protocols("OpenFlow9").unwrap_err()),
+            "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13"
+        );
         assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.toml");
         std::fs::write(&path, "prot = []\n").unwrap();
-        let error = text(Config::new(RunOptions { config: Some(path), ..RunOptions::default() }).unwrap_err());
+        let error = text(
+            Config::new(RunOptions { config: Some(path), ..RunOptions::default() }).unwrap_err(),
+        );
         assert!(error.contains("unknown field `prot`"), "{error}");
     }
 }

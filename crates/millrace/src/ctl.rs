@@ -47,7 +47,8 @@ pub fn default_path() -> PathBuf {
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
         Some(dir) => PathBuf::from(dir).join("millrace.ctl"),
-        None => std::env::temp_dir().join(format!("millrace-{}.ctl", rustix::process::getuid().as_raw())),
+        None => std::env::temp_dir()
+            .join(format!("millrace-{}.ctl", rustix::process::getuid().as_raw())),
     }
 }
 
@@ -64,7 +65,9 @@ impl Server {
     ) -> std::io::Result<Server> {
         if path.exists() {
             if UnixStream::connect(path).is_ok() {
-                return Err(std::io::Error::other("another switch is listening there; give this one --ctl PATH"));
+                return Err(std::io::Error::other(
+                    "another switch is listening there; give this one --ctl PATH",
+                ));
             }
             // Left by a switch that was killed.
             std::fs::remove_file(path)?;
@@ -93,7 +96,10 @@ impl Drop for Server {
     }
 }
 
-fn serve(mut stream: &UnixStream, answer: &impl Fn(Request) -> Result<Value, String>) -> std::io::Result<()> {
+fn serve(
+    mut stream: &UnixStream,
+    answer: &impl Fn(Request) -> Result<Value, String>,
+) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut lines = BufReader::new(stream.take(REQUEST_MAX));
@@ -130,7 +136,9 @@ pub fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
     stream.write_all(&line).map_err(failed)?;
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).map_err(failed)?;
-    match serde_json::from_str(&reply).map_err(|e| Failure::Bad(format!("the switch answered nonsense: {e}")))? {
+    match serde_json::from_str(&reply)
+        .map_err(|e| Failure::Bad(format!("the switch answered nonsense: {e}")))?
+    {
         Answer::Result(value) => Ok(value),
         Answer::Error(text) => Err(Failure::Bad(text)),
     }

@@ -289,7 +289,11 @@ fn tun_device() -> Option<Finding> {
             ("/dev/net/tun is not readable and writable", "sudo chmod 666 /dev/net/tun")
         }
         other => {
-            return Some(Finding::bad("tap", format!("opening /dev/net/tun failed: {other}"), None));
+            return Some(Finding::bad(
+                "tap",
+                format!("opening /dev/net/tun failed: {other}"),
+                None,
+            ));
         }
     };
     Some(Finding::bad("tap", detail, Some(mend.to_string())))

@@ -63,7 +63,12 @@ fn main() -> ExitCode {
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
         cli::Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut cli::Cli::command(), "millrace", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut cli::Cli::command(),
+                "millrace",
+                &mut std::io::stdout(),
+            );
             Ok(())
         }
     };

@@ -25,7 +25,8 @@ pub fn explain(options: QueryOptions) -> Result<(), Failure> {
 /// `millrace trace`.
 pub fn trace(options: TraceOptions) -> Result<(), Failure> {
     let (in_port, bytes) = packet(&options.packet, options.in_port)?;
-    let offline = !(options.flows.is_empty() && options.groups.is_empty() && options.meters.is_empty());
+    let offline =
+        !(options.flows.is_empty() && options.groups.is_empty() && options.meters.is_empty());
     let value = if offline {
         let switch = crate::run::offline(&options.flows, &options.groups, &options.meters)?;
         let value = trace_value(&switch, in_port, &bytes);
@@ -66,12 +67,20 @@ pub fn hex(text: &str) -> Option<Vec<u8>> {
 }
 
 fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Failure> {
-    if json { println!("{value}") } else { print!("{}", print(value)) }
+    if json {
+        println!("{value}")
+    } else {
+        print!("{}", print(value))
+    }
     Ok(())
 }
 
 /// What the running switch answers.
-pub fn answer(switch: &Switch, channel: &dyn Fn() -> Value, request: Request) -> Result<Value, String> {
+pub fn answer(
+    switch: &Switch,
+    channel: &dyn Fn() -> Value,
+    request: Request,
+) -> Result<Value, String> {
     match request {
         Request::Stats => Ok(stats_value(switch, channel())),
         Request::Explain => Ok(json!({
@@ -103,8 +112,8 @@ fn stats_value(switch: &Switch, controllers: Value) -> Value {
             })
         })
         .collect();
-    let names: Vec<String> = switch
-        .with_pipeline(|p| p.program().tables.iter().map(|t| t.name.clone()).collect());
+    let names: Vec<String> =
+        switch.with_pipeline(|p| p.program().tables.iter().map(|t| t.name.clone()).collect());
     let tables: Vec<Value> = names
         .into_iter()
         .enumerate()
@@ -125,26 +134,59 @@ fn print_stats(value: &Value) -> String {
     let _ = writeln!(
         out,
         "engine {}, version {}, up {} s, controllers: {}",
-        text(&value["engine"]), value["version"], value["uptime_seconds"], text(&value["controllers"])
+        text(&value["engine"]),
+        value["version"],
+        value["uptime_seconds"],
+        text(&value["controllers"])
     );
-    let _ = writeln!(out, "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  drops",
-        "port", "name", "kind", "link", "rx packets", "rx bytes", "tx packets", "tx bytes", "punted");
+    let _ = writeln!(
+        out,
+        "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  drops",
+        "port",
+        "name",
+        "kind",
+        "link",
+        "rx packets",
+        "rx bytes",
+        "tx packets",
+        "tx bytes",
+        "punted"
+    );
     for p in list(&value["ports"]) {
         let link = match (&p["present"], &p["up"]) {
             (Value::Bool(false), _) => "gone",
             (_, Value::Bool(true)) => "up",
             _ => "down",
         };
-        let drops: Vec<String> = p["drops"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
+        let drops: Vec<String> =
+            p["drops"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
         let n = |key: &str| p[key].as_u64().unwrap_or(0);
-        let _ = writeln!(out, "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  {}",
-            n("number"), text(&p["name"]), text(&p["kind"]), link, n("rx_packets"), n("rx_bytes"),
-            n("tx_packets"), n("tx_bytes"), n("punted"), drops.join(" "));
+        let _ = writeln!(
+            out,
+            "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  {}",
+            n("number"),
+            text(&p["name"]),
+            text(&p["kind"]),
+            link,
+            n("rx_packets"),
+            n("rx_bytes"),
+            n("tx_packets"),
+            n("tx_bytes"),
+            n("punted"),
+            drops.join(" ")
+        );
     }
     let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", "table", "entries", "lookups", "matches");
     for t in list(&value["tables"]) {
         let n = |key: &str| t[key].as_u64().unwrap_or(0);
-        let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", text(&t["table"]), n("entries"), n("lookups"), n("matches"));
+        let _ = writeln!(
+            out,
+            "{:<16} {:>10} {:>14} {:>14}",
+            text(&t["table"]),
+            n("entries"),
+            n("lookups"),
+            n("matches")
+        );
     }
     out
 }
@@ -158,17 +200,24 @@ fn print_explain(value: &Value) -> String {
         .iter()
         .map(|t| {
             let body = text(&t["choice"]).lines().map(|l| format!("  {l}\n")).collect::<String>();
-            format!("{} ({} entries, {} bytes)\n{body}", text(&t["table"]), t["entries"], t["memory_bytes"])
+            format!(
+                "{} ({} entries, {} bytes)\n{body}",
+                text(&t["table"]),
+                t["entries"],
+                t["memory_bytes"]
+            )
         })
         .collect()
 }
 
 fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
     let traced = switch.trace(in_port, bytes);
-    let frame = |bytes: &[u8]| json!({
-        "summary": wire::summary(bytes),
-        "hex": bytes.iter().map(|b| format!("{b:02x}")).collect::<String>(),
-    });
+    let frame = |bytes: &[u8]| {
+        json!({
+            "summary": wire::summary(bytes),
+            "hex": bytes.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+        })
+    };
     json!({
         "version": traced.version, "in_port": in_port, "packet": frame(bytes),
         "verdict": traced.verdict.to_string(),
@@ -187,7 +236,12 @@ fn print_trace(value: &Value) -> String {
         let _ = writeln!(out, "out {}: {}", o["port"], text(&o["packet"]["summary"]));
     }
     for p in list(&value["punts"]) {
-        let _ = writeln!(out, "to the controller ({}): {}", text(&p["reason"]), text(&p["packet"]["summary"]));
+        let _ = writeln!(
+            out,
+            "to the controller ({}): {}",
+            text(&p["reason"]),
+            text(&p["packet"]["summary"])
+        );
     }
     let _ = writeln!(out, "verdict: {}", text(&value["verdict"]));
     out

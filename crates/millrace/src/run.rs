@@ -34,7 +34,8 @@ pub fn run(options: RunOptions) -> Result<(), Failure> {
     let agent = agent(&switch, config.datapath_id)?;
     let agent = Arc::new(Mutex::new(agent));
     load(&agent, &switch, &config.flows, &config.groups, &config.meters)?;
-    let channel = Channel::start(switch.clone(), agent.clone(), config.channel).map_err(Failure::bad)?;
+    let channel =
+        Channel::start(switch.clone(), agent.clone(), config.channel).map_err(Failure::bad)?;
     let channel = Arc::new(Mutex::new(channel));
     let server = control(&switch, &channel, config.ctl.as_deref())?;
     switch.sync();
@@ -73,11 +74,16 @@ pub fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure
         mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
     };
     let datapath_id = datapath_id.unwrap_or_else(from_port);
-    Agent::new(switch.clone(), AgentConfig { datapath_id, ..AgentConfig::default() }).map_err(Failure::bad)
+    Agent::new(switch.clone(), AgentConfig { datapath_id, ..AgentConfig::default() })
+        .map_err(Failure::bad)
 }
 
 /// A switch without ports that holds these files' entries, for looking into them.
-pub fn offline(flows: &[PathBuf], groups: &[PathBuf], meters: &[PathBuf]) -> Result<Switch, Failure> {
+pub fn offline(
+    flows: &[PathBuf],
+    groups: &[PathBuf],
+    meters: &[PathBuf],
+) -> Result<Switch, Failure> {
     let switch = start(1, Vec::new(), 1000)?;
     let agent = Arc::new(Mutex::new(agent(&switch, Some(1))?));
     load(&agent, &switch, flows, groups, meters)?;
@@ -105,15 +111,20 @@ pub fn load(
     let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
     let context = Context { version: Version::V13, ports: &resolve };
     let mut agent = lock(agent);
-    let mut handle = |message| agent.handle(Version::V13, message).map(|_| ()).map_err(|e| e.to_string());
+    let mut handle =
+        |message| agent.handle(Version::V13, message).map(|_| ()).map_err(|e| e.to_string());
     for path in meters {
         each_line(path, |line| {
-            handle(Message::MeterMod(syntax::parse_meter(line, &context).map_err(|e| e.to_string())?))
+            handle(Message::MeterMod(
+                syntax::parse_meter(line, &context).map_err(|e| e.to_string())?,
+            ))
         })?;
     }
     for path in groups {
         each_line(path, |line| {
-            handle(Message::GroupMod(syntax::parse_group(line, &context).map_err(|e| e.to_string())?))
+            handle(Message::GroupMod(
+                syntax::parse_group(line, &context).map_err(|e| e.to_string())?,
+            ))
         })?;
     }
     for path in flows {
@@ -148,7 +159,11 @@ fn control(
     let controllers = move || {
         let channel = lock(&channel);
         let versions: Vec<&str> = channel.connected().iter().map(|v| v.name()).collect();
-        serde_json::Value::String(if versions.is_empty() { "none".into() } else { versions.join(", ") })
+        serde_json::Value::String(if versions.is_empty() {
+            "none".into()
+        } else {
+            versions.join(", ")
+        })
     };
     match ctl::Server::start(&place, move |request| query::answer(&switch, &controllers, request)) {
         Ok(server) => Ok(Some(server)),
