@@ -58,9 +58,17 @@ need() {
     ip netns add "$ID-try" 2>/dev/null || skip "cannot make network namespaces here"
     ip netns del "$ID-try"
     LAB_DIR=$(mktemp -d "${TMPDIR:-/tmp}/$ID.XXXXXX")
-    export OVS_RUNDIR=$LAB_DIR               # where ovs-ofctl puts its control sockets
+    export TMPDIR=$LAB_DIR OVS_RUNDIR=$LAB_DIR   # the latter: where ovs-ofctl puts its control sockets
     trap clean EXIT
     trap 'exit 1' INT TERM HUP
+}
+
+# need_port KIND: skips, with the reason, where this machine cannot make ports of this kind.
+need_port() {
+    [ "${LAB_SWITCH:-}" = ovs ] && return
+    local line
+    line=$("$MILLRACE" doctor 2>&1 | grep -E "^$1 ")
+    [[ $line =~ ^$1\ +works ]] || skip "no $1 ports here: $(sed "s/^$1 *//" <<<"$line")"
 }
 
 clean() {
@@ -206,18 +214,29 @@ memory() {
 children() { local c; for c in $(cat "/proc/$1/task/"*/children 2>/dev/null); do echo "$c"; children "$c"; done; }
 
 # venv DIR PACKAGE...: the bin folder of a Python environment with these packages: DIR if it is given, else one in
-# $LAB_CACHE, made when it is missing.
+# $LAB_CACHE, made when it is missing. A failure is remembered for ten minutes, so that without a network only one script
+# waits for it; its reason is in $LAB_DIR/venv.log.
 venv() {
     local dir=$1 name; shift
     if [ -z "$dir" ]; then
-        name=$(printf '%s-' "$@"); name=${name//==/-}   # with a "=", `env` would take a path for a setting
+        name=$(printf '%s-' "$@"); name=${name//==/-}    # with a "=" in its path, `env` would take a command for a setting
         dir=$LAB_CACHE/${name%-}
         if [ ! -e "$dir/complete" ]; then
-            python3 -m venv "$dir" >"$LAB_DIR/venv.log" 2>&1 &&
-                "$dir/bin/pip" install -q "$@" >>"$LAB_DIR/venv.log" 2>&1 &&
-                touch "$dir/complete" || return 1
+            if [ -n "$(find "$dir/failed" -mmin -10 2>/dev/null)" ]; then
+                cp "$dir/failed" "$LAB_DIR/venv.log"
+                return 1
+            fi
+            mkdir -p "$dir"
+            if ! { python3 -m venv "$dir" && "$dir/bin/pip" install -q "${PIP_PATIENCE[@]}" "$@"; } >"$LAB_DIR/venv.log" 2>&1; then
+                cp "$LAB_DIR/venv.log" "$dir/failed"
+                return 1
+            fi
+            touch "$dir/complete"
         fi
     fi
     [ -x "$dir/bin/python" ] && echo "$dir/bin"
 }
-osken_bin() { venv "${OSKEN_VENV:-}" os-ken==4.2.2 eventlet==0.41.3 || return 1; }
+PIP_PATIENCE=(--retries 1 --timeout 15 --disable-pip-version-check)
+# The reason why there is no environment, in a line.
+venv_reason() { grep -v '^ *$' "$LAB_DIR/venv.log" 2>/dev/null | tail -n 1; }
+osken_bin() { venv "${OSKEN_VENV:-}" os-ken==4.2.2 eventlet==0.41.3; }

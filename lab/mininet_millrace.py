@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 
+from mininet.link import Intf
 from mininet.log import error, warn
 from mininet.node import Switch
 from mininet.util import quietRun
@@ -54,7 +55,8 @@ class MillraceSwitch(Switch):
 
     def command(self):
         args = [binary(), "run", "--datapath-id", self.dpid, "--protocols", self.protocols,
-                "--fail-mode", self.fail_mode, "--listen", "ptcp:%d" % self.listenPort]
+                "--fail-mode", self.fail_mode, "--listen", "ptcp:%d" % self.listenPort,
+                "--ctl", os.path.join(self.dir, "ctl")]
         for number, intf in sorted(self.intfs.items()):
             if intf.name != "lo" and number > 0:
                 args += ["--port", "%s:%d=%s:%s" % (intf.name, number, self.kind, intf.name)]
@@ -109,15 +111,17 @@ class MillraceSwitch(Switch):
             self.run()
 
     def attach(self, intf):
-        "Takes in an interface that was added after the start."
+        "Takes in an interface that was added after the start: one of a new link, or a name."
+        if str(intf) not in self.nameToIntf:
+            Intf(str(intf), node=self)
         self.restart()
 
     def detach(self, intf):
-        "Lets go of an interface."
-        name = str(intf)
-        for number in [n for n, i in self.intfs.items() if i.name == name]:
-            del self.intfs[number]
-        self.restart()
+        "Lets go of an interface; its link may be deleted afterwards."
+        intf = self.nameToIntf.get(str(intf))
+        if intf is not None:
+            self.delIntf(intf)
+            self.restart()
 
     def dpctl(self, *args):
         "ovs-ofctl against this switch: `dpctl dump-flows`."

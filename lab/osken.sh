@@ -7,7 +7,7 @@ PYTHON=
 
 osken_need() {
     need python3 ping ovs-ofctl "$@"
-    PYTHON=$(osken_bin)/python || skip "needs os-ken: set OSKEN_VENV, or let pip reach a package index ($(tail -n 1 "$LAB_DIR/venv.log" 2>/dev/null))"
+    PYTHON=$(osken_bin)/python || skip "needs os-ken: set OSKEN_VENV, or let pip reach a package index ($(venv_reason))"
 }
 
 original() {
@@ -16,7 +16,7 @@ original() {
         mkdir -p "$dir" "$LAB_DIR/ryu"
         bin=$(dirname "$PYTHON")
         echo 'setuptools<66' >"$LAB_DIR/constraint"      # its setup.py asks for what later ones lack
-        PIP_CONSTRAINT=$LAB_DIR/constraint "$bin/pip" download -q --no-deps --no-binary :all: -d "$LAB_DIR/ryu" \
+        PIP_CONSTRAINT=$LAB_DIR/constraint "$bin/pip" download -q "${PIP_PATIENCE[@]}" --no-deps --no-binary :all: -d "$LAB_DIR/ryu" \
             ryu==4.34 >"$LAB_DIR/ryu.log" 2>&1 || return 1
         tar -xzf "$LAB_DIR"/ryu/ryu-4.34.tar.gz -C "$LAB_DIR/ryu" "ryu-4.34/ryu/app" || return 1
         for app in simple_switch simple_switch_13; do

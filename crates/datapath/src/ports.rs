@@ -39,6 +39,7 @@ pub struct PortCell {
     /// Drops by the port's transmit queues.
     tx_dropped: [AtomicU64; port::DropReason::ALL.len()],
     punted: AtomicU64,
+    digests_refused: AtomicU64,
 }
 
 impl Default for PortCell {
@@ -52,12 +53,14 @@ impl Default for PortCell {
             rx_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
             tx_dropped: [const { AtomicU64::new(0) }; port::DropReason::ALL.len()],
             punted: AtomicU64::new(0),
+            digests_refused: AtomicU64::new(0),
         }
     }
 }
 
+/// Adds to a counter that only the calling worker writes.
 #[inline]
-fn bump(cell: &AtomicU64, by: u64) {
+pub(crate) fn bump(cell: &AtomicU64, by: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
@@ -101,6 +104,12 @@ impl PortCell {
     pub fn count_punts(&self, n: u64) {
         bump(&self.punted, n);
     }
+
+    /// Counts digests of frames that came in here which the control side's ring did not take. No
+    /// drops: what became of those frames is counted elsewhere.
+    pub fn count_digests_refused(&self, n: u64) {
+        bump(&self.digests_refused, n);
+    }
 }
 
 /// A port's counters, summed.
@@ -116,6 +125,8 @@ pub struct PortCounters {
     pub tx_bytes: u64,
     /// Copies to the control side.
     pub punted: u64,
+    /// Digests that the control side was not told, as too many came.
+    pub digests_refused: u64,
     /// Frames dropped, by reason's word.
     pub drops: Vec<(&'static str, u64)>,
     /// Of `drops`: those on the way in.
@@ -132,6 +143,7 @@ impl PortCounters {
         self.tx_packets += other.tx_packets;
         self.tx_bytes += other.tx_bytes;
         self.punted += other.punted;
+        self.digests_refused += other.digests_refused;
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
         for (word, n) in &other.drops {
@@ -198,6 +210,7 @@ impl PortShared {
             sum.tx_packets += get(&cell.tx_packets);
             sum.tx_bytes += get(&cell.tx_bytes);
             sum.punted += get(&cell.punted);
+            sum.digests_refused += get(&cell.digests_refused);
             cell.dropped.iter().zip(&mut dropped).for_each(|(c, d)| *d += get(c));
             cell.rx_dropped.iter().zip(&mut rx_dropped).for_each(|(c, d)| *d += get(c));
             cell.tx_dropped.iter().zip(&mut tx_dropped).for_each(|(c, d)| *d += get(c));
@@ -283,6 +296,7 @@ mod tests {
             cell.count_rx(2, 200);
             cell.count_tx(1, 60);
             cell.count_punts(4);
+            cell.count_digests_refused(5);
             cell.count_drop(ir::DropReason::Action, 1);
             cell.count_drop(ir::DropReason::PortNoReceive, 1);
             cell.count_drop(ir::DropReason::PortDown, 1);
@@ -299,6 +313,7 @@ mod tests {
         let c = port.counters();
         assert_eq!((c.rx_packets, c.rx_bytes, c.tx_packets, c.tx_bytes), (6, 600, 3, 180));
         assert_eq!((c.punted, c.rx_dropped, c.tx_dropped), (12, 6, 9));
+        assert_eq!(c.digests_refused, 15);
         let mut drops = c.drops;
         drops.sort_unstable();
         let expected = [

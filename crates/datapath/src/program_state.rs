@@ -5,6 +5,7 @@
 //! Table and array counters are per worker and summed by readers; registers are shared, as a program
 //! expects of them.
 
+use crate::ports::bump;
 use crossbeam_utils::CachePadded;
 use ir::{Bits, Program, RegisterId};
 use smallvec::{SmallVec, smallvec};
@@ -35,12 +36,6 @@ struct PerWorker {
 pub struct ProgramState {
     workers: Box<[CachePadded<PerWorker>]>,
     registers: Box<[Registers]>,
-}
-
-/// Adds to a counter that only the calling worker writes.
-#[inline]
-fn bump(cell: &AtomicU64, by: u64) {
-    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 impl ProgramState {

@@ -1,8 +1,8 @@
 //! The ring to the control side: punted copies and digests, bounded in messages, bytes and rate.
 //!
 //! Workers put messages in and never wait; the control side takes them out. What does not fit is
-//! dropped and counted under a reason by the worker, so no traffic can grow memory or starve the
-//! control path (DESIGN 6).
+//! refused and counted by the worker: a copy as a drop with its reason, a digest, with which no
+//! frame is lost, by itself. So no traffic can grow memory or starve the control path (DESIGN 6).
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use ir::{Bits, DigestId, DropReason, EntryId, PuntReason, TableId};

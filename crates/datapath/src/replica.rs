@@ -183,9 +183,8 @@ impl Index {
                         (Bits::zero(width), Bits::zero(width))
                     }
                 };
-                let bytes = |b: Bits| b.cast(8 * *len as u32).to_be_bytes();
-                value[at..at + len].copy_from_slice(&bytes(v.and(&m)));
-                mask[at..at + len].copy_from_slice(&bytes(m));
+                pack(&v.and(&m), &mut value[at..at + len]);
+                pack(&m, &mut mask[at..at + len]);
             }
             at += len;
         }
@@ -220,13 +219,7 @@ impl Index {
         };
         let mut at = 0;
         for (k, len) in self.used.iter().zip(&self.lens) {
-            let value = key(*k);
-            let bytes = value.low_u128().to_be_bytes();
-            if *len <= 16 {
-                packed[at..at + len].copy_from_slice(&bytes[16 - len..]);
-            } else {
-                packed[at..at + len].copy_from_slice(&value.cast(8 * *len as u32).to_be_bytes());
-            }
+            pack(&key(*k), &mut packed[at..at + len]);
             at += len;
         }
         let mut best = self.table.lookup(packed);
@@ -238,6 +231,15 @@ impl Index {
             }
         }
         best.and_then(|id| self.entries.get(&id)).map(|(entry, _)| entry)
+    }
+}
+
+/// A key field's value in its place of the packed key, right-aligned.
+#[inline]
+fn pack(value: &Bits, out: &mut [u8]) {
+    match out.len() {
+        len @ 0..=16 => out.copy_from_slice(&value.low_u128().to_be_bytes()[16 - len..]),
+        len => out.copy_from_slice(&value.cast(8 * len as u32).to_be_bytes()),
     }
 }
 

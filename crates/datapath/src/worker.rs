@@ -421,6 +421,7 @@ impl Worker {
             ring: &self.ring,
             punted: 0,
             refused: Default::default(),
+            digests_refused: 0,
         };
         let mut externs = WorkerExterns {
             worker: self.index,
@@ -437,6 +438,9 @@ impl Worker {
         }
         if collector.punted > 0 {
             cell.count_punts(u64::from(collector.punted));
+        }
+        if collector.digests_refused > 0 {
+            cell.count_digests_refused(u64::from(collector.digests_refused));
         }
         if let Verdict::Drop(reason) = verdict {
             cell.count_drop(reason, 1);

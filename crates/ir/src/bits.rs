@@ -7,19 +7,63 @@
 //! Operands of different widths are a mistake of whoever built the expression (the verifier refuses
 //! it); here they are defined all the same: the right operand is cast to the left one's width.
 
-use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// Greatest width of a value in bits: that of the widest header field, times two for concatenation,
 /// and enough for a hash's or checksum's input list.
 pub const WIDTH_MAX: u32 = 1 << 16;
 
+/// Widths up to this are kept without an allocation.
+const INLINE: u32 = 128;
+
 /// An unsigned number of a fixed width.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Bits {
-    width: u32,
-    limbs: SmallVec<[u64; 2]>,
+#[derive(Clone)]
+pub struct Bits(Repr);
+
+/// The width decides which: `Small` up to [`INLINE`] bits, with zero in limbs past the width.
+#[derive(Clone)]
+enum Repr {
+    Small { width: u32, limbs: [u64; 2] },
+    Wide { width: u32, limbs: Box<[u64]> },
+}
+
+// Entries hold many of them.
+const _: () = assert!(size_of::<Bits>() == 24);
+
+impl PartialEq for Bits {
+    #[inline]
+    fn eq(&self, other: &Bits) -> bool {
+        match (&self.0, &other.0) {
+            (Repr::Small { width: v, limbs: a }, Repr::Small { width: w, limbs: b }) => {
+                v == w && a == b
+            }
+            _ => self.width() == other.width() && self.limbs() == other.limbs(),
+        }
+    }
+}
+
+impl Eq for Bits {}
+
+impl Hash for Bits {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.width());
+        self.limbs().iter().for_each(|limb| state.write_u64(*limb));
+    }
+}
+
+/// By width, then by limbs from the least significant on: an order, not that of the numbers.
+impl Ord for Bits {
+    fn cmp(&self, other: &Bits) -> Ordering {
+        (self.width(), self.limbs()).cmp(&(other.width(), other.limbs()))
+    }
+}
+
+impl PartialOrd for Bits {
+    fn partial_cmp(&self, other: &Bits) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 fn limbs_for(width: u32) -> usize {
@@ -29,26 +73,34 @@ fn limbs_for(width: u32) -> usize {
 impl Bits {
     /// Zero of `width` bits.
     pub fn zero(width: u32) -> Bits {
-        Bits { width, limbs: smallvec![0; limbs_for(width)] }
+        Bits(if width <= INLINE {
+            Repr::Small { width, limbs: [0; 2] }
+        } else {
+            Repr::Wide { width, limbs: vec![0; limbs_for(width)].into() }
+        })
     }
 
     /// All ones.
     pub fn ones(width: u32) -> Bits {
-        let mut b = Bits { width, limbs: smallvec![u64::MAX; limbs_for(width)] };
+        let mut b = Bits::zero(width);
+        b.limbs_mut().fill(u64::MAX);
         b.trim();
         b
     }
 
     /// The low `width` bits of `value`.
     pub fn from_u128(value: u128, width: u32) -> Bits {
+        let halves = [value as u64, (value >> 64) as u64];
+        if width <= INLINE {
+            let limbs = match width {
+                0 => [0; 2],
+                1..=64 => [halves[0] & (u64::MAX >> (64 - width)), 0],
+                _ => [halves[0], halves[1] & (u64::MAX >> (128 - width))],
+            };
+            return Bits(Repr::Small { width, limbs });
+        }
         let mut b = Bits::zero(width);
-        if let Some(l) = b.limbs.get_mut(0) {
-            *l = value as u64;
-        }
-        if let Some(l) = b.limbs.get_mut(1) {
-            *l = (value >> 64) as u64;
-        }
-        b.trim();
+        b.limbs_mut()[..2].copy_from_slice(&halves);
         b
     }
 
@@ -59,13 +111,17 @@ impl Bits {
 
     /// The last `width` bits of a big-endian byte string, zero-extended if it is shorter.
     pub fn from_be_bytes(bytes: &[u8], width: u32) -> Bits {
+        if width <= INLINE {
+            let mut word = [0u8; 16];
+            let n = bytes.len().min(16);
+            word[16 - n..].copy_from_slice(&bytes[bytes.len() - n..]);
+            return Bits::from_u128(u128::from_be_bytes(word), width);
+        }
         let mut b = Bits::zero(width);
-        for (i, byte) in bytes.iter().rev().enumerate() {
-            if let Some(limb) = b.limbs.get_mut(i / 8) {
-                *limb |= (*byte as u64) << (8 * (i % 8));
-            } else {
-                break;
-            }
+        for (limb, chunk) in b.limbs_mut().iter_mut().zip(bytes.rchunks(8)) {
+            let mut word = [0u8; 8];
+            word[8 - chunk.len()..].copy_from_slice(chunk);
+            *limb = u64::from_be_bytes(word);
         }
         b.trim();
         b
@@ -98,7 +154,7 @@ impl Bits {
             let bit = bytes.get(at / 8).is_some_and(|b| b >> (7 - at % 8) & 1 == 1);
             if bit {
                 let low = width as usize - 1 - i;
-                out.limbs[low / 64] |= 1 << (low % 64);
+                out.limbs_mut()[low / 64] |= 1 << (low % 64);
             }
         }
         out
@@ -107,12 +163,12 @@ impl Bits {
     /// Writes the value into a byte string at bit `offset`, as [`extract`](Self::extract) reads it;
     /// bits past the end are lost.
     pub fn deposit(&self, bytes: &mut [u8], offset: usize) {
-        let width = self.width as usize;
+        let width = self.width() as usize;
         if offset.is_multiple_of(8) && width.is_multiple_of(8) && offset + width <= bytes.len() * 8
         {
             let out = &mut bytes[offset / 8..offset / 8 + width / 8];
             for (i, byte) in out.iter_mut().rev().enumerate() {
-                *byte = (self.limbs[i / 8] >> (8 * (i % 8))) as u8;
+                *byte = (self.limbs()[i / 8] >> (8 * (i % 8))) as u8;
             }
             return;
         }
@@ -130,14 +186,14 @@ impl Bits {
 
     /// The value as big-endian bytes, `ceil(width / 8)` of them.
     pub fn to_be_bytes(&self) -> Vec<u8> {
-        let n = (self.width as usize).div_ceil(8);
-        (0..n).rev().map(|i| (self.limbs[i / 8] >> (8 * (i % 8))) as u8).collect()
+        let n = (self.width() as usize).div_ceil(8);
+        (0..n).rev().map(|i| (self.limbs()[i / 8] >> (8 * (i % 8))) as u8).collect()
     }
 
     fn trim(&mut self) {
-        let rest = self.width % 64;
+        let rest = self.width() % 64;
         if rest != 0
-            && let Some(last) = self.limbs.last_mut()
+            && let Some(last) = self.limbs_mut().last_mut()
         {
             *last &= (1 << rest) - 1;
         }
@@ -146,17 +202,31 @@ impl Bits {
     /// Width in bits.
     #[inline]
     pub fn width(&self) -> u32 {
-        self.width
+        match self.0 {
+            Repr::Small { width, .. } | Repr::Wide { width, .. } => width,
+        }
     }
 
-    /// The limbs, least significant first.
+    /// The limbs, least significant first: as many as the width takes.
+    #[inline]
     pub fn limbs(&self) -> &[u64] {
-        &self.limbs
+        match &self.0 {
+            Repr::Small { width, limbs } => &limbs[..limbs_for(*width)],
+            Repr::Wide { limbs, .. } => limbs,
+        }
+    }
+
+    #[inline]
+    fn limbs_mut(&mut self) -> &mut [u64] {
+        match &mut self.0 {
+            Repr::Small { width, limbs } => &mut limbs[..limbs_for(*width)],
+            Repr::Wide { limbs, .. } => limbs,
+        }
     }
 
     /// The value, if it fits 128 bits.
     pub fn to_u128(&self) -> Option<u128> {
-        if self.limbs.iter().skip(2).any(|l| *l != 0) {
+        if self.limbs().iter().skip(2).any(|l| *l != 0) {
             return None;
         }
         Some(self.low_u128())
@@ -165,15 +235,20 @@ impl Bits {
     /// The low 128 bits.
     #[inline]
     pub fn low_u128(&self) -> u128 {
-        let lo = self.limbs.first().copied().unwrap_or(0) as u128;
-        let hi = self.limbs.get(1).copied().unwrap_or(0) as u128;
-        lo | hi << 64
+        let (lo, hi) = match &self.0 {
+            Repr::Small { limbs, .. } => (limbs[0], limbs[1]),
+            Repr::Wide { limbs, .. } => (limbs[0], limbs[1]),
+        };
+        u128::from(lo) | u128::from(hi) << 64
     }
 
     /// The low 64 bits.
     #[inline]
     pub fn low_u64(&self) -> u64 {
-        self.limbs.first().copied().unwrap_or(0)
+        match &self.0 {
+            Repr::Small { limbs, .. } => limbs[0],
+            Repr::Wide { limbs, .. } => limbs[0],
+        }
     }
 
     /// The low 32 bits.
@@ -184,23 +259,23 @@ impl Bits {
 
     /// No bit is set.
     pub fn is_zero(&self) -> bool {
-        self.limbs.iter().all(|l| *l == 0)
+        self.limbs().iter().all(|l| *l == 0)
     }
 
     /// Every bit is set.
     pub fn is_ones(&self) -> bool {
-        *self == Bits::ones(self.width)
+        *self == Bits::ones(self.width())
     }
 
     /// Bit `i`, 0 the least significant; false past the width.
     pub fn bit(&self, i: u32) -> bool {
-        self.limbs.get(i as usize / 64).is_some_and(|l| l >> (i % 64) & 1 == 1)
+        self.limbs().get(i as usize / 64).is_some_and(|l| l >> (i % 64) & 1 == 1)
     }
 
     /// If the set bits are the highest `n` (a prefix mask), `n`.
     pub fn prefix_len(&self) -> Option<u32> {
-        let n = (0..self.width).rev().take_while(|i| self.bit(*i)).count() as u32;
-        (0..self.width - n).all(|i| !self.bit(i)).then_some(n)
+        let n = (0..self.width()).rev().take_while(|i| self.bit(*i)).count() as u32;
+        (0..self.width() - n).all(|i| !self.bit(i)).then_some(n)
     }
 
     /// A mask of the highest `n` bits.
@@ -210,11 +285,14 @@ impl Bits {
 
     /// Truncated or zero-extended.
     pub fn cast(&self, width: u32) -> Bits {
-        if width == self.width {
+        if width == self.width() {
             return self.clone();
         }
+        if width <= INLINE {
+            return Bits::from_u128(self.low_u128(), width);
+        }
         let mut out = Bits::zero(width);
-        for (o, i) in out.limbs.iter_mut().zip(&self.limbs) {
+        for (o, i) in out.limbs_mut().iter_mut().zip(self.limbs()) {
             *o = *i;
         }
         out.trim();
@@ -223,10 +301,10 @@ impl Bits {
 
     /// Truncated or sign-extended.
     pub fn sign_cast(&self, width: u32) -> Bits {
-        if width <= self.width || self.width == 0 || !self.bit(self.width - 1) {
+        if width <= self.width() || self.width() == 0 || !self.bit(self.width() - 1) {
             return self.cast(width);
         }
-        let high = Bits::ones(width).shl(self.width);
+        let high = Bits::ones(width).shl(self.width());
         high.or(&self.cast(width))
     }
 
@@ -239,20 +317,25 @@ impl Bits {
     /// This value with bits `hi` to `lo` replaced.
     pub fn with_slice(&self, hi: u32, lo: u32, value: &Bits) -> Bits {
         let width = (hi + 1).saturating_sub(lo);
-        let hole = Bits::ones(width).cast(self.width).shl(lo);
-        self.and(&hole.not()).or(&value.cast(width).cast(self.width).shl(lo))
+        let hole = Bits::ones(width).cast(self.width()).shl(lo);
+        self.and(&hole.not()).or(&value.cast(width).cast(self.width()).shl(lo))
     }
 
     /// `self` as the high bits, `low` as the low ones.
     pub fn concat(&self, low: &Bits) -> Bits {
-        let width = self.width + low.width;
-        self.cast(width).shl(low.width).or(&low.cast(width))
+        let width = self.width() + low.width();
+        self.cast(width).shl(low.width()).or(&low.cast(width))
     }
 
     fn zip(&self, other: &Bits, f: impl Fn(u64, u64) -> u64) -> Bits {
+        if let (Repr::Small { width, limbs: a }, Repr::Small { limbs: b, .. }) = (&self.0, &other.0)
+        {
+            let value = u128::from(f(a[0], b[0])) | u128::from(f(a[1], b[1])) << 64;
+            return Bits::from_u128(value, *width);
+        }
         let mut out = self.clone();
-        for (i, o) in out.limbs.iter_mut().enumerate() {
-            *o = f(*o, other.limbs.get(i).copied().unwrap_or(0));
+        for (i, o) in out.limbs_mut().iter_mut().enumerate() {
+            *o = f(*o, other.limbs().get(i).copied().unwrap_or(0));
         }
         out.trim();
         out
@@ -281,10 +364,10 @@ impl Bits {
 
     /// Wrapping addition.
     pub fn add(&self, other: &Bits) -> Bits {
-        let other = other.cast(self.width);
+        let other = other.cast(self.width());
         let mut out = self.clone();
         let mut carry = false;
-        for (o, b) in out.limbs.iter_mut().zip(&other.limbs) {
+        for (o, b) in out.limbs_mut().iter_mut().zip(other.limbs()) {
             let (s, c1) = o.overflowing_add(*b);
             let (s, c2) = s.overflowing_add(carry as u64);
             *o = s;
@@ -297,42 +380,44 @@ impl Bits {
     /// Two's complement negation.
     #[allow(clippy::should_implement_trait)]
     pub fn neg(&self) -> Bits {
-        self.not().add(&Bits::from_u128(1, self.width))
+        self.not().add(&Bits::from_u128(1, self.width()))
     }
 
     /// Wrapping subtraction.
     pub fn sub(&self, other: &Bits) -> Bits {
-        self.add(&other.cast(self.width).neg())
+        self.add(&other.cast(self.width()).neg())
     }
 
     /// Wrapping multiplication.
     pub fn mul(&self, other: &Bits) -> Bits {
-        let n = self.limbs.len();
-        let mut out = Bits::zero(self.width);
+        let (a, b) = (self.limbs(), other.limbs());
+        let n = a.len();
+        let mut product = Bits::zero(self.width());
+        let out = product.limbs_mut();
         for i in 0..n {
             let mut carry = 0u128;
             for j in 0..n - i {
-                let b = other.limbs.get(j).copied().unwrap_or(0) as u128;
-                let t = self.limbs[i] as u128 * b + out.limbs[i + j] as u128 + carry;
-                out.limbs[i + j] = t as u64;
+                let b = b.get(j).copied().unwrap_or(0) as u128;
+                let t = a[i] as u128 * b + out[i + j] as u128 + carry;
+                out[i + j] = t as u64;
                 carry = t >> 64;
             }
         }
-        out.trim();
-        out
+        product.trim();
+        product
     }
 
     /// Saturating addition.
     pub fn add_sat(&self, other: &Bits) -> Bits {
         let sum = self.add(other);
-        if sum.compare(self) == Ordering::Less { Bits::ones(self.width) } else { sum }
+        if sum.compare(self) == Ordering::Less { Bits::ones(self.width()) } else { sum }
     }
 
     /// Saturating subtraction.
     pub fn sub_sat(&self, other: &Bits) -> Bits {
-        let other = other.cast(self.width);
+        let other = other.cast(self.width());
         if self.compare(&other) == Ordering::Less {
-            Bits::zero(self.width)
+            Bits::zero(self.width())
         } else {
             self.sub(&other)
         }
@@ -340,42 +425,46 @@ impl Bits {
 
     /// Shift left; zero from `width` on.
     pub fn shl(&self, by: u32) -> Bits {
-        let mut out = Bits::zero(self.width);
-        let (limbs, bits) = ((by / 64) as usize, by % 64);
-        for i in limbs..out.limbs.len() {
-            let low = self.limbs[i - limbs] << bits;
-            let carry =
-                if bits > 0 && i > limbs { self.limbs[i - limbs - 1] >> (64 - bits) } else { 0 };
-            out.limbs[i] = low | carry;
+        if let Repr::Small { width, .. } = self.0 {
+            return Bits::from_u128(self.low_u128().checked_shl(by).unwrap_or(0), width);
         }
-        out.trim();
-        out
+        let mut shifted = Bits::zero(self.width());
+        let (from, out) = (self.limbs(), shifted.limbs_mut());
+        let (limbs, bits) = ((by / 64) as usize, by % 64);
+        for i in limbs..out.len() {
+            let low = from[i - limbs] << bits;
+            let carry = if bits > 0 && i > limbs { from[i - limbs - 1] >> (64 - bits) } else { 0 };
+            out[i] = low | carry;
+        }
+        shifted.trim();
+        shifted
     }
 
     /// Logical shift right.
     pub fn shr(&self, by: u32) -> Bits {
-        let mut out = Bits::zero(self.width);
-        let (limbs, bits) = ((by / 64) as usize, by % 64);
-        let n = self.limbs.len();
-        for i in 0..n.saturating_sub(limbs) {
-            let low = self.limbs[i + limbs] >> bits;
-            let carry = if bits > 0 && i + limbs + 1 < n {
-                self.limbs[i + limbs + 1] << (64 - bits)
-            } else {
-                0
-            };
-            out.limbs[i] = low | carry;
+        if let Repr::Small { width, .. } = self.0 {
+            return Bits::from_u128(self.low_u128().checked_shr(by).unwrap_or(0), width);
         }
-        out
+        let mut shifted = Bits::zero(self.width());
+        let (from, out) = (self.limbs(), shifted.limbs_mut());
+        let (limbs, bits) = ((by / 64) as usize, by % 64);
+        let n = from.len();
+        for i in 0..n.saturating_sub(limbs) {
+            let low = from[i + limbs] >> bits;
+            let carry =
+                if bits > 0 && i + limbs + 1 < n { from[i + limbs + 1] << (64 - bits) } else { 0 };
+            out[i] = low | carry;
+        }
+        shifted
     }
 
     /// Arithmetic shift right.
     pub fn sar(&self, by: u32) -> Bits {
-        if self.width == 0 || !self.bit(self.width - 1) {
+        if self.width() == 0 || !self.bit(self.width() - 1) {
             return self.shr(by);
         }
-        let by = by.min(self.width);
-        self.shr(by).or(&Bits::prefix_mask(by, self.width))
+        let by = by.min(self.width());
+        self.shr(by).or(&Bits::prefix_mask(by, self.width()))
     }
 
     /// This value as a shift amount: saturated to 32 bits.
@@ -385,8 +474,8 @@ impl Bits {
 
     /// Unsigned comparison of the numbers, whatever their widths.
     pub fn compare(&self, other: &Bits) -> Ordering {
-        let n = self.limbs.len().max(other.limbs.len());
-        let limb = |b: &Bits, i: usize| b.limbs.get(i).copied().unwrap_or(0);
+        let n = self.limbs().len().max(other.limbs().len());
+        let limb = |b: &Bits, i: usize| b.limbs().get(i).copied().unwrap_or(0);
         (0..n)
             .rev()
             .map(|i| limb(self, i).cmp(&limb(other, i)))
@@ -396,8 +485,8 @@ impl Bits {
 
     /// Signed comparison (two's complement; the right operand cast to the left one's width).
     pub fn compare_signed(&self, other: &Bits) -> Ordering {
-        let other = other.cast(self.width);
-        let negative = |b: &Bits| b.width > 0 && b.bit(b.width - 1);
+        let other = other.cast(self.width());
+        let negative = |b: &Bits| b.width() > 0 && b.bit(b.width() - 1);
         match (negative(self), negative(&other)) {
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
@@ -413,7 +502,7 @@ impl fmt::Display for Bits {
             Some(v) if f.alternate() || v < 10 => write!(f, "{v}"),
             Some(v) => write!(f, "{v:#x}"),
             None => {
-                let mut limbs = self.limbs.iter().rev().skip_while(|l| **l == 0);
+                let mut limbs = self.limbs().iter().rev().skip_while(|l| **l == 0);
                 write!(f, "{:#x}", limbs.next().unwrap_or(&0))?;
                 limbs.try_for_each(|l| write!(f, "{l:016x}"))
             }
@@ -423,7 +512,7 @@ impl fmt::Display for Bits {
 
 impl fmt::Debug for Bits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}:{}", self.width)
+        write!(f, "{self}:{}", self.width())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::expr::Expr;
 use crate::id::{ActionId, CounterId, EntryId, GroupId, MeterId, TableId, ValueSetId};
 use crate::program::{Action, MatchKind, Program, Select, Table};
 use crate::verify;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
@@ -85,7 +85,7 @@ pub struct Entry {
     /// The highest one wins.
     pub priority: i32,
     /// Patterns by ascending key position; a key that is not listed matches anything.
-    pub matches: SmallVec<[KeyMatch; 2]>,
+    pub matches: Box<[KeyMatch]>,
     /// What happens on a match.
     pub action: ActionCall,
     /// The control plane's own; opaque to the lookup.
@@ -310,9 +310,19 @@ struct Rank {
 pub struct Entries {
     by_id: HashMap<EntryId, (Rank, Arc<Entry>)>,
     in_order: BTreeMap<Rank, Arc<Entry>>,
-    by_key: HashMap<u64, SmallVec<[EntryId; 1]>>,
+    /// Ids by hash of priority and key; the hash lies beside, so that growing looks at no entry.
+    by_key: HashTable<(u32, EntryId)>,
     hasher: hashbrown::DefaultHashBuilder,
     default: ActionCall,
+}
+
+fn key_hash(hasher: &hashbrown::DefaultHashBuilder, priority: i32, matches: &[KeyMatch]) -> u32 {
+    hasher.hash_one((priority, matches)) as u32
+}
+
+/// A hash for the table, which looks at the lowest and at the highest bits.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl Entries {
@@ -320,7 +330,7 @@ impl Entries {
         Entries {
             by_id: HashMap::new(),
             in_order: BTreeMap::new(),
-            by_key: HashMap::new(),
+            by_key: HashTable::new(),
             hasher: hashbrown::DefaultHashBuilder::default(),
             default: table.default.clone(),
         }
@@ -353,14 +363,11 @@ impl Entries {
 
     /// The entry with exactly this key and priority.
     pub fn find_strict(&self, priority: i32, matches: &[KeyMatch]) -> Option<&Arc<Entry>> {
-        let ids = self.by_key.get(&self.key_hash(priority, matches))?;
-        ids.iter()
-            .filter_map(|id| self.get(*id))
-            .find(|e| e.priority == priority && *e.matches == *matches)
-    }
-
-    fn key_hash(&self, priority: i32, matches: &[KeyMatch]) -> u64 {
-        self.hasher.hash_one((priority, matches))
+        let is = |e: &Arc<Entry>| e.priority == priority && *e.matches == *matches;
+        let hash = key_hash(&self.hasher, priority, matches);
+        let found = |(h, id): &(u32, EntryId)| *h == hash && self.get(*id).is_some_and(is);
+        let (_, id) = self.by_key.find(spread(hash), found)?;
+        self.get(*id)
     }
 
     fn insert(&mut self, table: &Table, entry: Arc<Entry>, sequence: u64) {
@@ -369,21 +376,19 @@ impl Entries {
             prefix_len: std::cmp::Reverse(entry.prefix_len(table)),
             sequence,
         };
-        let hash = self.key_hash(entry.priority, &entry.matches);
-        self.by_key.entry(hash).or_default().push(entry.id);
+        let id = entry.id;
+        let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
         self.in_order.insert(rank, entry.clone());
-        self.by_id.insert(entry.id, (rank, entry));
+        self.by_id.insert(id, (rank, entry));
+        self.by_key.insert_unique(spread(hash), (hash, id), |(hash, _)| spread(*hash));
     }
 
     fn remove(&mut self, id: EntryId) -> Option<(u64, Arc<Entry>)> {
         let (rank, entry) = self.by_id.remove(&id)?;
         self.in_order.remove(&rank);
-        let hash = self.key_hash(entry.priority, &entry.matches);
-        if let Some(ids) = self.by_key.get_mut(&hash) {
-            ids.retain(|i| *i != id);
-            if ids.is_empty() {
-                self.by_key.remove(&hash);
-            }
+        let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
+        if let Ok(slot) = self.by_key.find_entry(spread(hash), |(_, other)| *other == id) {
+            slot.remove();
         }
         Some((rank.sequence, entry))
     }
@@ -554,10 +559,13 @@ impl Pipeline {
                 }
             }
             Update::Delete(id, entry) => {
-                let name = self.table(*id)?.name.clone();
+                self.table(*id)?;
                 match self.tables[id.index()].remove(*entry) {
                     Some((sequence, old)) => Undo::Reinsert(*id, sequence, old),
-                    None => return Err(UpdateError::NoEntry { table: name, id: *entry }),
+                    None => {
+                        let table = self.table(*id)?.name.clone();
+                        return Err(UpdateError::NoEntry { table, id: *entry });
+                    }
                 }
             }
             Update::Clear(id) => {

@@ -6,21 +6,21 @@ use std::path::PathBuf;
 /// A software switch that compiles what its controller programs.
 #[derive(Parser, Debug)]
 #[command(name = "millrace", version, about, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Log format on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Logfmt)]
-    pub log: LogFormat,
+    pub(crate) log: LogFormat,
     /// Log more; twice, much more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
+    pub(crate) verbose: u8,
     /// What to do
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
 }
 
 /// Log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// key=value
     Logfmt,
     /// One JSON object a line
@@ -29,7 +29,7 @@ pub enum LogFormat {
 
 /// Commands.
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub(crate) enum Command {
     /// Show a switch at work: in-process hosts and traffic, no privilege, no network
     Demo(DemoOptions),
     /// Run the switch, in the foreground
@@ -54,30 +54,30 @@ pub enum Command {
 
 /// `millrace demo`.
 #[derive(Args, Debug)]
-pub struct DemoOptions {
+pub(crate) struct DemoOptions {
     /// Which one
     #[arg(value_enum, default_value_t = DemoName::Gateway)]
-    pub name: DemoName,
+    pub(crate) name: DemoName,
     /// Stop after so many seconds; without it, run until q or Ctrl-C
     #[arg(long, value_name = "N")]
-    pub seconds: Option<u64>,
+    pub(crate) seconds: Option<u64>,
     /// Print figures once a second in place of the live view
     #[arg(long)]
-    pub headless: bool,
+    pub(crate) headless: bool,
     /// One JSON object with the totals at the end, on standard output (implies --headless)
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Make network namespaces and let real hosts ping through the switch (needs root)
     #[arg(long)]
-    pub namespaces: bool,
+    pub(crate) namespaces: bool,
     /// Print the flow entries, in ovs-ofctl's syntax, and end
     #[arg(long)]
-    pub print_flows: bool,
+    pub(crate) print_flows: bool,
 }
 
 /// Demonstrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DemoName {
+pub(crate) enum DemoName {
     /// An access gateway: 10 customers of 20 users, 10,000 routes
     Gateway,
     /// A firewall
@@ -88,7 +88,7 @@ pub enum DemoName {
 
 impl DemoName {
     /// As it is written on the command line.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             DemoName::Gateway => "gateway",
             DemoName::Firewall => "firewall",
@@ -99,66 +99,66 @@ impl DemoName {
 
 /// `millrace run`.
 #[derive(Args, Debug, Default)]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     /// Configuration file; options add to it and override it
-    pub config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// A port; numbers count from 1 in order
     #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
-    pub ports: Vec<String>,
+    pub(crate) ports: Vec<String>,
     /// A controller to connect to: tcp:HOST[:PORT]
     #[arg(long = "controller", value_name = "TARGET")]
-    pub controllers: Vec<String>,
+    pub(crate) controllers: Vec<String>,
     /// Where to listen for controllers: ptcp:[PORT][:ADDR], punix:PATH
     #[arg(long = "listen", value_name = "TARGET")]
-    pub listeners: Vec<String>,
+    pub(crate) listeners: Vec<String>,
     /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
     #[arg(long, value_name = "PATH")]
-    pub snoop: Option<PathBuf>,
+    pub(crate) snoop: Option<PathBuf>,
     /// Datapath id, up to 16 hexadecimal digits; made from the first port's address otherwise
     #[arg(long, value_name = "HEX")]
-    pub datapath_id: Option<String>,
+    pub(crate) datapath_id: Option<String>,
     /// What happens while no controller is connected
     #[arg(long, value_enum)]
-    pub fail_mode: Option<FailModeName>,
+    pub(crate) fail_mode: Option<FailModeName>,
     /// OpenFlow versions to speak, separated by commas: OpenFlow10,OpenFlow13
     #[arg(long, value_name = "LIST")]
-    pub protocols: Option<String>,
+    pub(crate) protocols: Option<String>,
     /// Flow entries to start with, in ovs-ofctl's syntax
     #[arg(long = "flows", value_name = "FILE")]
-    pub flows: Vec<PathBuf>,
+    pub(crate) flows: Vec<PathBuf>,
     /// Groups to start with, in ovs-ofctl's syntax
     #[arg(long = "groups", value_name = "FILE")]
-    pub groups: Vec<PathBuf>,
+    pub(crate) groups: Vec<PathBuf>,
     /// Meters to start with, in ovs-ofctl's syntax
     #[arg(long = "meters", value_name = "FILE")]
-    pub meters: Vec<PathBuf>,
+    pub(crate) meters: Vec<PathBuf>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
     /// Processors for the workers, in order: 1,2,4-7
     #[arg(long, value_name = "LIST")]
-    pub cpus: Option<String>,
+    pub(crate) cpus: Option<String>,
     /// The engine
     #[arg(long, value_enum)]
-    pub engine: Option<EngineName>,
+    pub(crate) engine: Option<EngineName>,
     /// Control socket, for trace, stats and explain
     #[arg(long, value_name = "PATH")]
-    pub ctl: Option<PathBuf>,
+    pub(crate) ctl: Option<PathBuf>,
     /// Packets per second to controllers, at most
     #[arg(long, value_name = "N")]
-    pub punt_rate: Option<u64>,
+    pub(crate) punt_rate: Option<u64>,
     /// Longest pause between attempts to connect, in seconds
     #[arg(long, value_name = "SECONDS")]
-    pub max_backoff: Option<u64>,
+    pub(crate) max_backoff: Option<u64>,
     /// A controller silent for so long is probed, in seconds
     #[arg(long, value_name = "SECONDS")]
-    pub inactivity_probe: Option<u64>,
+    pub(crate) inactivity_probe: Option<u64>,
 }
 
 /// `--fail-mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum FailModeName {
+pub(crate) enum FailModeName {
     /// Forward by the tables as they are
     Secure,
     /// Learn and forward as an ordinary bridge
@@ -168,65 +168,65 @@ pub enum FailModeName {
 /// `--engine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum EngineName {
+pub(crate) enum EngineName {
     /// The reference interpreter
     Interp,
 }
 
 /// `millrace stats`, `millrace explain`.
 #[derive(Args, Debug)]
-pub struct QueryOptions {
+pub(crate) struct QueryOptions {
     /// Control socket of the running switch
     #[arg(long, value_name = "PATH")]
-    pub ctl: Option<PathBuf>,
+    pub(crate) ctl: Option<PathBuf>,
     /// One JSON object on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `millrace trace`.
 #[derive(Args, Debug)]
-pub struct TraceOptions {
+pub(crate) struct TraceOptions {
     /// The packet: hexadecimal bytes, or ovs-ofctl's match syntax (in_port=1,tcp,nw_dst=10.0.0.1)
-    pub packet: String,
+    pub(crate) packet: String,
     /// The port it comes in by, if the packet does not say
     #[arg(long, value_name = "N")]
-    pub in_port: Option<u32>,
+    pub(crate) in_port: Option<u32>,
     /// Control socket of the running switch
     #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters"])]
-    pub ctl: Option<PathBuf>,
+    pub(crate) ctl: Option<PathBuf>,
     /// Trace through these flow entries in place of a running switch
     #[arg(long = "flows", value_name = "FILE")]
-    pub flows: Vec<PathBuf>,
+    pub(crate) flows: Vec<PathBuf>,
     /// With these groups
     #[arg(long = "groups", value_name = "FILE")]
-    pub groups: Vec<PathBuf>,
+    pub(crate) groups: Vec<PathBuf>,
     /// And these meters
     #[arg(long = "meters", value_name = "FILE")]
-    pub meters: Vec<PathBuf>,
+    pub(crate) meters: Vec<PathBuf>,
     /// One JSON object on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `millrace test`.
 #[derive(Args, Debug)]
-pub struct TestOptions {
+pub(crate) struct TestOptions {
     /// Files, or folders of them
     #[arg(required = true)]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// Rewrite the expectations to what happened (as BLESS=1 in the environment)
     #[arg(long)]
-    pub bless: bool,
+    pub(crate) bless: bool,
     /// One JSON object on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// `millrace doctor`.
 #[derive(Args, Debug)]
-pub struct DoctorOptions {
+pub(crate) struct DoctorOptions {
     /// One JSON object on standard output
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
 }

@@ -41,32 +41,32 @@ struct File {
 
 /// Everything `run` needs to know, checked.
 #[derive(Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// Ports in order.
-    pub ports: Vec<Spec>,
+    pub(crate) ports: Vec<Spec>,
     /// The controller channel.
-    pub channel: of_channel::Config,
+    pub(crate) channel: of_channel::Config,
     /// The datapath id, if given.
-    pub datapath_id: Option<u64>,
+    pub(crate) datapath_id: Option<u64>,
     /// Files with flow entries.
-    pub flows: Vec<PathBuf>,
+    pub(crate) flows: Vec<PathBuf>,
     /// Files with groups.
-    pub groups: Vec<PathBuf>,
+    pub(crate) groups: Vec<PathBuf>,
     /// Files with meters.
-    pub meters: Vec<PathBuf>,
+    pub(crate) meters: Vec<PathBuf>,
     /// Worker threads.
-    pub workers: usize,
+    pub(crate) workers: usize,
     /// Their processors.
-    pub cpus: Vec<usize>,
+    pub(crate) cpus: Vec<usize>,
     /// The control socket.
-    pub ctl: Option<PathBuf>,
+    pub(crate) ctl: Option<PathBuf>,
     /// Packets per second to controllers, at most.
-    pub punt_rate: u64,
+    pub(crate) punt_rate: u64,
 }
 
 impl Config {
     /// From the options, and the file that they name.
-    pub fn new(options: RunOptions) -> Result<Config, Failure> {
+    pub(crate) fn new(options: RunOptions) -> Result<Config, Failure> {
         let file = match &options.config {
             Some(path) => read(path)?,
             None => File::default(),

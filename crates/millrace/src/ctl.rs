@@ -19,7 +19,7 @@ const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// What can be asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command")]
-pub enum Request {
+pub(crate) enum Request {
     /// Counters of ports, tables and the switch.
     Stats,
     /// How each table is looked up.
@@ -41,7 +41,7 @@ enum Answer {
 }
 
 /// Where the socket is unless `--ctl` says otherwise: in the user's run-time folder, `/run` for root.
-pub fn default_path() -> PathBuf {
+pub(crate) fn default_path() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/run/millrace.ctl");
     }
@@ -53,13 +53,13 @@ pub fn default_path() -> PathBuf {
 }
 
 /// The switch's end; the socket is removed when it is dropped.
-pub struct Server {
+pub(crate) struct Server {
     path: PathBuf,
 }
 
 impl Server {
     /// Listens, and answers in the background.
-    pub fn start(
+    pub(crate) fn start(
         path: &Path,
         answer: impl Fn(Request) -> Result<Value, String> + Send + Sync + 'static,
     ) -> std::io::Result<Server> {
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// Where it listens.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -122,7 +122,7 @@ fn serve(
 }
 
 /// Asks a running switch.
-pub fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
+pub(crate) fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
     let path = path.map_or_else(default_path, Path::to_path_buf);
     let failed = |error: std::io::Error| {
         Failure::Bad(format!(

@@ -28,7 +28,7 @@ struct Finding {
 }
 
 /// `millrace doctor`.
-pub fn run(options: DoctorOptions) -> Result<(), Failure> {
+pub(crate) fn run(options: DoctorOptions) -> Result<(), Failure> {
     let machine = Machine::read();
     let ports =
         [memory(), pcap(), machine.tap(), machine.af_packet(), machine.af_xdp(), machine.dpdk()];

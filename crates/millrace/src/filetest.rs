@@ -34,7 +34,7 @@ enum Outcome {
 }
 
 /// `millrace test`.
-pub fn run(options: TestOptions) -> Result<(), Failure> {
+pub(crate) fn run(options: TestOptions) -> Result<(), Failure> {
     let rewrite = options.bless || std::env::var_os("BLESS").is_some_and(|v| v == "1");
     let mut files = Vec::new();
     for path in &options.files {

@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Starts logging; `RUST_LOG` overrides the level.
-pub fn start(format: &LogFormat, verbose: u8) {
+pub(crate) fn start(format: &LogFormat, verbose: u8) {
     let level = match verbose {
         0 => "info",
         1 => "debug",

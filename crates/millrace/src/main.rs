@@ -14,9 +14,6 @@
 //!
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
-// A command exports nothing: `pub` says what a module offers to the others.
-#![allow(unreachable_pub)]
-
 mod cli;
 mod config;
 mod ctl;
@@ -32,7 +29,7 @@ use std::process::ExitCode;
 
 /// Why a command failed: what to print, and the exit status.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The thing asked about is bad: 1.
     Bad(String),
     /// The command was used wrongly: 2.
@@ -41,12 +38,12 @@ pub enum Failure {
 
 impl Failure {
     /// The thing asked about is bad.
-    pub fn bad(error: impl std::fmt::Display) -> Failure {
+    pub(crate) fn bad(error: impl std::fmt::Display) -> Failure {
         Failure::Bad(error.to_string())
     }
 
     /// The command was used wrongly.
-    pub fn usage(error: impl std::fmt::Display) -> Failure {
+    pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
         Failure::Usage(error.to_string())
     }
 }

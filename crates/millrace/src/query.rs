@@ -11,19 +11,19 @@ use std::fmt::Write as _;
 use switch::Switch;
 
 /// `millrace stats`.
-pub fn stats(options: QueryOptions) -> Result<(), Failure> {
+pub(crate) fn stats(options: QueryOptions) -> Result<(), Failure> {
     let value = ask(options.ctl.as_deref(), &Request::Stats)?;
     show(&value, options.json, print_stats)
 }
 
 /// `millrace explain`.
-pub fn explain(options: QueryOptions) -> Result<(), Failure> {
+pub(crate) fn explain(options: QueryOptions) -> Result<(), Failure> {
     let value = ask(options.ctl.as_deref(), &Request::Explain)?;
     show(&value, options.json, print_explain)
 }
 
 /// `millrace trace`.
-pub fn trace(options: TraceOptions) -> Result<(), Failure> {
+pub(crate) fn trace(options: TraceOptions) -> Result<(), Failure> {
     let (in_port, bytes) = packet(&options.packet, options.in_port)?;
     let offline =
         !(options.flows.is_empty() && options.groups.is_empty() && options.meters.is_empty());
@@ -33,8 +33,7 @@ pub fn trace(options: TraceOptions) -> Result<(), Failure> {
         switch.stop();
         value
     } else {
-        let packet = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        ask(options.ctl.as_deref(), &Request::Trace { in_port, packet })?
+        ask(options.ctl.as_deref(), &Request::Trace { in_port, packet: digits(&bytes) })?
     };
     show(&value, options.json, print_trace)
 }
@@ -51,7 +50,7 @@ fn packet(text: &str, in_port: Option<u32>) -> Result<(u32, Vec<u8>), Failure> {
 }
 
 /// Bytes in hexadecimal, white space and colons between them allowed; at least an Ethernet header.
-pub fn hex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = text
         .trim_start_matches("0x")
         .bytes()
@@ -66,6 +65,11 @@ pub fn hex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
+/// Bytes in hexadecimal, as [`hex`] reads them.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Failure> {
     if json {
         println!("{value}")
@@ -76,7 +80,7 @@ fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Fa
 }
 
 /// What the running switch answers.
-pub fn answer(
+pub(crate) fn answer(
     switch: &Switch,
     channel: &dyn Fn() -> Value,
     request: Request,
@@ -108,7 +112,8 @@ fn stats_value(switch: &Switch, controllers: Value) -> Value {
                 "up": view.is_live(), "present": view.link.present,
                 "rx_packets": counters.rx_packets, "rx_bytes": counters.rx_bytes,
                 "tx_packets": counters.tx_packets, "tx_bytes": counters.tx_bytes,
-                "punted": counters.punted, "drops": drops, "kernel_rx_dropped": kernel.rx_dropped,
+                "punted": counters.punted, "digests_refused": counters.digests_refused,
+                "drops": drops, "kernel_rx_dropped": kernel.rx_dropped,
             })
         })
         .collect();
@@ -158,9 +163,12 @@ fn print_stats(value: &Value) -> String {
             (_, Value::Bool(true)) => "up",
             _ => "down",
         };
-        let drops: Vec<String> =
+        let mut drops: Vec<String> =
             p["drops"].as_object().into_iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
         let n = |key: &str| p[key].as_u64().unwrap_or(0);
+        if n("digests_refused") > 0 {
+            drops.push(format!("(digests refused: {})", n("digests_refused")));
+        }
         let _ = writeln!(
             out,
             "{:>5} {:<16} {:<10} {:<5} {:>12} {:>15} {:>12} {:>15} {:>9}  {}",
@@ -215,7 +223,7 @@ fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
     let frame = |bytes: &[u8]| {
         json!({
             "summary": wire::summary(bytes),
-            "hex": bytes.iter().map(|b| format!("{b:02x}")).collect::<String>(),
+            "hex": digits(bytes),
         })
     };
     json!({
@@ -243,7 +251,6 @@ fn print_trace(value: &Value) -> String {
             text(&p["packet"]["summary"])
         );
     }
-    let _ = writeln!(out, "verdict: {}", text(&value["verdict"]));
     out
 }
 
@@ -258,6 +265,15 @@ fn text(value: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refused_digests_stand_beside_the_drops() {
+        let port =
+            |refused| json!({"name": "p", "drops": {"no_match": 2}, "digests_refused": refused});
+        let shown = |refused| print_stats(&json!({"ports": [port(refused)]}));
+        assert!(shown(3).contains("  no_match=2 (digests refused: 3)\n"), "{}", shown(3));
+        assert!(shown(0).contains("  no_match=2\n"), "{}", shown(0));
+    }
 
     #[test]
     fn hexadecimal_with_and_without_separators() {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use switch::Switch;
 
 /// `millrace run`.
-pub fn run(options: RunOptions) -> Result<(), Failure> {
+pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
     let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let switch = start(config.workers, config.cpus.clone(), config.punt_rate)?;
@@ -36,16 +36,18 @@ pub fn run(options: RunOptions) -> Result<(), Failure> {
     load(&agent, &switch, &config.flows, &config.groups, &config.meters)?;
     let channel =
         Channel::start(switch.clone(), agent.clone(), config.channel).map_err(Failure::bad)?;
-    let channel = Arc::new(Mutex::new(channel));
+    let channel = Arc::new(Mutex::new(Some(channel)));
     let server = control(&switch, &channel, config.ctl.as_deref())?;
     switch.sync();
     let mut listeners: Vec<String> =
-        lock(&channel).listening().iter().map(ToString::to_string).collect();
+        lock(&channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect();
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
     eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
     wait(&signals);
     tracing::info!("stopping");
     drop(server);
+    // Controllers first: who still talks to the switch must find it running.
+    drop(lock(&channel).take());
     switch.stop();
     Ok(())
 }
@@ -54,20 +56,21 @@ fn words(list: &[String]) -> String {
     if list.is_empty() { "none".to_string() } else { list.join(",") }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // See `switch`: what is guarded changes in single steps.
+/// A poisoned lock is taken all the same: what the command's locks guard changes in single steps, so
+/// it is whole even if a thread of ours panicked over it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A running switch with OpenFlow's program and no ports.
-pub fn start(workers: usize, cpus: Vec<usize>, punt_rate: u64) -> Result<Switch, Failure> {
+pub(crate) fn start(workers: usize, cpus: Vec<usize>, punt_rate: u64) -> Result<Switch, Failure> {
     let (program, _) = lower::program(&lower::ProgramConfig::default());
     let program = Arc::new(program);
     Switch::start(switch::Config { program, workers, cpus, punt_rate }).map_err(Failure::bad)
 }
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
-pub fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
+pub(crate) fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
     let from_port = || {
         let ports = switch.ports();
         let mac = ports.first().map_or([0, 0, 0, 0, 0, 1], |p| p.info.mac);
@@ -79,7 +82,7 @@ pub fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure
 }
 
 /// A switch without ports that holds these files' entries, for looking into them.
-pub fn offline(
+pub(crate) fn offline(
     flows: &[PathBuf],
     groups: &[PathBuf],
     meters: &[PathBuf],
@@ -99,7 +102,7 @@ fn open(spec: &Spec) -> Result<Box<dyn Port>, port::Error> {
 
 /// Puts the files' meters, groups and flow entries into the switch, in this order, so that entries
 /// find what they refer to.
-pub fn load(
+pub(crate) fn load(
     agent: &Mutex<Agent>,
     switch: &Switch,
     flows: &[PathBuf],
@@ -151,14 +154,15 @@ fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Resu
 /// The control socket: where told, or at the default place unless another switch has it.
 fn control(
     switch: &Switch,
-    channel: &Arc<Mutex<Channel>>,
+    channel: &Arc<Mutex<Option<Channel>>>,
     path: Option<&Path>,
 ) -> Result<Option<ctl::Server>, Failure> {
     let place = path.map_or_else(ctl::default_path, Path::to_path_buf);
     let (switch, channel) = (switch.clone(), channel.clone());
     let controllers = move || {
         let channel = lock(&channel);
-        let versions: Vec<&str> = channel.connected().iter().map(|v| v.name()).collect();
+        let connected = channel.as_ref().map_or_else(Vec::new, Channel::connected);
+        let versions: Vec<&str> = connected.iter().map(|v| v.name()).collect();
         serde_json::Value::String(if versions.is_empty() {
             "none".into()
         } else {
@@ -176,10 +180,10 @@ fn control(
 }
 
 /// A descriptor that is readable once SIGINT or SIGTERM came.
-pub struct Signals(std::os::unix::net::UnixStream);
+pub(crate) struct Signals(std::os::unix::net::UnixStream);
 
 /// From now on SIGINT and SIGTERM end [`wait`], in place of the process.
-pub fn signals() -> std::io::Result<Signals> {
+pub(crate) fn signals() -> std::io::Result<Signals> {
     let (read, write) = std::os::unix::net::UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -188,13 +192,13 @@ pub fn signals() -> std::io::Result<Signals> {
 }
 
 /// Waits for SIGINT or SIGTERM.
-pub fn wait(signals: &Signals) {
+pub(crate) fn wait(signals: &Signals) {
     let mut fds = [PollFd::new(&signals.0, PollFlags::IN)];
     while let Err(rustix::io::Errno::INTR) = rustix::event::poll(&mut fds, None) {}
 }
 
 /// Waits for SIGINT or SIGTERM, at most so long; says whether one came.
-pub fn came(signals: &Signals, timeout: std::time::Duration) -> bool {
+pub(crate) fn came(signals: &Signals, timeout: std::time::Duration) -> bool {
     use std::os::fd::AsFd;
     port::wait_readable(signals.0.as_fd(), timeout)
 }

@@ -6,7 +6,8 @@
 //! Asynchronous messages come by a queue: packet-ins that do not fit are dropped and counted, and
 //! so many other messages that they do not fit end the connection, because a controller that missed
 //! them would be wrong about the switch. So a peer costs at most [`WRITE_HIGH`], what was read at
-//! once, the queue, and the one answer that made the buffer overflow.
+//! once, the queue, and the one answer that made the buffer overflow. (Before a barrier's reply all
+//! that waits moves to the buffer, so that the reply is the last.)
 //!
 //! Requests are handled for [`SLICE`] at most before other connections have their turn, and events
 //! are told in between, so a peer that never pauses delays neither.
@@ -187,7 +188,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             tokio::select! {
                 biased;
                 // An error means that the channel itself is gone.
-                _ = self.stop.changed() => {}
+                changed = self.stop.changed() => if changed.is_err() {
+                    return Closed::Stopping;
+                },
                 read = self.reader.read_buf(&mut self.input), if reads => match read {
                     Ok(0) => ended = true,
                     Ok(_) => {
@@ -276,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let result = self.handle_until(&input, until);
         self.input = input;
         if std::mem::take(&mut self.ungathered) {
-            self.gather();
+            self.shared.gather();
         }
         result
     }
@@ -285,6 +288,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         for count in 1usize.. {
             let rest = &input[self.handled..];
             match codec::frame(rest) {
+                // Not even a hello has begun: waiting for the rest of it is pointless.
+                Frame::Incomplete { .. } if self.version.is_none() && is_no_hello(rest) => {
+                    self.hello(rest)?;
+                }
                 Frame::Incomplete { .. } => break,
                 _ if self.output.pending() >= WRITE_HIGH => return Ok(true),
                 Frame::Message { length } => {
@@ -310,6 +317,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let Some(version) = self.version else { return self.hello(bytes) };
         match codec::decode(version, bytes) {
             Ok((xid, message)) => self.request(version, xid, message, bytes),
+            //= openflow-1.3.5 §7.4.4: what only a switch sends is wrong by its type, whatever its
+            // body holds.
+            Err(error)
+                if error.code != ErrorCode::BrcBadVersion && only_switches_send(version, bytes) =>
+            {
+                self.refuse(bytes, ErrorCode::BrcBadType, &error.to_string());
+            }
             Err(error) => self.refuse(bytes, error.code, &error.to_string()),
         }
         Ok(())
@@ -363,11 +377,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Err(Closed::Version(format!("the peer offers {theirs}; {text}")))
     }
 
-    /// Collects what requests may have caused, and tells what is for this connection.
-    pub(crate) fn gather(&mut self) {
-        self.ungathered = false;
-        self.shared.gather();
-        self.take_queued();
+    /// Tells all that waits now, which the queue bounds, so that what comes next comes after it.
+    pub(crate) fn flush_queued(&mut self) {
+        for _ in 0..self.queue.len() {
+            if let Some(queued) = self.queue.try_next() {
+                self.take(queued);
+            }
+        }
     }
 
     /// Tells what waits, as far as the peer keeps up.
@@ -467,6 +483,21 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::
 /// A socket that takes nothing, and says so without waiting, never will.
 fn some(n: usize) -> std::io::Result<usize> {
     if n == 0 { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(n) }
+}
+
+/// A message type that no controller sends (1.3.5 §7.1, 1.0.2 §5.1).
+fn only_switches_send(version: Version, bytes: &[u8]) -> bool {
+    let number = Header::parse(bytes).map(|h| h.message_type);
+    let replies: &[u8] = match version {
+        Version::V10 => &[17, 19, 21],
+        Version::V13 => &[19, 21, 23, 25, 27],
+    };
+    number.is_some_and(|n| matches!(n, 6 | 8 | 10 | 11 | 12) || replies.contains(&n))
+}
+
+/// The header is there, and is neither that of a hello nor of an error.
+fn is_no_hello(bytes: &[u8]) -> bool {
+    Header::parse(bytes).is_some_and(|h| !matches!(h.message_type, Header::HELLO | Header::ERROR))
 }
 
 fn xid_of(bytes: &[u8]) -> Xid {

@@ -115,6 +115,11 @@ impl Receiver {
         self.taken(queued)
     }
 
+    /// Messages that wait now.
+    pub(crate) fn len(&self) -> usize {
+        self.receiver.len()
+    }
+
     /// A message that must not be lost was.
     pub(crate) fn is_overrun(&self) -> bool {
         self.waiting.overrun.load(Ordering::Relaxed)

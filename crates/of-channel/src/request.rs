@@ -39,7 +39,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             Message::SetAsync(wants) => self.shared.roles().set_wants(self.id, wants),
             message if changes_state(&message) && self.is_slave() => {
-                //= openflow-1.3.5 §6.3.6: a slave has read-only access.
+                //= openflow-1.3.5 §6.3.4: a slave has read-only access.
                 let text = format!("{} from a slave controller", message.type_name());
                 self.refuse(bytes, ErrorCode::BrcIsSlave, &text);
             }
@@ -67,7 +67,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if std::mem::take(&mut self.unsettled) {
             self.shared.switch.sync();
         }
-        self.gather();
+        self.ungathered = false;
+        self.shared.gather();
+        self.flush_queued();
     }
 
     fn is_slave(&self) -> bool {
@@ -75,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Messages that a slave may not send (1.3.5 §6.3.6).
+/// Messages that a slave may not send (1.3.5 §6.3.4).
 fn changes_state(message: &Message) -> bool {
     match message {
         Message::PacketOut(_)

@@ -1,5 +1,5 @@
-//! Who is master, and which asynchronous messages each connection wants (OpenFlow 1.3.5 §6.3.6,
-//! §A.3.9, §A.3.10).
+//! Who is master, and which asynchronous messages each connection wants (OpenFlow 1.3.5 §6.3.4,
+//! §7.3.9, §7.3.10).
 //!
 //! A connection begins as equal. At most one is master: who becomes master makes the master before
 //! it slave. Requests for master or slave carry a generation id that may not go back, so that a
@@ -82,7 +82,7 @@ impl Roles {
         request: RoleMessage,
     ) -> Result<RoleMessage, Stale> {
         if matches!(request.role, Role::Master | Role::Slave) {
-            // The distance is signed, so that the counter may wrap (1.3.5 §6.3.6).
+            // The distance is signed, so that the counter may wrap (1.3.5 §6.3.4).
             match self.generation {
                 Some(newest) if (request.generation_id.wrapping_sub(newest) as i64) < 0 => {
                     return Err(Stale { given: request.generation_id, newest });

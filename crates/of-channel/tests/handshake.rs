@@ -100,7 +100,7 @@ fn anything_before_hello_is_refused() {
     assert_eq!(error_of(&raw(4, 5, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadType));
     assert_eq!(error_of(&raw(4, 99, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadType));
     assert_eq!(error_of(&raw(9, 5, 1, &[])), ErrorKind::Code(ErrorCode::BrcBadVersion));
-    assert_eq!(error_of(b"GET / HTTP/1.1\r\n\r\n"), ErrorKind::Code(ErrorCode::BrcBadVersion));
+    assert_eq!(error_of(b"GET / HTTP/1.1\r\n\r\n"), ErrorKind::Code(ErrorCode::BrcBadLen));
     assert_eq!(error_of(&[4, 0, 0, 7, 0, 0, 0, 0]), ErrorKind::Code(ErrorCode::BrcBadLen));
     // A peer that refuses our hello is not answered.
     assert_eq!(rest(&bed, &raw(4, 1, 1, &[0, 0, 0, 0])).len(), 1);

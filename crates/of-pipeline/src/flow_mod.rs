@@ -21,7 +21,9 @@ use crate::refusal::Refusal;
 use crate::removed;
 use crate::transaction::Transaction;
 use ir::{ActionCall, Entry, EntryId, TableId, Update};
-use openflow::{FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, Version};
+use openflow::{
+    FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
+};
 use std::sync::Arc;
 
 /// Nanoseconds of a timeout in seconds.
@@ -88,6 +90,11 @@ impl Agent {
     fn add_flow(&mut self, request: FlowMod) -> Result<(), Refusal> {
         let table = self.one_table(&request)?;
         Self::no_buffer(&request)?;
+        //= openflow-1.3.5 §7.3.4.1: the cookie of all ones is reserved; packet-ins without an entry
+        //= have it.
+        if request.cookie == PacketIn::NO_COOKIE && request.dialect != Version::V10 {
+            return Err(Refusal::Cookie);
+        }
         self.rules().instructions(table, Some(&request.matching), &request.instructions)?;
         let FlowMod { priority, .. } = request;
         //= openflow-1.3.5 §6.4: with CHECK_OVERLAP, an entry of the same priority that could match
@@ -118,7 +125,7 @@ impl Agent {
             matching: request.matching,
             instructions: request.instructions,
         };
-        flow.instructions.shrink_to_fit();
+        flow.shrink_to_fit();
         let id = TableId(table.into());
         let Some(key) = old else {
             let EntryId(fresh) = tx.take_entry_id()?;

@@ -8,7 +8,7 @@
 //! Invariants: priority and match are unique in a table; the strict index and the users of groups
 //! and meters hold exactly the entries that are there.
 //! Cost: strict lookup, one hash of the match; a filter, one look at every entry of its tables;
-//! memory per entry about 350 bytes and its action list.
+//! memory per entry about 150 bytes, 48 for each field, and its action list.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
@@ -50,6 +50,19 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Gives back the room that building it left.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.matching.shrink_to_fit();
+        self.instructions.shrink_to_fit();
+        for instruction in &mut self.instructions {
+            if let Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) =
+                instruction
+            {
+                actions.shrink_to_fit();
+            }
+        }
+    }
+
     /// A table-miss entry: priority 0, matches everything (1.3.5 §5.4).
     pub fn is_table_miss(&self) -> bool {
         self.priority == 0 && self.matching.is_empty()
@@ -113,8 +126,8 @@ impl Filter<'_> {
 #[derive(Debug, Default)]
 struct Table {
     flows: BTreeMap<u32, Box<Flow>>,
-    /// Ids by hash of priority and match.
-    strict: HashTable<u32>,
+    /// Ids by hash of priority and match; the hash lies beside, so that growing looks at no entry.
+    strict: HashTable<(u32, u32)>,
 }
 
 /// Which entries use something.
@@ -129,8 +142,13 @@ pub struct FlowTables {
     by_meter: Users,
 }
 
-fn hash(hasher: &DefaultHashBuilder, priority: u16, matching: &Match) -> u64 {
-    hasher.hash_one((priority, matching))
+fn hash(hasher: &DefaultHashBuilder, priority: u16, matching: &Match) -> u32 {
+    hasher.hash_one((priority, matching)) as u32
+}
+
+/// A hash for the table, which looks at the lowest and at the highest bits.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// Groups and meters that instructions name: `group` and `meter` are called with each.
@@ -194,10 +212,10 @@ impl FlowTables {
     /// The entry with this priority and match.
     pub fn find_strict(&self, table: u8, priority: u16, matching: &Match) -> Option<FlowKey> {
         let t = self.tables.get(usize::from(table))?;
-        let is = |id: &u32| {
-            t.flows.get(id).is_some_and(|f| f.priority == priority && f.matching == *matching)
-        };
-        let id = t.strict.find(hash(&self.hasher, priority, matching), is)?;
+        let hash = hash(&self.hasher, priority, matching);
+        let is = |f: &Flow| f.priority == priority && f.matching == *matching;
+        let found = |(h, id): &(u32, u32)| *h == hash && t.flows.get(id).is_some_and(|f| is(f));
+        let (_, id) = t.strict.find(spread(hash), found)?;
         Some(FlowKey { table, id: *id })
     }
 
@@ -253,12 +271,9 @@ impl FlowTables {
     pub(crate) fn insert(&mut self, key: FlowKey, flow: Flow) {
         self.refer(key, &flow.instructions);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
-        let hasher = &self.hasher;
-        let at = hash(hasher, flow.priority, &flow.matching);
+        let at = hash(&self.hasher, flow.priority, &flow.matching);
         t.flows.insert(key.id, Box::new(flow));
-        let flows = &t.flows;
-        let rehash = |id: &u32| flows.get(id).map_or(0, |f| hash(hasher, f.priority, &f.matching));
-        t.strict.insert_unique(at, key.id, rehash);
+        t.strict.insert_unique(spread(at), (at, key.id), |(hash, _)| spread(*hash));
     }
 
     /// Takes an entry out.
@@ -266,7 +281,7 @@ impl FlowTables {
         let t = self.tables.get_mut(usize::from(key.table))?;
         let flow = t.flows.remove(&key.id)?;
         let at = hash(&self.hasher, flow.priority, &flow.matching);
-        if let Ok(entry) = t.strict.find_entry(at, |id| *id == key.id) {
+        if let Ok(entry) = t.strict.find_entry(spread(at), |(_, id)| *id == key.id) {
             entry.remove();
         }
         self.unrefer(key, &flow.instructions);

@@ -46,15 +46,19 @@ pub struct GroupTable {
     groups: BTreeMap<u32, GroupEntry>,
 }
 
+/// The groups that a bucket's actions name.
+fn forwards_to(bucket: &Bucket) -> impl Iterator<Item = u32> {
+    bucket.actions.iter().filter_map(|action| match action {
+        Action::Group(group) => Some(group.0),
+        _ => None,
+    })
+}
+
 /// The groups that buckets lead to: by an action, or by watching.
 fn leads_to(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
     buckets.iter().flat_map(|bucket| {
         let watched = Some(bucket.watch_group).filter(|g| *g != GroupId::ANY);
-        let by_action = bucket.actions.iter().filter_map(|action| match action {
-            Action::Group(group) => Some(*group),
-            _ => None,
-        });
-        by_action.chain(watched).map(|g| g.0)
+        forwards_to(bucket).chain(watched.map(|g| g.0))
     })
 }
 
@@ -88,6 +92,12 @@ impl GroupTable {
     pub fn leading_to(&self, group: u32) -> impl Iterator<Item = u32> {
         let leads = move |entry: &GroupEntry| leads_to(&entry.buckets).any(|g| g == group);
         self.groups.iter().filter(move |(_, entry)| leads(entry)).map(|(id, _)| *id)
+    }
+
+    /// How many groups forward to `group`; one that merely watches it does not.
+    pub fn forwarding_to(&self, group: u32) -> usize {
+        let forwards = |bucket: &Bucket| forwards_to(bucket).any(|g| g == group);
+        self.groups.values().filter(|entry| entry.buckets.iter().any(forwards)).count()
     }
 
     /// How many groups in a row `group` is the first of, or an error if it leads back to `origin`.
@@ -228,7 +238,8 @@ impl Agent {
         let now_ns = self.switch.now_ns();
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let old = self.groups.groups.get(&group);
-        //= openflow-1.3.5 §6.5: a modify replaces type and buckets; the group and what counts it stay.
+        //= openflow-1.3.5 §6.5: a modify replaces type and buckets; what counts the group goes on,
+        //= what counts its buckets begins anew.
         let counter = match old {
             Some(old) => old.counter,
             None => tx.take_group_counter()?,

@@ -20,6 +20,7 @@
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
 //! | `transaction` | one request's updates, all or none |
 //! | [`refusal`], [`event`] | coded errors; asynchronous messages |
+//! | `fuzz` | the bodies of fuzz targets, for tests and under the feature `fuzz` |
 //!
 //! Invariants: a refused request changes nothing; every request is one transaction of the switch,
 //! cascades included; what the store says is in the pipeline, is.
@@ -30,6 +31,9 @@ pub mod event;
 mod features;
 mod flow_mod;
 pub mod flow_table;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod group_table;
 pub mod lower;
 pub mod meter_table;

@@ -1,4 +1,4 @@
-//! Meters: the store, and meter-mods (1.3.5 §5.7, §6.5, §7.3.4.4).
+//! Meters: the store, and meter-mods (1.3.5 §5.7, §6.6, §7.3.4.4).
 //!
 //! A meter is kept as its controller wrote it: what is told back is what was sent, a burst size of 0
 //! included, which leaves the choice to the switch. Deleting one takes along the flow entries that
@@ -29,6 +29,17 @@ pub struct MeterEntry {
     pub bands: Vec<Band>,
     /// When it was added, in nanoseconds of the switch's clock.
     pub created_ns: u64,
+    /// What it had been asked about when it was last modified: the switch counts from there.
+    pub before: Asked,
+}
+
+/// What a meter was asked about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// All meters of a switch.
@@ -119,15 +130,32 @@ impl Agent {
         }
         let created_ns = old.map_or_else(|| self.switch.now_ns(), |old| old.created_ns);
         let lowered = lower(&request)?;
+        //= openflow-1.3.5 §6.6: a modify replaces flags and bands; what counts the meter goes on,
+        //= what counts its bands begins anew.
+        // The switch begins a meter anew. What workers ask the old one until they know the new one
+        // is counted nowhere.
+        let before = old.map(|old| {
+            let counted = self.switch.meter_stats(ir::MeterId(meter));
+            let counted = counted.map(|c| c.input).unwrap_or_default();
+            Asked {
+                packets: old.before.packets + counted.packets,
+                bytes: old.before.bytes + counted.bytes,
+            }
+        });
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         tx.push(Update::SetMeter(ir::MeterId(meter), Arc::new(lowered)));
         tx.commit()?.retire(&self.switch);
-        let entry = MeterEntry { flags: request.flags, bands: request.bands, created_ns };
+        let entry = MeterEntry {
+            flags: request.flags,
+            bands: request.bands,
+            created_ns,
+            before: before.unwrap_or_default(),
+        };
         self.meters.meters.insert(meter, entry);
         Ok(())
     }
 
-    //= openflow-1.3.5 §6.5: deleting a meter that is not there is no error; flow entries that use a
+    //= openflow-1.3.5 §6.6: deleting a meter that is not there is no error; flow entries that use a
     //= deleted meter are removed with it; OFPM_ALL deletes all meters.
     fn delete_meters(&mut self, id: MeterId) -> Result<(), Refusal> {
         let gone: Vec<u32> = if id == MeterId::ALL {

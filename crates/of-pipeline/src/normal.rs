@@ -14,7 +14,6 @@ use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
@@ -76,7 +75,7 @@ impl Stations {
 
 fn entry(
     id: EntryId,
-    (matches, action): (SmallVec<[KeyMatch; 2]>, ActionCall),
+    (matches, action): (Box<[KeyMatch]>, ActionCall),
     idle_timeout_s: u16,
 ) -> Arc<Entry> {
     Arc::new(Entry {

@@ -133,6 +133,10 @@ refusals! {
     EmergencyTimeout => FmfcBadTimeout,
         "an emergency flow entry has no timeouts (OFPFMFC_BAD_EMERG_TIMEOUT)";
 
+    /// The cookie that no entry has.
+    Cookie => FmfcUnknown,
+        "cookie 0xffffffffffffffff means that there is none; use another one (OFPFMFC_UNKNOWN)";
+
     // Instructions.
 
     /// Twice the same instruction.

@@ -1,4 +1,4 @@
-//! Entries that go: expiry, and flow-removed messages (1.3.5 §6.5, §7.4.2).
+//! Entries that go: expiry, and flow-removed messages (1.3.5 §5.5, §7.4.2).
 //!
 //! A message's counters are read when every worker forwards without the entry, so they are final.
 
@@ -60,7 +60,7 @@ impl Agent {
     ) {
         let mut wanted = Vec::new();
         for (key, reason) in gone {
-            //= openflow-1.3.5 §6.5: entries with SEND_FLOW_REM are reported when they go.
+            //= openflow-1.3.5 §5.5: entries with SEND_FLOW_REM are reported when they go.
             if let Some(flow) = self.flows.remove(key)
                 && flow.flags.contains(FlowModFlags::SEND_FLOW_REM)
             {
@@ -104,7 +104,7 @@ impl Agent {
             if e.table == self.layout.normal_src {
                 stations.push(e.entry);
             } else if let Ok(table) = u8::try_from(e.table.0) {
-                //= openflow-1.3.5 §6.5: why an entry went: idle or hard timeout.
+                //= openflow-1.3.5 §5.5: why an entry went: idle or hard timeout.
                 let reason = match e.reason {
                     Reason::Idle => FlowRemovedReason::IdleTimeout,
                     Reason::Hard => FlowRemovedReason::HardTimeout,

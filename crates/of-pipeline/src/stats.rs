@@ -236,9 +236,10 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let filter = self.filter(version, request)?;
         let now_ns = self.switch.now_ns();
-        let reader = self.switch.counters();
         let stats = |key: FlowKey, flow: &Flow| {
-            let count = reader.read(key.id).unwrap_or_default();
+            // One lock an entry, not one for all: parts are handed on meanwhile, and encoding 100,000
+            // entries would keep the switch from freeing counters, and so from publishing.
+            let count = self.switch.counter(key.id);
             let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
             FlowStats {
                 table_id: TableId(key.table),
@@ -358,8 +359,8 @@ impl Agent {
         self.groups.iter().filter(asked).map(move |(id, entry)| {
             let total = self.switch.counter(entry.counter.0);
             let buckets = entry.bucket_counters.iter().map(|id| self.switch.counter(id.0));
-            //= openflow-1.3.5 §7.3.5.9: entries and groups that lead here.
-            let users = self.flows.users_of_group(id).count() + self.groups.leading_to(id).count();
+            //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
+            let users = self.flows.users_of_group(id).count() + self.groups.forwarding_to(id);
             GroupStats {
                 group_id: GroupId(id),
                 ref_count: users as u32,
@@ -377,7 +378,7 @@ impl Agent {
         if meter == MeterId::ALL {
             return Ok(self.meters.iter().map(|(id, _)| id).collect());
         }
-        //= openflow-1.3.5 §7.5.4.13: a meter that is not there is OFPMMFC_UNKNOWN_METER.
+        //= openflow-1.3.5 §7.4.4: a meter that is not there is OFPMMFC_UNKNOWN_METER.
         if !self.meters.contains(meter.0) {
             return Err(Refusal::UnknownMeter { meter: meter.0 });
         }
@@ -388,12 +389,13 @@ impl Agent {
         let counted = self.switch.meter_stats(ir::MeterId(id));
         let entry = self.meters.get(id);
         let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);
+        let before = entry.map(|m| m.before).unwrap_or_default();
         let now_ns = self.switch.now_ns();
         MeterStats {
             meter_id: MeterId(id),
             flow_count: self.flows.users_of_meter(id).count() as u32,
-            packet_in_count: counted.as_ref().map_or(0, |c| c.input.packets),
-            byte_in_count: counted.as_ref().map_or(0, |c| c.input.bytes),
+            packet_in_count: before.packets + counted.as_ref().map_or(0, |c| c.input.packets),
+            byte_in_count: before.bytes + counted.as_ref().map_or(0, |c| c.input.bytes),
             age: entry.map_or_else(Default::default, |m| age(m.created_ns, now_ns)),
             bands: bands
                 .iter()

@@ -5,7 +5,7 @@
 //! header that the match does not promise). The clauses are 1.3.5's; 1.0's actions have theirs.
 //!
 //! What is known of a packet when an action is reached is tracked from the match through the actions
-//! before it ([`Known`]). An action whose header the match merely does not mention is taken where
+//! before it (`Known`). An action whose header the match merely does not mention is taken where
 //! the specification leaves the choice (it then does nothing to packets without that header), and
 //! refused where it does not: the prerequisites of set-field.
 
@@ -144,7 +144,7 @@ impl Rules<'_> {
                 return Err(Refusal::InstructionTwice { name: name(kind) });
             }
             match instruction {
-                //= openflow-1.3.5 §5.9, §7.5.4.3: goto leads to a table with a greater number; to a
+                //= openflow-1.3.5 §5.9, §7.4.4: goto leads to a table with a greater number; to a
                 //= table that is not there or not later is OFPBIC_BAD_TABLE_ID.
                 Instruction::GotoTable(to) if to.0 <= table || u32::from(to.0) >= self.tables => {
                     return Err(Refusal::Goto { from: table, to: to.0, tables: self.tables });

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+pub use wire::MacAddr;
+
 /// A transaction id: a reply carries its request's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Xid(pub u32);
@@ -148,31 +150,6 @@ impl QueueId {
     pub const ALL: QueueId = QueueId(0xffff_ffff);
 }
 
-/// An Ethernet address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MacAddr(pub [u8; 6]);
-
-impl MacAddr {
-    /// The address as a 48-bit number, first byte highest.
-    pub const fn to_u64(self) -> u64 {
-        let b = self.0;
-        u64::from_be_bytes([0, 0, b[0], b[1], b[2], b[3], b[4], b[5]])
-    }
-
-    /// The address of a 48-bit number; the top 16 bits are ignored.
-    pub const fn from_u64(number: u64) -> MacAddr {
-        let b = number.to_be_bytes();
-        MacAddr([b[2], b[3], b[4], b[5], b[6], b[7]])
-    }
-}
-
-impl fmt::Display for MacAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let b = self.0;
-        write!(f, "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", b[0], b[1], b[2], b[3], b[4], b[5])
-    }
-}
-
 /// How long something has existed, as the wire splits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Age {
@@ -203,13 +180,5 @@ mod tests {
         for n in 0..=u16::MAX {
             assert_eq!(PortNo::from_v10(n).to_v10(), Some(n));
         }
-    }
-
-    #[test]
-    fn mac_numbers() {
-        let mac = MacAddr([1, 2, 3, 4, 5, 6]);
-        assert_eq!(mac.to_u64(), 0x0102_0304_0506);
-        assert_eq!(MacAddr::from_u64(mac.to_u64()), mac);
-        assert_eq!(mac.to_string(), "01:02:03:04:05:06");
     }
 }

@@ -100,7 +100,7 @@ pub struct SwitchDesc {
     pub datapath: String,
 }
 
-/// A controller's role (1.3.5 §6.3.6).
+/// A controller's role (1.3.5 §6.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// In a request: only tell.

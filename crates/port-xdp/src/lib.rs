@@ -1,7 +1,7 @@
 //! AF_XDP ports: frames straight from an interface's driver, past the kernel's network stack.
 //!
 //! In comes a specification ([`port::spec::Xdp`]), out a [`port::Port`] ([`open`]). Built in layers,
-//! each a page: [`program`] assembles the XDP program (no compiler needed on the user's machine),
+//! each a page: `program` assembles the XDP program (no compiler needed on the user's machine),
 //! `sys` holds the declarations and system calls, `umem` the memory, `ring` the four rings,
 //! `socket` ties them together, [`xdp`] is the port.
 //!
@@ -28,7 +28,7 @@
 //! token (`umem::Chunk`) stands for our turn.
 //! `unsafe` lives in `sys`, `umem` and `ring`.
 
-pub mod program;
+mod program;
 mod ring;
 mod socket;
 mod sys;

@@ -17,52 +17,52 @@ const REDIRECT_MAP: i32 = 51;
 
 /// A register, 0 to 10.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reg(u8);
+pub(crate) struct Reg(u8);
 
 /// The register of results.
-pub const R0: Reg = Reg(0);
+pub(crate) const R0: Reg = Reg(0);
 /// The first argument; the context, at the start.
-pub const R1: Reg = Reg(1);
+pub(crate) const R1: Reg = Reg(1);
 /// The second argument.
-pub const R2: Reg = Reg(2);
+pub(crate) const R2: Reg = Reg(2);
 /// The third argument.
-pub const R3: Reg = Reg(3);
+pub(crate) const R3: Reg = Reg(3);
 
 /// Instructions being assembled.
 #[derive(Clone, Debug, Default)]
-pub struct Assembler {
+pub(crate) struct Assembler {
     code: Vec<u64>,
 }
 
 impl Assembler {
     /// `dst = *(u32 *)(src + offset)`
-    pub fn load_u32(&mut self, dst: Reg, src: Reg, offset: i16) -> &mut Self {
+    pub(crate) fn load_u32(&mut self, dst: Reg, src: Reg, offset: i16) -> &mut Self {
         self.emit(0x61, dst, src, offset, 0)
     }
 
     /// `dst = value`
-    pub fn set(&mut self, dst: Reg, value: i32) -> &mut Self {
+    pub(crate) fn set(&mut self, dst: Reg, value: i32) -> &mut Self {
         self.emit(0xb7, dst, R0, 0, value)
     }
 
     /// `dst = the map behind a descriptor`
-    pub fn set_map(&mut self, dst: Reg, map_fd: i32) -> &mut Self {
+    pub(crate) fn set_map(&mut self, dst: Reg, map_fd: i32) -> &mut Self {
         const PSEUDO_MAP_FD: Reg = Reg(1);
         self.emit(0x18, dst, PSEUDO_MAP_FD, 0, map_fd).emit(0, R0, R0, 0, 0)
     }
 
     /// Calls a helper: arguments in `r1` to `r5`, its result in `r0`.
-    pub fn call(&mut self, helper: i32) -> &mut Self {
+    pub(crate) fn call(&mut self, helper: i32) -> &mut Self {
         self.emit(0x85, R0, R0, 0, helper)
     }
 
     /// Returns `r0`.
-    pub fn exit(&mut self) -> &mut Self {
+    pub(crate) fn exit(&mut self) -> &mut Self {
         self.emit(0x95, R0, R0, 0, 0)
     }
 
     /// The instructions, in the machine's byte order.
-    pub fn finish(&self) -> Vec<u64> {
+    pub(crate) fn finish(&self) -> Vec<u64> {
         self.code.clone()
     }
 
@@ -78,7 +78,7 @@ impl Assembler {
 }
 
 /// The program that redirects to the sockets in the map behind `map_fd`.
-pub fn redirect(map_fd: i32) -> Vec<u64> {
+pub(crate) fn redirect(map_fd: i32) -> Vec<u64> {
     Assembler::default()
         .load_u32(R2, R1, RX_QUEUE_INDEX)
         .set_map(R1, map_fd)

@@ -50,8 +50,8 @@ pub(crate) fn set_xsk_map(map: BorrowedFd<'_>, queue: u32, xsk: BorrowedFd<'_>) 
     let (key, value) = (queue, xsk.as_raw_fd());
     let mut attributes = [
         pair(map.as_raw_fd() as u32, 0),
-        (&raw const key).addr() as u64,
-        (&raw const value).addr() as u64,
+        (&raw const key).expose_provenance() as u64,
+        (&raw const value).expose_provenance() as u64,
         0,
     ];
     // SAFETY: the map's keys and values are four bytes each, and `key` and `value` outlive the call.
@@ -64,10 +64,10 @@ pub(crate) fn load_program(code: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; 16 * 1024];
     let mut attributes = [
         pair(BPF_PROG_TYPE_XDP, code.len() as u32),
-        code.as_ptr().addr() as u64,
-        LICENSE.as_ptr().addr() as u64,
+        code.as_ptr().expose_provenance() as u64,
+        LICENSE.as_ptr().expose_provenance() as u64,
         pair(1, log.len() as u32),
-        log.as_mut_ptr().addr() as u64,
+        log.as_mut_ptr().expose_provenance() as u64,
         0,
         0,
         0,

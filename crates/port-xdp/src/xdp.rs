@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use port::link::{ARPHRD_ETHER, Link, Totals, Watcher};
+use port::link::{Link, Totals, Watcher};
 use port::spec::XdpMode;
 use port::{
     Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port, PortInfo,
@@ -67,19 +67,9 @@ impl Xdp {
     pub fn open(spec: &port::spec::Xdp) -> Result<Xdp, Error> {
         let name = spec.interface.as_str();
         port::check_interface_name(name)?;
-        let failed = |action, e: std::io::Error| Error::io(name, action, NEEDS, e);
-        let mut watcher = Watcher::open().map_err(|e| failed("opening a netlink socket", e))?;
-        let found = watcher.query(name).map_err(|e| failed("asking for the interface", e))?;
-        let link = found.ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
-        if link.arphrd != ARPHRD_ETHER {
-            return Err(Error::NotEthernet { name: name.to_owned(), arphrd: link.arphrd });
-        }
-        if !link.state.admin_up {
-            let up = watcher.set_up(link.index, true);
-            up.map_err(|e| failed("bringing the interface up", e))?;
-        }
+        let (watcher, link) = port::link::bring_up(name, NEEDS)?;
         let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| failed("making an epoll instance", e.into()))?;
+            .map_err(|e| Error::io(name, "making an epoll instance", NEEDS, e))?;
         let shared = Arc::new(Shared {
             rx: Mutex::new(None),
             tx: Mutex::new(None),
@@ -114,9 +104,6 @@ impl Xdp {
         };
         port.attach(&link)?;
         port.info.warnings = warnings(&port, &link);
-        for warning in &port.info.warnings {
-            tracing::warn!(port = %port.info.name, "{warning}");
-        }
         Ok(port)
     }
 
@@ -279,13 +266,7 @@ impl Port for Xdp {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let name = || self.info.name.clone();
-        if queue > 0 {
-            return Err(Error::NoQueue { name: name(), queue, queues: 1 });
-        }
-        if self.rx_open {
-            return Err(Error::Busy { name: name(), what: "this receive queue" });
-        }
+        self.info.check_rx_queue(queue, self.rx_open)?;
         self.rx_open = true;
         Ok(Box::new(Rx { shared: self.shared.clone(), drops: Drops::default() }))
     }

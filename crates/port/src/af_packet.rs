@@ -28,7 +28,7 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 
 use crate::intake::Intake;
-use crate::link::{ARPHRD_ETHER, Totals, Watcher, speed_kbps};
+use crate::link::{self, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
 use crate::sys::packet;
 use crate::{
@@ -57,17 +57,7 @@ impl AfPacket {
     /// `CAP_NET_ADMIN` for the promiscuous mode.
     pub fn open(name: &str) -> Result<AfPacket, Error> {
         crate::check_interface_name(name)?;
-        let failed = |action, e: io::Error| Error::io(name, action, "CAP_NET_ADMIN", e);
-        let mut watcher = Watcher::open().map_err(|e| failed("opening a netlink socket", e))?;
-        let found = watcher.query(name).map_err(|e| failed("asking for the interface", e))?;
-        let link = found.ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
-        if link.arphrd != ARPHRD_ETHER {
-            return Err(Error::NotEthernet { name: name.to_owned(), arphrd: link.arphrd });
-        }
-        if !link.state.admin_up {
-            let up = watcher.set_up(link.index, true);
-            up.map_err(|e| failed("bringing the interface up", e))?;
-        }
+        let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
         let info = PortInfo {
             name: name.to_owned(),
             kind: "af_packet",
@@ -162,13 +152,7 @@ impl Port for AfPacket {
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let ifindex = self.present_ifindex()?;
-        let name = || self.info.name.clone();
-        if queue > 0 {
-            return Err(Error::NoQueue { name: name(), queue, queues: 1 });
-        }
-        if self.rx.strong_count() > 0 {
-            return Err(Error::Busy { name: name(), what: "this receive queue" });
-        }
+        self.info.check_rx_queue(queue, self.rx.strong_count() > 0)?;
         let open = || {
             let fd = self.socket(RX_BUFFER_BYTES, 0)?;
             packet::set_auxdata(fd.as_fd())?;

@@ -58,11 +58,6 @@ impl Burst {
         &self.frames
     }
 
-    /// The frames, to be changed in place.
-    pub fn frames_mut(&mut self) -> &mut [Frame] {
-        &mut self.frames
-    }
-
     /// Takes all frames out, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Frame> {
         self.frames.drain(..)

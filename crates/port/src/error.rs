@@ -31,8 +31,8 @@ pub enum Error {
         /// The interface's name.
         name: String,
     },
-    /// The interface's name does not fit the kernel's limit (15 bytes, no '/' nor space).
-    #[error("{name:?} cannot be an interface name: 1 to 15 bytes, neither '/' nor white space")]
+    /// The kernel would not take it as an interface's name.
+    #[error("{name:?} cannot be an interface name: 1 to 15 bytes, no '/', ':' nor white space")]
     BadInterfaceName {
         /// The name given.
         name: String,
@@ -56,7 +56,7 @@ pub enum Error {
         queues: usize,
     },
     /// The queue or port has been opened already.
-    #[error("{name}: {what} is open already")]
+    #[error("{name}: {what} is open already; it can be opened once")]
     Busy {
         /// The port.
         name: String,

@@ -7,8 +7,7 @@
 //! Cutting works on the headers that are there (VLAN tags, MPLS labels, PBB, IPv4 or IPv6 with
 //! extension headers, then TCP or UDP) and computes lengths, IPv4 identifications, sequence numbers
 //! and all checksums anew. Of TCP's flags, FIN and PSH stay with the last segment and CWR with the
-//! first (RFC 3168 §6.1.2). The pseudo-header is that of the IP header's addresses: a segment under
-//! an IPv6 routing header with segments left is refused.
+//! first (RFC 3168 §6.1.2).
 //!
 //! Left out: `UdpFragment` (UFO), which Linux has not produced since 4.14; such a frame is dropped
 //! as `tx_no_offload`.
@@ -16,13 +15,13 @@
 //! Cost: one copy of the payload and one pass for its checksum.
 
 use crate::offload::{Csum, Gso, GsoKind, VNET_HDR_LEN};
-use crate::{DropReason, Frame, Offload, Pool, checksum};
+use crate::{DropReason, Frame, Offload, Pool};
+use wire::checksum::{self, Pseudo};
+use wire::layers::{Fragment, Layers, Network, transport_checksum};
+use wire::{IpProtocol, offload};
 
 const ETH_LEN: usize = 14;
 const HDR_LEN_HINT_MAX: u16 = 256;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
 
 /// Refuses a frame that the port could not send: shorter than an Ethernet header, or longer than
 /// `mtu` allows behind a header with two VLAN tags. A GSO frame is judged by its segments.
@@ -47,7 +46,7 @@ pub fn complete(
     }
     let mut copy = pool.clone_of(frame);
     if let Csum::Partial { start, offset } = frame.offload.csum
-        && complete_checksum(copy.data_mut(), start.into(), offset.into()).is_none()
+        && offload::complete_partial_checksum(copy.data_mut(), start.into(), offset.into()).is_err()
     {
         pool.give(copy);
         return Err(DropReason::TxNoOffload);
@@ -55,29 +54,6 @@ pub fn complete(
     copy.offload = Offload { csum: Csum::Valid, gso: None };
     emit(copy);
     Ok(())
-}
-
-/// Completes a partial checksum in place: the sum from `start` to the end goes to
-/// `start + offset`. SCTP's is recognised, and gets its CRC32c. `None` if the field lies outside.
-pub fn complete_checksum(data: &mut [u8], start: usize, offset: usize) -> Option<()> {
-    let field = start.checked_add(offset)?;
-    if start > data.len() || field.checked_add(2)? > data.len() {
-        return None;
-    }
-    if offset == 8
-        && let Some(layers) = find_layers(data)
-        && layers.protocol == SCTP
-        && layers.transport == start
-    {
-        let end = layers.end;
-        data.get_mut(field..field + 4)?.fill(0);
-        let crc = checksum::crc32c([data.get(start..end)?]);
-        data[field..field + 4].copy_from_slice(&crc.to_le_bytes());
-        return Some(());
-    }
-    let sum = checksum::finish_nonzero(checksum::add(0, &data[start..]));
-    data[field..field + 2].copy_from_slice(&sum.to_be_bytes());
-    Some(())
 }
 
 /// Whether Linux can carry the frame's offload itself: it looks for IP behind VLAN tags only, and
@@ -116,65 +92,74 @@ pub fn kernel_header(frame: &Frame) -> [u8; VNET_HDR_LEN] {
 /// AF_XDP on a virtual interface delivers such frames. A frame damaged on its way looks the same
 /// once in 65,536 times at most.
 pub fn find_debt(data: &[u8]) -> Csum {
-    let Some(layers) = find_layers(data) else { return Csum::None };
-    let offset = match layers.protocol {
-        TCP => 16,
-        UDP => 6,
-        _ => return Csum::None,
-    };
-    let Some(field) = u16_at(data, layers.transport + offset) else { return Csum::None };
-    let Some(segment) = data.get(layers.transport..layers.end) else { return Csum::None };
-    let pseudo = pseudo_sum(data, &layers, segment.len());
-    if field != usize::from(!checksum::finish(pseudo))
-        || checksum::finish(checksum::add(pseudo, segment)) == 0
-    {
+    let Some(headers) = Headers::of(data) else { return Csum::None };
+    let Some(field) = u16_at(data, headers.l4 + headers.checksum_offset) else { return Csum::None };
+    let Some(packet) = data.get(headers.l4..headers.end) else { return Csum::None };
+    let bare = headers.pseudo.sum(headers.protocol, packet.len() as u32).fold();
+    if field != usize::from(bare) || headers.pseudo.sum_over(headers.protocol, packet) == 0xffff {
         return Csum::None;
     }
-    match u16::try_from(layers.transport) {
-        Ok(start) => Csum::Partial { start, offset: offset as u16 },
+    match u16::try_from(headers.l4) {
+        Ok(start) => Csum::Partial { start, offset: headers.checksum_offset as u16 },
         Err(_) => Csum::None,
     }
 }
 
-/// The sum of the pseudo-header over a transport segment of `len` bytes.
-fn pseudo_sum(data: &[u8], layers: &Layers, len: usize) -> u64 {
-    let addresses = if layers.is_ipv6 { 8..40 } else { 12..20 };
-    let addresses = layers.network + addresses.start..layers.network + addresses.end;
-    checksum::add(len as u64 + u64::from(layers.protocol), &data[addresses])
+/// The headers of a frame that holds a whole TCP or UDP packet under IP.
+struct Headers {
+    is_ipv6: bool,
+    protocol: IpProtocol,
+    pseudo: Pseudo,
+    /// Where the IP header begins.
+    l3: usize,
+    /// Where the TCP or UDP header begins.
+    l4: usize,
+    /// End of the IP packet; the rest is padding.
+    end: usize,
+    /// Where the checksum lies, from `l4`.
+    checksum_offset: usize,
 }
 
-/// Where the headers of an IP frame lie.
-struct Layers {
-    network: usize,
-    is_ipv6: bool,
-    protocol: u8,
-    transport: usize,
-    /// End of the IP datagram; the rest is padding.
-    end: usize,
+impl Headers {
+    fn of(data: &[u8]) -> Option<Headers> {
+        let layers = Layers::of(data);
+        let protocol = layers.protocol?;
+        let is_whole = layers.stopped.is_none() && layers.fragment == Fragment::Whole;
+        if !is_whole || !matches!(protocol, IpProtocol::TCP | IpProtocol::UDP) {
+            return None;
+        }
+        let is_ipv6 = layers.network == Network::Ipv6;
+        Some(Headers {
+            is_ipv6,
+            protocol,
+            pseudo: offload::pseudo_header(data, &layers).ok()?.0,
+            l3: layers.l3?,
+            l4: layers.l4?,
+            end: layers.l3_end,
+            checksum_offset: transport_checksum(protocol, is_ipv6)?.1,
+        })
+    }
 }
 
 /// Cuts a GSO frame; `None` if its headers are not what its offload says.
 fn segment(frame: &Frame, gso: Gso, pool: &mut Pool, emit: &mut impl FnMut(Frame)) -> Option<()> {
     let data = frame.data();
-    let layers = find_layers(data)?;
+    let found = Headers::of(data)?;
     let (protocol, wants_ipv6) = match gso.kind {
-        GsoKind::TcpV4 => (TCP, Some(false)),
-        GsoKind::TcpV6 => (TCP, Some(true)),
-        GsoKind::UdpL4 => (UDP, None),
+        GsoKind::TcpV4 => (IpProtocol::TCP, Some(false)),
+        GsoKind::TcpV6 => (IpProtocol::TCP, Some(true)),
+        GsoKind::UdpL4 => (IpProtocol::UDP, None),
         GsoKind::UdpFragment => return None,
     };
-    if layers.protocol != protocol || wants_ipv6.is_some_and(|v6| v6 != layers.is_ipv6) {
+    if found.protocol != protocol || wants_ipv6.is_some_and(|v6| v6 != found.is_ipv6) {
         return None;
     }
     let transport_len = match protocol {
-        TCP => usize::from(*data.get(layers.transport + 12)? >> 4) * 4,
-        _ => 8,
+        IpProtocol::TCP => wire::tcp::Packet::new_checked(&data[found.l4..]).ok()?.header_len(),
+        _ => wire::udp::HEADER_LEN,
     };
-    if transport_len < if protocol == TCP { 20 } else { 8 } {
-        return None;
-    }
-    let headers = data.get(..layers.transport + transport_len)?;
-    let payload = data.get(headers.len()..layers.end)?;
+    let headers = data.get(..found.l4 + transport_len)?;
+    let payload = data.get(headers.len()..found.end)?;
     let size = usize::from(gso.size);
     let count = payload.len().div_ceil(size).max(1);
     for i in 0..count {
@@ -184,7 +169,7 @@ fn segment(frame: &Frame, gso: Gso, pool: &mut Pool, emit: &mut impl FnMut(Frame
         out.replace(headers);
         out.extend(part);
         let place = Place { index: i, offset: from, is_last: i + 1 == count };
-        finish_segment(out.data_mut(), &layers, place);
+        finish_segment(out.data_mut(), &found, place);
         out.copy_metadata(frame);
         out.offload = Offload { csum: Csum::Valid, gso: None };
         emit(out);
@@ -202,10 +187,10 @@ struct Place {
 
 /// Makes a copy of the headers right for the segment that follows them. The caller has checked
 /// that all headers lie within.
-fn finish_segment(data: &mut [u8], layers: &Layers, place: Place) {
-    let (l3, l4) = (layers.network, layers.transport);
+fn finish_segment(data: &mut [u8], headers: &Headers, place: Place) {
+    let (l3, l4) = (headers.l3, headers.l4);
     let transport_len = data.len() - l4;
-    if layers.protocol == TCP {
+    if headers.protocol == IpProtocol::TCP {
         let seq = u32::from_be_bytes([data[l4 + 4], data[l4 + 5], data[l4 + 6], data[l4 + 7]])
             .wrapping_add(place.offset as u32);
         data[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
@@ -220,20 +205,20 @@ fn finish_segment(data: &mut [u8], layers: &Layers, place: Place) {
     } else {
         put_u16(data, l4 + 4, transport_len);
     }
-    if layers.is_ipv6 {
+    if headers.is_ipv6 {
         put_u16(data, l3 + 4, data.len() - l3 - 40);
     } else {
         put_u16(data, l3 + 2, data.len() - l3);
         let id = u16::from_be_bytes([data[l3 + 4], data[l3 + 5]]).wrapping_add(place.index as u16);
         put_u16(data, l3 + 4, id.into());
         put_u16(data, l3 + 10, 0);
-        let header_sum = checksum::finish(checksum::add(0, &data[l3..l4]));
+        let header_sum = checksum::checksum(&data[l3..l4]);
         put_u16(data, l3 + 10, header_sum.into());
     }
-    let sum = pseudo_sum(data, layers, transport_len);
-    let field = l4 + if layers.protocol == TCP { 16 } else { 6 };
+    let field = l4 + headers.checksum_offset;
     put_u16(data, field, 0);
-    let sum = checksum::finish_nonzero(checksum::add(sum, &data[l4..]));
+    // The form of zero that UDP asks for means the same to TCP.
+    let sum = checksum::udp(headers.pseudo.checksum(headers.protocol, &data[l4..]));
     put_u16(data, field, sum.into());
 }
 
@@ -245,76 +230,6 @@ fn put_u16(data: &mut [u8], at: usize, value: usize) {
 fn u16_at(data: &[u8], at: usize) -> Option<usize> {
     let bytes = data.get(at..at + 2)?;
     Some(usize::from(u16::from_be_bytes([bytes[0], bytes[1]])))
-}
-
-/// Finds the IP and transport headers, through VLAN tags, MPLS labels and PBB.
-fn find_layers(data: &[u8]) -> Option<Layers> {
-    let mut at = 12;
-    loop {
-        match u16_at(data, at)? {
-            0x8100 | 0x88a8 | 0x9100 => at += 4,
-            // IEEE 802.1Q §9.7: I-TAG of 4 bytes, then the customer's addresses.
-            0x88e7 => at += 2 + 4 + 12,
-            0x0800 => return ipv4(data, at + 2),
-            0x86dd => return ipv6(data, at + 2),
-            // RFC 3032 §2.1: labels until the bottom of the stack, which says nothing of what
-            // follows.
-            0x8847 | 0x8848 => {
-                at += 2;
-                while data.get(at + 2)? & 1 == 0 {
-                    at += 4;
-                }
-                at += 4;
-                return if data.get(at)? >> 4 == 6 { ipv6(data, at) } else { ipv4(data, at) };
-            }
-            _ => return None,
-        }
-    }
-}
-
-fn ipv4(data: &[u8], network: usize) -> Option<Layers> {
-    let first = *data.get(network)?;
-    let header_len = usize::from(first & 15) * 4;
-    if first >> 4 != 4 || header_len < 20 || data.len() < network + header_len {
-        return None;
-    }
-    let is_fragment = u16_at(data, network + 6)? & 0x3fff != 0;
-    let total = u16_at(data, network + 2)?;
-    let end = if total == 0 { data.len() } else { data.len().min(network + total) };
-    let transport = network + header_len;
-    let protocol = data[network + 9];
-    (!is_fragment && end >= transport).then_some(Layers {
-        network,
-        is_ipv6: false,
-        protocol,
-        transport,
-        end,
-    })
-}
-
-fn ipv6(data: &[u8], network: usize) -> Option<Layers> {
-    if data.len() < network + 40 || data[network] >> 4 != 6 {
-        return None;
-    }
-    let payload = u16_at(data, network + 4)?;
-    let end = if payload == 0 { data.len() } else { data.len().min(network + 40 + payload) };
-    let mut protocol = data[network + 6];
-    let mut at = network + 40;
-    loop {
-        match protocol {
-            0 | 43 | 60 => {
-                let is_source_routed = protocol == 43 && *data.get(at + 3)? > 0;
-                if is_source_routed {
-                    return None;
-                }
-                protocol = *data.get(at)?;
-                at += (usize::from(*data.get(at + 1)?) + 1) * 8;
-            }
-            44 => return None,
-            _ => break,
-        }
-    }
-    (end >= at).then_some(Layers { network, is_ipv6: true, protocol, transport: at, end })
 }
 
 #[cfg(test)]
@@ -352,21 +267,29 @@ mod tests {
         frame
     }
 
+    /// The sum of RFC 1071 §1, two bytes at a time, folded; all pieces but the last are even.
+    fn plain_sum(pieces: &[&[u8]]) -> u16 {
+        let mut sum = 0u32;
+        for pair in pieces.iter().flat_map(|piece| piece.chunks(2)) {
+            sum += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        sum as u16
+    }
+
     /// Verifies all checksums and lengths of a segment; returns IPv4 id, seq, flags and payload.
     fn read_tcp(data: &[u8]) -> (usize, u32, u8, Vec<u8>) {
-        let layers = find_layers(data).expect("headers");
-        assert_eq!(layers.end, data.len(), "IP length");
-        let l4 = layers.transport;
-        let mut sum = (data.len() - l4) as u64 + 6;
-        let id = if layers.is_ipv6 {
-            sum = checksum::add(sum, &data[layers.network + 8..layers.network + 40]);
-            0
+        let headers = Headers::of(data).expect("headers");
+        assert_eq!(headers.end, data.len(), "IP length");
+        let (l3, l4) = (headers.l3, headers.l4);
+        let [hi, lo] = ((data.len() - l4) as u16).to_be_bytes();
+        let (id, addresses) = if headers.is_ipv6 {
+            (0, &data[l3 + 8..l3 + 40])
         } else {
-            assert_eq!(checksum::finish(checksum::add(0, &data[layers.network..l4])), 0);
-            sum = checksum::add(sum, &data[layers.network + 12..layers.network + 20]);
-            u16_at(data, layers.network + 4).unwrap()
+            assert_eq!(plain_sum(&[&data[l3..l4]]), 0xffff);
+            (u16_at(data, l3 + 4).unwrap(), &data[l3 + 12..l3 + 20])
         };
-        assert_eq!(checksum::finish(checksum::add(sum, &data[l4..])), 0, "TCP checksum");
+        assert_eq!(plain_sum(&[addresses, &[0, 6, hi, lo], &data[l4..]]), 0xffff, "TCP checksum");
         let seq = u32::from_be_bytes(data[l4 + 4..l4 + 8].try_into().unwrap());
         (id, seq, data[l4 + 13], data[l4 + 32..].to_vec())
     }
@@ -430,12 +353,12 @@ mod tests {
         // The field holds the pseudo-header's sum; completion must verify against it.
         let mut frame = tcp_frame(false, 0, b"abc", 0x10);
         frame.offload.gso = None;
-        let pseudo = checksum::add(6 + 35, &frame.data()[26..34]);
-        put_u16(frame.data_mut(), 50, usize::from(!checksum::finish(pseudo)));
+        let addresses = frame.data()[26..34].to_vec();
+        let pseudo = plain_sum(&[&addresses, &[0, 6, 0, 35]]);
+        put_u16(frame.data_mut(), 50, pseudo.into());
         let mut done = Vec::new();
         complete(&frame, &mut Pool::new(), |part| done.push(part)).unwrap();
-        let sum = checksum::add(pseudo, &done[0].data()[34..]);
-        assert_eq!(checksum::finish(sum), 0);
+        assert_eq!(plain_sum(&[&pseudo.to_be_bytes(), &done[0].data()[34..]]), 0xffff);
     }
 
     #[test]
@@ -444,27 +367,15 @@ mod tests {
             let mut frame = tcp_frame(is_ipv6, 1, b"abc", 0x10);
             let owed = frame.offload.csum;
             let Csum::Partial { start, offset } = owed else { panic!() };
-            let (start, field) = (usize::from(start), usize::from(start + offset));
             assert_eq!(find_debt(frame.data()), Csum::None);
-            let layers = find_layers(frame.data()).unwrap();
-            let pseudo = pseudo_sum(frame.data(), &layers, frame.len() - start);
-            put_u16(frame.data_mut(), field, usize::from(!checksum::finish(pseudo)));
+            let partial = offload::pseudo_header_partial(frame.data_mut()).unwrap();
+            assert_eq!((partial.start, partial.offset), (start, offset));
             assert_eq!(find_debt(frame.data()), owed);
-            complete_checksum(frame.data_mut(), start, offset.into()).unwrap();
+            let (start, offset) = (start.into(), offset.into());
+            offload::complete_partial_checksum(frame.data_mut(), start, offset).unwrap();
             assert_eq!(find_debt(frame.data()), Csum::None);
         }
         assert_eq!(find_debt(&[]), Csum::None);
-    }
-
-    #[test]
-    fn completes_sctp_with_a_crc() {
-        let mut data = vec![2; 12];
-        data.extend([8, 0, 0x45, 0, 0, 36, 0, 0, 0, 0, 64, 132, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
-        data.extend([0, 1, 0, 2, 0, 0, 0, 3, 9, 9, 9, 9, 10, 0, 0, 4]);
-        data.extend([0xee; 10]);
-        complete_checksum(&mut data, 34, 8).unwrap();
-        let crc = checksum::crc32c([&data[34..42], &[0; 4], &data[46..50]]);
-        assert_eq!(data[42..46], crc.to_le_bytes());
     }
 
     /// Whatever the bytes and the offload, the result is a drop reason or frames.

@@ -21,7 +21,6 @@
 
 pub mod af_packet;
 pub mod burst;
-pub mod checksum;
 pub mod drops;
 pub mod error;
 pub mod fault;
@@ -71,6 +70,20 @@ pub struct PortInfo {
     pub rx_queues: usize,
     /// What a user should know at start, one sentence each, with the remedy.
     pub warnings: Vec<String>,
+}
+
+impl PortInfo {
+    /// Whether receive queue `queue` may be opened: it is one of the port's, and not `open` already.
+    pub fn check_rx_queue(&self, queue: usize, open: bool) -> Result<(), Error> {
+        let name = || self.name.clone();
+        if queue >= self.rx_queues {
+            return Err(Error::NoQueue { name: name(), queue, queues: self.rx_queues });
+        }
+        if open {
+            return Err(Error::Busy { name: name(), what: "this receive queue" });
+        }
+        Ok(())
+    }
 }
 
 /// What is known of a port's link at this moment.

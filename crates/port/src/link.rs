@@ -15,10 +15,10 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 
-use crate::{KernelStats, LinkState};
+use crate::{Error, KernelStats, LinkState};
 
 /// Type of an Ethernet interface in `if_arp.h`.
-pub const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_ETHER: u16 = 1;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -98,6 +98,23 @@ impl Totals {
             collisions: sum(|s| s.collisions),
         }
     }
+}
+
+/// Finds an Ethernet interface, brings it up, and gives the watcher that asked: how a port on an
+/// interface begins. `needs` are the privileges to name where one is missing.
+pub fn bring_up(name: &str, needs: &'static str) -> Result<(Watcher, Link), Error> {
+    let failed = |action, e: io::Error| Error::io(name, action, needs, e);
+    let mut watcher = Watcher::open().map_err(|e| failed("opening a netlink socket", e))?;
+    let found = watcher.query(name).map_err(|e| failed("asking for the interface", e))?;
+    let link = found.ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
+    if link.arphrd != ARPHRD_ETHER {
+        return Err(Error::NotEthernet { name: name.to_owned(), arphrd: link.arphrd });
+    }
+    if !link.state.admin_up {
+        let up = watcher.set_up(link.index, true);
+        up.map_err(|e| failed("bringing the interface up", e))?;
+    }
+    Ok((watcher, link))
 }
 
 /// Asks and listens about one namespace's interfaces.

@@ -197,15 +197,9 @@ impl Port for Memory {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let name = || self.info.name.clone();
-        match self.opened.get_mut(queue) {
-            None => Err(Error::NoQueue { name: name(), queue, queues: self.info.rx_queues }),
-            Some(true) => Err(Error::Busy { name: name(), what: "this receive queue" }),
-            Some(open) => {
-                *open = true;
-                Ok(Box::new(Rx { link: self.link.clone(), side: self.side, queue }))
-            }
-        }
+        self.info.check_rx_queue(queue, self.opened.get(queue) == Some(&true))?;
+        self.opened[queue] = true;
+        Ok(Box::new(Rx { link: self.link.clone(), side: self.side, queue }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
@@ -243,12 +237,14 @@ impl Handle {
 
     /// Puts a frame where the port will receive it (queue 0); gives it back when the ring is full,
     /// which [`Port::kernel_stats`] counts.
+    // The frame comes back whole so that it can be put in again.
     #[allow(clippy::result_large_err)]
     pub fn inject(&self, frame: Frame) -> Result<(), Frame> {
         self.inject_at(0, frame)
     }
 
     /// As [`inject`](Handle::inject), at a given receive queue (modulo how many there are).
+    // As above.
     #[allow(clippy::result_large_err)]
     pub fn inject_at(&self, queue: usize, frame: Frame) -> Result<(), Frame> {
         let ring = &self.link.inward[queue % self.link.inward.len()];

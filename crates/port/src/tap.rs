@@ -24,7 +24,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, readv, writev};
 
 use crate::intake::Intake;
-use crate::link::{Totals, Watcher, speed_kbps};
+use crate::link::{self, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
 use crate::sys::ioctl;
 use crate::{
@@ -56,13 +56,7 @@ impl Tap {
             open("/dev/net/tun", OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
         let fd = device.map_err(|e| failed("opening /dev/net/tun", e.into()))?;
         attach(fd.as_fd(), name).map_err(|e| failed("attaching to the TAP interface", e))?;
-        let mut watcher = Watcher::open().map_err(|e| failed("opening a netlink socket", e))?;
-        let found = watcher.query(name).map_err(|e| failed("asking for the interface", e))?;
-        let link = found.ok_or_else(|| Error::NoInterface { name: name.to_owned() })?;
-        if !link.state.admin_up {
-            let up = watcher.set_up(link.index, true);
-            up.map_err(|e| failed("bringing the interface up", e))?;
-        }
+        let (watcher, link) = link::bring_up(name, "CAP_NET_ADMIN")?;
         let info = PortInfo {
             name: name.to_owned(),
             kind: "tap",
@@ -153,13 +147,7 @@ impl Port for Tap {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let name = || self.info.name.clone();
-        if queue > 0 {
-            return Err(Error::NoQueue { name: name(), queue, queues: 1 });
-        }
-        if self.rx_open {
-            return Err(Error::Busy { name: name(), what: "this receive queue" });
-        }
+        self.info.check_rx_queue(queue, self.rx_open)?;
         self.rx_open = true;
         let fd = self.fd.clone();
         Ok(Box::new(Rx { fd, intake: Intake::new(1), drops: Drops::default() }))

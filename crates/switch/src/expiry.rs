@@ -88,6 +88,14 @@ impl Expiry {
         self.watched.insert(entry.id, watch);
     }
 
+    /// An entry was replaced, perhaps by one with other timeouts. They count from when the entry
+    /// came, or from now if it had none.
+    pub fn modify(&mut self, table: TableId, entry: &Entry, now_ns: u64) {
+        let since_ns = self.watched.get(&entry.id).map_or(now_ns, |watch| watch.inserted_ns);
+        self.remove(entry.id);
+        self.insert(table, entry, since_ns);
+    }
+
     /// An entry went.
     pub fn remove(&mut self, entry: EntryId) {
         if self.watched.remove(&entry).is_some() {
@@ -166,6 +174,21 @@ mod tests {
         let two = Expired { table: TableId(1), entry: EntryId(2), reason: Reason::Hard };
         assert_eq!(e.advance(125, |_| 124), [two]);
         assert_eq!(e.next_ns(), None);
+    }
+
+    #[test]
+    fn modified_timeouts_count_from_the_beginning() {
+        let mut e = Expiry::with_ticks(0);
+        let fired = |e: &mut Expiry, now| e.advance(now, |_| 0).len();
+        e.insert(TableId(0), &entry(1, 0, 50), 100);
+        e.modify(TableId(0), &entry(1, 0, 50), 140);
+        assert_eq!((fired(&mut e, 149), fired(&mut e, 150)), (0, 1));
+        e.modify(TableId(0), &entry(2, 0, 10), 200);
+        e.insert(TableId(0), &entry(3, 0, 10), 200);
+        e.modify(TableId(0), &entry(3, 0, 0), 205);
+        e.insert(TableId(0), &entry(4, 0, 500), 200);
+        e.modify(TableId(0), &entry(4, 0, 5), 208);
+        assert_eq!((fired(&mut e, 209), fired(&mut e, 210), e.next_ns()), (1, 1, None));
     }
 
     #[test]

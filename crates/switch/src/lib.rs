@@ -17,6 +17,7 @@
 //! single updates costs one publication per interval.
 
 pub mod expiry;
+mod monitor;
 pub mod ports;
 mod switch;
 pub mod trace;

@@ -1,13 +1,15 @@
 //! Ports by number: adding, removing, link changes, statistics.
 //!
 //! A port has a number, a name, a configuration that clients set ([`PortConfig`]) and a link state
-//! that the world sets. A control thread asks every port for its link a few times per second;
-//! changes reach clients as [`PortEvent`]s, and workers as flags.
+//! that the world sets. A control thread asks every port for its link when one of them may have
+//! news, and a few times per second in any case; changes reach clients as [`PortEvent`]s, and
+//! workers as flags.
 
 use crate::switch::Switch;
 use datapath::ports::{PortCounters, PortFlags, PortShared};
 use datapath::worker::Command;
 use port::{LinkState, Port, PortInfo};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// What clients configure of a port.
@@ -153,7 +155,7 @@ impl Switch {
         }
         self.inner.port_event(PortEvent::Added(view));
         drop(slots);
-        self.inner.signals.monitor.wake();
+        self.inner.signals.monitor.ring();
         Ok(number)
     }
 
@@ -213,6 +215,14 @@ impl Switch {
     /// What the ports that were removed had counted, summed.
     pub fn departed(&self) -> PortCounters {
         self.inner.departed().clone()
+    }
+
+    /// The descriptors of the ports that can tell when their link may have changed.
+    pub(crate) fn link_events(&self) -> Vec<OwnedFd> {
+        let slots = self.inner.slots();
+        // One that cannot be duplicated is missed for a round: its port is asked all the same.
+        let own = |slot: &Slot| slot.port.event_fd()?.try_clone_to_owned().ok();
+        slots.iter().filter_map(own).collect()
     }
 
     /// Asks every port for its link, and tells clients and workers what changed.

@@ -11,6 +11,7 @@
 //! Checked by: `tests/`, whole switches on memory ports under load.
 
 use crate::expiry::{Expired, Expiry};
+use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
 use crossbeam_channel::TrySendError;
 use datapath::engine::{Engine, TableExplanation};
@@ -23,6 +24,7 @@ use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
 use state::counters::{CounterArena, CounterValue, CountersFull};
 use state::meters::MeterStats;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -39,6 +41,8 @@ const EVENTS_MAX: usize = 65_536;
 const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
+/// Links are asked for at most so often, however many events come.
+const LINK_PAUSE: Duration = Duration::from_millis(5);
 
 /// What a switch is made of.
 pub struct Config {
@@ -87,15 +91,19 @@ struct Control {
     retired: Vec<(u64, u32)>,
 }
 
-pub(crate) struct Monitor {
+/// What the thread that publishes sleeps on.
+struct Due {
     waker: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Monitor {
-    pub(crate) fn wake(&self) {
-        *lock(&self.waker) = true;
-        self.changed.notify_all();
+impl Due {
+    /// While the thread, which is the only one, has not taken the last call there is no need for
+    /// another: that spares a system call for each transaction.
+    fn wake(&self) {
+        if !std::mem::replace(&mut *lock(&self.waker), true) {
+            self.changed.notify_one();
+        }
     }
 
     /// Waits until woken, or so long; says whether it was woken since it last said so.
@@ -109,8 +117,8 @@ impl Monitor {
 
 /// What wakes and ends the threads behind the façade.
 pub(crate) struct Signals {
-    publish: Monitor,
-    pub(crate) monitor: Monitor,
+    publish: Due,
+    pub(crate) monitor: Bell,
     stopping: AtomicBool,
 }
 
@@ -118,7 +126,7 @@ impl Signals {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.publish.wake();
-        self.monitor.wake();
+        self.monitor.ring();
     }
 }
 
@@ -279,7 +287,6 @@ impl Switch {
             let name = format!("worker-{index}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run(epoch))?);
         }
-        let monitor = || Monitor { waker: Mutex::new(false), changed: Condvar::new() };
         let inner = Arc::new(Inner {
             epoch,
             control: Mutex::new(Control {
@@ -294,8 +301,8 @@ impl Switch {
             publisher,
             workers,
             signals: Arc::new(Signals {
-                publish: monitor(),
-                monitor: monitor(),
+                publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
+                monitor: Bell::new()?,
                 stopping: AtomicBool::new(false),
             }),
             counters,
@@ -321,8 +328,11 @@ impl Switch {
             with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
         })?;
         switch.background("monitor", |signals, with| {
-            signals.monitor.wait(LINK_INTERVAL);
+            let events = Cell::default();
+            with(&|switch| events.set(switch.link_events()));
+            signals.monitor.wait(&events.take(), LINK_INTERVAL);
             with(&Switch::check_links);
+            std::thread::sleep(LINK_PAUSE);
         })?;
         Ok(switch)
     }
@@ -365,6 +375,7 @@ impl Switch {
         for update in updates {
             match update {
                 Update::Insert(table, entry) => control.expiry.insert(*table, entry, now_ns),
+                Update::Modify(table, entry) => control.expiry.modify(*table, entry, now_ns),
                 Update::Delete(_, entry) => control.expiry.remove(*entry),
                 Update::Clear(table) => control.expiry.clear(*table),
                 Update::SetProgram(_) => control.expiry.reset(),

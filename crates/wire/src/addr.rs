@@ -14,13 +14,13 @@ impl MacAddr {
     pub const ZERO: MacAddr = MacAddr([0; 6]);
 
     /// The address whose octets are the low 48 bits of `value`; the upper 16 are ignored.
-    pub fn from_u64(value: u64) -> Self {
+    pub const fn from_u64(value: u64) -> Self {
         let [_, _, octets @ ..] = value.to_be_bytes();
         MacAddr(octets)
     }
 
     /// The address as a number below 2⁴⁸.
-    pub fn to_u64(self) -> u64 {
+    pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }

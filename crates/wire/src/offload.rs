@@ -49,7 +49,8 @@ pub fn complete_partial_checksum(
     if csum_offset == sctp::CHECKSUM_AT {
         let layers = Layers::of(frame);
         if layers.protocol == Some(IpProtocol::SCTP) && layers.l4 == Some(csum_start) {
-            let mut packet = sctp::Packet::new_checked(&mut frame[csum_start..])?;
+            // Padding after the packet is no part of what the CRC covers.
+            let mut packet = sctp::Packet::new_checked(&mut frame[csum_start..layers.l3_end])?;
             packet.fill_checksum();
             return Ok(());
         }
@@ -90,6 +91,38 @@ pub fn pseudo_header_partial(frame: &mut [u8]) -> Result<PartialChecksum, Error>
         ChecksumKind::Crc32c => 0_u32.put(frame, at),
     }
     Ok(PartialChecksum { start, offset: (at - l4) as u16 })
+}
+
+/// The pseudo-header under which the transport packet of `frame`, whose layers these are, is
+/// summed, with the addresses that [`pseudo_header_partial`] names, and the protocol in it.
+///
+/// # Errors
+/// The IP header's, when it lies; [`Error::Malformed`] for a frame that is not IP, a routing header
+/// that cannot be read, or UDP-Lite that covers a part of its payload.
+pub fn pseudo_header(frame: &[u8], layers: &Layers) -> Result<(Pseudo, IpProtocol), Error> {
+    let protocol = layers.protocol.unwrap_or_default();
+    let l3 = span(frame, layers.l3.unwrap_or(usize::MAX), layers.l3_end);
+    if let (IpProtocol::UDP_LITE, Some(l4)) = (protocol, layers.l4) {
+        // RFC 3828 §3.1: a coverage of 0 is all of it.
+        let coverage = usize::from(u16::get(frame, l4 + 4));
+        if coverage != 0 && coverage != layers.l3_end - l4 {
+            let why = "UDP-Lite covers a part of the payload; devices sum all of it";
+            return Err(Error::Malformed { what: WHAT, why });
+        }
+    }
+    let pseudo = match layers.network {
+        Network::Ipv4 => Pseudo::from(&ipv4::Packet::new_header_checked(l3)?),
+        Network::Other | Network::Arp => {
+            return Err(Error::Malformed { what: WHAT, why: "the frame is not IP" });
+        }
+        Network::Ipv6 => {
+            let packet = ipv6::Packet::new_header_checked(l3)?;
+            let why = "the routing header's last stop cannot be read; expected type 0, 2 or 4";
+            let dst = packet.final_dst().ok_or(Error::Malformed { what: WHAT, why })?;
+            Pseudo::V6 { src: packet.src(), dst }
+        }
+    };
+    Ok((pseudo, protocol))
 }
 
 /// Computes every checksum of the frame's network and transport headers and stores it. Answers
@@ -169,29 +202,6 @@ fn transport(frame: &[u8]) -> Result<(Layers, usize, usize, ChecksumKind), Error
         (None, ..) => Err(malformed("the frame is not IP")),
         _ => Err(malformed("no checksum field of TCP, UDP, SCTP or ICMP lies within the packet")),
     }
-}
-
-fn pseudo_header(frame: &[u8], layers: &Layers) -> Result<(Pseudo, IpProtocol), Error> {
-    let protocol = layers.protocol.unwrap_or_default();
-    let l3 = span(frame, layers.l3.unwrap_or(usize::MAX), layers.l3_end);
-    if let (IpProtocol::UDP_LITE, Some(l4)) = (protocol, layers.l4) {
-        // RFC 3828 §3.1: a coverage of 0 is all of it.
-        let coverage = usize::from(u16::get(frame, l4 + 4));
-        if coverage != 0 && coverage != layers.l3_end - l4 {
-            let why = "UDP-Lite covers a part of the payload; devices sum all of it";
-            return Err(Error::Malformed { what: WHAT, why });
-        }
-    }
-    let pseudo = match layers.network {
-        Network::Ipv4 => Pseudo::from(&ipv4::Packet::new_header_checked(l3)?),
-        _ => {
-            let packet = ipv6::Packet::new_header_checked(l3)?;
-            let why = "the routing header's last stop cannot be read; expected type 0, 2 or 4";
-            let dst = packet.final_dst().ok_or(Error::Malformed { what: WHAT, why })?;
-            Pseudo::V6 { src: packet.src(), dst }
-        }
-    };
-    Ok((pseudo, protocol))
 }
 
 #[cfg(test)]
@@ -282,6 +292,22 @@ mod tests {
         partial[42..46].fill(0x5a); // What the field held counts for nothing.
         complete_partial_checksum(&mut partial, 34, 8).unwrap();
         assert_eq!(partial, frame);
+    }
+
+    #[test]
+    fn the_crc_leaves_padding_out() {
+        let frame = sample("sctp4");
+        let mut padded = [&frame[..], &[0xee; 10]].concat();
+        padded[42..46].fill(0);
+        complete_partial_checksum(&mut padded, 34, 8).unwrap();
+        assert_eq!(padded[..frame.len()], frame);
+    }
+
+    #[test]
+    fn no_pseudo_header_without_ip() {
+        let frame = sample("arp");
+        let found = pseudo_header(&frame, &Layers::of(&frame));
+        assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
     }
 
     #[test]

@@ -27,14 +27,14 @@ mod traffic;
 
 use crate::Failure;
 use crate::cli::{DemoName, DemoOptions};
-use crate::run::{Signals, came, signals};
+use crate::run::{Signals, came, lock, signals};
 use console::Sample;
 use port::memory::Handle;
 use serde_json::json;
 use stage::Stage;
 use std::io::IsTerminal;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a demonstration shows.
@@ -68,11 +68,6 @@ struct Tally {
     notes: Mutex<Vec<String>>,
 }
 
-/// What it guards changes in single steps.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Tally {
     fn error(&self, text: impl FnOnce() -> String) {
         self.errors.fetch_add(1, Relaxed);
@@ -95,7 +90,7 @@ impl Tally {
 }
 
 /// `millrace demo`.
-pub fn run(options: DemoOptions) -> Result<(), Failure> {
+pub(crate) fn run(options: DemoOptions) -> Result<(), Failure> {
     if options.namespaces {
         if options.name != DemoName::Learning {
             return Err(Failure::usage(

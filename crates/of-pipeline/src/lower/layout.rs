@@ -6,7 +6,6 @@ use ir::{
     ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, Pattern,
     Select, TableId, ValueSetId,
 };
-use smallvec::SmallVec;
 
 /// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
 /// 0xffffff00); internal groups have ids from here on.
@@ -102,7 +101,7 @@ impl Layout {
         vlan: u16,
         mac: u64,
         port: u32,
-    ) -> (SmallVec<[KeyMatch; 2]>, ActionCall) {
+    ) -> (Box<[KeyMatch]>, ActionCall) {
         let matches = exact(&[(vlan.into(), 12), (mac, 48), (port.into(), 32)]);
         (matches, ActionCall::new(self.known))
     }
@@ -113,7 +112,7 @@ impl Layout {
         vlan: u16,
         mac: u64,
         port: u32,
-    ) -> (SmallVec<[KeyMatch; 2]>, ActionCall) {
+    ) -> (Box<[KeyMatch]>, ActionCall) {
         (exact(&[(vlan.into(), 12), (mac, 48)]), self.output_call(port))
     }
 
@@ -155,7 +154,7 @@ impl Layout {
     }
 }
 
-fn exact(values: &[(u64, u32)]) -> SmallVec<[KeyMatch; 2]> {
+fn exact(values: &[(u64, u32)]) -> Box<[KeyMatch]> {
     let pattern = |(i, (value, width)): (usize, &(u64, u32))| KeyMatch {
         key: i as u16,
         pattern: Pattern::Exact(Bits::from_u128((*value).into(), *width)),

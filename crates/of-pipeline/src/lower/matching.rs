@@ -6,10 +6,9 @@
 
 use ir::{Bits, KeyMatch, Pattern};
 use openflow::{FieldId, Match};
-use smallvec::SmallVec;
 
 /// Patterns of a match.
-pub fn lower_match(matching: &Match) -> SmallVec<[KeyMatch; 2]> {
+pub fn lower_match(matching: &Match) -> Box<[KeyMatch]> {
     let pattern = |f: &openflow::MatchField| {
         let width = f.id.info().bits;
         let value = Bits::from_u128(f.value, width);

@@ -83,6 +83,7 @@ fn texts_name_the_code() {
         BadPacket { bytes: 3 },
         StatsPort { port },
         RequestTable { table: 9, tables: 8 },
+        Cookie,
         InstructionTwice { name: "meter" },
         InstructionExperimenter { experimenter: 1 },
         UnknownMeter { meter: 1 },

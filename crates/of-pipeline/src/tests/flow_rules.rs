@@ -257,6 +257,8 @@ fn refused_flow_mods_have_the_codes_of_the_specification() {
         (with_command(FlowModCommand::Modify, table(0xff)), ErrorCode::FmfcBadTableId),
         (with_command(FlowModCommand::Delete, table(9)), ErrorCode::FmfcBadTableId),
         (FlowMod { buffer_id: Some(BufferId(0)), ..plain() }, ErrorCode::BrcBufferUnknown),
+        //= openflow-1.3.5 §7.3.4.1: the cookie of all ones is reserved.
+        (FlowMod { cookie: u64::MAX, ..plain() }, ErrorCode::FmfcUnknown),
         (goto(0, 0), ErrorCode::BicBadTableId),
         (goto(3, 2), ErrorCode::BicBadTableId),
         (goto(0, 8), ErrorCode::BicBadTableId),
@@ -344,4 +346,27 @@ fn in_1_0_a_failed_modify_adds_nothing() {
     let bad = v10(add(from_port(1), apply([output(0)])));
     assert_eq!(bed.refused(with_command(FlowModCommand::Modify, bad)), ErrorCode::BacBadOutPort);
     assert_eq!(bed.flows(TableId::ALL), []);
+}
+
+//= openflow-1.3.5 §7.3.5.3: sums over the entries that a flow request would list.
+#[test]
+fn aggregates_are_sums() {
+    use openflow::{MultipartReplyBody, MultipartRequestBody};
+    let mut bed = Bed::new(2);
+    bed.ok(add(from_port(1), apply([output(2)])));
+    bed.ok(FlowMod { priority: 1, ..add(from_port(2), apply([output(1)])) });
+    bed.ok(FlowMod { table_id: TableId(1), ..add(Match::new(), apply([])) });
+    for (from, to) in [(1, 2), (1, 2), (2, 1)] {
+        bed.send(from, &frame(1, 2));
+        bed.receive(to);
+    }
+    let mut sums = |request| {
+        let parts = bed.ask(V13, MultipartRequestBody::Aggregate(request));
+        let [MultipartReplyBody::Aggregate(sums)] = &parts[..] else { panic!("{parts:?}") };
+        (sums.flow_count, sums.packet_count, sums.byte_count)
+    };
+    let all = FlowStatsRequest::all;
+    assert_eq!(sums(all()), (3, 3, 180));
+    assert_eq!(sums(FlowStatsRequest { matching: from_port(1), ..all() }), (1, 2, 120));
+    assert_eq!(sums(FlowStatsRequest { out_port: PortNo(9), ..all() }), (0, 0, 0));
 }

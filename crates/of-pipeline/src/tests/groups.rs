@@ -282,3 +282,98 @@ fn select_groups_spread_by_address_and_keep_a_flow_together() {
     let twice = |f: &[Vec<u8>]| f.iter().filter(|b| **b == frame(2, 0x0200_0000_0000)).count();
     assert!(seen.iter().any(|f| twice(f) == 2));
 }
+
+//= openflow-1.3.5 §7.3.5.9: what counts as a user forwards to the group; a watcher does not.
+#[test]
+fn who_watches_a_group_does_not_use_it() {
+    let mut bed = Bed::new(3);
+    let watching = |port| Bucket { watch_port: PortNo(port), ..bucket(vec![output(port)]) };
+    bed.ok(group(1, GroupType::FastFailover, vec![watching(2)]));
+    let by_group = Bucket { watch_group: GroupId(1), ..bucket(vec![output(2)]) };
+    bed.ok(group(2, GroupType::FastFailover, vec![by_group, watching(3)]));
+    assert_eq!(stats(&mut bed, GroupId(1))[0].ref_count, 0);
+    bed.ok(group(3, GroupType::All, vec![bucket(to_group(1)), bucket(to_group(1))]));
+    assert_eq!(stats(&mut bed, GroupId(1))[0].ref_count, 1);
+    // A watched group cannot go alone either: it would leave the watcher blind.
+    bed.ok(delete_group(GroupId(3)));
+    assert_eq!(bed.refused(delete_group(GroupId(1))), ErrorCode::GmfcChainedGroup);
+}
+
+//= openflow-1.3.5 §5.6.1: a fast-failover group without a live bucket drops.
+//= openflow-1.3.5 §6.5: a bucket that watches a group lives while one of its buckets does.
+#[test]
+fn liveness_passes_through_watched_groups_and_without_any_packets_drop() {
+    let mut bed = Bed::new(3);
+    let watching = |port| Bucket { watch_port: PortNo(port), ..bucket(vec![output(port)]) };
+    bed.ok(group(1, GroupType::FastFailover, vec![watching(2)]));
+    let by_group = Bucket { watch_group: GroupId(1), ..bucket(vec![output(2)]) };
+    bed.ok(group(2, GroupType::FastFailover, vec![by_group, watching(3)]));
+    bed.ok(add(from_port(1), apply(to_group(2))));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    let switch = bed.agent.switch().clone();
+    bed.far[1].set_carrier(false);
+    bed.until("the link of 2 went down", |_| !switch.port(2).unwrap().is_live());
+    bed.send(1, &frame(1, 2));
+    bed.receive(3);
+    bed.far[2].set_carrier(false);
+    bed.until("the link of 3 went down", |_| !switch.port(3).unwrap().is_live());
+    bed.send(1, &frame(1, 2));
+    bed.silent(3);
+    assert_eq!(stats(&mut bed, GroupId(2))[0].packet_count, 3, "it is counted all the same");
+}
+
+//= openflow-1.3.5 §7.3.4.2: a bucket of weight 0 is not selected.
+#[test]
+fn a_bucket_without_weight_gets_nothing() {
+    let mut bed = Bed::new(3);
+    let weighted = |port, weight| Bucket { weight, ..bucket(vec![output(port)]) };
+    bed.ok(group(1, GroupType::Select, vec![weighted(2, 0), weighted(3, 1)]));
+    bed.ok(add(Match::new(), apply(to_group(1))));
+    for n in 0..16 {
+        bed.send(1, &frame(2, 0x0200_0000_0000 + n));
+        bed.receive(3);
+    }
+    bed.silent(2);
+}
+
+//= openflow-1.3.5 §6.6: a modified meter goes on counting; its bands begin anew.
+#[test]
+fn a_modified_meter_keeps_its_count() {
+    let mut bed = Bed::new(2);
+    bed.ok(meter(1, BandKind::Drop));
+    let list = vec![Instruction::Meter(MeterId(1)), Instruction::ApplyActions(vec![output(2)])];
+    bed.ok(add(from_port(1), Instructions::from_vec(list)));
+    let count = |bed: &mut Bed| {
+        let parts = bed.ask(V13, MultipartRequestBody::Meter(MeterId(1)));
+        let [MultipartReplyBody::Meter(stats)] = &parts[..] else { panic!("{parts:?}") };
+        (stats[0].packet_in_count, stats[0].byte_in_count, stats[0].bands[0].packet_count)
+    };
+    // One packet a second: of these one passes, the others go.
+    for _ in 0..3 {
+        bed.send(1, &frame(1, 2));
+    }
+    bed.receive(2);
+    bed.until("all were metered", |bed| {
+        let stats = bed.agent.switch().meter_stats(ir::MeterId(1));
+        stats.is_some_and(|s| s.input.packets == 3)
+    });
+    assert_eq!(count(&mut bed), (3, 180, 2));
+    let quick = Band { rate: 1000, burst_size: 0, kind: BandKind::Drop };
+    let modify = MeterMod {
+        command: MeterModCommand::Modify,
+        bands: vec![quick],
+        ..meter(1, BandKind::Drop)
+    };
+    bed.ok(modify.clone());
+    bed.agent.switch().sync();
+    assert_eq!(count(&mut bed), (3, 180, 0));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    assert_eq!(count(&mut bed), (4, 240, 0));
+    bed.ok(modify);
+    assert_eq!(count(&mut bed), (4, 240, 0));
+    bed.ok(delete_meter(MeterId(1)));
+    bed.ok(meter(1, BandKind::Drop));
+    assert_eq!(count(&mut bed), (0, 0, 0));
+}

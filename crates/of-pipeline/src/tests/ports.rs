@@ -216,3 +216,91 @@ fn configuration_is_kept() {
     bed.send(1, &ipv4(0x2000));
     bed.receive(2);
 }
+
+//= openflow-1.3.5 §7.2.1: NO_RECV and PORT_DOWN drop what comes in, NO_FWD what would go out.
+#[test]
+fn closed_ports_pass_nothing() {
+    let mut bed = Bed::new(3);
+    bed.ok(add(from_port(1), apply([output(2), output(3)])));
+    let set = |bed: &mut Bed, port, config, mask| {
+        let request = port_mod(bed, port, config, mask);
+        bed.ok(Message::PortMod(request));
+        status(bed);
+    };
+    for (port, bit) in [(1, PortConfig::NO_RECV), (1, PortConfig::PORT_DOWN)] {
+        set(&mut bed, port, bit, bit);
+        bed.send(1, &frame(1, 2));
+        bed.silent(2);
+        set(&mut bed, port, PortConfig::empty(), bit);
+        let switch = bed.agent.switch().clone();
+        bed.until("the port is up again", |_| switch.port(1).unwrap().is_live());
+        bed.send(1, &frame(1, 2));
+        bed.receive(2);
+        bed.receive(3);
+    }
+    for bit in [PortConfig::NO_FWD, PortConfig::PORT_DOWN] {
+        set(&mut bed, 2, bit, bit);
+        bed.send(1, &frame(1, 2));
+        bed.receive(3);
+        bed.silent(2);
+        set(&mut bed, 2, PortConfig::empty(), bit);
+        let switch = bed.agent.switch().clone();
+        bed.until("the port is up again", |_| switch.port(2).unwrap().is_live());
+        bed.send(1, &frame(1, 2));
+        bed.receive(3);
+        bed.receive(2);
+    }
+}
+
+//= openflow-1.3.5 §4.5: outputs to LOCAL go nowhere while there is no such port.
+#[test]
+fn a_local_port_that_is_not_there_takes_nothing() {
+    let mut bed = Bed::new(2);
+    bed.ok(add(from_port(1), apply([openflow::Action::output(PortNo::LOCAL), output(2)])));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    let bad = MultipartRequestBody::PortStats(PortNo::LOCAL);
+    assert_eq!(bed.refused(bad), ErrorCode::BrcBadPort);
+}
+
+//= openflow-1.0.2 §5.3.1: every action of 1.0 is told of as supported.
+//= openflow-1.3.5 §7.3.5.5.2: every table tells instructions, next tables, actions and fields.
+#[test]
+fn features_say_what_there_is() {
+    use openflow::{InstructionType, TableProperty};
+    let mut bed = Bed::new(1);
+    let replies = bed.ok(Request(V10, Message::FeaturesRequest));
+    let [Message::FeaturesReply(f)] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!((f.actions, f.n_buffers), (0xfff, 0));
+    let parts = bed.ask(V13, MultipartRequestBody::TableFeatures(vec![]));
+    let tables = parts.iter().flat_map(|p| match p {
+        MultipartReplyBody::TableFeatures(f) => f,
+        other => panic!("{other:?}"),
+    });
+    for (n, t) in tables.enumerate() {
+        assert_eq!((usize::from(t.table_id.0), t.max_entries), (n, 100));
+        let has = |of: &dyn Fn(&TableProperty) -> bool| t.properties.iter().any(of);
+        let goto = |p: &TableProperty| match p {
+            TableProperty::Instructions { types, .. } => {
+                types.contains(&InstructionType::GotoTable)
+            }
+            _ => false,
+        };
+        assert_eq!(has(&goto), n < 7);
+        let next = |p: &TableProperty| match p {
+            TableProperty::NextTables { tables, .. } => tables.len() == 7 - n,
+            _ => false,
+        };
+        assert!(has(&next));
+        // Each kind is there for entries; a miss has no property of its own, so the same holds.
+        let kinds: [fn(&TableProperty) -> bool; 6] = [
+            |p| matches!(p, TableProperty::WriteActions { miss: false, .. }),
+            |p| matches!(p, TableProperty::ApplyActions { miss: false, .. }),
+            |p| matches!(p, TableProperty::Match(f) if f.len() == openflow::FIELDS.len()),
+            |p| matches!(p, TableProperty::Wildcards(f) if f.len() == openflow::FIELDS.len()),
+            |p| matches!(p, TableProperty::WriteSetField { miss: false, .. }),
+            |p| matches!(p, TableProperty::ApplySetField { miss: false, .. }),
+        ];
+        assert!(kinds.iter().all(|kind| t.properties.iter().any(kind)));
+    }
+}

@@ -110,13 +110,7 @@ impl Port for Pcap {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let name = || self.info.name.clone();
-        if queue > 0 {
-            return Err(Error::NoQueue { name: name(), queue, queues: 1 });
-        }
-        if self.rx_open {
-            return Err(Error::Busy { name: name(), what: "this receive queue" });
-        }
+        self.info.check_rx_queue(queue, self.rx_open)?;
         let source = match &self.rx {
             None => None,
             Some((path, repeat)) => Some((open_reader(path)?, *repeat)),
