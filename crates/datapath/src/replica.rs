@@ -146,6 +146,21 @@ impl Index {
         }
     }
 
+    /// What serves and why, by the figures of now.
+    fn choice(&self, name: &str) -> String {
+        let fresh = classify::choose(&self.table.shape(), None);
+        let mut text = fresh.titled(name).to_string();
+        if fresh.kind != self.table.kind() {
+            // It was chosen when the table looked otherwise.
+            text = format!(
+                "{}\n  until chosen anew, {} serves",
+                text.trim_end(),
+                self.table.explain()
+            );
+        }
+        text
+    }
+
     /// Place of an entry among those that match: the greatest wins.
     fn place(&self, table: &Table, id: u32) -> Option<(i32, u32, std::cmp::Reverse<u64>)> {
         let (entry, seq) = self.entries.get(&id)?;
@@ -498,7 +513,7 @@ impl Engine for InterpEngine {
             .map(|(table, index)| TableExplanation {
                 table: table.name.clone(),
                 entries: index.entries.len(),
-                choice: index.table.choice().to_string(),
+                choice: index.choice(&table.name),
                 memory_bytes: index.table.memory_bytes(),
             })
             .collect()

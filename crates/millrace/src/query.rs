@@ -207,13 +207,8 @@ fn print_explain(value: &Value) -> String {
     tables
         .iter()
         .map(|t| {
-            let body = text(&t["choice"]).lines().map(|l| format!("  {l}\n")).collect::<String>();
-            format!(
-                "{} ({} entries, {} bytes)\n{body}",
-                text(&t["table"]),
-                t["entries"],
-                t["memory_bytes"]
-            )
+            let choice = text(&t["choice"]).trim_end();
+            format!("{choice}\n  {} bytes\n", t["memory_bytes"])
         })
         .collect()
 }

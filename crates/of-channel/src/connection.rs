@@ -41,6 +41,13 @@ const READ_CHUNK: usize = 64 << 10;
 const SLICE: Duration = Duration::from_millis(4);
 /// Messages between looks at the clock.
 const SLICE_STEP: usize = 16;
+/// A peer that asks one by one (`ovs-ofctl add-flows` waits for a barrier after each flow-mod) is
+/// polled for so long after each answer: going to sleep and being woken costs each time more than the
+/// request itself.
+const SPIN: Duration = Duration::from_micros(60);
+/// It is taken to ask one by one after so many requests, each this soon after the one before.
+const SPIN_AFTER: u32 = 16;
+const SPIN_GAP: Duration = Duration::from_micros(500);
 /// How long a peer that is being left may take to read the last bytes.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// The same when the switch stops.
@@ -92,6 +99,8 @@ pub(crate) struct Connection<S> {
     pub(crate) shared: Arc<Shared>,
     /// Requests were handled that a barrier must wait for.
     pub(crate) unsettled: bool,
+    /// Steps that the switch can do for a barrier before it is asked (see `Switch::advance`).
+    pub(crate) ahead: u8,
     /// Requests were handled that may have caused asynchronous messages.
     pub(crate) ungathered: bool,
     reader: ReadHalf<S>,
@@ -127,6 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             peer,
             shared,
             unsettled: false,
+            ahead: 0,
             ungathered: false,
             reader,
             writer,
@@ -153,6 +163,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut heard = Instant::now();
         let mut probed = false;
         let mut ended = false;
+        let mut rhythm = Rhythm::default();
         let xid = self.next_xid();
         self.push(xid, &Message::Hello(Hello { versions: Some(self.shared.config.protocols) }));
         loop {
@@ -174,6 +185,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if ended && !more {
                 return Closed::Peer;
             }
+            // While such a peer thinks, what its barrier will wait for is done.
+            if self.ahead > 0 && !more && rhythm.is_one_by_one() {
+                self.ahead -= 1;
+                self.shared.switch.advance();
+            }
             let pending = self.output.pending();
             let held_up = pending >= WRITE_HIGH;
             let reads = !held_up && !more && !ended;
@@ -194,6 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 read = self.reader.read_buf(&mut self.input), if reads => match read {
                     Ok(0) => ended = true,
                     Ok(_) => {
+                        rhythm.heard(Instant::now());
                         // Before a hello only the hello counts.
                         if self.version.is_some() {
                             heard = Instant::now();
@@ -227,7 +244,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let xid = self.next_xid();
                     self.push(xid, &Message::EchoRequest(Vec::new()));
                 }
-                () = tokio::task::yield_now(), if more && !held_up => {}
+                // Others have their turn, and sockets are asked again.
+                () = tokio::task::yield_now(), if (more && !held_up) || (reads && rhythm.spins()) => {}
             }
         }
     }
@@ -483,6 +501,31 @@ async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]) -> std::io::
 /// A socket that takes nothing, and says so without waiting, never will.
 fn some(n: usize) -> std::io::Result<usize> {
     if n == 0 { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(n) }
+}
+
+/// Whether the peer asks one by one.
+#[derive(Default)]
+struct Rhythm {
+    last: Option<Instant>,
+    soon: u32,
+}
+
+impl Rhythm {
+    /// Bytes came.
+    fn heard(&mut self, now: Instant) {
+        let soon = self.last.is_some_and(|last| now - last < SPIN_GAP);
+        self.soon = if soon { self.soon.saturating_add(1) } else { 0 };
+        self.last = Some(now);
+    }
+
+    fn is_one_by_one(&self) -> bool {
+        self.soon >= SPIN_AFTER
+    }
+
+    /// The next request is so near that sleeping does not pay.
+    fn spins(&self) -> bool {
+        self.is_one_by_one() && self.last.is_some_and(|last| last.elapsed() < SPIN)
+    }
 }
 
 /// A message type that no controller sends (1.3.5 §7.1, 1.0.2 §5.1).

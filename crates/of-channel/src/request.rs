@@ -51,6 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !is_query(&message) {
             self.unsettled = true;
             self.ungathered = true;
+            self.ahead = 2;
         }
         let shared = self.shared.clone();
         let result = shared

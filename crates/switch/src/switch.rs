@@ -402,6 +402,18 @@ impl Switch {
         version
     }
 
+    /// Does one step of what [`sync`](Self::sync) and the transaction after it would have to do:
+    /// publishes what has gathered or, if nothing has, lets the engine catch up. For callers who have
+    /// the time now and will not have it then; waits for nobody.
+    pub fn advance(&self) {
+        let mut control = lock(&self.inner.control);
+        if control.pending {
+            self.inner.publish(&mut control);
+        } else {
+            self.inner.tidy(&mut control);
+        }
+    }
+
     /// The version that workers forward by, or are about to.
     pub fn version(&self) -> u64 {
         self.inner.publisher.version()
