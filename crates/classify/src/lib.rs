@@ -47,6 +47,35 @@ pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError
 pub use shape::{MaskShape, TableShape};
 pub use table::{Inserted, Moved, Table};
 
+/// What a lookup found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Hit {
+    /// The id of the rule that won, or [`Hit::MISS_ENTRY`].
+    pub entry: u32,
+    /// The action that the caller gave the rule; 0 on a miss.
+    pub action: u32,
+}
+
+impl Hit {
+    /// In place of an entry: nothing matched. No rule may have this id.
+    pub const MISS_ENTRY: u32 = u32::MAX;
+    /// Nothing matched.
+    pub const MISS: Hit = Hit { entry: Hit::MISS_ENTRY, action: 0 };
+
+    /// A rule matched.
+    #[inline]
+    pub fn is_hit(self) -> bool {
+        self.entry != Hit::MISS_ENTRY
+    }
+}
+
+impl Default for Hit {
+    fn default() -> Hit {
+        Hit::MISS
+    }
+}
+
 /// Why a structure refused a rule. It is unchanged after a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InsertError {

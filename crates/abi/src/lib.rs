@@ -1,0 +1,235 @@
+//! What generated code and Rust share: layouts, written once.
+//!
+//! A burst is described to generated code by a [`Context`]: packets, per-packet state slots, the
+//! input and output of each table lookup ([`NodeIo`]), and a log of lookups that generated code did
+//! itself ([`LogEntry`]). Generated code reaches all of it by the offsets of [`offset`], which are
+//! derived from the declarations here; nothing else may be assumed.
+//!
+//! In: nothing. Out: types, offsets, status and reason numbers.
+//!
+//! Generated code calls no Rust function: the list of helpers is empty, and stays so as long as what
+//! needs one can bail out instead.
+//!
+//! Invariants: everything is `repr(C)`; a packet's bytes are written only in its commit, after which
+//! it cannot bail out.
+
+pub use classify::Hit;
+
+/// Packets in a burst, at most.
+pub const BURST_MAX: usize = 32;
+/// Outputs of one packet that generated code can note; a packet with more bails out.
+pub const OUTPUTS_MAX: usize = 8;
+/// Bytes in front of a packet's data that a commit may use, at most.
+pub const PUSH_MAX: usize = 64;
+
+/// What has become of a packet.
+pub mod status {
+    /// Nothing yet.
+    pub const PENDING: u8 = 0;
+    /// It goes to the ports in [`Packet::outputs`](super::Packet::outputs).
+    pub const FORWARD: u8 = 1;
+    /// It is dropped, for [`Packet::reason`](super::Packet::reason) (an `ir::DropReason`).
+    pub const DROP: u8 = 2;
+    /// The interpreter must run it from the start; [`Packet::reason`](super::Packet::reason) is the
+    /// number of the bail-out. Its bytes are as they came in.
+    pub const BAIL: u8 = 3;
+}
+
+/// Where a copy of a packet goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Output {
+    /// The port number.
+    pub port: u32,
+    /// The port's queue.
+    pub queue: u32,
+}
+
+/// One packet of a burst. The caller fills in the first part, generated code the second.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Packet {
+    /// The first byte.
+    pub data: *mut u8,
+    /// Bytes.
+    pub len: u32,
+    /// Bytes in front of `data` that may be written.
+    pub headroom: u32,
+    /// The port it came in by.
+    pub in_port: u32,
+    /// Must be zero: [`status::PENDING`].
+    pub status: u8,
+    /// How many of `outputs` are in use. Must be zero.
+    pub outputs_len: u8,
+    /// The bytes have changed (length and place, too, if `shift` is not zero). Must be zero.
+    pub changed: u8,
+    /// Padding.
+    pub reserved: u8,
+    /// Why it was dropped, or which bail-out it took.
+    pub reason: u32,
+    /// Table lookups that were counted for it so far. Must be zero.
+    pub lookups: u32,
+    /// The packet now begins at `data + shift` and has `len - shift` bytes. Must be zero.
+    pub shift: i32,
+    /// Where it goes, in order; all copies are alike.
+    pub outputs: [Output; OUTPUTS_MAX],
+}
+
+impl Packet {
+    /// A packet that nothing was done with yet.
+    pub fn new(data: *mut u8, len: u32, headroom: u32, in_port: u32) -> Packet {
+        Packet {
+            data,
+            len,
+            headroom,
+            in_port,
+            status: status::PENDING,
+            outputs_len: 0,
+            changed: 0,
+            reserved: 0,
+            reason: 0,
+            lookups: 0,
+            shift: 0,
+            outputs: [Output { port: 0, queue: 0 }; OUTPUTS_MAX],
+        }
+    }
+}
+
+/// A lookup that generated code did itself (a `direct_code` table), to be counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LogEntry {
+    /// The table.
+    pub table: u32,
+    /// The entry that matched; [`Hit::MISS_ENTRY`] if none did.
+    pub entry: u32,
+    /// The packet's length in bytes.
+    pub bytes: u32,
+    /// Padding.
+    pub reserved: u32,
+}
+
+/// Input and output of the lookups at one node.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct NodeIo {
+    /// Action records of the node's table.
+    pub records: *const u64,
+    /// Keys, [`BURST_MAX`] times the node's stride, by place in `items`.
+    pub keys: *mut u8,
+    /// Answers, by place in `items`.
+    pub hits: *mut Hit,
+    /// Numbers of the packets that wait, in order.
+    pub items: *mut u32,
+    /// How many wait.
+    pub len: u32,
+    /// Padding.
+    pub reserved: u32,
+}
+
+/// A burst, as generated code sees it. The only argument of a segment is a pointer to it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Context {
+    /// The packets.
+    pub packets: *mut Packet,
+    /// State slots of each packet, at the layout's stride.
+    pub state: *mut u8,
+    /// One for each node.
+    pub nodes: *mut NodeIo,
+    /// Where the next [`LogEntry`] goes; there is room for every direct-code lookup of a segment.
+    pub log: *mut LogEntry,
+    /// How many entries were logged.
+    pub log_len: u32,
+    /// Packets in the burst.
+    pub len: u32,
+    /// The time, in nanoseconds of the switch's clock.
+    pub now_ns: u64,
+}
+
+/// The signature of a segment.
+pub type Segment = unsafe extern "C" fn(*mut Context);
+
+/// Offsets in bytes for generated code.
+pub mod offset {
+    macro_rules! offsets {
+        ($($(#[$doc:meta])* $name:ident = $ty:ident.$field:ident;)*) => {$(
+            $(#[$doc])*
+            pub const $name: i32 = std::mem::offset_of!(super::$ty, $field) as i32;
+        )*};
+    }
+
+    offsets! {
+        /// [`Packet::data`](super::Packet::data).
+        PACKET_DATA = Packet.data;
+        /// [`Packet::len`](super::Packet::len).
+        PACKET_LEN = Packet.len;
+        /// [`Packet::headroom`](super::Packet::headroom).
+        PACKET_HEADROOM = Packet.headroom;
+        /// [`Packet::in_port`](super::Packet::in_port).
+        PACKET_IN_PORT = Packet.in_port;
+        /// [`Packet::status`](super::Packet::status).
+        PACKET_STATUS = Packet.status;
+        /// [`Packet::outputs_len`](super::Packet::outputs_len).
+        PACKET_OUTPUTS_LEN = Packet.outputs_len;
+        /// [`Packet::changed`](super::Packet::changed).
+        PACKET_CHANGED = Packet.changed;
+        /// [`Packet::reason`](super::Packet::reason).
+        PACKET_REASON = Packet.reason;
+        /// [`Packet::lookups`](super::Packet::lookups).
+        PACKET_LOOKUPS = Packet.lookups;
+        /// [`Packet::shift`](super::Packet::shift).
+        PACKET_SHIFT = Packet.shift;
+        /// [`Packet::outputs`](super::Packet::outputs).
+        PACKET_OUTPUTS = Packet.outputs;
+        /// [`LogEntry::table`](super::LogEntry::table).
+        LOG_TABLE = LogEntry.table;
+        /// [`LogEntry::entry`](super::LogEntry::entry).
+        LOG_ENTRY = LogEntry.entry;
+        /// [`LogEntry::bytes`](super::LogEntry::bytes).
+        LOG_BYTES = LogEntry.bytes;
+        /// [`NodeIo::records`](super::NodeIo::records).
+        NODE_RECORDS = NodeIo.records;
+        /// [`NodeIo::keys`](super::NodeIo::keys).
+        NODE_KEYS = NodeIo.keys;
+        /// [`NodeIo::hits`](super::NodeIo::hits).
+        NODE_HITS = NodeIo.hits;
+        /// [`NodeIo::items`](super::NodeIo::items).
+        NODE_ITEMS = NodeIo.items;
+        /// [`NodeIo::len`](super::NodeIo::len).
+        NODE_LEN = NodeIo.len;
+        /// [`Context::packets`](super::Context::packets).
+        CONTEXT_PACKETS = Context.packets;
+        /// [`Context::state`](super::Context::state).
+        CONTEXT_STATE = Context.state;
+        /// [`Context::nodes`](super::Context::nodes).
+        CONTEXT_NODES = Context.nodes;
+        /// [`Context::log`](super::Context::log).
+        CONTEXT_LOG = Context.log;
+        /// [`Context::log_len`](super::Context::log_len).
+        CONTEXT_LOG_LEN = Context.log_len;
+        /// [`Context::len`](super::Context::len).
+        CONTEXT_LEN = Context.len;
+        /// [`Context::now_ns`](super::Context::now_ns).
+        CONTEXT_NOW_NS = Context.now_ns;
+    }
+
+    /// The entry within a [`Hit`](super::Hit).
+    pub const HIT_ENTRY: i32 = std::mem::offset_of!(super::Hit, entry) as i32;
+    /// The action within a [`Hit`](super::Hit).
+    pub const HIT_ACTION: i32 = std::mem::offset_of!(super::Hit, action) as i32;
+}
+
+/// Sizes in bytes for generated code.
+pub mod size {
+    /// A [`Packet`](super::Packet).
+    pub const PACKET: usize = size_of::<super::Packet>();
+    /// A [`LogEntry`](super::LogEntry).
+    pub const LOG_ENTRY: usize = size_of::<super::LogEntry>();
+    /// A [`NodeIo`](super::NodeIo).
+    pub const NODE_IO: usize = size_of::<super::NodeIo>();
+    /// A [`Hit`](super::Hit).
+    pub const HIT: usize = size_of::<super::Hit>();
+    /// An [`Output`](super::Output).
+    pub const OUTPUT: usize = size_of::<super::Output>();
+}

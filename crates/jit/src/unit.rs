@@ -1,0 +1,69 @@
+//! What is compiled: an optimised program, the nodes at which tables are looked up, and who answers
+//! lookups when the code runs.
+
+use classify::Hit;
+use ir::{ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, TableId};
+use opt::Optimised;
+use std::sync::Arc;
+
+/// What is compiled together.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The program.
+    pub program: Arc<Optimised>,
+    /// One for each live block that applies a table, by ascending block.
+    pub nodes: Vec<NodeSpec>,
+    /// Members of the value sets.
+    pub value_sets: Vec<Vec<Select>>,
+}
+
+/// A place where a table is looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// The block that applies the table.
+    pub block: BlockId,
+    /// The table.
+    pub table: TableId,
+    /// Positions of the key fields in the packed key, ascending.
+    pub columns: Vec<u16>,
+    /// Actions that the code knows: position *v* is variant *v + 1* in a record.
+    pub actions: Vec<ActionId>,
+    /// Words of an action record.
+    pub record_words: u32,
+    /// Entries to compile into the code, best first; no lookup then.
+    pub direct: Option<Vec<DirectEntry>>,
+    /// What happens on a miss; matters to the code only if `direct` is set.
+    pub default: ActionCall,
+}
+
+/// An entry that becomes code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DirectEntry {
+    /// Its id, for the log.
+    pub entry: EntryId,
+    /// What must match.
+    pub matches: Box<[KeyMatch]>,
+    /// What then happens.
+    pub call: ActionCall,
+}
+
+/// Answers lookups while the code runs.
+pub trait Tables {
+    /// Looks up `hits.len()` keys, `stride` bytes apart, in the table of a node. False: the table
+    /// cannot be looked up by these columns (any more), so the packets bail out.
+    fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool;
+
+    /// The action records of the node's table: every `Hit::action` times `record_words` is the
+    /// first word of one of them.
+    fn records(&self, node: usize) -> &[u64];
+}
+
+/// Counts what the code has looked up.
+pub trait Counts {
+    /// So many packets were looked up in a table, so many of them matched.
+    fn table(&mut self, table: TableId, lookups: u32, matches: u32);
+    /// An entry matched a packet of so many bytes (tables with counters only).
+    fn entry(&mut self, table: TableId, entry: u32, bytes: u32);
+    /// [`entry`](Self::entry) will soon be called for it.
+    fn prefetch(&self, entry: u32);
+}

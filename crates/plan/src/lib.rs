@@ -1,0 +1,1 @@
+//! Chooses how each table is looked up.
