@@ -14,6 +14,7 @@
 //! it cannot bail out.
 
 pub use classify::Hit;
+use std::marker::PhantomData;
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 32;
@@ -45,43 +46,48 @@ pub struct Output {
     pub queue: u32,
 }
 
-/// One packet of a burst. The caller fills in the first part, generated code the second.
-#[derive(Clone, Copy, Debug)]
+/// One packet of a burst, in a buffer that is its own for as long as this lives. The caller says what
+/// it is ([`Packet::new`]), generated code what has become of it.
+#[derive(Debug)]
 #[repr(C)]
-pub struct Packet {
+pub struct Packet<'a> {
     /// The first byte.
-    pub data: *mut u8,
+    data: *mut u8,
     /// Bytes.
-    pub len: u32,
+    len: u32,
     /// Bytes in front of `data` that may be written.
-    pub headroom: u32,
+    headroom: u32,
     /// The port it came in by.
-    pub in_port: u32,
-    /// Must be zero: [`status::PENDING`].
+    in_port: u32,
+    /// What has become of it, of [`status`].
     pub status: u8,
-    /// How many of `outputs` are in use. Must be zero.
+    /// How many of `outputs` are in use.
     pub outputs_len: u8,
-    /// The bytes have changed (length and place, too, if `shift` is not zero). Must be zero.
+    /// The bytes have changed (length and place, too, if `shift` is not zero).
     pub changed: u8,
-    /// Padding.
-    pub reserved: u8,
+    reserved: u8,
     /// Why it was dropped, or which bail-out it took.
     pub reason: u32,
-    /// Table lookups that were counted for it so far. Must be zero.
+    /// Table lookups that were counted for it so far.
     pub lookups: u32,
-    /// The packet now begins at `data + shift` and has `len - shift` bytes. Must be zero.
+    /// The packet now begins so many bytes later and is so much shorter.
     pub shift: i32,
     /// Where it goes, in order; all copies are alike.
     pub outputs: [Output; OUTPUTS_MAX],
+    buffer: PhantomData<&'a mut [u8]>,
 }
 
-impl Packet {
-    /// A packet that nothing was done with yet.
-    pub fn new(data: *mut u8, len: u32, headroom: u32, in_port: u32) -> Packet {
+impl<'a> Packet<'a> {
+    /// A packet that nothing was done with yet: `len` bytes from `headroom` on. Past the buffer's
+    /// end it is shorter.
+    pub fn new(buffer: &'a mut [u8], headroom: usize, len: usize, in_port: u32) -> Packet<'a> {
+        let headroom = headroom.min(buffer.len());
+        let len = len.min(buffer.len() - headroom);
         Packet {
-            data,
-            len,
-            headroom,
+            // All of the buffer is this pointer's to reach: a commit may write in front of it.
+            data: buffer.as_mut_ptr().wrapping_add(headroom),
+            len: len as u32,
+            headroom: headroom as u32,
             in_port,
             status: status::PENDING,
             outputs_len: 0,
@@ -91,7 +97,37 @@ impl Packet {
             lookups: 0,
             shift: 0,
             outputs: [Output { port: 0, queue: 0 }; OUTPUTS_MAX],
+            buffer: PhantomData,
         }
+    }
+
+    /// Its length in bytes as it came in.
+    #[inline]
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// It came in without any bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The port it came in by.
+    pub fn in_port(&self) -> u32 {
+        self.in_port
+    }
+
+    /// Where it goes.
+    #[inline]
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs[..usize::from(self.outputs_len).min(OUTPUTS_MAX)]
+    }
+
+    /// Leaves it to the interpreter, for this reason.
+    #[inline]
+    pub fn bail(&mut self, reason: u32) {
+        self.status = status::BAIL;
+        self.reason = reason;
     }
 }
 
@@ -132,7 +168,7 @@ pub struct NodeIo {
 #[repr(C)]
 pub struct Context {
     /// The packets.
-    pub packets: *mut Packet,
+    pub packets: *mut Packet<'static>,
     /// State slots of each packet, at the layout's stride.
     pub state: *mut u8,
     /// One for each node.
@@ -152,66 +188,68 @@ pub type Segment = unsafe extern "C" fn(*mut Context);
 
 /// Offsets in bytes for generated code.
 pub mod offset {
+    use super::{Context, LogEntry, NodeIo, Packet};
+
     macro_rules! offsets {
-        ($($(#[$doc:meta])* $name:ident = $ty:ident.$field:ident;)*) => {$(
+        ($($(#[$doc:meta])* $name:ident = $ty:ty, $field:ident;)*) => {$(
             $(#[$doc])*
-            pub const $name: i32 = std::mem::offset_of!(super::$ty, $field) as i32;
+            pub const $name: i32 = std::mem::offset_of!($ty, $field) as i32;
         )*};
     }
 
     offsets! {
-        /// [`Packet::data`](super::Packet::data).
-        PACKET_DATA = Packet.data;
-        /// [`Packet::len`](super::Packet::len).
-        PACKET_LEN = Packet.len;
-        /// [`Packet::headroom`](super::Packet::headroom).
-        PACKET_HEADROOM = Packet.headroom;
-        /// [`Packet::in_port`](super::Packet::in_port).
-        PACKET_IN_PORT = Packet.in_port;
-        /// [`Packet::status`](super::Packet::status).
-        PACKET_STATUS = Packet.status;
-        /// [`Packet::outputs_len`](super::Packet::outputs_len).
-        PACKET_OUTPUTS_LEN = Packet.outputs_len;
-        /// [`Packet::changed`](super::Packet::changed).
-        PACKET_CHANGED = Packet.changed;
-        /// [`Packet::reason`](super::Packet::reason).
-        PACKET_REASON = Packet.reason;
-        /// [`Packet::lookups`](super::Packet::lookups).
-        PACKET_LOOKUPS = Packet.lookups;
-        /// [`Packet::shift`](super::Packet::shift).
-        PACKET_SHIFT = Packet.shift;
-        /// [`Packet::outputs`](super::Packet::outputs).
-        PACKET_OUTPUTS = Packet.outputs;
+        /// `Packet::data`.
+        PACKET_DATA = Packet<'static>, data;
+        /// `Packet::len`.
+        PACKET_LEN = Packet<'static>, len;
+        /// `Packet::headroom`.
+        PACKET_HEADROOM = Packet<'static>, headroom;
+        /// `Packet::in_port`.
+        PACKET_IN_PORT = Packet<'static>, in_port;
+        /// `Packet::status`.
+        PACKET_STATUS = Packet<'static>, status;
+        /// `Packet::outputs_len`.
+        PACKET_OUTPUTS_LEN = Packet<'static>, outputs_len;
+        /// `Packet::changed`.
+        PACKET_CHANGED = Packet<'static>, changed;
+        /// `Packet::reason`.
+        PACKET_REASON = Packet<'static>, reason;
+        /// `Packet::lookups`.
+        PACKET_LOOKUPS = Packet<'static>, lookups;
+        /// `Packet::shift`.
+        PACKET_SHIFT = Packet<'static>, shift;
+        /// `Packet::outputs`.
+        PACKET_OUTPUTS = Packet<'static>, outputs;
         /// [`LogEntry::table`](super::LogEntry::table).
-        LOG_TABLE = LogEntry.table;
+        LOG_TABLE = LogEntry, table;
         /// [`LogEntry::entry`](super::LogEntry::entry).
-        LOG_ENTRY = LogEntry.entry;
+        LOG_ENTRY = LogEntry, entry;
         /// [`LogEntry::bytes`](super::LogEntry::bytes).
-        LOG_BYTES = LogEntry.bytes;
+        LOG_BYTES = LogEntry, bytes;
         /// [`NodeIo::records`](super::NodeIo::records).
-        NODE_RECORDS = NodeIo.records;
+        NODE_RECORDS = NodeIo, records;
         /// [`NodeIo::keys`](super::NodeIo::keys).
-        NODE_KEYS = NodeIo.keys;
+        NODE_KEYS = NodeIo, keys;
         /// [`NodeIo::hits`](super::NodeIo::hits).
-        NODE_HITS = NodeIo.hits;
+        NODE_HITS = NodeIo, hits;
         /// [`NodeIo::items`](super::NodeIo::items).
-        NODE_ITEMS = NodeIo.items;
+        NODE_ITEMS = NodeIo, items;
         /// [`NodeIo::len`](super::NodeIo::len).
-        NODE_LEN = NodeIo.len;
+        NODE_LEN = NodeIo, len;
         /// [`Context::packets`](super::Context::packets).
-        CONTEXT_PACKETS = Context.packets;
+        CONTEXT_PACKETS = Context, packets;
         /// [`Context::state`](super::Context::state).
-        CONTEXT_STATE = Context.state;
+        CONTEXT_STATE = Context, state;
         /// [`Context::nodes`](super::Context::nodes).
-        CONTEXT_NODES = Context.nodes;
+        CONTEXT_NODES = Context, nodes;
         /// [`Context::log`](super::Context::log).
-        CONTEXT_LOG = Context.log;
+        CONTEXT_LOG = Context, log;
         /// [`Context::log_len`](super::Context::log_len).
-        CONTEXT_LOG_LEN = Context.log_len;
+        CONTEXT_LOG_LEN = Context, log_len;
         /// [`Context::len`](super::Context::len).
-        CONTEXT_LEN = Context.len;
+        CONTEXT_LEN = Context, len;
         /// [`Context::now_ns`](super::Context::now_ns).
-        CONTEXT_NOW_NS = Context.now_ns;
+        CONTEXT_NOW_NS = Context, now_ns;
     }
 
     /// The entry within a [`Hit`](super::Hit).
@@ -223,7 +261,7 @@ pub mod offset {
 /// Sizes in bytes for generated code.
 pub mod size {
     /// A [`Packet`](super::Packet).
-    pub const PACKET: usize = size_of::<super::Packet>();
+    pub const PACKET: usize = size_of::<super::Packet<'static>>();
     /// A [`LogEntry`](super::LogEntry).
     pub const LOG_ENTRY: usize = size_of::<super::LogEntry>();
     /// A [`NodeIo`](super::NodeIo).

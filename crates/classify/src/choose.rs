@@ -3,6 +3,8 @@
 //! Special forms come first; each may decline with a reason, and one that fits may still be passed
 //! over where another is cheaper. The general form never declines. The answer is a value:
 //!
+//! Ranges are spoken of only where there are some.
+//!
 //! ```text
 //! acl (ternary, 812 entries, 9 masks)
 //!   hash         declined: 9 distinct masks
@@ -16,7 +18,7 @@ use std::fmt;
 
 use crate::rule::Rule;
 use crate::shape::TableShape;
-use crate::{hash, lpm};
+use crate::{hash, lpm, range};
 
 /// The structures there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,13 +29,19 @@ pub enum Kind {
     Hash,
     /// [`crate::lpm`]
     Lpm,
+    /// [`crate::range`]
+    Range,
     /// [`crate::tuple_space`]
     TupleSpace,
+    /// A tree of tables, one column first; planned from the entries and handed to
+    /// [`Table::from_structure`](crate::Table::from_structure).
+    Decomposed,
 }
 
 impl Kind {
     /// Every kind, special ones first after the oracle.
-    pub const ALL: [Kind; 4] = [Kind::Linear, Kind::Hash, Kind::Lpm, Kind::TupleSpace];
+    pub const ALL: [Kind; 6] =
+        [Kind::Linear, Kind::Hash, Kind::Lpm, Kind::Range, Kind::TupleSpace, Kind::Decomposed];
 
     /// The name in reports and options.
     pub fn name(self) -> &'static str {
@@ -41,7 +49,9 @@ impl Kind {
             Kind::Linear => "linear",
             Kind::Hash => "hash",
             Kind::Lpm => "lpm",
+            Kind::Range => "range",
             Kind::TupleSpace => "tuple_space",
+            Kind::Decomposed => "decomposed",
         }
     }
 }
@@ -62,7 +72,9 @@ impl std::str::FromStr for Kind {
 
 /// A name that is no structure's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown lookup structure {0:?}; there are linear, hash, lpm and tuple_space")]
+#[error(
+    "unknown lookup structure {0:?}; there are linear, hash, lpm, range, tuple_space and decomposed"
+)]
 pub struct UnknownKind(pub String);
 
 /// Why a special form cannot hold a table. Not an error: the general form can.
@@ -75,6 +87,8 @@ pub enum Declined {
         /// How many.
         entries: usize,
     },
+    /// A tree is planned from the entries, not filled one by one.
+    Planned,
     /// More than one mask.
     Masks {
         /// How many.
@@ -106,6 +120,27 @@ pub enum Declined {
         /// The lowest of the others, which it should be below.
         not_below: u32,
     },
+    /// Ranges in more than one field, or across fields.
+    RangeFields {
+        /// In how many places.
+        fields: usize,
+    },
+    /// No field of at most 64 bits for ranges.
+    NoRangeField,
+    /// The field with ranges is too wide.
+    RangeWide {
+        /// Its width in bits.
+        bits: u32,
+    },
+    /// The masks outside the field with ranges differ.
+    RangeExactPart,
+    /// Rules that match everything do not rank below all others.
+    CatchAllOver {
+        /// Their highest priority.
+        priority: u32,
+        /// The lowest of the others, which it should be below.
+        not_below: u32,
+    },
     /// A longer prefix does not outrank a shorter one.
     Priorities {
         /// Length in bits of the shorter prefix.
@@ -126,6 +161,7 @@ impl fmt::Display for Declined {
             Declined::Empty => write!(f, "no entries yet"),
             Declined::Ranges { entries: 1 } => write!(f, "1 entry compares ranges"),
             Declined::Ranges { entries } => write!(f, "{entries} entries compare ranges"),
+            Declined::Planned => write!(f, "it is planned from the entries of a table"),
             Declined::Masks { masks } => write!(f, "{masks} distinct masks"),
             Declined::Ternary { fields } => write!(f, "ternary in {fields} field{}", s(*fields)),
             Declined::Prefixes { fields } => write!(f, "prefixes in {fields} fields"),
@@ -135,6 +171,15 @@ impl fmt::Display for Declined {
             Declined::CatchAll { priority, not_below } => write!(
                 f,
                 "a catch-all of priority {priority} is not below the lowest prefix's, {not_below}"
+            ),
+            Declined::RangeFields { fields: 1 } => write!(f, "ranges of bytes that are no field"),
+            Declined::RangeFields { fields } => write!(f, "ranges in {fields} fields"),
+            Declined::NoRangeField => write!(f, "no field of at most 64 bits"),
+            Declined::RangeWide { bits } => write!(f, "ranges of {bits} bits; 64 at most"),
+            Declined::RangeExactPart => write!(f, "masks differ outside the range field"),
+            Declined::CatchAllOver { priority, not_below } => write!(
+                f,
+                "a catch-all of priority {priority} is not below the lowest other, {not_below}"
             ),
             Declined::Priorities { shorter, priority, longer, not_above } => write!(
                 f,
@@ -177,13 +222,23 @@ pub struct Choice {
     pub entries: usize,
     /// Distinct masks then.
     pub masks: usize,
-    /// The prefix field's index, where `kind` is [`Kind::Lpm`].
+    /// The index of the field with prefixes or ranges, where `kind` is [`Kind::Lpm`] or
+    /// [`Kind::Range`].
     pub field: Option<usize>,
     /// Every structure considered, in order.
     pub verdicts: Vec<(Kind, Verdict)>,
 }
 
 impl Choice {
+    /// Why this kind did not come to serve.
+    pub(crate) fn declined(&self, kind: Kind) -> Declined {
+        let mut reasons = self.verdicts.iter().filter(|(considered, _)| *considered == kind);
+        match reasons.next() {
+            Some((_, Verdict::Declined(reason))) => reason.clone(),
+            _ => Declined::Planned,
+        }
+    }
+
     /// The report under the table's name.
     pub fn titled<'a>(&'a self, name: &'a str) -> impl fmt::Display + 'a {
         Titled { choice: self, name }
@@ -236,7 +291,8 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
         (Ok(()), Some(why)) => Verdict::Passed(why),
         (Ok(()), None) => {
             chosen = Some(Kind::Hash);
-            Verdict::Chosen("one mask, one probe".into())
+            let masks = if masks > 1 { "one mask and a catch-all" } else { "one mask" };
+            Verdict::Chosen(format!("{masks}, one probe"))
         }
     };
     verdicts.push((Kind::Hash, verdict));
@@ -252,6 +308,17 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
         }
     };
     verdicts.push((Kind::Lpm, verdict));
+    if shape.ranged > 0 || pinned == Some(Kind::Range) {
+        let verdict = match (range::fits(shape), pass(Kind::Range, chosen)) {
+            (Err(reason), _) => Verdict::Declined(reason),
+            (Ok(_), Some(why)) => Verdict::Passed(why),
+            (Ok(at), None) => {
+                (chosen, field) = (Some(Kind::Range), Some(at));
+                Verdict::Chosen(format!("one range field, {} entries compare ranges", shape.ranged))
+            }
+        };
+        verdicts.push((Kind::Range, verdict));
+    }
     let verdict = match chosen {
         Some(taken) => Verdict::Passed(format!("{taken} serves")),
         None => {

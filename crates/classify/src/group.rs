@@ -1,101 +1,68 @@
 //! The rules that share one mask, and the hash that finds them.
 //!
-//! A row is a run of words in one vector: the rule's value seen through the mask's windows, then
-//! three words of administration. What a probe compares and what it answers lie side by side.
 //! Rules with the same value (different priorities, or ranges) form a chain, best first; the index
-//! knows the chain's head.
+//! knows the chain's head. Its payload is what the structure above wants to read there: the head's
+//! answer, or its priority and row.
 //!
-//! Invariants: every live row is on exactly one chain; chains are sorted by precedence; the index
-//! holds the heads; `priorities` counts the live rows by priority.
-//! Cost: a probe is one hash, one tag match and one row; an update the same plus its chain's
-//! length before it, which is 1 unless rules differ in nothing but priority or ranges.
+//! Invariants: every row of the group is on exactly one chain; chains are sorted by precedence; the
+//! index holds the heads; `priorities` counts the rows by priority.
+//! Cost: a probe is one bucket; an update the same plus its chain's length before it, which is 1
+//! unless rules differ in nothing but priority or ranges.
 //! Checked by: `tests/model.rs`.
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashTable;
-
+use crate::Hit;
+use crate::buckets::{Buckets, EMPTY, UNROLLED_MAX};
 use crate::mask::{self, Window};
-use crate::rule::{Range, Rule};
+use crate::rows::{Candidate, Ids, NONE, Rows, Share};
+use crate::rule::Rule;
 
-/// No row, no ranges.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// In the place of a row's ranges: the row is not in use.
-const FREE: u32 = u32::MAX - 1;
-
-/// Words of a row behind the value: priority and id, seq, next and ranges.
-const EXTRA: usize = 3;
-
-/// Lists of ranges, held apart because few rules have any.
-#[derive(Debug, Default)]
-pub(crate) struct RangeLists {
-    lists: Vec<Box<[Range]>>,
-    free: Vec<u32>,
-}
-
-impl RangeLists {
-    /// Keeps a list; [`NONE`] for an empty one.
-    pub(crate) fn keep(&mut self, list: &[Range]) -> u32 {
-        if list.is_empty() {
-            return NONE;
-        }
-        if let Some(at) = self.free.pop() {
-            self.lists[at as usize] = list.into();
-            return at;
-        }
-        self.lists.push(list.into());
-        (self.lists.len() - 1) as u32
-    }
-
-    fn take(&mut self, at: u32) -> Box<[Range]> {
-        if at == NONE {
-            return Box::new([]);
-        }
-        self.free.push(at);
-        std::mem::take(&mut self.lists[at as usize])
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, at: u32) -> &[Range] {
-        if at == NONE { &[] } else { &self.lists[at as usize] }
-    }
-
-    /// Rules that have ranges.
-    pub(crate) fn len(&self) -> usize {
-        self.lists.len() - self.free.len()
-    }
-
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.lists.capacity() * size_of::<Box<[Range]>>()
-            + self.lists.iter().map(|l| size_of_val(&**l)).sum::<usize>()
-            + self.free.capacity() * 4
-    }
-}
-
-/// A match, with what decides between it and others.
+/// What the buckets of all groups of a table answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hit {
-    pub(crate) priority: u32,
-    pub(crate) seq: u64,
-    pub(crate) id: u32,
+pub(crate) enum Payload {
+    /// The [`Hit`]: nothing more to read. For tables in which a value's best rule wins.
+    Hit,
+    /// Priority and row: what wins is decided between groups.
+    Row,
 }
 
-impl Hit {
-    /// Whether this one wins.
-    #[inline]
-    pub(crate) fn beats(&self, other: &Hit) -> bool {
-        (self.priority, other.seq, other.id) > (other.priority, self.seq, self.id)
+/// A [`Hit`] as a payload; [`EMPTY`] for a miss.
+#[inline(always)]
+pub(crate) fn pack(hit: Hit) -> u64 {
+    u64::from(hit.action) << 32 | u64::from(hit.entry)
+}
+
+/// The [`Hit`] of a payload.
+#[inline(always)]
+pub(crate) fn unpack(payload: u64) -> Hit {
+    Hit { entry: payload as u32, action: (payload >> 32) as u32 }
+}
+
+/// Rows, ids, and what payloads mean: what all groups of a table share.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) rows: Rows,
+    pub(crate) ids: Ids,
+    pub(crate) payload: Payload,
+}
+
+impl Store {
+    /// The payload that names a row.
+    fn payload_of(&self, row: u32) -> u64 {
+        match self.payload {
+            Payload::Hit => pack(self.rows.hit(row)),
+            Payload::Row => u64::from(self.rows.candidate(row).priority) << 32 | u64::from(row),
+        }
     }
-}
 
-/// Where an insert or a removal left a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chain {
-    /// The id at its head now; none if the chain is gone.
-    pub(crate) head_id: Option<u32>,
-    /// The row concerned.
-    pub(crate) row: u32,
+    /// The row that a payload names.
+    fn row_of(&self, payload: u64) -> u32 {
+        match self.payload {
+            Payload::Hit => self.ids.get(payload as u32).expect("a payload names a live rule"),
+            Payload::Row => payload as u32,
+        }
+    }
 }
 
 /// All rules of one mask.
@@ -103,31 +70,28 @@ pub(crate) struct Chain {
 pub(crate) struct Group {
     mask: Box<[u8]>,
     windows: Box<[Window]>,
-    seed: u64,
-    rows: Vec<u64>,
-    free: u32,
+    index: Buckets,
+    share: Share,
     live: usize,
-    heads: HashTable<u32>,
+    /// Rules with ranges.
+    ranged: usize,
     priorities: BTreeMap<u32, u32>,
 }
 
-/// The words of a row.
-#[inline]
-fn row_of(rows: &[u64], width: usize, row: u32) -> &[u64] {
-    let stride = width + EXTRA;
-    &rows[row as usize * stride..][..stride]
-}
-
 impl Group {
-    pub(crate) fn new(mask: &[u8], seed: u64) -> Group {
+    pub(crate) fn new(at: u32, mask: &[u8], seed: u64) -> Group {
+        let mut windows = mask::windows(mask);
+        if windows.is_empty() {
+            // A mask without bits still makes a key of one word, which is zero.
+            windows = Box::new([Window { offset: 0, mask: 0 }]);
+        }
         Group {
             mask: mask.into(),
-            windows: mask::windows(mask),
-            seed,
-            rows: Vec::new(),
-            free: NONE,
+            index: Buckets::new(windows.len(), seed),
+            share: Share::new(at, windows.len()),
+            windows,
             live: 0,
-            heads: HashTable::new(),
+            ranged: 0,
             priorities: BTreeMap::new(),
         }
     }
@@ -140,6 +104,12 @@ impl Group {
         self.live
     }
 
+    /// Rules with ranges.
+    #[inline]
+    pub(crate) fn ranged(&self) -> usize {
+        self.ranged
+    }
+
     /// Lowest and highest priority; `None` when empty.
     pub(crate) fn priorities(&self) -> Option<(u32, u32)> {
         let (&low, _) = self.priorities.first_key_value()?;
@@ -147,203 +117,172 @@ impl Group {
         Some((low, high))
     }
 
-    fn width(&self) -> usize {
-        self.windows.len()
-    }
-
+    /// How a key is seen; at least one window.
     #[inline]
-    fn row(&self, row: u32) -> &[u64] {
-        row_of(&self.rows, self.width(), row)
+    pub(crate) fn windows(&self) -> &[Window] {
+        &self.windows
     }
 
-    fn row_mut(&mut self, row: u32) -> &mut [u64] {
-        let stride = self.width() + EXTRA;
-        &mut self.rows[row as usize * stride..][..stride]
-    }
-
+    /// Payloads of the chains' heads by value.
     #[inline]
-    fn hit(&self, row: u32) -> Hit {
-        let extra = &self.row(row)[self.width()..];
-        Hit { priority: (extra[0] >> 32) as u32, id: extra[0] as u32, seq: extra[1] }
+    pub(crate) fn index(&self) -> &Buckets {
+        &self.index
     }
 
+    /// The payload under a key, or [`EMPTY`].
     #[inline]
-    fn next(&self, row: u32) -> u32 {
-        (self.row(row)[self.width() + 2] >> 32) as u32
-    }
-
-    #[inline]
-    fn ranges(&self, row: u32) -> u32 {
-        self.row(row)[self.width() + 2] as u32
-    }
-
-    fn set_next(&mut self, row: u32, next: u32) {
-        let at = self.width() + 2;
-        let word = &mut self.row_mut(row)[at];
-        *word = u64::from(next) << 32 | *word & 0xffff_ffff;
-    }
-
-    /// The best rule of this group that matches.
-    #[inline]
-    pub(crate) fn lookup(&self, key: &[u8], ranges: &RangeLists) -> Option<Hit> {
-        self.lookup_hashed(mask::hash_key(self.seed, &self.windows, key), key, ranges)
-    }
-
-    /// The hash of a key under this group's mask.
-    #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        mask::hash_key(self.seed, &self.windows, key)
-    }
-
-    /// As [`Group::lookup`], the hash being known.
-    #[inline]
-    pub(crate) fn lookup_hashed(&self, hash: u64, key: &[u8], ranges: &RangeLists) -> Option<Hit> {
-        let (windows, width) = (&*self.windows, self.width());
-        let equal = |&row: &u32| mask::equals(windows, row_of(&self.rows, width, row), key);
-        let mut row = *self.heads.find(hash, equal)?;
-        loop {
-            let list = self.ranges(row);
-            if list == NONE || ranges.get(list).iter().all(|range| range.contains(key)) {
-                return Some(self.hit(row));
-            }
-            row = self.next(row);
-            if row == NONE {
-                return None;
+    pub(crate) fn find(&self, key: &[u8]) -> u64 {
+        fn go<const W: usize>(group: &Group, key: &[u8]) -> u64 {
+            let Some(windows) = group.windows.first_chunk::<W>() else { return EMPTY };
+            let words = mask::gather(windows, key);
+            group.index.find(group.index.home(&words), &words)
+        }
+        const { assert!(UNROLLED_MAX == 7) };
+        match self.windows.len() {
+            1 => go::<1>(self, key),
+            2 => go::<2>(self, key),
+            3 => go::<3>(self, key),
+            4 => go::<4>(self, key),
+            5 => go::<5>(self, key),
+            6 => go::<6>(self, key),
+            7 => go::<7>(self, key),
+            _ => {
+                let home = self.index.home_wide(&self.windows, key);
+                self.index.find_wide(home, &self.windows, key)
             }
         }
+    }
+
+    /// The best rule of this group that matches, ranges and all.
+    pub(crate) fn lookup(&self, key: &[u8], store: &Store) -> Option<Candidate> {
+        let found = self.find(key);
+        if found == EMPTY {
+            return None;
+        }
+        let row = meeting(&store.rows, store.row_of(found), key);
+        (row != NONE).then(|| store.rows.candidate(row))
     }
 
     /// Adds a rule whose mask is this group's and whose id is new.
-    pub(crate) fn insert(&mut self, rule: &Rule, ranges: u32) -> Chain {
-        let width = self.width();
-        let row = self.allocate();
-        let mut words = std::mem::take(&mut self.rows);
-        let stride = width + EXTRA;
-        let target = &mut words[row as usize * stride..][..stride];
-        for (to, window) in target.iter_mut().zip(&self.windows) {
-            *to = mask::word(&rule.value, window);
-        }
-        target[width] = u64::from(rule.priority) << 32 | u64::from(rule.id);
-        target[width + 1] = rule.seq;
-        target[width + 2] = u64::from(NONE) << 32 | u64::from(ranges);
-        self.rows = words;
+    pub(crate) fn insert(&mut self, rule: &Rule, store: &mut Store) {
+        let row = store.rows.insert(&mut self.share, &self.windows, rule);
+        store.ids.insert(rule.id, row);
         self.live += 1;
+        self.ranged += usize::from(!rule.ranges.is_empty());
         *self.priorities.entry(rule.priority).or_insert(0) += 1;
 
-        let hash = mask::hash_words(self.seed, &self.row(row)[..width]);
-        let Some(head) = self.head(hash, row) else {
-            let (rows, seed) = (&self.rows, self.seed);
-            self.heads.insert_unique(hash, row, |&r| {
-                mask::hash_words(seed, &row_of(rows, width, r)[..width])
-            });
-            return Chain { head_id: Some(rule.id), row };
+        let payload = store.payload_of(row);
+        let Some(found) = self.index.get(store.rows.value(row)) else {
+            self.index.insert(store.rows.value(row), payload);
+            return;
         };
-        let new = self.hit(row);
-        if new.beats(&self.hit(head)) {
-            self.set_next(row, head);
-            self.replace_head(hash, head, row);
-            return Chain { head_id: Some(rule.id), row };
+        let head = store.row_of(found);
+        let rows = &mut store.rows;
+        let new = rows.candidate(row);
+        if new.beats(&rows.candidate(head)) {
+            rows.set_next(row, head);
+            self.index.set(rows.value(row), payload);
+            return;
         }
         let mut before = head;
-        loop {
-            let next = self.next(before);
-            if next == NONE || new.beats(&self.hit(next)) {
-                self.set_next(row, next);
-                self.set_next(before, row);
-                return Chain { head_id: Some(self.hit(head).id), row };
-            }
-            before = next;
+        while rows.next(before) != NONE && !new.beats(&rows.candidate(rows.next(before))) {
+            before = rows.next(before);
         }
+        rows.set_next(row, rows.next(before));
+        rows.set_next(before, row);
     }
 
-    /// Takes a live row out.
-    pub(crate) fn remove(&mut self, row: u32, ranges: &mut RangeLists) -> (Rule, Chain) {
-        let width = self.width();
-        let mut rule = self.rule(row, ranges);
-        rule.ranges = ranges.take(self.ranges(row));
-        let hash = mask::hash_words(self.seed, &self.row(row)[..width]);
-        let next = self.next(row);
-        let head = self.head(hash, row).expect("a live row is on a chain");
-        let mut head_id = Some(self.hit(head).id);
-        if head == row && next == NONE {
-            if let Ok(entry) = self.heads.find_entry(hash, |&r| r == row) {
-                entry.remove();
+    /// Takes a row of this group out, and its id.
+    pub(crate) fn remove(&mut self, row: u32, store: &mut Store) -> Rule {
+        let mut rule = self.rule(row, &store.rows);
+        let words = store.rows.value(row);
+        let found = self.index.get(words).expect("a row is on a chain, whose head is indexed");
+        let (mut before, next) = (store.row_of(found), store.rows.next(row));
+        if before != row {
+            while store.rows.next(before) != row {
+                before = store.rows.next(before);
             }
-            head_id = None;
-        } else if head == row {
-            self.replace_head(hash, row, next);
-            head_id = Some(self.hit(next).id);
+            store.rows.set_next(before, next);
+        } else if next == NONE {
+            self.index.remove(words);
         } else {
-            let mut before = head;
-            while self.next(before) != row {
-                before = self.next(before);
-            }
-            self.set_next(before, next);
+            self.index.set(words, store.payload_of(next));
         }
-        let free = self.free;
-        self.row_mut(row)[width + 2] = u64::from(free) << 32 | u64::from(FREE);
-        self.free = row;
+        store.ids.remove(rule.id);
+        rule.ranges = store.rows.remove(&mut self.share, row);
         self.live -= 1;
+        self.ranged -= usize::from(!rule.ranges.is_empty());
         if let Some(count) = self.priorities.get_mut(&rule.priority) {
             *count -= 1;
             if *count == 0 {
                 self.priorities.remove(&rule.priority);
             }
         }
-        (rule, Chain { head_id, row })
-    }
-
-    /// The head of the chain with the same value as `row`.
-    fn head(&self, hash: u64, row: u32) -> Option<u32> {
-        let width = self.width();
-        let words = &self.row(row)[..width];
-        self.heads.find(hash, |&r| &row_of(&self.rows, width, r)[..width] == words).copied()
-    }
-
-    fn replace_head(&mut self, hash: u64, old: u32, new: u32) {
-        if let Some(slot) = self.heads.find_mut(hash, |&r| r == old) {
-            *slot = new;
-        }
-    }
-
-    fn allocate(&mut self) -> u32 {
-        let stride = self.width() + EXTRA;
-        if self.free != NONE {
-            let row = self.free;
-            self.free = self.next(row);
-            return row;
-        }
-        let row = self.rows.len() / stride;
-        self.rows.resize(self.rows.len() + stride, 0);
-        row as u32
-    }
-
-    /// The rule in a live row.
-    pub(crate) fn rule(&self, row: u32, ranges: &RangeLists) -> Rule {
-        let Hit { priority, seq, id } = self.hit(row);
-        let mut rule = Rule::new(id, priority, seq, &self.mask, &self.mask);
-        rule.value.fill(0);
-        mask::unload(&self.windows, self.row(row), &mut rule.value);
-        rule.ranges = ranges.get(self.ranges(row)).into();
         rule
     }
 
-    /// The live rows, in the order of their places.
-    pub(crate) fn live_rows(&self) -> impl Iterator<Item = u32> + '_ {
-        let stride = self.width() + EXTRA;
-        (0..(self.rows.len() / stride) as u32).filter(|&row| self.ranges(row) != FREE)
+    /// Gives a row of this group another action.
+    pub(crate) fn set_action(&mut self, row: u32, action: u32, store: &mut Store) {
+        store.rows.set_action(row, action);
+        if store.payload == Payload::Hit {
+            let words = store.rows.value(row);
+            if self.index.get(words).is_some_and(|found| store.row_of(found) == row) {
+                self.index.set(words, store.payload_of(row));
+            }
+        }
     }
 
-    /// The heads of all chains, in no order, as rows.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = u32> + '_ {
-        self.heads.iter().copied()
+    /// Makes payloads mean this from now on; the store, what they meant before.
+    pub(crate) fn repay(&mut self, payload: Payload, store: &mut Store) {
+        let heads: Vec<u32> = self.heads(store).collect();
+        let before = std::mem::replace(&mut store.payload, payload);
+        for row in heads {
+            self.index.set(store.rows.value(row), store.payload_of(row));
+        }
+        store.payload = before;
+    }
+
+    /// The heads of all chains, in the order of the buckets.
+    pub(crate) fn heads<'a>(&'a self, store: &'a Store) -> impl Iterator<Item = u32> + 'a {
+        self.index.payloads().map(|payload| store.row_of(payload))
+    }
+
+    /// The rule in a row of this group.
+    pub(crate) fn rule(&self, row: u32, rows: &Rows) -> Rule {
+        let Candidate { priority, seq, hit } = rows.candidate(row);
+        let mut rule = Rule::new(hit.entry, priority, seq, &self.mask, &self.mask);
+        rule.action = hit.action;
+        rule.value.fill(0);
+        mask::unload(&self.windows, rows.value(row), &mut rule.value);
+        rule.ranges = rows.ranges(row).into();
+        rule
+    }
+
+    /// All rules, in the order of their rows.
+    pub(crate) fn iter<'a>(&'a self, rows: &'a Rows) -> impl Iterator<Item = Rule> + 'a {
+        rows.live(&self.share).map(|row| self.rule(row, rows))
+    }
+
+    /// Gives back what an empty group held.
+    pub(crate) fn close(self, rows: &mut Rows) {
+        rows.close(&self.share);
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         self.mask.len()
             + size_of_val(&*self.windows)
-            + self.rows.capacity() * 8
-            + self.heads.allocation_size()
+            + self.index.memory_bytes()
+            + self.share.memory_bytes()
             + self.priorities.len() * 14
     }
+}
+
+/// The first row of a chain whose ranges a key meets, or [`NONE`].
+#[inline]
+pub(crate) fn meeting(rows: &Rows, head: u32, key: &[u8]) -> u32 {
+    let mut row = head;
+    while row != NONE && !rows.ranges(row).iter().all(|range| range.contains(key)) {
+        row = rows.next(row);
+    }
+    row
 }

@@ -2,7 +2,7 @@
 //!
 //! In: keys, fixed-length byte strings per table, laid out by a [`Layout`] (fields side by side,
 //! big-endian, each on a byte boundary), and [`Rule`]s over such keys (value, mask, ranges,
-//! priority). Out: the id that the caller gave the winning rule.
+//! priority). Out: a [`Hit`], the id and the action that the caller gave the winning rule.
 //!
 //! Every structure answers the same question, so any of them may serve a table:
 //!
@@ -11,6 +11,8 @@
 //! | [`linear`] | everything; the oracle | one compare per entry |
 //! | [`hash`] | one mask over the whole key | one probe |
 //! | [`lpm`] | one prefix field, other fields exact, priorities that grow with the length | a walk of up to ⌈bits/6⌉ nodes |
+//! | [`range`] | ranges in one field, other fields exact, any priorities | a probe and log2 of the ranges |
+//! | [`decomposed`] | what it was planned from | one small table after another |
 //! | [`tuple_space`] | everything | one probe per distinct mask, fewer with early exit |
 //!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
@@ -28,17 +30,21 @@
 //! Checked by: `tests/model.rs`, which plays random operations on every structure and on `linear`;
 //! `benches/lookup.rs` compares with `linear` before it times.
 
+mod buckets;
 mod group;
 mod mask;
+mod rows;
 mod rule;
 mod rules;
 mod shape;
-mod trie;
+mod simd;
 
 pub mod choose;
+pub mod decomposed;
 pub mod hash;
 pub mod linear;
 pub mod lpm;
+pub mod range;
 pub mod table;
 pub mod tuple_space;
 
@@ -99,7 +105,7 @@ pub struct Explain {
     pub entries: usize,
     /// Distinct masks, after ranges have lent their common leading bits to the mask.
     pub masks: usize,
-    /// Steps of the longest lookup: hash probes, trie nodes, or for `linear` compares.
+    /// Steps of the longest lookup: hash probes, trie nodes, or compares.
     pub probes_max: usize,
     /// Rules that still carry ranges to be compared.
     pub ranged: usize,
@@ -119,7 +125,8 @@ impl std::fmt::Display for Explain {
             match self.kind {
                 Kind::Linear => "compares",
                 Kind::Lpm => "nodes",
-                Kind::Hash | Kind::TupleSpace => "probes",
+                Kind::Range => "steps",
+                Kind::Hash | Kind::TupleSpace | Kind::Decomposed => "probes",
             },
             self.ranged,
             self.memory_bytes
@@ -131,7 +138,7 @@ impl std::fmt::Display for Explain {
 ///
 /// `key` arguments must be exactly [`Layout::key_len`] bytes long: keys are built by our own code,
 /// so another length is a broken invariant and panics.
-pub trait Structure: Send + Sync {
+pub trait Structure: std::fmt::Debug + Send + Sync {
     /// Which structure this is.
     fn kind(&self) -> Kind;
     /// How keys are laid out.
@@ -140,16 +147,19 @@ pub trait Structure: Send + Sync {
     fn insert(&mut self, rule: &Rule) -> Result<(), InsertError>;
     /// Takes a rule out, in place. The rule comes back normalised (see [`Rule::normalised`]).
     fn remove(&mut self, id: u32) -> Option<Rule>;
-    /// The id of the best rule that matches.
-    fn lookup(&self, key: &[u8]) -> Option<u32>;
-    /// Looks up `out.len()` keys that lie side by side in `keys`.
+    /// Gives a rule another action, in place; false if there is no rule of that id.
+    fn set_action(&mut self, id: u32, action: u32) -> bool;
+    /// The best rule that matches, or [`Hit::MISS`].
+    fn lookup(&self, key: &[u8]) -> Hit;
+    /// Looks up `hits.len()` keys, the i-th of which begins at `keys[i * stride]`.
     ///
-    /// Panics if `keys` is not `out.len() * key_len` bytes long.
-    fn lookup_batch(&self, keys: &[u8], out: &mut [Option<u32>]) {
+    /// `stride` is [`Layout::stride`] or any larger multiple of 8; the bytes between the end of a
+    /// key and the next key's begin are zero. Panics if `keys` is too short for that.
+    fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
+        rules::assert_burst(self.layout(), keys, stride, hits.len());
         let key_len = self.layout().key_len();
-        assert_eq!(keys.len(), key_len * out.len(), "a batch holds one key per answer");
-        for (i, answer) in out.iter_mut().enumerate() {
-            *answer = self.lookup(&keys[i * key_len..(i + 1) * key_len]);
+        for (i, hit) in hits.iter_mut().enumerate() {
+            *hit = self.lookup(&keys[i * stride..][..key_len]);
         }
     }
     /// Number of rules.

@@ -8,7 +8,7 @@
 use crate::choose::Kind;
 use crate::rule::{Layout, Rule};
 use crate::rules::{admit, assert_key};
-use crate::{Explain, InsertError, Structure};
+use crate::{Explain, Hit, InsertError, Structure};
 
 /// Rules in order of precedence.
 #[derive(Debug)]
@@ -50,9 +50,14 @@ impl Structure for Linear {
         Some(self.rules.remove(at).normalised())
     }
 
-    fn lookup(&self, key: &[u8]) -> Option<u32> {
+    fn set_action(&mut self, id: u32, action: u32) -> bool {
+        let rule = self.rules.iter_mut().find(|r| r.id == id);
+        rule.map(|rule| rule.action = action).is_some()
+    }
+
+    fn lookup(&self, key: &[u8]) -> Hit {
         assert_key(&self.layout, key);
-        self.winner(key).map(|rule| rule.id)
+        self.winner(key).map_or(Hit::MISS, Rule::hit)
     }
 
     fn len(&self) -> usize {

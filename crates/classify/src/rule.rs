@@ -77,6 +77,11 @@ impl Layout {
         self.key_len
     }
 
+    /// Bytes from one key to the next in a burst: the key's length rounded up to 8, at least 8.
+    pub fn stride(&self) -> usize {
+        self.key_len.next_multiple_of(8).max(8)
+    }
+
     /// The fields, in order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
@@ -138,11 +143,18 @@ pub struct Rule {
     pub mask: Box<[u8]>,
     /// Comparisons that must hold besides.
     pub ranges: Box<[Range]>,
+    /// The caller's payload, returned by lookups; [`Structure::set_action`] changes it.
+    ///
+    /// [`Structure::set_action`]: crate::Structure::set_action
+    pub action: u32,
 }
 
 /// What is wrong with a rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
+    /// The id is the one that says that nothing matched.
+    #[error("the rule's id is {}, which means a miss; choose another", crate::Hit::MISS_ENTRY)]
+    ReservedId,
     /// Value or mask is not as long as the table's key.
     #[error("the rule's {what} is {len} bytes long; this table's keys have {key_len}")]
     Length {
@@ -187,13 +199,29 @@ pub enum RuleError {
 }
 
 impl Rule {
-    /// A rule without ranges.
+    /// A rule without ranges, of action 0.
     pub fn new(id: u32, priority: u32, seq: u64, value: &[u8], mask: &[u8]) -> Rule {
-        Rule { id, priority, seq, value: value.into(), mask: mask.into(), ranges: Box::new([]) }
+        let (value, mask, ranges) = (value.into(), mask.into(), Box::new([]));
+        Rule { id, priority, seq, value, mask, ranges, action: 0 }
+    }
+
+    /// The same rule with another action.
+    #[must_use]
+    pub fn with_action(mut self, action: u32) -> Rule {
+        self.action = action;
+        self
+    }
+
+    /// What a lookup that it wins returns.
+    pub fn hit(&self) -> crate::Hit {
+        crate::Hit { entry: self.id, action: self.action }
     }
 
     /// Whether the rule is sound for a table.
     pub fn checked(&self, layout: &Layout) -> Result<(), RuleError> {
+        if self.id == crate::Hit::MISS_ENTRY {
+            return Err(RuleError::ReservedId);
+        }
         let key_len = layout.key_len();
         for (what, len) in [("value", self.value.len()), ("mask", self.mask.len())] {
             if len != key_len {
@@ -269,7 +297,8 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "id {} priority {} seq {} ", self.id, self.priority, self.seq)?;
+        let Rule { id, action, priority, seq, .. } = self;
+        write!(f, "id {id} action {action} priority {priority} seq {seq} ")?;
         self.value.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
         write!(f, "/")?;
         self.mask.iter().try_for_each(|b| write!(f, "{b:02x}"))?;
@@ -347,5 +376,9 @@ mod tests {
         rule.ranges[0] = Range { offset: 0, len: 0, lo: 0, hi: 0 };
         assert_eq!(rule.checked(&layout), Err(RuleError::RangeLen(0)));
         assert!(Layout::new(&[usize::MAX, 2]).is_err());
+        assert_eq!(
+            text(&Rule::new(u32::MAX, 1, 1, &[0; 3], &[0; 3])),
+            "the rule's id is 4294967295, which means a miss; choose another"
+        );
     }
 }

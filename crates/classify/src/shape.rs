@@ -1,6 +1,6 @@
 //! What a choice of structure is made from: counts and masks, no values.
 
-use crate::rule::{Layout, Rule};
+use crate::rule::{Layout, Range, Rule};
 use crate::rules::Rules;
 
 /// The rules of one mask, summed up.
@@ -10,6 +10,8 @@ pub struct MaskShape {
     pub mask: Box<[u8]>,
     /// Rules that have it.
     pub entries: usize,
+    /// Those of them whose ranges must be compared.
+    pub ranged: usize,
     /// Their lowest priority.
     pub priority_min: u32,
     /// Their highest priority.
@@ -25,6 +27,8 @@ pub struct TableShape {
     pub entries: usize,
     /// Rules whose ranges are not prefixes and must be compared.
     pub ranged: usize,
+    /// The distinct spans of bytes that they compare, as offset and length, ascending.
+    pub ranges: Vec<(usize, usize)>,
     /// One summary per distinct mask.
     pub masks: Vec<MaskShape>,
 }
@@ -44,7 +48,13 @@ impl TableShape {
     /// Sums up rules as a table with this layout would hold them. Rules that the layout refuses
     /// are left out.
     pub fn of<'a>(layout: Layout, rules: impl IntoIterator<Item = &'a Rule>) -> TableShape {
-        let mut shape = TableShape { layout, entries: 0, ranged: 0, masks: Vec::new() };
+        Self::of_iter(layout, rules.into_iter().cloned())
+    }
+
+    /// As [`TableShape::of`], from rules that nobody keeps.
+    pub(crate) fn of_iter(layout: Layout, rules: impl IntoIterator<Item = Rule>) -> TableShape {
+        let (ranges, masks) = (Vec::new(), Vec::new());
+        let mut shape = TableShape { layout, entries: 0, ranged: 0, ranges, masks };
         let mut places = hashbrown::HashMap::<Box<[u8]>, usize>::new();
         for rule in rules {
             if rule.checked(&shape.layout).is_err() {
@@ -52,35 +62,42 @@ impl TableShape {
             }
             let rule = rule.normalised();
             shape.entries += 1;
-            shape.ranged += usize::from(!rule.ranges.is_empty());
+            let ranged = usize::from(!rule.ranges.is_empty());
+            shape.ranged += ranged;
+            shape.ranges.extend(spans_of(&rule.ranges));
             let at = *places.entry(rule.mask.clone()).or_insert(shape.masks.len());
             if at == shape.masks.len() {
                 shape.masks.push(MaskShape {
                     mask: rule.mask,
                     entries: 0,
+                    ranged: 0,
                     priority_min: rule.priority,
                     priority_max: rule.priority,
                 });
             }
             let sum = &mut shape.masks[at];
             sum.entries += 1;
+            sum.ranged += ranged;
             sum.priority_min = sum.priority_min.min(rule.priority);
             sum.priority_max = sum.priority_max.max(rule.priority);
         }
+        shape.ranges.sort_unstable();
+        shape.ranges.dedup();
         shape
     }
 
     pub(crate) fn of_rules(rules: &Rules) -> TableShape {
         let masks = rules.groups().filter_map(|(_, group)| {
             let (priority_min, priority_max) = group.priorities()?;
-            let (mask, entries) = (group.mask().into(), group.len());
-            Some(MaskShape { mask, entries, priority_min, priority_max })
+            let (mask, entries, ranged) = (group.mask().into(), group.len(), group.ranged());
+            Some(MaskShape { mask, entries, ranged, priority_min, priority_max })
         });
         TableShape {
             masks: masks.collect(),
             layout: rules.layout().clone(),
             entries: rules.len(),
             ranged: rules.ranged(),
+            ranges: rules.store().rows.range_spans(),
         }
     }
 
@@ -119,6 +136,12 @@ impl TableShape {
             "ternary"
         }
     }
+}
+
+/// The distinct spans of ranges, as offset and length, ascending.
+pub(crate) fn spans_of<'a>(ranges: impl IntoIterator<Item = &'a Range>) -> Vec<(usize, usize)> {
+    let spans = ranges.into_iter().map(|r| (r.offset as usize, usize::from(r.len)));
+    spans.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 /// The length in bits of a mask that is a prefix.

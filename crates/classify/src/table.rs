@@ -1,25 +1,30 @@
 //! The table that its users hold: one structure at a time, changed when it no longer serves.
 //!
 //! An insert that the structure declines moves the table: to the best structure while the table is
-//! small, else to the general one, which takes over the store as it stands. [`Table::reoptimise`]
-//! chooses anew, for instance after a bulk load. Both happen within the call and depend on the
-//! operations alone, so two replicas given the same operations stay equal; and a structure never
-//! declines a removal.
+//! small, else to the general one, which takes over the store as it stands. That happens within
+//! the call. [`Table::reoptimise`] chooses anew in place, for instance after a bulk load;
+//! [`Table::rebuilt`] makes another table of the same rules and leaves this one serving. All depend
+//! on the operations alone, so two replicas given the same operations stay equal; and a structure
+//! never declines a removal.
+//!
+//! A table may also hold a structure made elsewhere ([`Table::from_structure`]). When that declines
+//! a rule, the general form takes over from a copy of its rules.
 //!
 //! Invariants: answers do not depend on which structure serves.
-//! Cost: insert, that of the structure; a move to the general form costs a sort of the masks, one
-//! to `lpm` a trie insert per prefix.
+//! Cost: insert, that of the structure; a move to the general form costs an index over the rules,
+//! one to `lpm` a trie insert per prefix.
 //! Checked by: `tests/model.rs`.
 
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
 use crate::hash::Hash;
 use crate::linear::Linear;
 use crate::lpm::Lpm;
+use crate::range::Intervals;
 use crate::rule::{Layout, LayoutError, Rule};
 use crate::rules::Rules;
 use crate::shape::TableShape;
 use crate::tuple_space::TupleSpace;
-use crate::{Explain, InsertError, Structure};
+use crate::{Explain, Hit, InsertError, Structure};
 
 /// Entries up to which a declined insert makes the whole choice again; beyond, the general form
 /// takes over at once and choosing again is left to [`Table::reoptimise`].
@@ -30,7 +35,7 @@ const RECHOOSE_ENTRIES_MAX: usize = 256;
 pub struct Table {
     current: Current,
     choice: Choice,
-    pinned: Option<Kind>,
+    forced: Option<Kind>,
 }
 
 #[derive(Debug)]
@@ -38,7 +43,9 @@ enum Current {
     Linear(Linear),
     Hash(Hash),
     Lpm(Box<Lpm>),
+    Range(Box<Intervals>),
     TupleSpace(TupleSpace),
+    Other(Box<dyn Structure>),
 }
 
 /// What an insert did besides inserting.
@@ -75,7 +82,9 @@ macro_rules! current {
             Current::Linear($s) => $body,
             Current::Hash($s) => $body,
             Current::Lpm($s) => $body,
+            Current::Range($s) => $body,
             Current::TupleSpace($s) => $body,
+            Current::Other($s) => $body,
         }
     };
 }
@@ -91,23 +100,48 @@ impl Table {
         Self::build(layout, None)
     }
 
-    /// A table that uses this structure whenever it fits, and the general one else; for tests and
-    /// comparisons. An empty table cannot be `lpm`; pin, load, then [`Table::reoptimise`].
-    pub fn pinned(layout: Layout, kind: Kind) -> Table {
-        Self::build(layout, Some(kind))
+    /// A table that one kind of structure must serve, if one is given: it declines rules that this
+    /// kind cannot hold rather than move. For options, tests and comparisons.
+    pub fn with_kind(layout: Layout, forced: Option<Kind>) -> Table {
+        Self::build(layout, forced)
     }
 
-    fn build(layout: Layout, pinned: Option<Kind>) -> Table {
+    /// A table served by a structure made elsewhere, such as a [`Kind::Decomposed`] one.
+    pub fn from_structure(structure: Box<dyn Structure>) -> Table {
+        let shape = TableShape::of_iter(structure.layout().clone(), structure.iter());
+        let mut choice = choose(&shape, None);
+        let kind = structure.kind();
+        for (_, verdict) in &mut choice.verdicts {
+            if let Verdict::Chosen(_) | Verdict::Passed(_) = verdict {
+                *verdict = Verdict::Passed(format!("{kind} was planned"));
+            }
+        }
+        choice.verdicts.retain(|(considered, _)| *considered != kind);
+        choice.verdicts.insert(0, (kind, Verdict::Chosen("planned for these entries".into())));
+        choice.kind = kind;
+        Table { current: Current::Other(structure), choice, forced: None }
+    }
+
+    fn build(layout: Layout, forced: Option<Kind>) -> Table {
         let rules = Rules::new(layout);
-        let choice = choose(&TableShape::of_rules(&rules), pinned);
-        Table { current: Current::of(&choice, rules), choice, pinned }
+        let choice = choose(&TableShape::of_rules(&rules), forced);
+        Table { current: Current::of(&choice, rules), choice, forced }
     }
 
-    /// Adds a rule; refuses one that is malformed or whose id is taken, and nothing else.
+    /// Adds a rule. Refuses one that is malformed, whose id is taken, or that a structure which is
+    /// forced on the table declines; else it finds a place.
     pub fn insert(&mut self, rule: &Rule) -> Result<Inserted, InsertError> {
+        if let Some(kind) = self.forced
+            && kind != self.kind()
+        {
+            return self.insert_forced(kind, rule);
+        }
         let reason = match current!(&mut self.current, s => s.insert(rule)) {
             Ok(()) => return Ok(Inserted::InPlace),
-            Err(InsertError::Declined(reason)) => reason,
+            Err(InsertError::Declined(reason)) => match self.forced {
+                Some(kind) => return self.insert_forced(kind, rule),
+                None => reason,
+            },
             Err(refused) => return Err(refused),
         };
         let from = self.kind();
@@ -115,7 +149,7 @@ impl Table {
         let small = rules.len() < RECHOOSE_ENTRIES_MAX;
         let mut general = TupleSpace::from_rules(rules);
         let inserted = general.insert(rule);
-        let pinned = if small { self.pinned } else { Some(Kind::TupleSpace) };
+        let pinned = if small { None } else { Some(Kind::TupleSpace) };
         let mut choice = choose(&TableShape::of_rules(general.rules()), pinned);
         if !small {
             for (_, verdict) in &mut choice.verdicts {
@@ -133,31 +167,60 @@ impl Table {
         Ok(Inserted::Moved(Moved { from, to: self.kind(), reason: Some(reason) }))
     }
 
+    /// Adds a rule if a structure of the forced kind can hold it beside the others, built anew.
+    fn insert_forced(&mut self, kind: Kind, rule: &Rule) -> Result<Inserted, InsertError> {
+        let mut rules = self.take_rules();
+        let normal = rules.admit(rule);
+        let refused = match normal {
+            Ok(normal) => {
+                rules.insert(&normal);
+                let choice = choose(&TableShape::of_rules(&rules), Some(kind));
+                if choice.kind == kind {
+                    self.current = Current::of(&choice, rules);
+                    self.choice = choice;
+                    return Ok(Inserted::InPlace);
+                }
+                rules.remove(normal.id);
+                InsertError::Declined(choice.declined(kind))
+            }
+            Err(refused) => refused,
+        };
+        let choice = choose(&TableShape::of_rules(&rules), Some(kind));
+        self.current = Current::of(&choice, rules);
+        Err(refused)
+    }
+
     /// Takes a rule out; it comes back normalised.
     pub fn remove(&mut self, id: u32) -> Option<Rule> {
         current!(&mut self.current, s => s.remove(id))
     }
 
-    /// Takes every rule out and chooses as for an empty table.
-    pub fn clear(&mut self) {
-        *self = Self::build(self.layout().clone(), self.pinned);
+    /// Gives a rule another action; false if there is none of that id.
+    pub fn set_action(&mut self, id: u32, action: u32) -> bool {
+        current!(&mut self.current, s => s.set_action(id, action))
     }
 
-    /// Id of the best rule that matches. Panics if the key is not as long as the layout says.
+    /// Takes every rule out and chooses as for an empty table.
+    pub fn clear(&mut self) {
+        *self = Self::build(self.layout().clone(), self.forced);
+    }
+
+    /// The best rule that matches. Panics if the key is not as long as the layout says.
     #[inline]
-    pub fn lookup(&self, key: &[u8]) -> Option<u32> {
+    pub fn lookup(&self, key: &[u8]) -> Hit {
         current!(&self.current, s => s.lookup(key))
     }
 
-    /// Looks up the keys that lie side by side in `keys`; see [`Structure::lookup_batch`].
-    pub fn lookup_batch(&self, keys: &[u8], out: &mut [Option<u32>]) {
-        current!(&self.current, s => s.lookup_batch(keys, out));
+    /// Looks up keys that lie `stride` bytes apart; see [`Structure::lookup_burst`].
+    #[inline]
+    pub fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
+        current!(&self.current, s => s.lookup_burst(keys, stride, hits));
     }
 
     /// Chooses again by the entries of now, and moves if that chooses otherwise.
     pub fn reoptimise(&mut self) -> Option<Moved> {
         let from = self.kind();
-        self.choice = choose(&self.shape(), self.pinned);
+        self.choice = choose(&self.shape(), self.forced);
         if self.choice.kind == from {
             return None;
         }
@@ -166,15 +229,35 @@ impl Table {
         Some(Moved { from, to: self.kind(), reason: None })
     }
 
+    /// Another table of the same rules, served by this kind of structure, or why there is none.
+    ///
+    /// Takes the time of inserting every rule, but leaves this table alone: meant for a control
+    /// core while this one serves.
+    pub fn rebuilt(&self, kind: Kind) -> Result<Table, Declined> {
+        let mut rules = Rules::new(self.layout().clone());
+        for rule in self.iter() {
+            rules.insert(&rule);
+        }
+        let mut choice = choose(&TableShape::of_rules(&rules), Some(kind));
+        if choice.kind != kind {
+            return Err(choice.declined(kind));
+        }
+        // Not pinned, if it is what would be chosen.
+        let free = choose(&TableShape::of_rules(&rules), None);
+        if free.kind == kind {
+            choice = free;
+        }
+        Ok(Table { current: Current::of(&choice, rules), choice, forced: self.forced })
+    }
+
     /// The rules, summed up as they are now.
     pub fn shape(&self) -> TableShape {
         match &self.current {
-            Current::Linear(s) => {
-                let rules: Vec<Rule> = s.iter().collect();
-                TableShape::of(s.layout().clone(), &rules)
-            }
+            Current::Linear(s) => TableShape::of_iter(s.layout().clone(), s.iter()),
+            Current::Other(s) => TableShape::of_iter(s.layout().clone(), s.iter()),
             Current::Hash(s) => TableShape::of_rules(s.rules()),
-            Current::Lpm(s) => TableShape::of_rules(s.rules()),
+            Current::Lpm(s) => s.shape(),
+            Current::Range(s) => TableShape::of_rules(s.rules()),
             Current::TupleSpace(s) => TableShape::of_rules(s.rules()),
         }
     }
@@ -222,17 +305,20 @@ impl Table {
     fn take_rules(&mut self) -> Rules {
         let layout = self.layout().clone();
         let empty = Current::Linear(Linear::new(layout.clone()));
+        let copied = |rules: &mut dyn Iterator<Item = Rule>| {
+            let mut store = Rules::new(layout);
+            for rule in rules {
+                store.insert(&rule);
+            }
+            store
+        };
         match std::mem::replace(&mut self.current, empty) {
             Current::Hash(s) => s.into_rules(),
             Current::Lpm(s) => s.into_rules(),
+            Current::Range(s) => s.into_rules(),
             Current::TupleSpace(s) => s.into_rules(),
-            Current::Linear(s) => {
-                let mut rules = Rules::new(layout);
-                for rule in s.iter() {
-                    rules.insert(&rule);
-                }
-                rules
-            }
+            Current::Linear(s) => copied(&mut s.iter()),
+            Current::Other(s) => copied(&mut s.iter()),
         }
     }
 }
@@ -242,6 +328,9 @@ impl Current {
         match (choice.kind, choice.field) {
             (Kind::Hash, _) => Current::Hash(Hash::from_rules(rules)),
             (Kind::Lpm, Some(field)) => Current::Lpm(Box::new(Lpm::from_rules(rules, field))),
+            (Kind::Range, Some(field)) => {
+                Current::Range(Box::new(Intervals::from_rules(rules, field)))
+            }
             (Kind::Linear, _) => {
                 let mut linear = Linear::new(rules.layout().clone());
                 for rule in rules.iter() {
@@ -250,7 +339,7 @@ impl Current {
                 }
                 Current::Linear(linear)
             }
-            (Kind::Lpm | Kind::TupleSpace, _) => Current::TupleSpace(TupleSpace::from_rules(rules)),
+            _ => Current::TupleSpace(TupleSpace::from_rules(rules)),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The seam between the switch and whatever gives its pipeline effect.
 //!
 //! The control side talks to an [`Engine`]: it follows committed updates and publishes snapshots.
-//! A worker talks to a [`Forward`], the snapshot: it runs one frame of a burst at a time against
-//! it. The interpreter engine ([`replica`](crate::replica)) is one implementation; compiled
-//! pipelines are another, behind the same two traits.
+//! A worker talks to a [`Forward`], the snapshot: it runs a burst against it as far as compiled code
+//! goes ([`Forward::burst`]), and the packets that are left one at a time ([`Forward::run`]). The
+//! interpreter engine ([`replica`](crate::replica)) has no code, so all packets are left; the
+//! compiling engine ([`compiled`](crate::compiled)) leaves few.
 
+use crate::lane::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use interp::{Externs, Input, Machine, Sink};
@@ -16,6 +18,8 @@ use std::sync::Arc;
 pub struct Scratch {
     /// The interpreter's.
     pub machine: Machine,
+    /// Compiled code's.
+    pub code: jit::Scratch,
 }
 
 /// A published version, as a worker sees it. Immutable while any worker uses it.
@@ -28,6 +32,20 @@ pub trait Forward: Send + Sync {
 
     /// What the meter with this number is, if it exists.
     fn meter(&self, meter: ir::MeterId) -> Option<&LiveMeter>;
+
+    /// Runs a burst of received packets as far as compiled code goes, counting on the way. Packets
+    /// that are left have the status [`BAIL`](abi::status::BAIL) and are as they came in; they are to
+    /// be [`run`](Self::run), with `externs` that skip the lookups that were counted
+    /// ([`lane::Resumed`](crate::lane::Resumed)). At most [`abi::BURST_MAX`] packets.
+    fn burst(
+        &self,
+        _scratch: &mut Scratch,
+        packets: &mut [abi::Packet<'_>],
+        _counts: &mut Counts<'_>,
+        _now_ns: u64,
+    ) {
+        packets.iter_mut().for_each(|packet| packet.bail(0));
+    }
 
     /// Runs one packet, sending copies to `sink`.
     fn run(
@@ -61,6 +79,12 @@ pub struct TableExplanation {
     pub memory_bytes: usize,
 }
 
+/// Work for a control core.
+pub type Job = Box<dyn FnOnce() -> Done + Send>;
+
+/// What came of a [`Job`]: for the engine that gave it.
+pub type Done = Box<dyn std::any::Any + Send>;
+
 /// The control side of an engine.
 pub trait Engine: Send {
     /// Its name: `interp`, `jit`.
@@ -75,8 +99,32 @@ pub trait Engine: Send {
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward>;
 
     /// Lets go of what only earlier versions needed, if that can be done without waiting. To be
-    /// called now and then when nothing else is to be done.
-    fn settle(&mut self) {}
+    /// called now and then when nothing else is to be done. True: there is something better to
+    /// publish for the same version.
+    fn settle(&mut self) -> bool {
+        false
+    }
+
+    /// There is a [`job`](Engine::job) to be done.
+    fn wants_work(&self) -> bool {
+        false
+    }
+
+    /// Work that would make forwarding faster and takes its time (compiling, rebuilding), to be run
+    /// on a control core while the engine goes on; one at a time.
+    fn job(&mut self) -> Option<Job> {
+        None
+    }
+
+    /// Takes the outcome of a [`job`](Engine::job). True: there is something better to publish.
+    fn finish(&mut self, _done: Done) -> bool {
+        false
+    }
+
+    /// A stage of what was made of the pipeline, as text.
+    fn dump(&self, stage: &str) -> Result<String, String> {
+        Err(format!("the engine {} has no stage {stage:?}; it has ir", self.name()))
+    }
 
     /// How each table that has entries is looked up.
     fn explain(&self) -> Vec<TableExplanation>;

@@ -6,10 +6,15 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | the seam: what an engine is to the control side and to a worker |
-//! | [`replica`] | the interpreter engine: two replicas of the tables, one serving, one following |
+//! | [`replica`] | two replicas of the tables, one serving, one following: the interpreter engine |
+//! | [`compiled`] | the compiling engine: the same replicas, with code for them |
+//! | [`filetest`] | test files on the compiling engine |
+//! | [`lane`] | a worker's way through a snapshot: counts, and packets left to the interpreter |
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
+//! | [`records`] | what compiled code reads of an entry's action |
 //! | [`sink`] | from the copies an engine sends to frames on ports |
+//! | [`validate`] | a sample of what compiled code did, checked by the interpreter |
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
 //! | [`meter`] | a meter at work |
 //! | [`ports`] | port flags and counters, shared by control side and workers |
@@ -20,14 +25,19 @@
 //! the control side; every frame that comes in ends as sent, punted, or counted under a reason.
 //! Nothing here knows what OpenFlow or P4 is.
 
+pub mod compiled;
 pub mod engine;
+pub mod filetest;
+pub mod lane;
 pub mod meter;
 pub mod ports;
 pub mod program_state;
 pub mod publish;
 pub mod punt;
+pub mod records;
 pub mod replica;
 pub mod sink;
+pub mod validate;
 pub mod worker;
 
 pub use engine::{Engine, Forward, Scratch};

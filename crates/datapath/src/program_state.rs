@@ -71,6 +71,15 @@ impl ProgramState {
         }
     }
 
+    /// Counts several lookups of one table. Called by worker `worker` alone.
+    #[inline]
+    pub fn count_tables(&self, worker: usize, table: ir::TableId, lookups: u64, matches: u64) {
+        if let Some(cell) = self.workers[worker].tables.get(table.index()) {
+            bump(&cell.lookups, lookups);
+            bump(&cell.matches, matches);
+        }
+    }
+
     /// Counts a packet in cell `index` of an array; past its end does nothing. Called by worker
     /// `worker` alone.
     pub fn count_array(&self, worker: usize, array: u32, index: u32, bytes: u32) {

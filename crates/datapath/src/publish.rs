@@ -1,12 +1,13 @@
 //! Publication: one swap makes a version current; each worker says when it has adopted it.
 //!
-//! A worker compares one atomic with the number it runs by before each burst, and only if they
-//! differ takes the new snapshot. The control side knows a version to be in force when every running
+//! A worker compares one atomic, the number of publications, with that of its snapshot before each
+//! burst, and only if they differ takes the new snapshot. (One version may be published again, with
+//! better code for it.) The control side knows a version to be in force when every running
 //! worker has adopted it or a later one ([`Publisher::adopted_by_all`]): that is what barriers wait
 //! for (DESIGN 5.7).
 //!
-//! Ordering: `current` is swapped before `version` is stored (Release); a worker that reads the
-//! version (Acquire) therefore finds that snapshot or a later one. A worker stores `adopted`
+//! Ordering: `current` is swapped before `generation` is stored (Release); a worker that reads the
+//! generation (Acquire) therefore finds that snapshot or a later one. A worker stores `adopted`
 //! (Release) after it has dropped the older snapshot, so an engine may take that one apart once all
 //! workers have passed it.
 //!
@@ -23,6 +24,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 struct Published {
     forward: Arc<dyn Forward>,
+    generation: u64,
+}
+
+/// A snapshot that a worker runs by.
+pub struct Held {
+    /// The snapshot.
+    pub forward: Arc<dyn Forward>,
+    /// The number of its publication.
+    generation: u64,
 }
 
 /// A worker's side of the publication: which version it runs by, and whether it runs at all.
@@ -35,6 +45,7 @@ struct Slot {
 pub struct Publisher {
     current: ArcSwap<Published>,
     version: AtomicU64,
+    generation: AtomicU64,
     slots: Box<[CachePadded<Slot>]>,
 }
 
@@ -46,16 +57,19 @@ impl Publisher {
         };
         Publisher {
             version: AtomicU64::new(forward.version()),
-            current: ArcSwap::from_pointee(Published { forward }),
+            current: ArcSwap::from_pointee(Published { forward, generation: 0 }),
+            generation: AtomicU64::new(0),
             slots: (0..workers).map(|_| slot()).collect(),
         }
     }
 
-    /// Makes a version current. Workers adopt it at their next burst.
+    /// Makes a snapshot current. Workers adopt it at their next burst. One thread at a time.
     pub fn publish(&self, forward: Arc<dyn Forward>) {
         let version = forward.version();
-        self.current.store(Arc::new(Published { forward }));
+        let generation = self.generation.load(Ordering::Relaxed) + 1;
+        self.current.store(Arc::new(Published { forward, generation }));
         self.version.store(version, Ordering::Release);
+        self.generation.store(generation, Ordering::Release);
     }
 
     /// The number of the current version.
@@ -64,24 +78,35 @@ impl Publisher {
         self.version.load(Ordering::Acquire)
     }
 
+    /// What a worker holds is not the current snapshot.
+    #[inline]
+    pub fn is_stale(&self, held: &Held) -> bool {
+        self.generation.load(Ordering::Acquire) != held.generation
+    }
+
     /// The current snapshot.
     pub fn snapshot(&self) -> Arc<dyn Forward> {
         self.current.load_full().forward.clone()
     }
 
+    fn current(&self) -> Held {
+        let published = self.current.load_full();
+        Held { forward: published.forward.clone(), generation: published.generation }
+    }
+
     /// Worker `worker` starts, or wakes: from now on its adoption counts.
-    pub fn start(&self, worker: usize) -> Arc<dyn Forward> {
+    pub fn start(&self, worker: usize) -> Held {
         self.slots[worker].running.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let snapshot = self.snapshot();
-        self.slots[worker].adopted.store(snapshot.version(), Ordering::Release);
-        snapshot
+        let held = self.current();
+        self.slots[worker].adopted.store(held.forward.version(), Ordering::Release);
+        held
     }
 
     /// Worker `worker` takes the current snapshot in place of its own.
-    pub fn adopt(&self, worker: usize, mine: &mut Arc<dyn Forward>) {
-        *mine = self.snapshot();
-        self.slots[worker].adopted.store(mine.version(), Ordering::Release);
+    pub fn adopt(&self, worker: usize, mine: &mut Held) {
+        *mine = self.current();
+        self.slots[worker].adopted.store(mine.forward.version(), Ordering::Release);
     }
 
     /// Worker `worker` stops, or goes to sleep: nobody waits for it any more. It has let go of its

@@ -1,7 +1,8 @@
-//! The interpreter engine: two replicas of the tables, one serving, one following.
+//! Two replicas of the tables, one serving, one following; by themselves, the interpreter engine.
 //!
-//! A [`Replica`] is what the interpreter needs to forward by a version: the program, an index per
-//! table ([`classify::Table`]), entries, groups, meters. The engine keeps two of them. Updates go to
+//! A [`Replica`] is what it takes to forward by a version: the program, an index per table
+//! ([`classify::Table`]), action records, entries, groups, meters, and perhaps compiled code, which
+//! looks tables up in these same indexes ([`compiled`](crate::compiled)). The engine keeps two of them. Updates go to
 //! the one that no worker uses, [`publish`](crate::Engine::publish) makes it current, and the other
 //! one catches up with the same updates when the next ones come (left-right, after Ramalhete and
 //! Correia). So an update costs two edits in place and no copy, readers take no lock, and no `unsafe`
@@ -16,10 +17,13 @@
 //! Checked by: `tests/replica.rs`, which compares every verdict with the interpreter on the plain
 //! [`ir::Pipeline`] (linear scan) under random updates.
 
+use crate::compiled::Code;
 use crate::engine::{Engine, Forward, Scratch, TableExplanation};
+use crate::lane::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
-use classify::{InsertError, Layout, Range, Rule, RuleError};
+use crate::records::Records;
+use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
 use ir::{
@@ -27,6 +31,8 @@ use ir::{
     Pipeline, Program, Select, Table, TableId, Update, ValueSetId, Verdict,
 };
 use state::counters::CounterArena;
+use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
+use plan::{Column, Model};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +49,16 @@ enum Step {
     SetMeter(MeterId, Option<Arc<LiveMeter>>),
     SetValueSet(ValueSetId, Vec<Select>),
     SetProgram(Arc<Program>, Arc<ProgramState>),
+    /// Another structure takes over a table's rules.
+    Serve(TableId, Served),
     Version(u64),
+}
+
+/// A structure to be made of a table's rules.
+#[derive(Clone)]
+pub(crate) enum Served {
+    Kind(Kind),
+    Decomposed(Arc<Decomposition>),
 }
 
 /// The index of one table.
@@ -59,8 +74,12 @@ struct Index {
     /// Bytes of each.
     lens: Vec<usize>,
     table: classify::Table,
-    entries: HashMap<u32, (Arc<Entry>, u64)>,
+    entries: HashMap<u32, Held>,
     default: ActionCall,
+    /// What the index answers with, for compiled code.
+    records: Records,
+    /// The kind asked for, where that can hold the entries.
+    forced: Option<Kind>,
     /// The only `lpm` key, whose length decides between equal priorities.
     lpm: Option<u16>,
     /// All entries have had priority 0 so far: prefix lengths serve as priorities.
@@ -69,11 +88,19 @@ struct Index {
     unindexed: Vec<u32>,
 }
 
+/// An entry, with its place in the order of insertion and its action record.
+#[derive(Clone)]
+struct Held {
+    entry: Arc<Entry>,
+    seq: u64,
+    record: u32,
+}
+
 /// Keys up to this many bytes are packed on the stack.
 const KEY_INLINE: usize = 128;
 
 impl Index {
-    fn new(table: &Table) -> Index {
+    fn new(table: &Table, forced: Option<Kind>) -> Index {
         let mut lpm = (0u16..).zip(table.key.iter()).filter(|(_, k)| k.kind == MatchKind::Lpm);
         let lpm = match (lpm.next(), lpm.next()) {
             (Some((at, _)), None) => Some(at),
@@ -85,6 +112,8 @@ impl Index {
             table: classify::Table::with_layout(empty_layout()),
             entries: HashMap::new(),
             default: table.default.clone(),
+            records: Records::new(&table.default),
+            forced,
             lpm,
             flat: true,
             unindexed: Vec::new(),
@@ -100,14 +129,21 @@ impl Index {
         self.lens =
             used.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect();
         self.used = used;
+        self.build(table, self.forced);
+    }
+
+    /// Makes the index anew, of the forced kind if that takes every entry.
+    fn build(&mut self, table: &Table, forced: Option<Kind>) {
         // Key lengths are bounded by the verifier far below the layout's limit.
         let layout = Layout::new(&self.lens).unwrap_or_else(|_| empty_layout());
-        self.table = classify::Table::with_layout(layout);
+        self.table = classify::Table::with_kind(layout, forced);
         self.unindexed.clear();
         let mut entries: Vec<_> = self.entries.values().cloned().collect();
-        entries.sort_by_key(|(_, seq)| *seq);
-        for (entry, seq) in &entries {
-            self.index(table, entry, *seq);
+        entries.sort_by_key(|held| held.seq);
+        for held in &entries {
+            if !self.index(table, held) {
+                return self.build(table, None);
+            }
         }
     }
 
@@ -121,29 +157,107 @@ impl Index {
             used.sort_unstable();
             self.use_keys(table, used);
         }
-        self.index(table, entry, seq);
-        self.entries.insert(entry.id.0, (entry.clone(), seq));
+        let record = self.records.acquire(&entry.action);
+        let held = Held { entry: entry.clone(), seq, record };
+        if !self.index(table, &held) {
+            // The kind that was asked for cannot hold it beside the others.
+            self.build(table, None);
+            self.index(table, &held);
+        }
+        self.entries.insert(entry.id.0, held);
     }
 
-    fn index(&mut self, table: &Table, entry: &Entry, seq: u64) {
-        let rule = self.rule(table, entry, seq);
+    /// False: the kind that is forced on the index declines.
+    fn index(&mut self, table: &Table, held: &Held) -> bool {
+        let rule = self.rule(table, held);
         match self.table.insert(&rule) {
             Ok(_) => {}
-            Err(InsertError::Rule(RuleError::RangeLen(_))) => self.unindexed.push(entry.id.0),
+            Err(InsertError::Rule(RuleError::RangeLen(_))) => {
+                self.unindexed.push(held.entry.id.0);
+            }
+            Err(InsertError::Declined(_)) => return false,
             Err(error) => panic!("table {}: a verified entry is refused: {error}", table.name),
         }
+        true
+    }
+
+    fn modify(&mut self, entry: &Arc<Entry>) {
+        let Some(held) = self.entries.get_mut(&entry.id.0) else { return };
+        let record = self.records.acquire(&entry.action);
+        self.records.release(held.record);
+        (held.entry, held.record) = (entry.clone(), record);
+        self.table.set_action(entry.id.0, record);
+    }
+
+    fn set_default(&mut self, call: &ActionCall) {
+        self.default = call.clone();
+        self.records.set_default(call);
     }
 
     fn remove(&mut self, table: &Table, id: u32) {
-        self.entries.remove(&id);
+        if let Some(held) = self.entries.remove(&id) {
+            self.records.release(held.record);
+        }
         if self.entries.is_empty() {
-            // The next entries may look at other keys.
-            let default = std::mem::replace(&mut self.default, ActionCall::new(ActionId(0)));
-            *self = Index { default, ..Index::new(table) };
+            self.clear(table);
         } else {
             self.table.remove(id);
             self.unindexed.retain(|other| *other != id);
         }
+    }
+
+    /// Lets go of all entries. The next ones may look at other keys; variants of actions keep their
+    /// numbers.
+    fn clear(&mut self, table: &Table) {
+        self.entries.values().for_each(|held| self.records.release(held.record));
+        let fresh = Index::new(table, self.forced);
+        let Index { default, records, .. } = std::mem::replace(self, fresh);
+        (self.default, self.records) = (default, records);
+    }
+
+    /// Moves the rules to another structure, if that takes them.
+    fn serve(&mut self, served: &Served) {
+        match served {
+            Served::Kind(kind) => {
+                if let Ok(table) = self.table.rebuilt(*kind) {
+                    self.table = table;
+                }
+            }
+            Served::Decomposed(plan) => {
+                let rules: Vec<Rule> = self.table.iter().collect();
+                if let Ok(structure) = plan.structure(self.table.layout().clone(), &rules) {
+                    self.table = classify::Table::from_structure(Box::new(structure));
+                }
+            }
+        }
+    }
+
+    /// How the table is best looked up by what it holds now.
+    fn plan(
+        &self,
+        table: &Table,
+        model: &Model,
+        options: &choose::Options,
+    ) -> Result<TablePlan, Refused> {
+        let shape = self.table.shape();
+        let key = self.used.iter().map(|k| &table.key[*k as usize]);
+        let columns: Vec<Column> =
+            key.map(|k| Column { name: k.name.clone(), bits: k.width }).collect();
+        let rules = || self.table.iter().collect::<Vec<Rule>>();
+        let facts = Facts {
+            columns: &columns,
+            rules: Some(&rules),
+            memory_bytes: Some(self.table.memory_bytes() as u64),
+            ..Facts::new(&table.name, &shape)
+        };
+        choose::choose_table(&facts, model, options)
+    }
+
+    /// Entries, best first.
+    fn in_order(&self, table: &Table) -> Vec<&Arc<Entry>> {
+        let mut entries: Vec<&Held> = self.entries.values().collect();
+        entries.sort_by_key(|held| std::cmp::Reverse(self.place(table, held.entry.id.0)));
+        entries.into_iter().map(|held| &held.entry).collect()
     }
 
     /// What serves and why, by the figures of now.
@@ -163,7 +277,7 @@ impl Index {
 
     /// Place of an entry among those that match: the greatest wins.
     fn place(&self, table: &Table, id: u32) -> Option<(i32, u32, std::cmp::Reverse<u64>)> {
-        let (entry, seq) = self.entries.get(&id)?;
+        let Held { entry, seq, .. } = self.entries.get(&id)?;
         Some((entry.priority, self.prefix_len(table, entry), std::cmp::Reverse(*seq)))
     }
 
@@ -177,7 +291,8 @@ impl Index {
     }
 
     /// An entry as a rule over packed keys.
-    fn rule(&self, table: &Table, entry: &Entry, seq: u64) -> Rule {
+    fn rule(&self, table: &Table, held: &Held) -> Rule {
+        let Held { entry, seq, record } = held;
         let key_len: usize = self.lens.iter().sum();
         let mut value = vec![0u8; key_len];
         let mut mask = vec![0u8; key_len];
@@ -216,6 +331,7 @@ impl Index {
             value: value.into(),
             mask: mask.into(),
             ranges: ranges.into(),
+            action: *record,
         }
     }
 
@@ -237,15 +353,16 @@ impl Index {
             pack(&key(*k), &mut packed[at..at + len]);
             at += len;
         }
-        let mut best = self.table.lookup(packed);
+        let hit = self.table.lookup(packed);
+        let mut best = hit.is_hit().then_some(hit.entry);
         for id in &self.unindexed {
             let better = best.is_none_or(|b| self.place(table, *id) > self.place(table, b));
             let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&key(m.key)));
-            if better && self.entries.get(id).is_some_and(|(entry, _)| all(entry)) {
+            if better && self.entries.get(id).is_some_and(|held| all(&held.entry)) {
                 best = Some(*id);
             }
         }
-        best.and_then(|id| self.entries.get(&id)).map(|(entry, _)| entry)
+        best.and_then(|id| self.entries.get(&id)).map(|held| &held.entry)
     }
 }
 
@@ -273,17 +390,25 @@ pub struct Replica {
     groups: HashMap<GroupId, Arc<Group>>,
     meters: HashMap<MeterId, Arc<LiveMeter>>,
     value_sets: Vec<Vec<Select>>,
+    forced: Option<Kind>,
+    /// Code that fits what the tables hold.
+    code: Option<Arc<Code>>,
+    /// By node of the code: its table can be looked up as the code does it.
+    looked_up: Vec<bool>,
 }
 
 impl Replica {
-    fn new(program: Arc<Program>, state: Arc<ProgramState>) -> Replica {
+    fn new(program: Arc<Program>, state: Arc<ProgramState>, forced: Option<Kind>) -> Replica {
         Replica {
             version: 0,
-            tables: program.tables.iter().map(Index::new).collect(),
+            tables: program.tables.iter().map(|t| Index::new(t, forced)).collect(),
             actions: HashMap::new(),
             groups: HashMap::new(),
             meters: HashMap::new(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
+            forced,
+            code: None,
+            looked_up: Vec::new(),
             state,
             program,
         }
@@ -300,29 +425,144 @@ impl Replica {
             Step::Insert(t, entry, seq) => {
                 self.tables[t.index()].insert(&self.program.tables[t.index()], entry, *seq);
             }
-            Step::Modify(t, entry) => {
-                if let Some((slot, _)) = self.tables[t.index()].entries.get_mut(&entry.id.0) {
-                    *slot = entry.clone();
-                }
-            }
+            Step::Modify(t, entry) => self.tables[t.index()].modify(entry),
             Step::Delete(t, id) => {
                 self.tables[t.index()].remove(&self.program.tables[t.index()], id.0);
             }
-            Step::Clear(t) => {
-                let default = self.tables[t.index()].default.clone();
-                self.tables[t.index()] = Index::new(&self.program.tables[t.index()]);
-                self.tables[t.index()].default = default;
+            Step::Clear(t) => self.tables[t.index()].clear(&self.program.tables[t.index()]),
+            Step::SetDefault(t, call) => self.tables[t.index()].set_default(call),
+            Step::Serve(t, served) => self.tables[t.index()].serve(served),
+            Step::SetAction(id, None) => {
+                // Only what is not used is removed, so only those tables know it that have used it.
+                self.actions.remove(id);
+                self.tables.iter_mut().for_each(|index| index.records.retire(*id));
             }
-            Step::SetDefault(t, call) => self.tables[t.index()].default = call.clone(),
             Step::SetAction(id, action) => set(&mut self.actions, *id, action.clone()),
             Step::SetGroup(id, group) => set(&mut self.groups, *id, group.clone()),
             Step::SetMeter(id, meter) => set(&mut self.meters, *id, meter.clone()),
             Step::SetValueSet(id, members) => self.value_sets[id.index()] = members.clone(),
             Step::SetProgram(program, state) => {
-                *self = Replica::new(program.clone(), state.clone())
+                *self = Replica::new(program.clone(), state.clone(), self.forced)
             }
             Step::Version(version) => self.version = *version,
         }
+    }
+}
+
+/// What the compiling engine asks of it.
+impl Replica {
+    /// Key positions that a table's packed key holds.
+    pub(crate) fn columns(&self, table: TableId) -> &[u16] {
+        &self.tables[table.index()].used
+    }
+
+    /// Action records of a table.
+    pub(crate) fn records(&self, table: TableId) -> &Records {
+        &self.tables[table.index()].records
+    }
+
+    /// Entries in a table.
+    pub(crate) fn len(&self, table: TableId) -> usize {
+        self.tables[table.index()].entries.len()
+    }
+
+    /// What a table holds.
+    pub(crate) fn contents(&self, table: TableId) -> opt::TableContents {
+        let index = &self.tables[table.index()];
+        let mut actions: Vec<ActionId> = Vec::new();
+        let mut only = None;
+        if !index.entries.is_empty() {
+            let entries = index.entries.values();
+            actions = index.records.of_entries().collect();
+            actions.sort_unstable();
+            if index.entries.len() == 1 {
+                only = entries.map(|held| held.entry.action.clone()).next();
+            }
+        }
+        opt::TableContents {
+            entries: index.entries.len(),
+            columns: index.used.clone(),
+            actions,
+            only,
+            default: index.default.clone(),
+        }
+    }
+
+    /// A table's entries, best first.
+    pub(crate) fn direct_entries(&self, table: TableId) -> Vec<jit::DirectEntry> {
+        let index = &self.tables[table.index()];
+        let entries = index.in_order(&self.program.tables[table.index()]);
+        let direct = |e: &Arc<Entry>| jit::DirectEntry {
+            entry: e.id,
+            matches: e.matches.clone(),
+            call: e.action.clone(),
+        };
+        entries.into_iter().map(direct).collect()
+    }
+
+    /// How a table is best looked up by what it holds now.
+    pub(crate) fn plan(
+        &self,
+        table: TableId,
+        model: &Model,
+        options: &choose::Options,
+    ) -> Result<TablePlan, Refused> {
+        let at = table.index();
+        self.tables[at].plan(&self.program.tables[at], model, options)
+    }
+
+    /// What serves a table.
+    pub(crate) fn kind(&self, table: TableId) -> Kind {
+        self.tables[table.index()].table.kind()
+    }
+
+    /// A kind of structure is forced on the tables, and serves this one.
+    pub(crate) fn is_forced(&self, table: TableId) -> bool {
+        self.tables[table.index()].forced.is_some()
+    }
+
+    /// Bytes that a table's lookups go through.
+    pub(crate) fn memory_bytes(&self, table: TableId) -> usize {
+        let index = &self.tables[table.index()];
+        index.table.memory_bytes() + index.records.memory_bytes()
+    }
+
+    /// Forwards by this code from now on, as far as the tables allow.
+    pub(crate) fn bind(&mut self, code: Option<Arc<Code>>) {
+        let fits = |node: &jit::NodeSpec| {
+            let index = &self.tables[node.table.index()];
+            node.direct.is_some()
+                || index.used == node.columns
+                    && index.records.stride() as u32 == node.record_words
+                    && index.unindexed.is_empty()
+        };
+        self.looked_up =
+            code.iter().flat_map(|code| code.unit.nodes.iter()).map(fits).collect();
+        self.code = code;
+    }
+}
+
+/// Compiled code's lookups at its nodes.
+struct Nodes<'a> {
+    replica: &'a Replica,
+    code: &'a Code,
+}
+
+impl jit::Tables for Nodes<'_> {
+    #[inline]
+    fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool {
+        let serves = self.replica.looked_up[node];
+        if serves {
+            let table = self.code.unit.nodes[node].table;
+            self.replica.tables[table.index()].table.lookup_burst(keys, stride, hits);
+        }
+        serves
+    }
+
+    #[inline]
+    fn records(&self, node: usize) -> &[u64] {
+        let table = self.code.unit.nodes[node].table;
+        self.replica.tables[table.index()].records.words()
     }
 }
 
@@ -364,6 +604,22 @@ impl Forward for Replica {
 
     fn meter(&self, meter: MeterId) -> Option<&LiveMeter> {
         self.meters.get(&meter).map(|m| &**m)
+    }
+
+    fn burst(
+        &self,
+        scratch: &mut Scratch,
+        packets: &mut [abi::Packet<'_>],
+        counts: &mut Counts<'_>,
+        now_ns: u64,
+    ) {
+        match &self.code {
+            Some(code) => {
+                let nodes = Nodes { replica: self, code };
+                code.compiled.run(&nodes, counts, &mut scratch.code, packets, now_ns);
+            }
+            None => packets.iter_mut().for_each(|packet| packet.bail(0)),
+        }
     }
 
     fn run(
@@ -416,7 +672,7 @@ impl InterpEngine {
         arena: Arc<CounterArena>,
     ) -> (InterpEngine, Arc<dyn Forward>) {
         let state = Arc::new(ProgramState::new(&program, workers));
-        let replica = || Arc::new(Replica::new(program.clone(), state.clone()));
+        let replica = || Arc::new(Replica::new(program.clone(), state.clone(), None));
         let serving = replica();
         let engine = InterpEngine {
             workers,
@@ -461,20 +717,10 @@ impl InterpEngine {
     }
 }
 
-impl Engine for InterpEngine {
-    fn name(&self) -> &'static str {
-        "interp"
-    }
-
-    fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
-        for update in updates {
-            let step = self.step(update, now_ns);
-            self.fresh.push(step);
-        }
-        self.fresh.push(Step::Version(pipeline.version()));
-    }
-
-    fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
+/// What the compiling engine does step by step.
+impl InterpEngine {
+    /// Lets the replica that no worker uses catch up with everything; waits for workers to leave it.
+    pub(crate) fn catch_up(&mut self, nudge: &dyn Fn()) {
         let mut waited = 0u32;
         let replica = loop {
             if let Some(replica) = Arc::get_mut(&mut self.following) {
@@ -495,15 +741,83 @@ impl Engine for InterpEngine {
         self.fresh.iter().for_each(|step| replica.follow(step));
         std::mem::swap(&mut self.behind, &mut self.fresh);
         self.fresh.shrink_to(STEPS_KEPT);
+    }
+
+    /// Makes the replica that has caught up the serving one.
+    pub(crate) fn swap(&mut self) -> Arc<dyn Forward> {
         std::mem::swap(&mut self.serving, &mut self.following);
         self.serving.clone()
     }
 
-    fn settle(&mut self) {
+    /// The replica that has caught up: between [`catch_up`](Self::catch_up) and
+    /// [`swap`](Self::swap) the following one, else the serving one.
+    pub(crate) fn following(&self) -> &Replica {
+        &self.following
+    }
+
+    /// The replica that workers use.
+    pub(crate) fn serving(&self) -> &Replica {
+        &self.serving
+    }
+
+    /// All that was applied was published.
+    pub(crate) fn is_published(&self) -> bool {
+        self.fresh.is_empty()
+    }
+
+    /// Binds code to the following replica, which has caught up.
+    pub(crate) fn bind(&mut self, code: Option<Arc<Code>>) {
+        match Arc::get_mut(&mut self.following) {
+            Some(replica) => replica.bind(code),
+            None => unreachable!("code is bound after the replica has caught up"),
+        }
+    }
+
+    /// Every table of both replicas, empty ones still, is looked up by this kind of structure.
+    pub(crate) fn force(&mut self, kind: Kind) {
+        for replica in [&mut self.serving, &mut self.following] {
+            let (program, state) = (replica.program.clone(), replica.state.clone());
+            *replica = Arc::new(Replica::new(program, state, Some(kind)));
+        }
+    }
+
+    /// Has both replicas look a table up by another structure: the following one at once, if it has
+    /// caught up and is not published yet (`now`), else with the next publication.
+    pub(crate) fn serve(&mut self, table: TableId, served: Served, now: bool) {
+        let step = Step::Serve(table, served);
+        if now && let Some(replica) = Arc::get_mut(&mut self.following) {
+            replica.follow(&step);
+            self.behind.push(step);
+        } else {
+            self.fresh.push(step);
+        }
+    }
+}
+
+impl Engine for InterpEngine {
+    fn name(&self) -> &'static str {
+        "interp"
+    }
+
+    fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
+        for update in updates {
+            let step = self.step(update, now_ns);
+            self.fresh.push(step);
+        }
+        self.fresh.push(Step::Version(pipeline.version()));
+    }
+
+    fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
+        self.catch_up(nudge);
+        self.swap()
+    }
+
+    fn settle(&mut self) -> bool {
         if let Some(replica) = Arc::get_mut(&mut self.following) {
             self.behind.drain(..).for_each(|step| replica.follow(&step));
             self.behind.shrink_to(STEPS_KEPT);
         }
+        false
     }
 
     fn explain(&self) -> Vec<TableExplanation> {

@@ -150,6 +150,11 @@ fn payload_offset(input: &[u8], payload: &[u8]) -> Option<usize> {
 }
 
 impl Notes {
+    /// Notes a copy of the frame as it is.
+    pub fn send_same(&mut self, port: u32, queue: u32) {
+        self.notes.push(Note { port, queue, content: Content::Same });
+    }
+
     /// Turns the notes into frames, in order, and forgets them. `frame` is the received one; it goes
     /// out as the last copy, or back to the pool. `drop` is told of copies that may not leave.
     pub fn finish(
@@ -223,7 +228,9 @@ fn whole(frame: &Frame, bytes: &[u8], pool: &mut Pool) -> Frame {
     copy
 }
 
-fn mend(frame: &mut Frame, before: usize) {
+/// Mends a frame whose bytes were changed and which had `before` of them: the sum of the pseudo header
+/// where the checksum is left to the port, and the least length.
+pub fn mend(frame: &mut Frame, before: usize) {
     if let Csum::Partial { start, .. } = frame.offload.csum {
         pseudo_header(frame.data_mut(), start.into());
     }

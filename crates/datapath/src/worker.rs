@@ -14,19 +14,23 @@
 //!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
-use crate::engine::{Forward, Scratch};
+use crate::engine::Scratch;
+use crate::lane::{Counts, Resumed, State};
 use crate::ports::{PortFlags, PortShared, PortTable};
-use crate::publish::Publisher;
+use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
-use crate::sink::{Collector, Notes, Outgoing};
+use crate::sink::{Collector, Notes, Outgoing, mend};
+use crate::validate::{Done, Sampler};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use hashbrown::HashMap;
-use interp::{Color, Externs, Input, Start};
+use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
 use port::prng::Prng;
+use port::burst::BURST_MAX;
 use port::{Burst, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
+use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -111,6 +115,8 @@ pub struct WorkerConfig {
     /// Stands for the control side as a port: counts the packets it injects, and what becomes of
     /// those that do not leave.
     pub control: Arc<PortShared>,
+    /// Takes samples of what compiled code does.
+    pub sampler: Option<Sampler>,
     /// Seed of its random numbers.
     pub seed: u64,
 }
@@ -201,6 +207,31 @@ struct Tx {
     dirty: bool,
 }
 
+/// What compiled code has made of a frame.
+struct Outcome {
+    status: u8,
+    changed: bool,
+    reason: u32,
+    lookups: u32,
+    shift: i32,
+    outputs_len: usize,
+    outputs: [abi::Output; abi::OUTPUTS_MAX],
+}
+
+impl Outcome {
+    fn of(packet: &abi::Packet<'_>) -> Outcome {
+        Outcome {
+            status: packet.status,
+            changed: packet.changed != 0,
+            reason: packet.reason,
+            lookups: packet.lookups,
+            shift: packet.shift,
+            outputs_len: packet.outputs_len.into(),
+            outputs: packet.outputs,
+        }
+    }
+}
+
 /// A worker.
 pub struct Worker {
     index: usize,
@@ -209,7 +240,7 @@ pub struct Worker {
     waker: Waker,
     publisher: Arc<Publisher>,
     /// The version it runs by; none while it sleeps.
-    forward: Option<Arc<dyn Forward>>,
+    held: Option<Held>,
     scratch: Scratch,
     ring: PuntRing,
     counters: WorkerCounters,
@@ -220,6 +251,8 @@ pub struct Worker {
     burst: Burst,
     pool: Pool,
     notes: Notes,
+    outcomes: Vec<Outcome>,
+    sampler: Option<Sampler>,
     control: Arc<PortShared>,
     progress: Arc<Progress>,
     /// Commands taken so far.
@@ -238,7 +271,7 @@ impl Worker {
             cpu: config.cpu,
             commands,
             waker: waker.clone(),
-            forward: Some(config.publisher.start(config.index)),
+            held: Some(config.publisher.start(config.index)),
             publisher: config.publisher,
             scratch: Scratch::default(),
             ring: config.ring,
@@ -250,6 +283,8 @@ impl Worker {
             burst: Burst::new(),
             pool: Pool::new(),
             notes: Notes::default(),
+            outcomes: Vec::with_capacity(BURST_MAX),
+            sampler: config.sampler,
             control: config.control,
             progress: progress.clone(),
             taken: 0,
@@ -317,10 +352,10 @@ impl Worker {
 
     /// Takes the current version, if it runs by another one or by none.
     fn adopt(&mut self) {
-        match &mut self.forward {
-            Some(forward) if self.publisher.version() == forward.version() => {}
-            Some(forward) => self.publisher.adopt(self.index, forward),
-            None => self.forward = Some(self.publisher.start(self.index)),
+        match &mut self.held {
+            Some(held) if !self.publisher.is_stale(held) => {}
+            Some(held) => self.publisher.adopt(self.index, held),
+            None => self.held = Some(self.publisher.start(self.index)),
         }
     }
 
@@ -352,7 +387,7 @@ impl Worker {
                 let start = Start::Action(&injection.action, &injection.args);
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
-                self.process(frame, &control, start, now_ns);
+                self.process(frame, &control, start, 0, now_ns);
             }
             Command::Stop => self.stopped = true,
         }
@@ -394,24 +429,102 @@ impl Worker {
         let mut burst = std::mem::take(&mut self.burst);
         let bytes: usize = burst.frames().iter().map(Frame::len).sum();
         cell.count_rx(n as u64, bytes as u64);
-        let closed = shared.flags().has(PortFlags::NO_RECEIVE);
-        for mut frame in burst.drain() {
-            if closed {
-                cell.count_drop(DropReason::PortNoReceive, 1);
-                self.pool.give(frame);
-                continue;
-            }
-            frame.rx_port = shared.number;
-            self.process(frame, &shared, Start::Pipeline, now_ns);
+        if shared.flags().has(PortFlags::NO_RECEIVE) {
+            cell.count_drop(DropReason::PortNoReceive, n as u64);
+            burst.drain().for_each(|frame| self.pool.give(frame));
+        } else {
+            self.run_burst(&mut burst, &shared, now_ns);
         }
         self.burst = burst;
         n
     }
 
-    fn process(&mut self, frame: Frame, from: &PortShared, start: Start<'_>, now_ns: u64) {
+    /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
+    /// of them leave in the order in which they came.
+    fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
+        let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
+        let mut counts = Counts {
+            worker: self.index,
+            state: held.forward.state(),
+            counters: &self.counters,
+            now_ns,
+        };
+        let frames = burst.frames();
+        let picked = self
+            .sampler
+            .as_mut()
+            .and_then(|sampler| sampler.pick(frames.len(), |at| frames[at].data()));
+        let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
+        for frame in burst.frames_mut() {
+            frame.rx_port = from.number;
+            let (buffer, start, len) = frame.parts_mut();
+            packets.push(abi::Packet::new(buffer, start, len, from.number));
+        }
+        held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.extend(packets.iter().map(Outcome::of));
+        drop(packets);
+        if let (Some(picked), Some(sampler)) = (picked, &self.sampler)
+            && let outcome = &outcomes[picked.at]
+            && outcome.status != abi::status::BAIL
+        {
+            let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
+            let bytes = &buffer[start.saturating_add_signed(outcome.shift as isize)..start + len];
+            let done = Done {
+                status: outcome.status,
+                reason: outcome.reason,
+                outputs: &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)],
+                bytes,
+            };
+            sampler.take(picked, &held.forward, from.number, now_ns, done);
+        }
+        for (frame, outcome) in burst.drain().zip(outcomes.drain(..)) {
+            match outcome.status {
+                abi::status::FORWARD => self.forwarded(frame, &outcome, from),
+                abi::status::DROP => {
+                    let reason = DropReason::ALL.get(outcome.reason as usize);
+                    let reason = reason.copied().unwrap_or(DropReason::NoOutput);
+                    from.cell(self.index).count_drop(reason, 1);
+                    self.pool.give(frame);
+                }
+                _ => self.process(frame, from, Start::Pipeline, outcome.lookups, now_ns),
+            }
+        }
+        self.outcomes = outcomes;
+    }
+
+    /// Sends what compiled code has forwarded; its edits are in the frame already.
+    fn forwarded(&mut self, mut frame: Frame, outcome: &Outcome, from: &PortShared) {
+        let before = frame.len();
+        match outcome.shift {
+            0 => {}
+            // The bytes are there: they were written into the headroom.
+            shift if shift < 0 => {
+                frame.push_front(shift.unsigned_abs() as usize);
+            }
+            shift => frame.pull_front(shift.unsigned_abs() as usize),
+        }
+        if outcome.changed {
+            mend(&mut frame, before);
+        }
+        for output in &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)] {
+            self.notes.send_same(output.port, output.queue);
+        }
+        self.finish(frame, from);
+    }
+
+    /// Runs one frame by the interpreter; the first `skip` lookups were counted already.
+    fn process(
+        &mut self,
+        frame: Frame,
+        from: &PortShared,
+        start: Start<'_>,
+        skip: u32,
+        now_ns: u64,
+    ) {
         let cell = from.cell(self.index);
         // `poll` and `obey` have adopted one.
-        let forward = self.forward.get_or_insert_with(|| self.publisher.start(self.index));
+        let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
         let mut collector = Collector {
             notes: &mut self.notes,
             input: frame.data(),
@@ -423,16 +536,17 @@ impl Worker {
             refused: Default::default(),
             digests_refused: 0,
         };
-        let mut externs = WorkerExterns {
+        let mut externs = State {
             worker: self.index,
-            forward: &**forward,
+            forward: &*held.forward,
             counters: &self.counters,
             ports: &self.ports,
             random: &mut self.random,
             now_ns,
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
-        let verdict = forward.run(&mut self.scratch, input, &mut externs, &mut collector);
+        let mut externs = Resumed::new(&mut externs, skip);
+        let verdict = held.forward.run(&mut self.scratch, input, &mut externs, &mut collector);
         for reason in &collector.refused {
             cell.count_drop(*reason, 1);
         }
@@ -445,6 +559,12 @@ impl Worker {
         if let Verdict::Drop(reason) = verdict {
             cell.count_drop(reason, 1);
         }
+        self.finish(frame, from);
+    }
+
+    /// Sends the copies that were noted of a frame.
+    fn finish(&mut self, frame: Frame, from: &PortShared) {
+        let cell = from.cell(self.index);
         let (index, ports, tx) = (self.index, &self.ports, &mut self.tx);
         let drop = |port: u32, reason: DropReason| match ports.get(port) {
             Some(to) => to.cell(index).count_drop(reason, 1),
@@ -494,7 +614,7 @@ impl Worker {
             };
             until_ns = Some(until_ns.map_or(at, |until| until.min(at)));
         }
-        self.forward = None;
+        self.held = None;
         self.publisher.stop(self.index);
         let timeout = until_ns
             .map(|at| std::time::Duration::from_nanos(at.saturating_sub(now_ns)))
@@ -524,74 +644,3 @@ impl Drop for Worker {
     }
 }
 
-/// The state that a worker's packets reach, for the duration of one packet.
-struct WorkerExterns<'a> {
-    worker: usize,
-    forward: &'a dyn Forward,
-    counters: &'a WorkerCounters,
-    ports: &'a PortTable,
-    random: &'a mut Prng,
-    now_ns: u64,
-}
-
-impl Externs for WorkerExterns<'_> {
-    fn port_live(&self, port: u32) -> bool {
-        self.ports.is_live(port)
-    }
-
-    fn count_table(&mut self, table: ir::TableId, hit: bool) {
-        self.forward.state().count_table(self.worker, table, hit);
-    }
-
-    fn count_entry(&mut self, _table: ir::TableId, entry: ir::EntryId, bytes: u32) {
-        self.counters.add(entry.0, 1, u64::from(bytes), self.now_ns);
-    }
-
-    fn count(&mut self, counter: ir::CounterId, bytes: u32) {
-        self.counters.add(counter.0, 1, u64::from(bytes), self.now_ns);
-    }
-
-    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
-        self.forward.state().count_array(self.worker, array, index, bytes);
-    }
-
-    fn meter(&mut self, meter: ir::MeterId, bytes: u32) -> Color {
-        match self.forward.meter(meter) {
-            Some(meter) => meter.measure(self.counters, bytes, self.now_ns),
-            None => Color { color: 0, level: 0 },
-        }
-    }
-
-    fn register_read(&mut self, register: ir::RegisterId, index: u32) -> Option<Bits> {
-        self.forward.state().read_register(register, index)
-    }
-
-    fn register_write(&mut self, register: ir::RegisterId, index: u32, value: Bits) {
-        self.forward.state().write_register(register, index, &value);
-    }
-
-    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
-        random_between(self.random, lo, hi)
-    }
-}
-
-/// A random value between two others, both included; `lo` if there is none.
-fn random_between(random: &mut Prng, lo: &Bits, hi: &Bits) -> Bits {
-    if hi.compare(lo).is_lt() {
-        return lo.clone();
-    }
-    let width = lo.width();
-    let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
-    let any = Bits::from_be_bytes(&bytes, width);
-    match (lo.to_u128(), hi.to_u128()) {
-        (Some(lo), Some(hi)) => {
-            let (span, any) = (hi - lo, any.low_u128());
-            let offset = if span == u128::MAX { any } else { any % (span + 1) };
-            Bits::from_u128(lo + offset, width)
-        }
-        // Above 128 bits: the high bits decide, so clamping hardly ever happens.
-        _ if any.compare(lo).is_lt() => lo.clone(),
-        _ if any.compare(hi).is_gt() => hi.clone(),
-        _ => any,
-    }
-}

@@ -49,6 +49,7 @@ impl Bench {
                 ring: ring.clone(),
                 counters: arena.worker(),
                 control: control.clone(),
+                sampler: None,
                 seed: 1,
             };
             Worker::new(config).unwrap()

@@ -32,6 +32,12 @@ impl Interpreter {
         Interpreter::default()
     }
 
+    /// What packets read and write outside of themselves, for an engine that leaves some packets to
+    /// the interpreter.
+    pub fn externs(&mut self) -> &mut MemoryExterns {
+        &mut self.externs
+    }
+
     fn program(&self) -> Option<&Arc<Program>> {
         self.pipeline.as_ref().map(Pipeline::program)
     }

@@ -8,6 +8,10 @@
 //! Cost: some ten microseconds a program.
 //! Checked by: `tests/random.rs`, which verifies and round-trips what comes out.
 
+mod shaped;
+
+pub use shaped::{COUNTERS, IDS, Shape, Shaped, shaped};
+
 use crate::bits::Bits;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};

@@ -1,5 +1,50 @@
 //! Planned IR to machine code.
+//!
+//! In: a [`Unit`]: an optimised program, the nodes at which tables are looked up, and the entries of
+//! those small tables that become code. Out: [`Compiled`], which runs bursts: lookups are answered by
+//! whoever implements [`Tables`], counting is left to [`Counts`].
+//!
+//! One function, a *segment*, is made for the start of a burst and one for what comes behind each
+//! lookup. A packet runs in a segment until it waits at the next lookup, is done, or *bails out*: it
+//! reached something that is not compiled, and the interpreter must run it from the start. Until a
+//! packet is done nothing of it is written, so bailing out is free, and correctness never depends on
+//! how much is compiled.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`unit`] | what is compiled, and who answers while it runs |
+//! | `compile` | from a unit to code, by way of a cache |
+//! | `run` | the driver: a burst on its way through the segments |
+//! | `plan`, `shape`, `flow`, `graph`, `set` | what is worked out before: places, what may hold and what is looked at, the unrolled parser |
+//! | `segment` | one function: a loop over packets |
+//! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
+//! | [`value`] | values of any width in generated code |
+//! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
+//!
+//! Invariants: generated code calls nothing, needs no relocations, and touches nothing but what
+//! [`abi::Context`] points to; a packet that did not bail out has the verdict, copies and counters
+//! that the interpreter would have given it.
+//! Checked by: `tests/differential.rs` (random programs) and `tests/openflow.rs`, both against the
+//! interpreter.
 
+mod bails;
+mod commit;
+mod compile;
+mod emit;
+mod flow;
+mod graph;
+pub mod isa;
+pub mod memory;
+mod ops;
+mod parse;
+mod plan;
+mod run;
+mod segment;
+mod set;
+mod shape;
 pub mod unit;
+pub mod value;
 
+pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
+pub use run::Scratch;
 pub use unit::{Counts, DirectEntry, NodeSpec, Tables, Unit};

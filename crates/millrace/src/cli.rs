@@ -39,11 +39,15 @@ pub(crate) enum Command {
     /// Show counters of a running switch
     Stats(QueryOptions),
     /// Show how each table is looked up, and why
-    Explain(QueryOptions),
+    Explain(ExplainOptions),
+    /// Print a stage of the compiled pipeline
+    Dump(DumpOptions),
     /// Run filetests (.mill)
     Test(TestOptions),
     /// Say what this machine lacks for each kind of port, and the command that mends it
     Doctor(DoctorOptions),
+    /// Measure what a pipeline costs a packet
+    Bench(BenchOptions),
     /// Print a shell's completions
     Completions {
         /// Which shell
@@ -138,10 +142,20 @@ pub(crate) struct RunOptions {
     /// Processors for the workers, in order: 1,2,4-7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
-    /// The engine
+    /// The engine [default: jit]
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,
-    /// Control socket, for trace, stats and explain
+    /// Runs one forwarded packet in N by the interpreter, too, and counts differences
+    #[arg(long, value_name = "1/N")]
+    pub(crate) validate: Option<String>,
+    /// Never splits a flow table into several that fit faster templates
+    #[arg(long)]
+    pub(crate) no_decompose: bool,
+    /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
+    /// range, tuple_space, linear
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub(crate) template: Option<String>,
+    /// Control socket, for trace, stats, explain and dump
     #[arg(long, value_name = "PATH")]
     pub(crate) ctl: Option<PathBuf>,
     /// Packets per second to controllers, at most
@@ -169,11 +183,13 @@ pub(crate) enum FailModeName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum EngineName {
+    /// Compiles the pipeline to machine code
+    Jit,
     /// The reference interpreter
     Interp,
 }
 
-/// `millrace stats`, `millrace explain`.
+/// `millrace stats`.
 #[derive(Args, Debug)]
 pub(crate) struct QueryOptions {
     /// Control socket of the running switch
@@ -182,6 +198,77 @@ pub(crate) struct QueryOptions {
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What to look into: a running switch, or files.
+#[derive(Args, Debug)]
+pub(crate) struct Source {
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters"])]
+    pub(crate) ctl: Option<PathBuf>,
+    /// Look into these flow entries in place of a running switch
+    #[arg(long = "flows", value_name = "FILE")]
+    pub(crate) flows: Vec<PathBuf>,
+    /// With these groups
+    #[arg(long = "groups", value_name = "FILE")]
+    pub(crate) groups: Vec<PathBuf>,
+    /// And these meters
+    #[arg(long = "meters", value_name = "FILE")]
+    pub(crate) meters: Vec<PathBuf>,
+}
+
+/// `millrace explain`.
+#[derive(Args, Debug)]
+pub(crate) struct ExplainOptions {
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// Only this table
+    #[arg(value_name = "TABLE")]
+    pub(crate) table: Option<String>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace dump`.
+#[derive(Args, Debug)]
+pub(crate) struct DumpOptions {
+    /// Which one
+    #[arg(long, value_enum, default_value_t = Stage::Plan)]
+    pub(crate) stage: Stage,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `--stage`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Stage {
+    /// The pipeline as the controller wrote it
+    Ir,
+    /// Rewritten for what its tables hold
+    Opt,
+    /// How tables are looked up, and where packets leave the code
+    Plan,
+    /// The code generator's input
+    Clif,
+    /// Machine code
+    Asm,
+}
+
+impl Stage {
+    /// Its word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Stage::Ir => "ir",
+            Stage::Opt => "opt",
+            Stage::Plan => "plan",
+            Stage::Clif => "clif",
+            Stage::Asm => "asm",
+        }
+    }
 }
 
 /// `millrace trace`.
@@ -229,4 +316,91 @@ pub(crate) struct DoctorOptions {
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `millrace bench`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchOptions {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+/// Benches.
+#[derive(Subcommand, Debug)]
+pub(crate) enum BenchCommand {
+    /// Replay traces from memory through a pipeline, ports left out
+    Pipeline(Box<BenchPipelineOptions>),
+    /// Write a use case's flow entries and traffic to files
+    UseCase(BenchUseCaseOptions),
+}
+
+/// `millrace bench pipeline`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchPipelineOptions {
+    /// Flow entries, in ovs-ofctl's syntax
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["use_case", "p4"])]
+    pub(crate) flows: Option<PathBuf>,
+    /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N
+    #[arg(long, value_name = "NAME[:PARAMETERS]", conflicts_with = "p4")]
+    pub(crate) use_case: Option<String>,
+    /// A P4 program
+    #[arg(long, value_name = "FILE")]
+    pub(crate) p4: Option<PathBuf>,
+    /// Entries of the P4 program
+    #[arg(long, value_name = "FILE", requires = "p4")]
+    pub(crate) entries: Option<PathBuf>,
+    /// A capture to replay, and the port that its frames come in by [default: 1]
+    #[arg(long, value_name = "[PORT=]FILE")]
+    pub(crate) trace: Vec<String>,
+    /// Flows that the use case's traffic is made of
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) active_flows: usize,
+    /// Ports that the switch has, for entries that flood
+    #[arg(long, value_name = "N")]
+    pub(crate) ports: Option<u32>,
+    /// The engine
+    #[arg(long, value_enum, default_value_t = EngineName::Jit)]
+    pub(crate) engine: EngineName,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Worker threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) workers: usize,
+    /// Run the use case's hand-written loop, too, in turns with the engine
+    #[arg(long)]
+    pub(crate) limit: bool,
+    /// Send hostile traffic, too, in turns with the use case's
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) attack: Option<crate::bench::Attack>,
+    /// Change the gateway's routes so often a second, in turns with leaving them alone
+    #[arg(long, value_name = "RATE")]
+    pub(crate) updates: Option<u64>,
+    /// Look at so many frames of the gateway while it is changed: each must show one version
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) check: Option<u64>,
+    /// Change an entry of the smallest table while frames flow, and tell how soon it is live
+    #[arg(long)]
+    pub(crate) edits: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace bench use-case`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchUseCaseOptions {
+    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N
+    #[arg(value_name = "NAME[:PARAMETERS]")]
+    pub(crate) name: String,
+    /// Where to: flows.txt, and portN.pcap for each port
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Flows that the traffic is made of
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) active_flows: usize,
 }

@@ -3,12 +3,14 @@
 
 use crate::Failure;
 use crate::cli::{EngineName, FailModeName, RunOptions};
+use datapath::compiled;
 use of_channel::connection::Timing;
 use of_channel::{FailMode, Listen, Target};
 use openflow::{Version, VersionSet};
 use port::spec::Spec;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use switch::EngineKind;
 
 /// A configuration file.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -33,6 +35,9 @@ struct File {
     workers: Option<usize>,
     cpus: Option<String>,
     engine: Option<EngineName>,
+    no_decompose: Option<bool>,
+    validate: Option<String>,
+    template: Option<String>,
     ctl: Option<PathBuf>,
     punt_rate: Option<u64>,
     max_backoff: Option<u64>,
@@ -62,6 +67,8 @@ pub(crate) struct Config {
     pub(crate) ctl: Option<PathBuf>,
     /// Packets per second to controllers, at most.
     pub(crate) punt_rate: u64,
+    pub(crate) engine: EngineKind,
+    pub(crate) validate: Option<u32>,
 }
 
 impl Config {
@@ -103,8 +110,16 @@ impl Config {
         if workers == 0 {
             return Err(Failure::usage("--workers 0: at least 1 is needed"));
         }
-        // One engine so far, so the choice has no effect beyond being accepted.
-        let (Some(EngineName::Interp) | None) = options.engine.or(file.engine);
+        let template = options.template.or(file.template);
+        let template = template.map(|name| name.parse().map_err(Failure::usage)).transpose()?;
+        let engine = match options.engine.or(file.engine) {
+            Some(EngineName::Jit) | None => EngineKind::Jit(compiled::Options {
+                decompose: !(options.no_decompose || file.no_decompose.unwrap_or(false)),
+                template,
+                ..compiled::Options::default()
+            }),
+            Some(EngineName::Interp) => EngineKind::Interp,
+        };
         let seconds = |n: u64| Duration::from_secs(n.max(1));
         Ok(Config {
             ports,
@@ -131,6 +146,8 @@ impl Config {
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             ctl: options.ctl.or(file.ctl),
             punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
+            engine,
+            validate: validate(options.validate.or(file.validate))?,
         })
     }
 }
@@ -175,6 +192,14 @@ fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
         cpus.extend(lo..=hi);
     }
     Ok(cpus)
+}
+
+/// `1/N`, or `N` alone.
+fn validate(text: Option<String>) -> Result<Option<u32>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let every = text.strip_prefix("1/").unwrap_or(&text).parse::<u32>().ok().filter(|n| *n > 0);
+    let wrong = || Failure::usage(format!("--validate {text}: write 1/N, N from 1 on, as in 1/1000"));
+    every.map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]

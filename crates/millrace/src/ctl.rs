@@ -1,7 +1,7 @@
 //! The control socket, both ends: one JSON object asked, one answered, a line each.
 //!
 //! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
-//! `stats` and `explain` ask there. Whoever may connect may look; nothing can be changed here.
+//! `stats`, `explain` and `dump` ask there. Whoever may connect may look; nothing can be changed here.
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,11 @@ pub(crate) enum Request {
     Stats,
     /// How each table is looked up.
     Explain,
+    /// A stage of the compiled pipeline as text.
+    Dump {
+        /// `ir`, `opt`, `plan`, `clif`, `asm`.
+        stage: String,
+    },
     /// What happens to a packet.
     Trace {
         /// The port it comes in by.

@@ -2,21 +2,24 @@
 //!
 //! In: files, and folders that are searched for `*.mill` in the order of their names. Out: a line a
 //! file, what went otherwise than expected with file and line, and a summary alone on its line:
-//! `N passed, N failed, N skipped`. A file that names only engines which this build lacks is
-//! skipped, and says so. With `--bless`, or `BLESS=1` in the environment, a failed file is rewritten
+//! `N passed, N failed, N skipped`. A file runs on every engine of this build, or on those that it
+//! names: `interp`, `jit`, `jit(template=hash)`, `jit(no-decompose)`. One that names only engines
+//! which this build lacks is skipped, and says so. With `--bless`, or `BLESS=1` in the environment, a failed file is rewritten
 //! to what happened, and passes; read the difference.
 //!
 //! What a file may say is described at [`ir::text::filetest`].
 
 use crate::Failure;
 use crate::cli::TestOptions;
+use datapath::compiled::Options;
+use datapath::filetest::Compiled;
 use interp::filetest::Interpreter;
-use ir::text::filetest::{Document, bless, run as run_document};
+use ir::text::filetest::{Document, Engine, Report, bless, run as run_document};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Engines of this build, by the word that files and `--engine` call them.
-const ENGINES: [&str; 1] = ["interp"];
+const ENGINES: [&str; 2] = ["interp", "jit"];
 /// Folders within folders, at most: symbolic links can make a circle.
 const DEPTH_MAX: usize = 32;
 
@@ -102,17 +105,53 @@ fn one(path: &Path, rewrite: bool) -> Result<Outcome, Failure> {
     if let Some(reason) = unfit(&document) {
         return Ok(Outcome::Skipped(reason));
     }
-    let mut engine = Interpreter::new();
-    let report = run_document(&document, &mut engine);
-    if report.failures.is_empty() {
-        return Ok(Outcome::Passed { checks: report.checks });
+    let all = ENGINES.map(String::from).to_vec();
+    let named = if document.engines.is_empty() { &all } else { &document.engines };
+    let mut checks = 0;
+    for name in named {
+        let report = match on_engine(name, &document) {
+            Ok(Some(report)) => report,
+            Ok(None) => continue,
+            Err(why) => return Ok(Outcome::Failed(vec![(0, format!("{name}: {why}"))])),
+        };
+        checks += report.checks;
+        if report.failures.is_empty() {
+            continue;
+        }
+        if rewrite {
+            std::fs::write(path, bless(&source, &report))
+                .map_err(|e| Failure::Bad(format!("cannot write {}: {e}", path.display())))?;
+            return Ok(Outcome::Blessed { rewritten: report.failures.len() });
+        }
+        let failures = report.failures.into_iter();
+        let on = |text: String| if name == "interp" { text } else { format!("{name}: {text}") };
+        return Ok(Outcome::Failed(failures.map(|f| (f.line, on(f.text))).collect()));
     }
-    if rewrite {
-        std::fs::write(path, bless(&source, &report))
-            .map_err(|e| Failure::Bad(format!("cannot write {}: {e}", path.display())))?;
-        return Ok(Outcome::Blessed { rewritten: report.failures.len() });
-    }
-    Ok(Outcome::Failed(report.failures.into_iter().map(|f| (f.line, f.text)).collect()))
+    Ok(Outcome::Passed { checks })
+}
+
+/// Runs a file on an engine; `None` if this build lacks it.
+fn on_engine(name: &str, document: &Document) -> Result<Option<Report>, String> {
+    let (word, how) = match name.trim().split_once('(') {
+        Some((word, how)) => (word.trim(), how.trim_end_matches(')')),
+        None => (name.trim(), ""),
+    };
+    let mut engine: Box<dyn Engine> = match word {
+        "interp" => Box::new(Interpreter::new()),
+        "jit" => {
+            let mut options = Options::default();
+            for option in how.split(',').map(str::trim).filter(|o| !o.is_empty()) {
+                match option.split_once('=') {
+                    Some(("template", kind)) => options.template = Some(kind.trim().parse()?),
+                    None if option == "no-decompose" => options.decompose = false,
+                    _ => return Err(format!("there is no option {option:?} of jit")),
+                }
+            }
+            Box::new(Compiled::new(options).map_err(|e| e.to_string())?)
+        }
+        _ => return Ok(None),
+    };
+    Ok(Some(run_document(document, &mut *engine)))
 }
 
 /// Why no engine of this build can run a file, if none can.
@@ -124,8 +163,9 @@ fn unfit(document: &Document) -> Option<String> {
         let wanted = document.engines.join(", ");
         return Some(format!("wants {wanted}; this build has {}", ENGINES.join(", ")));
     }
-    if !document.tests.is_empty() && !document.tests.iter().any(|t| t == "run") {
-        return Some(format!("tests {}; this build tests run", document.tests.join(", ")));
+    if !document.tests.is_empty() && !document.tests.iter().any(|t| t == "run" || t == "plan") {
+        let wanted = document.tests.join(", ");
+        return Some(format!("tests {wanted}; this build tests run and plan"));
     }
     None
 }
@@ -180,10 +220,10 @@ mod tests {
 
     #[test]
     fn a_file_for_other_engines_is_skipped() {
-        let Outcome::Skipped(reason) = outcome("test run\nengines jit(template=lpm)\n") else {
+        let Outcome::Skipped(reason) = outcome("test run\nengines asic(template=lpm)\n") else {
             panic!("it was not skipped");
         };
-        assert_eq!(reason, "wants jit(template=lpm); this build has interp");
+        assert_eq!(reason, "wants asic(template=lpm); this build has interp, jit");
     }
 
     #[test]

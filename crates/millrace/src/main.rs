@@ -10,10 +10,12 @@
 //! | [`run`] | `run`: the switch |
 //! | [`query`] | `trace`, `stats`, `explain`: looks into a running switch by its control socket |
 //! | [`filetest`] | `test`: runs filetests |
+//! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
 //!
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
+mod bench;
 mod cli;
 mod config;
 mod ctl;
@@ -57,8 +59,10 @@ fn main() -> ExitCode {
         cli::Command::Trace(options) => query::trace(options),
         cli::Command::Stats(options) => query::stats(options),
         cli::Command::Explain(options) => query::explain(options),
+        cli::Command::Dump(options) => query::dump(options),
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
+        cli::Command::Bench(options) => bench::run(options.command),
         cli::Command::Completions { shell } => {
             clap_complete::generate(
                 shell,

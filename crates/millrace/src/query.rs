@@ -4,7 +4,7 @@
 //! one place.
 
 use crate::Failure;
-use crate::cli::{QueryOptions, TraceOptions};
+use crate::cli::{DumpOptions, ExplainOptions, QueryOptions, Source, TraceOptions};
 use crate::ctl::{Request, ask};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -17,9 +17,33 @@ pub(crate) fn stats(options: QueryOptions) -> Result<(), Failure> {
 }
 
 /// `millrace explain`.
-pub(crate) fn explain(options: QueryOptions) -> Result<(), Failure> {
-    let value = ask(options.ctl.as_deref(), &Request::Explain)?;
+pub(crate) fn explain(options: ExplainOptions) -> Result<(), Failure> {
+    let mut value = look(&options.source, Request::Explain)?;
+    if let (Some(name), Some(tables)) = (&options.table, value["tables"].as_array_mut()) {
+        tables.retain(|t| t["table"] == **name);
+        if tables.is_empty() {
+            return Err(Failure::Bad(format!("table {name} has no entries, or does not exist")));
+        }
+    }
     show(&value, options.json, print_explain)
+}
+
+/// `millrace dump`.
+pub(crate) fn dump(options: DumpOptions) -> Result<(), Failure> {
+    let stage = options.stage.word().to_string();
+    let value = look(&options.source, Request::Dump { stage })?;
+    show(&value, options.json, |value| text(&value["text"]).to_string())
+}
+
+/// Asks a running switch or, if files are named, one that is made of them.
+fn look(source: &Source, request: Request) -> Result<Value, Failure> {
+    if source.flows.is_empty() && source.groups.is_empty() && source.meters.is_empty() {
+        return ask(source.ctl.as_deref(), &request);
+    }
+    let switch = crate::run::offline(&source.flows, &source.groups, &source.meters)?;
+    let value = answer(&switch, &|| Value::Null, request);
+    switch.stop();
+    value.map_err(Failure::Bad)
 }
 
 /// `millrace trace`.
@@ -93,6 +117,10 @@ pub(crate) fn answer(
                 "table": t.table, "entries": t.entries, "choice": t.choice, "memory_bytes": t.memory_bytes,
             })).collect::<Vec<_>>(),
         })),
+        Request::Dump { stage } => {
+            let text = switch.dump(&stage)?;
+            Ok(json!({"stage": stage, "engine": switch.engine(), "text": text}))
+        }
         Request::Trace { in_port, packet } => {
             let bytes = hex(&packet).ok_or("the packet is not hexadecimal")?;
             Ok(trace_value(switch, in_port, &bytes))
@@ -130,7 +158,13 @@ fn stats_value(switch: &Switch, controllers: Value) -> Value {
         "engine": switch.engine(), "version": switch.version(),
         "uptime_seconds": switch.now_ns() / 1_000_000_000,
         "ports": ports, "tables": tables, "controllers": controllers,
+        "validation": validation_value(switch),
     })
+}
+
+fn validation_value(switch: &Switch) -> Value {
+    let v = switch.validation();
+    json!({"checked": v.checked, "mismatches": v.mismatches, "first": v.first})
 }
 
 fn print_stats(value: &Value) -> String {

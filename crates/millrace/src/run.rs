@@ -12,13 +12,15 @@ use port::spec::{Kind, Spec};
 use rustix::event::{PollFd, PollFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use switch::Switch;
+use switch::{EngineKind, Switch};
 
 /// `millrace run`.
 pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
     let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
-    let switch = start(config.workers, config.cpus.clone(), config.punt_rate)?;
+    let engine = config.engine.clone();
+    let switch =
+        start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?;
     let mut described = Vec::new();
     for spec in &config.ports {
         let port = open(spec).map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
@@ -63,10 +65,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// A running switch with OpenFlow's program and no ports.
-pub(crate) fn start(workers: usize, cpus: Vec<usize>, punt_rate: u64) -> Result<Switch, Failure> {
+pub(crate) fn start(
+    workers: usize,
+    cpus: Vec<usize>,
+    punt_rate: u64,
+    engine: EngineKind,
+    validate: Option<u32>,
+) -> Result<Switch, Failure> {
     let (program, _) = lower::program(&lower::ProgramConfig::default());
     let program = Arc::new(program);
-    Switch::start(switch::Config { program, workers, cpus, punt_rate }).map_err(Failure::bad)
+    let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
+    Switch::start(config).map_err(Failure::bad)
 }
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
@@ -87,7 +96,7 @@ pub(crate) fn offline(
     groups: &[PathBuf],
     meters: &[PathBuf],
 ) -> Result<Switch, Failure> {
-    let switch = start(1, Vec::new(), 1000)?;
+    let switch = start(1, Vec::new(), 1000, EngineKind::default(), None)?;
     let agent = Arc::new(Mutex::new(agent(&switch, Some(1))?));
     load(&agent, &switch, flows, groups, meters)?;
     Ok(switch)

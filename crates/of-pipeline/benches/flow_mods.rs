@@ -37,7 +37,14 @@ fn main() {
     let flows = std::env::args().find_map(|a| a.parse::<u32>().ok()).unwrap_or(100_000);
     let program = ProgramConfig { tables: 254, table_capacity: 1 << 20, normal_capacity: 1024 };
     let (ir, _) = lower::program(&program);
-    let config = Config { program: Arc::new(ir), workers: 1, cpus: vec![], punt_rate: 1000 };
+    let config = Config {
+        program: Arc::new(ir),
+        workers: 1,
+        cpus: vec![],
+        punt_rate: 1000,
+        engine: Default::default(),
+        validate: None,
+    };
     let switch = Switch::start(config).expect("the program is valid");
     let config = AgentConfig { program, ..AgentConfig::default() };
     let mut agent = Agent::new(switch.clone(), config).expect("the switch runs our program");

@@ -2,10 +2,46 @@
 //!
 //! In: a program and [`Contents`], a summary of what its tables hold. Out: an [`Optimised`] program
 //! that does the same to every packet as long as the contents stay within that summary, and does
-//! less: the parser stops early, dead tables, actions, checksums and tests are gone.
+//! less: the parser stops early, dead tables, actions, checksums and tests are gone. The same:
+//! verdict, copies (port, queue, bytes), punts, digests, counters. Packets that the control plane
+//! injects run their action on the program as it was.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`optimise`] | the list of passes |
+//! | [`contents()`] | the summary of a pipeline |
+//! | `specialise` | first: what packets can reach, and all that follows from known bits |
+//! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
+//! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
+//! | `known`, `state`, `simplify` | known bits; facts at a place; expressions under facts |
+//! | `uses`, `set`, `mark` | what live code reads and writes; sets; operations that must not go |
+//!
+//! Invariants: what comes out obeys the verifier; ids stay, dead things are emptied. A lookup is
+//! never removed, since tables count them.
+//! Cost: proportional to the live part of the program, but for one copy of its declarations.
+//! Checked by: `tests/oracle.rs`, random pipelines and packets before and after every pass;
+//! `tests/openflow.rs`, the same for OpenFlow, and what is left of whole use cases.
 
-use ir::{Action, ActionCall, ActionId, Program, Select};
+mod contents;
+mod cut_parser;
+mod drop_checksums;
+mod drop_dead_writes;
+mod drop_unreachable;
+mod known;
+mod mark;
+mod merge_blocks;
+mod set;
+mod simplify;
+mod specialise;
+mod state;
+mod thread_jumps;
+mod uses;
+
+pub use contents::contents;
+
+use ir::{Action, ActionCall, ActionId, Op, Program, Select};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// What a pipeline's tables hold, in summary.
@@ -43,6 +79,8 @@ pub struct Optimised {
     pub actions: BTreeMap<ActionId, Arc<Action>>,
     /// By table; `None` for one that no live block applies.
     pub tables: Vec<Option<LiveTable>>,
+    /// What the passes did, in their order.
+    pub notes: Vec<Note>,
 }
 
 /// A table that packets can reach.
@@ -52,4 +90,201 @@ pub struct LiveTable {
     pub columns: Vec<u16>,
     /// Actions that can run, the default's among them, ascending.
     pub actions: Vec<ActionId>,
+}
+
+/// What a pass did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The pass, by its name in [`Options`].
+    pub pass: &'static str,
+    /// What it did.
+    pub text: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.pass, self.text)
+    }
+}
+
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Which passes run, and what the engine behind them leaves to another one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Options {
+            $($(#[$doc])* pub $name: bool,)*
+            /// Where the engine gives a packet up. Not a pass; nothing by default.
+            pub bail: Bail,
+        }
+
+        impl Options {
+            /// Names of all passes, in their order.
+            pub const PASSES: &'static [&'static str] = &[$(stringify!($name),)*];
+
+            /// No pass at all: the program as it was.
+            pub fn none() -> Options {
+                Options { $($name: false,)* bail: Bail::default() }
+            }
+
+            /// Switches a pass on or off by its name. False: there is no such pass.
+            pub fn set(&mut self, pass: &str, on: bool) -> bool {
+                match pass {
+                    $(stringify!($name) => self.$name = on,)*
+                    _ => return false,
+                }
+                true
+            }
+        }
+
+        impl Default for Options {
+            fn default() -> Options {
+                Options { $($name: true,)* bail: Bail::default() }
+            }
+        }
+    };
+}
+
+options! {
+    /// Keeps only blocks, tables and actions that a packet can reach. Without it no other pass has
+    /// anything to go by, and none runs.
+    reach,
+    /// Known bits and header validity, forward: expressions, conditions, writes without effect.
+    fold,
+    /// Arguments that all calls of an action share count as constants in it.
+    arguments,
+    /// Skips blocks that do nothing.
+    thread_jumps,
+    /// Joins a block with the only one that leads to it.
+    merge_blocks,
+    /// Drops checksums whose inputs nothing changes.
+    drop_checksums,
+    /// Drops writes that nobody reads.
+    drop_dead_writes,
+    /// Stops parsing where nothing that follows is looked at.
+    cut_parser,
+}
+
+/// Operations at which the engine that is to run the program gives a packet up, so that another one
+/// runs the packet from its start on the program as it was. What lies behind them is dead, and what
+/// they look at need not be there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bail {
+    /// `Op::Group`.
+    pub groups: bool,
+    /// `Op::Clone`.
+    pub clones: bool,
+    /// `Op::Reparse`.
+    pub reparses: bool,
+    /// `Op::Resubmit`, `Op::Recirculate`.
+    pub passes: bool,
+}
+
+impl Bail {
+    /// At all of them.
+    pub const ALL: Bail = Bail { groups: true, clones: true, reparses: true, passes: true };
+
+    /// The packet is given up here.
+    pub fn at(&self, op: &Op) -> bool {
+        match op {
+            Op::Group { .. } => self.groups,
+            Op::Clone { .. } => self.clones,
+            Op::Reparse => self.reparses,
+            Op::Resubmit { .. } | Op::Recirculate { .. } => self.passes,
+            _ => false,
+        }
+    }
+}
+
+/// A program on its way through the passes.
+pub(crate) struct Work<'a> {
+    pub(crate) contents: &'a Contents,
+    pub(crate) options: &'a Options,
+    pub(crate) program: Program,
+    /// Live actions.
+    pub(crate) actions: BTreeMap<ActionId, Arc<Action>>,
+    pub(crate) tables: Vec<Option<LiveTable>>,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl Work<'_> {
+    pub(crate) fn note(&mut self, pass: &'static str, text: String) {
+        self.notes.push(Note { pass, text });
+    }
+
+    /// Puts another body in place of a live action's.
+    pub(crate) fn set_body(&mut self, id: ActionId, body: Vec<Op>) {
+        if let Some(action) = self.actions.get_mut(&id)
+            && action.body != body
+        {
+            let (name, params) = (action.name.clone(), action.params.clone());
+            *action = Arc::new(Action { name, params, body });
+        }
+    }
+}
+
+/// Rewrites a program for what its tables hold.
+pub fn optimise(program: &Program, contents: &Contents, options: &Options) -> Optimised {
+    if !options.reach {
+        return as_it_was(program, contents);
+    }
+    // What packets can reach, and what is known of them there. First, since all else then looks at
+    // the live part only; and once, since blocks only lead to later ones.
+    let mut work = specialise::specialise(program, contents, options);
+    // Tests that were decided leave blocks that only jump.
+    if options.thread_jumps {
+        thread_jumps::thread_jumps(&mut work);
+    }
+    // Then those blocks have lost all that led to them, and others all but one.
+    drop_unreachable::drop_unreachable(&mut work);
+    if options.merge_blocks {
+        merge_blocks::merge_blocks(&mut work);
+    }
+    // By now every operation left may run. A checksum reads many fields and metadata, so the idle
+    // ones go before anybody asks who reads what.
+    if options.drop_checksums {
+        drop_checksums::drop_checksums(&mut work);
+    }
+    // What nobody reads need not be written, and what then is not read need not be there.
+    if options.drop_dead_writes {
+        drop_dead_writes::drop_dead_writes(&mut work);
+    }
+    // Last, since it serves what all others left.
+    if options.cut_parser {
+        cut_parser::cut_parser(&mut work);
+    }
+    finish(work)
+}
+
+/// No pass: everything lives.
+fn as_it_was(program: &Program, contents: &Contents) -> Optimised {
+    let live = |t: &TableContents| Some(live_table(t));
+    Optimised {
+        program: program.clone(),
+        actions: contents.actions.clone(),
+        tables: contents.tables.iter().map(live).collect(),
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) fn live_table(t: &TableContents) -> LiveTable {
+    let mut actions = t.actions.clone();
+    if let Err(at) = actions.binary_search(&t.default.action) {
+        actions.insert(at, t.default.action);
+    }
+    LiveTable { columns: t.columns.clone(), actions }
+}
+
+fn finish(work: Work<'_>) -> Optimised {
+    let Work { mut program, actions, tables, notes, .. } = work;
+    for (i, own) in program.actions.iter_mut().enumerate() {
+        match actions.get(&ActionId(i as u32)) {
+            Some(live) => *own = live.clone(),
+            None if own.body.is_empty() => {}
+            None => {
+                let (name, params) = (own.name.clone(), own.params.clone());
+                *own = Arc::new(Action { name, params, body: Vec::new() });
+            }
+        }
+    }
+    Optimised { program, actions, tables, notes }
 }

@@ -58,6 +58,11 @@ impl Burst {
         &self.frames
     }
 
+    /// The frames, in order, to be changed.
+    pub fn frames_mut(&mut self) -> &mut [Frame] {
+        &mut self.frames
+    }
+
     /// Takes all frames out, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Frame> {
         self.frames.drain(..)

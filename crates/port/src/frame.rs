@@ -100,6 +100,11 @@ impl Frame {
         self.buffer.len()
     }
 
+    /// The whole buffer, where in it the bytes begin, and how many they are.
+    pub fn parts_mut(&mut self) -> (&mut [u8], usize, usize) {
+        (&mut self.buffer, self.start, self.len)
+    }
+
     /// Puts `n` bytes before the others and returns them; their content is arbitrary. The offload
     /// shifts with them.
     pub fn push_front(&mut self, n: usize) -> &mut [u8] {

@@ -1,7 +1,7 @@
 //! The façade: transactions, barriers, counters, injection; and the threads behind it.
 //!
 //! Threads: one per worker (the packet path); `publish`, which makes gathered updates current;
-//! `monitor`, which watches links. All end with the last [`Switch`] handle, or with
+//! `compile`, which does the engine's long work; `monitor`, which watches links. All end with the last [`Switch`] handle, or with
 //! [`Switch::stop`].
 //!
 //! Locks, always taken in this order: ports' slots, control, counters. None is held while waiting
@@ -14,7 +14,8 @@ use crate::expiry::{Expired, Expiry};
 use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
 use crossbeam_channel::TrySendError;
-use datapath::engine::{Engine, TableExplanation};
+use datapath::compiled::{self, JitEngine};
+use datapath::engine::{Engine, Scratch, TableExplanation};
 use datapath::ports::{PortCounters, PortShared, PortTable};
 use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
@@ -54,6 +55,37 @@ pub struct Config {
     pub cpus: Vec<usize>,
     /// Punts per second, at most.
     pub punt_rate: u64,
+    /// What gives the pipeline effect.
+    pub engine: EngineKind,
+    /// One packet in so many that compiled code has forwarded is run by the interpreter, too, on a
+    /// control core; a difference is counted and told.
+    pub validate: Option<u32>,
+}
+
+/// What validation has found.
+#[derive(Clone, Debug, Default)]
+pub struct Validation {
+    /// Packets checked.
+    pub checked: u64,
+    /// Packets that the interpreter forwards otherwise.
+    pub mismatches: u64,
+    /// The first of them: the version, the packet, and what either made of it.
+    pub first: Option<String>,
+}
+
+/// What gives the pipeline effect.
+#[derive(Clone, Debug)]
+pub enum EngineKind {
+    /// It is compiled to machine code.
+    Jit(compiled::Options),
+    /// It is interpreted.
+    Interp,
+}
+
+impl Default for EngineKind {
+    fn default() -> EngineKind {
+        EngineKind::Jit(compiled::Options::default())
+    }
 }
 
 /// Why a switch could not start.
@@ -68,6 +100,9 @@ pub enum StartError {
     /// The system refused something.
     #[error("cannot start a worker: {0}")]
     System(#[from] std::io::Error),
+    /// There is no code for this machine.
+    #[error("cannot compile pipelines here: {0}; use --engine interp")]
+    Code(#[from] jit::Error),
 }
 
 /// Lookups and matches of a table.
@@ -118,6 +153,7 @@ impl Due {
 /// What wakes and ends the threads behind the façade.
 pub(crate) struct Signals {
     publish: Due,
+    compile: Due,
     pub(crate) monitor: Bell,
     stopping: AtomicBool,
 }
@@ -126,6 +162,7 @@ impl Signals {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.publish.wake();
+        self.compile.wake();
         self.monitor.ring();
     }
 }
@@ -146,6 +183,7 @@ pub(crate) struct Inner {
     departed: Mutex<PortCounters>,
     events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    validation: Mutex<Validation>,
 }
 
 /// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
@@ -213,16 +251,36 @@ impl Inner {
             let forward = control.engine.publish(&|| self.nudge());
             self.publisher.publish(forward);
             control.pending = false;
+            if control.engine.wants_work() {
+                self.signals.compile.wake();
+            }
         }
         self.free_retired(control);
     }
 
-    /// Lets go of what only earlier versions needed.
+    /// Lets go of what only earlier versions needed; publishes what has become better.
     fn tidy(&self, control: &mut Control) {
-        if !control.pending {
-            control.engine.settle();
+        if !control.pending && control.engine.settle() {
+            control.pending = true;
+            self.publish(control);
+        }
+        if control.engine.wants_work() {
+            self.signals.compile.wake();
         }
         self.free_retired(control);
+    }
+
+    /// Does the engine's long work, with nothing locked meanwhile, until there is none.
+    fn work(&self) {
+        loop {
+            let Some(job) = lock(&self.control).engine.job() else { return };
+            let done = job();
+            let mut control = lock(&self.control);
+            if control.engine.finish(done) {
+                control.pending = true;
+                self.publish(&mut control);
+            }
+        }
     }
 
     fn free_retired(&self, control: &mut Control) {
@@ -265,12 +323,29 @@ impl Switch {
         }
         let pipeline = Pipeline::new(config.program.clone())?;
         let counters = Arc::new(CounterArena::new(COUNTERS_MAX));
-        let (engine, first) = InterpEngine::new(config.program, config.workers, counters.clone());
+        let (program, workers, arena) = (config.program, config.workers, counters.clone());
+        let (engine, first): (Box<dyn Engine>, _) = match config.engine {
+            EngineKind::Jit(options) => {
+                let (engine, first) = JitEngine::new(program, workers, arena, options)?;
+                (Box::new(engine), first)
+            }
+            EngineKind::Interp => {
+                let (engine, first) = InterpEngine::new(program, workers, arena);
+                (Box::new(engine), first)
+            }
+        };
         let publisher = Arc::new(Publisher::new(first, config.workers));
         let (ring, punts) = datapath::punt::ring(config.punt_rate);
         let (number, name) = CONTROL;
         let injected = Arc::new(PortShared::new(number, name, 0, config.workers));
         let epoch = Instant::now();
+        let (sampler, samples) = match config.validate {
+            Some(every) => {
+                let (sampler, samples) = datapath::validate::ring(every);
+                (Some(sampler), Some(samples))
+            }
+            None => (None, None),
+        };
         let mut workers = Vec::new();
         let mut threads = Vec::new();
         for index in 0..config.workers {
@@ -281,6 +356,7 @@ impl Switch {
                 ring: ring.clone(),
                 counters: counters.worker(),
                 control: injected.clone(),
+                sampler: sampler.clone(),
                 seed: 0x6d69_6c6c ^ index as u64,
             })?;
             workers.push(handle);
@@ -291,7 +367,7 @@ impl Switch {
             epoch,
             control: Mutex::new(Control {
                 pipeline,
-                engine: Box::new(engine),
+                engine,
                 expiry: Expiry::default(),
                 pending: false,
                 retired: Vec::new(),
@@ -302,6 +378,7 @@ impl Switch {
             workers,
             signals: Arc::new(Signals {
                 publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
+                compile: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 monitor: Bell::new()?,
                 stopping: AtomicBool::new(false),
             }),
@@ -311,10 +388,13 @@ impl Switch {
             departed: Mutex::default(),
             events: crossbeam_channel::bounded(EVENTS_MAX),
             threads: Mutex::new(threads),
+            validation: Mutex::default(),
         });
         let switch = Switch { inner };
         switch.background("publish", |signals, with| {
             if !signals.publish.wait(LINK_INTERVAL) {
+                // Tables that have become quiet may be looked up better.
+                with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
                 return;
             }
             loop {
@@ -326,6 +406,19 @@ impl Switch {
             }
             // All is quiet, and by now the workers have adopted what was published last.
             with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
+        })?;
+        if let Some(samples) = samples {
+            switch.background("validate", move |_, with| {
+                let Ok(sample) = samples.recv_timeout(LINK_INTERVAL) else { return };
+                let outcome = datapath::validate::check(&sample, &mut Scratch::default());
+                drop(sample);
+                with(&|switch| switch.note_validation(outcome.clone()));
+            })?;
+        }
+        switch.background("compile", |signals, with| {
+            if signals.compile.wait(LINK_INTERVAL) {
+                with(&|switch| switch.inner.work());
+            }
         })?;
         switch.background("monitor", |signals, with| {
             let events = Cell::default();
@@ -427,6 +520,32 @@ impl Switch {
     /// The engine's name.
     pub fn engine(&self) -> &'static str {
         lock(&self.inner.control).engine.name()
+    }
+
+    fn note_validation(&self, outcome: Result<(), String>) {
+        let mut validation = lock(&self.inner.validation);
+        validation.checked += 1;
+        if let Err(difference) = outcome {
+            validation.mismatches += 1;
+            tracing::error!(%difference, "compiled code and interpreter disagree");
+            validation.first.get_or_insert(difference);
+        }
+    }
+
+    /// What validation has found so far.
+    pub fn validation(&self) -> Validation {
+        lock(&self.inner.validation).clone()
+    }
+
+    /// A stage of the compiled pipeline as text: `ir`, and what the engine has (`opt`, `plan`,
+    /// `clif`, `asm`).
+    pub fn dump(&self, stage: &str) -> Result<String, String> {
+        let mut control = lock(&self.inner.control);
+        self.inner.publish(&mut control);
+        match stage {
+            "ir" => Ok(ir::text::print_pipeline(&control.pipeline)),
+            _ => control.engine.dump(stage),
+        }
     }
 
     /// How each table that has entries is looked up, and why.

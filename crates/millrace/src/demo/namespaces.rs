@@ -102,7 +102,7 @@ pub(super) fn run(options: &DemoOptions) -> Result<(), Failure> {
     for n in 1..=HOSTS {
         net.host(n)?;
     }
-    let switch = run::start(1, Vec::new(), PUNT_RATE)?;
+    let switch = run::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
     for n in 1..=HOSTS {
         let port = AfPacket::open(&net.interface(n)).map_err(Failure::bad)?;
         switch.add_port(None, Box::new(port)).map_err(Failure::bad)?;

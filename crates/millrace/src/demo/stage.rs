@@ -28,7 +28,7 @@ pub(super) struct Stage {
 impl Stage {
     /// A switch with memory ports of these names, numbered from 1, and these flow entries.
     pub(super) fn set(ports: &[String], flows: &[String]) -> Result<Stage, Failure> {
-        let switch = run::start(1, Vec::new(), PUNT_RATE)?;
+        let switch = run::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
         let mut ends = Vec::new();
         for name in ports {
             let config = memory::Config { capacity: RING_FRAMES, ..memory::Config::default() };

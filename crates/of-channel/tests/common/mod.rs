@@ -45,7 +45,14 @@ impl Bed {
     pub fn with_punt_rate(config: Config, punt_rate: u64) -> Bed {
         let (program, _) = lower::program(&ProgramConfig::default());
         let program = Arc::new(program);
-        let config_of_switch = switch::Config { program, workers: 1, cpus: Vec::new(), punt_rate };
+        let config_of_switch = switch::Config {
+            program,
+            workers: 1,
+            cpus: Vec::new(),
+            punt_rate,
+            engine: Default::default(),
+        validate: None,
+        };
         let switch = Switch::start(config_of_switch).unwrap();
         let mut hosts = Vec::new();
         for name in ["one", "two"] {

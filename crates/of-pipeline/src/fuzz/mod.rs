@@ -24,7 +24,14 @@ const PORTS: u32 = 3;
 fn small_switch() -> (Agent, Vec<Handle>) {
     let program = ProgramConfig { tables: 8, table_capacity: 100, normal_capacity: 16 };
     let (ir, _) = lower::program(&program);
-    let config = Config { program: Arc::new(ir), workers: 1, cpus: vec![], punt_rate: 100_000 };
+    let config = Config {
+        program: Arc::new(ir),
+        workers: 1,
+        cpus: vec![],
+        punt_rate: 100_000,
+        engine: Default::default(),
+        validate: None,
+    };
     let switch = Switch::start(config).expect("a switch starts");
     let mut far = Vec::new();
     for n in 1..=PORTS {

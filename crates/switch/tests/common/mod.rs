@@ -20,6 +20,8 @@ pub fn config(workers: usize) -> Config {
         workers,
         cpus: Vec::new(),
         punt_rate: datapath::punt::RATE_DEFAULT,
+        engine: Default::default(),
+        validate: None,
     }
 }
 

@@ -23,7 +23,8 @@
 //! `group`, `meter`, `members`, `action NAME id=ID {}`, `remove group|meter|action NUMBER`;
 //! `transaction { update ... }`, whole or not at all; `register NAME(CELL) = VALUE`;
 //! `port NUMBER up|down`; `color METER COLOR [LEVEL]` (what a meter answers). Comments that check: `expect`, `trace`, `error`, `register NAME(CELL) =
-//! VALUE`, `stats WHAT: TEXT` and `plan` (kept for who plans). Other comments are prose.
+//! VALUE`, `stats WHAT: TEXT` and `plan LINE` (lines of how
+//! tables are looked up, in order, others between; for engines that choose). Other comments are prose.
 //!
 //! Expected bytes are built from text: `same` (the input's bytes), `set(FIELD=
 //! VALUE, ...)` (the input with these fields changed and filled-in fields filled in anew), a

@@ -33,6 +33,10 @@ pub trait Engine {
     /// The count of something, as text: of `table NAME`, `group NUMBER`, `counter NAME(CELL)`,
     /// `entry ID`. `None` if the engine keeps no such count.
     fn stats(&mut self, what: &str) -> Option<String>;
+    /// How tables are looked up and why, in lines; `None` if the engine does not choose.
+    fn plan(&mut self) -> Option<Vec<String>> {
+        None
+    }
 }
 
 /// A packet that comes in.
@@ -330,7 +334,35 @@ fn update_checks(step: &Step, error: Option<String>, report: &mut Report) {
     report.rewrites.insert(step.last_line, (old, new));
 }
 
+/// Lines of the plan, in order, others between; the blanks in them do not matter.
+fn plan_checks(step: &Step, engine: &mut dyn Engine, report: &mut Report) {
+    let of = |c: &super::Check| match &c.kind {
+        CheckKind::Plan(text) => Some((c.line, text.clone())),
+        _ => None,
+    };
+    let wanted: Vec<(u32, String)> = step.checks.iter().filter_map(of).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    // An engine that does not choose has nothing to be asked for.
+    let Some(lines) = engine.plan() else { return };
+    let squeeze = |s: &str| s.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = lines.iter().map(|l| squeeze(l)).collect();
+    let mut at = 0;
+    for (line, text) in wanted {
+        report.checks += 1;
+        match lines[at..].iter().position(|l| *l == squeeze(&text)) {
+            Some(found) => at += found + 1,
+            None => {
+                let text = format!("the plan says: {}", lines[at..].join(" / "));
+                report.failures.push(Failure { line, text });
+            }
+        }
+    }
+}
+
 fn other_checks(doc: &Document, step: &Step, engine: &mut dyn Engine, report: &mut Report) {
+    plan_checks(step, engine, report);
     for check in &step.checks {
         let (line, new) = match &check.kind {
             CheckKind::Register(r, cell, want) => {

@@ -1,0 +1,744 @@
+//! The compiling engine: the interpreter engine's replicas, with machine code for them.
+//!
+//! The tables, their indexes and the publication of versions are those of
+//! [`replica`](crate::replica). On top of them, each published snapshot may carry [`Code`]: a
+//! program optimised for what its tables hold, compiled. Code looks tables up in the snapshot's own
+//! indexes, so most updates do not concern it at all: they edit the indexes in place. Before each
+//! publication [`Code::fit`] decides:
+//!
+//! - *fits*: the code forwards by the new version as it is;
+//! - *slower*: it is right, but packets that meet what it does not know (an action, a key field) bail
+//!   out to the interpreter, so better code is wanted;
+//! - *broken*: something that is part of the code has changed (an entry of a `direct_code` table, a
+//!   default action, the first entry of an empty table, a value set, the program).
+//!
+//! What is wanted is compiled at once, before the publication, while compiling takes little time in
+//! all ([`Budget`]): workers go on by the old version meanwhile. Else the snapshot goes out with what
+//! fits, at worst with no code, so that the interpreter runs everything, and the code is made on a
+//! control core ([`Engine::job`]) and published when it is done. A table that changes often is not
+//! compiled into the code but looked up in its index, until it has been quiet.
+//!
+//! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
+//! both replicas see the same steps, so variants and columns agree between them.
+//! Cost: an update that fits, a look at its table's summary; compiling, see `docs/performance.md`.
+//! Checked by: `tests/differential`, `tests/compiled.rs`.
+
+use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
+use crate::replica::{InterpEngine, Replica, Served};
+use classify::Kind;
+use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
+use jit::{NodeSpec, Unit};
+use opt::Contents;
+use plan::choose::{self, TablePlan};
+use plan::Model;
+use state::counters::CounterArena;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A way to look a table up that is asked for, for tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Template {
+    /// Compares in the instruction stream.
+    DirectCode,
+    /// A structure.
+    Index(Kind),
+}
+
+impl std::str::FromStr for Template {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Template, String> {
+        match word {
+            "direct_code" => Ok(Template::DirectCode),
+            _ => word.parse().map(Template::Index).map_err(|_| {
+                let kinds: Vec<&str> = Kind::ALL.iter().map(|k| k.name()).collect();
+                format!("there is no template {word:?}: choose direct_code, {}", kinds.join(", "))
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for Template {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Template::DirectCode => f.write_str("direct_code"),
+            Template::Index(kind) => kind.fmt(f),
+        }
+    }
+}
+
+/// How the engine compiles.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Every table is looked up so, where that is possible at all.
+    pub template: Option<Template>,
+    /// Tables of so many entries at most become code.
+    pub direct_max: usize,
+    /// Tables may be decomposed.
+    pub decompose: bool,
+    /// What lookups cost on this machine.
+    pub model: Arc<Model>,
+    /// Rewrites of the program.
+    pub passes: opt::Options,
+    /// Compiles before each publication that wants it, however long that takes.
+    pub synchronous: bool,
+    /// What the code generator does.
+    pub code: jit::Options,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            template: None,
+            direct_max: DIRECT_MAX,
+            decompose: true,
+            model: Arc::new(Model::builtin()),
+            passes: opt::Options::default(),
+            synchronous: false,
+            code: jit::Options::default(),
+        }
+    }
+}
+
+/// Tables of so many entries at most become code, if they do not change often.
+pub const DIRECT_MAX: usize = 8;
+/// Forced to become code, tables may have so many entries: each is a compare and an action's body.
+const DIRECT_FORCED_MAX: usize = 256;
+/// A table that has changed so often since it was last quiet does not become code.
+const CHANGES_MAX: u32 = 4;
+/// A table is quiet when it has not changed for so long.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// Code for a version, and for those after it as long as it fits.
+pub struct Code {
+    /// What was compiled.
+    pub unit: Unit,
+    /// The code.
+    pub compiled: jit::Compiled,
+    /// What the tables held.
+    contents: Contents,
+    /// How often each table had changed.
+    changes: Vec<u64>,
+    /// How often anything else that code depends on had changed.
+    epoch: u64,
+    /// How long it took.
+    pub compile_time: Duration,
+}
+
+/// Whether code can serve a version.
+enum Fit {
+    Fits,
+    Slower(String),
+    Broken(String),
+}
+
+/// What one table is to the code generator.
+struct TableFacts {
+    columns: Vec<u16>,
+    variants: Vec<ActionId>,
+    stride: u32,
+    direct: Option<Vec<jit::DirectEntry>>,
+}
+
+/// All that compiling needs; nothing of it changes meanwhile.
+struct Input {
+    program: Arc<Program>,
+    contents: Contents,
+    tables: Vec<TableFacts>,
+    changes: Vec<u64>,
+    epoch: u64,
+    passes: opt::Options,
+    options: jit::Options,
+}
+
+impl Input {
+    fn compile(self, cache: &mut jit::Cache) -> Result<Code, jit::Error> {
+        let start = Instant::now();
+        let optimised = opt::optimise(&self.program, &self.contents, &self.passes);
+        let mut nodes = Vec::new();
+        for (block, at) in optimised.program.blocks.iter().zip(0..) {
+            let Terminator::Apply { table, .. } = &block.end else { continue };
+            let facts = &self.tables[table.index()];
+            nodes.push(NodeSpec {
+                block: ir::BlockId(at),
+                table: *table,
+                columns: facts.columns.clone(),
+                actions: facts.variants.clone(),
+                record_words: facts.stride,
+                direct: facts.direct.clone(),
+                default: self.contents.tables[table.index()].default.clone(),
+            });
+        }
+        let value_sets = self.contents.value_sets.clone();
+        let unit = Unit { program: Arc::new(optimised), nodes, value_sets };
+        let compiled = jit::compile(&unit, cache, &self.options)?;
+        Ok(Code {
+            unit,
+            compiled,
+            contents: self.contents,
+            changes: self.changes,
+            epoch: self.epoch,
+            compile_time: start.elapsed(),
+        })
+    }
+}
+
+/// Time for compiling while a transaction waits: a share of all time, saved up to a bound.
+struct Budget {
+    left: Duration,
+    at: Instant,
+    /// What compiling took last.
+    expected: Duration,
+}
+
+impl Budget {
+    const MOST: Duration = Duration::from_millis(200);
+    /// One part in so many of all time.
+    const SHARE: u32 = 4;
+
+    fn new() -> Budget {
+        Budget { left: Budget::MOST, at: Instant::now(), expected: Duration::ZERO }
+    }
+
+    fn allows(&mut self) -> bool {
+        let now = Instant::now();
+        self.left = (self.left + (now - self.at) / Budget::SHARE).min(Budget::MOST);
+        self.at = now;
+        self.left >= self.expected
+    }
+
+    fn spend(&mut self, took: Duration) {
+        self.left = self.left.saturating_sub(took);
+        self.expected = took;
+    }
+}
+
+/// How restless a table is.
+#[derive(Clone)]
+struct Watch {
+    /// Changes ever.
+    changes: u64,
+    /// Changes since it was last quiet.
+    recent: u32,
+    at: Instant,
+}
+
+impl Watch {
+    fn touch(&mut self) {
+        self.changes += 1;
+        self.recent = self.recent.saturating_add(1);
+    }
+}
+
+type Outcome = (Result<Code, jit::Error>, jit::Cache);
+
+/// The compiling engine.
+pub struct JitEngine {
+    replicas: InterpEngine,
+    options: Options,
+    program: Arc<Program>,
+    actions: BTreeMap<ActionId, Arc<Action>>,
+    value_sets: Vec<Vec<Select>>,
+    epoch: u64,
+    watches: Vec<Watch>,
+    /// Tables touched since the last publication, each once.
+    touched: Vec<TableId>,
+    /// What the snapshot published last runs by.
+    code: Option<Arc<Code>>,
+    /// Made on a control core, not published yet.
+    ready: Option<Arc<Code>>,
+    /// Why other code is wanted.
+    wanted: Option<String>,
+    /// Why the last compilation failed; not tried again until something changes.
+    failed: Option<String>,
+    /// With whoever compiles in the background, if there is none.
+    cache: Option<jit::Cache>,
+    compiling: bool,
+    budget: Budget,
+    /// When tables were last looked at for having become quiet.
+    checked: Instant,
+}
+
+impl JitEngine {
+    /// An engine that forwards by version 0 of this program, and its first snapshot. Without an
+    /// interface to this processor, it says so.
+    pub fn new(
+        program: Arc<Program>,
+        workers: usize,
+        arena: Arc<CounterArena>,
+        options: Options,
+    ) -> Result<(JitEngine, Arc<dyn Forward>), jit::Error> {
+        let (mut replicas, _) = InterpEngine::new(program.clone(), workers, arena);
+        if let Some(Template::Index(kind)) = options.template
+            && kind != Kind::Decomposed
+        {
+            replicas.force(kind);
+        }
+        let mut engine = JitEngine {
+            replicas,
+            options,
+            actions: BTreeMap::new(),
+            value_sets: Vec::new(),
+            epoch: 0,
+            watches: Vec::new(),
+            touched: Vec::new(),
+            code: None,
+            ready: None,
+            wanted: None,
+            failed: None,
+            cache: Some(jit::Cache::default()),
+            compiling: false,
+            budget: Budget::new(),
+            checked: Instant::now(),
+            program: program.clone(),
+        };
+        engine.set_program(program);
+        let code = engine.compile_now().map(Arc::new)?;
+        engine.code = Some(code);
+        let first = engine.publish(&|| {});
+        Ok((engine, first))
+    }
+
+    /// The code that the snapshot published last runs by, if it has some.
+    pub fn code(&self) -> Option<&Arc<Code>> {
+        self.code.as_ref()
+    }
+
+    /// From now on, and until time has passed, nothing is compiled while a transaction waits.
+    pub fn spend_budget(&mut self) {
+        self.budget.left = Duration::ZERO;
+        self.budget.expected = Budget::MOST;
+        self.budget.at = Instant::now();
+    }
+
+    fn set_program(&mut self, program: Arc<Program>) {
+        let actions = program.actions.iter().zip(0..).map(|(a, id)| (ActionId(id), a.clone()));
+        self.actions = actions.collect();
+        self.value_sets = vec![Vec::new(); program.value_sets.len()];
+        let watch = Watch { changes: 0, recent: 0, at: Instant::now() };
+        self.watches = vec![watch; program.tables.len()];
+        self.touched.clear();
+        self.epoch += 1;
+        self.program = program;
+    }
+
+    fn touch(&mut self, table: TableId) {
+        self.watches[table.index()].touch();
+        if !self.touched.contains(&table) {
+            self.touched.push(table);
+        }
+    }
+
+    /// What code would be made of for a replica.
+    fn input(&self, replica: &Replica) -> Input {
+        let mut contents = Contents {
+            tables: Vec::with_capacity(self.program.tables.len()),
+            actions: self.actions.clone(),
+            value_sets: self.value_sets.clone(),
+        };
+        let mut tables = Vec::with_capacity(self.program.tables.len());
+        for at in 0..self.program.tables.len() {
+            let id = TableId(at as u32);
+            contents.tables.push(replica.contents(id));
+            tables.push(TableFacts {
+                columns: replica.columns(id).to_vec(),
+                variants: replica.records(id).variants().collect(),
+                stride: replica.records(id).stride() as u32,
+                direct: self.is_direct(replica, id).then(|| replica.direct_entries(id)),
+            });
+        }
+        Input {
+            program: self.program.clone(),
+            contents,
+            tables,
+            changes: self.watches.iter().map(|w| w.changes).collect(),
+            epoch: self.epoch,
+            passes: self.options.passes.clone(),
+            options: self.options.code.clone(),
+        }
+    }
+
+    /// The table's entries are to become code.
+    fn is_direct(&self, replica: &Replica, table: TableId) -> bool {
+        let entries = replica.len(table);
+        match self.options.template {
+            Some(Template::DirectCode) => entries <= DIRECT_FORCED_MAX,
+            // A table without entries is a default action.
+            Some(Template::Index(_)) => entries == 0,
+            None if entries == 0 => true,
+            None => {
+                let watch = &self.watches[table.index()];
+                let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= QUIET;
+                entries <= self.options.direct_max && (calm || self.options.synchronous)
+            }
+        }
+    }
+
+    fn compile_now(&mut self) -> Result<Code, jit::Error> {
+        let input = self.input(self.replicas.following());
+        let mut cache = self.cache.take().unwrap_or_default();
+        let start = Instant::now();
+        let code = input.compile(&mut cache);
+        self.budget.spend(start.elapsed());
+        if !self.compiling {
+            self.cache = Some(cache);
+        }
+        code
+    }
+
+    /// Whether code can serve what the following replica holds.
+    fn fit(&self, code: &Code) -> Fit {
+        if code.epoch != self.epoch {
+            return Fit::Broken("the program or a value set has changed".to_string());
+        }
+        let mut slower = None;
+        let replica = self.replicas.following();
+        for node in &code.unit.nodes {
+            let table = node.table;
+            let at = table.index();
+            if code.changes[at] == self.watches[at].changes {
+                continue;
+            }
+            let name = || &self.program.tables[at].name;
+            let (then, now) = (&code.contents.tables[at], replica.contents(table));
+            if node.direct.is_some() {
+                return Fit::Broken(format!("table {} is part of the code", name()));
+            }
+            if then.default != now.default {
+                return Fit::Broken(format!("table {} has another default action", name()));
+            }
+            if then.columns.is_empty() {
+                return Fit::Broken(format!("table {} had no key fields to look at", name()));
+            }
+            if then.only.is_some() && now.only != then.only {
+                return Fit::Broken(format!("table {} does more than one thing now", name()));
+            }
+            let records = replica.records(table);
+            if replica.columns(table) != node.columns {
+                slower = Some(format!("table {} looks at other key fields", name()));
+            } else if records.stride() as u32 != node.record_words {
+                slower = Some(format!("table {} has longer action records", name()));
+            } else if records.in_use().any(|(_, number)| number as usize > node.actions.len()) {
+                slower = Some(format!("table {} has an action that is new to it", name()));
+            }
+        }
+        slower.map_or(Fit::Fits, Fit::Slower)
+    }
+
+    /// The plan of a table that is looked up in its index; none if there is nothing to plan.
+    fn plan(&self, replica: &Replica, table: TableId) -> Option<TablePlan> {
+        if replica.len(table) == 0 || replica.is_forced(table) {
+            return None;
+        }
+        let forced = self.options.template == Some(Template::Index(Kind::Decomposed));
+        let mut options = choose::Options {
+            direct_code_max: self.options.direct_max,
+            decompose: self.options.decompose,
+            force: forced.then_some(plan::Template::Decomposed),
+            ..choose::Options::default()
+        };
+        let plan = replica.plan(table, &self.options.model, &options);
+        plan.or_else(|_refused| {
+            options.force = None;
+            replica.plan(table, &self.options.model, &options)
+        })
+        .ok()
+    }
+
+    /// Gives a table the structure that serves it best. True: it gets another one, at once (`now`) or
+    /// with the next publication.
+    fn replan(&mut self, table: TableId, now: bool) -> bool {
+        let replica = if now { self.replicas.following() } else { self.replicas.serving() };
+        let (Some(plan), serves) = (self.plan(replica, table), replica.kind(table)) else {
+            return false;
+        };
+        let served = match (plan.template.kind(), plan.decomposition) {
+            (Some(kind), _) if kind == serves => return false,
+            (_, Some(decomposition)) => Served::Decomposed(Arc::new(decomposition)),
+            (Some(kind), None) => Served::Kind(kind),
+            // It becomes code; its index is for those who come by before that.
+            (None, None) => return false,
+        };
+        self.replicas.serve(table, served, now);
+        true
+    }
+
+    /// Decides what the next snapshot runs by.
+    fn choose_code(&mut self) {
+        if let Some(ready) = self.ready.take()
+            && !matches!(self.fit(&ready), Fit::Broken(_))
+        {
+            self.code = Some(ready);
+        }
+        let (why, broken) = match self.code.as_deref().map(|code| self.fit(code)) {
+            Some(Fit::Fits) => return,
+            Some(Fit::Slower(why)) => (why, false),
+            Some(Fit::Broken(why)) => (why, true),
+            None => ("there is no code".to_string(), true),
+        };
+        if self.failed.is_none() && (self.options.synchronous || self.budget.allows()) {
+            match self.compile_now() {
+                Ok(code) => {
+                    tracing::debug!(%why, us = code.compile_time.as_micros(), "compiled");
+                    self.code = Some(Arc::new(code));
+                    self.wanted = None;
+                    return;
+                }
+                Err(error) => self.fail(&error),
+            }
+        }
+        if broken {
+            self.code = None;
+        }
+        self.wanted = Some(why);
+    }
+
+    fn fail(&mut self, error: &jit::Error) {
+        tracing::error!(%error, "the pipeline cannot be compiled; the interpreter runs it");
+        self.failed = Some(error.to_string());
+    }
+
+    /// How tables are looked up, and where packets leave the code.
+    fn plan_text(&self, code: &Code) -> String {
+        let mut text = String::new();
+        for table in self.explain() {
+            text.push_str(table.choice.trim_end());
+            text.push('\n');
+        }
+        let _ = writeln!(
+            text,
+            "code: {} bytes in {} segments, compiled in {:.3} ms",
+            code.compiled.code_bytes(),
+            code.compiled.reused().0,
+            code.compile_time.as_secs_f64() * 1e3
+        );
+        for bail in code.compiled.bails() {
+            let _ = writeln!(text, "left to the interpreter: {bail}");
+        }
+        text
+    }
+
+    fn code_text(&self, code: &Code, machine: bool) -> String {
+        let nodes = (0..code.unit.nodes.len()).map(Some);
+        let mut out = String::new();
+        for node in [None].into_iter().chain(nodes) {
+            let Some(text) = code.compiled.text(node) else { continue };
+            let name = node.map(|n| &self.program.tables[code.unit.nodes[n].table.index()].name);
+            let name = name.map_or("the packet comes in".to_string(), |n| format!("behind {n}"));
+            let text = if machine { &text.disasm } else { &text.clif };
+            let _ = writeln!(out, "; {name}\n{}\n", text.trim_end());
+        }
+        out
+    }
+
+    /// Tables that have been quiet may become code, and their indexes what now serves best.
+    fn check_quiet(&mut self) -> bool {
+        let quiet = |w: &Watch| w.recent > 0 && w.at.elapsed() >= QUIET;
+        let calmed: Vec<usize> =
+            (0..self.watches.len()).filter(|at| quiet(&self.watches[*at])).collect();
+        let mut better = false;
+        for at in &calmed {
+            self.watches[*at].recent = 0;
+            better |= self.replan(TableId(*at as u32), false);
+        }
+        let Some(code) = self.code.as_deref() else { return better };
+        let replica = self.replicas.serving();
+        let wants = code.unit.nodes.iter().find(|node| {
+            node.direct.is_none() && self.is_direct(replica, node.table)
+        });
+        if let Some(node) = wants {
+            let name = &self.program.tables[node.table.index()].name;
+            self.wanted = Some(format!("table {name} has been quiet and can become code"));
+        }
+        better
+    }
+}
+
+/// The optimised program, without what is dead, and what each pass did.
+fn opt_text(optimised: &opt::Optimised) -> String {
+    let mut text = String::new();
+    for note in &optimised.notes {
+        let _ = writeln!(text, "; {note}");
+    }
+    let program = &optimised.program;
+    let dead = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (kind, name) = (words.next(), words.next().unwrap_or(""));
+        match kind {
+            Some("table") => {
+                let at = program.find_table(name);
+                at.is_some_and(|id| optimised.tables[id.index()].is_none())
+            }
+            _ => false,
+        }
+    };
+    let mut skip = false;
+    for line in ir::text::print_program(program).lines() {
+        if !line.starts_with([' ', '}']) {
+            skip = dead(line);
+        }
+        if !skip {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+impl Engine for JitEngine {
+    fn name(&self) -> &'static str {
+        "jit"
+    }
+
+    fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
+        self.failed = None;
+        for update in updates {
+            match update {
+                Update::Insert(t, _)
+                | Update::Modify(t, _)
+                | Update::Delete(t, _)
+                | Update::Clear(t)
+                | Update::SetDefault(t, _) => self.touch(*t),
+                Update::AddAction(id, action) => {
+                    self.actions.insert(*id, action.clone());
+                }
+                Update::RemoveAction(id) => {
+                    self.actions.remove(id);
+                }
+                Update::SetValueSet(id, members) => {
+                    self.value_sets[id.index()] = members.clone();
+                    self.epoch += 1;
+                }
+                Update::SetProgram(program) => self.set_program(program.clone()),
+                Update::SetGroup(..)
+                | Update::RemoveGroup(_)
+                | Update::SetMeter(..)
+                | Update::RemoveMeter(_) => {}
+            }
+        }
+        self.replicas.apply(pipeline, updates, now_ns);
+    }
+
+    fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
+        self.replicas.catch_up(nudge);
+        let now = Instant::now();
+        for table in std::mem::take(&mut self.touched) {
+            self.watches[table.index()].at = now;
+            if self.options.synchronous {
+                self.replan(table, true);
+            }
+        }
+        self.choose_code();
+        self.replicas.bind(self.code.clone());
+        self.replicas.swap()
+    }
+
+    fn settle(&mut self) -> bool {
+        self.replicas.settle();
+        let mut better = self.ready.is_some();
+        if self.checked.elapsed() >= QUIET && self.replicas.is_published() {
+            self.checked = Instant::now();
+            better |= self.check_quiet();
+        }
+        better
+    }
+
+    fn wants_work(&self) -> bool {
+        let wanted = self.wanted.is_some() && self.failed.is_none();
+        wanted && !self.compiling && self.replicas.is_published()
+    }
+
+    fn job(&mut self) -> Option<Job> {
+        if !self.wants_work() {
+            return None;
+        }
+        self.wanted = None;
+        self.compiling = true;
+        let input = self.input(self.replicas.serving());
+        let mut cache = self.cache.take().unwrap_or_default();
+        Some(Box::new(move || {
+            let code = input.compile(&mut cache);
+            let outcome: Outcome = (code, cache);
+            Box::new(outcome)
+        }))
+    }
+
+    fn finish(&mut self, done: Done) -> bool {
+        self.compiling = false;
+        let Ok(outcome) = done.downcast::<Outcome>() else { return false };
+        let (code, cache) = *outcome;
+        self.cache = Some(cache);
+        match code {
+            Ok(code) => {
+                self.budget.expected = code.compile_time;
+                self.ready = Some(Arc::new(code));
+                true
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn dump(&self, stage: &str) -> Result<String, String> {
+        let Some(code) = &self.code else {
+            let why = self.failed.as_deref().or(self.wanted.as_deref());
+            return Err(format!("there is no code now: {}", why.unwrap_or("ask again")));
+        };
+        match stage {
+            "opt" => Ok(opt_text(&code.unit.program)),
+            "plan" => Ok(self.plan_text(code)),
+            "clif" | "asm" => {
+                // The same once more, with its text kept.
+                let mut input = self.input(self.replicas.serving());
+                input.options.keep_text = true;
+                let code = input.compile(&mut jit::Cache::default()).map_err(|e| e.to_string())?;
+                Ok(self.code_text(&code, stage == "asm"))
+            }
+            _ => Err(format!("there is no stage {stage:?}; there are ir, opt, plan, clif, asm")),
+        }
+    }
+
+    fn explain(&self) -> Vec<TableExplanation> {
+        let replica = self.replicas.serving();
+        let node = |table: TableId| {
+            let code = self.code.as_deref()?;
+            let at = code.unit.nodes.iter().position(|n| n.table == table)?;
+            Some(&code.unit.nodes[at])
+        };
+        let tables = (0..self.program.tables.len() as u32).map(TableId);
+        let with_entries = tables.filter(|id| replica.len(*id) > 0);
+        let explained = with_entries.map(|id| {
+            let name = &self.program.tables[id.index()].name;
+            let plan = self.plan(replica, id);
+            let mut choice = match &plan {
+                Some(plan) => plan.text.trim_end().to_string(),
+                None => format!("{name} ({} entries)", replica.len(id)),
+            };
+            let serves = match node(id) {
+                None if self.code.is_some() => "no packet can reach it".to_string(),
+                Some(node) if node.direct.is_some() => {
+                    "direct_code serves: its entries are part of the code".to_string()
+                }
+                _ => format!("{} serves", replica.kind(id)),
+            };
+            let tree = plan.and_then(|p| p.decomposition).filter(|_| !serves.starts_with("direct"));
+            let _ = write!(choice, "\n  {serves}");
+            if let Some(decomposition) = tree {
+                for line in decomposition.tree.to_string().lines() {
+                    let _ = write!(choice, "\n  {line}");
+                }
+            }
+            TableExplanation {
+                table: name.clone(),
+                entries: replica.len(id),
+                choice,
+                memory_bytes: replica.memory_bytes(id),
+            }
+        });
+        explained.collect()
+    }
+}

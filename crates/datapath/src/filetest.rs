@@ -1,0 +1,243 @@
+//! Test files (`.mill`) run on the compiling engine.
+//!
+//! Packets go through the engine's snapshot as bursts of one; what its code leaves, the interpreter
+//! runs. State that only interpreted packets reach (meters, registers, counter arrays, groups) is kept
+//! as [`interp::filetest`] keeps it; what code counts is kept as a worker keeps it, and the two are
+//! added. A trace is the interpreter's, of another run of the packet whose effects are thrown away.
+
+use crate::compiled::{JitEngine, Options};
+use crate::engine::{Engine as _, Forward, Scratch};
+use crate::lane::{Counts, Resumed};
+use interp::filetest::Interpreter;
+use interp::{Externs, Input, Packet, Punt, Sink, Start};
+use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
+use ir::{Bits, DigestId, DropReason, EntryId, Pipeline, Program, RegisterId, Update, Verdict};
+use state::counters::{CounterArena, WorkerCounters};
+use std::sync::Arc;
+
+/// Entry ids up to this are counted.
+const IDS_MAX: u32 = 1 << 20;
+/// Bytes in front of a packet.
+const HEADROOM: usize = 128;
+
+struct Running {
+    engine: JitEngine,
+    forward: Arc<dyn Forward>,
+    program: Arc<Program>,
+    arena: Arc<CounterArena>,
+    counters: WorkerCounters,
+    allocated: u32,
+}
+
+/// The compiling engine, as the runner of test files sees it.
+pub struct Compiled {
+    options: Options,
+    interpreter: Interpreter,
+    running: Option<Running>,
+    scratch: Scratch,
+    now_ns: u64,
+}
+
+impl Compiled {
+    /// Without a pipeline yet. Fails where there is no code for this machine.
+    pub fn new(options: Options) -> Result<Compiled, jit::Error> {
+        let options = Options { synchronous: true, ..options };
+        let arena = Arc::new(CounterArena::new(1));
+        JitEngine::new(Arc::new(Program::new()), 1, arena, options.clone())?;
+        Ok(Compiled {
+            options,
+            interpreter: Interpreter::new(),
+            running: None,
+            scratch: Scratch::default(),
+            now_ns: 0,
+        })
+    }
+
+    /// All that makes a pipeline what it is, as updates of an empty one.
+    fn contents(pipeline: &Pipeline) -> Vec<Update> {
+        let program = pipeline.program();
+        let mut updates = Vec::new();
+        for (id, action) in pipeline.added_actions() {
+            updates.push(Update::AddAction(id, action.clone()));
+        }
+        for (id, meter) in pipeline.meters() {
+            updates.push(Update::SetMeter(id, meter.clone()));
+        }
+        for (id, group) in pipeline.groups() {
+            updates.push(Update::SetGroup(id, group.clone()));
+        }
+        for at in 0..program.value_sets.len() as u32 {
+            let id = ir::ValueSetId(at);
+            updates.push(Update::SetValueSet(id, pipeline.value_set(id).to_vec()));
+        }
+        for at in 0..program.tables.len() as u32 {
+            let id = ir::TableId(at);
+            let entries = pipeline.entries(id);
+            updates.push(Update::SetDefault(id, entries.default().clone()));
+            // Best first is an order of insertion that keeps who wins.
+            updates.extend(entries.iter().map(|e| Update::Insert(id, e.clone())));
+        }
+        updates
+    }
+
+    fn follow(&mut self, updates: &[Update], pipeline: &Pipeline) {
+        let Some(running) = &mut self.running else { return };
+        for update in updates {
+            if let Update::Insert(_, entry) = update {
+                while running.allocated <= entry.id.0.min(IDS_MAX - 1) {
+                    // Ids come in order, and there are enough of them.
+                    let _ = running.arena.allocate();
+                    running.allocated += 1;
+                }
+            }
+        }
+        running.engine.apply(pipeline, updates, self.now_ns);
+        running.forward = running.engine.publish(&|| {});
+    }
+}
+
+struct Events<'a> {
+    program: &'a Program,
+    events: Vec<Event>,
+}
+
+impl Sink for Events<'_> {
+    fn output(&mut self, port: u32, queue: u32, packet: Packet<'_>) {
+        self.events.push(Event::Out { port, queue, bytes: packet.to_vec() });
+    }
+
+    fn punt(&mut self, punt: Punt<'_>) {
+        self.events.push(Event::Punt {
+            reason: punt.reason,
+            args: punt.args.to_vec(),
+            bytes: punt.packet.to_vec(),
+        });
+    }
+
+    fn digest(&mut self, digest: DigestId, args: &[Bits]) {
+        let name = self.program.digests[digest.index()].name.clone();
+        self.events.push(Event::Digest { name, args: args.to_vec() });
+    }
+}
+
+impl Engine for Compiled {
+    fn load(&mut self, pipeline: &Pipeline) {
+        self.interpreter.load(pipeline);
+        let arena = Arc::new(CounterArena::new(IDS_MAX));
+        let program = pipeline.program().clone();
+        let made = JitEngine::new(program.clone(), 1, arena.clone(), self.options.clone());
+        // It was made once already, so there is code for this machine.
+        let Ok((engine, forward)) = made else { return };
+        let counters = arena.worker();
+        self.running = Some(Running { engine, forward, program, arena, counters, allocated: 0 });
+        self.follow(&Compiled::contents(pipeline), pipeline);
+    }
+
+    fn update(&mut self, updates: &[Update], pipeline: &Pipeline) {
+        self.interpreter.update(updates, pipeline);
+        if let Some(running) = &mut self.running {
+            running.program = pipeline.program().clone();
+        }
+        self.follow(updates, pipeline);
+    }
+
+    /// # Panics
+    /// If nothing was loaded: a mistake in the caller's code.
+    fn packet(&mut self, packet: &Injected<'_>) -> Outcome {
+        let running = self.running.as_ref().expect("a pipeline is loaded before packets come");
+        let Injected { bytes, in_port, now_ns } = *packet;
+        self.now_ns = now_ns;
+        let forward = &*running.forward;
+        let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
+        let externs = self.interpreter.externs();
+        externs.now_ns = now_ns;
+
+        // The trace first, from the state of now, on copies of everything.
+        let mut unseen = Events { program: &running.program, events: Vec::new() };
+        let mut copy = externs.clone();
+        let (_, trace) = forward.trace(&mut self.scratch, input, &mut copy, &mut unseen);
+
+        let mut buffer = vec![0; HEADROOM + bytes.len()];
+        buffer[HEADROOM..].copy_from_slice(bytes);
+        let mut burst = [abi::Packet::new(&mut buffer, HEADROOM, bytes.len(), in_port)];
+        let counters = &running.counters;
+        let mut counts = Counts { worker: 0, state: forward.state(), counters, now_ns };
+        forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
+        let [done] = burst;
+        let (status, reason, lookups) = (done.status, done.reason, done.lookups);
+        let (shift, outputs) = (done.shift, done.outputs().to_vec());
+        let mut events = Events { program: &running.program, events: Vec::new() };
+        let verdict = match status {
+            abi::status::FORWARD => {
+                let start = HEADROOM.saturating_add_signed(shift as isize);
+                for output in outputs {
+                    events.events.push(Event::Out {
+                        port: output.port,
+                        queue: output.queue,
+                        bytes: buffer[start..].to_vec(),
+                    });
+                }
+                Verdict::Forward
+            }
+            abi::status::DROP => {
+                let reason = DropReason::ALL.get(reason as usize).copied();
+                Verdict::Drop(reason.unwrap_or(DropReason::NoOutput))
+            }
+            _ => {
+                let mut resumed = Resumed::new(externs, lookups);
+                forward.run(&mut self.scratch, input, &mut resumed, &mut events)
+            }
+        };
+        Outcome { events: events.events, verdict, trace: trace.lines() }
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Option<Parsing> {
+        self.interpreter.parse(bytes)
+    }
+
+    fn set_register(&mut self, register: RegisterId, cell: u32, value: &Bits) {
+        self.interpreter.externs().register_write(register, cell, value.clone());
+    }
+
+    fn register(&mut self, register: RegisterId, cell: u32) -> Option<Bits> {
+        self.interpreter.register(register, cell)
+    }
+
+    fn set_port(&mut self, port: u32, up: bool) {
+        self.interpreter.set_port(port, up);
+    }
+
+    fn set_meter(&mut self, meter: ir::MeterId, color: u8, level: u8) -> bool {
+        self.interpreter.set_meter(meter, color, level)
+    }
+
+    fn stats(&mut self, what: &str) -> Option<String> {
+        let running = self.running.as_ref()?;
+        let (kind, name) = what.split_once(' ')?;
+        let name = name.trim().trim_matches('"');
+        let externs = self.interpreter.externs();
+        match kind {
+            "table" => {
+                let table = running.program.find_table(name)?;
+                let (hits, misses) = externs.tables.get(&table).copied().unwrap_or_default();
+                let (lookups, matches) = running.forward.state().table(table);
+                let (lookups, hits) = (lookups + hits + misses, matches + hits);
+                Some(format!("lookups {lookups}, hits {hits}"))
+            }
+            "entry" => {
+                let id: u32 = name.parse().ok()?;
+                let code = running.arena.read(id).unwrap_or_default();
+                let rest = externs.entries.get(&EntryId(id)).copied().unwrap_or_default();
+                let (packets, bytes) = (code.packets + rest.packets, code.bytes + rest.bytes);
+                Some(format!("packets {packets}, bytes {bytes}"))
+            }
+            _ => self.interpreter.stats(what),
+        }
+    }
+
+    fn plan(&mut self) -> Option<Vec<String>> {
+        let explained = self.running.as_ref()?.engine.explain();
+        let lines = explained.iter().flat_map(|t| t.choice.lines());
+        Some(lines.map(|line| line.trim().to_string()).collect())
+    }
+}

@@ -1,0 +1,185 @@
+//! A worker's way through a snapshot: what counts for its packets, and the rest of a burst that
+//! compiled code has left to the interpreter.
+//!
+//! [`Counts`] takes the counts of compiled code, [`State`] is the outside of interpreted packets. A
+//! packet that compiled code gave up after some lookups is run by the interpreter from the start, by
+//! the same version, so it takes the same way; [`Resumed`] leaves out what was counted already.
+//!
+//! Checked by: `tests/differential`, which compares every counter.
+
+use crate::engine::Forward;
+use crate::ports::PortTable;
+use crate::program_state::ProgramState;
+use interp::{Color, Externs};
+use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use port::prng::Prng;
+use state::counters::WorkerCounters;
+
+/// Where the counts of compiled code go.
+pub struct Counts<'a> {
+    /// The worker's number.
+    pub worker: usize,
+    /// Counters of the program's tables.
+    pub state: &'a ProgramState,
+    /// Its share of the entries' counters.
+    pub counters: &'a WorkerCounters,
+    /// The time.
+    pub now_ns: u64,
+}
+
+impl jit::Counts for Counts<'_> {
+    #[inline]
+    fn table(&mut self, table: TableId, lookups: u32, matches: u32) {
+        self.state.count_tables(self.worker, table, u64::from(lookups), u64::from(matches));
+    }
+
+    #[inline]
+    fn entry(&mut self, _table: TableId, entry: u32, bytes: u32) {
+        self.counters.add(entry, 1, u64::from(bytes), self.now_ns);
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: u32) {
+        self.counters.prefetch(entry);
+    }
+}
+
+/// The state that an interpreted packet reaches.
+pub struct State<'a> {
+    /// The worker's number.
+    pub worker: usize,
+    /// The version it runs by.
+    pub forward: &'a dyn Forward,
+    /// The worker's share of the counters.
+    pub counters: &'a WorkerCounters,
+    /// The ports there are.
+    pub ports: &'a PortTable,
+    /// Chance.
+    pub random: &'a mut Prng,
+    /// The time.
+    pub now_ns: u64,
+}
+
+impl Externs for State<'_> {
+    fn port_live(&self, port: u32) -> bool {
+        self.ports.is_live(port)
+    }
+
+    fn count_table(&mut self, table: TableId, hit: bool) {
+        self.forward.state().count_table(self.worker, table, hit);
+    }
+
+    fn count_entry(&mut self, _table: TableId, entry: EntryId, bytes: u32) {
+        self.counters.add(entry.0, 1, u64::from(bytes), self.now_ns);
+    }
+
+    fn count(&mut self, counter: CounterId, bytes: u32) {
+        self.counters.add(counter.0, 1, u64::from(bytes), self.now_ns);
+    }
+
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
+        self.forward.state().count_array(self.worker, array, index, bytes);
+    }
+
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        match self.forward.meter(meter) {
+            Some(meter) => meter.measure(self.counters, bytes, self.now_ns),
+            None => Color { color: 0, level: 0 },
+        }
+    }
+
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        self.forward.state().read_register(register, index)
+    }
+
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
+        self.forward.state().write_register(register, index, &value);
+    }
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        random_between(self.random, lo, hi)
+    }
+}
+
+/// Externs that leave out the first table lookups, with what their entries would count.
+pub struct Resumed<'a> {
+    /// The others.
+    pub externs: &'a mut dyn Externs,
+    /// Lookups still to be left out.
+    pub skip: u32,
+    /// The lookup counted last was left out.
+    skipping: bool,
+}
+
+impl<'a> Resumed<'a> {
+    /// Leaves out so many lookups.
+    pub fn new(externs: &'a mut dyn Externs, skip: u32) -> Resumed<'a> {
+        Resumed { externs, skip, skipping: false }
+    }
+}
+
+impl Externs for Resumed<'_> {
+    fn port_live(&self, port: u32) -> bool {
+        self.externs.port_live(port)
+    }
+
+    fn count_table(&mut self, table: TableId, hit: bool) {
+        self.skipping = self.skip > 0;
+        if self.skipping {
+            self.skip -= 1;
+        } else {
+            self.externs.count_table(table, hit);
+        }
+    }
+
+    fn count_entry(&mut self, table: TableId, entry: EntryId, bytes: u32) {
+        if !self.skipping {
+            self.externs.count_entry(table, entry, bytes);
+        }
+    }
+
+    fn count(&mut self, counter: CounterId, bytes: u32) {
+        self.externs.count(counter, bytes);
+    }
+
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
+        self.externs.count_indirect(array, index, bytes);
+    }
+
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        self.externs.meter(meter, bytes)
+    }
+
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        self.externs.register_read(register, index)
+    }
+
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
+        self.externs.register_write(register, index, value);
+    }
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        self.externs.random(lo, hi)
+    }
+}
+
+/// A random value between two others, both included; `lo` if there is none.
+fn random_between(random: &mut Prng, lo: &Bits, hi: &Bits) -> Bits {
+    if hi.compare(lo).is_lt() {
+        return lo.clone();
+    }
+    let width = lo.width();
+    let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
+    let any = Bits::from_be_bytes(&bytes, width);
+    match (lo.to_u128(), hi.to_u128()) {
+        (Some(lo), Some(hi)) => {
+            let (span, any) = (hi - lo, any.low_u128());
+            let offset = if span == u128::MAX { any } else { any % (span + 1) };
+            Bits::from_u128(lo + offset, width)
+        }
+        // Above 128 bits: the high bits decide, so clamping hardly ever happens.
+        _ if any.compare(lo).is_lt() => lo.clone(),
+        _ if any.compare(hi).is_gt() => hi.clone(),
+        _ => any,
+    }
+}

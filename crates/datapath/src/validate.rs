@@ -1,0 +1,162 @@
+//! Translation validation: a sample of what compiled code did, done again by the interpreter.
+//!
+//! A worker copies one packet in so many before its burst runs, and hands it with what the code made
+//! of it, and with the snapshot, to whoever [`check`]s it on a control core. Packets that the code
+//! left to the interpreter are no samples. The ring is short, and a worker never waits: what does not
+//! fit is not checked. A sample in the ring keeps its snapshot in use, so the control side's next
+//! publication but one waits for its check, microseconds.
+//!
+//! What code finishes depends on nothing but packet and tables, so the same snapshot must do the same.
+
+use crate::engine::{Forward, Scratch};
+use crossbeam_channel::{Receiver, Sender};
+use interp::{Input, NullExterns, Start, sink::Collect};
+use ir::{DropReason, Verdict};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// Samples that wait, at most.
+const WAITING_MAX: usize = 16;
+
+/// What compiled code made of a packet.
+pub struct Sample {
+    forward: Arc<dyn Forward>,
+    in_port: u32,
+    now_ns: u64,
+    before: Vec<u8>,
+    verdict: Verdict,
+    outputs: Vec<(u32, u32)>,
+    after: Vec<u8>,
+}
+
+/// A worker's end: which packets to take, and where to put them.
+#[derive(Clone)]
+pub struct Sampler {
+    every: u32,
+    /// Packets until the next one is taken.
+    left: u32,
+    sender: Sender<Sample>,
+}
+
+/// A packet that was picked before its burst ran.
+pub struct Picked {
+    /// Its place in the burst.
+    pub at: usize,
+    before: Vec<u8>,
+}
+
+/// A ring for samples of one packet in `every`.
+pub fn ring(every: u32) -> (Sampler, Receiver<Sample>) {
+    let (sender, receiver) = crossbeam_channel::bounded(WAITING_MAX);
+    (Sampler { every: every.max(1), left: 0, sender }, receiver)
+}
+
+impl Sampler {
+    /// Whether one of the next `n` packets is to be taken, and which.
+    pub fn pick<'a>(&mut self, n: usize, bytes: impl Fn(usize) -> &'a [u8]) -> Option<Picked> {
+        let at = self.left as usize;
+        if at >= n {
+            self.left -= n as u32;
+            return None;
+        }
+        // The next one is so many packets behind this one; one a burst at most.
+        self.left = self.every.saturating_sub((n - at) as u32);
+        (!self.sender.is_full()).then(|| Picked { at, before: bytes(at).to_vec() })
+    }
+
+    /// Hands a packet over that compiled code has finished.
+    pub fn take(
+        &self,
+        picked: Picked,
+        forward: &Arc<dyn Forward>,
+        in_port: u32,
+        now_ns: u64,
+        done: Done<'_>,
+    ) {
+        // If it does not fit now, it is not checked.
+        let _ = self.sender.try_send(Sample {
+            forward: forward.clone(),
+            in_port,
+            now_ns,
+            before: picked.before,
+            verdict: match done.status {
+                abi::status::FORWARD => Verdict::Forward,
+                _ => Verdict::Drop(
+                    DropReason::ALL.get(done.reason as usize).copied().unwrap_or(DropReason::NoOutput),
+                ),
+            },
+            outputs: done.outputs.iter().map(|o| (o.port, o.queue)).collect(),
+            after: done.bytes.to_vec(),
+        });
+    }
+}
+
+/// What compiled code left in a packet.
+pub struct Done<'a> {
+    /// Its status.
+    pub status: u8,
+    /// Its drop reason.
+    pub reason: u32,
+    /// Its outputs.
+    pub outputs: &'a [abi::Output],
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Runs a sample through the interpreter. If that does something else, says what, with the packet and
+/// the version.
+pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
+    let input = Input {
+        bytes: &sample.before,
+        in_port: sample.in_port,
+        now_ns: sample.now_ns,
+        start: Start::Pipeline,
+    };
+    let mut sink = Collect::default();
+    let verdict = sample.forward.run(scratch, input, &mut NullExterns, &mut sink);
+    let outputs: Vec<(u32, u32)> = sink.outputs.iter().map(|o| (o.port, o.queue)).collect();
+    let same_bytes = sink.outputs.iter().all(|o| o.bytes == sample.after);
+    if verdict == sample.verdict && outputs == sample.outputs && same_bytes {
+        return Ok(());
+    }
+    let hex = |bytes: &[u8]| {
+        bytes.iter().fold(String::new(), |mut text, b| {
+            // Writing to a string does not fail.
+            let _ = write!(text, "{b:02x}");
+            text
+        })
+    };
+    let wanted: Vec<String> =
+        sink.outputs.iter().map(|o| format!("{}: {}", o.port, hex(&o.bytes))).collect();
+    Err(format!(
+        "version {}: packet {} from port {}: code says {} to {:?} as {}, the interpreter {} to [{}]",
+        sample.forward.version(),
+        hex(&sample.before),
+        sample.in_port,
+        sample.verdict,
+        sample.outputs,
+        hex(&sample.after),
+        verdict,
+        wanted.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_packet_in_so_many_is_taken() {
+        let (mut sampler, _receiver) = ring(100);
+        let (mut seen, mut taken) = (0, Vec::new());
+        for n in (0..1000).map(|i| 1 + i % 32) {
+            if let Some(picked) = sampler.pick(n, |_| &[]) {
+                assert!(picked.at < n);
+                taken.push(seen + picked.at);
+            }
+            seen += n;
+        }
+        assert_eq!(taken[0], 0);
+        assert!(taken.windows(2).all(|w| w[1] - w[0] == 100), "{taken:?}");
+    }
+}

@@ -1,0 +1,225 @@
+//! The compiling engine's decisions: what is compiled at once, what on a control core, what serves
+//! meanwhile. That code and interpreter agree is `differential`'s business.
+
+use datapath::compiled::{JitEngine, Options};
+use datapath::engine::{Engine, Forward, Scratch};
+use datapath::lane::Counts;
+use ir::{
+    ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
+};
+use state::counters::{CounterArena, WorkerCounters};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PROGRAM: &str = "\
+use std
+meta mark: 8
+action drop { drop }
+action forward(port: 32) { output port }
+action twice(port: 32) { output port; output 7 }
+table t { key eth.dst ternary; key eth.src ternary; default drop; capacity 4096; counters }
+block start { apply t }
+block done { end }
+";
+
+struct Bed {
+    engine: JitEngine,
+    pipeline: Pipeline,
+    forward: Arc<dyn Forward>,
+    arena: Arc<CounterArena>,
+    counters: WorkerCounters,
+    scratch: Scratch,
+}
+
+fn action(pipeline: &Pipeline, name: &str, args: &[u128]) -> ActionCall {
+    let id = pipeline.program().find_action(name).unwrap();
+    ActionCall::with(id, args.iter().map(|a| Bits::from_u128(*a, 32)))
+}
+
+impl Bed {
+    fn new(options: Options) -> Bed {
+        let pipeline = ir::text::pipeline(PROGRAM).unwrap();
+        let arena = Arc::new(CounterArena::new(1 << 16));
+        let program = pipeline.program().clone();
+        let (engine, forward) = JitEngine::new(program, 1, arena.clone(), options).unwrap();
+        let counters = arena.worker();
+        (0..5000).for_each(|_| assert!(arena.allocate().is_ok()));
+        Bed { engine, pipeline, forward, arena, counters, scratch: Scratch::default() }
+    }
+
+    fn apply(&mut self, updates: &[Update]) {
+        self.pipeline.transact(updates).unwrap();
+        self.engine.apply(&self.pipeline, updates, 0);
+        self.forward = self.engine.publish(&|| {});
+        assert_eq!(self.forward.version(), self.pipeline.version());
+    }
+
+    fn entry(&self, id: u32, dst: u128, call: ActionCall) -> Update {
+        let matches = vec![KeyMatch { key: 0, pattern: Pattern::Exact(Bits::from_u128(dst, 48)) }];
+        self.entry_with(id, matches, call)
+    }
+
+    fn entry_with(&self, id: u32, matches: Vec<KeyMatch>, call: ActionCall) -> Update {
+        Update::Insert(
+            TableId(0),
+            Arc::new(Entry {
+                id: EntryId(id),
+                priority: 1,
+                matches: matches.into(),
+                action: call,
+                cookie: 0,
+                idle_timeout_ns: 0,
+                hard_timeout_ns: 0,
+            }),
+        )
+    }
+
+    /// Where a packet to `dst` goes; `None` if code leaves it to the interpreter.
+    fn send(&mut self, dst: u64) -> Option<Vec<u32>> {
+        let mut buffer = [0u8; 128];
+        buffer[64..70].copy_from_slice(&dst.to_be_bytes()[2..]);
+        let mut burst = [abi::Packet::new(&mut buffer, 64, 60, 1)];
+        let forward = self.forward.clone();
+        let state = forward.state();
+        let mut counts = Counts { worker: 0, state, counters: &self.counters, now_ns: 5 };
+        forward.burst(&mut self.scratch, &mut burst, &mut counts, 5);
+        match burst[0].status {
+            abi::status::FORWARD => Some(burst[0].outputs().iter().map(|o| o.port).collect()),
+            abi::status::DROP => Some(Vec::new()),
+            _ => None,
+        }
+    }
+
+    fn work(&mut self) -> bool {
+        let Some(job) = self.engine.job() else { return false };
+        let done = job();
+        if self.engine.finish(done) {
+            self.forward = self.engine.publish(&|| {});
+        }
+        true
+    }
+}
+
+#[test]
+fn few_entries_are_code_and_many_are_looked_up() {
+    let mut bed = Bed::new(Options::default());
+    assert_eq!(bed.send(7), Some(vec![]));
+    for id in 0..3 {
+        let call = action(&bed.pipeline, "forward", &[100 + u128::from(id)]);
+        bed.apply(&[bed.entry(id, u128::from(id), call)]);
+        assert_eq!(bed.send(id.into()), Some(vec![100 + id]));
+    }
+    assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_some());
+    let many: Vec<Update> = (3..2000)
+        .map(|id| {
+            let call = action(&bed.pipeline, "forward", &[100 + u128::from(id)]);
+            bed.entry(id, u128::from(id), call)
+        })
+        .collect();
+    bed.apply(&many);
+    let code = bed.engine.code().unwrap().clone();
+    assert!(code.unit.nodes[0].direct.is_none());
+    // From now on, entries are edits.
+    for id in 2000..3000 {
+        let call = action(&bed.pipeline, "forward", &[100 + u128::from(id)]);
+        bed.apply(&[bed.entry(id, u128::from(id), call)]);
+        bed.apply(&[Update::Delete(TableId(0), EntryId(id - 2000))]);
+    }
+    assert!(Arc::ptr_eq(bed.engine.code().unwrap(), &code));
+    assert_eq!(bed.send(999), Some(vec![]));
+    assert_eq!(bed.send(1000), Some(vec![1100]));
+    assert_eq!(bed.send(2999), Some(vec![3099]));
+    assert_eq!(bed.arena.read(1000).unwrap().packets, 1);
+    assert_eq!(bed.forward.state().table(TableId(0)), (7, 5));
+}
+
+#[test]
+fn what_code_does_not_know_is_interpreted_until_it_is_compiled() {
+    let mut bed = Bed::new(Options::default());
+    let many: Vec<Update> = (0..100)
+        .map(|id| bed.entry(id, u128::from(id), action(&bed.pipeline, "forward", &[1])))
+        .collect();
+    bed.apply(&many);
+    // No time is left for compiling while a transaction waits.
+    bed.engine.spend_budget();
+    bed.apply(&[bed.entry(100, 100, action(&bed.pipeline, "twice", &[9]))]);
+    assert_eq!(bed.send(5), Some(vec![1]));
+    assert_eq!(bed.send(100), None);
+    assert!(bed.work());
+    assert_eq!(bed.send(100), Some(vec![9, 7]));
+    assert!(!bed.work());
+
+    // Another key field: the whole table is looked up otherwise.
+    let src = KeyMatch { key: 1, pattern: Pattern::Exact(Bits::from_u128(0, 48)) };
+    bed.engine.spend_budget();
+    bed.apply(&[bed.entry_with(101, vec![src], action(&bed.pipeline, "forward", &[3]))]);
+    assert_eq!(bed.send(5), None);
+    assert!(bed.work());
+    assert_eq!(bed.send(5), Some(vec![1]));
+    assert_eq!(bed.send(5555), Some(vec![3]));
+
+    // The default action is part of the code.
+    bed.engine.spend_budget();
+    bed.apply(&[Update::SetDefault(TableId(0), action(&bed.pipeline, "forward", &[8]))]);
+    assert_eq!(bed.send(5), None);
+    assert!(bed.work());
+    bed.apply(&[Update::Delete(TableId(0), EntryId(101))]);
+    assert_eq!(bed.send(5555), Some(vec![8]));
+}
+
+#[test]
+fn what_was_compiled_too_late_is_not_used() {
+    let mut bed = Bed::new(Options::default());
+    bed.engine.spend_budget();
+    bed.apply(&[bed.entry(0, 1, action(&bed.pipeline, "forward", &[1]))]);
+    assert_eq!(bed.send(1), None);
+    let job = bed.engine.job().unwrap();
+    assert!(bed.engine.job().is_none(), "one at a time");
+    bed.engine.spend_budget();
+    bed.apply(&[Update::Delete(TableId(0), EntryId(0))]);
+    let done = job();
+    if bed.engine.finish(done) {
+        bed.engine.spend_budget();
+        bed.forward = bed.engine.publish(&|| {});
+    }
+    assert_ne!(bed.send(1), Some(vec![1]));
+    while bed.work() {}
+    assert_eq!(bed.send(1), Some(vec![]));
+}
+
+#[test]
+fn a_removed_action_s_id_may_come_back_as_another_action() {
+    let mut bed = Bed::new(Options::default());
+    let id = ActionId(bed.pipeline.program().actions.len() as u32);
+    let body = |port: u128| {
+        let op = ir::Op::Output { port: ir::Expr::int(port, 32) };
+        Arc::new(ir::Action { name: format!("a{port}"), params: Vec::new(), body: vec![op] })
+    };
+    bed.apply(&[Update::AddAction(id, body(11))]);
+    let many: Vec<Update> =
+        (0..50).map(|n| bed.entry(n, u128::from(n), ActionCall::new(id))).collect();
+    bed.apply(&many);
+    assert_eq!(bed.send(3), Some(vec![11]));
+    let all: Vec<Update> =
+        (0..50).map(|n| Update::Delete(TableId(0), EntryId(n))).collect();
+    bed.apply(&[&all[..], &[Update::RemoveAction(id), Update::AddAction(id, body(22))]].concat());
+    bed.engine.spend_budget();
+    bed.apply(&many);
+    assert_ne!(bed.send(3), Some(vec![11]));
+    while bed.work() {}
+    assert_eq!(bed.send(3), Some(vec![22]));
+}
+
+#[test]
+fn a_table_that_has_become_quiet_becomes_code() {
+    let mut bed = Bed::new(Options::default());
+    let call = action(&bed.pipeline, "forward", &[1]);
+    let all: Vec<Update> = (0..6).map(|n| bed.entry(n, u128::from(n), call.clone())).collect();
+    bed.apply(&all);
+    assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_none());
+    std::thread::sleep(Duration::from_millis(150));
+    bed.engine.settle();
+    while bed.work() {}
+    assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_some());
+    assert_eq!(bed.send(5), Some(vec![1]));
+}

@@ -1,0 +1,114 @@
+//! Engines against the interpreter on the plain pipeline: the same program, entries, updates and
+//! packets, and every effect compared.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`source`] | where cases come from: kinds of random programs, updates and packets |
+//! | [`case`] | a case: a program and the steps that follow, as data |
+//! | [`run`] | a case on an engine and on its oracle, compared after every packet |
+//! | [`race`] | the same with the updates on a thread of their own |
+//! | [`effects`] | what a packet does: copies in order, verdict; what it counts |
+//! | [`shrink`] | a failing case made small |
+//! | [`print`] | a failing case as a `.mill` test file, with the oracle's answers |
+//!
+//! The oracle is [`interp::Machine`] on [`ir::Pipeline`], which reads every entry in order. It shares
+//! with the subject the interpreter of a packet that compiled code leaves, and neither lookup
+//! structure nor compiled code. Compared are, for each packet, verdict, copies (port, queue, bytes,
+//! order), punts and digests; at the end of a program, table counters, entries' and groups' counters
+//! with their times of use, counter arrays and registers.
+//!
+//! Chance is drawn by the number of the packet, so that both sides draw the same; meters are those
+//! that have no memory; port [`run::DEAD_PORT`] is down.
+//!
+//! The test, the example and the fuzz target `differential` include this module.
+
+pub(crate) mod case;
+pub(crate) mod effects;
+pub(crate) mod print;
+pub(crate) mod race;
+pub(crate) mod run;
+pub(crate) mod shrink;
+pub(crate) mod source;
+
+use datapath::compiled::{JitEngine, Options, Template};
+use datapath::replica::InterpEngine;
+use datapath::{Engine, Forward};
+use ir::Program;
+use state::counters::CounterArena;
+use std::sync::Arc;
+
+/// An engine under test.
+pub(crate) trait Tested: Engine {
+    /// Why its code leaves packets to the interpreter, by the number of the reason.
+    fn bails(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+}
+
+impl Tested for InterpEngine {}
+
+impl Tested for JitEngine {
+    fn bails(&self) -> Vec<Arc<str>> {
+        self.code().map(|code| code.compiled.bails().to_vec()).unwrap_or_default()
+    }
+}
+
+/// An engine and its first snapshot.
+pub(crate) type Made = (Box<dyn Tested>, Arc<dyn Forward>);
+
+/// Makes an engine for one worker.
+pub(crate) type Make = dyn Fn(Arc<Program>, Arc<CounterArena>) -> Made + Send + Sync;
+
+/// A kind of engine under test.
+pub(crate) struct Subject {
+    /// As `engines` of a test file spells it: `interp`, `jit(template=hash)`.
+    pub(crate) name: String,
+    /// Its constructor.
+    pub(crate) make: Box<Make>,
+}
+
+impl Subject {
+    /// The engine that a constructor makes.
+    pub(crate) fn new<E: Tested + 'static>(
+        name: &str,
+        make: impl Fn(Arc<Program>, Arc<CounterArena>) -> (E, Arc<dyn Forward>) + Send + Sync + 'static,
+    ) -> Subject {
+        let make = move |program, arena| -> Made {
+            let (engine, forward) = make(program, arena);
+            (Box::new(engine), forward)
+        };
+        Subject { name: name.to_string(), make: Box::new(make) }
+    }
+
+    /// The interpreter engine.
+    pub(crate) fn interp() -> Subject {
+        Subject::new("interp", |program, arena| InterpEngine::new(program, 1, arena))
+    }
+
+    /// The compiling engine with options.
+    fn jit(name: &str, options: Options) -> Subject {
+        Subject::new(name, move |program, arena| {
+            let made = JitEngine::new(program, 1, arena, options.clone());
+            made.unwrap_or_else(|e| panic!("there is no compiled code here: {e}"))
+        })
+    }
+
+    /// The compiling engine in every way: as it is, compiling beside forwarding, without rewrites,
+    /// without decomposition, and with each template forced.
+    pub(crate) fn compiled() -> Vec<Subject> {
+        let usual = || Options { synchronous: true, ..Options::default() };
+        let mut list = vec![
+            Subject::jit("jit", usual()),
+            Subject::jit("jit(later)", Options { synchronous: false, ..usual() }),
+            Subject::jit("jit(opt=none)", Options { passes: opt::Options::none(), ..usual() }),
+            Subject::jit("jit(decompose=no)", Options { decompose: false, ..usual() }),
+            Subject::jit("jit(direct=no)", Options { direct_max: 0, ..usual() }),
+        ];
+        for word in ["direct_code", "linear", "hash", "lpm", "range", "tuple_space", "decomposed"] {
+            let template: Template = word.parse().unwrap_or_else(|e| panic!("{e}"));
+            let options = Options { template: Some(template), ..usual() };
+            list.push(Subject::jit(&format!("jit(template={word})"), options));
+        }
+        list
+    }
+}

@@ -1,0 +1,457 @@
+//! A case on an engine and on its oracle, compared after every packet.
+
+use super::case::{Case, Incoming, Step};
+use super::effects::{Count, Effects, Outside, Plain, draw};
+use super::{Made, Subject, Tested};
+use abi::{BURST_MAX, OUTPUTS_MAX, Output, status};
+use datapath::lane::{Counts, Resumed};
+use datapath::{Forward, Scratch};
+use interp::{Color, Externs, Input, Machine, Start};
+use ir::{
+    Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, RegisterId, TableId, Update, Verdict,
+};
+use smallvec::SmallVec;
+use state::counters::{CounterArena, WorkerCounters};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Ids of entries, groups and buckets that are counted are below this.
+pub(crate) const IDS_MAX: u32 = 4096;
+/// The port that is down.
+pub(crate) const DEAD_PORT: u32 = 1;
+/// Bytes in front of a packet, as a port leaves them.
+const HEADROOM: usize = 128;
+/// Time between bursts.
+const STEP_NS: u64 = 1000;
+
+/// What a run did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) packets: u64,
+    /// Of these, so many left by a port.
+    pub(crate) forwarded: u64,
+    /// Lookups, and those that matched.
+    pub(crate) lookups: u64,
+    pub(crate) matches: u64,
+    pub(crate) transactions: u64,
+    pub(crate) refused: u64,
+    /// Packets that compiled code left to the interpreter, by the reason.
+    pub(crate) bails: BTreeMap<String, u64>,
+}
+
+impl Stats {
+    pub(crate) fn add(&mut self, other: &Stats) {
+        self.packets += other.packets;
+        self.forwarded += other.forwarded;
+        self.lookups += other.lookups;
+        self.matches += other.matches;
+        self.transactions += other.transactions;
+        self.refused += other.refused;
+        for (reason, n) in &other.bails {
+            *self.bails.entry(reason.clone()).or_default() += n;
+        }
+    }
+}
+
+/// Where engine and oracle differ.
+#[derive(Clone, Debug)]
+pub(crate) struct Mismatch {
+    /// The step of the case; past the last one, it is a counter.
+    pub(crate) step: usize,
+    /// The packet of the burst, if it is one.
+    pub(crate) packet: Option<usize>,
+    /// What happened, and what was right.
+    pub(crate) what: String,
+    /// The version that the worker forwarded by.
+    pub(crate) pipeline: Option<Box<Pipeline>>,
+}
+
+/// The worker's outside, with chance by the packet's number and one port down.
+struct Live<'a> {
+    forward: &'a dyn Forward,
+    counters: &'a WorkerCounters,
+    now_ns: u64,
+    seed: u64,
+}
+
+impl Externs for Live<'_> {
+    fn port_live(&self, port: u32) -> bool {
+        port != DEAD_PORT
+    }
+
+    fn count_table(&mut self, table: TableId, hit: bool) {
+        self.forward.state().count_table(0, table, hit);
+    }
+
+    fn count_entry(&mut self, _: TableId, entry: EntryId, bytes: u32) {
+        self.counters.add(entry.0, 1, u64::from(bytes), self.now_ns);
+    }
+
+    fn count(&mut self, counter: CounterId, bytes: u32) {
+        self.counters.add(counter.0, 1, u64::from(bytes), self.now_ns);
+    }
+
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
+        self.forward.state().count_array(0, array, index, bytes);
+    }
+
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        match self.forward.meter(meter) {
+            Some(meter) => meter.measure(self.counters, bytes, self.now_ns),
+            None => Color::default(),
+        }
+    }
+
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        self.forward.state().read_register(register, index)
+    }
+
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
+        self.forward.state().write_register(register, index, &value);
+    }
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        draw(&mut self.seed, lo, hi)
+    }
+}
+
+/// What compiled code says of a packet, copied out so that the buffers are free again.
+struct Said {
+    status: u8,
+    changed: bool,
+    shift: i32,
+    reason: u32,
+    lookups: u32,
+    outputs: SmallVec<[Output; OUTPUTS_MAX]>,
+}
+
+/// A worker with its oracle beside it, for one engine's counters.
+pub(crate) struct Lane {
+    counters: WorkerCounters,
+    arena: Arc<CounterArena>,
+    plain: Plain,
+    number: u64,
+    now_ns: u64,
+    stats: Stats,
+    /// Packets left to the interpreter, by the number of the reason.
+    bails: BTreeMap<u32, u64>,
+}
+
+/// Buffers and machines, used for one case after the other.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    scratch: Scratch,
+    machine: Machine,
+    frames: Vec<Vec<u8>>,
+    said: Vec<Said>,
+    effects: Vec<Effects>,
+    right: Effects,
+}
+
+impl Lane {
+    /// A worker of a fresh arena.
+    pub(crate) fn new(program: &ir::Program) -> Lane {
+        let arena = Arc::new(CounterArena::new(4 * IDS_MAX));
+        for id in 0..IDS_MAX {
+            assert_eq!(arena.allocate(), Ok(id), "a fresh arena hands out ids in order");
+        }
+        Lane {
+            counters: arena.worker(),
+            plain: Plain::new(program, IDS_MAX, DEAD_PORT),
+            arena,
+            number: 0,
+            now_ns: 0,
+            stats: Stats::default(),
+            bails: BTreeMap::new(),
+        }
+    }
+
+    /// The arena that the engine takes its meters' counters from.
+    pub(crate) fn arena(&self) -> &Arc<CounterArena> {
+        &self.arena
+    }
+
+    /// What was done, at the end.
+    pub(crate) fn stats(mut self, engine: &dyn Tested) -> Stats {
+        let sentences = engine.bails();
+        for (number, n) in &self.bails {
+            // What is not compiled; the place in front of it is the case's own.
+            let sentence = sentences.get(*number as usize).map_or("no code", |s| s);
+            let what = sentence.rsplit(": ").next().unwrap_or(sentence);
+            *self.stats.bails.entry(what.to_string()).or_default() += n;
+        }
+        self.stats
+    }
+
+    /// Another program: what belongs to the old one is compared, and begins anew.
+    pub(crate) fn adopt(&mut self, old: &dyn Forward, program: &ir::Program) -> Result<(), String> {
+        self.check_state(old)?;
+        self.plain.adopt(program);
+        Ok(())
+    }
+
+    /// Runs a burst by a snapshot and by the same version of the plain pipeline. An error is the
+    /// place of the packet that differs, and how.
+    pub(crate) fn burst(
+        &mut self,
+        b: &mut Buffers,
+        forward: &dyn Forward,
+        pipeline: &Pipeline,
+        packets: &[Incoming],
+    ) -> Result<(), (usize, String)> {
+        self.now_ns += STEP_NS;
+        for (chunk, packets) in packets.chunks(BURST_MAX).enumerate() {
+            self.subject(b, forward, packets).map_err(|(i, e)| (chunk * BURST_MAX + i, e))?;
+            for (i, packet) in packets.iter().enumerate() {
+                self.plain.seed = self.number + i as u64;
+                self.plain.now_ns = self.now_ns;
+                b.right.clear();
+                let input = input(packet, self.now_ns);
+                let mut outside = Outside { plain: &mut self.plain, pipeline };
+                let verdict = b.machine.run(pipeline, input, &mut outside, &mut b.right, None);
+                b.right.end(verdict);
+                if b.effects[i] != b.right {
+                    let by = match b.said[i].status {
+                        status::BAIL => "the interpreter, after compiled code left it",
+                        _ => "compiled code",
+                    };
+                    let (wrong, right) = (&b.effects[i], &b.right);
+                    let text = format!("by {by}:\n{wrong}right is\n{right}");
+                    return Err((chunk * BURST_MAX + i, text));
+                }
+                self.stats.forwarded += u64::from(b.right.forwarded());
+            }
+            self.number += packets.len() as u64;
+            self.stats.packets += packets.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The engine's side of a burst: as the worker does it.
+    fn subject(
+        &mut self,
+        b: &mut Buffers,
+        forward: &dyn Forward,
+        packets: &[Incoming],
+    ) -> Result<(), (usize, String)> {
+        if b.frames.is_empty() {
+            b.frames.resize_with(BURST_MAX, Vec::new);
+            b.effects.resize_with(BURST_MAX, Effects::default);
+        }
+        b.said.clear();
+        let mut list: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
+        for (frame, packet) in b.frames.iter_mut().zip(packets) {
+            frame.clear();
+            frame.resize(HEADROOM, 0);
+            frame.extend_from_slice(&packet.bytes);
+            list.push(abi::Packet::new(frame, HEADROOM, packet.bytes.len(), packet.in_port));
+        }
+        let state = &**forward.state();
+        let mut counts =
+            Counts { worker: 0, state, counters: &self.counters, now_ns: self.now_ns };
+        forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
+        b.said.extend(list.iter().map(|p| Said {
+            status: p.status,
+            changed: p.changed != 0,
+            shift: p.shift,
+            reason: p.reason,
+            lookups: p.lookups,
+            outputs: p.outputs().iter().copied().collect(),
+        }));
+        drop(list);
+        for (i, packet) in packets.iter().enumerate() {
+            let (said, frame, effects) = (&b.said[i], &b.frames[i], &mut b.effects[i]);
+            effects.clear();
+            let same = frame[HEADROOM..] == packet.bytes[..];
+            match said.status {
+                status::FORWARD => {
+                    let start = HEADROOM as i64 + i64::from(said.shift);
+                    let bytes = usize::try_from(start).ok().and_then(|start| frame.get(start..));
+                    let Some(bytes) = bytes else {
+                        return Err((i, format!("the packet begins {} bytes later", said.shift)));
+                    };
+                    if !said.changed && !(same && said.shift == 0) {
+                        return Err((i, "its bytes changed, and nothing says so".to_string()));
+                    }
+                    said.outputs.iter().for_each(|out| effects.out(out.port, out.queue, bytes));
+                    effects.end(Verdict::Forward);
+                }
+                status::DROP => match DropReason::ALL.get(said.reason as usize) {
+                    Some(reason) => effects.end(Verdict::Drop(*reason)),
+                    None => return Err((i, format!("{} is no reason to drop", said.reason))),
+                },
+                status::BAIL => {
+                    if !same {
+                        return Err((i, "it was left to the interpreter with other bytes".into()));
+                    }
+                    *self.bails.entry(said.reason).or_default() += 1;
+                    let mut live = Live {
+                        forward,
+                        counters: &self.counters,
+                        now_ns: self.now_ns,
+                        seed: self.number + i as u64,
+                    };
+                    let mut externs = Resumed::new(&mut live, said.lookups);
+                    let input = input(packet, self.now_ns);
+                    let verdict = forward.run(&mut b.scratch, input, &mut externs, effects);
+                    effects.end(verdict);
+                }
+                other => return Err((i, format!("its status is {other}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// What belongs to a program: table counters, counter arrays, registers.
+    pub(crate) fn check_state(&mut self, forward: &dyn Forward) -> Result<(), String> {
+        let state = forward.state();
+        for (i, right) in self.plain.tables.iter().enumerate() {
+            let (lookups, matches) = state.table(TableId(i as u32));
+            self.stats.lookups += right.0;
+            self.stats.matches += right.1;
+            if (lookups, matches) != *right {
+                return Err(format!(
+                    "table{i}: {lookups} lookups, {matches} matches; right is {}, {}\n",
+                    right.0, right.1
+                ));
+            }
+        }
+        for (i, cells) in self.plain.registers.iter().enumerate() {
+            for (at, right) in cells.iter().enumerate() {
+                let value = state.read_register(RegisterId(i as u32), at as u32);
+                if value.as_ref() != Some(right) {
+                    return Err(format!("register{i}({at}): {value:?}; right is {right:?}\n"));
+                }
+            }
+        }
+        for (i, size) in self.plain.array_sizes().iter().enumerate() {
+            for cell in 0..*size {
+                let right = self.plain.arrays.get(&(i as u32, cell)).copied().unwrap_or_default();
+                let value = state.array(i as u32, cell);
+                if value != Some(right) {
+                    return Err(format!("counter{i}({cell}): {value:?}; right is {right:?}\n"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counters of entries, groups and buckets.
+    pub(crate) fn check_counts(&self) -> Result<(), String> {
+        let reader = self.arena.reader();
+        for (id, right) in (0..).zip(&self.plain.counts) {
+            let value = reader.read(id).unwrap_or_default();
+            let value =
+                Count { packets: value.packets, bytes: value.bytes, last_ns: value.last_used_ns };
+            if value != *right {
+                return Err(format!("entry or counter {id}: {value:?}; right is {right:?}\n"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn input(packet: &Incoming, now_ns: u64) -> Input<'_> {
+    Input { bytes: &packet.bytes, in_port: packet.in_port, now_ns, start: Start::Pipeline }
+}
+
+/// Runs a case on an engine and beside it on the oracle. A panic is a mismatch, too.
+pub(crate) fn run(case: &Case, subject: &Subject, b: &mut Buffers) -> Result<Stats, Box<Mismatch>> {
+    let mut at = 0;
+    match catch_unwind(AssertUnwindSafe(|| walk(case, subject, b, &mut at))) {
+        Ok(result) => result,
+        Err(panic) => {
+            *b = Buffers::default();
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+            Err(Box::new(Mismatch {
+                step: at,
+                packet: None,
+                what: format!("panic: {text}\n"),
+                pipeline: None,
+            }))
+        }
+    }
+}
+
+fn walk(
+    case: &Case,
+    subject: &Subject,
+    b: &mut Buffers,
+    at: &mut usize,
+) -> Result<Stats, Box<Mismatch>> {
+    let Ok(mut truth) = Pipeline::new(case.program.clone()) else { return Ok(Stats::default()) };
+    let mut lane = Lane::new(&case.program);
+    let (mut engine, mut forward): Made = (subject.make)(case.program.clone(), lane.arena().clone());
+    let mut shown = truth.clone();
+    let mut before: Option<(Arc<dyn Forward>, Pipeline)> = None;
+    let mut outcome = None;
+    for (step, what) in case.steps.iter().enumerate() {
+        *at = step;
+        let fail = |what: String| {
+            let pipeline = Some(Box::new(shown.clone()));
+            Box::new(Mismatch { step, packet: None, what, pipeline })
+        };
+        let mut publish = false;
+        match what {
+            Step::Transact(updates) => match truth.transact(updates) {
+                Ok(_) => {
+                    engine.apply(&truth, updates, lane.now_ns);
+                    lane.stats.transactions += 1;
+                }
+                Err(_) => lane.stats.refused += 1,
+            },
+            Step::Publish => publish = true,
+            Step::Settle => publish = engine.settle() && truth.version() == shown.version(),
+            Step::Work => {
+                if outcome.is_none() {
+                    outcome = engine.job().map(|job| job());
+                }
+            }
+            Step::Finish => {
+                if let Some(done) = outcome.take() {
+                    publish = engine.finish(done) && truth.version() == shown.version();
+                }
+            }
+            Step::Burst { late, packets } => {
+                let old = before.as_ref().filter(|(_, p)| {
+                    *late && Arc::ptr_eq(p.program(), shown.program())
+                });
+                let (by, version) = old.map_or((&forward, &shown), |(f, p)| (f, p));
+                if let Err((packet, what)) = lane.burst(b, &**by, version, packets) {
+                    let pipeline = Some(Box::new(version.clone()));
+                    return Err(Box::new(Mismatch { step, packet: Some(packet), what, pipeline }));
+                }
+            }
+        }
+        if publish {
+            drop(before.take());
+            // Whoever asks to be nudged waits for a snapshot that nobody holds.
+            let next = engine.publish(&|| panic!("the engine waits for a snapshot that is free"));
+            if next.version() != truth.version() {
+                let (is, right) = (next.version(), truth.version());
+                return Err(fail(format!("version {is} was published; right is {right}\n")));
+            }
+            if !Arc::ptr_eq(truth.program(), shown.program()) {
+                lane.adopt(&*forward, truth.program()).map_err(fail)?;
+            }
+            let old = std::mem::replace(&mut forward, next);
+            before = Some((old, std::mem::replace(&mut shown, truth.clone())));
+        }
+    }
+    *at = case.steps.len();
+    let ended = lane.check_state(&*forward).and_then(|()| lane.check_counts());
+    let step = case.steps.len();
+    let pipeline = || Some(Box::new(shown.clone()));
+    ended.map_err(|what| Box::new(Mismatch { step, packet: None, what, pipeline: pipeline() }))?;
+    Ok(lane.stats(&*engine))
+}
+
+/// A case's packets and updates, told.
+pub(crate) fn updates(case: &Case) -> impl Iterator<Item = &Update> {
+    case.steps.iter().flat_map(|step| match step {
+        Step::Transact(updates) => &updates[..],
+        _ => &[],
+    })
+}

@@ -1,0 +1,413 @@
+//! The end of a packet that goes out: its bytes are brought up to date.
+//!
+//! First checksums are worked out, then headers that moved are laid anew in front of the rest, then
+//! fields that were written are stored in place. All that can still bail out comes before the first
+//! store to the packet.
+//!
+//! Headers that can move are those up to the last one, in the deparser's order, that any operation
+//! makes valid, invalid or another; what is behind them stays where it is, and the packet's start
+//! moves.
+
+use crate::emit::{Ended, Env, Gen, trusted};
+use crate::shape::{Read, reads};
+use crate::value::{Adjust, Val, copy_bytes, store_be};
+use abi::{PUSH_MAX, offset, status};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
+
+/// Flags of accesses to packets.
+fn packet() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+impl<'f, 'p> Gen<'f, 'p> {
+    /// The packet goes out.
+    pub(crate) fn forward(&mut self) -> Ended {
+        let moved = self.get(self.moved, 1).known_truth() != Some(false);
+        if moved || self.any_dirty().known_truth() != Some(false) || self.always() {
+            let block = match self.commit_block {
+                Some(block) => block,
+                None => *self.commit_block.insert(self.b.create_block()),
+            };
+            self.b.ins().jump(block, &[]);
+        } else {
+            self.done(false);
+        }
+        Ended
+    }
+
+    /// Some checksum may have to be written although nothing changed.
+    fn always(&self) -> bool {
+        self.plan.program.checksums.iter().any(|c| c.mode == ChecksumMode::Always)
+    }
+
+    fn done(&mut self, changed: bool) {
+        let flags = trusted();
+        if changed {
+            let one = self.b.ins().iconst(types::I8, 1);
+            self.b.ins().store(flags, one, self.packet, offset::PACKET_CHANGED);
+        }
+        self.store_outputs();
+        let forward = self.b.ins().iconst(types::I8, i64::from(status::FORWARD));
+        self.b.ins().store(flags, forward, self.packet, offset::PACKET_STATUS);
+        self.b.ins().jump(self.next, &[]);
+    }
+
+    /// One bit: some field was written.
+    fn any_dirty(&mut self) -> Val {
+        let mut any = Val::bool(false);
+        for f in 0..self.fields.len() {
+            if let Some(vars) = self.fields[f].clone() {
+                let dirty = self.get(vars.dirty, 1);
+                any = self.or(&any, &dirty);
+            }
+        }
+        any
+    }
+
+    /// Generates the code that writes the packet's bytes.
+    pub(crate) fn commit(&mut self) {
+        let Some(block) = self.commit_block else { return };
+        self.enter(block);
+        self.site = "deparser".to_owned();
+        let _: Result<(), Ended> = self.emission();
+    }
+
+    fn emission(&mut self) -> Result<(), Ended> {
+        let plan = self.plan;
+        for (checksum, may) in plan.program.checksums.iter().zip(&plan.flow.checksums) {
+            if *may || checksum.mode == ChecksumMode::Always {
+                self.checksum(checksum)?;
+            }
+        }
+        let moved = self.get(self.moved, 1);
+        match moved.known_truth() {
+            Some(false) => self.stores(0),
+            Some(true) => self.relay()?,
+            None => {
+                let (yes, no) = (self.b.create_block(), self.b.create_block());
+                self.branch(&moved, yes, no);
+                self.enter(yes);
+                if self.relay().is_ok() {
+                    self.done(true);
+                }
+                self.enter(no);
+                self.stores(0);
+            }
+        }
+        self.done(true);
+        Err(Ended)
+    }
+
+    // Checksums.
+
+    fn checksum(&mut self, checksum: &Checksum) -> Result<(), Ended> {
+        let plan = self.plan;
+        let FieldRef::Header(h, f) = checksum.field else {
+            return Err(self.bail("a checksum in a stack's last element"));
+        };
+        let valid = self.valid(h);
+        if valid.known_truth() == Some(false) {
+            return Ok(());
+        }
+        // What can have changed.
+        let mut dirty = Val::bool(false);
+        let mut moving = plan.shape.structural[h.index()];
+        let mut meta = false;
+        for e in &checksum.inputs {
+            let mut fields: Vec<(HeaderId, FieldId)> = Vec::new();
+            reads(plan.program, e, &mut |read| match read {
+                Read::Meta(m) => meta |= plan.flow.assigned.has(m),
+                Read::Header(h) => moving |= plan.shape.structural[h.index()],
+                Read::Field(h, f) => {
+                    moving |= plan.shape.structural[h.index()];
+                    fields.push((h, f));
+                }
+            });
+            for (h, f) in fields {
+                let here = self.dirty(h, f);
+                dirty = self.or(&dirty, &here);
+            }
+        }
+        let moved = self.get(self.moved, 1);
+        let mut may = dirty.clone();
+        if moving {
+            may = self.or(&may, &moved);
+        }
+        if meta || checksum.mode == ChecksumMode::Always {
+            may = Val::bool(true);
+        }
+        let native = checksum.mode == ChecksumMode::Incremental
+            && checksum.algorithm == ChecksumAlgorithm::Csum16
+            && !checksum.payload
+            && !meta
+            && self.width(checksum.field) == 16;
+        let moves = moving && moved.known_truth() != Some(false);
+        let may = self.and(&may, &valid);
+        if may.known_truth() == Some(false) {
+            return Ok(());
+        }
+        if native && moving && moves {
+            self.bail_if(&moved, "a checksum over headers that came or went")?;
+        }
+        let guard = if native { self.and(&dirty, &valid) } else { may };
+        if guard.known_truth() == Some(false) {
+            return Ok(());
+        }
+        let (yes, rest) = (self.b.create_block(), self.b.create_block());
+        self.branch(&guard, yes, rest);
+        self.enter(yes);
+        let adjusted =
+            if native { self.adjust(checksum, h, f) } else { self.renew(checksum, h, f) };
+        if adjusted.is_ok() {
+            self.b.ins().jump(rest, &[]);
+        }
+        self.enter(rest);
+        Ok(())
+    }
+
+    /// One bit: the checksum is to be written, as far as its own field and condition say.
+    fn wanted(&mut self, checksum: &Checksum, old: &Val) -> Result<Val, Ended> {
+        let mut wanted = Val::bool(true);
+        if let Some(condition) = &checksum.condition {
+            wanted = self.value(condition, Env::default())?;
+        }
+        if checksum.zero_is_none {
+            wanted = self.and(&wanted, old);
+        }
+        Ok(wanted)
+    }
+
+    fn renew(&mut self, checksum: &Checksum, h: HeaderId, f: FieldId) -> Result<(), Ended> {
+        let old = self.value(&Expr::header(h, f), Env::default())?;
+        let wanted = self.wanted(checksum, &old)?;
+        self.bail_if(&wanted, "a checksum that is computed anew")
+    }
+
+    /// RFC 1624.
+    fn adjust(&mut self, checksum: &Checksum, h: HeaderId, f: FieldId) -> Result<(), Ended> {
+        let plan = self.plan;
+        let old = self.value(&Expr::header(h, f), Env::default())?;
+        let mut wanted = self.wanted(checksum, &old)?;
+        let mut adjust = Adjust::new();
+        let mut differs = Val::bool(false);
+        let mut position = 0u64;
+        for e in &checksum.inputs {
+            let mut fields: Vec<(HeaderId, FieldId)> = Vec::new();
+            reads(plan.program, e, &mut |read| {
+                if let Read::Field(h, f) = read {
+                    fields.push((h, f));
+                }
+            });
+            let mut may = false;
+            for (h, f) in fields {
+                may |= self.dirty(h, f).known_truth() != Some(false);
+            }
+            let Some(width) = e.width(plan.program, &[]) else {
+                return Err(self.bail("a checksum of unknown inputs"));
+            };
+            if may {
+                let now = self.value(e, Env::default())?;
+                let then = self.value(e, Env { then: true, ..Env::default() })?;
+                let here = now.differs(&mut self.b, &then);
+                differs = self.or(&differs, &here);
+                adjust.change(&mut self.b, &then, &now, (position % 16) as u32);
+            }
+            position += u64::from(width);
+        }
+        wanted = self.and(&wanted, &differs);
+        let word = old.to_i64_low(&mut self.b);
+        let new = adjust.finish(&mut self.b, word, position);
+        let mut new = Val::from_i64(&mut self.b, new, 16);
+        if checksum.zero_is_none {
+            let zero = new.is_zero(&mut self.b);
+            let ones = Val::constant(&mut self.b, &ir::Bits::ones(16));
+            new = Val::mux(&mut self.b, &zero, &ones, &new)
+                .map_err(|e| self.bail(&e.to_string()))?;
+        }
+        self.write(h, f, &new, &wanted)
+    }
+
+    // Stores.
+
+    /// Stores written fields where their headers are, from this place in the deparser on.
+    fn stores(&mut self, from: u32) {
+        let plan = self.plan;
+        for h in &plan.program.deparser {
+            let order = plan.shape.headers[h.index()].order;
+            if order.is_none_or(|order| order < from) {
+                continue;
+            }
+            let base = self.base(*h);
+            self.overlay(*h, base);
+        }
+    }
+
+    /// Stores a header's written fields at an address.
+    fn overlay(&mut self, h: HeaderId, base: Value) {
+        let plan = self.plan;
+        let ty = plan.program.type_of(h);
+        let header = &plan.shape.headers[h.index()];
+        for (f, field) in ty.fields.iter().enumerate() {
+            let Some(vars) = self.fields[header.first_field + f].clone() else { continue };
+            let dirty = self.get(vars.dirty, 1);
+            let rest = match dirty.known_truth() {
+                Some(false) => continue,
+                Some(true) => None,
+                None => {
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&dirty, yes, no);
+                    self.enter(yes);
+                    Some(no)
+                }
+            };
+            let value = self.get_wide(&vars.limbs, field.width);
+            let offset = ty.offset(FieldId(f as u32));
+            let bytes = (header.fixed / 8) as i32;
+            store_be(
+                &mut self.b,
+                base,
+                (offset / 8) as i32,
+                offset % 8,
+                field.width,
+                0..bytes,
+                &value,
+            );
+            if let Some(rest) = rest {
+                self.b.ins().jump(rest, &[]);
+                self.enter(rest);
+            }
+        }
+    }
+
+    /// Lays the headers that can move anew in front of the rest, and stores what was written behind
+    /// them.
+    fn relay(&mut self) -> Result<(), Ended> {
+        let plan = self.plan;
+        // Into the scratch area first: they may overlap.
+        let at = self.b.declare_var(types::I64);
+        let zero = self.constant(0);
+        self.b.def_var(at, zero);
+        for h in &plan.program.deparser {
+            let header = &plan.shape.headers[h.index()];
+            if header.order.is_none_or(|order| order >= plan.shape.moving) {
+                continue;
+            }
+            let valid = self.valid(*h);
+            if !header.fixed.is_multiple_of(8) {
+                self.bail_if(&valid, "a header that is not whole bytes")?;
+                continue;
+            }
+            let rest = match valid.known_truth() {
+                Some(false) => continue,
+                Some(true) => None,
+                None => {
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&valid, yes, no);
+                    self.enter(yes);
+                    Some(no)
+                }
+            };
+            let fixed = header.fixed / 8;
+            let place = self.b.use_var(at);
+            let to = self.sum(self.scratch, place);
+            let from = self.base(*h);
+            copy_bytes(&mut self.b, from, 0, to, 0, fixed);
+            let mut end = self.plus(place, u64::from(fixed));
+            if header.varbit.is_some()
+                && let Some(vars) = self.headers[h.index()].clone()
+            {
+                let bytes = self.b.use_var(vars.varbit);
+                let (from, to) =
+                    (self.plus(from, u64::from(fixed)), self.plus(to, u64::from(fixed)));
+                self.copy_run(from, to, bytes);
+                end = self.sum(end, bytes);
+            }
+            self.overlay(*h, to);
+            self.b.def_var(at, end);
+            if let Some(rest) = rest {
+                self.b.ins().jump(rest, &[]);
+                self.enter(rest);
+            }
+        }
+        let bytes = self.b.use_var(at);
+        let edge = self.b.use_var(self.edge);
+        let shift = self.b.ins().isub(edge, bytes);
+        let flags = trusted();
+        let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
+        let most = self.b.ins().iconst(types::I64, PUSH_MAX as i64);
+        let room = self.b.ins().umin(headroom, most);
+        let after = self.b.ins().iadd(shift, room);
+        let none = self.constant(0);
+        let short = self.b.ins().icmp(IntCC::SignedLessThan, after, none);
+        let short = Val::from_flag(&mut self.b, short);
+        self.bail_if(&short, "not enough room in front of the packet")?;
+        self.stores(plan.shape.moving);
+        let to = self.b.ins().iadd(self.data, shift);
+        self.copy_front(to, bytes, after);
+        let shift = self.b.ins().ireduce(types::I32, shift);
+        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
+        Ok(())
+    }
+
+    /// Copies the new headers from the scratch area to the packet's new start. With room in front of
+    /// it, whole words from the end on: the first may start before the headers, where nothing counts.
+    fn copy_front(&mut self, to: Value, bytes: Value, room: Value) {
+        let eight = self.constant(8);
+        let enough = self.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, room, eight);
+        let (words, single, done) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(enough, words, &[], single, &[]);
+        self.enter(single);
+        self.copy_run(self.scratch, to, bytes);
+        self.b.ins().jump(done, &[]);
+        self.enter(words);
+        let left = self.b.declare_var(types::I64);
+        self.b.def_var(left, bytes);
+        let (head, body) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().jump(head, &[]);
+        self.b.switch_to_block(head);
+        let at = self.b.use_var(left);
+        let zero = self.constant(0);
+        let more = self.b.ins().icmp(IntCC::SignedGreaterThan, at, zero);
+        self.b.ins().brif(more, body, &[], done, &[]);
+        self.enter(body);
+        let (source, target) =
+            (self.b.ins().iadd(self.scratch, at), self.b.ins().iadd(to, at));
+        // In front of the scratch area lies the area of new headers.
+        let word = self.b.ins().load(types::I64, packet(), source, -8);
+        self.b.ins().store(packet(), word, target, -8);
+        let at = self.b.ins().iadd_imm_u(at, -8);
+        self.b.def_var(left, at);
+        self.b.ins().jump(head, &[]);
+        self.b.seal_block(head);
+        self.enter(done);
+    }
+
+    /// Copies a number of bytes that is known at run time only, between runs that do not overlap.
+    fn copy_run(&mut self, from: Value, to: Value, bytes: Value) {
+        // Whole words, then single bytes.
+        let done = self.b.declare_var(types::I64);
+        let zero = self.constant(0);
+        self.b.def_var(done, zero);
+        for size in [8u64, 1] {
+            let (head, body, rest) =
+                (self.b.create_block(), self.b.create_block(), self.b.create_block());
+            self.b.ins().jump(head, &[]);
+            self.b.switch_to_block(head);
+            let at = self.b.use_var(done);
+            let end = self.b.ins().iadd_imm_u(at, size as i64);
+            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, bytes);
+            self.b.ins().brif(fits, body, &[], rest, &[]);
+            self.enter(body);
+            let (source, target) = (self.b.ins().iadd(from, at), self.b.ins().iadd(to, at));
+            let ty = if size == 8 { types::I64 } else { types::I8 };
+            let chunk = self.b.ins().load(ty, packet(), source, 0);
+            self.b.ins().store(packet(), chunk, target, 0);
+            self.b.def_var(done, end);
+            self.b.ins().jump(head, &[]);
+            self.b.seal_block(head);
+            self.enter(rest);
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! From a unit to code, by way of a cache.
+//!
+//! Each segment is generated anew, which is quick; its machine code is taken from the cache if the
+//! very same function was compiled before, which is what a change of one table leaves most segments
+//! at. The key is a 128-bit hash of Cranelift's function.
+
+use crate::bails::Bails;
+use crate::isa::{self, OptLevel, Settings, compile_function};
+use crate::memory::{self, Entry};
+use crate::plan::{Plan, Slots};
+use crate::segment::generate;
+use crate::unit::Unit;
+use cranelift_codegen::ir::Function;
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_frontend::FunctionBuilderContext;
+use foldhash::fast::FixedState;
+use ir::TableId;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The machine that code is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Isa {
+    /// The one that this runs on.
+    #[default]
+    Host,
+    /// Baseline 64-bit Arm: to be looked at; it runs only there.
+    Aarch64,
+    /// Baseline 64-bit x86: likewise.
+    X86_64,
+}
+
+/// How to compile.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// For which machine.
+    pub isa: Isa,
+    /// How hard to try, and what to check.
+    pub settings: Settings,
+    /// Keep Cranelift's IR and the disassembly of every segment.
+    pub keep_text: bool,
+}
+
+impl Options {
+    /// Quick compilation rather than fast code.
+    pub fn quick() -> Options {
+        let settings = Settings { opt_level: OptLevel::None, ..Settings::default() };
+        Options { settings, ..Options::default() }
+    }
+}
+
+/// Why a unit was not compiled.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The code generator failed.
+    #[error(transparent)]
+    Isa(#[from] isa::Error),
+    /// There is no memory for the code.
+    #[error(transparent)]
+    Memory(#[from] memory::Error),
+    /// The unit contradicts itself.
+    #[error("node {node}: {what}")]
+    Unit {
+        /// Which node.
+        node: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+/// A segment as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Text {
+    /// Cranelift's IR.
+    pub clif: String,
+    /// Machine instructions.
+    pub disasm: String,
+}
+
+/// Compiled code of one function.
+#[derive(Clone, Debug)]
+struct Cached {
+    entry: Entry,
+    text: Option<Arc<Text>>,
+    used: u64,
+}
+
+/// What was compiled before, and the numbers of bail-outs.
+#[derive(Default)]
+pub struct Cache {
+    code: HashMap<u128, Cached>,
+    pub(crate) bails: Bails,
+    isas: HashMap<(Isa, Settings), OwnedTargetIsa>,
+    frontend: FunctionBuilderContext,
+    generation: u64,
+}
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({} functions)", self.code.len())
+    }
+}
+
+/// Compilations after which code that was not used again is forgotten.
+const GENERATIONS: u64 = 8;
+
+impl Cache {
+    /// Empty.
+    pub fn new() -> Cache {
+        Cache::default()
+    }
+
+    /// How many functions it holds.
+    pub fn functions(&self) -> usize {
+        self.code.len()
+    }
+}
+
+/// What the driver needs to know about a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) table: TableId,
+    pub(crate) counters: bool,
+    /// Bytes from one key to the next.
+    pub(crate) stride: usize,
+    pub(crate) record_words: usize,
+    /// The code behind it, if packets wait there.
+    pub(crate) segment: Option<Segment>,
+}
+
+/// A function and what is known about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) entry: Entry,
+    text: Option<Arc<Text>>,
+    bails: Box<[u32]>,
+}
+
+/// A unit as machine code.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// No two compilations have the same.
+    pub(crate) id: u64,
+    pub(crate) start: Segment,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) slots: Slots,
+    /// Lookups that one segment can log for one packet, at most.
+    pub(crate) log_max: usize,
+    /// By table: it has counters.
+    pub(crate) counters: Vec<bool>,
+    pub(crate) table_changed: u32,
+    pub(crate) runs_here: bool,
+    bails: Arc<[Arc<str>]>,
+    compile_time: Duration,
+    reused: usize,
+}
+
+impl Compiled {
+    /// Reasons to bail out, by number: what is not compiled, and where.
+    pub fn bails(&self) -> &[Arc<str>] {
+        &self.bails
+    }
+
+    /// Reasons for which packets can bail out in a node's segment, or in the entry's.
+    pub fn bails_in(&self, node: Option<usize>) -> impl Iterator<Item = &str> {
+        let segment = self.segments().find(|(n, _)| *n == node).map(|(_, s)| s);
+        let numbers = segment.map_or(&[][..], |s| &s.bails);
+        numbers.iter().filter_map(|n| self.bails.get(*n as usize)).map(|s| &**s)
+    }
+
+    /// Bytes of machine code.
+    pub fn code_bytes(&self) -> usize {
+        self.segments().map(|(_, s)| s.entry.bytes().len()).sum()
+    }
+
+    /// How long it took.
+    pub fn compile_time(&self) -> Duration {
+        self.compile_time
+    }
+
+    /// How many segments there are, and how many of them were in the cache.
+    pub fn reused(&self) -> (usize, usize) {
+        (self.segments().count(), self.reused)
+    }
+
+    /// The text of a node's segment, or of the entry's; none unless [`Options::keep_text`] was set.
+    pub fn text(&self, node: Option<usize>) -> Option<&Text> {
+        let mut segments = self.segments();
+        segments.find(|(n, _)| *n == node).and_then(|(_, s)| s.text.as_deref())
+    }
+
+    fn segments(&self) -> impl Iterator<Item = (Option<usize>, &Segment)> {
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.filter_map(|(i, n)| n.segment.as_ref().map(|s| (Some(i), s)));
+        [(None, &self.start)].into_iter().chain(nodes)
+    }
+}
+
+/// A hash of everything that the machine code follows from.
+fn key(function: &Function, options: &Options) -> u128 {
+    let half = |seed: u64| {
+        let state = FixedState::with_seed(seed);
+        u128::from(state.hash_one(Keyed(function, options)))
+    };
+    half(0x6a09_e667_f3bc_c908) << 64 | half(0xbb67_ae85_84ca_a73b)
+}
+
+struct Keyed<'a>(&'a Function, &'a Options);
+
+impl Hash for Keyed<'_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.stencil.hash(state);
+        self.1.isa.hash(state);
+        self.1.settings.hash(state);
+        self.1.keep_text.hash(state);
+    }
+}
+
+/// Compiles a unit.
+pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Compiled, Error> {
+    static IDS: AtomicU64 = AtomicU64::new(0);
+    let begun = Instant::now();
+    check(unit)?;
+    let plan = Plan::new(unit);
+    let Cache { code, bails, isas, frontend, generation } = cache;
+    *generation += 1;
+    let isa = match isas.entry((options.isa, options.settings)) {
+        std::collections::hash_map::Entry::Occupied(isa) => isa.into_mut(),
+        std::collections::hash_map::Entry::Vacant(place) => place.insert(match options.isa {
+            Isa::Host => isa::host(options.settings)?,
+            Isa::Aarch64 => isa::aarch64(options.settings)?,
+            Isa::X86_64 => isa::x86_64(options.settings)?,
+        }),
+    };
+    let table_changed = bails.number("the table has changed its shape", "");
+    let waiting = (0..unit.nodes.len())
+        .filter(|n| unit.nodes[*n].direct.is_none() && plan.flow.points[*n].is_some());
+    let wanted: Vec<Option<usize>> = [None].into_iter().chain(waiting.map(Some)).collect();
+    let mut keys = Vec::new();
+    let mut reasons = Vec::new();
+    bails.taken();
+    let mut machines = Vec::new();
+    let mut new: Vec<(u128, Option<Arc<Text>>)> = Vec::new();
+    let mut reused = 0;
+    for node in &wanted {
+        let function = generate(&plan, *node, bails, &**isa, frontend);
+        let key = key(&function, options);
+        keys.push(key);
+        reasons.push(bails.taken());
+        if let Some(cached) = code.get_mut(&key) {
+            cached.used = *generation;
+            reused += 1;
+        } else if !new.iter().any(|(k, _)| *k == key) {
+            let clif = options.keep_text.then(|| function.display().to_string());
+            let machine = compile_function(&**isa, function, options.keep_text)?;
+            let text = clif.map(|clif| {
+                Arc::new(Text { clif, disasm: machine.disasm.clone().unwrap_or_default() })
+            });
+            machines.push(machine);
+            new.push((key, text));
+        }
+    }
+    for ((key, text), entry) in new.into_iter().zip(memory::publish_many(&machines)?) {
+        code.insert(key, Cached { entry, text, used: *generation });
+    }
+    code.retain(|_, cached| cached.used + GENERATIONS > *generation);
+    let mut segments: Vec<Option<Segment>> = vec![None; unit.nodes.len()];
+    let mut start = None;
+    for ((node, key), bails) in wanted.iter().zip(&keys).zip(reasons) {
+        let Some(cached) = code.get(key) else { continue };
+        let segment = Segment { entry: cached.entry.clone(), text: cached.text.clone(), bails };
+        match node {
+            Some(node) => segments[*node] = Some(segment),
+            None => start = Some(segment),
+        }
+    }
+    let Some(start) = start else {
+        return Err(Error::Unit { node: 0, what: "there is no entry" });
+    };
+    let nodes = segments.into_iter().enumerate().map(|(i, segment)| {
+        let spec = &unit.nodes[i];
+        Node {
+            table: spec.table,
+            counters: plan.program.tables[spec.table.index()].counters,
+            stride: plan.key(i).0,
+            record_words: spec.record_words as usize,
+            segment,
+        }
+    });
+    Ok(Compiled {
+        id: IDS.fetch_add(1, Ordering::Relaxed),
+        start,
+        nodes: nodes.collect(),
+        slots: plan.slots.clone(),
+        log_max: unit.nodes.iter().filter(|n| n.direct.is_some()).count(),
+        counters: plan.program.tables.iter().map(|t| t.counters).collect(),
+        table_changed,
+        runs_here: runs_here(options.isa),
+        bails: bails.sentences().into(),
+        compile_time: begun.elapsed(),
+        reused,
+    })
+}
+
+fn runs_here(isa: Isa) -> bool {
+    match isa {
+        Isa::Host => true,
+        Isa::Aarch64 => cfg!(all(target_arch = "aarch64", unix)),
+        Isa::X86_64 => cfg!(all(target_arch = "x86_64", unix)),
+    }
+}
+
+fn check(unit: &Unit) -> Result<(), Error> {
+    let program = &unit.program.program;
+    let mut last = None;
+    for (node, spec) in unit.nodes.iter().enumerate() {
+        let wrong = |what| Err(Error::Unit { node, what });
+        if last.is_some_and(|last| last >= spec.block) {
+            return wrong("nodes must be in the order of their blocks");
+        }
+        last = Some(spec.block);
+        let applies = |block: &ir::Block| {
+            matches!(block.end, ir::Terminator::Apply { table, .. } if table == spec.table)
+        };
+        if !program.blocks.get(spec.block.index()).is_some_and(applies) {
+            return wrong("the block does not apply the table");
+        }
+        let Some(table) = program.tables.get(spec.table.index()) else {
+            return wrong("the table does not exist");
+        };
+        if spec.columns.iter().any(|c| *c as usize >= table.key.len()) {
+            return wrong("a column does not exist");
+        }
+        if spec.direct.is_none() && spec.record_words == 0 {
+            return wrong("action records must have a word at least");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,329 @@
+//! The parser: instances of states, extraction, selection.
+//!
+//! A header that is extracted gets a base in the packet, nothing is copied. What the interpreter
+//! does bit by bit (headers and skips that are not whole bytes, varbit fields that do not fit) bails
+//! out.
+
+use crate::emit::{Ended, Env, Gen};
+use crate::graph::{Lasts, Step, step};
+use crate::value::{Val, load_be};
+use cranelift_codegen::ir::{Block, InstBuilder, condcodes::IntCC};
+use ir::program::{intrinsic, parser_error};
+use ir::{DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
+
+/// Where control goes from an instance.
+struct Ways {
+    instances: Vec<Option<Block>>,
+    accept: Option<Block>,
+}
+
+impl<'f, 'p> Gen<'f, 'p> {
+    /// Parses the packet and runs the blocks.
+    pub(crate) fn parse(&mut self) {
+        let plan = self.plan;
+        let mut ways = Ways { instances: vec![None; plan.graph.instances.len()], accept: None };
+        if plan.graph.instances.is_empty() {
+            self.first_block();
+            return;
+        }
+        for at in 0..plan.graph.instances.len() {
+            match ways.instances[at] {
+                Some(block) => self.enter(block),
+                None if at == 0 => {}
+                // Nothing leads here.
+                None => continue,
+            }
+            let _: Result<(), Ended> = self.instance(at, &mut ways);
+        }
+        if let Some(accept) = ways.accept {
+            self.enter(accept);
+            self.first_block();
+        }
+    }
+
+    fn first_block(&mut self) {
+        self.site = String::new();
+        if self.plan.program.blocks.is_empty() {
+            self.end(None);
+            return;
+        }
+        let block = self.b.create_block();
+        self.b.ins().jump(block, &[]);
+        self.pending.insert(0, block);
+        self.pending_blocks();
+    }
+
+    fn instance(&mut self, at: usize, ways: &mut Ways) -> Result<(), Ended> {
+        let plan = self.plan;
+        let instance = &plan.graph.instances[at];
+        let state = &plan.program.parser[instance.state.index()];
+        self.site = format!("parser state {}", state.name);
+        let (mut lasts, mut order) = (instance.lasts.clone(), instance.order);
+        let env = Env { parser: true, ..Env::default() };
+        for op in &state.ops {
+            let step = step(plan.program, &plan.shape, op, &mut lasts, &mut order);
+            match (step, op) {
+                (Step::Full, _) => {
+                    return Err(self.reject(parser_error::STACK_OUT_OF_BOUNDS, ways));
+                }
+                (
+                    Step::Extract(header, in_order),
+                    ParserOp::Extract { varbit, .. } | ParserOp::ExtractNext { varbit, .. },
+                ) => {
+                    if !crate::graph::supported(plan.program) {
+                        return Err(self.bail("a union of stack elements"));
+                    }
+                    self.extract(header, varbit.as_ref(), in_order, ways)?;
+                }
+                (_, ParserOp::Advance(bits)) => self.advance(bits, ways)?,
+                (_, ParserOp::Assign(FieldRef::Meta(id), value)) => {
+                    let value = self.value(value, env)?;
+                    self.set_meta(*id, &value);
+                }
+                (_, ParserOp::Assign(field, value)) => {
+                    let value = self.value(value, env)?;
+                    self.assign(*field, &value)?;
+                    self.clear_in_order(&Val::bool(true));
+                }
+                (_, ParserOp::Verify(condition, code)) => {
+                    let holds = self.value(condition, env)?;
+                    let fails = self.not(&holds);
+                    self.reject_if(&fails, *code, ways)?;
+                }
+                _ => {}
+            }
+        }
+        self.transition(at, &state.next, &lasts, ways)
+    }
+
+    fn reject(&mut self, code: u8, ways: &mut Ways) -> Ended {
+        if !self.plan.program.reject_continues {
+            return self.drop(DropReason::ParserReject as u32);
+        }
+        self.accept(code, ways)
+    }
+
+    fn accept(&mut self, code: u8, ways: &mut Ways) -> Ended {
+        let width = self.plan.program.metadata[intrinsic::PARSER_ERROR.index()].width;
+        let code = Val::constant(&mut self.b, &ir::Bits::from_u128(code.into(), width));
+        self.set_meta(intrinsic::PARSER_ERROR, &code);
+        let accept = *ways.accept.get_or_insert_with(|| self.b.create_block());
+        self.b.ins().jump(accept, &[]);
+        Ended
+    }
+
+    fn reject_if(&mut self, condition: &Val, code: u8, ways: &mut Ways) -> Result<(), Ended> {
+        match condition.known_truth() {
+            Some(false) => return Ok(()),
+            Some(true) => return Err(self.reject(code, ways)),
+            None => {}
+        }
+        let (yes, no) = (self.b.create_block(), self.b.create_block());
+        self.branch(condition, yes, no);
+        self.enter(yes);
+        self.reject(code, ways);
+        self.enter(no);
+        Ok(())
+    }
+
+    fn extract(
+        &mut self,
+        h: HeaderId,
+        varbit: Option<&Expr>,
+        in_order: bool,
+        ways: &mut Ways,
+    ) -> Result<(), Ended> {
+        let plan = self.plan;
+        let header = &plan.shape.headers[h.index()];
+        if !header.fixed.is_multiple_of(8) {
+            return Err(self.bail("a header that is not whole bytes"));
+        }
+        let fixed = u64::from(header.fixed / 8);
+        let cursor = self.b.use_var(self.cursor);
+        let end = self.plus(cursor, fixed);
+        let short = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
+        self.reject_if(&short, parser_error::PACKET_TOO_SHORT, ways)?;
+
+        // A member of the union that was valid has given its bytes.
+        if let Some(union) = plan.program.headers[h.index()].union {
+            for member in &plan.program.unions[union.index()].members {
+                let valid = self.valid(*member);
+                self.clear_in_order(&valid);
+            }
+            self.invalidate_union(h, &Val::bool(true));
+        }
+        let Some(vars) = self.headers[h.index()].clone() else {
+            return Err(self.bail("a header is extracted unexpectedly"));
+        };
+        let base = self.sum(self.data, cursor);
+        self.b.def_var(vars.base, base);
+        self.set_known(vars.valid, 1);
+        self.set_known(vars.varbit, 0);
+        let mut end = end;
+        if let Some(width) = varbit {
+            let env = Env { parser: true, ..Env::default() };
+            let width = self.value(width, env)?;
+            let max = header.varbit.unwrap_or(0);
+            // More than 32 bits of a width, or too many bits, are a header too short.
+            let b = &mut self.b;
+            let most = Val::constant(b, &ir::Bits::from_u128(max.into(), 32));
+            let long = most.less(b, &width);
+            self.bail_if(&long, "a varbit field that is too long")?;
+            let ragged = width.slice(&mut self.b, 2, 0).is_nonzero(&mut self.b);
+            self.bail_if(&ragged, "a varbit field that is not whole bytes")?;
+            let bits = width.to_i64_low(&mut self.b);
+            let bytes = self.b.ins().ushr_imm_u(bits, 3);
+            end = self.sum(end, bytes);
+            let short = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
+            self.bail_if(&short, "a varbit field that is cut short")?;
+            self.b.def_var(vars.varbit, bytes);
+        }
+        self.b.def_var(self.cursor, end);
+        if header.order.is_some_and(|order| order < plan.shape.moving) {
+            self.b.def_var(self.edge, end);
+        }
+        if !in_order {
+            self.clear_in_order(&Val::bool(true));
+        }
+        Ok(())
+    }
+
+    fn clear_in_order(&mut self, condition: &Val) {
+        let old = self.b.use_var(self.in_order);
+        let zero = self.constant(0);
+        let new = self.select(condition, zero, old);
+        self.b.def_var(self.in_order, new);
+    }
+
+    fn advance(&mut self, bits: &Expr, ways: &mut Ways) -> Result<(), Ended> {
+        let bits = self.value(bits, Env { parser: true, ..Env::default() })?;
+        let cursor = self.b.use_var(self.cursor);
+        // The amount is compared at its own width, and at least at 64 bits.
+        let left = self.b.ins().isub(self.len, cursor);
+        let left = self.b.ins().ishl_imm_u(left, 3);
+        let left = Val::from_i64(&mut self.b, left, 64);
+        let short = left.less(&mut self.b, &bits);
+        self.reject_if(&short, parser_error::PACKET_TOO_SHORT, ways)?;
+        let ragged = bits.slice(&mut self.b, 2, 0).is_nonzero(&mut self.b);
+        self.bail_if(&ragged, "a skip that is not whole bytes")?;
+        let some = bits.is_nonzero(&mut self.b);
+        self.clear_in_order(&some);
+        let bytes = bits.cast(&mut self.b, 64).shr(&mut self.b, 3);
+        let cursor = Val::from_i64(&mut self.b, cursor, 64);
+        let cursor = match self.get(self.cursor, 64).as_const() {
+            Some(known) => Val::constant(&mut self.b, &known),
+            None => cursor,
+        };
+        let cursor = cursor.add(&mut self.b, &bytes);
+        self.set(self.cursor, &cursor);
+        Ok(())
+    }
+
+    /// Bits of the unparsed rest; zero past the packet's end.
+    pub(crate) fn lookahead(&mut self, skip: u32, width: u32) -> Result<Val, String> {
+        if width == 0 {
+            return Ok(Val::zero(0));
+        }
+        let (byte, bit) = (skip / 8, skip % 8);
+        let bytes = (bit + width).div_ceil(8);
+        if bytes > self.plan.slots.zeros {
+            return Err("a lookahead that is too wide".to_owned());
+        }
+        let cursor = self.b.use_var(self.cursor);
+        let start = self.plus(cursor, u64::from(byte));
+        let end = self.plus(start, u64::from(bytes));
+        let outside = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
+        if bytes > 1 {
+            let within = self.compare(IntCC::UnsignedLessThan, start, self.len);
+            let partly = self.and(&outside, &within);
+            if self.bail_if(&partly, "a lookahead that is cut short").is_err() {
+                // The block goes on unreachable, so that the caller need not know.
+                let rest = self.b.create_block();
+                self.enter(rest);
+            }
+        }
+        let at = self.sum(self.data, start);
+        let at = self.select(&outside, self.zeros, at);
+        Ok(load_be(&mut self.b, at, 0, bit, width, 0..bytes as i32))
+    }
+
+    fn transition(
+        &mut self,
+        at: usize,
+        transition: &Transition,
+        lasts: &Lasts,
+        ways: &mut Ways,
+    ) -> Result<(), Ended> {
+        match transition {
+            Transition::Accept => Err(self.accept(parser_error::NONE, ways)),
+            Transition::Reject => Err(self.reject(parser_error::NONE, ways)),
+            Transition::State(state) => {
+                let Some(to) = self.plan.graph.target(at, *state, lasts) else {
+                    return Err(self.bail("the parser loops, or goes on for too long"));
+                };
+                let block = *ways.instances[to].get_or_insert_with(|| self.b.create_block());
+                self.b.ins().jump(block, &[]);
+                Err(Ended)
+            }
+            Transition::Select { keys, cases } => {
+                let env = Env { parser: true, ..Env::default() };
+                let mut values = Vec::with_capacity(keys.len());
+                for key in keys {
+                    values.push(self.value(key, env)?);
+                }
+                for case in cases {
+                    let mut matches = Val::bool(true);
+                    for (pattern, value) in case.patterns.iter().zip(&values) {
+                        let here = self.select_matches(pattern, value);
+                        matches = self.and(&matches, &here);
+                    }
+                    match matches.known_truth() {
+                        Some(false) => continue,
+                        Some(true) => return self.transition(at, &case.next, lasts, ways),
+                        None => {}
+                    }
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&matches, yes, no);
+                    self.enter(yes);
+                    let _: Result<(), Ended> = self.transition(at, &case.next, lasts, ways);
+                    self.enter(no);
+                }
+                Err(self.reject(parser_error::NO_MATCH, ways))
+            }
+        }
+    }
+
+    /// One bit: the value matches.
+    fn select_matches(&mut self, pattern: &Select, value: &Val) -> Val {
+        let b = &mut self.b;
+        match pattern {
+            Select::Any => Val::bool(true),
+            Select::Masked(v, mask) => {
+                let (v, m) = (Val::constant(b, &v.and(mask)), Val::constant(b, mask));
+                match Val::binary(b, ir::BinaryOp::And, value, &m) {
+                    Ok(masked) => masked.equal(b, &v),
+                    Err(_) => Val::bool(false),
+                }
+            }
+            Select::Range(lo, hi) => {
+                let (lo, hi) = (Val::constant(b, lo), Val::constant(b, hi));
+                let (below, above) = (value.less(b, &lo), hi.less(b, value));
+                let outside = self.or(&below, &above);
+                self.not(&outside)
+            }
+            Select::ValueSet(id) => {
+                let plan = self.plan;
+                let members = plan.unit.value_sets.get(id.index()).map_or(&[][..], |m| m);
+                let mut any = Val::bool(false);
+                for member in members {
+                    // A value set holds patterns only, no other value sets.
+                    if !matches!(member, Select::ValueSet(_)) {
+                        let here = self.select_matches(member, value);
+                        any = self.or(&any, &here);
+                    }
+                }
+                any
+            }
+        }
+    }
+}

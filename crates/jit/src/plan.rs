@@ -1,0 +1,132 @@
+//! Everything about a unit that is worked out before code is generated.
+
+use crate::flow::Flow;
+use crate::graph::Graph;
+use crate::shape::Shape;
+use crate::unit::Unit;
+use ir::{HeaderId, Program};
+
+/// A unit and what follows from it.
+pub(crate) struct Plan<'u> {
+    pub(crate) unit: &'u Unit,
+    pub(crate) program: &'u Program,
+    pub(crate) shape: Shape,
+    pub(crate) graph: Graph,
+    pub(crate) flow: Flow,
+    pub(crate) slots: Slots,
+    /// Metadata that a checksum looks at.
+    pub(crate) checksum_meta: Vec<bool>,
+}
+
+/// The layout of the state area: zeros twice, scratch, then slots for each packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots {
+    /// Bytes of zeros, for invalid headers and again for new ones.
+    pub(crate) zeros: u32,
+    /// Bytes of scratch.
+    pub(crate) scratch: u32,
+    /// Bytes of a packet's slots.
+    pub(crate) stride: u32,
+    /// By metadata field: offset of its words.
+    pub(crate) meta: Vec<Option<i32>>,
+    /// By header: offset of its base; its varbit field's length follows.
+    pub(crate) headers: Vec<Option<i32>>,
+    /// By field: offset of the written flag; its value follows.
+    pub(crate) fields: Vec<Option<i32>>,
+    /// Bytes of the headers that can move.
+    pub(crate) edge: Option<i32>,
+    /// Whether headers lie in order.
+    pub(crate) in_order: Option<i32>,
+}
+
+impl Slots {
+    /// Where packets' slots start.
+    pub(crate) fn start(&self) -> u32 {
+        2 * self.zeros + self.scratch
+    }
+}
+
+impl<'u> Plan<'u> {
+    pub(crate) fn new(unit: &'u Unit) -> Plan<'u> {
+        let program = &unit.program.program;
+        let blocks = program.blocks.iter().flat_map(|b| &b.ops);
+        let actions = unit.program.actions.values().flat_map(|a| &a.body);
+        let shape = Shape::new(program, blocks.chain(actions));
+        let graph = Graph::new(program, &shape);
+        let flow = Flow::new(unit, &shape, &graph);
+        let slots = slots(program, &shape, &graph, &flow);
+        let mut checksum_meta = vec![false; program.metadata.len()];
+        for checksum in &program.checksums {
+            for e in checksum.inputs.iter().chain(&checksum.condition) {
+                crate::shape::reads(program, e, &mut |read| {
+                    if let crate::shape::Read::Meta(m) = read {
+                        checksum_meta[m] = true;
+                    }
+                });
+            }
+        }
+        Plan { unit, program, shape, graph, flow, slots, checksum_meta }
+    }
+
+    /// Bytes from one key to the next, and of one key, at a node.
+    pub(crate) fn key(&self, node: usize) -> (usize, usize) {
+        let spec = &self.unit.nodes[node];
+        let key = &self.program.tables[spec.table.index()].key;
+        let bytes = spec.columns.iter().map(|c| {
+            key.get(*c as usize).map_or(0, |k| (k.width as usize).div_ceil(8))
+        });
+        let len: usize = bytes.sum();
+        (len.next_multiple_of(8).max(8), len)
+    }
+}
+
+fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots {
+    let mut at = 0i32;
+    let mut words = |n: u32| {
+        let place = at;
+        at += 8 * n as i32;
+        Some(place)
+    };
+    let points = || flow.points.iter().flatten();
+    let limbs = |width: u32| width.div_ceil(64);
+    let mut slots = Slots {
+        zeros: (shape.longest + 16).next_multiple_of(64),
+        ..Slots::default()
+    };
+    for (m, field) in program.metadata.iter().enumerate() {
+        let kept = points().any(|p| p.may.meta.has(m) && p.live.meta.has(m));
+        slots.meta.push(if kept { words(limbs(field.width)) } else { None });
+    }
+    for h in 0..program.headers.len() {
+        let kept = points().any(|p| p.may.valid.has(h) && p.live.headers.has(h));
+        let varbit = shape.headers[h].varbit.is_some();
+        slots.headers.push(if kept { words(1 + u32::from(varbit)) } else { None });
+    }
+    for h in 0..program.headers.len() {
+        for (f, field) in program.type_of(HeaderId(h as u32)).fields.iter().enumerate() {
+            let number = shape.headers[h].first_field + f;
+            let kept = points().any(|p| p.may.dirty.has(number) && p.live.headers.has(h));
+            slots.fields.push(if kept { words(1 + limbs(field.width)) } else { None });
+        }
+    }
+    if points().next().is_some() {
+        if flow.end.moved {
+            slots.edge = words(1);
+        }
+        if graph.disorder {
+            slots.in_order = words(1);
+        }
+    }
+    slots.stride = (at as u32).next_multiple_of(64).max(64);
+    let moving: u32 = program
+        .deparser
+        .iter()
+        .filter_map(|h| {
+            let header = &shape.headers[h.index()];
+            let moves = header.order.is_some_and(|order| order < shape.moving);
+            moves.then(|| (header.fixed + header.varbit.unwrap_or(0)).div_ceil(8))
+        })
+        .sum();
+    slots.scratch = (moving + 16).next_multiple_of(64);
+    slots
+}

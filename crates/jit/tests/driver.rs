@@ -1,0 +1,196 @@
+//! The driver, the cache and the edges of packets' buffers.
+
+#[path = "../../opt/tests/common/flows.rs"]
+#[allow(dead_code)] // the rest serves other tests
+mod flows;
+#[allow(unreachable_pub)]
+mod support;
+
+use abi::{Hit, Packet, status};
+use flows::{Flows, frame};
+use ir::testing;
+use jit::{Cache, Compiled, Error, Isa, Options, Scratch, Tables, Unit, compile};
+use support::{Counted, Scan, unit};
+
+const GATEWAY: &str = "table=0,priority=10,in_port=1,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:1
+    table=0,priority=9,in_port=2 actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
+    table=1,in_port=1 actions=output:2
+    table=1,in_port=2 actions=output:1";
+
+fn compiled(unit: &Unit) -> Compiled {
+    compile(unit, &mut Cache::new(), &Options::default()).expect("it compiles")
+}
+
+fn tagged() -> Vec<u8> {
+    let mut bytes = frame("udp,nw_dst=10.0.0.1,tp_dst=9");
+    bytes.splice(12..12, [0x81, 0, 0, 5]);
+    bytes
+}
+
+/// Runs one packet with so much room in front of it: status, start, length, reason, buffer.
+fn one(code: &Compiled, tables: &impl Tables, room: usize, port: u32, bytes: &[u8]) -> Ran {
+    let mut buffer = [&vec![0xee; room][..], bytes, &[0xdd; 16]].concat();
+    let mut packets = [Packet::new(&mut buffer, room, bytes.len(), port)];
+    let mut counted = Counted::default();
+    code.run(tables, &mut counted, &mut Scratch::new(), &mut packets, 0);
+    let [packet] = &packets;
+    let (status, shift, reason) = (packet.status, packet.shift, packet.reason);
+    let start = (room as i32 + shift) as usize;
+    let (end, guard) = buffer.split_at(room + bytes.len());
+    assert!(guard.iter().all(|b| *b == 0xdd));
+    Ran { status, reason, bytes: end[start..].to_vec() }
+}
+
+struct Ran {
+    status: u8,
+    reason: u32,
+    bytes: Vec<u8>,
+}
+
+#[test]
+fn tags_need_room_to_be_pushed_and_none_to_be_popped() {
+    let flows = Flows::of(3, &[], GATEWAY);
+    let with = tagged();
+    let without = [&with[..12], &with[16..]].concat();
+    for direct in [false, true] {
+        let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| direct);
+        let (code, scan) = (compiled(&unit), Scan::new(&unit, &flows.pipeline));
+        for room in 0..24 {
+            let popped = one(&code, &scan, room, 1, &with);
+            assert_eq!((popped.status, &popped.bytes), (status::FORWARD, &without));
+            let pushed = one(&code, &scan, room, 2, &without);
+            if room < 4 {
+                assert_eq!((pushed.status, &pushed.bytes), (status::BAIL, &without));
+                let reason = &code.bails()[pushed.reason as usize];
+                assert!(reason.contains("room"), "{reason}");
+                continue;
+            }
+            let expected = [&with[..14], &[0x00, 0x65], &with[16..]].concat();
+            assert_eq!((pushed.status, &pushed.bytes), (status::FORWARD, &expected), "{room}");
+        }
+    }
+}
+
+#[test]
+fn tables_that_refuse_or_answer_nonsense_bail_out() {
+    struct Odd<'a>(Scan<'a>, Option<Hit>);
+    impl Tables for Odd<'_> {
+        fn lookup(&self, _: usize, _: &[u8], _: usize, hits: &mut [Hit]) -> bool {
+            let Some(hit) = self.1 else { return false };
+            hits.fill(hit);
+            true
+        }
+        fn records(&self, node: usize) -> &[u64] {
+            self.0.records(node)
+        }
+    }
+    let flows = Flows::of(3, &[], GATEWAY);
+    let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
+    let code = compiled(&unit);
+    let odd = [None, Some(Hit { entry: 1, action: 1 << 20 }), Some(Hit { entry: 0, action: u32::MAX })];
+    for hit in odd {
+        let tables = Odd(Scan::new(&unit, &flows.pipeline), hit);
+        let ran = one(&code, &tables, 64, 1, &tagged());
+        assert_eq!((ran.status, &ran.bytes), (status::BAIL, &tagged()));
+        assert!(code.bails()[ran.reason as usize].contains("table has changed"));
+    }
+    // An action that the code does not know.
+    struct Unknown<'a>(Scan<'a>, Vec<u64>);
+    impl Tables for Unknown<'_> {
+        fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool {
+            self.0.lookup(node, keys, stride, hits);
+            hits.iter_mut().for_each(|hit| hit.action = 0);
+            true
+        }
+        fn records(&self, _: usize) -> &[u64] {
+            &self.1
+        }
+    }
+    for variant in [0, 77, u64::MAX] {
+        let records = vec![variant; 64];
+        let tables = Unknown(Scan::new(&unit, &flows.pipeline), records);
+        let ran = one(&code, &tables, 64, 1, &tagged());
+        assert_eq!((ran.status, &ran.bytes), (status::BAIL, &tagged()));
+        assert!(code.bails()[ran.reason as usize].contains("not compiled"));
+    }
+}
+
+#[test]
+fn an_empty_burst_and_an_empty_packet() {
+    let flows = Flows::of(3, &[], GATEWAY);
+    let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
+    let (code, scan) = (compiled(&unit), Scan::new(&unit, &flows.pipeline));
+    let mut counted = Counted::default();
+    code.run(&scan, &mut counted, &mut Scratch::new(), &mut [], 0);
+    assert_eq!(counted, Counted::default());
+    let ran = one(&code, &scan, 0, 1, &[]);
+    assert_eq!((ran.status, ran.reason), (status::DROP, ir::DropReason::FrameTooShort as u32));
+}
+
+#[test]
+fn a_changed_table_recompiles_its_own_segments() {
+    // Three tables in a row; the last one is code.
+    let lines = |port: u32| {
+        format!(
+            "table=0,in_port=1 actions=goto_table:1
+             table=0,in_port=2 actions=goto_table:1
+             table=0,in_port=3 actions=goto_table:1
+             table=1,dl_dst=02:00:00:00:00:01 actions=goto_table:2
+             table=1,dl_dst=02:00:00:00:00:02 actions=goto_table:2
+             table=1,dl_dst=02:00:00:00:00:03 actions=goto_table:2
+             table=2,priority=1 actions=output:{port}
+             table=2,priority=2,ip actions=output:9"
+        )
+    };
+    let mut cache = Cache::new();
+    let mut reused = Vec::new();
+    for port in [1, 1, 2] {
+        let flows = Flows::of(3, &[], &lines(port));
+        let unit = unit(&flows.pipeline, &opt::Options::default(), &|n| n < 3);
+        let code = compile(&unit, &mut cache, &Options::default()).unwrap();
+        assert!(code.code_bytes() > 0);
+        reused.push(code.reused());
+    }
+    assert_eq!(reused, [(3, 0), (3, 3), (3, 2)]);
+    assert_eq!(cache.functions(), 4);
+}
+
+#[test]
+fn other_machines_compile_but_do_not_run() {
+    let flows = Flows::of(3, &[], GATEWAY);
+    let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
+    let scan = Scan::new(&unit, &flows.pipeline);
+    let mut cache = Cache::new();
+    for isa in [Isa::Aarch64, Isa::X86_64] {
+        let options = Options { isa, keep_text: true, ..Options::default() };
+        let code = compile(&unit, &mut cache, &options).unwrap();
+        let text = code.text(None).unwrap();
+        assert!(text.clif.contains("function") && !text.disasm.is_empty());
+        if isa == Isa::Aarch64 && !cfg!(target_arch = "aarch64") {
+            assert_eq!(one(&code, &scan, 64, 1, &tagged()).status, status::BAIL);
+        }
+    }
+    for seed in 0..12 {
+        let pipeline = testing::pipeline(seed);
+        let unit = support::unit(&pipeline, &opt::Options::none(), &|n| n % 2 == 0);
+        let options = Options { isa: Isa::Aarch64, ..Options::quick() };
+        compile(&unit, &mut cache, &options).unwrap();
+    }
+}
+
+#[test]
+fn units_that_contradict_themselves_are_refused() {
+    let flows = Flows::of(3, &[], GATEWAY);
+    let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
+    let refused = |change: &dyn Fn(&mut Unit)| {
+        let mut unit = unit.clone();
+        change(&mut unit);
+        let error = compile(&unit, &mut Cache::new(), &Options::default()).unwrap_err();
+        assert!(matches!(error, Error::Unit { .. }), "{error}");
+    };
+    refused(&|unit| unit.nodes.reverse());
+    refused(&|unit| unit.nodes[0].table = ir::TableId(1));
+    refused(&|unit| unit.nodes[0].columns = vec![1000]);
+    refused(&|unit| unit.nodes[0].record_words = 0);
+    refused(&|unit| unit.nodes[0].block = ir::BlockId(1 << 20));
+}

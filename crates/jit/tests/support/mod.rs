@@ -1,0 +1,329 @@
+//! Units from pipelines, tables that are scanned, and the comparison with the interpreter.
+
+#![allow(dead_code)] // each test uses its own part
+
+use abi::{BURST_MAX, Hit, Packet, status};
+use interp::{Collect, Externs, Input, Machine, NullExterns, Start};
+use ir::{
+    ActionCall, ActionId, Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, RegisterId,
+    TableId, Terminator, Verdict,
+};
+use jit::{
+    Cache, Compiled, Counts, DirectEntry, NodeSpec, Options, Scratch, Tables, Unit, compile,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A unit of a pipeline. `direct` says which tables (by number of entries) become code.
+pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) -> bool) -> Unit {
+    let contents = opt::contents(pipeline);
+    let optimised = opt::optimise(pipeline.program(), &contents, options);
+    let mut nodes = Vec::new();
+    for (b, block) in optimised.program.blocks.iter().enumerate() {
+        let Terminator::Apply { table, .. } = &block.end else { continue };
+        let Some(live) = &optimised.tables[table.index()] else { continue };
+        let words = |id: &ActionId| {
+            let params = optimised.actions.get(id).map_or(&[][..], |a| &a.params[..]);
+            params.iter().map(|p| p.width.div_ceil(64)).sum::<u32>() + 1
+        };
+        let entries = pipeline.entries(*table);
+        let is_direct = direct(entries.len());
+        let direct = is_direct.then(|| {
+            let entry = |e: &Arc<ir::Entry>| DirectEntry {
+                entry: e.id,
+                matches: e.matches.clone(),
+                call: e.action.clone(),
+            };
+            entries.iter().map(entry).collect()
+        });
+        nodes.push(NodeSpec {
+            block: ir::BlockId(b as u32),
+            table: *table,
+            columns: live.columns.clone(),
+            actions: live.actions.clone(),
+            record_words: live.actions.iter().map(words).max().unwrap_or(1),
+            direct,
+            default: entries.default().clone(),
+        });
+    }
+    Unit { program: Arc::new(optimised), nodes, value_sets: contents.value_sets }
+}
+
+/// Reads every entry for every lookup.
+pub struct Scan<'a> {
+    unit: &'a Unit,
+    pipeline: &'a Pipeline,
+    records: Vec<Vec<u64>>,
+    calls: Vec<Vec<ActionCall>>,
+}
+
+impl<'a> Scan<'a> {
+    pub fn new(unit: &'a Unit, pipeline: &'a Pipeline) -> Scan<'a> {
+        let mut scan = Scan { unit, pipeline, records: Vec::new(), calls: Vec::new() };
+        for node in &unit.nodes {
+            let entries = pipeline.entries(node.table);
+            let mut calls = vec![entries.default().clone()];
+            for entry in entries.iter() {
+                if !calls.contains(&entry.action) {
+                    calls.push(entry.action.clone());
+                }
+            }
+            let mut records = Vec::new();
+            for call in &calls {
+                let start = records.len();
+                let variant = node.actions.iter().position(|a| *a == call.action);
+                records.push(variant.map_or(0, |v| v as u64 + 1));
+                if variant.is_some() {
+                    call.args.iter().for_each(|arg| {
+                        let words = arg.width().div_ceil(64) as usize;
+                        records.extend((0..words).map(|i| arg.limbs().get(i).copied().unwrap_or(0)))
+                    });
+                }
+                records.resize(start + node.record_words as usize, 0);
+            }
+            scan.records.push(records);
+            scan.calls.push(calls);
+        }
+        scan
+    }
+}
+
+impl Tables for Scan<'_> {
+    fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool {
+        let spec = &self.unit.nodes[node];
+        let fields = &self.pipeline.program().tables[spec.table.index()].key;
+        for (key, hit) in keys.chunks(stride).zip(hits) {
+            let mut values = vec![None; fields.len()];
+            let mut at = 0;
+            for column in &spec.columns {
+                let width = fields[*column as usize].width;
+                let bytes = width.div_ceil(8) as usize;
+                values[*column as usize] = Some(Bits::from_be_bytes(&key[at..at + bytes], width));
+                let above = Bits::from_be_bytes(&key[at..at + bytes], 8 * bytes as u32);
+                assert_eq!(above, values[*column as usize].as_ref().unwrap().cast(8 * bytes as u32));
+                at += bytes;
+            }
+            assert!(key[at..].iter().all(|b| *b == 0), "padding is zero");
+            let matches = |e: &&Arc<ir::Entry>| {
+                e.matches.iter().all(|m| {
+                    let value = values[m.key as usize].as_ref();
+                    value.is_some_and(|value| m.pattern.matches(value))
+                })
+            };
+            let found = self.pipeline.entries(spec.table).iter().find(matches);
+            let call = found.map_or(self.pipeline.entries(spec.table).default(), |e| &e.action);
+            hit.entry = found.map_or(Hit::MISS_ENTRY, |e| e.id.0);
+            hit.action = self.calls[node].iter().position(|c| c == call).unwrap() as u32;
+        }
+        true
+    }
+
+    fn records(&self, node: usize) -> &[u64] {
+        &self.records[node]
+    }
+}
+
+/// Counters in plain maps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub tables: BTreeMap<TableId, (u64, u64)>,
+    pub entries: BTreeMap<(TableId, u32), (u64, u64)>,
+}
+
+impl Counts for Counted {
+    fn table(&mut self, table: TableId, lookups: u32, matches: u32) {
+        let count = self.tables.entry(table).or_default();
+        count.0 += u64::from(lookups);
+        count.1 += u64::from(matches);
+    }
+
+    fn entry(&mut self, table: TableId, entry: u32, bytes: u32) {
+        let count = self.entries.entry((table, entry)).or_default();
+        count.0 += 1;
+        count.1 += u64::from(bytes);
+    }
+
+    fn prefetch(&self, _: u32) {}
+}
+
+impl Externs for Counted {
+    fn port_live(&self, port: u32) -> bool {
+        NullExterns.port_live(port)
+    }
+    fn count_table(&mut self, table: TableId, hit: bool) {
+        self.table(table, 1, u32::from(hit));
+    }
+    fn count_entry(&mut self, table: TableId, entry: EntryId, bytes: u32) {
+        self.entry(table, entry.0, bytes);
+    }
+    fn count(&mut self, _: CounterId, _: u32) {}
+    fn count_indirect(&mut self, _: u32, _: u32, _: u32) {}
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> interp::Color {
+        NullExterns.meter(meter, bytes)
+    }
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        NullExterns.register_read(register, index)
+    }
+    fn register_write(&mut self, _: RegisterId, _: u32, _: Bits) {}
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        NullExterns.random(lo, hi)
+    }
+}
+
+/// What has been run natively, and why the rest was not.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub native: u64,
+    pub forwarded: u64,
+    pub changed: u64,
+    pub bailed: u64,
+    pub reasons: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    pub fn share(&self) -> f64 {
+        self.native as f64 / (self.native + self.bailed).max(1) as f64
+    }
+
+    pub fn print(&self, what: &str) {
+        println!(
+            "{what}: {} native ({} forwarded, {} of them changed), {} bailed out: {:.1} % native",
+            self.native,
+            self.forwarded,
+            self.changed,
+            self.bailed,
+            100.0 * self.share()
+        );
+        let mut reasons: Vec<_> = self.reasons.iter().collect();
+        reasons.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+        for (reason, n) in reasons.into_iter().take(25) {
+            println!("  {n:6}  {reason}");
+        }
+    }
+}
+
+pub const HEADROOM: usize = 96;
+const GUARD: usize = 32;
+
+/// Runs packets both ways.
+pub struct Both<'a> {
+    pub pipeline: &'a Pipeline,
+    pub unit: &'a Unit,
+    pub code: Compiled,
+    scan: Scan<'a>,
+    scratch: Scratch,
+    machine: Machine,
+}
+
+impl<'a> Both<'a> {
+    pub fn new(pipeline: &'a Pipeline, unit: &'a Unit, cache: &mut Cache) -> Both<'a> {
+        Both::with(pipeline, unit, cache, &Options::default())
+    }
+
+    pub fn with(
+        pipeline: &'a Pipeline,
+        unit: &'a Unit,
+        cache: &mut Cache,
+        options: &Options,
+    ) -> Both<'a> {
+        let code = compile(unit, cache, options).expect("it compiles");
+        let scan = Scan::new(unit, pipeline);
+        let (scratch, machine) = (Scratch::new(), Machine::new());
+        Both { pipeline, unit, code, scan, scratch, machine }
+    }
+
+    /// Runs a burst and compares every packet that did not bail out.
+    pub fn burst(&mut self, frames: &[(u32, Vec<u8>)], now_ns: u64, tally: &mut Tally, what: &str) {
+        assert!(frames.len() <= BURST_MAX);
+        let mut buffers: Vec<Vec<u8>> = frames
+            .iter()
+            .map(|(_, bytes)| [&[0xa5; HEADROOM], &bytes[..], &[0x5a; GUARD]].concat())
+            .collect();
+        let mut counted = Counted::default();
+        let mut packets: Vec<Packet<'_>> = buffers
+            .iter_mut()
+            .zip(frames)
+            .map(|(buffer, (port, bytes))| Packet::new(buffer, HEADROOM, bytes.len(), *port))
+            .collect();
+        self.code.run(&self.scan, &mut counted, &mut self.scratch, &mut packets, now_ns);
+        struct Done {
+            status: u8,
+            outputs: Vec<abi::Output>,
+            changed: u8,
+            reason: u32,
+            lookups: u32,
+            shift: i32,
+        }
+        let done: Vec<Done> = packets
+            .iter()
+            .map(|p| Done {
+                status: p.status,
+                outputs: p.outputs().to_vec(),
+                changed: p.changed,
+                reason: p.reason,
+                lookups: p.lookups,
+                shift: p.shift,
+            })
+            .collect();
+        drop(packets);
+
+        let mut expected = Counted::default();
+        let (mut lookups, mut bailed) = (0, false);
+        for ((done, buffer), (port, bytes)) in done.iter().zip(&buffers).zip(frames) {
+            let context = || {
+                format!(
+                    "{what}: packet {bytes:02x?} from port {port}\n{}",
+                    ir::text::print_pipeline(self.pipeline)
+                )
+            };
+            let guard = &buffer[HEADROOM + bytes.len()..];
+            assert!(guard.iter().all(|b| *b == 0x5a), "past the end: {}", context());
+            if done.status == status::BAIL {
+                assert_eq!(&buffer[HEADROOM..HEADROOM + bytes.len()], bytes, "{}", context());
+                let reason = &self.code.bails()[done.reason as usize];
+                // The site matters little here.
+                let reason = reason.rsplit(": ").next().unwrap_or(reason);
+                *tally.reasons.entry(reason.to_owned()).or_default() += 1;
+                tally.bailed += 1;
+                lookups += u64::from(done.lookups);
+                bailed = true;
+                continue;
+            }
+            tally.native += 1;
+            let mut sink = Collect::default();
+            let before = expected.tables.values().map(|(n, _)| n).sum::<u64>();
+            let input = Input { bytes, in_port: *port, now_ns, start: Start::Pipeline };
+            let verdict =
+                self.machine.run(self.pipeline, input, &mut expected, &mut sink, None);
+            let after = expected.tables.values().map(|(n, _)| n).sum::<u64>();
+            lookups += after - before;
+            assert_eq!(after - before, u64::from(done.lookups), "lookups: {}", context());
+            assert!(sink.punts.is_empty() && sink.digests.is_empty(), "{}", context());
+            let native = match done.status {
+                status::FORWARD => Verdict::Forward,
+                status::DROP => Verdict::Drop(DropReason::ALL[done.reason as usize]),
+                other => panic!("status {other}: {}", context()),
+            };
+            assert_eq!(native, verdict, "{}", context());
+            let start = (HEADROOM as i32 + done.shift) as usize;
+            let out = &buffer[start..HEADROOM + bytes.len()];
+            assert_eq!(done.outputs.len(), sink.outputs.len(), "{}", context());
+            for (native, output) in done.outputs.iter().zip(&sink.outputs) {
+                assert_eq!((native.port, native.queue), (output.port, output.queue), "{}", context());
+                assert_eq!(out, &output.bytes[..], "{}", context());
+                if done.changed == 0 {
+                    assert_eq!(out, &bytes[..], "{}", context());
+                }
+            }
+            if done.status == status::FORWARD {
+                tally.forwarded += 1;
+                tally.changed += u64::from(done.changed);
+            }
+        }
+        let total = counted.tables.values().map(|(n, _)| n).sum::<u64>();
+        assert_eq!(total, lookups, "{what}: lookups counted");
+        if !bailed {
+            assert_eq!(counted, expected, "{what}: counters");
+        }
+    }
+}

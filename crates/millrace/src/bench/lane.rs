@@ -1,0 +1,261 @@
+//! An engine under test, and a worker's way through it without ports.
+//!
+//! [`Bed`] is the control side: a pipeline, an engine that follows it, and the publication of
+//! versions. [`Lane`] is a worker: it copies each burst's frames from the trace to its buffers, runs
+//! it by the version it holds, has the interpreter run what compiled code leaves, and tells a
+//! [`Seen`] what became of each frame. It adopts versions between bursts, as a worker does.
+
+use super::contents::Contents;
+use super::frame::LINE;
+use super::trace::Trace;
+use crate::Failure;
+use datapath::compiled::{JitEngine, Options};
+use datapath::lane::{Counts, Resumed, State};
+use datapath::publish::{Held, Publisher};
+use datapath::replica::InterpEngine;
+use datapath::{Engine, Forward, PortShared, PortTable, Scratch};
+use interp::{Externs, Input, Sink, Start};
+use ir::{Pipeline, Update, Verdict};
+use port::prng::Prng;
+use state::counters::{CounterArena, WorkerCounters};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) use abi::BURST_MAX as BURST;
+
+/// An engine has seen that all is quiet after so long.
+const QUIET: Duration = Duration::from_millis(150);
+/// Bytes in front of a frame, for tags and tunnels.
+const FRONT: usize = abi::PUSH_MAX;
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The one that compiles.
+    Jit,
+    /// The reference.
+    Interp,
+}
+
+/// The control side.
+pub(crate) struct Bed {
+    /// The truth.
+    pub(crate) pipeline: Pipeline,
+    /// What follows it.
+    pub(crate) engine: Box<dyn Engine>,
+    /// Where its snapshots go.
+    pub(crate) publisher: Arc<Publisher>,
+    /// Counters of entries.
+    pub(crate) arena: Arc<CounterArena>,
+    /// How long it took from the updates to the first snapshot that forwards by them.
+    pub(crate) first: Duration,
+    /// How long the engine worked in all, until it had nothing left to make better.
+    pub(crate) compile: Duration,
+    /// Ports that are there.
+    ports: Arc<PortTable>,
+}
+
+impl Bed {
+    /// An engine that forwards by these contents, for so many lanes.
+    pub(crate) fn new(
+        kind: Kind,
+        contents: &Contents,
+        ports: u32,
+        lanes: usize,
+    ) -> Result<Bed, Failure> {
+        let arena = Arc::new(CounterArena::new(contents.ids.max(1)));
+        while arena.len() < contents.ids as usize {
+            arena.allocate().map_err(Failure::bad)?;
+        }
+        let mut pipeline = Pipeline::new(contents.program.clone()).map_err(Failure::bad)?;
+        let (program, counters) = (contents.program.clone(), arena.clone());
+        let (mut engine, first): (Box<dyn Engine>, _) = match kind {
+            Kind::Interp => {
+                let (engine, first) = InterpEngine::new(program, lanes, counters);
+                (Box::new(engine), first)
+            }
+            Kind::Jit => {
+                let (engine, first) = JitEngine::new(program, lanes, counters, Options::default())
+                    .map_err(|e| Failure::Bad(format!("the jit engine does not start: {e}")))?;
+                (Box::new(engine), first)
+            }
+        };
+        let publisher = Arc::new(Publisher::new(first, lanes));
+        pipeline.transact(&contents.updates).map_err(|(_, e)| Failure::bad(e))?;
+        let started = Instant::now();
+        engine.apply(&pipeline, &contents.updates, 0);
+        let snapshot = engine.publish(&|| {});
+        publisher.publish(snapshot);
+        let first = started.elapsed();
+        let mut table = PortTable::default();
+        for n in 1..=ports {
+            table.insert(Arc::new(PortShared::new(n, &format!("bench{n}"), 0, lanes)));
+        }
+        let ports = Arc::new(table);
+        let mut bed = Bed { pipeline, engine, publisher, arena, first, compile: first, ports };
+        // What the engine does as soon as it has time, and once all has been quiet.
+        for quiet in [0, 1, 1] {
+            std::thread::sleep(quiet * QUIET);
+            let started = Instant::now();
+            bed.settle();
+            bed.compile += started.elapsed();
+        }
+        Ok(bed)
+    }
+
+    /// Commits updates, one transaction; they are in force after [`publish`](Self::publish).
+    pub(crate) fn transact(&mut self, updates: &[Update], now_ns: u64) -> Result<u64, Failure> {
+        let version = self.pipeline.transact(updates).map_err(|(_, e)| Failure::bad(e))?;
+        self.engine.apply(&self.pipeline, updates, now_ns);
+        Ok(version)
+    }
+
+    /// Makes what was committed current.
+    pub(crate) fn publish(&mut self) {
+        let snapshot = self.engine.publish(&|| {});
+        self.publisher.publish(snapshot);
+    }
+
+    /// Does what the engine would do when it has time.
+    pub(crate) fn settle(&mut self) {
+        if self.engine.settle() {
+            self.publish();
+        }
+        while let Some(job) = self.engine.job() {
+            if self.engine.finish(job()) {
+                self.publish();
+            }
+        }
+    }
+
+    /// A lane, the `n`-th, with room for frames of this length.
+    pub(crate) fn lane(&self, n: usize, len_max: usize) -> Lane {
+        let stride = FRONT + len_max.next_multiple_of(LINE).max(LINE);
+        Lane {
+            index: n,
+            held: self.publisher.start(n),
+            publisher: self.publisher.clone(),
+            scratch: Scratch::default(),
+            counters: self.arena.worker(),
+            ports: self.ports.clone(),
+            random: Prng::new(1),
+            rooms: vec![0; stride * BURST],
+            stride,
+        }
+    }
+}
+
+/// Told what became of each frame of a burst.
+pub(crate) trait Seen {
+    /// Compiled code has done with frame `i`.
+    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>);
+    /// The interpreter is to run frame `i`, with the sink that this gives to `run`.
+    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict);
+}
+
+/// A worker without ports.
+pub(crate) struct Lane {
+    index: usize,
+    publisher: Arc<Publisher>,
+    held: Held,
+    scratch: Scratch,
+    counters: WorkerCounters,
+    ports: Arc<PortTable>,
+    random: Prng,
+    rooms: Vec<u8>,
+    stride: usize,
+}
+
+impl Lane {
+    /// The snapshot it runs by.
+    pub(crate) fn forward(&self) -> &dyn Forward {
+        &*self.held.forward
+    }
+
+    /// Takes the current version, if it holds another one.
+    #[inline]
+    pub(crate) fn adopt(&mut self) {
+        if self.publisher.is_stale(&self.held) {
+            self.publisher.adopt(self.index, &mut self.held);
+        }
+    }
+
+    /// Runs the burst that begins with frame `first` of the trace, which starts again at its end.
+    #[inline]
+    pub(crate) fn burst(
+        &mut self,
+        trace: &Trace,
+        first: usize,
+        now_ns: u64,
+        seen: &mut impl Seen,
+    ) {
+        self.adopt();
+        let mut heads = [(0u32, 0usize); BURST];
+        let mut at = first;
+        for (room, head) in self.rooms.chunks_exact_mut(self.stride).zip(&mut heads) {
+            let (in_port, len, line) = trace.head(at);
+            *head = (in_port, len);
+            if len <= LINE {
+                room[FRONT..FRONT + LINE].copy_from_slice(line);
+            } else {
+                trace.copy(at, &mut room[FRONT..]);
+            }
+            at = if at + 1 == trace.len() { 0 } else { at + 1 };
+        }
+        let mut rooms = self.rooms.chunks_exact_mut(self.stride);
+        let mut packets: [abi::Packet<'_>; BURST] = std::array::from_fn(|i| {
+            let (in_port, len) = heads[i];
+            abi::Packet::new(rooms.next().unwrap_or_default(), FRONT, len, in_port)
+        });
+        let mut counts = Counts {
+            worker: self.index,
+            state: self.held.forward.state(),
+            counters: &self.counters,
+            now_ns,
+        };
+        self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
+        let mut left = [(0u8, 0u32); BURST];
+        let mut left_len = 0;
+        for (i, packet) in packets.iter().enumerate() {
+            if packet.status == abi::status::BAIL {
+                left[left_len] = (i as u8, packet.lookups);
+                left_len += 1;
+            } else {
+                seen.compiled(i, packet);
+            }
+        }
+        for (i, lookups) in &left[..left_len] {
+            let i = usize::from(*i);
+            let (in_port, len) = heads[i];
+            let from = i * self.stride + FRONT;
+            let mut externs = State {
+                worker: self.index,
+                forward: &*self.held.forward,
+                counters: &self.counters,
+                ports: &self.ports,
+                random: &mut self.random,
+                now_ns,
+            };
+            let bytes = &self.rooms[from..from + len];
+            let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
+            let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
+            let externs: &mut dyn Externs = &mut externs;
+            seen.interpreted(i, &mut |sink| {
+                let mut resumed = Resumed::new(externs, *lookups);
+                forward.run(scratch, input, &mut resumed, sink)
+            });
+        }
+    }
+
+    /// The bytes of frame `i` of the last burst, which compiled code has moved by `shift`.
+    pub(crate) fn bytes(&self, i: usize, shift: i32, len: usize) -> &[u8] {
+        let from = i * self.stride + FRONT;
+        &self.rooms[from.saturating_add_signed(shift as isize)..from + len]
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.publisher.stop(self.index);
+    }
+}

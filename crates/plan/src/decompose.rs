@@ -1,0 +1,1382 @@
+//! Rewrites one table as several, each of which fits a faster template.
+//!
+//! After ESWITCH (Molnár et al., 2016), section 3.2 and fig. 6, whose routine takes keys that are
+//! exact or absent. A table is split along its column of least diversity: a table over that column
+//! alone comes first, and leads for each key to a table of the rules that such packets can still
+//! match, without the column. Here keys may also be prefixes, masks and ranges:
+//!
+//! - The first table is looked up by the most specific key. The table behind a key holds, in rank
+//!   order, every rule whose pattern contains the whole key (set pruning), and rules without a demand
+//!   on the column go behind every key and behind "nothing matched".
+//! - That is right if the column's keys are closed under intersection, as exact keys and prefixes
+//!   are. Masks and ranges that overlap in part are closed first, within a bound; a column that
+//!   cannot be is not split.
+//! - Behind a key, a rule is left out if an earlier one takes all its packets.
+//! - Tables with the same rules are one table: the result is a graph without cycles, not a tree.
+//!
+//! A table is left whole when one column is left, when one hash over several columns serves it
+//! ([`Goal::FastTemplate`]), or when the cost model says that splitting does not pay.
+//!
+//! Invariants: the tree's answer is that of the first row that matches; a node's number is lower than
+//! those of the nodes it leads to; no way through it is longer than there are columns.
+//! Cost: bounded by [`Limits`], whatever the rules.
+//! Checked by: the figures of the paper, below; `tests/model.rs`, row by row on random tables.
+
+use std::fmt;
+use std::rc::Rc;
+
+use classify::{Layout, Range, decomposed as packed};
+use hashbrown::{HashMap, HashSet};
+
+use crate::cost::{LookupShape, Model};
+
+/// What a row demands of one column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cell {
+    /// Nothing.
+    Any,
+    /// These bits.
+    Bits {
+        /// What the bits must be.
+        value: u128,
+        /// Which bits.
+        mask: u128,
+    },
+    /// A number within these ends.
+    Range {
+        /// The lowest.
+        lo: u128,
+        /// The highest.
+        hi: u128,
+    },
+}
+
+/// What two patterns have in common.
+enum Meet {
+    Nothing,
+    Cell(Cell),
+    /// Something that is no pattern.
+    Odd,
+}
+
+/// The largest number of a width.
+fn top(bits: u32) -> u128 {
+    u128::MAX.checked_shr(128u32.saturating_sub(bits)).unwrap_or(0)
+}
+
+impl Cell {
+    /// One value.
+    pub fn exact(value: u128, bits: u32) -> Cell {
+        Cell::Bits { value, mask: top(bits) }.canonical(bits)
+    }
+
+    /// The leading `len` bits of a value.
+    pub fn prefix(value: u128, len: u32, bits: u32) -> Cell {
+        let mask = top(bits) & !top(bits.saturating_sub(len));
+        Cell::Bits { value, mask }.canonical(bits)
+    }
+
+    /// The one spelling of patterns that mean the same: bits rather than a range where they do,
+    /// ignored bits zero. An empty range stays as it is and matches nothing.
+    #[must_use]
+    pub fn canonical(self, bits: u32) -> Cell {
+        let all = top(bits);
+        match self {
+            Cell::Any => Cell::Any,
+            Cell::Bits { mask, .. } if mask & all == 0 => Cell::Any,
+            Cell::Bits { value, mask } => {
+                Cell::Bits { value: value & mask & all, mask: mask & all }
+            }
+            Cell::Range { lo, hi } => {
+                let hi = hi.min(all);
+                let below = below_highest(lo ^ hi);
+                if lo > hi || lo & below != 0 || hi & below != below {
+                    Cell::Range { lo, hi }
+                } else {
+                    Cell::Bits { value: lo, mask: all & !below }.canonical(bits)
+                }
+            }
+        }
+    }
+
+    /// Whether a value satisfies it.
+    pub fn contains(&self, key: u128) -> bool {
+        match *self {
+            Cell::Any => true,
+            Cell::Bits { value, mask } => (key ^ value) & mask == 0,
+            Cell::Range { lo, hi } => lo <= key && key <= hi,
+        }
+    }
+
+    /// Lowest and highest value that satisfy it.
+    fn ends(&self, bits: u32) -> (u128, u128) {
+        match *self {
+            Cell::Any => (0, top(bits)),
+            Cell::Bits { value, mask } => (value, value | top(bits) & !mask),
+            Cell::Range { lo, hi } => (lo, hi),
+        }
+    }
+
+    /// Whether all values between the ends satisfy it.
+    fn is_convex(&self, bits: u32) -> bool {
+        match *self {
+            Cell::Bits { mask, .. } => prefix_len(mask, bits).is_some(),
+            _ => true,
+        }
+    }
+
+    /// Whether every value that satisfies `other` satisfies this. Both canonical.
+    pub fn covers(&self, other: &Cell, bits: u32) -> bool {
+        match (*self, *other) {
+            (Cell::Any, _) => true,
+            (_, Cell::Any) => false,
+            (Cell::Bits { value, mask }, Cell::Bits { value: inner, mask: finer }) => {
+                mask & !finer == 0 && (value ^ inner) & mask == 0
+            }
+            // Below the highest bit in which the ends differ every bit takes both values.
+            (Cell::Bits { value, mask }, Cell::Range { lo, hi }) => {
+                mask & below_highest(lo ^ hi) == 0 && (value ^ lo) & mask == 0
+            }
+            (Cell::Range { lo, hi }, inner) => {
+                let (low, high) = inner.ends(bits);
+                lo <= low && high <= hi
+            }
+        }
+    }
+
+    fn meet(&self, other: &Cell, bits: u32) -> Meet {
+        if self.covers(other, bits) {
+            return Meet::Cell(*other);
+        }
+        if other.covers(self, bits) {
+            return Meet::Cell(*self);
+        }
+        if let (Cell::Bits { value: a, mask: m }, Cell::Bits { value: b, mask: n }) =
+            (*self, *other)
+        {
+            let both = Cell::Bits { value: a | b, mask: m | n };
+            return if (a ^ b) & m & n == 0 { Meet::Cell(both) } else { Meet::Nothing };
+        }
+        let ((a, b), (c, d)) = (self.ends(bits), other.ends(bits));
+        let (lo, hi) = (a.max(c), b.min(d));
+        match (lo > hi, self.is_convex(bits) && other.is_convex(bits)) {
+            (true, _) => Meet::Nothing,
+            (false, true) => Meet::Cell(Cell::Range { lo, hi }.canonical(bits)),
+            (false, false) => Meet::Odd,
+        }
+    }
+
+    /// How many values satisfy it, less one.
+    fn size_less_one(&self, bits: u32) -> u128 {
+        match *self {
+            Cell::Bits { mask, .. } => top(bits.saturating_sub(mask.count_ones())),
+            _ => {
+                let (lo, hi) = self.ends(bits);
+                hi.saturating_sub(lo)
+            }
+        }
+    }
+}
+
+/// All bits below the highest that is set, and that one.
+fn below_highest(n: u128) -> u128 {
+    u128::MAX.checked_shr(n.leading_zeros()).unwrap_or(0)
+}
+
+/// The length of a mask that is a prefix.
+fn prefix_len(mask: u128, bits: u32) -> Option<u32> {
+    let free = top(bits) & !mask;
+    (free & free.wrapping_add(1) == 0).then(|| mask.count_ones())
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name in reports.
+    pub name: String,
+    /// Its width in bits, 1 to 128.
+    pub bits: u32,
+}
+
+/// A row of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The entry's id.
+    pub id: u32,
+    /// The entry's action.
+    pub action: u32,
+    /// One pattern per column.
+    pub cells: Box<[Cell]>,
+}
+
+/// A table in full: the first row that matches wins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Flows {
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows, best first.
+    pub rows: Vec<Row>,
+}
+
+impl Flows {
+    /// The id of the first row that matches; the meaning of the table.
+    pub fn lookup(&self, key: &[u128]) -> Option<u32> {
+        let hit = |row: &&Row| row.cells.iter().zip(key).all(|(cell, &key)| cell.contains(key));
+        self.rows.iter().find(hit).map(|row| row.id)
+    }
+}
+
+/// Where a column lies in a packed key: a field of the layout, or a part of a wide one.
+pub type Place = classify::Field;
+
+/// Bytes of the widest column.
+const COLUMN_BYTES_MAX: usize = 16;
+
+impl Flows {
+    /// A table from its packed form, with the place of each column in the key. `names` has a column
+    /// per field of the layout; fields without one are named by their number and as wide as their
+    /// bytes. A field of more than 16 bytes becomes several columns.
+    pub fn of_rules(
+        layout: &Layout,
+        names: &[Column],
+        rules: &[classify::Rule],
+    ) -> Result<(Flows, Vec<Place>), Declined> {
+        let mut columns = Vec::new();
+        let mut places: Vec<Place> = Vec::new();
+        for (at, field) in layout.fields().iter().enumerate() {
+            let name = names.get(at).map_or_else(|| format!("field {at}"), |c| c.name.clone());
+            if field.len <= COLUMN_BYTES_MAX {
+                let all = 8 * field.len as u32;
+                let bits = names.get(at).map_or(all, |c| if c.bits == 0 { all } else { c.bits });
+                columns.push(Column { name, bits: bits.min(all) });
+                places.push(*field);
+                continue;
+            }
+            for offset in (0..field.len).step_by(COLUMN_BYTES_MAX) {
+                let len = COLUMN_BYTES_MAX.min(field.len - offset);
+                let name = format!("{name}[{offset}..{}]", offset + len);
+                columns.push(Column { name, bits: 8 * len as u32 });
+                places.push(Place { offset: field.offset + offset, len });
+            }
+        }
+        let mut ordered: Vec<&classify::Rule> = rules.iter().collect();
+        ordered.sort_by(|a, b| a.precedence(b));
+        let mut rows = Vec::with_capacity(rules.len());
+        for rule in ordered {
+            if rule.checked(layout).is_err() {
+                continue;
+            }
+            if let Some(cells) = cells_of(rule, &columns, &places)? {
+                rows.push(Row { id: rule.id, action: rule.action, cells });
+            }
+        }
+        Ok((Flows { columns, rows }, places))
+    }
+}
+
+/// A rule's demands by column; none if no key satisfies them.
+fn cells_of(
+    rule: &classify::Rule,
+    columns: &[Column],
+    places: &[Place],
+) -> Result<Option<Box<[Cell]>>, Declined> {
+    let mut taken = 0;
+    let mut cells = Vec::with_capacity(columns.len());
+    for (column, place) in columns.iter().zip(places) {
+        let bytes = |of: &[u8]| {
+            of[place.offset..][..place.len].iter().fold(0u128, |n, &b| n << 8 | u128::from(b))
+        };
+        let (value, mask) = (bytes(&rule.value), bytes(&rule.mask));
+        if value & mask & !top(column.bits) != 0 {
+            return Ok(None);
+        }
+        let mut ends: Option<(u128, u128)> = None;
+        for range in &rule.ranges {
+            if (range.offset as usize, usize::from(range.len)) == (place.offset, place.len) {
+                let (lo, hi) = ends.unwrap_or((0, top(column.bits)));
+                ends = Some((lo.max(range.lo), hi.min(range.hi)));
+                taken += 1;
+            }
+        }
+        let bits = Cell::Bits { value, mask }.canonical(column.bits);
+        cells.push(match ends.map(|(lo, hi)| Cell::Range { lo, hi }.canonical(column.bits)) {
+            None => bits,
+            Some(Cell::Range { lo, hi }) if lo > hi => return Ok(None),
+            Some(range) => match bits.meet(&range, column.bits) {
+                Meet::Nothing => return Ok(None),
+                Meet::Cell(cell) => cell,
+                Meet::Odd => return Err(Declined::Mixed),
+            },
+        });
+    }
+    if taken < rule.ranges.len() {
+        return Err(Declined::Mixed);
+    }
+    Ok(Some(cells.into()))
+}
+
+/// When a table is simple enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Goal {
+    /// When one template serves it and the cost model finds that cheapest.
+    #[default]
+    FastTemplate,
+    /// When it has one column, as the paper's simplified routine has it. For showing and testing.
+    OneColumn,
+}
+
+/// Bounds of a decomposition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Tables that may be made.
+    pub tables_max: usize,
+    /// Rows that may be made in all, copies included.
+    pub rows_max: usize,
+    /// Keys that may be added to a column to close it under intersection.
+    pub refined_max: usize,
+    /// Sub-tables with the same rows are one table; off only to see what that is worth.
+    pub share: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { tables_max: 512, rows_max: 16 * 1024, refined_max: 64, share: true }
+    }
+}
+
+/// Why a table was left whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Declined {
+    /// Nothing to split.
+    OneColumn,
+    /// One hash serves it already.
+    Simple,
+    /// In every column, patterns overlap in part.
+    Overlap,
+    /// It would take too many tables.
+    Tables {
+        /// The bound.
+        max: usize,
+    },
+    /// It would take too many rows.
+    Rows {
+        /// The bound.
+        max: usize,
+    },
+    /// More columns than are handled.
+    Columns {
+        /// How many.
+        columns: usize,
+    },
+    /// A rule asks for bits and a range of one column at once, or for a range across columns.
+    Mixed,
+}
+
+impl fmt::Display for Declined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Declined::OneColumn => write!(f, "one column"),
+            Declined::Simple => write!(f, "one mask serves all entries"),
+            Declined::Overlap => write!(f, "patterns overlap in part in every column"),
+            Declined::Tables { max } => write!(f, "more than {max} tables"),
+            Declined::Rows { max } => write!(f, "more than {max} rows in its tables"),
+            Declined::Columns { columns } => write!(f, "{columns} columns, {COLUMNS_MAX} at most"),
+            Declined::Mixed => write!(f, "a range that is not the only demand on its column"),
+        }
+    }
+}
+
+/// Columns that are handled: one bit each.
+const COLUMNS_MAX: usize = 64;
+
+/// Where a lookup goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Nowhere: no row matches, or no packet comes here.
+    Miss,
+    /// To this entry.
+    Entry {
+        /// Its id.
+        id: u32,
+        /// Its action.
+        action: u32,
+    },
+    /// To this table.
+    Node(u32),
+}
+
+/// A row of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    /// The higher wins; rows of the same rank do not overlap.
+    pub rank: u32,
+    /// One pattern per column of the node.
+    pub cells: Box<[Cell]>,
+    /// What follows.
+    pub target: Target,
+}
+
+/// A table of a decomposition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Positions of its columns in the whole table, ascending.
+    pub columns: Vec<usize>,
+    /// Its rows. None matches everything.
+    pub rows: Vec<NodeRow>,
+    /// What follows where none matches.
+    pub otherwise: Target,
+}
+
+/// A decomposed table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tree {
+    /// The columns of the whole table.
+    pub columns: Vec<Column>,
+    /// Its tables; the first is where lookups begin, and each leads to later ones only.
+    pub nodes: Vec<Node>,
+    /// What a lookup costs in the mean over the ways through it, in nanoseconds.
+    pub ns: f64,
+}
+
+/// Spells patterns and entries in reports.
+pub trait Spell {
+    /// A pattern.
+    fn cell(&self, column: &Column, cell: &Cell) -> String;
+    /// What an entry does.
+    fn entry(&self, id: u32, action: u32) -> String;
+}
+
+/// Numbers, for those who know no better.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Spell for Plain {
+    fn cell(&self, column: &Column, cell: &Cell) -> String {
+        let number = |n: u128| if column.bits <= 16 { format!("{n}") } else { format!("{n:#x}") };
+        match *cell {
+            Cell::Any => "*".into(),
+            Cell::Bits { value, mask } => match prefix_len(mask, column.bits) {
+                Some(len) if len == column.bits => number(value),
+                Some(len) => format!("{}/{len}", number(value)),
+                None => format!("{}/{mask:#x}", number(value)),
+            },
+            Cell::Range { lo, hi } => format!("{}..{}", number(lo), number(hi)),
+        }
+    }
+
+    fn entry(&self, id: u32, action: u32) -> String {
+        format!("entry {id} action {action}")
+    }
+}
+
+impl Tree {
+    /// The id of the entry that a key finds; the plainest walk, for tests and reports.
+    pub fn lookup(&self, key: &[u128]) -> Option<u32> {
+        let mut target = Target::Node(0);
+        loop {
+            let node = match target {
+                Target::Miss => return None,
+                Target::Entry { id, .. } => return Some(id),
+                Target::Node(n) => &self.nodes[n as usize],
+            };
+            let hit = |row: &&NodeRow| {
+                node.columns.iter().zip(&row.cells).all(|(&c, cell)| cell.contains(key[c]))
+            };
+            let best = node.rows.iter().filter(hit).max_by_key(|row| row.rank);
+            target = best.map_or(node.otherwise, |row| row.target);
+        }
+    }
+
+    /// The form in which [`Decomposed`](classify::decomposed::Decomposed) takes it.
+    pub fn packed(&self, places: &[Place]) -> packed::Tree {
+        let target = |target: Target| match target {
+            Target::Miss => packed::Target::Miss,
+            Target::Entry { id, .. } => packed::Target::Rule(id),
+            Target::Node(n) => packed::Target::Node(n),
+        };
+        let nodes = self.nodes.iter().map(|node| {
+            let fields: Box<[Place]> = node.columns.iter().map(|&c| places[c]).collect();
+            let rows = node.rows.iter().map(|row| {
+                let (mut value, mut mask) = (Vec::new(), Vec::new());
+                let mut ranges = Vec::new();
+                for (cell, place) in row.cells.iter().zip(&fields) {
+                    let (v, m) = match *cell {
+                        Cell::Any => (0, 0),
+                        Cell::Bits { value, mask } => (value, mask),
+                        Cell::Range { lo, hi } => {
+                            let (offset, len) = (value.len() as u32, place.len as u8);
+                            ranges.push(Range { offset, len, lo, hi });
+                            (0, 0)
+                        }
+                    };
+                    value.extend_from_slice(&v.to_be_bytes()[COLUMN_BYTES_MAX - place.len..]);
+                    mask.extend_from_slice(&m.to_be_bytes()[COLUMN_BYTES_MAX - place.len..]);
+                }
+                packed::TreeRow {
+                    rank: row.rank,
+                    value: value.into(),
+                    mask: mask.into(),
+                    ranges: ranges.into(),
+                    target: target(row.target),
+                }
+            });
+            packed::TreeNode {
+                rows: rows.collect(),
+                otherwise: target(node.otherwise),
+                fields: fields.clone(),
+            }
+        });
+        packed::Tree { nodes: nodes.collect() }
+    }
+
+    /// Rows in all tables.
+    pub fn rows(&self) -> usize {
+        self.nodes.iter().map(|node| node.rows.len()).sum()
+    }
+
+    /// Tables on the longest way through.
+    pub fn depth(&self) -> usize {
+        let mut below = vec![1usize; self.nodes.len()];
+        for (n, node) in self.nodes.iter().enumerate().rev() {
+            let targets = node.rows.iter().map(|row| row.target).chain([node.otherwise]);
+            let deepest =
+                targets.map(|t| if let Target::Node(to) = t { below[to as usize] } else { 0 });
+            below[n] = 1 + deepest.max().unwrap_or(0);
+        }
+        below.first().copied().unwrap_or(0)
+    }
+
+    /// Tables on a way through it, if every row of a table is as likely as the others.
+    pub fn mean_depth(&self) -> f64 {
+        let mut below = vec![1.0f64; self.nodes.len()];
+        for (n, node) in self.nodes.iter().enumerate().rev() {
+            let otherwise = (node.otherwise != Target::Miss).then_some(node.otherwise);
+            let targets = node.rows.iter().map(|row| row.target).chain(otherwise);
+            let each =
+                targets.map(|t| if let Target::Node(to) = t { below[to as usize] } else { 0.0 });
+            let (sum, count) = each.fold((0.0, 0u32), |(sum, count), of| (sum + of, count + 1));
+            below[n] = 1.0 + sum / f64::from(count.max(1));
+        }
+        below.first().copied().unwrap_or(0.0)
+    }
+
+    /// The tables, row by row, with patterns and entries spelt by `spell`.
+    pub fn spelt<'a>(&'a self, spell: &'a dyn Spell) -> impl fmt::Display + 'a {
+        Spelt { tree: self, spell }
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spelt(&Plain).fmt(f)
+    }
+}
+
+struct Spelt<'a> {
+    tree: &'a Tree,
+    spell: &'a dyn Spell,
+}
+
+impl fmt::Display for Spelt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, node) in self.tree.nodes.iter().enumerate() {
+            if n > 0 {
+                writeln!(f)?;
+            }
+            let columns: Vec<&Column> =
+                node.columns.iter().map(|&c| &self.tree.columns[c]).collect();
+            let target = |t: Target| match t {
+                Target::Miss => "miss".to_string(),
+                Target::Entry { id, action } => self.spell.entry(id, action),
+                Target::Node(to) => format!("table {to}"),
+            };
+            let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+            lines.push((columns.iter().map(|c| c.name.clone()).collect(), String::new()));
+            for row in &node.rows {
+                let cells =
+                    columns.iter().zip(&row.cells).map(|(c, cell)| self.spell.cell(c, cell));
+                lines.push((cells.collect(), target(row.target)));
+            }
+            if node.otherwise != Target::Miss {
+                lines.push((vec!["*".into(); columns.len()], target(node.otherwise)));
+            }
+            let width =
+                |at: usize| lines.iter().map(|(cells, _)| cells[at].len()).max().unwrap_or(0);
+            let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+            write!(f, "table {n}")?;
+            for (cells, target) in &lines {
+                let mut line = String::from("\n ");
+                for (cell, &width) in cells.iter().zip(&widths) {
+                    line.push_str(&format!(" {cell:<width$}"));
+                }
+                if !target.is_empty() {
+                    line.push_str(&format!("  -> {target}"));
+                }
+                f.write_str(line.trim_end_matches(' '))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits a table, or says why not. Parts of it are left whole where splitting them does not pay;
+/// whether splitting the whole does is left to the caller, who compares [`Tree::ns`].
+pub fn decompose(
+    flows: &Flows,
+    goal: Goal,
+    limits: &Limits,
+    model: &Model,
+) -> Result<Tree, Declined> {
+    decompose_first(flows, None, goal, limits, model)
+}
+
+/// As [`decompose`], beginning with a given column, whatever its diversity.
+pub fn decompose_first(
+    flows: &Flows,
+    first: Option<usize>,
+    goal: Goal,
+    limits: &Limits,
+    model: &Model,
+) -> Result<Tree, Declined> {
+    let columns = flows.columns.len();
+    if columns > COLUMNS_MAX {
+        return Err(Declined::Columns { columns });
+    }
+    let canonical = |row: &Row| -> Row {
+        let cells = row.cells.iter().zip(&flows.columns);
+        Row { cells: cells.map(|(cell, column)| cell.canonical(column.bits)).collect(), ..*row }
+    };
+    let hollow = |cell: &Cell| matches!(cell, Cell::Range { lo, hi } if lo > hi);
+    let rows: Vec<Row> = flows.rows.iter().map(canonical).collect();
+    let mut work = Work {
+        columns: &flows.columns,
+        rows: &rows,
+        goal,
+        limits,
+        model,
+        nodes: Vec::new(),
+        memo: HashMap::new(),
+        log: Vec::new(),
+        rows_made: 0,
+    };
+    let all = (0..rows.len() as u32).filter(|&r| !rows[r as usize].cells.iter().any(hollow));
+    let part = work.pruned(all.collect(), u64::MAX);
+    if part.live.count_ones() < 2 {
+        return Err(Declined::OneColumn);
+    }
+    if goal == Goal::FastTemplate && first.is_none() && work.is_compound(&part) {
+        return Err(Declined::Simple);
+    }
+    match work.split(&part, first)? {
+        (Target::Node(root), ns) => Ok(ordered(&work.nodes, root, &flows.columns, ns)),
+        _ => Err(Declined::OneColumn),
+    }
+}
+
+/// Some rows, in rank order, and the columns on which they still depend, one bit each. Rows make no
+/// demand on other columns any more, so two parts that are equal match alike.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Part {
+    rows: Vec<u32>,
+    live: u64,
+}
+
+/// How a part would be split along a column.
+struct Split {
+    column: usize,
+    /// Most specific first, where that matters.
+    keys: Vec<Cell>,
+    /// Whether all keys have the same mask.
+    apart: bool,
+    /// Whether of any two keys one holds the other or they have nothing in common.
+    laminar: bool,
+    /// Whether every packet finds a key.
+    covers: bool,
+}
+
+struct Work<'a> {
+    columns: &'a [Column],
+    rows: &'a [Row],
+    goal: Goal,
+    limits: &'a Limits,
+    model: &'a Model,
+    /// Children before parents.
+    nodes: Vec<Node>,
+    memo: HashMap<Rc<Part>, (Target, f64)>,
+    /// What `memo` holds, in order of arrival.
+    log: Vec<Rc<Part>>,
+    rows_made: usize,
+}
+
+/// Rows up to which every pair is compared to find rows that never match.
+const PAIRS_ROWS_MAX: usize = 128;
+/// Pairs of a key and a row that are compared for one split.
+const PAIRS_MAX: usize = 1 << 20;
+/// Keys up to which a key that leads where a wider one leads is looked for.
+const WIDER_KEYS_MAX: usize = 512;
+
+impl Work<'_> {
+    fn cell(&self, row: u32, column: usize) -> Cell {
+        self.rows[row as usize].cells[column]
+    }
+
+    fn cells(&self, row: u32, live: u64) -> impl Iterator<Item = (usize, Cell)> {
+        bits_of(live).map(move |c| (c, self.cell(row, c)))
+    }
+
+    /// Leaves out rows that earlier ones hide, and columns on which none of the rest depends.
+    fn pruned(&self, rows: Vec<u32>, live: u64) -> Part {
+        let live = live & top(self.columns.len() as u32) as u64;
+        let pairs = rows.len() <= PAIRS_ROWS_MAX;
+        let mut seen = HashSet::new();
+        let mut kept: Vec<u32> = Vec::with_capacity(rows.len());
+        let mut demanded = 0;
+        for row in rows {
+            let hides = |&earlier: &u32| {
+                bits_of(live)
+                    .all(|c| self.cell(earlier, c).covers(&self.cell(row, c), self.columns[c].bits))
+            };
+            let hidden = if pairs {
+                kept.iter().any(hides)
+            } else {
+                !seen.insert(self.cells(row, live).map(|(_, cell)| cell).collect::<Box<[Cell]>>())
+            };
+            if hidden {
+                continue;
+            }
+            kept.push(row);
+            let demands = self.cells(row, live).filter(|(_, cell)| *cell != Cell::Any);
+            let demands = demands.fold(0, |all, (c, _)| all | 1u64 << c);
+            demanded |= demands;
+            if demands == 0 {
+                break;
+            }
+        }
+        Part { rows: kept, live: demanded }
+    }
+
+    /// The row that takes what the others leave, if that is the last one.
+    fn catch_all(&self, part: &Part) -> Option<u32> {
+        let &last = part.rows.last()?;
+        self.cells(last, part.live).all(|(_, cell)| cell == Cell::Any).then_some(last)
+    }
+
+    /// Whether one hash serves: all rows but a catch-all have one mask and no ranges.
+    fn is_compound(&self, part: &Part) -> bool {
+        let shape = self.shape(part);
+        shape.masks <= 1 && shape.ranged == 0
+    }
+
+    /// What a structure over the whole part looks like, the catch-all left out.
+    fn shape(&self, part: &Part) -> LookupShape {
+        let mut masks = HashSet::new();
+        let mut ranged = 0;
+        let entries = part.rows.len() - usize::from(self.catch_all(part).is_some());
+        for &row in &part.rows[..entries] {
+            let mut has_range = false;
+            let mask = self.cells(row, part.live).map(|(_, cell)| match cell {
+                Cell::Any => 0,
+                Cell::Bits { mask, .. } => mask,
+                Cell::Range { lo, hi } => {
+                    has_range = true;
+                    !below_highest(lo ^ hi)
+                }
+            });
+            masks.insert(mask.collect::<Box<[u128]>>());
+            ranged += usize::from(has_range);
+        }
+        LookupShape {
+            entries,
+            masks: masks.len(),
+            ranged,
+            key_bytes: bits_of(part.live).map(|c| self.columns[c].bits.div_ceil(8) as usize).sum(),
+            prefix: false,
+            convex: false,
+        }
+    }
+
+    /// The cheaper of the part left whole and the part split.
+    fn build(&mut self, part: Part) -> Result<(Target, f64), Declined> {
+        let Some(&first) = part.rows.first() else { return Ok((Target::Miss, 0.0)) };
+        if part.live == 0 {
+            let Row { id, action, .. } = self.rows[first as usize];
+            return Ok((Target::Entry { id, action }, 0.0));
+        }
+        let part = Rc::new(part);
+        if self.limits.share
+            && let Some(&known) = self.memo.get(&part)
+        {
+            return Ok(known);
+        }
+        let (nodes, logged) = (self.nodes.len(), self.log.len());
+        let split = match self.goal {
+            Goal::OneColumn => Some(self.split(&part, None)?),
+            Goal::FastTemplate if part.live.count_ones() > 1 && self.is_compound(&part) => None,
+            Goal::FastTemplate => self.split(&part, None).ok(),
+        };
+        let whole = self.model.node(&self.shape(&part)).1;
+        let one_column = part.live.count_ones() == 1;
+        let built = match split {
+            Some((target, ns)) if one_column || self.goal == Goal::OneColumn || ns < whole => {
+                (target, ns)
+            }
+            _ => {
+                self.nodes.truncate(nodes);
+                for dropped in self.log.drain(logged..) {
+                    self.memo.remove(&dropped);
+                }
+                (self.leave_whole(&part)?, whole)
+            }
+        };
+        if self.memo.insert(part.clone(), built).is_none() {
+            self.log.push(part);
+        }
+        Ok(built)
+    }
+
+    fn push(&mut self, node: Node) -> Result<Target, Declined> {
+        if self.nodes.len() >= self.limits.tables_max {
+            return Err(Declined::Tables { max: self.limits.tables_max });
+        }
+        self.nodes.push(node);
+        Ok(Target::Node(self.nodes.len() as u32 - 1))
+    }
+
+    fn leave_whole(&mut self, part: &Part) -> Result<Target, Declined> {
+        let last = self.catch_all(part);
+        let entry = |row: u32| {
+            let Row { id, action, .. } = self.rows[row as usize];
+            Target::Entry { id, action }
+        };
+        // Rows of one mask do not overlap, since none hides another.
+        let compound = self.is_compound(part);
+        let count = part.rows.len() as u32;
+        let rows = part.rows.iter().zip(0u32..).filter(|&(&row, _)| Some(row) != last);
+        let rows = rows.map(|(&row, at)| NodeRow {
+            rank: if compound { 0 } else { count - at },
+            cells: self.cells(row, part.live).map(|(_, cell)| cell).collect(),
+            target: entry(row),
+        });
+        let node = Node {
+            columns: bits_of(part.live).collect(),
+            rows: rows.collect(),
+            otherwise: last.map_or(Target::Miss, entry),
+        };
+        self.push(node)
+    }
+
+    /// Splits a part along the given column, or along the one of least diversity: that of which the
+    /// rows make the fewest distinct demands, "none" among them; then that which copies fewest rows;
+    /// then the first.
+    fn split(&mut self, part: &Part, column: Option<usize>) -> Result<(Target, f64), Declined> {
+        let candidates = bits_of(part.live).filter(|&c| column.is_none_or(|only| only == c));
+        let mut ranked: Vec<(usize, usize)> =
+            candidates.map(|c| (self.distinct(part, c), c)).collect();
+        ranked.sort_unstable();
+        let mut best: Option<(usize, usize, Split)> = None;
+        for (diversity, c) in ranked {
+            if best.as_ref().is_some_and(|&(least, ..)| diversity > least) {
+                break;
+            }
+            if let Some(split) = self.keys(part, c) {
+                let copies = self.copies(part, &split);
+                if best.as_ref().is_none_or(|&(_, fewest, _)| copies < fewest) {
+                    best = Some((diversity, copies, split));
+                }
+            }
+        }
+        let (_, copies, split) = best.ok_or(Declined::Overlap)?;
+        self.rows_made = self.rows_made.saturating_add(copies);
+        if self.rows_made > self.limits.rows_max {
+            return Err(Declined::Rows { max: self.limits.rows_max });
+        }
+        self.split_by(part, split)
+    }
+
+    fn distinct(&self, part: &Part, column: usize) -> usize {
+        part.rows.iter().map(|&row| self.cell(row, column)).collect::<HashSet<Cell>>().len()
+    }
+
+    /// Rows in the parts that a split makes, before any is pruned; an upper bound.
+    fn copies(&self, part: &Part, split: &Split) -> usize {
+        let any = part.rows.iter().filter(|&&r| self.cell(r, split.column) == Cell::Any).count();
+        if split.apart {
+            return any * split.keys.len() + part.rows.len();
+        }
+        let bits = self.columns[split.column].bits;
+        let held = split.keys.iter().map(|key| {
+            part.rows.iter().filter(|&&r| self.cell(r, split.column).covers(key, bits)).count()
+        });
+        any + held.sum::<usize>()
+    }
+
+    /// The keys of a column, closed under intersection; `None` if they cannot be.
+    fn keys(&self, part: &Part, column: usize) -> Option<Split> {
+        let bits = self.columns[column].bits;
+        let mut seen = HashSet::new();
+        let mut keys: Vec<Cell> = Vec::new();
+        for &row in &part.rows {
+            let cell = self.cell(row, column);
+            if cell != Cell::Any && seen.insert(cell) {
+                keys.push(cell);
+            }
+        }
+        let mask =
+            |cell: &Cell| if let Cell::Bits { mask, .. } = *cell { Some(mask) } else { None };
+        let first = mask(keys.first()?);
+        let apart = first.is_some() && keys.iter().all(|key| mask(key) == first);
+        if !apart && keys.len().saturating_mul(part.rows.len()) > PAIRS_MAX {
+            return None;
+        }
+        let nested = apart
+            || keys.iter().all(|key| mask(key).is_some_and(|m| prefix_len(m, bits).is_some()));
+        let mut laminar = true;
+        if !nested {
+            // Whatever two keys have in common becomes a key, and is met with the others in turn.
+            let bound = keys.len().saturating_add(self.limits.refined_max);
+            let mut at = 1;
+            while at < keys.len() {
+                for earlier in 0..at {
+                    match keys[earlier].meet(&keys[at], bits) {
+                        Meet::Nothing => {}
+                        Meet::Odd => return None,
+                        Meet::Cell(common) => {
+                            laminar &= common == keys[earlier] || common == keys[at];
+                            if seen.insert(common) {
+                                keys.push(common);
+                            }
+                        }
+                    }
+                }
+                if keys.len() > bound || keys.len().saturating_mul(keys.len()) > PAIRS_MAX {
+                    return None;
+                }
+                at += 1;
+            }
+        }
+        if !apart {
+            // Most specific first; a stable sort, so that equals stay in order of appearance.
+            keys.sort_by_key(|key| key.size_less_one(bits));
+        }
+        // A key within another is smaller, and comes before it.
+        let is_widest =
+            |at: usize| apart || !keys[at + 1..].iter().any(|k| k.covers(&keys[at], bits));
+        let widest: Vec<&Cell> =
+            (0..keys.len()).filter(|&k| is_widest(k)).map(|k| &keys[k]).collect();
+        let others = widest.len().saturating_sub(1) as u128;
+        let held = widest.iter().try_fold(others, |n, key| n.checked_add(key.size_less_one(bits)));
+        let covers = laminar && held == Some(top(bits));
+        Some(Split { column, keys, apart, laminar, covers })
+    }
+
+    fn split_by(&mut self, part: &Part, split: Split) -> Result<(Target, f64), Declined> {
+        let Split { column, keys, apart, laminar, covers } = split;
+        let bits = self.columns[column].bits;
+        let live = part.live & !(1 << column);
+        let behind: Vec<Vec<u32>> = if apart {
+            let places: HashMap<Cell, usize> = keys.iter().copied().zip(0..).collect();
+            let mut behind = vec![Vec::new(); keys.len()];
+            for &row in &part.rows {
+                match places.get(&self.cell(row, column)) {
+                    Some(&at) => behind[at].push(row),
+                    None => behind.iter_mut().for_each(|rows: &mut Vec<u32>| rows.push(row)),
+                }
+            }
+            behind
+        } else {
+            let holds = |key: &Cell| {
+                part.rows
+                    .iter()
+                    .copied()
+                    .filter(|&r| self.cell(r, column).covers(key, bits))
+                    .collect()
+            };
+            keys.iter().map(holds).collect()
+        };
+        let mut reached = Vec::with_capacity(keys.len());
+        for rows in behind {
+            let sub = self.pruned(rows, live);
+            reached.push(self.build(sub)?);
+        }
+        let otherwise = if covers {
+            None
+        } else {
+            let rows = part.rows.iter().copied().filter(|&r| self.cell(r, column) == Cell::Any);
+            let sub = self.pruned(rows.collect(), live);
+            Some(self.build(sub)?)
+        };
+        // A key that leads where the next wider one leads is not needed; but one that two keys have in
+        // common decides between them.
+        let mut needed = vec![true; keys.len()];
+        for at in 0..keys.len() {
+            let wider = if apart {
+                None
+            } else if keys.len() > WIDER_KEYS_MAX || !laminar {
+                continue;
+            } else {
+                (at + 1..keys.len()).find(|&wider| keys[wider].covers(&keys[at], bits))
+            };
+            let fallback = wider.map_or(otherwise, |wider| Some(reached[wider]));
+            needed[at] = fallback.is_none_or(|(target, _)| target != reached[at].0);
+        }
+        let sizes: Vec<u128> = keys.iter().map(|key| key.size_less_one(bits)).collect();
+        let mut steps = sizes.clone();
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        steps.dedup();
+        let rows: Vec<NodeRow> = (0..keys.len())
+            .filter(|&at| needed[at])
+            .map(|at| NodeRow {
+                rank: steps.partition_point(|&size| size > sizes[at]) as u32,
+                cells: [keys[at]].into(),
+                target: reached[at].0,
+            })
+            .collect();
+        let (otherwise, fallback_ns) = otherwise.unzip();
+        if rows.is_empty() {
+            return Ok((otherwise.unwrap_or(Target::Miss), fallback_ns.unwrap_or(0.0)));
+        }
+        let shape = self.key_shape(&rows, bits);
+        let ways: Vec<f64> = (0..keys.len())
+            .filter(|&at| needed[at])
+            .map(|at| reached[at].1)
+            .chain(fallback_ns)
+            .collect();
+        let ns = self.model.node(&shape).1 + ways.iter().sum::<f64>() / ways.len() as f64;
+        let node =
+            Node { columns: vec![column], rows, otherwise: otherwise.unwrap_or(Target::Miss) };
+        Ok((self.push(node)?, ns))
+    }
+
+    /// What a structure over one column's keys looks like.
+    fn key_shape(&self, rows: &[NodeRow], bits: u32) -> LookupShape {
+        let mut masks = HashSet::new();
+        let (mut ranged, mut prefix) = (0, true);
+        let convex = bits <= 64 && rows.iter().all(|row| row.cells[0].is_convex(bits));
+        for row in rows {
+            match row.cells[0] {
+                Cell::Any => {}
+                Cell::Bits { mask, .. } => {
+                    masks.insert(mask);
+                    prefix &= prefix_len(mask, bits).is_some();
+                }
+                Cell::Range { lo, hi } => {
+                    masks.insert(!below_highest(lo ^ hi));
+                    ranged += 1;
+                    prefix = false;
+                }
+            }
+        }
+        let key_bytes = bits.div_ceil(8) as usize;
+        LookupShape { entries: rows.len(), masks: masks.len(), ranged, key_bytes, prefix, convex }
+    }
+}
+
+/// The positions of the bits that are set, ascending.
+fn bits_of(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (at < 64).then_some(at as usize)
+    })
+}
+
+/// The nodes that can be reached, each before those it leads to, in the order of its rows.
+fn ordered(nodes: &[Node], root: u32, columns: &[Column], ns: f64) -> Tree {
+    fn visit(nodes: &[Node], at: u32, place: &mut [Option<u32>], done: &mut Vec<u32>) {
+        if place[at as usize].is_some() {
+            return;
+        }
+        place[at as usize] = Some(0);
+        let node = &nodes[at as usize];
+        let targets = node.rows.iter().map(|row| row.target).chain([node.otherwise]);
+        for target in targets.collect::<Vec<_>>().into_iter().rev() {
+            if let Target::Node(to) = target {
+                visit(nodes, to, place, done);
+            }
+        }
+        done.push(at);
+    }
+    let mut place = vec![None; nodes.len()];
+    let mut done = Vec::new();
+    visit(nodes, root, &mut place, &mut done);
+    done.reverse();
+    for (&at, n) in done.iter().zip(0..) {
+        place[at as usize] = Some(n);
+    }
+    let moved = |target: Target| match target {
+        Target::Node(to) => place[to as usize].map_or(Target::Miss, Target::Node),
+        other => other,
+    };
+    let node = |&at: &u32| {
+        let mut node = nodes[at as usize].clone();
+        node.rows.iter_mut().for_each(|row| row.target = moved(row.target));
+        node.otherwise = moved(node.otherwise);
+        node
+    };
+    Tree { columns: columns.to_vec(), nodes: done.iter().map(node).collect(), ns }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spells tables as the paper does.
+    struct Paper<'a>(&'a [&'a str]);
+
+    impl Spell for Paper<'_> {
+        fn cell(&self, column: &Column, cell: &Cell) -> String {
+            match (column.name.as_str(), *cell) {
+                ("in_port", Cell::Bits { value: 1, .. }) => "internal".into(),
+                ("in_port", Cell::Bits { value: 2, .. }) => "external".into(),
+                ("ip_src" | "ip_dst", Cell::Bits { value, mask }) => {
+                    let address = std::net::Ipv4Addr::from(value as u32);
+                    match mask.count_ones() {
+                        32 => format!("{address}"),
+                        len => format!("{address}/{len}"),
+                    }
+                }
+                _ => Plain.cell(column, cell),
+            }
+        }
+
+        fn entry(&self, id: u32, _: u32) -> String {
+            self.0[id as usize].into()
+        }
+    }
+
+    fn columns(of: &[(&str, u32)]) -> Vec<Column> {
+        of.iter().map(|&(name, bits)| Column { name: name.into(), bits }).collect()
+    }
+
+    fn rows(of: &[&[Cell]]) -> Vec<Row> {
+        let row = |(id, cells): (u32, &&[Cell])| Row { id, action: id, cells: (*cells).into() };
+        (0..).zip(of).map(row).collect()
+    }
+
+    fn port(n: u128) -> Cell {
+        Cell::exact(n, 32)
+    }
+    fn tcp(n: u128) -> Cell {
+        Cell::exact(n, 16)
+    }
+    fn ip(a: [u8; 4], len: u32) -> Cell {
+        Cell::prefix(u32::from_be_bytes(a).into(), len, 32)
+    }
+
+    fn split(flows: &Flows, goal: Goal) -> Tree {
+        decompose(flows, goal, &Limits::default(), &Model::builtin()).expect("it can be split")
+    }
+
+    const ANY: Cell = Cell::Any;
+
+    /// A table with the properties that section 3.2 states of fig. 5a: three keys and the wildcard in
+    /// `ip_dst`, two in `tcp_dst`; nine tables if `ip_dst` comes first, four if `tcp_dst` does.
+    fn figure_5() -> (Flows, [&'static str; 9]) {
+        let a = |n| ip([192, 0, 2, n], 32);
+        let x = |n| ip([198, 51, 100, n], 32);
+        let columns = columns(&[("ip_src", 32), ("ip_dst", 32), ("tcp_dst", 16)]);
+        let rows = rows(&[
+            &[ANY, a(1), tcp(80)],
+            &[ANY, a(2), tcp(80)],
+            &[x(1), ANY, tcp(22)],
+            &[x(2), ANY, tcp(22)],
+            &[x(3), ANY, tcp(22)],
+            &[ANY, ANY, tcp(22)],
+            &[ANY, a(3), ANY],
+            &[ANY, ANY, ANY],
+        ]);
+        let does = [
+            "output:1", "output:2", "output:3", "output:4", "output:5", "drop", "output:6", "drop",
+            "",
+        ];
+        (Flows { columns, rows }, does)
+    }
+
+    #[test]
+    fn figure_5_becomes_four_tables_with_tcp_dst_first() {
+        let (flows, does) = figure_5();
+        let tree = split(&flows, Goal::OneColumn);
+        assert_eq!(
+            tree.spelt(&Paper(&does)).to_string(),
+            "table 0\n  \
+               tcp_dst\n  \
+               80       -> table 1\n  \
+               22       -> table 2\n  \
+               *        -> table 3\n\
+             table 1\n  \
+               ip_dst\n  \
+               192.0.2.1  -> output:1\n  \
+               192.0.2.2  -> output:2\n  \
+               192.0.2.3  -> output:6\n  \
+               *          -> drop\n\
+             table 2\n  \
+               ip_src\n  \
+               198.51.100.1  -> output:3\n  \
+               198.51.100.2  -> output:4\n  \
+               198.51.100.3  -> output:5\n  \
+               *             -> drop\n\
+             table 3\n  \
+               ip_dst\n  \
+               192.0.2.3  -> output:6\n  \
+               *          -> drop"
+        );
+        assert_eq!(tree.depth(), 2);
+        // The other order is as bad as the paper says, and better with shared tables.
+        let by_ip_dst = |share| {
+            let limits = Limits { share, ..Limits::default() };
+            let model = Model::builtin();
+            decompose_first(&flows, Some(1), Goal::OneColumn, &limits, &model).unwrap().nodes.len()
+        };
+        assert_eq!((by_ip_dst(false), by_ip_dst(true)), (9, 6));
+    }
+
+    /// Fig. 7a, with as many web services as asked for.
+    fn load_balancer(services: u8) -> (Flows, Vec<String>) {
+        let columns = columns(&[("in_port", 32), ("ip_src", 32), ("ip_dst", 32), ("tcp_dst", 16)]);
+        let mut all = Vec::new();
+        let mut does = Vec::new();
+        for n in 1..=services {
+            for half in [0, 128] {
+                all.push([port(2), ip([half, 0, 0, 0], 1), ip([192, 0, 2, n], 32), tcp(80)]);
+                does.push(format!("output:server{}", does.len() + 1));
+            }
+        }
+        all.push([port(2), ANY, ANY, ANY]);
+        all.push([port(1), ANY, ANY, ANY]);
+        does.extend(["drop".into(), "output:external".into()]);
+        let cells: Vec<&[Cell]> = all.iter().map(|cells| &cells[..]).collect();
+        (Flows { columns, rows: rows(&cells) }, does)
+    }
+
+    #[test]
+    fn figure_7a_becomes_7b() {
+        let (flows, does) = load_balancer(2);
+        let does: Vec<&str> = does.iter().map(String::as_str).collect();
+        let tree = split(&flows, Goal::OneColumn);
+        assert_eq!(
+            tree.spelt(&Paper(&does)).to_string(),
+            "table 0\n  \
+               in_port\n  \
+               external  -> table 1\n  \
+               internal  -> output:external\n\
+             table 1\n  \
+               tcp_dst\n  \
+               80       -> table 2\n  \
+               *        -> drop\n\
+             table 2\n  \
+               ip_src\n  \
+               0.0.0.0/1    -> table 3\n  \
+               128.0.0.0/1  -> table 4\n\
+             table 3\n  \
+               ip_dst\n  \
+               192.0.2.1  -> output:server1\n  \
+               192.0.2.2  -> output:server3\n  \
+               *          -> drop\n\
+             table 4\n  \
+               ip_dst\n  \
+               192.0.2.1  -> output:server2\n  \
+               192.0.2.2  -> output:server4\n  \
+               *          -> drop"
+        );
+        let (flows, _) = load_balancer(100);
+        let tree = split(&flows, Goal::OneColumn);
+        assert_eq!((tree.nodes.len(), tree.depth(), tree.rows()), (5, 4, 205));
+        // One hash over three columns is cheaper than three tables.
+        let tree = split(&flows, Goal::FastTemplate);
+        assert_eq!((tree.nodes.len(), tree.nodes[1].columns.len()), (2, 3));
+    }
+
+    #[test]
+    fn figure_1a_becomes_1b() {
+        let columns = columns(&[
+            ("in_port", 32),
+            ("ip_src", 32),
+            ("ip_dst", 32),
+            ("tcp_src", 16),
+            ("tcp_dst", 16),
+        ]);
+        let rows = rows(&[
+            &[port(1), ANY, ANY, ANY, ANY],
+            &[port(2), ANY, ip([192, 0, 2, 1], 32), ANY, tcp(80)],
+            &[port(2), ANY, ANY, ANY, ANY],
+        ]);
+        let tree = split(&Flows { columns, rows }, Goal::FastTemplate);
+        assert_eq!(
+            tree.spelt(&Paper(&["output:external", "output:internal", "drop"])).to_string(),
+            "table 0\n  \
+               in_port\n  \
+               internal  -> output:external\n  \
+               external  -> table 1\n\
+             table 1\n  \
+               ip_dst    tcp_dst\n  \
+               192.0.2.1 80       -> output:internal\n  \
+               *         *        -> drop"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_split_says_why() {
+        let two = columns(&[("a", 8), ("b", 8)]);
+        let declined = |rows: Vec<Row>, limits: &Limits| {
+            let flows = Flows { columns: two.clone(), rows };
+            decompose(&flows, Goal::FastTemplate, limits, &Model::builtin())
+                .unwrap_err()
+                .to_string()
+        };
+        let of = |value, mask| Cell::Bits { value, mask };
+        let limits = Limits::default();
+        assert_eq!(declined(vec![], &limits), "one column");
+        assert_eq!(declined(rows(&[&[of(1, 255), ANY], &[ANY, ANY]]), &limits), "one column");
+        assert_eq!(
+            declined(
+                rows(&[&[of(1, 255), of(2, 3)], &[of(2, 255), of(2, 3)], &[ANY, ANY]]),
+                &limits
+            ),
+            "one mask serves all entries"
+        );
+        let odd = [of(1, 0x55), Cell::Range { lo: 3, hi: 77 }];
+        assert_eq!(
+            declined(rows(&[&[odd[0], odd[0]], &[odd[1], odd[1]]]), &limits),
+            "patterns overlap in part in every column"
+        );
+        let wide: Vec<[Cell; 2]> =
+            (0..40).flat_map(|n| [[Cell::exact(n, 8), ANY], [ANY, Cell::exact(n, 8)]]).collect();
+        let wide: Vec<&[Cell]> = wide.iter().map(|cells| &cells[..]).collect();
+        let few = Limits { rows_max: 1000, ..limits };
+        assert_eq!(declined(rows(&wide), &few), "more than 1000 rows in its tables");
+        let few = Limits { tables_max: 10, ..limits };
+        assert_eq!(declined(rows(&wide), &few), "more than 10 tables");
+        let flows = Flows { columns: columns(&[("c", 1); 65]), rows: vec![] };
+        let refused = decompose(&flows, Goal::OneColumn, &limits, &Model::builtin()).unwrap_err();
+        assert_eq!(refused.to_string(), "65 columns, 64 at most");
+    }
+
+    #[test]
+    fn patterns_are_compared_as_sets() {
+        // All patterns of three bits, as sets of their values.
+        let mut cells = vec![ANY];
+        for mask in 1..8 {
+            cells.extend((0..8).map(|value| Cell::Bits { value, mask }));
+        }
+        for lo in 0..8 {
+            cells.extend((lo..8).map(|hi| Cell::Range { lo, hi }));
+        }
+        let set = |cell: &Cell| (0..8u128).fold(0u8, |s, v| s | u8::from(cell.contains(v)) << v);
+        for cell in &cells {
+            let a = cell.canonical(3);
+            assert_eq!(set(cell), set(&a));
+            assert_eq!(a.size_less_one(3) + 1, u128::from(set(&a).count_ones()), "{a:?}");
+            for other in &cells {
+                let b = other.canonical(3);
+                assert_eq!(a.covers(&b, 3), set(&b) & !set(&a) == 0, "{a:?} {b:?}");
+                match a.meet(&b, 3) {
+                    Meet::Nothing => assert_eq!(set(&a) & set(&b), 0),
+                    Meet::Cell(c) => assert_eq!(set(&a) & set(&b), set(&c), "{a:?} {b:?} {c:?}"),
+                    Meet::Odd => assert_ne!(a.is_convex(3) && b.is_convex(3), true),
+                }
+            }
+        }
+        assert_eq!(Cell::prefix(u128::MAX, 128, 128), Cell::exact(u128::MAX, 128));
+        assert_eq!(Cell::Range { lo: 0, hi: u128::MAX }.canonical(128), ANY);
+    }
+}
