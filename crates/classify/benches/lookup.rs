@@ -142,7 +142,8 @@ fn measure(what: &str, mut subject: Box<dyn Structure>, rules: &[Rule], seed: &m
     let insert_ns = began.elapsed().as_nanos() as f64 / rules.len() as f64;
     let (key_len, stride) = (subject.layout().key_len(), subject.layout().stride());
     let is_linear = subject.kind() == classify::Kind::Linear;
-    let count = if is_linear { 4096 } else { 1 << 20 };
+    // Of small tables few enough that the keys themselves stay in the cache.
+    let count = if is_linear { 4096 } else { (4 * rules.len()).clamp(1 << 14, 1 << 20) };
     let keys = keys(rules, count, stride, seed);
 
     let checks = (30_000_000 / rules.len()).clamp(1, count);

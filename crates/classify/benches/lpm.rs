@@ -98,7 +98,7 @@ fn prefixes(n: usize, lens: &[(u32, u64)], clusters: Option<u32>, seed: &mut u64
     found
 }
 
-/// The textbook's: 2^24 numbers, and 256 more where a longer prefix begins. Inserted shortest first.
+/// The textbook's: 2^24 numbers, and 256 more where a longer prefix begins. Filled shortest first.
 struct Dir248 {
     first: Vec<u32>,
     second: Vec<u32>,

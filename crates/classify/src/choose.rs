@@ -314,7 +314,8 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
             (Ok(_), Some(why)) => Verdict::Passed(why),
             (Ok(at), None) => {
                 (chosen, field) = (Some(Kind::Range), Some(at));
-                Verdict::Chosen(format!("one range field, {} entries compare ranges", shape.ranged))
+                let compared = Declined::Ranges { entries: shape.ranged };
+                Verdict::Chosen(format!("one range field, {compared}"))
             }
         };
         verdicts.push((Kind::Range, verdict));
@@ -410,6 +411,74 @@ mod tests {
              lpm          declined: no prefix field of at most 128 bits\n  \
              tuple_space  passed over: hash serves"
         );
+    }
+
+    #[test]
+    fn ranges_and_catch_alls_are_explained() {
+        let ranged = |id: u32, priority: u32, offset: u32, mask: &[u8]| {
+            let mut rule = rule(id, priority, mask);
+            let range = crate::Range { offset, len: 1, lo: 3, hi: 200 };
+            rule.ranges = Box::new([range]);
+            rule
+        };
+        let mut rules = vec![ranged(1, 5, 1, &[0xff, 0]), rule(2, 7, &[0xff, 0xf0])];
+        assert_eq!(
+            report(&[1, 1], &rules, None),
+            "t (range, 2 entries, 2 masks)\n  \
+             hash         declined: 1 entry compares ranges\n  \
+             lpm          declined: 1 entry compares ranges\n  \
+             range        chosen: one range field, 1 entry compares ranges\n  \
+             tuple_space  passed over: range serves"
+        );
+        let range_line = |layout: &[usize], rules: &[Rule], pinned| {
+            let report = report(layout, rules, pinned);
+            report.lines().find(|l| l.trim().starts_with("range ")).unwrap_or("none").to_string()
+        };
+        // A table-miss entry stands beside, if it ranks below.
+        rules.push(rule(3, 0, &[0, 0]));
+        assert!(range_line(&[1, 1], &rules, None).contains("chosen"));
+        rules[2].priority = 5;
+        assert_eq!(
+            range_line(&[1, 1], &rules, None),
+            "  range        declined: a catch-all of priority 5 is not below the lowest other, 5"
+        );
+        rules[2] = ranged(3, 9, 0, &[0, 0xff]);
+        assert_eq!(
+            range_line(&[1, 1], &rules, None),
+            "  range        declined: ranges in 2 fields"
+        );
+        rules[2] = rule(3, 9, &[0x0f, 0xff]);
+        assert_eq!(
+            range_line(&[1, 1], &rules, None),
+            "  range        declined: masks differ outside the range field"
+        );
+        rules[2] = rule(3, 9, &[0xff, 0x0f]);
+        assert_eq!(
+            range_line(&[1, 1], &rules, None),
+            "  range        declined: ternary in 1 field"
+        );
+        assert_eq!(
+            range_line(&[2], &rules, None),
+            "  range        declined: ranges of bytes that are no field"
+        );
+        assert_eq!(
+            range_line(&[9], &[rule(1, 1, &[0xff; 9])], Some(Kind::Range)),
+            "  range        declined: no field of at most 64 bits"
+        );
+        assert_eq!(range_line(&[1, 1], &rules[1..], None), "none");
+
+        let mut one = vec![rule(1, 5, &[0xff, 0xf0]), rule(2, 4, &[0, 0])];
+        assert_eq!(
+            report(&[1, 1], &one, None),
+            "t (ternary, 2 entries, 2 masks)\n  \
+             hash         chosen: one mask and a catch-all, one probe\n  \
+             lpm          passed over: hash costs less\n  \
+             tuple_space  passed over: hash serves"
+        );
+        one[1].priority = 5;
+        assert!(report(&[1, 1], &one, None).contains(
+            "hash         declined: a catch-all of priority 5 is not below the lowest other, 5\n"
+        ));
     }
 
     #[test]

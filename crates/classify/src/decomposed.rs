@@ -154,7 +154,7 @@ struct Node {
 #[derive(Debug)]
 enum Lookup {
     Scan(Scan),
-    Table { table: Table, copies: Box<[Copied]> },
+    Table { table: Box<Table>, copies: Box<[Copied]> },
 }
 
 /// Bytes of the whole key that are part of a node's key.
@@ -333,7 +333,10 @@ impl Node {
         {
             table = ranges;
         }
-        Ok(Node { lookup: Lookup::Table { table, copies: copies.into() }, otherwise })
+        Ok(Node {
+            lookup: Lookup::Table { table: Box::new(table), copies: copies.into() },
+            otherwise,
+        })
     }
 
     /// The step of one key.
@@ -361,10 +364,15 @@ impl Node {
     }
 }
 
+/// Writes the node's key. What lies behind it in `into` is written over, too.
 #[inline]
 fn gather(copies: &[Copied], key: &[u8], into: &mut [u8]) {
     for c in copies {
-        into[c.to..c.to + c.len].copy_from_slice(&key[c.from..c.from + c.len]);
+        // Fields are short: whole words, of which the next field takes back what is too much.
+        match into.get_mut(c.to..).and_then(|rest| rest.first_chunk_mut::<8>()) {
+            Some(word) if c.len <= 8 => *word = load(key, c.from).to_le_bytes(),
+            _ => into[c.to..c.to + c.len].copy_from_slice(&key[c.from..c.from + c.len]),
+        }
     }
 }
 
@@ -519,7 +527,8 @@ impl Structure for Decomposed {
                 }
                 table.lookup_burst(&gathered[..count * step_len], step_len, &mut found[..count]);
                 for (&i, hit) in waiting.iter().zip(&found[..count]) {
-                    steps[usize::from(i)] = if hit.is_hit() { hit.action } else { node.otherwise };
+                    let step = select_unpredictable(hit.is_hit(), hit.action, node.otherwise);
+                    steps[usize::from(i)] = step;
                 }
             }
             for (hit, &step) in hits.iter_mut().zip(&steps) {

@@ -2,9 +2,9 @@
 //!
 //! What the mask demands outside the field is the side key. Each of its values has a [`Set`] of
 //! prefixes; few sets are told apart by comparing, many by a hash. A set finds the number of the
-//! longest prefix: for fields of at most 32 bits in a direct index ([`dir`]), for wider ones and for
-//! sets of few prefixes in a trie ([`trie`]). The number is the slot of a rule in the [`Store`], and
-//! of its hit.
+//! longest prefix: for fields of at most 32 bits in a direct index ([`dir`]), for wider ones and
+//! for sets of few prefixes in a trie ([`trie`]). The number is the slot of a rule in the
+//! [`Store`], and of its hit.
 //!
 //! Where there is a side key, rules that match everything (an OpenFlow table-miss entry) stand
 //! beside the sets as the catch-all: their best is the hit of number 0, which every lookup answers
@@ -539,6 +539,14 @@ impl Lpm {
         if dir.memory_bytes() + size_of_val(answers) >= PHASES_FROM && dir.blocks() > 0 {
             keys.iter().for_each(|&key| dir.prefetch_first(key));
             keys.iter().for_each(|&key| dir.prefetch_second(key, answers));
+            for key in &mut *keys {
+                *key = dir.lookup(*key);
+                prefetch(nearest(answers, *key));
+            }
+            for (hit, &number) in hits.iter_mut().zip(&*keys) {
+                *hit = answers[number as usize];
+            }
+            return;
         }
         for (hit, &key) in hits.iter_mut().zip(&*keys) {
             *hit = answers[dir.lookup(key) as usize];

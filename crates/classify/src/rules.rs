@@ -9,6 +9,8 @@
 //! probe per rule.
 //! Checked by: `tests/model.rs`.
 
+use std::borrow::Cow;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -70,7 +72,7 @@ impl Rules {
     }
 
     /// Whether the rule could be added to some structure; its normalised form if so.
-    pub(crate) fn admit(&self, rule: &Rule) -> Result<Rule, InsertError> {
+    pub(crate) fn admit<'a>(&self, rule: &'a Rule) -> Result<Cow<'a, Rule>, InsertError> {
         admit(&self.layout, rule, self.store.ids.get(rule.id).is_some())
     }
 
@@ -186,12 +188,19 @@ impl Rules {
 }
 
 /// The gate of every structure: sound, and under a new id.
-pub(crate) fn admit(layout: &Layout, rule: &Rule, id_taken: bool) -> Result<Rule, InsertError> {
+pub(crate) fn admit<'a>(
+    layout: &Layout,
+    rule: &'a Rule,
+    id_taken: bool,
+) -> Result<Cow<'a, Rule>, InsertError> {
     rule.checked(layout)?;
     if id_taken {
         return Err(InsertError::DuplicateId(rule.id));
     }
-    Ok(rule.normalised())
+    // Most rules come as they should be; they are not copied.
+    let normal =
+        rule.ranges.is_empty() && rule.value.iter().zip(&rule.mask).all(|(v, m)| v & !m == 0);
+    Ok(if normal { Cow::Borrowed(rule) } else { Cow::Owned(rule.normalised()) })
 }
 
 /// As [`assert_key`], for a burst of `count` keys.

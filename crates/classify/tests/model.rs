@@ -409,6 +409,49 @@ fn a_large_table_moves_to_the_general_form_at_once_and_back_by_choice() {
 }
 
 #[test]
+fn a_structure_from_elsewhere_serves_until_it_declines() {
+    let layout = Layout::new(&[4]).unwrap();
+    let mut hash = Hash::new(layout.clone());
+    let exact = |n: u32| Rule::new(n, 9, 0, &n.to_be_bytes(), &[0xff; 4]).with_action(n + 1);
+    (0..100).for_each(|n| hash.insert(&exact(n)).unwrap());
+    let mut table = Table::from_structure(Box::new(hash));
+    assert_eq!(
+        table.choice().to_string(),
+        "table (exact, 100 entries, 1 masks)\n  \
+         hash         chosen: planned for these entries\n  \
+         lpm          passed over: hash was planned\n  \
+         tuple_space  passed over: hash was planned"
+    );
+    assert_eq!(table.insert(&exact(100)), Ok(classify::Inserted::InPlace));
+    assert!(table.set_action(100, 7) && !table.set_action(101, 7));
+    assert_eq!(table.lookup(&100u32.to_be_bytes()), Hit { entry: 100, action: 7 });
+    let built = table.rebuilt(Kind::Lpm).unwrap();
+    assert_eq!((built.kind(), built.len(), table.kind()), (Kind::Lpm, 101, Kind::Hash));
+    let second = Rule::new(500, 1, 0, &[0; 4], &[0xff, 0, 0, 0]);
+    let classify::Inserted::Moved(moved) = table.insert(&second).unwrap() else {
+        panic!("no hash holds two masks")
+    };
+    assert_eq!(moved.to_string(), "hash to tuple_space: 2 distinct masks");
+    let answers = |n: u32| table.lookup(&n.to_be_bytes());
+    assert_eq!((answers(3), answers(999)), (Hit { entry: 3, action: 4 }, second.hit()));
+    assert_eq!(table.rebuilt(Kind::Hash).unwrap_err().to_string(), "2 distinct masks");
+    assert_eq!(
+        table.rebuilt(Kind::Decomposed).unwrap_err().to_string(),
+        "it is planned from the entries of a table"
+    );
+}
+
+#[test]
+fn a_forced_table_declines_rather_than_moves() {
+    let layout = Layout::new(&[4]).unwrap();
+    let mut table = Table::with_kind(layout, Some(Kind::Hash));
+    table.insert(&Rule::new(1, 1, 0, &[1; 4], &[0xff; 4])).unwrap();
+    let declined = table.insert(&Rule::new(2, 1, 0, &[1; 4], &[0xff, 0, 0, 0])).unwrap_err();
+    assert_eq!(declined.to_string(), "declined: 2 distinct masks");
+    assert_eq!((table.kind(), table.len(), table.lookup(&[1; 4]).entry), (Kind::Hash, 1, 1));
+}
+
+#[test]
 fn a_hundred_thousand_entries_of_five_fields_stay_small() {
     let layout = Layout::new(&[4, 4, 2, 2, 1]).unwrap();
     let mut table = TupleSpace::new(layout);

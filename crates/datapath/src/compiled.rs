@@ -31,6 +31,7 @@ use jit::{NodeSpec, Unit};
 use opt::Contents;
 use plan::choose::{self, TablePlan};
 use plan::Model;
+use plan::decompose::Goal;
 use state::counters::CounterArena;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -78,6 +79,8 @@ pub struct Options {
     pub direct_max: usize,
     /// Tables may be decomposed.
     pub decompose: bool,
+    /// When the parts of a decomposed table are simple enough.
+    pub goal: Goal,
     /// What lookups cost on this machine.
     pub model: Arc<Model>,
     /// Rewrites of the program.
@@ -94,8 +97,10 @@ impl Default for Options {
             template: None,
             direct_max: DIRECT_MAX,
             decompose: true,
+            goal: Goal::default(),
             model: Arc::new(Model::builtin()),
-            passes: opt::Options::default(),
+            // What the code generator leaves to the interpreter has no effect on code.
+            passes: opt::Options { bail: opt::Bail::ALL, ..opt::Options::default() },
             synchronous: false,
             code: jit::Options::default(),
         }
@@ -436,6 +441,7 @@ impl JitEngine {
         let mut options = choose::Options {
             direct_code_max: self.options.direct_max,
             decompose: self.options.decompose,
+            goal: self.options.goal,
             force: forced.then_some(plan::Template::Decomposed),
             ..choose::Options::default()
         };
@@ -681,6 +687,81 @@ impl Engine for JitEngine {
                 false
             }
         }
+    }
+
+    fn stages(
+        &self,
+        packets: u64,
+        flows: u64,
+        frame_bytes: u64,
+        lookups: &dyn Fn(TableId) -> u64,
+    ) -> Option<plan::cost::Pipeline> {
+        let code = self.code.as_deref()?;
+        let replica = self.replicas.serving();
+        let program = &code.unit.program.program;
+        let mut stages = Vec::new();
+        for node in &code.unit.nodes {
+            let (table, at) = (node.table, node.table.index());
+            let visits = lookups(table) as f64 / packets.max(1) as f64;
+            if visits == 0.0 {
+                continue;
+            }
+            let plan = self.plan(replica, table);
+            let planned = plan.as_ref().map_or(plan::Template::TupleSpace, |p| p.template);
+            let template = match (&node.direct, planned) {
+                (Some(_), _) => plan::Template::DirectCode,
+                // What is to become code is looked up until then.
+                (None, plan::Template::DirectCode) => plan::Template::Hash,
+                (None, planned) => planned,
+            };
+            let entries = replica.len(table) as u64;
+            let steps = match template {
+                plan::Template::DirectCode => (entries as f64).max(1.0) / 2.0,
+                _ => plan.as_ref().map_or(1.0, |p| p.steps),
+            };
+            // In the mean over the actions of its entries; those of misses are rare.
+            let contents = replica.contents(table);
+            let ids = if contents.actions.is_empty() {
+                vec![contents.default.action]
+            } else {
+                contents.actions
+            };
+            let mut action = plan::cost::ActionShape::default();
+            for id in &ids {
+                let Some(body) = code.unit.program.actions.get(id) else { continue };
+                let one = crate::stages::action_shape(program, body);
+                let share = 1.0 / ids.len() as f64;
+                action.stores += share * one.stores;
+                action.checksums += share * one.checksums;
+                action.pushes += share * one.pushes;
+                action.pops += share * one.pops;
+                action.outputs += share * one.outputs;
+            }
+            let key_bytes: u32 = node
+                .columns
+                .iter()
+                .map(|k| self.program.tables[at].key[*k as usize].width.div_ceil(8))
+                .sum();
+            let active = entries.min(((flows as f64) * visits).ceil() as u64).max(1);
+            stages.push(plan::cost::Stage {
+                name: self.program.tables[at].name.clone(),
+                visits,
+                template,
+                entries,
+                active,
+                key_words: key_bytes.div_ceil(8).max(1),
+                bytes: replica.memory_bytes(table) as u64,
+                steps,
+                record_bytes: 8 * replica.records(table).words().len() as u64,
+                counters: self.program.tables[at].counters,
+                action,
+            });
+        }
+        Some(plan::cost::Pipeline {
+            parse_layers: crate::stages::parse_layers(program),
+            frame_bytes,
+            stages,
+        })
     }
 
     fn dump(&self, stage: &str) -> Result<String, String> {

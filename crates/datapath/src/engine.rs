@@ -121,6 +121,20 @@ pub trait Engine: Send {
         false
     }
 
+    /// The pipeline as the cost model sees it: when `packets` packets of `flows` flows, in frames
+    /// spread over so many bytes, visited each table as often as `lookups` tells. None if the engine
+    /// has no code for it.
+    fn stages(
+        &self,
+        packets: u64,
+        flows: u64,
+        frame_bytes: u64,
+        lookups: &dyn Fn(ir::TableId) -> u64,
+    ) -> Option<plan::cost::Pipeline> {
+        let _ = (packets, flows, frame_bytes, lookups);
+        None
+    }
+
     /// A stage of what was made of the pipeline, as text.
     fn dump(&self, stage: &str) -> Result<String, String> {
         Err(format!("the engine {} has no stage {stage:?}; it has ir", self.name()))

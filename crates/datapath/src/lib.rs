@@ -13,6 +13,7 @@
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |
+//! | `stages` | a compiled pipeline as the cost model sees it |
 //! | [`sink`] | from the copies an engine sends to frames on ports |
 //! | [`validate`] | a sample of what compiled code did, checked by the interpreter |
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
@@ -37,6 +38,7 @@ pub mod punt;
 pub mod records;
 pub mod replica;
 pub mod sink;
+mod stages;
 pub mod validate;
 pub mod worker;
 

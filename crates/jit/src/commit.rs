@@ -222,8 +222,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         if checksum.zero_is_none {
             let zero = new.is_zero(&mut self.b);
             let ones = Val::constant(&mut self.b, &ir::Bits::ones(16));
-            new = Val::mux(&mut self.b, &zero, &ones, &new)
-                .map_err(|e| self.bail(&e.to_string()))?;
+            new =
+                Val::mux(&mut self.b, &zero, &ones, &new).map_err(|e| self.bail(&e.to_string()))?;
         }
         self.write(h, f, &new, &wanted)
     }
@@ -372,8 +372,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let more = self.b.ins().icmp(IntCC::SignedGreaterThan, at, zero);
         self.b.ins().brif(more, body, &[], done, &[]);
         self.enter(body);
-        let (source, target) =
-            (self.b.ins().iadd(self.scratch, at), self.b.ins().iadd(to, at));
+        let (source, target) = (self.b.ins().iadd(self.scratch, at), self.b.ins().iadd(to, at));
         // In front of the scratch area lies the area of new headers.
         let word = self.b.ins().load(types::I64, packet(), source, -8);
         self.b.ins().store(packet(), word, target, -8);

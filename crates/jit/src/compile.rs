@@ -322,9 +322,7 @@ fn check(unit: &Unit) -> Result<(), Error> {
             return wrong("nodes must be in the order of their blocks");
         }
         last = Some(spec.block);
-        let applies = |block: &ir::Block| {
-            matches!(block.end, ir::Terminator::Apply { table, .. } if table == spec.table)
-        };
+        let applies = |block: &ir::Block| matches!(block.end, ir::Terminator::Apply { table, .. } if table == spec.table);
         if !program.blocks.get(spec.block.index()).is_some_and(applies) {
             return wrong("the block does not apply the table");
         }
@@ -339,4 +337,19 @@ fn check(unit: &Unit) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_shared_between_threads_and_compiled_on_any() {
+        fn shared<T: Send + Sync>() {}
+        fn moved<T: Send>() {}
+        shared::<Compiled>();
+        shared::<Unit>();
+        moved::<Cache>();
+        moved::<crate::Scratch>();
+    }
 }

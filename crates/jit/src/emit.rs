@@ -426,8 +426,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let width = self.plan.program.metadata[m].width;
         match MetaId(m as u32) {
             intrinsic::IN_PORT => {
-                let port =
-                    self.b.ins().uload32(trusted(), self.packet, offset::PACKET_IN_PORT);
+                let port = self.b.ins().uload32(trusted(), self.packet, offset::PACKET_IN_PORT);
                 Val::from_i64(&mut self.b, port, 32).cast(&mut self.b, width)
             }
             intrinsic::PACKET_LENGTH => {
@@ -435,7 +434,8 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
             intrinsic::NOW => {
                 let flags = trusted();
-                let now = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOW_NS);
+                let now =
+                    self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOW_NS);
                 Val::from_i64(&mut self.b, now, 64).cast(&mut self.b, width)
             }
             _ => Val::zero(width),
@@ -575,9 +575,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let text = |e: crate::value::Unsupported| e.to_string();
         Ok(match e {
             Expr::Const(bits) => Val::constant(&mut self.b, bits),
-            Expr::Param(i) => {
-                env.args.get(*i as usize).cloned().unwrap_or_else(|| Val::zero(0))
-            }
+            Expr::Param(i) => env.args.get(*i as usize).cloned().unwrap_or_else(|| Val::zero(0)),
             Expr::Field(FieldRef::Meta(id)) => self.read_meta(*id),
             Expr::Field(FieldRef::Header(h, f)) => self.read_header(*h, *f, env.then)?,
             Expr::Field(FieldRef::Last(stack, f)) => self.read_last(*stack, *f, env.then)?,

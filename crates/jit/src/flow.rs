@@ -12,8 +12,8 @@ use crate::set::Set;
 use crate::shape::{Read, Shape, elements, reads};
 use crate::unit::{NodeSpec, Unit};
 use ir::program::intrinsic;
-use std::cell::RefCell;
 use ir::{ActionId, BlockId, Expr, FieldRef, HeaderId, Op, ParserOp, Program, Terminator};
+use std::cell::RefCell;
 
 /// What may hold at some place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -153,8 +153,7 @@ impl Flow {
                     Read::Meta(m) => assigned.has(m),
                     Read::Header(h) => end.moved && shape.structural[h.index()],
                     Read::Field(h, f) => {
-                        end.dirty.has(shape.field(h, f))
-                            || end.moved && shape.structural[h.index()]
+                        end.dirty.has(shape.field(h, f)) || end.moved && shape.structural[h.index()]
                     }
                 }
             });
@@ -173,11 +172,13 @@ impl Flow {
                 });
                 found
             };
-            let may = checksum.inputs.iter().any(|e| changes(e) || written(e));
-            checksums.push(may);
-            if may {
+            // Only what may have changed is looked at.
+            let changed: Vec<&Expr> =
+                checksum.inputs.iter().filter(|e| changes(e) || written(e)).collect();
+            checksums.push(!changed.is_empty());
+            if !changed.is_empty() {
                 let field = Expr::Field(checksum.field);
-                for e in checksum.inputs.iter().chain(&checksum.condition).chain([&field]) {
+                for e in changed.into_iter().chain(&checksum.condition).chain([&field]) {
                     a.expr(e, &mut last);
                 }
             }

@@ -11,7 +11,10 @@
 use crate::set::Set;
 use crate::shape::{Shape, elements};
 use ir::program::PARSER_STEPS_MAX;
-use ir::{Expr, FieldRef, HeaderId, ParserOp, ParserState, ParserStateId, Program, Transition};
+use ir::{
+    Bits, Expr, FieldRef, HeaderId, ParserOp, ParserState, ParserStateId, Program, Select,
+    SelectCase, Transition,
+};
 use std::collections::HashMap;
 
 /// Instances compiled, at most.
@@ -74,17 +77,21 @@ impl Graph {
             let mut order = 0;
             let ends = |op| step(program, shape, op, &mut lasts, &mut order) == Step::Full;
             if !state.ops.iter().any(ends) {
-                targets(&state.next, &mut |target| {
-                    let key = graph.key(target, &lasts);
-                    let number = numbers.get(&key).copied().or_else(|| {
-                        (found.len() < INSTANCES_MAX).then(|| {
-                            numbers.insert(key.clone(), found.len());
-                            found.push(key);
-                            found.len() - 1
-                        })
-                    });
-                    to.extend(number);
-                });
+                targets(
+                    &state.next,
+                    &|keys, case| graph.possible(program, keys, case, &lasts),
+                    &mut |target| {
+                        let key = graph.key(target, &lasts);
+                        let number = numbers.get(&key).copied().or_else(|| {
+                            (found.len() < INSTANCES_MAX).then(|| {
+                                numbers.insert(key.clone(), found.len());
+                                found.push(key);
+                                found.len() - 1
+                            })
+                        });
+                        to.extend(number);
+                    },
+                );
             }
             next.push(to);
             at += 1;
@@ -138,6 +145,23 @@ impl Graph {
         graph
     }
 
+    /// False if a case asks for another number of valid elements than there are. (If headers are
+    /// extracted into the middle of a stack, there may be fewer than the last one's place says; what
+    /// is left out by mistake bails out.)
+    fn possible(&self, program: &Program, keys: &[Expr], case: &SelectCase, lasts: &Lasts) -> bool {
+        keys.iter().zip(&case.patterns).all(|(key, pattern)| {
+            let Expr::StackSize(stack) = key else { return true };
+            let first = program.stacks[stack.index()].first.0;
+            let size = lasts[stack.index()].map_or(0, |last| last + 1 - first);
+            let size = Bits::from_u128(size.into(), 8);
+            match pattern {
+                Select::Any | Select::ValueSet(_) => true,
+                Select::Masked(v, mask) => size.and(mask) == v.and(mask),
+                Select::Range(lo, hi) => size.compare(lo).is_ge() && size.compare(hi).is_le(),
+            }
+        })
+    }
+
     fn key(&self, state: ParserStateId, lasts: &Lasts) -> (ParserStateId, Lasts) {
         let matter = &self.stacks[state.index()];
         let keep = |(i, last): (usize, &Option<u32>)| last.filter(|_| matter.has(i));
@@ -183,12 +207,20 @@ pub(crate) fn step(
     }
 }
 
-/// Calls `f` on every state that a transition can lead to.
-fn targets(transition: &Transition, f: &mut dyn FnMut(ParserStateId)) {
+/// Calls `f` on every state that a transition can lead to by cases that are possible.
+fn targets(
+    transition: &Transition,
+    possible: &dyn Fn(&[Expr], &SelectCase) -> bool,
+    f: &mut dyn FnMut(ParserStateId),
+) {
     match transition {
         Transition::Accept | Transition::Reject => {}
         Transition::State(state) => f(*state),
-        Transition::Select { cases, .. } => cases.iter().for_each(|case| targets(&case.next, f)),
+        Transition::Select { keys, cases } => {
+            for case in cases.iter().filter(|case| possible(keys, case)) {
+                targets(&case.next, possible, f);
+            }
+        }
     }
 }
 
@@ -231,7 +263,7 @@ fn stacks(program: &Program) -> Vec<Set> {
     loop {
         let before = sets.clone();
         for (i, state) in program.parser.iter().enumerate() {
-            targets(&state.next, &mut |to| {
+            targets(&state.next, &|_, _| true, &mut |to| {
                 let behind = sets[to.index()].clone();
                 sets[i].join(&behind);
             });

@@ -222,7 +222,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.set_dirty(h, 0);
     }
 
-    fn set_dirty(&mut self, h: HeaderId, k: u64) {
+    pub(crate) fn set_dirty(&mut self, h: HeaderId, k: u64) {
         let first = self.plan.shape.headers[h.index()].first_field;
         for f in first..first + self.plan.program.type_of(h).fields.len() {
             if let Some(vars) = self.fields[f].clone() {
@@ -745,7 +745,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.bail("an action that is not compiled");
         for (block, id) in known.into_iter().zip(&spec.actions) {
             self.enter(block);
-            let _: Result<(), Ended> = self.variant(*id, record, spec.record_words, &missed, &applied);
+            let _: Result<(), Ended> =
+                self.variant(*id, record, spec.record_words, &missed, &applied);
         }
     }
 
@@ -839,9 +840,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         applied: Applied<'_>,
     ) -> Result<(), Ended> {
         let entries = spec.direct.as_deref().unwrap_or_default();
-        let used = |column: u16| {
-            entries.iter().any(|e| e.matches.iter().any(|m| m.key == column))
-        };
+        let used = |column: u16| entries.iter().any(|e| e.matches.iter().any(|m| m.key == column));
         let columns = self.columns(spec, &used)?;
         for entry in entries {
             let mut matches = Val::bool(true);
@@ -875,7 +874,12 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Runs an action with constant arguments.
-    fn call(&mut self, call: &ActionCall, missed: bool, applied: &Applied<'_>) -> Result<(), Ended> {
+    fn call(
+        &mut self,
+        call: &ActionCall,
+        missed: bool,
+        applied: &Applied<'_>,
+    ) -> Result<(), Ended> {
         let Some(action) = self.plan.unit.program.actions.get(&call.action) else {
             return Err(self.bail("an action that does not exist"));
         };

@@ -159,6 +159,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.def_var(vars.base, base);
         self.set_known(vars.valid, 1);
         self.set_known(vars.varbit, 0);
+        // What the parser wrote to it before is gone.
+        self.set_dirty(h, 0);
         let mut end = end;
         if let Some(width) = varbit {
             let env = Env { parser: true, ..Env::default() };

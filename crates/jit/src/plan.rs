@@ -72,9 +72,10 @@ impl<'u> Plan<'u> {
     pub(crate) fn key(&self, node: usize) -> (usize, usize) {
         let spec = &self.unit.nodes[node];
         let key = &self.program.tables[spec.table.index()].key;
-        let bytes = spec.columns.iter().map(|c| {
-            key.get(*c as usize).map_or(0, |k| (k.width as usize).div_ceil(8))
-        });
+        let bytes = spec
+            .columns
+            .iter()
+            .map(|c| key.get(*c as usize).map_or(0, |k| (k.width as usize).div_ceil(8)));
         let len: usize = bytes.sum();
         (len.next_multiple_of(8).max(8), len)
     }
@@ -89,10 +90,7 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
     };
     let points = || flow.points.iter().flatten();
     let limbs = |width: u32| width.div_ceil(64);
-    let mut slots = Slots {
-        zeros: (shape.longest + 16).next_multiple_of(64),
-        ..Slots::default()
-    };
+    let mut slots = Slots { zeros: (shape.longest + 16).next_multiple_of(64), ..Slots::default() };
     for (m, field) in program.metadata.iter().enumerate() {
         let kept = points().any(|p| p.may.meta.has(m) && p.live.meta.has(m));
         slots.meta.push(if kept { words(limbs(field.width)) } else { None });

@@ -87,7 +87,10 @@ impl Shape {
 }
 
 /// The elements of a stack.
-pub(crate) fn elements(program: &Program, stack: StackId) -> impl Iterator<Item = HeaderId> + use<> {
+pub(crate) fn elements(
+    program: &Program,
+    stack: StackId,
+) -> impl Iterator<Item = HeaderId> + use<> {
     let stack = &program.stacks[stack.index()];
     (stack.first.0..stack.first.0 + stack.size).map(HeaderId)
 }

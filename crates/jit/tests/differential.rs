@@ -5,7 +5,7 @@ mod support;
 
 use ir::testing::{self, Rng};
 use jit::Cache;
-use support::{Both, Tally, unit};
+use support::{Both, Tally, Way, unit};
 
 /// Random pipelines from this seed on, each compiled several ways.
 fn random(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
@@ -14,13 +14,13 @@ fn random(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
         let pipeline = testing::pipeline(seed);
         let mut rng = Rng::new(seed ^ 0xface);
         let bail = opt::Bail::ALL;
-        let waves: [(&str, opt::Options, &dyn Fn(usize) -> bool); 4] = [
+        let ways: [Way<'_>; 4] = [
             ("phased, not optimised", opt::Options::none(), &|_| false),
             ("direct, not optimised", opt::Options::none(), &|_| true),
             ("phased", opt::Options::default(), &|_| false),
             ("small ones direct", opt::Options { bail, ..opt::Options::default() }, &|n| n < 3),
         ];
-        for (what, options, direct) in waves {
+        for (what, options, direct) in ways {
             let unit = unit(&pipeline, &options, direct);
             let mut both = Both::new(&pipeline, &unit, &mut cache);
             let what = format!("seed {seed}, {what}");

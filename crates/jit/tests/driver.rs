@@ -12,7 +12,8 @@ use ir::testing;
 use jit::{Cache, Compiled, Error, Isa, Options, Scratch, Tables, Unit, compile};
 use support::{Counted, Scan, unit};
 
-const GATEWAY: &str = "table=0,priority=10,in_port=1,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:1
+const GATEWAY: &str =
+    "table=0,priority=10,in_port=1,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:1
     table=0,priority=9,in_port=2 actions=push_vlan:0x8100,set_field:4197->vlan_vid,goto_table:1
     table=1,in_port=1 actions=output:2
     table=1,in_port=2 actions=output:1";
@@ -87,7 +88,8 @@ fn tables_that_refuse_or_answer_nonsense_bail_out() {
     let flows = Flows::of(3, &[], GATEWAY);
     let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
     let code = compiled(&unit);
-    let odd = [None, Some(Hit { entry: 1, action: 1 << 20 }), Some(Hit { entry: 0, action: u32::MAX })];
+    let odd =
+        [None, Some(Hit { entry: 1, action: 1 << 20 }), Some(Hit { entry: 0, action: u32::MAX })];
     for hit in odd {
         let tables = Odd(Scan::new(&unit, &flows.pipeline), hit);
         let ran = one(&code, &tables, 64, 1, &tagged());

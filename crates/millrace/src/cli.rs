@@ -333,6 +333,8 @@ pub(crate) enum BenchCommand {
     Pipeline(Box<BenchPipelineOptions>),
     /// Write a use case's flow entries and traffic to files
     UseCase(BenchUseCaseOptions),
+    /// Measure what lookups and edits cost on this machine, for plans and predictions
+    Calibrate(BenchCalibrateOptions),
 }
 
 /// `millrace bench pipeline`.
@@ -386,6 +388,17 @@ pub(crate) struct BenchPipelineOptions {
     /// Change an entry of the smallest table while frames flow, and tell how soon it is live
     #[arg(long)]
     pub(crate) edits: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace bench calibrate`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchCalibrateOptions {
+    /// Where to keep the prices [default: the user's cache folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -116,6 +116,7 @@ impl Config {
             Some(EngineName::Jit) | None => EngineKind::Jit(compiled::Options {
                 decompose: !(options.no_decompose || file.no_decompose.unwrap_or(false)),
                 template,
+                model: crate::model::load(),
                 ..compiled::Options::default()
             }),
             Some(EngineName::Interp) => EngineKind::Interp,

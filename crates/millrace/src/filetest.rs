@@ -3,7 +3,8 @@
 //! In: files, and folders that are searched for `*.mill` in the order of their names. Out: a line a
 //! file, what went otherwise than expected with file and line, and a summary alone on its line:
 //! `N passed, N failed, N skipped`. A file runs on every engine of this build, or on those that it
-//! names: `interp`, `jit`, `jit(template=hash)`, `jit(no-decompose)`. One that names only engines
+//! names: `interp`, `jit`, `jit(template=hash)`, `jit(no-decompose)`, `jit(template=decomposed,
+//! one-column)`. One that names only engines
 //! which this build lacks is skipped, and says so. With `--bless`, or `BLESS=1` in the environment, a failed file is rewritten
 //! to what happened, and passes; read the difference.
 //!
@@ -14,6 +15,7 @@ use crate::cli::TestOptions;
 use datapath::compiled::Options;
 use datapath::filetest::Compiled;
 use interp::filetest::Interpreter;
+use plan::decompose::Goal;
 use ir::text::filetest::{Document, Engine, Report, bless, run as run_document};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -144,6 +146,7 @@ fn on_engine(name: &str, document: &Document) -> Result<Option<Report>, String> 
                 match option.split_once('=') {
                     Some(("template", kind)) => options.template = Some(kind.trim().parse()?),
                     None if option == "no-decompose" => options.decompose = false,
+                    None if option == "one-column" => options.goal = Goal::OneColumn,
                     _ => return Err(format!("there is no option {option:?} of jit")),
                 }
             }

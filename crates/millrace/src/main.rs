@@ -16,6 +16,7 @@
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
 mod bench;
+mod model;
 mod cli;
 mod config;
 mod ctl;

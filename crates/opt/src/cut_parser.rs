@@ -37,9 +37,8 @@ pub(crate) fn cut_parser(work: &mut Work<'_>) {
     let new = cut.new_parser();
     let extracts = |parser: &[ParserState]| {
         let ops = parser.iter().flat_map(|s| &s.ops);
-        let is = |op: &&ParserOp| {
-            matches!(op, ParserOp::Extract { .. } | ParserOp::ExtractNext { .. })
-        };
+        let is =
+            |op: &&ParserOp| matches!(op, ParserOp::Extract { .. } | ParserOp::ExtractNext { .. });
         ops.filter(is).count()
     };
     let (before, after) = (extracts(&program.parser), extracts(&new));
@@ -322,9 +321,7 @@ impl<'a> Cut<'a> {
             }
             kept -= 1;
         }
-        let dead = |op: &&ParserOp| {
-            matches!(op, ParserOp::Assign(FieldRef::Meta(m), _) if !self.uses.metas.contains(m.index()))
-        };
+        let dead = |op: &&ParserOp| matches!(op, ParserOp::Assign(FieldRef::Meta(m), _) if !self.uses.metas.contains(m.index()));
         ops[..kept].iter().filter(|op| !dead(op)).cloned().collect()
     }
 

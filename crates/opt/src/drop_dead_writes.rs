@@ -226,8 +226,9 @@ impl Pass<'_> {
                 !live.metas.contains(meta.index()) && !self.always.contains(meta.index())
             }
             FieldRef::Header(header, field) => !live.field((header, field)),
-            FieldRef::Last(stack, field) => elements(self.program, stack)
-                .all(|i| !live.field((HeaderId(i as u32), field))),
+            FieldRef::Last(stack, field) => {
+                elements(self.program, stack).all(|i| !live.field((HeaderId(i as u32), field)))
+            }
         }
     }
 
@@ -320,10 +321,7 @@ impl Pass<'_> {
                 }
             }
             Op::Drop(_) | Op::Exit => *live = Live::nothing(),
-            Op::Goto(_)
-            | Op::Digest { .. }
-            | Op::Count { .. }
-            | Op::RegisterWrite { .. } => {}
+            Op::Goto(_) | Op::Digest { .. } | Op::Count { .. } | Op::RegisterWrite { .. } => {}
         }
         op.exprs(&mut |e| live.read(program, e));
         out.into_iter().for_each(|out| out.push(op.clone()));

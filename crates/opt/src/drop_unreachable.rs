@@ -90,9 +90,7 @@ impl Found {
                 by_action.iter().for_each(|(_, to)| self.reach(to.index()));
                 self.table[table.index()] = true;
                 for id in work.tables[table.index()].iter().flat_map(|t| &t.actions) {
-                    if let (true, Some(action)) =
-                        (self.actions.insert(*id), work.actions.get(id))
-                    {
+                    if let (true, Some(action)) = (self.actions.insert(*id), work.actions.get(id)) {
                         self.ops(&action.body);
                     }
                 }

@@ -153,10 +153,9 @@ impl Known {
         match op {
             BinaryOp::And if same => by_bits(a.zeros | b.zeros, a.ones & b.ones),
             BinaryOp::Or if same => by_bits(a.zeros & b.zeros, a.ones | b.ones),
-            BinaryOp::Xor if same => by_bits(
-                a.zeros & b.zeros | a.ones & b.ones,
-                a.zeros & b.ones | a.ones & b.zeros,
-            ),
+            BinaryOp::Xor if same => {
+                by_bits(a.zeros & b.zeros | a.ones & b.ones, a.zeros & b.ones | a.ones & b.zeros)
+            }
             BinaryOp::Eq if same => truth(a.equals(&b)),
             BinaryOp::Ne if same => truth(a.equals(&b).map(|equal| !equal)),
             BinaryOp::Lt if same => truth(a.less(&b)),
@@ -266,8 +265,8 @@ mod tests {
     fn operators_are_sound_on_all_small_values() {
         use BinaryOp::*;
         let ops = [
-            Add, Sub, Mul, AddSat, SubSat, And, Or, Xor, Shl, Shr, Sar, Eq, Ne, Lt, Le, Gt, Ge, SLt,
-            SLe, Concat,
+            Add, Sub, Mul, AddSat, SubSat, And, Or, Xor, Shl, Shr, Sar, Eq, Ne, Lt, Le, Gt, Ge,
+            SLt, SLe, Concat,
         ];
         for (a, b) in all(3).into_iter().flat_map(|a| all(3).into_iter().map(move |b| (a, b))) {
             for op in ops {

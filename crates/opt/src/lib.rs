@@ -13,6 +13,7 @@
 //! | `specialise` | first: what packets can reach, and all that follows from known bits |
 //! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
 //! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
+//! | `join_slices` | fields written whole |
 //! | `known`, `state`, `simplify` | known bits; facts at a place; expressions under facts |
 //! | `uses`, `set`, `mark` | what live code reads and writes; sets; operations that must not go |
 //!
@@ -27,6 +28,7 @@ mod cut_parser;
 mod drop_checksums;
 mod drop_dead_writes;
 mod drop_unreachable;
+mod join_slices;
 mod known;
 mod mark;
 mod merge_blocks;
@@ -158,6 +160,8 @@ options! {
     merge_blocks,
     /// Drops checksums whose inputs nothing changes.
     drop_checksums,
+    /// Writes a field whole that was written in slices.
+    join_slices,
     /// Drops writes that nobody reads.
     drop_dead_writes,
     /// Stops parsing where nothing that follows is looked at.
@@ -243,6 +247,10 @@ pub fn optimise(program: &Program, contents: &Contents, options: &Options) -> Op
     // ones go before anybody asks who reads what.
     if options.drop_checksums {
         drop_checksums::drop_checksums(&mut work);
+    }
+    // A write of a slice reads the rest of its field, so that none in front of it would be dead.
+    if options.join_slices {
+        join_slices::join_slices(&mut work);
     }
     // What nobody reads need not be written, and what then is not read need not be there.
     if options.drop_dead_writes {

@@ -110,9 +110,8 @@ impl Facts<'_> {
                 if new_c.is_none() && new_a.is_none() && new_b.is_none() {
                     return (known, None);
                 }
-                let boxed = |new: Option<Expr>, old: &Expr| {
-                    Box::new(new.unwrap_or_else(|| old.clone()))
-                };
+                let boxed =
+                    |new: Option<Expr>, old: &Expr| Box::new(new.unwrap_or_else(|| old.clone()));
                 let (c, a, b) = (boxed(new_c, condition), boxed(new_a, a), boxed(new_b, b));
                 (known, Some(Expr::Mux(c, a, b)))
             }

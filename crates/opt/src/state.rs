@@ -215,6 +215,8 @@ impl State {
             }
             Expr::Binary(BinaryOp::Eq, a, b) if holds => self.assume_value(a, b),
             Expr::Binary(BinaryOp::Ne, a, b) if !holds => self.assume_value(a, b),
+            Expr::Binary(BinaryOp::Eq, a, b) if !holds => self.assume_other(a, b),
+            Expr::Binary(BinaryOp::Ne, a, b) if holds => self.assume_other(a, b),
             Expr::Field(_) | Expr::Slice(..) => self.assume_bits(condition, 1, holds.into()),
             _ => {}
         }
@@ -227,6 +229,21 @@ impl State {
                 self.assume_bits(e, value.zeros | value.ones, value.ones);
             }
             _ => {}
+        }
+    }
+
+    /// The values differ: if they can do so in one bit only, that bit is the other one.
+    fn assume_other(&mut self, a: &Expr, b: &Expr) {
+        let ((e, Expr::Const(value)) | (Expr::Const(value), e)) = (a, b) else { return };
+        let (Expr::Field(FieldRef::Meta(meta)), value) = (e, Known::of(value)) else { return };
+        let known = self.metas[meta.index()];
+        let agree = known.zeros & value.zeros | known.ones & value.ones;
+        let open = !(known.zeros | known.ones) & (value.zeros | value.ones);
+        if value.width == known.width
+            && open.is_power_of_two()
+            && agree | open == crate::known::mask(known.width)
+        {
+            self.assume_bits(e, open, !value.ones & open);
         }
     }
 

@@ -128,9 +128,9 @@ impl Uses {
         }
         op.exprs(&mut |e| self.expr(program, e));
         match op {
-            Op::Assign(field, _)
-            | Op::RegisterRead { field, .. }
-            | Op::Random { field, .. } => self.write(program, *field),
+            Op::Assign(field, _) | Op::RegisterRead { field, .. } | Op::Random { field, .. } => {
+                self.write(program, *field)
+            }
             Op::AssignSlice(field, ..) => {
                 self.write(program, *field);
                 self.field(program, *field);

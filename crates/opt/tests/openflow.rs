@@ -1,6 +1,7 @@
 //! OpenFlow programs: the same to every packet, and little of them is left.
 //!
-//! `OPT_ORACLE_SEEDS` and `OPT_ORACLE_FROM` run more random flows, from another seed on.
+//! `OPT_ORACLE_SEEDS` and `OPT_ORACLE_FROM` run more random flows, from another seed on; `OPT_PRINT`
+//! prints what is left of the use cases.
 
 mod common;
 #[path = "common/flows.rs"]
@@ -137,9 +138,8 @@ fn random_flows(rng: &mut Rng) -> Flows {
         if rng.one_in(8) {
             words.push(format!("meter:{}", 1 + rng.below(2)));
         }
-        let some = |rng: &mut Rng| -> Vec<&str> {
-            (0..rng.below(4)).map(|_| rng.pick(&kinds)).collect()
-        };
+        let some =
+            |rng: &mut Rng| -> Vec<&str> { (0..rng.below(4)).map(|_| rng.pick(&kinds)).collect() };
         words.extend(some(rng).iter().map(ToString::to_string));
         if writes && rng.one_in(2) {
             if rng.one_in(4) {
@@ -230,6 +230,9 @@ fn optimised(flows: &Flows, bail: Bail) -> Optimised {
     let optimised = opt::optimise(flows.pipeline.program(), &summary, &options);
     let packets = packets(&mut Rng::new(1), &frames(), 200);
     check(&flows.pipeline, &summary, options, &packets, "use case");
+    if std::env::var_os("OPT_PRINT").is_some() {
+        print(&optimised);
+    }
     optimised
 }
 
@@ -267,7 +270,148 @@ fn an_l2_table_is_a_lookup_and_an_output() {
          table=0,dl_dst=02:00:00:00:00:0b actions=output:2",
     );
     let optimised = optimised(&flows, Bail::default());
-    print(&optimised);
     let extracted = vec!["eth".to_string()];
-    assert_eq!(left(&optimised), Left { blocks: 2, tables: 1, actions: 2, checksums: 0, extracted });
+    assert_eq!(
+        left(&optimised),
+        Left { blocks: 2, tables: 1, actions: 2, checksums: 0, extracted }
+    );
+}
+
+//= openflow-1.3.5 §5.3: the entry of a destination address decides; what no entry knows floods.
+#[test]
+fn a_bridge_parses_addresses_only() {
+    let flows = Flows::of(16, &[], BRIDGE);
+    // Groups may look at anything, so only an engine that leaves them to another one parses less.
+    let optimised = optimised(&flows, Bail::ALL);
+    let left = left(&optimised);
+    assert_eq!((left.extracted, left.tables, left.checksums), (vec!["eth".to_string()], 2, 0));
+}
+
+const BRIDGE: &str = "
+    table=0,priority=10,dl_src=02:00:00:00:00:0a actions=goto_table:1
+    table=0,priority=10,dl_src=02:00:00:00:00:0b actions=goto_table:1
+    table=0,priority=0 actions=CONTROLLER:65535,goto_table:1
+    table=1,priority=10,dl_dst=02:00:00:00:00:0a actions=output:1
+    table=1,priority=10,dl_dst=02:00:00:00:00:0b actions=output:2
+    table=1,priority=0 actions=FLOOD";
+
+const ROUTER: &str = "
+    table=0,priority=10,ip,dl_dst=02:00:00:00:00:ff actions=goto_table:1
+    table=1,priority=8,ip,nw_dst=10.0.0.0/8 actions=dec_ttl,set_field:02:00:00:00:00:ff->eth_src,set_field:02:00:00:00:01:02->eth_dst,output:2
+    table=1,priority=16,ip,nw_dst=10.1.0.0/16 actions=dec_ttl,set_field:02:00:00:00:00:ff->eth_src,set_field:02:00:00:00:01:03->eth_dst,output:3
+    table=1,priority=32,ip,nw_dst=10.1.1.1 actions=drop";
+
+//= openflow-1.3.5 §5.12: a router rewrites both addresses and decrements the TTL.
+#[test]
+fn a_router_parses_to_layer_3_and_adjusts_one_checksum() {
+    let flows = Flows::of(16, &[], ROUTER);
+    let optimised = optimised(&flows, Bail::default());
+    let left = left(&optimised);
+    assert_eq!(left.extracted, ["eth", "ipv4", "ipv6", "mpls", "snap", "vlan"]);
+    assert_eq!((left.tables, left.actions, left.checksums), (2, 4, 1));
+}
+
+const BALANCER: &str = "
+    priority=10,tcp,nw_dst=198.51.100.1,tp_dst=80 actions=group:1
+    priority=10,tcp,in_port=2,tp_src=80 actions=set_field:198.51.100.1->ip_src,output:1
+    priority=10,tcp,in_port=3,tp_src=80 actions=set_field:198.51.100.1->ip_src,output:1";
+
+const BALANCED: &str = "group_id=1,type=select,\
+     bucket=weight:1,actions=set_field:10.0.0.2->ip_dst,set_field:02:00:00:00:00:02->eth_dst,output:2,\
+     bucket=weight:1,actions=set_field:10.0.0.3->ip_dst,set_field:02:00:00:00:00:03->eth_dst,output:3";
+
+//= openflow-1.3.5 §5.6.1: a select group keeps the packets of a connection together.
+#[test]
+fn a_load_balancer_does_the_same() {
+    let flows = Flows::of(16, &[BALANCED], BALANCER);
+    optimised(&flows, Bail::default());
+    let optimised = optimised(&flows, Bail::ALL);
+    let left = left(&optimised);
+    // What the source address is an input of: IPv4's, TCP's and UDP's, ICMPv6's.
+    assert_eq!((left.tables, left.checksums), (1, 4));
+    assert!(!left.extracted.iter().any(|h| ["arp", "icmp", "sctp", "itag"].contains(&h.as_str())));
+}
+
+const GATEWAY: &str = "
+    table=0,priority=10,in_port=1,vlan_tci=0x1000/0x1000 actions=goto_table:1
+    table=0,priority=10,in_port=2,ip actions=goto_table:3
+    table=1,priority=10,ip,dl_vlan=101,nw_src=10.0.0.101 actions=pop_vlan,set_field:203.0.113.1->ip_src,write_metadata:0x65,goto_table:2
+    table=1,priority=10,ip,dl_vlan=102,nw_src=10.0.0.102 actions=pop_vlan,set_field:203.0.113.2->ip_src,write_metadata:0x66,goto_table:2
+    table=2,priority=20,ip,metadata=0x66,nw_dst=198.51.100.0/24 actions=drop
+    table=2,priority=10,ip actions=dec_ttl,output:2
+    table=3,priority=10,ip,nw_dst=203.0.113.1 actions=set_field:10.0.0.101->ip_dst,push_vlan:0x8100,set_field:4197->vlan_vid,dec_ttl,output:1
+    table=3,priority=10,ip,nw_dst=203.0.113.2 actions=set_field:10.0.0.102->ip_dst,push_vlan:0x8100,set_field:4198->vlan_vid,dec_ttl,output:1";
+
+//= openflow-1.3.5 §5.9: metadata written in one table chooses the subscriber in a later one.
+#[test]
+fn an_access_gateway_has_four_tables() {
+    let optimised = optimised(&Flows::of(16, &[], GATEWAY), Bail::default());
+    assert_eq!(left(&optimised).tables, 4);
+}
+
+const FIREWALL: &str = "
+    priority=100,arp actions=NORMAL
+    priority=90,ip,nw_src=192.0.2.66 actions=drop
+    priority=80,tcp,in_port=1,nw_dst=10.0.0.80,tp_dst=80 actions=output:2
+    priority=80,tcp,in_port=1,nw_dst=10.0.0.80,tp_dst=443 actions=output:2
+    priority=70,tcp,in_port=1,nw_src=192.0.2.0/24,tp_dst=22 actions=output:2
+    priority=60,icmp,in_port=1,icmp_type=8 actions=output:2
+    priority=50,ip,in_port=2 actions=output:1
+    priority=0 actions=drop";
+
+//= openflow-1.3.5 §5.3: of all rules that match, the one of highest priority decides.
+#[test]
+fn a_firewall_has_no_checksums() {
+    let optimised = optimised(&Flows::of(16, &[], FIREWALL), Bail::ALL);
+    let left = left(&optimised);
+    assert_eq!((left.tables, left.checksums), (3, 0));
+    assert!(!left.extracted.iter().any(|h| ["arp", "sctp", "udp"].contains(&h.as_str())));
+}
+
+#[test]
+fn of_an_action_set_only_what_can_be_in_it_is_executed() {
+    let flows = Flows::of(
+        254,
+        &[],
+        "table=0,dl_dst=02:00:00:00:00:0a actions=write_actions(output:2),goto_table:1
+         table=1,priority=1,dl_src=02:00:00:00:00:0b actions=clear_actions
+         table=1,priority=0 actions=drop",
+    );
+    let optimised = optimised(&flows, Bail::default());
+    let left = left(&optimised);
+    assert_eq!((left.tables, left.checksums), (2, 0));
+    let execute = optimised.program.blocks.iter().find(|b| b.name == "as_execute").unwrap();
+    let mut steps = 0;
+    execute.ops.iter().for_each(|op| op.visit(&mut |_| steps += 1));
+    // The reserved ports of an output, and no other kind of action.
+    assert!((1..6).contains(&steps), "{:?}", execute.ops);
+}
+
+/// `cargo test --release -p opt --test openflow -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn how_long_it_takes() {
+    let l2 = "table=0,dl_dst=02:00:00:00:00:0a actions=output:1";
+    let cases = [
+        ("l2", l2),
+        ("bridge", BRIDGE),
+        ("router", ROUTER),
+        ("gateway", GATEWAY),
+        ("firewall", FIREWALL),
+    ];
+    for (name, lines) in cases {
+        let flows = Flows::of(254, &[], lines);
+        let summary = contents(&flows.pipeline);
+        for bail in [Bail::default(), Bail::ALL] {
+            let options = Options { bail, ..Options::default() };
+            let least = (0..60).map(|_| {
+                let start = std::time::Instant::now();
+                let out = opt::optimise(flows.pipeline.program(), &summary, &options);
+                let took = start.elapsed();
+                assert_eq!(out.program.blocks.len(), flows.pipeline.program().blocks.len());
+                took
+            });
+            println!("{name} {bail:?}: {:?}", least.min());
+        }
+    }
 }

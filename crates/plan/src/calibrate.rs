@@ -87,7 +87,7 @@ impl Bench {
         progress("tuple_space");
         let (tuple_space, tuple_probe) = self.tuple_space(&record);
         progress("decomposed");
-        let (tree_step, tree_row) = self.tree();
+        let (tree_step, tree_visit, tree_row) = self.tree();
         let a = builtin.atoms;
         let atoms = Atoms {
             packet: a.packet * speed,
@@ -104,6 +104,7 @@ impl Bench {
             tuple_space,
             tuple_probe,
             tree_step,
+            tree_visit,
             tree_row,
             record,
             counter,
@@ -350,32 +351,61 @@ impl Bench {
         (common, extended(points, memory, 1.0))
     }
 
-    /// A step to the next table, and a row of a chain of compares.
-    fn tree(&mut self) -> (f64, f64) {
-        let mut time = |nodes: u32, rows: u32| -> f64 {
+    /// A step to the next table, a visit of a table, and a row of a chain of compares.
+    fn tree(&mut self) -> (f64, f64, f64) {
+        let mut chain = |nodes: u32, rows: u32| -> f64 {
             let Ok(layout) = Layout::new(&[8]) else { return 0.0 };
             let rule = Rule::new(1, 1, 0, &[0; 8], &[0; 8]);
             let node = |at: u32| {
                 let last = at + 1 == nodes;
                 let next = if last { Target::Rule(1) } else { Target::Node(at + 1) };
-                let row = |n: u32| TreeRow {
-                    rank: n,
-                    value: u64::from(n).to_be_bytes().into(),
-                    mask: [0xff; 8].into(),
-                    ranges: [].into(),
-                    target: Target::Miss,
-                };
-                let rows = (0..rows).map(row).collect();
-                TreeNode { fields: layout.fields().into(), rows, otherwise: next }
+                let rows = (0..rows).map(|n| row(&u64::from(n).to_be_bytes(), Target::Miss));
+                let fields = layout.fields().into();
+                TreeNode { fields, rows: rows.collect(), otherwise: next }
             };
             let tree = Tree { nodes: (0..nodes).map(node).collect() };
             let Ok(subject) = Decomposed::new(layout.clone(), &[rule], &tree) else { return 0.0 };
             self.lookups(&subject, &[77, 1 << 40, 1 << 50], 1.0).1
         };
-        let row = ((time(1, 8) - time(1, 2)) / 6.0).max(0.02);
-        let step = ((time(5, 1) - time(1, 1)) / 4.0 - row).max(0.1);
-        (step, row)
+        let compare = ((chain(1, 8) - chain(1, 2)) / 6.0).max(0.02);
+        let step = ((chain(5, 1) - chain(1, 1)) / 4.0 - compare).max(0.1);
+        let (few, many) = (self.fan(1), self.fan(FAN));
+        // Of a burst, all wait at one table, or as many as there are tables share it.
+        let visits = f64::from(FAN - 1) / BURST as f64;
+        (step, ((many - few) / visits).max(0.0), compare)
     }
+
+    /// A table that leads to so many others, each a hash of a few entries.
+    fn fan(&mut self, tables: u32) -> f64 {
+        let Ok(layout) = Layout::new(&[4, 4]) else { return 0.0 };
+        let rule = Rule::new(1, 1, 0, &[0; 8], &[0; 8]);
+        let [first, second] = [layout.fields()[0], layout.fields()[1]];
+        let leads = |n: u32| row(&n.to_be_bytes(), Target::Node(1 + n % tables));
+        let mut nodes = vec![TreeNode {
+            fields: [first].into(),
+            rows: (0..FAN).map(leads).collect(),
+            otherwise: Target::Miss,
+        }];
+        nodes.extend((0..tables).map(|_| TreeNode {
+            fields: [second].into(),
+            rows: (0..64u32).map(|n| row(&n.to_be_bytes(), Target::Rule(1))).collect(),
+            otherwise: Target::Miss,
+        }));
+        let values: Vec<u64> =
+            (0..256u64).map(|n| ((n % u64::from(FAN)) << 32) | (n / u64::from(FAN))).collect();
+        match Decomposed::new(layout, &[rule], &Tree { nodes }) {
+            Ok(subject) => self.lookups(&subject, &values, 2.0).1,
+            Err(_) => 0.0,
+        }
+    }
+}
+
+/// Tables that one table leads to, to measure what a visit costs.
+const FAN: u32 = 16;
+
+fn row(value: &[u8], target: Target) -> TreeRow {
+    let mask = vec![0xff; value.len()].into();
+    TreeRow { rank: 0, value: value.into(), mask, ranges: [].into(), target }
 }
 
 /// One step of a generator of numbers, six operations long.

@@ -434,7 +434,7 @@ pub struct Tree {
     pub columns: Vec<Column>,
     /// Its tables; the first is where lookups begin, and each leads to later ones only.
     pub nodes: Vec<Node>,
-    /// What a lookup costs in the mean over the ways through it, in nanoseconds.
+    /// What a lookup costs if every entry is as likely as the others, in nanoseconds.
     pub ns: f64,
 }
 
@@ -667,7 +667,7 @@ pub fn decompose_first(
     if goal == Goal::FastTemplate && first.is_none() && work.is_compound(&part) {
         return Err(Declined::Simple);
     }
-    match work.split(&part, first)? {
+    match work.split(&part, first, 1.0)? {
         (Target::Node(root), ns) => Ok(ordered(&work.nodes, root, &flows.columns, ns)),
         _ => Err(Declined::OneColumn),
     }
@@ -795,8 +795,9 @@ impl Work<'_> {
         }
     }
 
-    /// The cheaper of the part left whole and the part split.
-    fn build(&mut self, part: Part) -> Result<(Target, f64), Declined> {
+    /// The cheaper of the part left whole and the part split. A part that is come to by several ways
+    /// has the price of the first.
+    fn build(&mut self, part: Part, share: f64) -> Result<(Target, f64), Declined> {
         let Some(&first) = part.rows.first() else { return Ok((Target::Miss, 0.0)) };
         if part.live == 0 {
             let Row { id, action, .. } = self.rows[first as usize];
@@ -810,11 +811,11 @@ impl Work<'_> {
         }
         let (nodes, logged) = (self.nodes.len(), self.log.len());
         let split = match self.goal {
-            Goal::OneColumn => Some(self.split(&part, None)?),
+            Goal::OneColumn => Some(self.split(&part, None, share)?),
             Goal::FastTemplate if part.live.count_ones() > 1 && self.is_compound(&part) => None,
-            Goal::FastTemplate => self.split(&part, None).ok(),
+            Goal::FastTemplate => self.split(&part, None, share).ok(),
         };
-        let whole = self.model.node(&self.shape(&part)).1;
+        let whole = self.model.node(&self.shape(&part), share).1;
         let one_column = part.live.count_ones() == 1;
         let built = match split {
             Some((target, ns)) if one_column || self.goal == Goal::OneColumn || ns < whole => {
@@ -868,7 +869,12 @@ impl Work<'_> {
     /// Splits a part along the given column, or along the one of least diversity: that of which the
     /// rows make the fewest distinct demands, "none" among them; then that which copies fewest rows;
     /// then the first.
-    fn split(&mut self, part: &Part, column: Option<usize>) -> Result<(Target, f64), Declined> {
+    fn split(
+        &mut self,
+        part: &Part,
+        column: Option<usize>,
+        share: f64,
+    ) -> Result<(Target, f64), Declined> {
         let candidates = bits_of(part.live).filter(|&c| column.is_none_or(|only| only == c));
         let mut ranked: Vec<(usize, usize)> =
             candidates.map(|c| (self.distinct(part, c), c)).collect();
@@ -890,7 +896,7 @@ impl Work<'_> {
         if self.rows_made > self.limits.rows_max {
             return Err(Declined::Rows { max: self.limits.rows_max });
         }
-        self.split_by(part, split)
+        self.split_by(part, split, share)
     }
 
     fn distinct(&self, part: &Part, column: usize) -> usize {
@@ -969,7 +975,12 @@ impl Work<'_> {
         Some(Split { column, keys, apart, laminar, covers })
     }
 
-    fn split_by(&mut self, part: &Part, split: Split) -> Result<(Target, f64), Declined> {
+    fn split_by(
+        &mut self,
+        part: &Part,
+        split: Split,
+        share: f64,
+    ) -> Result<(Target, f64), Declined> {
         let Split { column, keys, apart, laminar, covers } = split;
         let bits = self.columns[column].bits;
         let live = part.live & !(1 << column);
@@ -993,17 +1004,18 @@ impl Work<'_> {
             };
             keys.iter().map(holds).collect()
         };
+        let weights = self.weights(part, column, &keys, covers);
         let mut reached = Vec::with_capacity(keys.len());
-        for rows in behind {
+        for (rows, weight) in behind.into_iter().zip(&weights) {
             let sub = self.pruned(rows, live);
-            reached.push(self.build(sub)?);
+            reached.push(self.build(sub, share * weight)?);
         }
         let otherwise = if covers {
             None
         } else {
             let rows = part.rows.iter().copied().filter(|&r| self.cell(r, column) == Cell::Any);
             let sub = self.pruned(rows.collect(), live);
-            Some(self.build(sub)?)
+            Some(self.build(sub, share * weights[keys.len()])?)
         };
         // A key that leads where the next wider one leads is not needed; but one that two keys have in
         // common decides between them.
@@ -1036,15 +1048,31 @@ impl Work<'_> {
             return Ok((otherwise.unwrap_or(Target::Miss), fallback_ns.unwrap_or(0.0)));
         }
         let shape = self.key_shape(&rows, bits);
-        let ways: Vec<f64> = (0..keys.len())
-            .filter(|&at| needed[at])
-            .map(|at| reached[at].1)
-            .chain(fallback_ns)
-            .collect();
-        let ns = self.model.node(&shape).1 + ways.iter().sum::<f64>() / ways.len() as f64;
+        let behind = reached.iter().map(|&(_, ns)| ns).chain(fallback_ns);
+        let behind: f64 = behind.zip(&weights).map(|(ns, weight)| ns * weight).sum();
+        let ns = self.model.node(&shape, share).1 + behind;
         let node =
             Node { columns: vec![column], rows, otherwise: otherwise.unwrap_or(Target::Miss) };
         Ok((self.push(node)?, ns))
+    }
+
+    /// How likely each key is, and last that none is found, if every row is as likely: a row without
+    /// a demand on the column is met by all ways alike.
+    fn weights(&self, part: &Part, column: usize, keys: &[Cell], covers: bool) -> Vec<f64> {
+        let places: HashMap<Cell, usize> = keys.iter().copied().zip(0..).collect();
+        let ways = keys.len() + usize::from(!covers);
+        let mut own = vec![0u32; keys.len() + 1];
+        let mut any = 0u32;
+        for &row in &part.rows {
+            match places.get(&self.cell(row, column)) {
+                Some(&at) => own[at] += 1,
+                None => any += 1,
+            }
+        }
+        let spread = f64::from(any) / ways.max(1) as f64;
+        let of = |at: usize| if at < ways { f64::from(own[at]) + spread } else { 0.0 };
+        let total = part.rows.len().max(1) as f64;
+        (0..=keys.len()).map(|at| of(at) / total).collect()
     }
 
     /// What a structure over one column's keys looks like.
@@ -1372,7 +1400,7 @@ mod tests {
                 match a.meet(&b, 3) {
                     Meet::Nothing => assert_eq!(set(&a) & set(&b), 0),
                     Meet::Cell(c) => assert_eq!(set(&a) & set(&b), set(&c), "{a:?} {b:?} {c:?}"),
-                    Meet::Odd => assert_ne!(a.is_convex(3) && b.is_convex(3), true),
+                    Meet::Odd => assert!(!(a.is_convex(3) && b.is_convex(3))),
                 }
             }
         }

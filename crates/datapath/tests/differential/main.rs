@@ -8,11 +8,13 @@ mod wrong;
 
 use harness::Subject;
 use harness::case::Case;
+use harness::fuzz;
 use harness::print::mill;
 use harness::race::race;
 use harness::run::{Buffers, Mismatch, Stats, run};
 use harness::shrink::shrink;
 use harness::source::{Kind, Source};
+use ir::testing::Rng;
 use std::time::Duration;
 
 /// Fails with the file that shows the mismatch.
@@ -54,16 +56,42 @@ fn the_interpreter_engine_agrees() {
 }
 
 #[test]
-fn updates_beside_forwarding_are_whole() {
-    let subject = Subject::interp();
+fn compiled_code_agrees_in_every_way() {
+    for (i, subject) in (0..).zip(Subject::compiled()) {
+        let from = 1000 + 20 * i;
+        let shaped = hold(&subject, Kind::Shaped, from..from + 6, 150);
+        assert!(shaped.bails.values().sum::<u64>() < shaped.packets, "all is left: {shaped:?}");
+        hold(&subject, Kind::Lookups, from..from + 2, 100);
+        hold(&subject, Kind::Any, from..from + 2, 100);
+    }
+}
+
+fn race_all(subject: &Subject, seeds: std::ops::Range<u64>) {
     let mut buffers = Buffers::default();
     let mut total = Stats::default();
-    for seed in 0..30 {
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
         let case = Source::new(Kind::of(seed), 7000 + seed).case(400);
-        match race(&case, &subject, &mut buffers) {
+        match race(&case, subject, &mut buffers) {
             Ok(stats) => total.add(&stats),
-            Err(found) => report(&found.0, &found.1, &subject, "updates beside forwarding"),
+            Err(found) => report(&found.0, &found.1, subject, "updates beside forwarding"),
         }
     }
-    assert!(total.packets >= 30 * 400);
+    assert!(total.packets >= count * 400);
+}
+
+#[test]
+fn updates_beside_forwarding_are_whole() {
+    race_all(&Subject::interp(), 0..30);
+    Subject::compiled().iter().take(2).for_each(|subject| race_all(subject, 30..33));
+}
+
+#[test]
+fn the_fuzz_target_takes_any_bytes() {
+    let mut rng = Rng::new(1);
+    (0..4).for_each(|len| fuzz(&vec![0; 3 * len]));
+    for _ in 0..12 {
+        let bytes: Vec<u8> = (0..rng.below(400)).map(|_| rng.next_u64() as u8).collect();
+        fuzz(&bytes);
+    }
 }

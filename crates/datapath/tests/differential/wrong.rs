@@ -1,13 +1,13 @@
 //! Engines that are wrong on purpose: the harness finds each, makes it small and prints a file that
 //! can be kept.
 
-use crate::harness::{Subject, Tested};
-use crate::harness::case::{Case, Step, contents, difference};
+use crate::harness::case::{Case, Step, contents};
 use crate::harness::print::mill;
 use crate::harness::race::race;
-use crate::harness::run::{Buffers, Mismatch, run};
+use crate::harness::run::{Buffers, Fault as Kinds, Mismatch, run};
 use crate::harness::shrink::shrink;
 use crate::harness::source::{Kind, Source};
+use crate::harness::{Subject, Tested};
 use datapath::engine::TableExplanation;
 use datapath::lane::Counts;
 use datapath::meter::LiveMeter;
@@ -173,9 +173,7 @@ impl Forward for WrongForward {
         assert!(!(self.fault == Fault::Panics && v6), "it panics on IPv6");
         let mut wrong = WrongSink { sink, fault: self.fault, held: None };
         let verdict = match self.fault {
-            Fault::CountsNothing => {
-                self.forward.run(scratch, input, &mut NullExterns, &mut wrong)
-            }
+            Fault::CountsNothing => self.forward.run(scratch, input, &mut NullExterns, &mut wrong),
             _ => self.forward.run(scratch, input, externs, &mut wrong),
         };
         if let Some((port, queue, headers)) = wrong.held {
@@ -232,7 +230,10 @@ fn every_fault_is_found_made_small_and_printed() {
         let subject = subject(fault);
         let found = (0..200).find_map(|seed| {
             let case = Source::new(Kind::Shaped, seed).case(150);
-            run(&case, &subject, &mut buffers).err().map(|how| (case, how))
+            let how = run(&case, &subject, &mut buffers).err();
+            // An id that comes again while its entry stays makes the engine panic.
+            let wanted = |how: &Mismatch| (how.kind() == Kinds::Panic) == (fault == Fault::Panics);
+            how.filter(|how| wanted(how)).map(|how| (case, how))
         });
         let (case, how) = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
         let (small, how) = small(&case, &how, &subject);
@@ -246,8 +247,10 @@ fn every_fault_is_found_made_small_and_printed() {
         // The packet itself, at least.
         let expected = file.lines().filter(|l| l.starts_with("; expect")).count();
         assert!(expected >= 1, "{fault:?}\n{file}");
+        // What only a deletion shows is told as one.
         if fault == Fault::KeepsDeleted {
-            assert!(file.contains("\ndelete "), "{file}");
+            let gone = ["\ndelete ", "\n  delete ", "\ntransaction {"];
+            assert!(gone.iter().any(|word| file.contains(word)), "{file}");
         }
     }
 }
@@ -264,12 +267,14 @@ fn a_fault_beside_forwarding_becomes_a_case_of_one_thread() {
 }
 
 #[test]
-fn contents_and_difference_lead_to_the_same_pipeline() {
+fn contents_lead_to_the_same_pipeline() {
     let same = |a: &Pipeline, b: &Pipeline| {
         let tables = 0..a.program().tables.len() as u32;
         tables.map(TableId).all(|t| {
             let (a, b) = (a.entries(t), b.entries(t));
-            a.len() == b.len() && a.default() == b.default() && a.iter().all(|e| b.get(e.id) == Some(e))
+            a.len() == b.len()
+                && a.default() == b.default()
+                && a.iter().all(|e| b.get(e.id) == Some(e))
         }) && a.groups().eq(b.groups())
             && a.meters().eq(b.meters())
             && a.added_actions().eq(b.added_actions())
@@ -277,13 +282,9 @@ fn contents_and_difference_lead_to_the_same_pipeline() {
     for seed in 0..60 {
         let mut rng = Rng::new(seed);
         let mut p = Pipeline::new(Arc::new(testing::program(seed))).expect("it is valid");
-        let mut old = p.clone();
         for _ in 0..60 {
             let update = testing::update(&p, &mut rng);
             let _ = p.transact(&[update]);
-            if rng.one_in(20) {
-                old = p.clone();
-            }
         }
         let mut fresh = Pipeline::new(p.program().clone()).expect("it is valid");
         for update in contents(&p) {
@@ -292,7 +293,5 @@ fn contents_and_difference_lead_to_the_same_pipeline() {
         }
         contents(&p).into_iter().for_each(|update| drop(fresh.transact(&[update])));
         assert!(same(&fresh, &p), "seed {seed}");
-        difference(&old, &p).into_iter().for_each(|update| drop(old.transact(&[update])));
-        assert!(same(&old, &p), "seed {seed}");
     }
 }

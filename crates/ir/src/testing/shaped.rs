@@ -416,7 +416,8 @@ impl Shaped {
             types.push(other.clone());
         }
         let extract = |header| ParserOp::Extract { header, varbit: None };
-        let by_type = |of: FieldRef| Transition::Select { keys: vec![value(of)], cases: types.clone() };
+        let by_type =
+            |of: FieldRef| Transition::Select { keys: vec![value(of)], cases: types.clone() };
         let first = header(n.eth, at::ETH_TYPE);
         b.set_state(start, vec![extract(n.eth)], by_type(first));
         let mut next = by_type(FieldRef::Last(n.vlan, FieldId(at::TAG_TYPE)));
@@ -426,9 +427,18 @@ impl Shaped {
             let full = one(u128::from(size), 8);
             let cases = vec![
                 SelectCase { patterns: vec![full, one(0x8100, 16)], next: Transition::Accept },
-                SelectCase { patterns: vec![Select::Any, one(0x8100, 16)], next: Transition::State(tag) },
-                SelectCase { patterns: vec![Select::Any, one(0x0800, 16)], next: Transition::State(ip4) },
-                SelectCase { patterns: vec![Select::Any, one(0x86dd, 16)], next: Transition::State(ip6) },
+                SelectCase {
+                    patterns: vec![Select::Any, one(0x8100, 16)],
+                    next: Transition::State(tag),
+                },
+                SelectCase {
+                    patterns: vec![Select::Any, one(0x0800, 16)],
+                    next: Transition::State(ip4),
+                },
+                SelectCase {
+                    patterns: vec![Select::Any, one(0x86dd, 16)],
+                    next: Transition::State(ip6),
+                },
                 SelectCase { patterns: vec![Select::Any, Select::Any], next: Transition::Accept },
             ];
             let last = value(FieldRef::Last(n.vlan, FieldId(at::TAG_TYPE)));
@@ -483,7 +493,9 @@ impl Shaped {
     fn checksums(&mut self, b: &mut Builder, n: &Names, options: bool) {
         let all = |b: &Builder, h: HeaderId, but: u32| -> Vec<Expr> {
             let fields = b.program().type_of(h).fields.len() as u32;
-            let skip = |i: &u32| *i != but && (options || !b.program().type_of(h).fields[*i as usize].varbit);
+            let skip = |i: &u32| {
+                *i != but && (options || !b.program().type_of(h).fields[*i as usize].varbit)
+            };
             (0..fields).filter(skip).map(|i| value(header(h, i))).collect()
         };
         let addresses = [
@@ -523,7 +535,8 @@ impl Shaped {
     /// An action of a random kind; what a parameter is shows in its name.
     fn action(&mut self, name: &str, n: &Names, exotic: bool) -> Action {
         let (params, body) = if exotic { self.exotic(n) } else { self.usual(n) };
-        let params = params.iter().map(|(name, width)| Param { name: (*name).into(), width: *width });
+        let params =
+            params.iter().map(|(name, width)| Param { name: (*name).into(), width: *width });
         Action { name: name.into(), params: params.collect(), body }
     }
 
@@ -584,8 +597,10 @@ impl Shaped {
                 (vec![("vid", 12), ("port", 32)], body)
             }
             13 | 14 => {
-                let pop =
-                    vec![set(ether_type, value(header(n.tag, at::TAG_TYPE))), Op::PopFront(n.vlan, 1)];
+                let pop = vec![
+                    set(ether_type, value(header(n.tag, at::TAG_TYPE))),
+                    Op::PopFront(n.vlan, 1),
+                ];
                 let body = match r.one_in(2) {
                     true => vec![when(Expr::Valid(n.tag), pop, vec![]), onward(p(0), r)],
                     false => [pop, vec![onward(p(0), r)]].concat(),
@@ -631,10 +646,7 @@ impl Shaped {
                         let sum = binary(BinaryOp::Add, dst4().slice(31, 16), Expr::meta(n.vrf));
                         vec![set(meta(n.vrf), sum)]
                     }
-                    2 => vec![set(
-                        src,
-                        binary(BinaryOp::Concat, Expr::meta(n.vrf), dst4()),
-                    )],
+                    2 => vec![set(src, binary(BinaryOp::Concat, Expr::meta(n.vrf), dst4()))],
                     _ => {
                         let mux = Expr::Mux(
                             Box::new(binary(
@@ -650,14 +662,21 @@ impl Shaped {
                 };
                 (vec![("port", 32)], body)
             }
-            24 => (vec![("port", 32)], vec![set(QUEUE, Expr::int(r.below(3) as u128, 32)), out(p(0))]),
+            24 => {
+                (vec![("port", 32)], vec![set(QUEUE, Expr::int(r.below(3) as u128, 32)), out(p(0))])
+            }
             25 => {
                 let body = match r.below(5) {
                     0 => vec![Op::SetInvalid(n.tcp)],
-                    1 => vec![Op::SetValid(n.udp), set(header(n.udp, at::DPORT), Expr::int(53, 16))],
+                    1 => {
+                        vec![Op::SetValid(n.udp), set(header(n.udp, at::DPORT), Expr::int(53, 16))]
+                    }
                     2 => vec![Op::SetInvalid(n.tag)],
                     3 => vec![Op::SetValid(n.icmp), set(header(n.icmp, at::ICMP_TYPE), p(0))],
-                    _ => vec![Op::SetValid(n.tag), set(header(n.tag, at::TAG_TYPE), Expr::int(0x0800, 16))],
+                    _ => vec![
+                        Op::SetValid(n.tag),
+                        set(header(n.tag, at::TAG_TYPE), Expr::int(0x0800, 16)),
+                    ],
                 };
                 (vec![("class", 8)], body)
             }
@@ -703,14 +722,20 @@ impl Shaped {
             4 => (vec![("cell", 32)], vec![Op::Count { counter: n.counter, index: p(0) }]),
             5 => {
                 let args = vec![in_port(), Expr::meta(n.vrf)];
-                let punt = Op::Punt { reason: r.pick(&[PuntReason::Action, PuntReason::InvalidTtl]), args };
+                let punt = Op::Punt {
+                    reason: r.pick(&[PuntReason::Action, PuntReason::InvalidTtl]),
+                    args,
+                };
                 (vec![("port", 32)], vec![punt, Op::Assign(meta(n.port), p(0))])
             }
             6 => (vec![], vec![Op::Digest { digest: n.digest, args: vec![mac(), in_port()] }]),
             7 => {
                 let copy = r.pick(&[Copy::Current, Copy::Ingress]);
                 let block = r.pick(&[n.egress, n.end]);
-                (vec![("port", 32)], vec![Op::Assign(meta(n.port), p(0)), Op::Clone { block, copy }])
+                (
+                    vec![("port", 32)],
+                    vec![Op::Assign(meta(n.port), p(0)), Op::Clone { block, copy }],
+                )
             }
             8 => {
                 // Once: the second time the class is not 0.
@@ -718,7 +743,11 @@ impl Shaped {
                 let again =
                     if r.one_in(2) { Op::Resubmit { keep } } else { Op::Recirculate { keep } };
                 let first = Expr::meta(n.class).eq(Expr::int(0, 8));
-                let body = vec![when(first, vec![Op::Assign(meta(n.class), Expr::int(1, 8)), again], vec![])];
+                let body = vec![when(
+                    first,
+                    vec![Op::Assign(meta(n.class), Expr::int(1, 8)), again],
+                    vec![],
+                )];
                 (vec![], body)
             }
             9 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
@@ -770,7 +799,8 @@ impl Shaped {
                 }
             }
             Shape::Range => {
-                let what = [Prop::L4Dst, Prop::TcpDst, Prop::UdpSrc, Prop::Ttl, Prop::Length, Prop::Dst4];
+                let what =
+                    [Prop::L4Dst, Prop::TcpDst, Prop::UdpSrc, Prop::Ttl, Prop::Length, Prop::Dst4];
                 add(of(&what, r), MatchKind::Range);
                 if r.one_in(3) {
                     add(of(&[Prop::Proto, Prop::InPort], r), MatchKind::Exact);
@@ -865,7 +895,10 @@ impl Shaped {
             }
             2 => {
                 let from = Expr::meta(intrinsic::IN_PORT).cast(16);
-                ops.push(Op::Assign(FieldRef::Meta(n.vrf), binary(BinaryOp::And, from, Expr::int(1, 16))));
+                ops.push(Op::Assign(
+                    FieldRef::Meta(n.vrf),
+                    binary(BinaryOp::And, from, Expr::int(1, 16)),
+                ));
             }
             _ => {}
         }
@@ -884,8 +917,8 @@ impl Shaped {
             let last = n.end.0 - next.0 + 1;
             let later = |r: &mut Rng| BlockId(next.0 + r.below(last as usize) as u32);
             let allowed = b.program().tables[*t].actions.clone();
-            let known =
-                allowed.unwrap_or_else(|| (0..b.program().actions.len() as u32).map(ActionId).collect());
+            let known = allowed
+                .unwrap_or_else(|| (0..b.program().actions.len() as u32).map(ActionId).collect());
             let mut by_action = Vec::new();
             if r.one_in(4) {
                 let some: Vec<ActionId> = known.into_iter().filter(|_| r.one_in(4)).collect();
@@ -1082,8 +1115,12 @@ impl Shaped {
                 Update::SetValueSet(ValueSetId(0), members)
             }
             77..=84 if made.exotic => {
-                let kinds =
-                    [GroupKind::All, GroupKind::Select, GroupKind::FastFailover, GroupKind::Indirect];
+                let kinds = [
+                    GroupKind::All,
+                    GroupKind::Select,
+                    GroupKind::FastFailover,
+                    GroupKind::Indirect,
+                ];
                 let kind = self.rng.pick(&kinds);
                 let count = if kind == GroupKind::Indirect { 1 } else { self.rng.below(4) };
                 let buckets = (0..count as u32)
@@ -1183,7 +1220,8 @@ mod tests {
         for seed in 0..300 {
             let mut random = shaped(seed);
             let program = random.program();
-            let mut p = Pipeline::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            let mut p =
+                Pipeline::new(program.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             for _ in 0..60 {
                 let update = random.update(&p);
                 asked += 1;
@@ -1210,7 +1248,8 @@ mod tests {
                 let _ = p.transact(&[update]);
             }
             let printed = text::print_pipeline(&p);
-            let again = text::pipeline(&printed).unwrap_or_else(|e| panic!("{seed}: {e}\n{printed}"));
+            let again =
+                text::pipeline(&printed).unwrap_or_else(|e| panic!("{seed}: {e}\n{printed}"));
             assert_eq!(**p.program(), **again.program(), "seed {seed}\n{printed}");
             assert_eq!(printed, text::print_pipeline(&again));
         }

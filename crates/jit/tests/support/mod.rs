@@ -14,6 +14,9 @@ use jit::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// A way to compile: its name, the passes, and which tables (by number of entries) become code.
+pub type Way<'a> = (&'a str, opt::Options, &'a dyn Fn(usize) -> bool);
+
 /// A unit of a pipeline. `direct` says which tables (by number of entries) become code.
 pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) -> bool) -> Unit {
     let contents = opt::contents(pipeline);
@@ -100,7 +103,10 @@ impl Tables for Scan<'_> {
                 let bytes = width.div_ceil(8) as usize;
                 values[*column as usize] = Some(Bits::from_be_bytes(&key[at..at + bytes], width));
                 let above = Bits::from_be_bytes(&key[at..at + bytes], 8 * bytes as u32);
-                assert_eq!(above, values[*column as usize].as_ref().unwrap().cast(8 * bytes as u32));
+                assert_eq!(
+                    above,
+                    values[*column as usize].as_ref().unwrap().cast(8 * bytes as u32)
+                );
                 at += bytes;
             }
             assert!(key[at..].iter().all(|b| *b == 0), "padding is zero");
@@ -293,8 +299,7 @@ impl<'a> Both<'a> {
             let mut sink = Collect::default();
             let before = expected.tables.values().map(|(n, _)| n).sum::<u64>();
             let input = Input { bytes, in_port: *port, now_ns, start: Start::Pipeline };
-            let verdict =
-                self.machine.run(self.pipeline, input, &mut expected, &mut sink, None);
+            let verdict = self.machine.run(self.pipeline, input, &mut expected, &mut sink, None);
             let after = expected.tables.values().map(|(n, _)| n).sum::<u64>();
             lookups += after - before;
             assert_eq!(after - before, u64::from(done.lookups), "lookups: {}", context());
@@ -309,7 +314,12 @@ impl<'a> Both<'a> {
             let out = &buffer[start..HEADROOM + bytes.len()];
             assert_eq!(done.outputs.len(), sink.outputs.len(), "{}", context());
             for (native, output) in done.outputs.iter().zip(&sink.outputs) {
-                assert_eq!((native.port, native.queue), (output.port, output.queue), "{}", context());
+                assert_eq!(
+                    (native.port, native.queue),
+                    (output.port, output.queue),
+                    "{}",
+                    context()
+                );
                 assert_eq!(out, &output.bytes[..], "{}", context());
                 if done.changed == 0 {
                     assert_eq!(out, &bytes[..], "{}", context());

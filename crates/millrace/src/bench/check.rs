@@ -10,8 +10,8 @@ use super::lane::{BURST, Bed, Kind, Lane, Seen};
 use super::limit::{self, Limit};
 use super::trace::Trace;
 use crate::Failure;
-use interp::sink::Collect;
 use interp::Sink;
+use interp::sink::Collect;
 use ir::{DropReason, Verdict};
 use std::fmt::Write as _;
 
@@ -158,8 +158,10 @@ impl Oracle {
                 }
             }
         }
+        // Before the readers, which hold the arenas' locks.
+        let ids = bed.arena_len(&self.bed);
         let (ours, theirs) = (bed.arena.reader(), self.bed.arena.reader());
-        for id in 0..bed.arena_len(&self.bed) {
+        for id in 0..ids {
             let (value, right) = (ours.read(id), theirs.read(id));
             if value != right {
                 checked.mismatches += 1;

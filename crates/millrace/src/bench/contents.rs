@@ -4,8 +4,8 @@
 //! a controller's. What the agent makes of them is then taken out of the switch, which is given up:
 //! each engine that is measured, and the interpreter that judges it, gets the same updates.
 
-use crate::run;
 use crate::Failure;
+use crate::run;
 use ir::{Pipeline, Program, TableId, Update, ValueSetId};
 use openflow::syntax::{self, Context};
 use openflow::{Message, Version};
@@ -36,8 +36,8 @@ impl Contents {
         // Nothing is sent through them; they are there for entries that flood. The far ends go.
         for n in 1..=ports {
             let name = format!("bench{n}-{}", std::process::id());
-            let (port, _) = port::memory::port(&name, port::memory::Config::default())
-                .map_err(Failure::bad)?;
+            let (port, _) =
+                port::memory::port(&name, port::memory::Config::default()).map_err(Failure::bad)?;
             switch.add_port(Some(n), Box::new(port)).map_err(Failure::bad)?;
         }
         let mut agent = run::agent(&switch, Some(1))?;

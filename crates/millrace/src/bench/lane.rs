@@ -182,13 +182,7 @@ impl Lane {
 
     /// Runs the burst that begins with frame `first` of the trace, which starts again at its end.
     #[inline]
-    pub(crate) fn burst(
-        &mut self,
-        trace: &Trace,
-        first: usize,
-        now_ns: u64,
-        seen: &mut impl Seen,
-    ) {
+    pub(crate) fn burst(&mut self, trace: &Trace, first: usize, now_ns: u64, seen: &mut impl Seen) {
         self.adopt();
         let mut heads = [(0u32, 0usize); BURST];
         let mut at = first;

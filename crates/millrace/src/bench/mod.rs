@@ -54,6 +54,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
+        BenchCommand::Calibrate(options) => crate::model::calibrate(&options),
     }
 }
 
@@ -127,7 +128,9 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     }
     let (runs, workers) = (options.runs, options.workers);
     if runs == 0 || workers == 0 || workers > 1024 {
-        return Err(Failure::usage("--runs and --workers must be at least 1, workers at most 1024"));
+        return Err(Failure::usage(
+            "--runs and --workers must be at least 1, workers at most 1024",
+        ));
     }
     let subject = subject(options)?;
     let Subject { case, contents, trace, ports } = &subject;
@@ -266,7 +269,11 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
             "first": result.first,
         });
     }
-    if options.json { println!("{value}") } else { print!("{}", text(&value)) }
+    if options.json {
+        println!("{value}")
+    } else {
+        print!("{}", text(&value))
+    }
     if bad {
         return Err(Failure::bad("what the bench forwarded is not what the interpreter forwards"));
     }
@@ -392,7 +399,10 @@ fn text(value: &Value) -> String {
     let _ = writeln!(
         out,
         "verdicts: {}; checked {}, mismatches {}; left to the interpreter {} of {}",
-        value["verdicts"], value["checked"], value["mismatches"], value["interpreted"],
+        value["verdicts"],
+        value["checked"],
+        value["mismatches"],
+        value["interpreted"],
         value["packets"]
     );
     for table in value["tables"].as_array().into_iter().flatten() {

@@ -38,7 +38,8 @@ fn hand_written_loops_forward_as_the_interpreter_does() {
 #[test]
 fn traffic_is_what_it_says() {
     // Share of a use case's frames that are forwarded.
-    for (name, share) in [("l2:10", 1.0), ("l3:1000", 1.0), ("lb:10", 0.5), ("gateway:2x3,50", 1.0)] {
+    for (name, share) in [("l2:10", 1.0), ("l3:1000", 1.0), ("lb:10", 0.5), ("gateway:2x3,50", 1.0)]
+    {
         let case = cases::parse(name).unwrap();
         let trace = Trace::of_case(&*case, 1000, |_| {});
         let mut tally = Tally::new();

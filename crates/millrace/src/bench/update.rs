@@ -17,8 +17,8 @@ use super::measure::{Sample, Tally};
 use super::trace::{FRAMES_MIN, Trace};
 use super::{cases, measure};
 use crate::Failure;
-use interp::sink::Collect;
 use interp::Sink;
+use interp::sink::Collect;
 use ir::{Bits, Entry, TableId, Update, Verdict};
 use port::prng::Prng;
 use std::collections::HashMap;
@@ -227,7 +227,8 @@ impl Stamps {
         let mut random = Prng::new(0x7374);
         let mut pairs = Vec::new();
         let people = case.customers * case.users;
-        for (n, route) in (0..people).zip(case.routes.iter().step_by(case.routes.len().div_ceil(4 * PAIRS)))
+        for (n, route) in
+            (0..people).zip(case.routes.iter().step_by(case.routes.len().div_ceil(4 * PAIRS)))
         {
             let dst = route.address(random.next_u64());
             let best = case.routes.iter().filter(|r| covers(r, dst)).max_by_key(|r| r.len);
@@ -276,10 +277,7 @@ impl Stamps {
         let args = route.action.args.iter_mut().filter(|a| a.width() == 48);
         // The source is set first.
         args.zip(macs).for_each(|(arg, mac)| *arg = Bits::from_u128(mac.into(), 48));
-        vec![
-            Update::Modify(*table, Arc::new(user)),
-            Update::Modify(route_table(), Arc::new(route)),
-        ]
+        vec![Update::Modify(*table, Arc::new(user)), Update::Modify(route_table(), Arc::new(route))]
     }
 }
 
@@ -338,7 +336,8 @@ fn number(port: u32, bytes: &[u8]) -> Result<u64, String> {
     if port != gateway::INTERNET || bytes.len() < 54 {
         return Err(format!("it left by port {port} with {} bytes", bytes.len()));
     }
-    let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let word =
+        |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let (to, from, src) = (word(2), word(8), word(ip + 12));
     if bytes[..2] != [2, TO] || bytes[6..8] != [2, FROM] {
         return Err("its Ethernet addresses are no version's".to_string());
@@ -442,8 +441,7 @@ pub(crate) fn edits(
 ) -> Result<Option<(String, Vec<f64>)>, Failure> {
     let program = bed.pipeline.program().clone();
     let tables = (0..program.tables.len() as u32).map(TableId);
-    let with_port =
-        |e: &&Arc<Entry>| e.action.args.iter().any(|a| a.width() == 32);
+    let with_port = |e: &&Arc<Entry>| e.action.args.iter().any(|a| a.width() == 32);
     let smallest = tables
         .filter_map(|t| {
             let entries = bed.pipeline.entries(t);

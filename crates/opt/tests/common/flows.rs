@@ -77,7 +77,11 @@ impl Flows {
         let insert = Update::Insert(ir::TableId(table.into()), Arc::new(entry));
         let updates: Vec<Update> = self.interner.adds().chain([insert]).collect();
         let done = self.transact(&updates);
-        if done { self.interner.commit() } else { self.interner.rollback() }
+        if done {
+            self.interner.commit()
+        } else {
+            self.interner.rollback()
+        }
         done
     }
 
@@ -109,7 +113,8 @@ impl Flows {
 
     pub(crate) fn meter(&mut self, line: &str) {
         let meter = parse_meter(line, &syntax::Context::new(Version::V13)).unwrap();
-        let bands = vec![ir::Band { rate: 1, burst: 1, color: 1 + (meter.meter_id.0 & 1) as u8, level: 1 }];
+        let bands =
+            vec![ir::Band { rate: 1, burst: 1, color: 1 + (meter.meter_id.0 & 1) as u8, level: 1 }];
         let lowered = ir::Meter { packets: true, bands };
         let id = ir::MeterId(meter.meter_id.0);
         assert!(self.transact(&[Update::SetMeter(id, Arc::new(lowered))]));
@@ -194,7 +199,11 @@ pub(crate) fn frames() -> Vec<Vec<u8>> {
     };
     let more = [
         with(12, 0, &[0x81, 0, 0x60, 9]),
-        with(12, 0, &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x81, 0, 0, 4, 0x81, 0, 0, 5]),
+        with(
+            12,
+            0,
+            &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x81, 0, 0, 4, 0x81, 0, 0, 5],
+        ),
         with(12, 2, &[0x88, 0x47, 0, 1, 0x11, 9]),
         with(12, 2, &[0x88, 0x47, 0, 1, 0x10, 9, 0, 2, 0x10, 8, 0, 3, 0x11, 7]),
         with(12, 2, &[0x88, 0xe7, 0, 0, 0, 7, 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]),

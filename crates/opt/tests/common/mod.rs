@@ -5,7 +5,7 @@
 use interp::{Collect, Externs, Input, Machine, MemoryExterns, Start, Trace, View, trace};
 use ir::{
     Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, Pipeline, Program, Select, TableId,
-    Verdict, ValueSetId,
+    ValueSetId, Verdict,
 };
 use opt::{Bail, Contents, Optimised, Options};
 use std::collections::BTreeMap;

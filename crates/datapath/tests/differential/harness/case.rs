@@ -1,6 +1,6 @@
 //! A case: a program and what happens, as data, so that it can be run again and made smaller.
 
-use ir::{Entry, GroupId, Pipeline, Program, TableId, Update, ValueSetId};
+use ir::{Pipeline, Program, TableId, Update, ValueSetId};
 use std::sync::Arc;
 
 /// A packet that comes in.
@@ -63,61 +63,5 @@ pub(crate) fn contents(p: &Pipeline) -> Vec<Update> {
         }
         out.extend(entries.iter().map(|e| Update::Insert(id, e.clone())));
     }
-    out
-}
-
-/// Updates that lead from one pipeline to another of the same program, as a controller's requests
-/// would: what goes, goes first.
-pub(crate) fn difference(from: &Pipeline, to: &Pipeline) -> Vec<Update> {
-    let mut out: Vec<Update> = Vec::new();
-    for i in 0..from.program().tables.len() as u32 {
-        let id = TableId(i);
-        let (old, new) = (from.entries(id), to.entries(id));
-        let key = |e: &Entry, other: &Entry| e.priority == other.priority && e.matches == other.matches;
-        let stays = |e: &Arc<Entry>| new.get(e.id).is_some_and(|n| key(e, n));
-        out.extend(old.iter().filter(|e| !stays(e)).map(|e| Update::Delete(id, e.id)));
-    }
-    for (id, action) in to.added_actions() {
-        if from.action(id).is_none() {
-            out.push(Update::AddAction(id, action.clone()));
-        }
-    }
-    for i in 0..to.program().value_sets.len() as u32 {
-        let id = ValueSetId(i);
-        if from.value_set(id) != to.value_set(id) {
-            out.push(Update::SetValueSet(id, to.value_set(id).to_vec()));
-        }
-    }
-    for (id, meter) in to.meters() {
-        if from.meter(id) != Some(meter) {
-            out.push(Update::SetMeter(id, meter.clone()));
-        }
-    }
-    for (id, group) in to.groups() {
-        if from.group(id) != Some(group) {
-            out.push(Update::SetGroup(id, group.clone()));
-        }
-    }
-    for i in 0..to.program().tables.len() as u32 {
-        let id = TableId(i);
-        let (old, new) = (from.entries(id), to.entries(id));
-        if old.default() != new.default() {
-            out.push(Update::SetDefault(id, new.default().clone()));
-        }
-        for entry in new.iter() {
-            match old.get(entry.id) {
-                Some(before) if before == entry => {}
-                Some(before) if before.matches == entry.matches && before.priority == entry.priority => {
-                    out.push(Update::Modify(id, entry.clone()));
-                }
-                _ => out.push(Update::Insert(id, entry.clone())),
-            }
-        }
-    }
-    let gone = |id: &GroupId| to.group(*id).is_none();
-    out.extend(from.groups().map(|(id, _)| id).filter(gone).map(Update::RemoveGroup));
-    out.extend(from.meters().filter(|(id, _)| to.meter(*id).is_none()).map(|(id, _)| Update::RemoveMeter(id)));
-    let actions = from.added_actions().filter(|(id, _)| to.action(*id).is_none());
-    out.extend(actions.map(|(id, _)| Update::RemoveAction(id)));
     out
 }

@@ -3,8 +3,8 @@
 use interp::{Color, Externs, Packet, Punt, Sink};
 use ir::testing::Rng;
 use ir::{
-    Bits, CounterId, DigestId, EntryId, MeterId, Pipeline, Program, PuntReason, RegisterId, TableId,
-    Verdict,
+    Bits, CounterId, DigestId, EntryId, MeterId, Pipeline, Program, PuntReason, RegisterId,
+    TableId, Verdict,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,11 @@ use std::sync::Arc;
 /// Something that left.
 #[derive(Clone, Debug, PartialEq)]
 enum Event {
-    Out { port: u32, queue: u32, bytes: Range<usize> },
+    Out {
+        port: u32,
+        queue: u32,
+        bytes: Range<usize>,
+    },
     Punt {
         reason: PuntReason,
         table: Option<TableId>,
@@ -93,9 +97,8 @@ impl std::fmt::Display for Effects {
         let hex = |r: &Range<usize>| -> String {
             self.bytes[r.clone()].iter().map(|b| format!("{b:02x}")).collect()
         };
-        let list = |args: &[Bits]| {
-            args.iter().map(|a| format!("{a:#}")).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |args: &[Bits]| args.iter().map(|a| format!("{a:#}")).collect::<Vec<_>>().join(", ");
         for event in &self.events {
             match event {
                 Event::Out { port, queue, bytes } => {

@@ -20,7 +20,9 @@
 //! Chance is drawn by the number of the packet, so that both sides draw the same; meters are those
 //! that have no memory; port [`run::DEAD_PORT`] is down.
 //!
-//! The test, the example and the fuzz target `differential` include this module.
+//! The test, the example and the fuzz target `differential` include this module, and use their parts
+//! of it.
+#![allow(dead_code)]
 
 pub(crate) mod case;
 pub(crate) mod effects;
@@ -30,12 +32,16 @@ pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod source;
 
+use case::{Case, Incoming, Step};
 use datapath::compiled::{JitEngine, Options, Template};
 use datapath::replica::InterpEngine;
 use datapath::{Engine, Forward};
 use ir::Program;
+use run::{Buffers, run};
+use source::{Kind, Source};
 use state::counters::CounterArena;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An engine under test.
 pub(crate) trait Tested: Engine {
@@ -110,5 +116,37 @@ impl Subject {
             list.push(Subject::jit(&format!("jit(template={word})"), options));
         }
         list
+    }
+}
+
+/// The body of the fuzz target. Of `data`, a byte chooses the engine, a byte the kind of program, and
+/// eight are the seed of program, entries and updates; the rest is packets: port, length, bytes. They
+/// come in after those of the seed, in one burst after the other. A length beyond the end means all
+/// the rest.
+///
+/// # Panics
+/// If engine and interpreter differ; with the case as a `.mill` file.
+pub(crate) fn fuzz(data: &[u8]) {
+    let [way, kind, rest @ ..] = data else { return };
+    let Some((seed, mut rest)) = rest.split_at_checked(8) else { return };
+    let subjects = Subject::compiled();
+    let subject = &subjects[usize::from(*way) % subjects.len()];
+    let kind = Kind::ALL[usize::from(*kind) % Kind::ALL.len()];
+    let seed = seed.iter().fold(0, |seed, byte| seed << 8 | u64::from(*byte));
+    let mut case = Source::new(kind, seed).case(40);
+    let mut packets = Vec::new();
+    while let [in_port, length, tail @ ..] = rest {
+        let (bytes, next) = tail.split_at(usize::from(*length).min(tail.len()));
+        packets.push(Incoming { in_port: u32::from(*in_port), bytes: bytes.to_vec() });
+        rest = next;
+    }
+    let bursts = packets.chunks(7).map(|p| Step::Burst { late: false, packets: p.to_vec() });
+    case.steps.extend(bursts);
+    let mut buffers = Buffers::default();
+    if let Err(how) = run(&case, subject, &mut buffers) {
+        let mut fails = |case: &Case| run(case, subject, &mut buffers).err();
+        let (case, how) = shrink::shrink(&case, &how, Duration::from_secs(20), &mut fails);
+        let head = format!("{} differs from the interpreter.", subject.name);
+        panic!("{}", print::mill(&case, &how, &subject.name, &head));
     }
 }

@@ -37,7 +37,9 @@ fn source(case: &Case, mismatch: &Mismatch, engine: &str, head: &str) -> String 
         return format!("{out};; The program is refused by the verifier.\n");
     };
     let mut steps = case.steps.iter().peekable();
-    while let Some(Step::Transact(list)) = steps.peek() {
+    while let Some(Step::Transact(list)) = steps.peek()
+        && list.iter().all(adds)
+    {
         let _ = pipeline.transact(list);
         steps.next();
     }
@@ -56,8 +58,10 @@ fn source(case: &Case, mismatch: &Mismatch, engine: &str, head: &str) -> String 
                     let _ = writeln!(out, ";; a burst of {}", packets.len());
                 }
                 for packet in packets {
+                    // A number of so many digits, as bytes that are no header's.
                     let hex: String = packet.bytes.iter().map(|b| format!("{b:02x}")).collect();
-                    let _ = writeln!(out, "hex in={} {hex}", packet.in_port);
+                    let bytes = if hex.is_empty() { "payload".into() } else { format!("0x{hex}") };
+                    let _ = writeln!(out, "packet in={} {bytes}", packet.in_port);
                 }
             }
             Step::Publish => out.push_str(";; published\n"),
@@ -67,6 +71,15 @@ fn source(case: &Case, mismatch: &Mismatch, engine: &str, head: &str) -> String 
         }
     }
     out
+}
+
+/// It leaves all that is there as it is, so that a file may begin with what came of it.
+fn adds(update: &Update) -> bool {
+    use Update::{AddAction, Insert, SetDefault, SetGroup, SetMeter, SetValueSet};
+    matches!(
+        update,
+        Insert(..) | AddAction(..) | SetDefault(..) | SetGroup(..) | SetMeter(..) | SetValueSet(..)
+    )
 }
 
 fn transaction(out: &mut String, pipeline: &mut Pipeline, list: &[Update]) {
@@ -134,8 +147,13 @@ fn statement(p: &Pipeline, update: &Update) -> String {
 /// What the printer says of a pipeline after an update and not before it.
 fn added(p: &Pipeline, update: &Update) -> String {
     let mut after = p.clone();
-    let (Update::AddAction(..) | Update::SetGroup(..) | Update::SetMeter(..) | Update::SetValueSet(..), Ok(_)) =
-        (update, after.transact(std::slice::from_ref(update)))
+    let (
+        Update::AddAction(..)
+        | Update::SetGroup(..)
+        | Update::SetMeter(..)
+        | Update::SetValueSet(..),
+        Ok(_),
+    ) = (update, after.transact(std::slice::from_ref(update)))
     else {
         return ";; an update that is refused".to_string();
     };

@@ -5,9 +5,9 @@
 //! does: a packet that met half of an update, or two versions, differs. The worker notes which version
 //! each burst was run by, so that a mismatch becomes a case of one thread.
 
-use super::{Subject, Tested};
 use super::case::{Case, Incoming, Step};
 use super::run::{Buffers, Lane, Mismatch, Stats};
+use super::{Subject, Tested};
 use datapath::Forward;
 use ir::{Pipeline, Update};
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ pub(crate) fn race(
             }
             taken
         });
-        let worker = catch_unwind(AssertUnwindSafe(|| work(&shared, &mut lane, b, &bursts, &mut met)));
+        let worker =
+            catch_unwind(AssertUnwindSafe(|| work(&shared, &mut lane, b, &bursts, &mut met)));
         shared.ended.store(true, Ordering::Relaxed);
         match control.join() {
             Ok(list) => taken = list,

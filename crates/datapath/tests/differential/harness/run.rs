@@ -67,6 +67,28 @@ pub(crate) struct Mismatch {
     pub(crate) pipeline: Option<Box<Pipeline>>,
 }
 
+/// What kind of mismatch it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A packet was treated otherwise.
+    Packet,
+    /// A counter, a register or a version is another one.
+    State,
+    /// Something panicked.
+    Panic,
+}
+
+impl Mismatch {
+    /// What kind it is.
+    pub(crate) fn kind(&self) -> Fault {
+        match self.packet {
+            Some(_) => Fault::Packet,
+            None if self.what.starts_with("panic") => Fault::Panic,
+            None => Fault::State,
+        }
+    }
+}
+
 /// The worker's outside, with chance by the packet's number and one port down.
 struct Live<'a> {
     forward: &'a dyn Forward,
@@ -248,8 +270,7 @@ impl Lane {
             list.push(abi::Packet::new(frame, HEADROOM, packet.bytes.len(), packet.in_port));
         }
         let state = &**forward.state();
-        let mut counts =
-            Counts { worker: 0, state, counters: &self.counters, now_ns: self.now_ns };
+        let mut counts = Counts { worker: 0, state, counters: &self.counters, now_ns: self.now_ns };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
         b.said.extend(list.iter().map(|p| Said {
             status: p.status,
@@ -383,7 +404,8 @@ fn walk(
 ) -> Result<Stats, Box<Mismatch>> {
     let Ok(mut truth) = Pipeline::new(case.program.clone()) else { return Ok(Stats::default()) };
     let mut lane = Lane::new(&case.program);
-    let (mut engine, mut forward): Made = (subject.make)(case.program.clone(), lane.arena().clone());
+    let (mut engine, mut forward): Made =
+        (subject.make)(case.program.clone(), lane.arena().clone());
     let mut shown = truth.clone();
     let mut before: Option<(Arc<dyn Forward>, Pipeline)> = None;
     let mut outcome = None;
@@ -415,9 +437,9 @@ fn walk(
                 }
             }
             Step::Burst { late, packets } => {
-                let old = before.as_ref().filter(|(_, p)| {
-                    *late && Arc::ptr_eq(p.program(), shown.program())
-                });
+                let old = before
+                    .as_ref()
+                    .filter(|(_, p)| *late && Arc::ptr_eq(p.program(), shown.program()));
                 let (by, version) = old.map_or((&forward, &shown), |(f, p)| (f, p));
                 if let Err((packet, what)) = lane.burst(b, &**by, version, packets) {
                     let pipeline = Some(Box::new(version.clone()));

@@ -40,12 +40,13 @@ impl Shrinker<'_, '_> {
             return false;
         }
         match (self.fails)(&case) {
-            Some(how) => {
+            // The same kind of failure: a panic on the way is another fault.
+            Some(how) if how.kind() == self.how.kind() => {
                 self.best = case;
                 self.how = *how;
                 true
             }
-            None => false,
+            _ => false,
         }
     }
 
@@ -111,6 +112,19 @@ impl Shrinker<'_, '_> {
         self.with_steps(steps);
         let steps = each(&updates, &self.best.steps);
         self.with_steps(steps);
+        self.begin_late();
+    }
+
+    /// Begins at the last program that comes in between, as a file can only begin at one.
+    fn begin_late(&mut self) {
+        for at in (0..self.best.steps.len()).rev() {
+            let Step::Transact(updates) = &self.best.steps[at] else { continue };
+            let [ir::Update::SetProgram(program)] = &updates[..] else { continue };
+            let (program, steps) = (program.clone(), self.best.steps[at + 1..].to_vec());
+            if self.accept(Case { program, steps }) {
+                return;
+            }
+        }
     }
 
     fn steps(&mut self) {
@@ -236,19 +250,20 @@ impl Shrinker<'_, '_> {
         }
     }
 
-    /// What comes before the first publication as one transaction, as a file begins.
+    /// What comes before the first publication as its contents, as a file begins.
     fn gather(&mut self) {
-        let mut first = Vec::new();
-        let mut rest = Vec::new();
-        for step in &self.best.steps {
-            match step {
-                Step::Transact(updates) if rest.is_empty() => first.extend(updates.iter().cloned()),
-                other => rest.push(other.clone()),
+        let Ok(mut pipeline) = Pipeline::new(self.best.program.clone()) else { return };
+        let before = |step: &&Step| matches!(step, Step::Transact(_));
+        let count = self.best.steps.iter().take_while(before).count();
+        for step in &self.best.steps[..count] {
+            if let Step::Transact(updates) = step {
+                let _ = pipeline.transact(updates);
             }
         }
-        let mut steps = vec![Step::Transact(first)];
-        steps.extend(rest);
-        self.with_steps(steps);
+        let program = pipeline.program().clone();
+        let mut steps = vec![Step::Transact(contents(&pipeline))];
+        steps.extend_from_slice(&self.best.steps[count..]);
+        self.accept(Case { program, steps });
     }
 }
 

@@ -60,9 +60,27 @@ impl Flow {
             Prop::Src6 => v6(|src, _| src),
             Prop::Dst6 => v6(|_, dst| dst),
             Prop::Is4 => is4.into(),
-            Prop::Proto => if ip { self.proto.into() } else { 0 },
-            Prop::Ttl => if is4 { self.ttl.into() } else { 0 },
-            Prop::Dscp => if is4 { self.dscp.into() } else { 0 },
+            Prop::Proto => {
+                if ip {
+                    self.proto.into()
+                } else {
+                    0
+                }
+            }
+            Prop::Ttl => {
+                if is4 {
+                    self.ttl.into()
+                } else {
+                    0
+                }
+            }
+            Prop::Dscp => {
+                if is4 {
+                    self.dscp.into()
+                } else {
+                    0
+                }
+            }
             Prop::TcpSrc => of(TCP, self.sport),
             Prop::TcpDst => of(TCP, self.dport),
             Prop::UdpSrc => of(UDP, self.sport),
@@ -95,7 +113,8 @@ pub(super) fn flows(r: &mut Rng) -> Vec<Flow> {
         })
         .collect();
     let base = u128::from(r.next_u64()) << 64;
-    let v6: Vec<u128> = (0..5).map(|i| base | if i < 3 { i } else { r.next_u64().into() }).collect();
+    let v6: Vec<u128> =
+        (0..5).map(|i| base | if i < 3 { i } else { r.next_u64().into() }).collect();
     let count = 4 + r.below(8);
     (0..count)
         .map(|_| Flow {

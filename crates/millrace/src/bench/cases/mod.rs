@@ -58,14 +58,13 @@ pub(crate) const NAMES: &str = "l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N";
 /// A use case by its name.
 pub(crate) fn parse(text: &str) -> Result<Box<dyn Case>, String> {
     let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-    let number = |default: u64, max: u64| match parameters {
-        "" => Ok(default),
-        words => words
-            .parse()
-            .ok()
-            .filter(|n| (1..=max).contains(n))
-            .ok_or_else(|| format!("use case {text:?}: {words:?} is no number from 1 to {max}")),
-    };
+    let number =
+        |default: u64, max: u64| match parameters {
+            "" => Ok(default),
+            words => words.parse().ok().filter(|n| (1..=max).contains(n)).ok_or_else(|| {
+                format!("use case {text:?}: {words:?} is no number from 1 to {max}")
+            }),
+        };
     Ok(match name {
         "l2" => Box::new(L2::new(number(1000, 1 << 20)? as usize)),
         "l3" => Box::new(L3::new(number(10_000, 1_000_000)? as usize)),
@@ -166,7 +165,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_no_use_case_is_refused_in_words() {
-        for text in ["", "l4", "l2:0", "l2:x", "l2:99999999", "gateway:10", "gateway:0x1,2", "lb:-1"]
+        for text in
+            ["", "l4", "l2:0", "l2:x", "l2:99999999", "gateway:10", "gateway:0x1,2", "lb:-1"]
         {
             let Err(error) = parse(text) else { panic!("{text} is taken") };
             assert!(error.contains("use case"), "{error}");

@@ -93,8 +93,8 @@ impl Firewall {
             let plain = (be16(room, IP - 2) == 0x0800) & (room.0[IP] == 0x45);
             let tcp = room.0[IP + 9] == 6;
             let echo = (room.0[IP + 9] == 1) & (room.0[IP + 20] == 8);
-            let managed = (be32(room, IP + 12) & 0xffff_ff00 == MANAGERS)
-                & (be16(room, IP + 22) == 22);
+            let managed =
+                (be32(room, IP + 12) & 0xffff_ff00 == MANAGERS) & (be16(room, IP + 22) == 22);
             // From the last resort to the first.
             let chosen = if echo { ECHO } else { DENIED };
             let chosen = if tcp & managed { MANAGEMENT } else { chosen };
