@@ -18,10 +18,17 @@ use std::marker::PhantomData;
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 32;
-/// Outputs of one packet that generated code can note; a packet with more bails out.
-pub const OUTPUTS_MAX: usize = 8;
+/// Outputs of one packet that generated code can note; a packet with more bails out. So many fit
+/// into one cache line with the rest of a [`Packet`].
+pub const OUTPUTS_MAX: usize = 3;
 /// Bytes in front of a packet's data that a commit may use, at most.
 pub const PUSH_MAX: usize = 64;
+
+/// Bits of an item in which the packet's number stands.
+pub const ITEM_PACKET_MASK: u32 = 0xff;
+/// Above these bits of an item stands the node's number.
+pub const ITEM_NODE_SHIFT: u32 = 8;
+const _: () = assert!(BURST_MAX <= ITEM_PACKET_MASK as usize + 1);
 
 /// What has become of a packet.
 pub mod status {
@@ -49,7 +56,7 @@ pub struct Output {
 /// One packet of a burst, in a buffer that is its own for as long as this lives. The caller says what
 /// it is ([`Packet::new`]), generated code what has become of it.
 #[derive(Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Packet<'a> {
     /// The first byte.
     data: *mut u8,
@@ -80,6 +87,7 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// A packet that nothing was done with yet: `len` bytes from `headroom` on. Past the buffer's
     /// end it is shorter.
+    #[inline(always)]
     pub fn new(buffer: &'a mut [u8], headroom: usize, len: usize, in_port: u32) -> Packet<'a> {
         let headroom = headroom.min(buffer.len());
         let len = len.min(buffer.len() - headroom);
@@ -131,6 +139,8 @@ impl<'a> Packet<'a> {
     }
 }
 
+const _: () = assert!(size_of::<Packet<'static>>() == 64);
+
 /// A lookup that generated code did itself (a `direct_code` table), to be counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -149,13 +159,14 @@ pub struct LogEntry {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodeIo {
-    /// Action records of the node's table.
-    pub records: *const u64,
+    /// The action record of each answer, by place in `items`.
+    pub records: *const *const u64,
     /// Keys, [`BURST_MAX`] times the node's stride, by place in `items`.
     pub keys: *mut u8,
     /// Answers, by place in `items`.
     pub hits: *mut Hit,
-    /// Numbers of the packets that wait, in order.
+    /// Who waits, in order: a packet's number ([`ITEM_PACKET_MASK`]) and, above
+    /// [`ITEM_NODE_SHIFT`], the node whose table it is to be looked up in (this one, or a twin).
     pub items: *mut u32,
     /// How many wait.
     pub len: u32,

@@ -37,7 +37,7 @@ mod rows;
 mod rule;
 mod rules;
 mod shape;
-mod simd;
+pub(crate) mod simd;
 
 pub mod choose;
 pub mod decomposed;
@@ -50,6 +50,7 @@ pub mod tuple_space;
 
 pub use choose::{Choice, Declined, Kind, Verdict, choose};
 pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError};
+pub use simd::prefetch;
 pub use shape::{MaskShape, TableShape};
 pub use table::{Inserted, Moved, Table};
 

@@ -49,7 +49,7 @@ impl<'a, const W: usize> View<'a, W> {
 
 /// Asks for the cache line in which `at` begins.
 #[inline(always)]
-pub(crate) fn prefetch<T>(at: &T) {
+pub fn prefetch<T>(at: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -24,6 +24,7 @@
 //! Checked by: `tests/differential`, `tests/compiled.rs`.
 
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
+use crate::records::RETIRED;
 use crate::replica::{InterpEngine, Replica, Served};
 use classify::Kind;
 use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
@@ -108,7 +109,7 @@ impl Default for Options {
 }
 
 /// Tables of so many entries at most become code, if they do not change often.
-pub const DIRECT_MAX: usize = 8;
+pub const DIRECT_MAX: usize = 16;
 /// Forced to become code, tables may have so many entries: each is a compare and an action's body.
 const DIRECT_FORCED_MAX: usize = 256;
 /// A table that has changed so often since it was last quiet does not become code.
@@ -174,8 +175,10 @@ impl Input {
                 record_words: facts.stride,
                 direct: facts.direct.clone(),
                 default: self.contents.tables[table.index()].default.clone(),
+                leader: None,
             });
         }
+        jit::pair_twins(&optimised.program, &mut nodes);
         let value_sets = self.contents.value_sets.clone();
         let unit = Unit { program: Arc::new(optimised), nodes, value_sets };
         let compiled = jit::compile(&unit, cache, &self.options)?;
@@ -346,13 +349,18 @@ impl JitEngine {
         let mut tables = Vec::with_capacity(self.program.tables.len());
         for at in 0..self.program.tables.len() {
             let id = TableId(at as u32);
-            contents.tables.push(replica.contents(id));
+            let held = replica.contents(id);
+            // What code knows of an action holds for the calls of now alone: a variant that nothing
+            // uses is left to the interpreter.
+            let used = |id: ActionId| id == held.default.action || held.actions.contains(&id);
+            let variant = |id| if used(id) { id } else { RETIRED };
             tables.push(TableFacts {
                 columns: replica.columns(id).to_vec(),
-                variants: replica.records(id).variants().collect(),
+                variants: replica.records(id).variants().map(variant).collect(),
                 stride: replica.records(id).stride() as u32,
                 direct: self.is_direct(replica, id).then(|| replica.direct_entries(id)),
             });
+            contents.tables.push(held);
         }
         Input {
             program: self.program.clone(),
@@ -420,12 +428,19 @@ impl JitEngine {
             if then.only.is_some() && now.only != then.only {
                 return Fit::Broken(format!("table {} does more than one thing now", name()));
             }
+            let mut fresh = now.actions.iter().filter(|id| !then.actions.contains(id));
+            if fresh.clone().any(|id| *id == then.default.action) {
+                // Its variant is that of a miss: with those arguments, and going on from there.
+                return Fit::Broken(format!("entries of table {} do what a miss does", name()));
+            }
             let records = replica.records(table);
             if replica.columns(table) != node.columns {
                 slower = Some(format!("table {} looks at other key fields", name()));
             } else if records.stride() as u32 != node.record_words {
                 slower = Some(format!("table {} has longer action records", name()));
-            } else if records.in_use().any(|(_, number)| number as usize > node.actions.len()) {
+            } else if fresh.next().is_some()
+                || records.in_use().any(|(_, number)| number as usize > node.actions.len())
+            {
                 slower = Some(format!("table {} has an action that is new to it", name()));
             }
         }

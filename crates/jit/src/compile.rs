@@ -127,6 +127,8 @@ pub(crate) struct Node {
     /// Bytes from one key to the next.
     pub(crate) stride: usize,
     pub(crate) record_words: usize,
+    /// Packets of its twins wait here, too.
+    pub(crate) mixed: bool,
     /// The code behind it, if packets wait there.
     pub(crate) segment: Option<Segment>,
 }
@@ -236,8 +238,10 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         }),
     };
     let table_changed = bails.number("the table has changed its shape", "");
-    let waiting = (0..unit.nodes.len())
-        .filter(|n| unit.nodes[*n].direct.is_none() && plan.flow.points[*n].is_some());
+    let waiting = (0..unit.nodes.len()).filter(|n| {
+        let spec = &unit.nodes[*n];
+        spec.direct.is_none() && spec.leader.is_none() && plan.flow.points[*n].is_some()
+    });
     let wanted: Vec<Option<usize>> = [None].into_iter().chain(waiting.map(Some)).collect();
     let mut keys = Vec::new();
     let mut reasons = Vec::new();
@@ -287,6 +291,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             counters: plan.program.tables[spec.table.index()].counters,
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
+            mixed: unit.nodes.iter().any(|n| n.leader == Some(i)),
             segment,
         }
     });
@@ -331,6 +336,15 @@ fn check(unit: &Unit) -> Result<(), Error> {
         };
         if spec.columns.iter().any(|c| *c as usize >= table.key.len()) {
             return wrong("a column does not exist");
+        }
+        if let Some(leader) = spec.leader {
+            let twins = leader > node
+                && unit.nodes.get(leader).is_some_and(|other| {
+                    other.leader.is_none() && crate::unit::are_twins(program, spec, other)
+                });
+            if !twins {
+                return wrong("its leader is no twin");
+            }
         }
         if spec.direct.is_none() && spec.record_words == 0 {
             return wrong("action records must have a word at least");

@@ -124,12 +124,32 @@ impl Flow {
             *first = Some(start);
         }
         for (b, block) in program.blocks.iter().enumerate() {
-            let Some(mut may) = at[b].clone() else { continue };
-            a.ops(&block.ops, &mut may);
+            let arrives = at[b].clone().map(|mut may| {
+                a.ops(&block.ops, &mut may);
+                may
+            });
+            // Packets of its twins, which come earlier, go on here.
+            let mut twins = Vec::new();
+            if let Some(node) = node_of[b] {
+                let led = |(_, n): &(usize, &NodeSpec)| n.leader == Some(node);
+                twins.extend(unit.nodes.iter().enumerate().filter(led).map(|(i, _)| i));
+            }
+            let of_twins = twins.iter().filter_map(|twin| points[*twin].clone());
+            let all = arrives.into_iter().chain(of_twins.map(|point| point.may));
+            let joined = all.reduce(|mut all, one| {
+                all.join(&one);
+                all
+            });
+            let Some(mut may) = joined else { continue };
             if let Some(node) = node_of[b]
                 && matches!(block.end, Terminator::Apply { .. })
             {
                 points[node] = Some(Point { may: may.clone(), live: a.nothing() });
+                for twin in &twins {
+                    if let Some(point) = &mut points[*twin] {
+                        point.may = may.clone();
+                    }
+                }
                 let before = may.clone();
                 for action in actions(&unit.nodes[node]) {
                     let mut after = before.clone();
@@ -175,8 +195,9 @@ impl Flow {
             // Only what may have changed is looked at.
             let changed: Vec<&Expr> =
                 checksum.inputs.iter().filter(|e| changes(e) || written(e)).collect();
-            checksums.push(!changed.is_empty());
-            if !changed.is_empty() {
+            let may = !changed.is_empty() || checksum.mode == ChecksumMode::Always;
+            checksums.push(may);
+            if may {
                 let field = Expr::Field(checksum.field);
                 for e in changed.into_iter().chain(&checksum.condition).chain([&field]) {
                     a.expr(e, &mut last);
@@ -207,8 +228,12 @@ impl Flow {
                 (Terminator::Apply { table, .. }, Some(node)) => {
                     let spec = &unit.nodes[node];
                     actions(spec).iter().for_each(|action| a.use_ops(body(action), &mut here));
+                    let leader = spec.leader.and_then(|leader| points[leader].clone());
                     if let Some(point) = &mut points[node] {
                         point.live = here.clone();
+                        if let Some(leader) = leader {
+                            point.live.join(&leader.live);
+                        }
                     }
                     for column in &spec.columns {
                         if let Some(key) = program.tables[table.index()].key.get(*column as usize) {

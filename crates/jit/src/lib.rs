@@ -47,4 +47,4 @@ pub mod value;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use run::Scratch;
-pub use unit::{Counts, DirectEntry, NodeSpec, Tables, Unit};
+pub use unit::{Counts, DirectEntry, NodeSpec, Tables, Unit, are_twins, pair_twins};

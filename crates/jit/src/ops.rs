@@ -548,7 +548,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (stride, len) = plan.key(node);
         let flags = trusted();
         let nodes = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NODES);
-        let io = self.plus(nodes, (node * size::NODE_IO) as u64);
+        let leader = spec.leader.unwrap_or(node);
+        let io = self.plus(nodes, (leader * size::NODE_IO) as u64);
         let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
         let keys = self.b.ins().load(types::I64, flags, io, offset::NODE_KEYS);
         let at = match stride.is_power_of_two() {
@@ -566,8 +567,9 @@ impl<'f, 'p> Gen<'f, 'p> {
         let items = self.b.ins().load(types::I64, flags, io, offset::NODE_ITEMS);
         let at = self.b.ins().ishl_imm_u(place, 2);
         let item = self.b.ins().iadd(items, at);
-        let index = self.b.ins().ireduce(types::I32, self.index);
-        self.b.ins().store(flags, index, item, 0);
+        let noted = self.plus(self.index, (node as u64) << abi::ITEM_NODE_SHIFT);
+        let noted = self.b.ins().ireduce(types::I32, noted);
+        self.b.ins().store(flags, noted, item, 0);
         let more = self.b.ins().iadd_imm_u(place, 1);
         let more = self.b.ins().ireduce(types::I32, more);
         self.b.ins().store(flags, more, io, offset::NODE_LEN);
@@ -703,7 +705,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// A packet that waited at a node goes on: `entry` and `action` (both 32 bits wide) are its
     /// hit, `records` the address of the table's action records.
-    pub(crate) fn resume(&mut self, node: usize, entry: Value, action: Value, records: Value) {
+    pub(crate) fn resume(&mut self, node: usize, entry: Value, record: Value) {
         let plan = self.plan;
         let spec = &plan.unit.nodes[node];
         let block = &plan.program.blocks[spec.block.index()];
@@ -716,12 +718,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let applied = Applied { block: spec.block, hit: *hit, miss: *miss, by_action };
         let none = self.constant(u64::from(Hit::MISS_ENTRY));
         let missed = self.compare(IntCC::Equal, entry, none);
-        let bytes = i64::from(spec.record_words) * 8;
-        let at = match (bytes as u64).is_power_of_two() {
-            true => self.b.ins().ishl_imm_u(action, i64::from(bytes.trailing_zeros())),
-            false => self.b.ins().imul_imm_u(action, bytes),
-        };
-        let record = self.b.ins().iadd(records, at);
         let variant = self.b.ins().load(types::I32, trusted(), record, 0);
         let unknown = self.b.create_block();
         let known: Vec<Block> = spec.actions.iter().map(|_| self.b.create_block()).collect();

@@ -27,11 +27,13 @@ pub struct Scratch {
     hits: Vec<Hit>,
     items: Vec<u32>,
     nodes: Vec<NodeIo>,
+    /// Action records of the answers at the node that is looked up now.
+    records: Vec<*const u64>,
     log: Vec<LogEntry>,
 }
 
-// SAFETY: the pointers in `nodes` are into the other vectors or dangling, and are set anew by every
-// burst before they are used.
+// SAFETY: the pointers in `nodes` are into the other vectors, and those in `records` are set anew by
+// every burst before they are used.
 unsafe impl Send for Scratch {}
 
 impl std::fmt::Debug for Scratch {
@@ -64,11 +66,13 @@ impl Scratch {
         self.items.resize(BURST_MAX * code.nodes.len(), 0);
         self.log.clear();
         self.log.resize(BURST_MAX * code.log_max, LogEntry::default());
+        self.records.clear();
+        self.records.resize(BURST_MAX, ptr::null());
         self.nodes.clear();
         let mut key = 0;
         for (i, node) in code.nodes.iter().enumerate() {
             self.nodes.push(NodeIo {
-                records: ptr::null(),
+                records: self.records.as_ptr(),
                 keys: self.keys[key..].as_mut_ptr().cast(),
                 hits: self.hits[BURST_MAX * i..].as_mut_ptr(),
                 items: self.items[BURST_MAX * i..].as_mut_ptr(),
@@ -143,14 +147,39 @@ impl Compiled {
                     slice::from_raw_parts(io.items, waiting),
                 )
             };
-            let answered = tables.lookup(i, keys, node.stride, hits);
-            let records = tables.records(i);
-            let known = records.len() / node.record_words;
-            // What is not an action record must not be read.
-            if !answered || hits.iter().any(|hit| hit.action as usize >= known) {
+            let node_of = |at: usize| match node.mixed {
+                true => (items[at] >> abi::ITEM_NODE_SHIFT) as usize,
+                false => i,
+            };
+            let mut answered = match node.mixed {
+                true => tables.lookup_mixed(node_of, keys, node.stride, hits),
+                false => tables.lookup(i, keys, node.stride, hits),
+            };
+            let mut of_node = i;
+            let mut records = tables.records(i);
+            for (at, hit) in hits.iter().enumerate() {
+                if node.mixed && node_of(at) != of_node {
+                    of_node = node_of(at);
+                    records = tables.records(of_node);
+                }
+                // What is not an action record must not be read.
+                let first = hit.action as usize * node.record_words;
+                match records.get(first..first + node.record_words) {
+                    Some(record) => {
+                        classify::prefetch(&record[0]);
+                        scratch.records[at] = record.as_ptr();
+                    }
+                    None => answered = false,
+                }
+                if node.counters && hit.is_hit() {
+                    counts.prefetch(hit.entry);
+                }
+            }
+            if !answered {
                 for item in items {
+                    let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
                     // SAFETY: items are numbers of packets of this burst.
-                    let packet = unsafe { &mut *packets.add(*item as usize) };
+                    let packet = unsafe { &mut *packets.add(packet) };
                     packet.bail(self.table_changed);
                     packet.outputs_len = 0;
                 }
@@ -158,28 +187,27 @@ impl Compiled {
                 continue;
             }
             let mut matches = 0;
-            if node.counters {
-                for hit in hits.iter() {
-                    if hit.entry != Hit::MISS_ENTRY {
-                        counts.prefetch(hit.entry);
-                    }
-                }
-            }
-            for (hit, item) in hits.iter().zip(items) {
+            for (at, (hit, item)) in hits.iter().zip(items).enumerate() {
+                let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
                 // SAFETY: as above.
-                let packet = unsafe { &mut *packets.add(*item as usize) };
+                let packet = unsafe { &mut *packets.add(packet) };
                 packet.lookups += 1;
-                if hit.entry != Hit::MISS_ENTRY {
+                let table = self.nodes[node_of(at)].table;
+                if hit.is_hit() {
                     matches += 1;
                     if node.counters {
-                        counts.entry(node.table, hit.entry, packet.len());
+                        counts.entry(table, hit.entry, packet.len());
                     }
                 }
+                if node.mixed {
+                    counts.table(table, 1, u32::from(hit.is_hit()));
+                }
             }
-            counts.table(node.table, waiting as u32, matches);
-            io.records = records.as_ptr();
-            // SAFETY: as for the first segment; every hit's action is a whole record, and `records`
-            // is borrowed until the end of this iteration.
+            if !node.mixed {
+                counts.table(node.table, waiting as u32, matches);
+            }
+            // SAFETY: as for the first segment; every answer has a whole record, in slices that
+            // are borrowed from `tables`.
             unsafe { call(segment, &mut context) };
             // SAFETY: as above; the reference made before is not used any more.
             unsafe { (*nodes.add(i)).len = 0 };

@@ -56,7 +56,8 @@ pub(crate) fn generate(
         Some((_, _, _, items)) => {
             let at = g.b.ins().ishl_imm_u(place, 2);
             let item = g.b.ins().iadd(items, at);
-            g.b.ins().uload32(flags, item, 0)
+            let noted = g.b.ins().uload32(flags, item, 0);
+            g.b.ins().band_imm_u(noted, i64::from(abi::ITEM_PACKET_MASK))
         }
     };
     let at = g.b.ins().imul_imm_u(g.index, size::PACKET as i64);
@@ -75,8 +76,10 @@ pub(crate) fn generate(
             let at = g.b.ins().ishl_imm_u(place, i64::from(size::HIT.trailing_zeros()));
             let hit = g.b.ins().iadd(hits, at);
             let entry = g.b.ins().uload32(flags, hit, offset::HIT_ENTRY);
-            let action = g.b.ins().uload32(flags, hit, offset::HIT_ACTION);
-            g.resume(node, entry, action, records);
+            let at = g.b.ins().ishl_imm_u(place, 3);
+            let at = g.b.ins().iadd(records, at);
+            let record = g.b.ins().load(types::I64, flags, at, 0);
+            g.resume(node, entry, record);
             g.pending_blocks();
         }
     }

@@ -2,7 +2,7 @@
 //! lookups when the code runs.
 
 use classify::Hit;
-use ir::{ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, TableId};
+use ir::{ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, TableId, Terminator};
 use opt::Optimised;
 use std::sync::Arc;
 
@@ -34,6 +34,42 @@ pub struct NodeSpec {
     pub direct: Option<Vec<DirectEntry>>,
     /// What happens on a miss; matters to the code only if `direct` is set.
     pub default: ActionCall,
+    /// A later node that packets of this one wait at, too: a *twin*, with the same columns, actions,
+    /// records and ways on. (So no way leads from one to the other.) The code behind the twins, and
+    /// the lookups of a burst, are then shared, however many tables there are.
+    pub leader: Option<usize>,
+}
+
+/// Two nodes may be twins: the code behind them would be the same.
+pub fn are_twins(program: &ir::Program, a: &NodeSpec, b: &NodeSpec) -> bool {
+    let block = |node: &NodeSpec| program.blocks.get(node.block.index()).map(|b| &b.end);
+    let ways = match (block(a), block(b)) {
+        (
+            Some(Terminator::Apply { hit, miss, by_action, .. }),
+            Some(Terminator::Apply { hit: h, miss: m, by_action: by, .. }),
+        ) => hit == h && miss == m && by_action == by,
+        _ => false,
+    };
+    let tables = (program.tables.get(a.table.index()), program.tables.get(b.table.index()));
+    let (Some(t), Some(u)) = tables else { return false };
+    let width = |t: &ir::Table, c: &u16| t.key.get(*c as usize).map(|k| k.width);
+    ways && a.direct.is_none()
+        && b.direct.is_none()
+        && a.columns == b.columns
+        && a.columns.iter().all(|c| width(t, c) == width(u, c))
+        && a.actions == b.actions
+        && a.record_words == b.record_words
+        && t.counters == u.counters
+}
+
+/// Makes twins of all nodes that can be: the last of them leads.
+pub fn pair_twins(program: &ir::Program, nodes: &mut [NodeSpec]) {
+    for at in (0..nodes.len()).rev() {
+        let later = (at + 1..nodes.len()).find(|other| {
+            nodes[*other].leader.is_none() && are_twins(program, &nodes[at], &nodes[*other])
+        });
+        nodes[at].leader = later;
+    }
 }
 
 /// An entry that becomes code.
@@ -56,6 +92,21 @@ pub trait Tables {
     /// The action records of the node's table: every `Hit::action` times `record_words` is the
     /// first word of one of them.
     fn records(&self, node: usize) -> &[u64];
+
+    /// As [`lookup`](Self::lookup) for keys of several tables alike: `node` gives that of each key.
+    fn lookup_mixed(
+        &self,
+        node: impl Fn(usize) -> usize,
+        keys: &[u8],
+        stride: usize,
+        hits: &mut [Hit],
+    ) -> bool {
+        let keys = keys.chunks_exact(stride);
+        let one = |(at, (hit, key)): (usize, (&mut Hit, &[u8]))| {
+            self.lookup(node(at), key, stride, std::slice::from_mut(hit))
+        };
+        hits.iter_mut().zip(keys).enumerate().all(one)
+    }
 }
 
 /// Counts what the code has looked up.

@@ -121,12 +121,11 @@ impl WorkerCounters {
 }
 
 impl WorkerCounters {
-    /// [`add`](Self::add) will soon be called: the cell is fetched now. (A load whose value nobody
-    /// waits for; it costs what a prefetch costs, and needs no intrinsic.)
+    /// [`add`](Self::add) will soon be called: the cell is fetched now.
     #[inline]
     pub fn prefetch(&self, id: u32) {
         if let Some(cell) = self.cells.cell(id) {
-            std::hint::black_box(cell.packets.load(Relaxed));
+            classify::prefetch(cell);
         }
     }
 }

@@ -47,6 +47,7 @@ pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) 
             record_words: live.actions.iter().map(words).max().unwrap_or(1),
             direct,
             default: entries.default().clone(),
+            leader: None,
         });
     }
     Unit { program: Arc::new(optimised), nodes, value_sets: contents.value_sets }

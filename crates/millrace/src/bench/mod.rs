@@ -193,6 +193,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     let spread = (engine[0].0.ns(), engine[runs - 1].0.ns());
     let (sample, tally) = &engine[runs / 2];
     let ns = sample.ns() * workers as f64;
+    let flows = if case.is_some() { options.active_flows } else { trace.len() };
 
     let mut value = json!({
         "engine": bed.engine.name(),
@@ -206,7 +207,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         "mismatches": checked.mismatches,
         "tables": tables(&bed),
         "compile_ms": bed.compile.as_secs_f64() * 1e3,
-        "predicted_ns_per_packet": Value::Null,
+        "predicted_ns_per_packet": predicted(&bed, trace, flows),
         "cpu": cpu(),
         "first_ms": bed.first.as_secs_f64() * 1e3,
         "ns_least": spread.0 * workers as f64,
@@ -278,6 +279,17 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         return Err(Failure::bad("what the bench forwarded is not what the interpreter forwards"));
     }
     Ok(())
+}
+
+/// What the cost model says of the traffic that has gone through; none if the engine has no code.
+fn predicted(bed: &Bed, trace: &Trace, flows: usize) -> Option<f64> {
+    let snapshot = bed.publisher.snapshot();
+    let lookups = |table| snapshot.state().table(table).0;
+    // Every packet looks the first table up.
+    let packets = lookups(ir::TableId(0));
+    let bytes = trace.bytes() as u64;
+    let stages = bed.engine.stages(packets, flows as u64, bytes, &lookups)?;
+    Some(crate::model::load().predict(&stages).ns_per_packet)
 }
 
 /// One run of all lanes, each on a thread of its own if there are several.

@@ -57,6 +57,11 @@ impl Trace {
         self.slots.len()
     }
 
+    /// Bytes of memory that the frames take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lines.len() * LINE
+    }
+
     /// The longest frame's bytes.
     pub(crate) fn len_max(&self) -> usize {
         self.len_max

@@ -166,6 +166,11 @@ pub(crate) fn beside(
         let control = scope.spawn(|| drive(bed, &mut churn, rate, &committed, &stop));
         let sample = measure::lane(lane, trace, at, time, tally);
         stop.store(true, Ordering::Relaxed);
+        // The control thread may be waiting for the lane to let go of a version.
+        while !control.is_finished() {
+            lane.adopt();
+            std::thread::yield_now();
+        }
         (sample, control.join())
     });
     let updated = updated.map_err(|_| Failure::bad("the control thread panicked"))??;
@@ -425,6 +430,10 @@ pub(crate) fn check(
             at = (at + BURST) % trace.len();
         }
         stop.store(true, Ordering::Relaxed);
+        while !control.is_finished() {
+            lane.adopt();
+            std::thread::yield_now();
+        }
         control.join()
     });
     result.updated = updated.map_err(|_| Failure::bad("the control thread panicked"))??;

@@ -1,13 +1,14 @@
 //! Checksum fields, and what each covers.
 //!
 //! All but SCTP's are adjusted by what changed (RFC 1624), so a checksum that came in wrong leaves
-//! as wrong as it was, and inputs that no action can change need not be listed. A field of a header
-//! that the packet lacks reads as zero before and after, so IPv4's and IPv6's addresses are listed
-//! together.
+//! as wrong as it was, and inputs that no action can change need not be listed. TCP's and UDP's are
+//! listed once for each version of IP, since a pipeline often changes one of them only. A packet has
+//! one of them at most: the parser takes one, and no action adds or removes one.
 //!
 //! Layer 4 covers the protocol number of the pseudo-header (IPv6: the last next header):
-//! `set_field:ip_proto` adjusts the checksum of the header that was parsed. Behind a routing header with segments left, the
-//! pseudo-header has the final destination (RFC 8200 §8.1), not the one in the IPv6 header.
+//! `set_field:ip_proto` adjusts the checksum of the header that was parsed. Behind a routing header
+//! with segments left, the pseudo-header has the final destination (RFC 8200 §8.1), not the one in
+//! the IPv6 header.
 
 use super::headers::Headers;
 use ir::builder::Builder;
@@ -42,20 +43,21 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) {
         Box::new(f(h.ipv6_ext_last_next)),
         Box::new(f(h.ipv6_next)),
     );
-    let proto = Expr::binary(BinaryOp::Or, f(h.ipv4_proto), last_next);
-    let pseudo = [f(h.ipv4_src), f(h.ipv4_dst), f(h.ipv6_src), ipv6_dst, proto.cast(16)];
-    let with_pseudo = |more: Vec<Expr>| pseudo.iter().cloned().chain(more).collect();
-    b.checksum(incremental(h.tcp_csum, with_pseudo(vec![f(h.tcp_src), f(h.tcp_dst)]), false));
-    b.checksum(incremental(h.udp_csum, with_pseudo(vec![f(h.udp_src), f(h.udp_dst)]), true));
+    let pseudo4 = [f(h.ipv4_src), f(h.ipv4_dst), f(h.ipv4_proto).cast(16)];
+    let pseudo6 = [f(h.ipv6_src), ipv6_dst, last_next.cast(16)];
+    let tcp = (h.tcp_csum, [f(h.tcp_src), f(h.tcp_dst)], false);
+    let udp = (h.udp_csum, [f(h.udp_src), f(h.udp_dst)], true);
+    for (field, ports, zero_is_none) in [tcp, udp] {
+        for (version, pseudo) in [(h.ipv4, &pseudo4), (h.ipv6, &pseudo6)] {
+            let inputs = pseudo.iter().chain(&ports).cloned().collect();
+            let condition = Some(Expr::Valid(version));
+            b.checksum(Checksum { condition, ..incremental(field, inputs, zero_is_none) });
+        }
+    }
     b.checksum(incremental(h.icmp_csum, vec![f(h.icmp_type), f(h.icmp_code)], false));
-    let icmpv6 = vec![
-        f(h.icmpv6_type),
-        f(h.icmpv6_code),
-        f(h.nd_target),
-        f(h.nd_sll_addr),
-        f(h.nd_tll_addr),
-    ];
-    b.checksum(incremental(h.icmpv6_csum, with_pseudo(icmpv6), false));
+    let icmpv6 = [h.icmpv6_type, h.icmpv6_code, h.nd_target, h.nd_sll_addr, h.nd_tll_addr].map(f);
+    let inputs = pseudo6.into_iter().chain(icmpv6).collect();
+    b.checksum(incremental(h.icmpv6_csum, inputs, false));
 
     // A fragment's payload is only part of what the CRC covers.
     let whole = Expr::Mux(
