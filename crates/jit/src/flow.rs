@@ -12,7 +12,9 @@ use crate::set::Set;
 use crate::shape::{Read, Shape, elements, reads};
 use crate::unit::{NodeSpec, Unit};
 use ir::program::intrinsic;
-use ir::{ActionId, BlockId, Expr, FieldRef, HeaderId, Op, ParserOp, Program, Terminator};
+use ir::{
+    ActionId, BlockId, ChecksumMode, Expr, FieldRef, HeaderId, Op, ParserOp, Program, Terminator,
+};
 use std::cell::RefCell;
 
 /// What may hold at some place.
@@ -195,9 +197,8 @@ impl Flow {
             // Only what may have changed is looked at.
             let changed: Vec<&Expr> =
                 checksum.inputs.iter().filter(|e| changes(e) || written(e)).collect();
-            let may = !changed.is_empty() || checksum.mode == ChecksumMode::Always;
-            checksums.push(may);
-            if may {
+            checksums.push(!changed.is_empty());
+            if !changed.is_empty() || checksum.mode == ChecksumMode::Always {
                 let field = Expr::Field(checksum.field);
                 for e in changed.into_iter().chain(&checksum.condition).chain([&field]) {
                     a.expr(e, &mut last);

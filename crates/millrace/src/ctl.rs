@@ -160,7 +160,7 @@ mod tests {
         let server = Server::start(&path, |request| match request {
             Request::Stats => Ok(serde_json::json!({"ports": []})),
             Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
-            Request::Explain => Ok(Value::Null),
+            Request::Explain | Request::Dump { .. } => Ok(Value::Null),
         })
         .unwrap();
         assert_eq!(ask(Some(&path), &Request::Stats).unwrap(), serde_json::json!({"ports": []}));
