@@ -17,7 +17,7 @@
 //! | `--out FOLDER` | where files of mismatches go |
 //! | `--mismatches N` | ends after so many; 1 |
 //!
-//! Progress goes to the standard error. Exit status 1 if anything differs; each mismatch is written
+//! Progress goes to the standard error; with `RUST_BACKTRACE` set, panics do too. Exit status 1 if anything differs; each mismatch is written
 //! as a `.mill` test file, made small.
 
 #[path = "../tests/differential/harness/mod.rs"]
@@ -212,8 +212,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic is a mismatch, which is told with all that led to it.
-    std::panic::set_hook(Box::new(|_| ()));
+    // A panic is a mismatch, which is told with all that led to it; where it was, to who asks.
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|_| ()));
+    }
     let threads = options.threads.max(1);
     let work = Work {
         options,

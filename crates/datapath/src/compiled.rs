@@ -10,7 +10,8 @@
 //! - *slower*: it is right, but packets that meet what it does not know (an action, a key field) bail
 //!   out to the interpreter, so better code is wanted;
 //! - *broken*: something that is part of the code has changed (an entry of a `direct_code` table, a
-//!   default action, the first entry of an empty table, a value set, the program).
+//!   default action, the first entry of an empty table, a value set, the program), or an entry does
+//!   what only misses did when the code was made.
 //!
 //! What is wanted is compiled at once, before the publication, while compiling takes little time in
 //! all ([`Budget`]): workers go on by the old version meanwhile. Else the snapshot goes out with what
@@ -19,9 +20,11 @@
 //! compiled into the code but looked up in its index, until it has been quiet.
 //!
 //! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
-//! both replicas see the same steps, so variants and columns agree between them.
+//! both replicas see the same steps, so variants and columns agree between them. The body that code
+//! has for an action is right for those tables alone that ran it when the code was made: it may hold
+//! the arguments of those calls as constants, and what held where they were.
 //! Cost: an update that fits, a look at its table's summary; compiling, see `docs/performance.md`.
-//! Checked by: `tests/differential`, `tests/compiled.rs`.
+//! Checked by: `tests/differential`, `tests/compiled.rs`, `tests/filetests.rs`.
 
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::records::RETIRED;
@@ -30,8 +33,8 @@ use classify::Kind;
 use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
 use jit::{NodeSpec, Unit};
 use opt::Contents;
-use plan::choose::{self, TablePlan};
 use plan::Model;
+use plan::choose::{self, TablePlan};
 use plan::decompose::Goal;
 use state::counters::CounterArena;
 use std::collections::BTreeMap;
@@ -368,8 +371,8 @@ impl JitEngine {
             tables,
             changes: self.watches.iter().map(|w| w.changes).collect(),
             epoch: self.epoch,
-            passes: self.options.passes.clone(),
-            options: self.options.code.clone(),
+            passes: self.options.passes,
+            options: self.options.code,
         }
     }
 
@@ -566,9 +569,11 @@ impl JitEngine {
         }
         let Some(code) = self.code.as_deref() else { return better };
         let replica = self.replicas.serving();
-        let wants = code.unit.nodes.iter().find(|node| {
-            node.direct.is_none() && self.is_direct(replica, node.table)
-        });
+        let wants = code
+            .unit
+            .nodes
+            .iter()
+            .find(|node| node.direct.is_none() && self.is_direct(replica, node.table));
         if let Some(node) = wants {
             let name = &self.program.tables[node.table.index()].name;
             self.wanted = Some(format!("table {name} has been quiet and can become code"));

@@ -236,9 +236,6 @@ mod tests {
         records.retire(ActionId(5));
         let b = records.acquire(&call(5, &[]));
         assert_eq!(records.words()[b as usize], 3);
-        assert_eq!(
-            records.variants().collect::<Vec<_>>(),
-            [ActionId(0), RETIRED, ActionId(5)]
-        );
+        assert_eq!(records.variants().collect::<Vec<_>>(), [ActionId(0), RETIRED, ActionId(5)]);
     }
 }

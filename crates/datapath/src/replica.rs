@@ -30,9 +30,9 @@ use ir::{
     Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, MatchKind, MeterId, Pattern,
     Pipeline, Program, Select, Table, TableId, Update, ValueSetId, Verdict,
 };
-use state::counters::CounterArena;
 use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
 use plan::{Column, Model};
+use state::counters::CounterArena;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -536,8 +536,7 @@ impl Replica {
                     && index.records.stride() as u32 == node.record_words
                     && index.unindexed.is_empty()
         };
-        self.looked_up =
-            code.iter().flat_map(|code| code.unit.nodes.iter()).map(fits).collect();
+        self.looked_up = code.iter().flat_map(|code| code.unit.nodes.iter()).map(fits).collect();
         self.code = code;
     }
 }

@@ -25,10 +25,10 @@ pub(crate) fn action_shape(program: &Program, action: &Action) -> ActionShape {
 fn add(ops: &[Op], share: f64, shape: &mut ActionShape, written: &mut BTreeSet<FieldRef>) {
     for op in ops {
         match op {
-            Op::Assign(field, _) | Op::AssignSlice(field, ..) => {
-                if !matches!(field, FieldRef::Meta(_)) && written.insert(*field) {
-                    shape.stores += share;
-                }
+            Op::Assign(field, _) | Op::AssignSlice(field, ..)
+                if !matches!(field, FieldRef::Meta(_)) && written.insert(*field) =>
+            {
+                shape.stores += share;
             }
             Op::PushFront(..) | Op::SetValid(_) => shape.pushes += share,
             Op::PopFront(..) | Op::SetInvalid(_) => shape.pops += share,
@@ -106,7 +106,8 @@ action route(mac: 48, port: 32) {
 block start { end }
 ";
         let program = ir::text::program(text).unwrap();
-        let shape = action_shape(&program, &program.actions[0]);
+        let route = program.find_action("route").unwrap();
+        let shape = action_shape(&program, &program.actions[route.index()]);
         assert_eq!((shape.stores, shape.outputs, shape.pushes), (2.0, 1.0, 0.0));
         assert!(shape.checksums <= 1.0);
         assert!(parse_layers(&program) >= 3.0);

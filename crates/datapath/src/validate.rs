@@ -82,7 +82,10 @@ impl Sampler {
             verdict: match done.status {
                 abi::status::FORWARD => Verdict::Forward,
                 _ => Verdict::Drop(
-                    DropReason::ALL.get(done.reason as usize).copied().unwrap_or(DropReason::NoOutput),
+                    DropReason::ALL
+                        .get(done.reason as usize)
+                        .copied()
+                        .unwrap_or(DropReason::NoOutput),
                 ),
             },
             outputs: done.outputs.iter().map(|o| (o.port, o.queue)).collect(),

@@ -25,8 +25,8 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use hashbrown::HashMap;
 use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
-use port::prng::Prng;
 use port::burst::BURST_MAX;
+use port::prng::Prng;
 use port::{Burst, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -643,4 +643,3 @@ impl Drop for Worker {
         }
     }
 }
-

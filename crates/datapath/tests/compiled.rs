@@ -200,8 +200,7 @@ fn a_removed_action_s_id_may_come_back_as_another_action() {
         (0..50).map(|n| bed.entry(n, u128::from(n), ActionCall::new(id))).collect();
     bed.apply(&many);
     assert_eq!(bed.send(3), Some(vec![11]));
-    let all: Vec<Update> =
-        (0..50).map(|n| Update::Delete(TableId(0), EntryId(n))).collect();
+    let all: Vec<Update> = (0..50).map(|n| Update::Delete(TableId(0), EntryId(n))).collect();
     bed.apply(&[&all[..], &[Update::RemoveAction(id), Update::AddAction(id, body(22))]].concat());
     bed.engine.spend_budget();
     bed.apply(&many);

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::compile::{Compiled, Segment};
+use crate::compile::{Compiled, Node, Segment};
 use crate::unit::{Counts, Tables};
 use abi::{BURST_MAX, Context, Hit, LogEntry, NodeIo, Packet};
 use std::mem::transmute;
@@ -96,6 +96,33 @@ unsafe fn call(segment: &Segment, context: &mut Context) {
     unsafe { function(context) }
 }
 
+/// Finds the action record of each answer, and has it and the entries' counters fetched. False: some
+/// answer is no action record, which must not be read.
+#[inline(always)]
+fn prepare(
+    node: &Node,
+    records: &[u64],
+    counts: &impl Counts,
+    hits: &[Hit],
+    places: &mut [*const u64],
+) -> bool {
+    let mut sound = true;
+    for (hit, place) in hits.iter().zip(places) {
+        let first = hit.action as usize * node.record_words;
+        match records.get(first..first + node.record_words) {
+            Some(record) => {
+                classify::prefetch(&record[0]);
+                *place = record.as_ptr();
+            }
+            None => sound = false,
+        }
+        if node.counters && hit.is_hit() {
+            counts.prefetch(hit.entry);
+        }
+    }
+    sound
+}
+
 impl Compiled {
     /// Runs a burst of at most [`BURST_MAX`] packets (what is beyond stays as it is). Afterwards
     /// every packet has a status other than [`PENDING`](abi::status::PENDING).
@@ -147,34 +174,14 @@ impl Compiled {
                     slice::from_raw_parts(io.items, waiting),
                 )
             };
-            let node_of = |at: usize| match node.mixed {
-                true => (items[at] >> abi::ITEM_NODE_SHIFT) as usize,
-                false => i,
+            let places = &mut scratch.records[..waiting];
+            let answered = match node.mixed {
+                true => self.answer_mixed(i, tables, counts, items, keys, hits, places),
+                false => {
+                    let answered = tables.lookup(i, keys, node.stride, hits);
+                    answered & prepare(node, tables.records(i), counts, hits, places)
+                }
             };
-            let mut answered = match node.mixed {
-                true => tables.lookup_mixed(node_of, keys, node.stride, hits),
-                false => tables.lookup(i, keys, node.stride, hits),
-            };
-            let mut of_node = i;
-            let mut records = tables.records(i);
-            for (at, hit) in hits.iter().enumerate() {
-                if node.mixed && node_of(at) != of_node {
-                    of_node = node_of(at);
-                    records = tables.records(of_node);
-                }
-                // What is not an action record must not be read.
-                let first = hit.action as usize * node.record_words;
-                match records.get(first..first + node.record_words) {
-                    Some(record) => {
-                        classify::prefetch(&record[0]);
-                        scratch.records[at] = record.as_ptr();
-                    }
-                    None => answered = false,
-                }
-                if node.counters && hit.is_hit() {
-                    counts.prefetch(hit.entry);
-                }
-            }
             if !answered {
                 for item in items {
                     let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
@@ -187,20 +194,19 @@ impl Compiled {
                 continue;
             }
             let mut matches = 0;
-            for (at, (hit, item)) in hits.iter().zip(items).enumerate() {
+            for (hit, item) in hits.iter().zip(items) {
                 let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
                 // SAFETY: as above.
                 let packet = unsafe { &mut *packets.add(packet) };
                 packet.lookups += 1;
-                let table = self.nodes[node_of(at)].table;
-                if hit.is_hit() {
-                    matches += 1;
-                    if node.counters {
-                        counts.entry(table, hit.entry, packet.len());
-                    }
-                }
+                matches += u32::from(hit.is_hit());
+                let mut table = node.table;
                 if node.mixed {
+                    table = self.nodes[(*item >> abi::ITEM_NODE_SHIFT) as usize].table;
                     counts.table(table, 1, u32::from(hit.is_hit()));
+                }
+                if node.counters && hit.is_hit() {
+                    counts.entry(table, hit.entry, packet.len());
                 }
             }
             if !node.mixed {
@@ -213,6 +219,29 @@ impl Compiled {
             unsafe { (*nodes.add(i)).len = 0 };
             self.count_log(counts, &mut context);
         }
+    }
+
+    /// Looks up keys of several tables alike.
+    #[allow(clippy::too_many_arguments)]
+    fn answer_mixed(
+        &self,
+        leader: usize,
+        tables: &impl Tables,
+        counts: &impl Counts,
+        items: &[u32],
+        keys: &[u8],
+        hits: &mut [Hit],
+        places: &mut [*const u64],
+    ) -> bool {
+        let node = &self.nodes[leader];
+        let node_of = |at: usize| (items[at] >> abi::ITEM_NODE_SHIFT) as usize;
+        let mut answered = tables.lookup_mixed(node_of, keys, node.stride, hits);
+        for (at, (hit, place)) in hits.iter().zip(places).enumerate() {
+            let records = tables.records(node_of(at));
+            let (hit, place) = (std::slice::from_ref(hit), std::slice::from_mut(place));
+            answered &= prepare(node, records, counts, hit, place);
+        }
+        answered
     }
 
     /// Counts what generated code looked up itself.

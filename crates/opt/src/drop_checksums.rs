@@ -1,6 +1,8 @@
 //! Drops checksums that are never written.
 //!
-//!     checksum tcp.csum incremental (ipv4.src, ipv4.dst, tcp.src, ...)     becomes nothing
+//! ```text
+//! checksum tcp.csum incremental (ipv4.src, ipv4.dst, tcp.src, ...)     becomes nothing
+//! ```
 //!
 //! where no live operation writes to one of the inputs: only a difference to what was parsed has such
 //! a checksum written. One of mode `Always` goes only if its header is never valid. A checksum that

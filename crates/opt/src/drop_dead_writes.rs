@@ -1,7 +1,9 @@
 //! Drops writes that nobody reads.
 //!
-//!     of.suppressed = 1               becomes   nothing           (where no live test reads it)
-//!     ipv4.ttl = a; ipv4.ttl = b      becomes   ipv4.ttl = b      (nothing is emitted in between)
+//! ```text
+//! of.suppressed = 1               becomes   nothing           (where no live test reads it)
+//! ipv4.ttl = a; ipv4.ttl = b      becomes   ipv4.ttl = b      (nothing is emitted in between)
+//! ```
 //!
 //! Liveness, backward: what may be read behind each place, of metadata one by one, of header fields
 //! as all but those that are surely overwritten first. An emission reads every header field, a group

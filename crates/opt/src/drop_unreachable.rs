@@ -42,7 +42,8 @@ pub(crate) fn drop_unreachable(work: &mut Work<'_>) {
     }
     let mut emptied = 0;
     for (block, live) in work.program.blocks.iter_mut().zip(&found.block) {
-        if !live && !(block.ops.is_empty() && block.end == Terminator::Exit) {
+        let empty = block.ops.is_empty() && block.end == Terminator::Exit;
+        if !live && !empty {
             block.ops.clear();
             block.end = Terminator::Exit;
             emptied += 1;

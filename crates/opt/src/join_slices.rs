@@ -1,7 +1,9 @@
 //! Makes one write of several that together are a whole field.
 //!
-//!     f[15:8] = a
-//!     f[7:0] = b      becomes   f = a ++ b
+//! ```text
+//! f[15:8] = a
+//! f[7:0] = b      becomes   f = a ++ b
+//! ```
 //!
 //! if they follow one another and none reads the field. One slice that is the whole field becomes a
 //! plain write, which says that nothing of the old value is left.

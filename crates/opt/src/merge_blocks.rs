@@ -1,8 +1,10 @@
 //! Joins a block with the one block that jumps to it, if nothing else leads there.
 //!
-//!     t1: apply t1, hit a         t1: apply t1, hit a
-//!     a: x; jump b        becomes a: x; y; apply t2, ...
-//!     b: y; apply t2, ...         b:
+//! ```text
+//! t1: apply t1, hit a         t1: apply t1, hit a
+//! a: x; jump b        becomes a: x; y; apply t2, ...
+//! b: y; apply t2, ...         b:
+//! ```
 //!
 //! Requires: unreachable blocks are empty. Ensures: a jump leads to a block that others lead to, too.
 

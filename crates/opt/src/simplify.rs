@@ -1,8 +1,10 @@
 //! Expressions, made smaller by what is known of the packet.
 //!
-//!     as.present[15:15]       becomes   0             (as.present is zero there)
-//!     ipv4.ttl | ipv6.hlim    becomes   ipv4.ttl      (ipv6 is never valid)
-//!     a == 1                  becomes   a             (one bit)
+//! ```text
+//! as.present[15:15]       becomes   0             (as.present is zero there)
+//! ipv4.ttl | ipv6.hlim    becomes   ipv4.ttl      (ipv6 is never valid)
+//! a == 1                  becomes   a             (one bit)
+//! ```
 //!
 //! Each rule keeps the width, and none makes an expression larger. An expression that stays as it is
 //! costs no allocation.

@@ -1,7 +1,9 @@
 //! Skips blocks that do nothing.
 //!
-//!     t0: apply t0, hit action_set         t0: apply t0, hit end
-//!     action_set: jump end         becomes action_set: jump end
+//! ```text
+//! t0: apply t0, hit action_set         t0: apply t0, hit end
+//! action_set: jump end         becomes action_set: jump end
+//! ```
 //!
 //! An `if` that comes to the same on both sides becomes a jump, a jump to an empty last block an
 //! exit. Targets only move to later blocks, so control still does.

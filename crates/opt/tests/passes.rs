@@ -167,6 +167,70 @@ fn a_table_that_always_hits_leads_nowhere_else() {
     );
 }
 
+/// `z` behind `x` or behind `y`, as layer 4 behind two versions of IP.
+const TWO_WAYS: &str = "
+    state s { select lookahead(8) { 1 => v; 2 => w; _ => accept } }
+    state v { extract x; select x.a { 1 => l4; _ => accept } }
+    state w { extract y; select y.a { 1 => l4; _ => accept } }
+    state l4 { extract z; accept }
+    checksum z.b csum16 incremental { inputs x.b, z.kind, z.a; if valid(x) }
+    checksum z.b csum16 incremental { inputs y.b, z.kind, z.a; if valid(y) && m8 == 0 }
+";
+
+#[test]
+fn behind_a_header_without_a_live_checksum_nothing_is_parsed() {
+    let o = optimised(&format!("{TWO_WAYS} block a {{ x.b = 7; output 1; end }}"));
+    assert_eq!(o.program.checksums.len(), 1);
+    assert_eq!((state(&o, 1), state(&o, 2), state(&o, 3)), ((1, false), (0, true), (1, true)));
+    let o = optimised(&format!("{TWO_WAYS} block a {{ y.b = 7; output 1; end }}"));
+    assert_eq!((state(&o, 1), state(&o, 2), state(&o, 3)), ((0, true), (1, false), (1, true)));
+    // Here it is read behind both.
+    let o = optimised(&format!("{TWO_WAYS} block a {{ z.a = 7; output 1; end }}"));
+    assert_eq!((state(&o, 1).0, state(&o, 2).0, state(&o, 3).0), (1, 1, 1));
+}
+
+#[test]
+fn a_header_that_a_checksum_wants_may_be_made() {
+    // Behind y, too, the checksum of z may be written.
+    let o = optimised(&format!(
+        "{TWO_WAYS} block a {{ if m8 == 0 {{ set_valid x }}; x.b = 7; output 1; end }}"
+    ));
+    assert_eq!((state(&o, 1).0, state(&o, 2).0, state(&o, 3).0), (1, 1, 1));
+}
+
+#[test]
+fn what_the_next_parse_reads_is_set() {
+    // The second parse goes another way for what the first one has set last.
+    let o = optimised(
+        "state s { select m8 { 1 => u; _ => t } }
+         state t { extract x; m8 = 1; accept }
+         state u { extract y; accept }
+         block a { reparse; output valid(y) ? 32w1 : 32w2; end }",
+    );
+    assert_eq!((state(&o, 1).0, state(&o, 2).0), (2, 1));
+    // Here every parse sets it first.
+    let o = optimised(
+        "state s { extract x; m8 = x.a; select m8 { 1 => u; _ => t } }
+         state t { m8 = 1; accept }
+         state u { extract y; accept }
+         block a { reparse; output valid(y) ? 32w1 : 32w2; end }",
+    );
+    assert_eq!((state(&o, 1).0, state(&o, 2).0), (0, 1));
+}
+
+#[test]
+fn cases_that_others_decide_alike_go() {
+    let o = optimised(
+        "state s { extract x; select x.kind, x.a {
+             1, 5 => accept; 1, _ => accept; 0..2, 9 => t; 2, 3 => accept; 3, 9 => t; _, _ => accept } }
+         state t { extract y; accept }
+         block a { output cast(32, y.a); end }",
+    );
+    let ir::Transition::Select { cases, .. } = &o.program.parser[0].next else { panic!() };
+    // The second one is not led to the same place by the third, the fourth is apart from all others.
+    assert_eq!(cases.len(), 4);
+}
+
 // What the oracle found.
 
 #[test]

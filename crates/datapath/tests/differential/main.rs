@@ -59,10 +59,10 @@ fn the_interpreter_engine_agrees() {
 fn compiled_code_agrees_in_every_way() {
     for (i, subject) in (0..).zip(Subject::compiled()) {
         let from = 1000 + 20 * i;
-        let shaped = hold(&subject, Kind::Shaped, from..from + 6, 150);
+        let shaped = hold(&subject, Kind::Shaped, from..from + 16, 150);
         assert!(shaped.bails.values().sum::<u64>() < shaped.packets, "all is left: {shaped:?}");
-        hold(&subject, Kind::Lookups, from..from + 2, 100);
-        hold(&subject, Kind::Any, from..from + 2, 100);
+        hold(&subject, Kind::Lookups, from..from + 6, 100);
+        hold(&subject, Kind::Any, from..from + 6, 100);
     }
 }
 

@@ -12,7 +12,7 @@
 
 use super::headers::Headers;
 use ir::builder::Builder;
-use ir::{BinaryOp, Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldRef};
+use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldRef};
 
 /// Declares all checksums.
 pub(super) fn declare(b: &mut Builder, h: &Headers) {

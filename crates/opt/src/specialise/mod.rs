@@ -1,6 +1,8 @@
 //! What packets can reach, and what is known of them there.
 //!
-//!     action_set: if as.present == 0 then end else as_execute
+//! ```text
+//! action_set: if as.present == 0 then end else as_execute
+//! ```
 //!
 //! becomes `jump end` where no live action writes to the action set, and `as_execute` is emptied.
 //!

@@ -185,12 +185,13 @@ impl Flow<'_> {
                 let mut decided = false;
                 for case in cases {
                     let columns = case.patterns.iter().zip(&keys);
-                    let answers = columns.map(|(p, (_, (known, _)))| self.select(p, known));
-                    let all = answers.fold(Some(true), |all, one| match (all, one) {
-                        (Some(false), _) | (_, Some(false)) => Some(false),
-                        (Some(true), Some(true)) => Some(true),
-                        _ => None,
-                    });
+                    let answers: SmallVec<[_; 4]> =
+                        columns.map(|(p, (_, (known, _)))| self.select(p, known)).collect();
+                    let all = if answers.contains(&Some(false)) {
+                        Some(false)
+                    } else {
+                        (!answers.contains(&None)).then_some(true)
+                    };
                     if all == Some(false) {
                         continue;
                     }

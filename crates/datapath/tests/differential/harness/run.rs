@@ -292,7 +292,7 @@ impl Lane {
                     let Some(bytes) = bytes else {
                         return Err((i, format!("the packet begins {} bytes later", said.shift)));
                     };
-                    if !said.changed && !(same && said.shift == 0) {
+                    if !(said.changed || same && said.shift == 0) {
                         return Err((i, "its bytes changed, and nothing says so".to_string()));
                     }
                     said.outputs.iter().for_each(|out| effects.out(out.port, out.queue, bytes));
