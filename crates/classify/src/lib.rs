@@ -50,8 +50,8 @@ pub mod tuple_space;
 
 pub use choose::{Choice, Declined, Kind, Verdict, choose};
 pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError};
-pub use simd::prefetch;
 pub use shape::{MaskShape, TableShape};
+pub use simd::prefetch;
 pub use table::{Inserted, Moved, Table};
 
 /// What a lookup found.

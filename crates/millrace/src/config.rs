@@ -199,7 +199,8 @@ fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
 fn validate(text: Option<String>) -> Result<Option<u32>, Failure> {
     let Some(text) = text else { return Ok(None) };
     let every = text.strip_prefix("1/").unwrap_or(&text).parse::<u32>().ok().filter(|n| *n > 0);
-    let wrong = || Failure::usage(format!("--validate {text}: write 1/N, N from 1 on, as in 1/1000"));
+    let wrong =
+        || Failure::usage(format!("--validate {text}: write 1/N, N from 1 on, as in 1/1000"));
     every.map(Some).ok_or_else(wrong)
 }
 

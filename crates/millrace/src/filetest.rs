@@ -15,8 +15,8 @@ use crate::cli::TestOptions;
 use datapath::compiled::Options;
 use datapath::filetest::Compiled;
 use interp::filetest::Interpreter;
-use plan::decompose::Goal;
 use ir::text::filetest::{Document, Engine, Report, bless, run as run_document};
+use plan::decompose::Goal;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

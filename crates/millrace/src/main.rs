@@ -16,7 +16,6 @@
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
 mod bench;
-mod model;
 mod cli;
 mod config;
 mod ctl;
@@ -24,6 +23,7 @@ mod demo;
 mod doctor;
 mod filetest;
 mod logging;
+mod model;
 mod query;
 mod run;
 

@@ -30,13 +30,13 @@ impl Bed {
         let program = ProgramConfig { tables: 16, table_capacity: 4096, normal_capacity: 64 };
         let (ir, _) = lower::program(&program);
         let config = Config {
-        program: Arc::new(ir),
-        workers: 1,
-        cpus: vec![],
-        punt_rate: 100_000,
-        engine: Default::default(),
-        validate: None,
-    };
+            program: Arc::new(ir),
+            workers: 1,
+            cpus: vec![],
+            punt_rate: 100_000,
+            engine: Default::default(),
+            validate: None,
+        };
         let switch = Switch::start(config).unwrap();
         let mut far = Vec::new();
         for n in 1..=ports {

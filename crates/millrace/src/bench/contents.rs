@@ -47,7 +47,7 @@ impl Contents {
             let taken = agent.handle(Version::V13, Message::FlowMod(flow));
             taken.map(|_| ()).map_err(|e| e.to_string())
         })?;
-        let contents = switch.with_pipeline(|pipeline| Contents::of(pipeline));
+        let contents = switch.with_pipeline(Contents::of);
         switch.stop();
         Ok(contents)
     }

@@ -51,7 +51,7 @@ impl Bed {
             cpus: Vec::new(),
             punt_rate,
             engine: Default::default(),
-        validate: None,
+            validate: None,
         };
         let switch = Switch::start(config_of_switch).unwrap();
         let mut hosts = Vec::new();

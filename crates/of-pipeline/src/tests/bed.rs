@@ -44,13 +44,13 @@ impl Bed {
     pub(super) fn of(program: ProgramConfig, ports: usize) -> Bed {
         let (ir, _) = lower::program(&program);
         let config = Config {
-        program: Arc::new(ir),
-        workers: 1,
-        cpus: vec![],
-        punt_rate: 100_000,
-        engine: Default::default(),
-        validate: None,
-    };
+            program: Arc::new(ir),
+            workers: 1,
+            cpus: vec![],
+            punt_rate: 100_000,
+            engine: Default::default(),
+            validate: None,
+        };
         let switch = Switch::start(config).unwrap();
         let mut far = Vec::new();
         for n in 1..=ports {

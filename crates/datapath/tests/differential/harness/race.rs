@@ -52,6 +52,7 @@ pub(crate) fn race(
     let mut taken: Vec<Vec<Update>> = Vec::new();
     let mut met: Vec<(u64, usize)> = Vec::new();
     let mut control_ended = Ok(());
+    let first = lock(&shared.current).clone();
     let result = std::thread::scope(|scope| {
         let control = scope.spawn(|| {
             let mut truth = pipeline;
@@ -98,8 +99,9 @@ pub(crate) fn race(
             }
             taken
         });
-        let worker =
-            catch_unwind(AssertUnwindSafe(|| work(&shared, &mut lane, b, &bursts, &mut met)));
+        let worker = catch_unwind(AssertUnwindSafe(|| {
+            work(&shared, first, &mut lane, b, &bursts, &mut met)
+        }));
         shared.ended.store(true, Ordering::Relaxed);
         match control.join() {
             Ok(list) => taken = list,
@@ -124,12 +126,14 @@ pub(crate) fn race(
 
 fn work(
     shared: &Shared,
+    first: Arc<dyn Forward>,
     lane: &mut Lane,
     b: &mut Buffers,
     bursts: &[&[Incoming]],
     met: &mut Vec<(u64, usize)>,
 ) -> Result<(), (Option<usize>, String)> {
-    let mut forward = lock(&shared.current).clone();
+    // The lane was made for the program of this one.
+    let mut forward = first;
     let mut pipeline = at(shared, &*forward)?;
     for (number, packets) in bursts.iter().enumerate() {
         let next = lock(&shared.current).clone();

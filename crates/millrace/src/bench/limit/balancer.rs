@@ -1,6 +1,9 @@
 //! The load balancer, by hand: service and first bit of the source to server, without a branch that
 //! depends on the packet.
 
+// Several arrays are walked side by side, by place.
+#![allow(clippy::needless_range_loop)]
+
 use super::index::{Index, Place};
 use super::{BURST, Burst, Cell, DROP, FRONT, Limit, be16, be32};
 use crate::bench::cases;

@@ -3,6 +3,9 @@
 //! DIR-24-8 (Gupta, Lin, McKeown, INFOCOM 1998) without its second part, as no route of the use case
 //! is longer than /24: one load from 64 MiB.
 
+// Several arrays are walked side by side, by place.
+#![allow(clippy::needless_range_loop)]
+
 use super::prefetch::prefetch;
 use super::rewrite::dec_ttl;
 use super::{BURST, Burst, Cell, DROP, FRONT, Limit, be16, be32, put};
