@@ -173,7 +173,7 @@ fn filetests_pass_fail_skip_and_are_blessed() {
         .unwrap();
     std::fs::write(
         path("other.mill"),
-        format!("; Other.\ntest run\nengines jit\n{table}; expect out=3 same\n"),
+        format!("; Other.\ntest run\nengines asic\n{table}; expect out=3 same\n"),
     )
     .unwrap();
     let folder = dir.path().to_str().unwrap();
