@@ -10,14 +10,15 @@
 //! |---|---|---|
 //! | [`linear`] | everything; the oracle | one compare per entry |
 //! | [`hash`] | one mask over the whole key | one probe |
-//! | [`lpm`] | one prefix field, other fields exact, priorities that grow with the length | a walk of up to ⌈bits/6⌉ nodes |
+//! | [`lpm`] | one prefix field, other fields exact, priorities that grow with the length | one load to /20 and two to /24 in IPv4; else a walk in a compressed trie |
 //! | [`range`] | ranges in one field, other fields exact, any priorities | a probe and log2 of the ranges |
 //! | [`decomposed`] | what it was planned from | one small table after another |
 //! | [`tuple_space`] | everything | one probe per distinct mask, fewer with early exit |
 //!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
-//! ([`Choice`]). All but `linear` keep their rules in the same store, grouped and indexed by mask,
-//! so that the general form can take over from a special one at any moment without copying a rule.
+//! ([`Choice`]). `hash`, `range` and `tuple_space` keep their rules in the same store, grouped and
+//! indexed by mask, so that the general form can take over at any moment without copying a rule; from
+//! `lpm` and `decomposed` the rules are copied.
 //!
 //! Invariants: the winner is the rule that matches with the highest priority, among equals the one
 //! with the lowest `seq`, then the lowest id: a total order, so every structure and every replica

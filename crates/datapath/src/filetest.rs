@@ -8,10 +8,10 @@
 use crate::compiled::{JitEngine, Options};
 use crate::engine::{Engine as _, Forward, Scratch};
 use crate::lane::{Counts, Resumed};
-use interp::filetest::Interpreter;
-use interp::{Externs, Input, Packet, Punt, Sink, Start};
+use interp::filetest::{Events, Interpreter};
+use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
-use ir::{Bits, DigestId, DropReason, EntryId, Pipeline, Program, RegisterId, Update, Verdict};
+use ir::{Bits, DropReason, EntryId, Pipeline, Program, RegisterId, Update, Verdict};
 use state::counters::{CounterArena, WorkerCounters};
 use std::sync::Arc;
 
@@ -96,30 +96,6 @@ impl Compiled {
     }
 }
 
-struct Events<'a> {
-    program: &'a Program,
-    events: Vec<Event>,
-}
-
-impl Sink for Events<'_> {
-    fn output(&mut self, port: u32, queue: u32, packet: Packet<'_>) {
-        self.events.push(Event::Out { port, queue, bytes: packet.to_vec() });
-    }
-
-    fn punt(&mut self, punt: Punt<'_>) {
-        self.events.push(Event::Punt {
-            reason: punt.reason,
-            args: punt.args.to_vec(),
-            bytes: punt.packet.to_vec(),
-        });
-    }
-
-    fn digest(&mut self, digest: DigestId, args: &[Bits]) {
-        let name = self.program.digests[digest.index()].name.clone();
-        self.events.push(Event::Digest { name, args: args.to_vec() });
-    }
-}
-
 impl Engine for Compiled {
     fn load(&mut self, pipeline: &Pipeline) {
         self.interpreter.load(pipeline);
@@ -153,7 +129,7 @@ impl Engine for Compiled {
         externs.now_ns = now_ns;
 
         // The trace first, from the state of now, on copies of everything.
-        let mut unseen = Events { program: &running.program, events: Vec::new() };
+        let mut unseen = Events::new(&running.program);
         let mut copy = externs.clone();
         let (_, trace) = forward.trace(&mut self.scratch, input, &mut copy, &mut unseen);
 
@@ -166,7 +142,7 @@ impl Engine for Compiled {
         let [done] = burst;
         let (status, reason, lookups) = (done.status, done.reason, done.lookups);
         let (shift, outputs) = (done.shift, done.outputs().to_vec());
-        let mut events = Events { program: &running.program, events: Vec::new() };
+        let mut events = Events::new(&running.program);
         let verdict = match status {
             abi::status::FORWARD => {
                 let start = HEADROOM.saturating_add_signed(shift as isize);

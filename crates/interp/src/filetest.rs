@@ -43,10 +43,18 @@ impl Interpreter {
     }
 }
 
-/// Events in order.
-struct Events<'a> {
+/// A sink that keeps what leaves as events, in order.
+pub struct Events<'a> {
     program: &'a Program,
-    events: Vec<Event>,
+    /// What has left so far.
+    pub events: Vec<Event>,
+}
+
+impl<'a> Events<'a> {
+    /// Of packets of this program.
+    pub fn new(program: &'a Program) -> Events<'a> {
+        Events { program, events: Vec::new() }
+    }
 }
 
 impl Sink for Events<'_> {
@@ -98,7 +106,7 @@ impl Engine for Interpreter {
         let Injected { bytes, in_port, now_ns } = *packet;
         let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
         self.externs.now_ns = now_ns;
-        let mut events = Events { program: pipeline.program(), events: Vec::new() };
+        let mut events = Events::new(pipeline.program());
         let mut trace = Trace::new();
         let verdict =
             self.machine.run(pipeline, input, &mut self.externs, &mut events, Some(&mut trace));

@@ -4,7 +4,8 @@
 //! and runs wherever it is put; a function that would need one is refused. Code for the host uses
 //! all its extensions; the two baselines exist so that tests compile for both on either.
 //!
-//! Cost: in an optimised build, about a microsecond per Cranelift instruction with the egraph.
+//! Cost: compiling takes most of the time between a change and its code; `docs/performance.md` has
+//! what was measured.
 //! Checked by: `tests/value.rs`, which compiles, runs and emulates thousands of functions.
 
 use cranelift_codegen::control::ControlPlane;

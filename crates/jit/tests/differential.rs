@@ -46,7 +46,7 @@ fn random_programs() {
 
 /// `JIT_SEEDS=1000..2000 cargo test -p jit --release --test differential -- --ignored`
 #[test]
-#[ignore = "long"]
+#[ignore = "as many seeds as one likes; the test above takes some of them"]
 fn many_random_programs() {
     let seeds = std::env::var("JIT_SEEDS").unwrap_or_else(|_| "1000..2000".to_owned());
     let (from, to) = seeds.split_once("..").expect("a range");

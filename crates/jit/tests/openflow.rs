@@ -276,7 +276,7 @@ fn random_openflow() {
 
 /// `JIT_SEEDS=1000..2000 cargo test -p jit --release --test openflow -- --ignored`
 #[test]
-#[ignore = "long"]
+#[ignore = "as many seeds as one likes; the test above takes some of them"]
 fn much_random_openflow() {
     let seeds = std::env::var("JIT_SEEDS").unwrap_or_else(|_| "1000..1200".to_owned());
     let (from, to) = seeds.split_once("..").expect("a range");

@@ -399,7 +399,7 @@ fn of_an_action_set_only_what_can_be_in_it_is_executed() {
 
 /// `cargo test --release -p opt --test openflow -- --ignored --nocapture`
 #[test]
-#[ignore = "a measurement"]
+#[ignore = "prints what optimising takes, and judges nothing"]
 fn how_long_it_takes() {
     let l2 = "table=0,dl_dst=02:00:00:00:00:0a actions=output:1";
     let cases = [
