@@ -62,15 +62,17 @@ fn entries_expire_idle_and_hard() {
         let timed = Entry { idle_timeout_ns: ms(idle), hard_timeout_ns: ms(hard), ..plain };
         Update::Insert(FIRST, Arc::new(timed))
     };
+    // Before the entries are there: what is measured from here is never shorter than their lives.
+    let begin = Instant::now();
     net.switch
         .transact(&[with(0, 150, 0), with(1, 150, 0), with(2, 0, 400), with(3, 0, 0)])
         .unwrap();
     net.switch.sync();
-    let begin = Instant::now();
-    let mut told = Vec::new();
+    let (mut told, mut used) = (Vec::new(), Duration::ZERO);
     while begin.elapsed() < Duration::from_millis(700) {
         // Station 1 is used until half time.
         if begin.elapsed() < Duration::from_millis(350) {
+            used = begin.elapsed();
             assert!(net.far(1).inject_bytes(&frame(1, 0)));
         }
         for expired in net.switch.expired() {
@@ -85,7 +87,9 @@ fn entries_expire_idle_and_hard() {
     assert_eq!(which[0], (ids[0], Reason::Idle));
     assert!(which.contains(&(ids[2], Reason::Hard)) && which.contains(&(ids[1], Reason::Idle)));
     let after = |id| told.iter().find(|t| t.0 == id).map_or(0, |t| t.2.as_millis());
-    assert!(after(ids[1]) >= 450 && after(ids[2]) >= 400 && after(ids[0]) >= 150);
+    assert!(after(ids[2]) >= 400 && after(ids[0]) >= 150);
+    // A worker stamps a burst with the time at which it last looked, a few milliseconds ago at most.
+    assert!(after(ids[1]) + 10 >= used.as_millis() + 150, "used last at {used:?}: {told:?}");
     // Deleted and cleared entries are not told.
     net.switch.transact(&[with(0, 20, 0), with(1, 20, 0)]).unwrap();
     net.switch.transact(&[Update::Delete(FIRST, EntryId(ids[0])), Update::Clear(FIRST)]).unwrap();
