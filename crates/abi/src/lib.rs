@@ -1,8 +1,8 @@
 //! What generated code and Rust share: layouts, written once.
 //!
 //! A burst is described to generated code by a [`Context`]: packets, per-packet state slots, the
-//! input and output of each table lookup ([`NodeIo`]), and a log of lookups that generated code did
-//! itself ([`LogEntry`]). Generated code reaches all of it by the offsets of [`offset`], which are
+//! input and output of each table lookup ([`NodeIo`]), who waits where ([`PointIo`]), and where it
+//! counts ([`counters`]). Generated code reaches all of it by the offsets of [`offset`], which are
 //! derived from the declarations here; nothing else may be assumed.
 //!
 //! In: nothing. Out: types, offsets, status and reason numbers.
@@ -13,8 +13,12 @@
 //! Invariants: everything is `repr(C)`; a packet's bytes are written only in its commit, after which
 //! it cannot bail out.
 
+pub mod counters;
+
 pub use classify::Hit;
+pub use counters::{Cell, Cells, Counters, TableCell};
 use std::marker::PhantomData;
+use std::sync::atomic::AtomicPtr;
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 32;
@@ -24,11 +28,11 @@ pub const OUTPUTS_MAX: usize = 3;
 /// Bytes in front of a packet's data that a commit may use, at most.
 pub const PUSH_MAX: usize = 64;
 
-/// Bits of an item in which the packet's number stands.
-pub const ITEM_PACKET_MASK: u32 = 0xff;
-/// Above these bits of an item stands the node's number.
-pub const ITEM_NODE_SHIFT: u32 = 8;
-const _: () = assert!(BURST_MAX <= ITEM_PACKET_MASK as usize + 1);
+/// Bits of a [`PointIo`]'s item in which the place of the packet's key and answer stands.
+pub const ITEM_PLACE_MASK: u32 = 0xff;
+/// Above these bits of an item stands the packet's number.
+pub const ITEM_PACKET_SHIFT: u32 = 8;
+const _: () = assert!(BURST_MAX <= ITEM_PLACE_MASK as usize + 1);
 
 /// What has become of a packet.
 pub mod status {
@@ -75,7 +79,7 @@ pub struct Packet<'a> {
     reserved: u8,
     /// Why it was dropped, or which bail-out it took.
     pub reason: u32,
-    /// Table lookups that were counted for it so far.
+    /// Table lookups that were counted for it so far, if it waits or has bailed out.
     pub lookups: u32,
     /// The packet now begins so many bytes later and is so much shorter.
     pub shift: i32,
@@ -141,32 +145,30 @@ impl<'a> Packet<'a> {
 
 const _: () = assert!(size_of::<Packet<'static>>() == 64);
 
-/// A lookup that generated code did itself (a `direct_code` table), to be counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Input and output of the lookups at one node, by place: in the order in which packets came.
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct LogEntry {
-    /// The table.
-    pub table: u32,
-    /// The entry that matched; [`Hit::MISS_ENTRY`] if none did.
-    pub entry: u32,
-    /// The packet's length in bytes.
-    pub bytes: u32,
+pub struct NodeIo {
+    /// The table's action records.
+    pub records: *const u64,
+    /// Keys, [`BURST_MAX`] times the node's stride.
+    pub keys: *mut u8,
+    /// Answers.
+    pub hits: *mut Hit,
+    /// The node whose table is looked up: this one or a twin. Written only if the node has twins.
+    pub tables: *mut u32,
+    /// How many wait.
+    pub len: u32,
     /// Padding.
     pub reserved: u32,
 }
 
-/// Input and output of the lookups at one node.
+/// Packets that wait at a node and about which the code behind it knows the same.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct NodeIo {
-    /// The action record of each answer, by place in `items`.
-    pub records: *const *const u64,
-    /// Keys, [`BURST_MAX`] times the node's stride, by place in `items`.
-    pub keys: *mut u8,
-    /// Answers, by place in `items`.
-    pub hits: *mut Hit,
-    /// Who waits, in order: a packet's number ([`ITEM_PACKET_MASK`]) and, above
-    /// [`ITEM_NODE_SHIFT`], the node whose table it is to be looked up in (this one, or a twin).
+pub struct PointIo {
+    /// A packet's place at the node ([`ITEM_PLACE_MASK`]) and, above [`ITEM_PACKET_SHIFT`], its
+    /// number.
     pub items: *mut u32,
     /// How many wait.
     pub len: u32,
@@ -184,10 +186,14 @@ pub struct Context {
     pub state: *mut u8,
     /// One for each node.
     pub nodes: *mut NodeIo,
-    /// Where the next [`LogEntry`] goes; there is room for every direct-code lookup of a segment.
-    pub log: *mut LogEntry,
-    /// How many entries were logged.
-    pub log_len: u32,
+    /// One for each point.
+    pub points: *mut PointIo,
+    /// Counters of entries, in chunks ([`Cells::chunks`]).
+    pub chunks: *const AtomicPtr<Cell>,
+    /// Counters of tables, one for each of the program's.
+    pub tables: *const TableCell,
+    /// How many chunks there are.
+    pub chunks_len: u32,
     /// Packets in the burst.
     pub len: u32,
     /// The time, in nanoseconds of the switch's clock.
@@ -199,7 +205,7 @@ pub type Segment = unsafe extern "C" fn(*mut Context);
 
 /// Offsets in bytes for generated code.
 pub mod offset {
-    use super::{Context, LogEntry, NodeIo, Packet};
+    use super::{Cell, Context, NodeIo, Packet, PointIo, TableCell};
 
     macro_rules! offsets {
         ($($(#[$doc:meta])* $name:ident = $ty:ty, $field:ident;)*) => {$(
@@ -231,32 +237,44 @@ pub mod offset {
         PACKET_SHIFT = Packet<'static>, shift;
         /// `Packet::outputs`.
         PACKET_OUTPUTS = Packet<'static>, outputs;
-        /// [`LogEntry::table`](super::LogEntry::table).
-        LOG_TABLE = LogEntry, table;
-        /// [`LogEntry::entry`](super::LogEntry::entry).
-        LOG_ENTRY = LogEntry, entry;
-        /// [`LogEntry::bytes`](super::LogEntry::bytes).
-        LOG_BYTES = LogEntry, bytes;
         /// [`NodeIo::records`](super::NodeIo::records).
         NODE_RECORDS = NodeIo, records;
         /// [`NodeIo::keys`](super::NodeIo::keys).
         NODE_KEYS = NodeIo, keys;
         /// [`NodeIo::hits`](super::NodeIo::hits).
         NODE_HITS = NodeIo, hits;
-        /// [`NodeIo::items`](super::NodeIo::items).
-        NODE_ITEMS = NodeIo, items;
+        /// [`NodeIo::tables`](super::NodeIo::tables).
+        NODE_TABLES = NodeIo, tables;
         /// [`NodeIo::len`](super::NodeIo::len).
         NODE_LEN = NodeIo, len;
+        /// [`PointIo::items`](super::PointIo::items).
+        POINT_ITEMS = PointIo, items;
+        /// [`PointIo::len`](super::PointIo::len).
+        POINT_LEN = PointIo, len;
+        /// [`Cell::packets`](super::Cell::packets).
+        CELL_PACKETS = Cell, packets;
+        /// [`Cell::bytes`](super::Cell::bytes).
+        CELL_BYTES = Cell, bytes;
+        /// [`Cell::last_used_ns`](super::Cell::last_used_ns).
+        CELL_LAST_USED_NS = Cell, last_used_ns;
+        /// [`TableCell::lookups`](super::TableCell::lookups).
+        TABLE_LOOKUPS = TableCell, lookups;
+        /// [`TableCell::matches`](super::TableCell::matches).
+        TABLE_MATCHES = TableCell, matches;
         /// [`Context::packets`](super::Context::packets).
         CONTEXT_PACKETS = Context, packets;
         /// [`Context::state`](super::Context::state).
         CONTEXT_STATE = Context, state;
         /// [`Context::nodes`](super::Context::nodes).
         CONTEXT_NODES = Context, nodes;
-        /// [`Context::log`](super::Context::log).
-        CONTEXT_LOG = Context, log;
-        /// [`Context::log_len`](super::Context::log_len).
-        CONTEXT_LOG_LEN = Context, log_len;
+        /// [`Context::points`](super::Context::points).
+        CONTEXT_POINTS = Context, points;
+        /// [`Context::chunks`](super::Context::chunks).
+        CONTEXT_CHUNKS = Context, chunks;
+        /// [`Context::tables`](super::Context::tables).
+        CONTEXT_TABLES = Context, tables;
+        /// [`Context::chunks_len`](super::Context::chunks_len).
+        CONTEXT_CHUNKS_LEN = Context, chunks_len;
         /// [`Context::len`](super::Context::len).
         CONTEXT_LEN = Context, len;
         /// [`Context::now_ns`](super::Context::now_ns).
@@ -273,8 +291,12 @@ pub mod offset {
 pub mod size {
     /// A [`Packet`](super::Packet).
     pub const PACKET: usize = size_of::<super::Packet<'static>>();
-    /// A [`LogEntry`](super::LogEntry).
-    pub const LOG_ENTRY: usize = size_of::<super::LogEntry>();
+    /// A [`PointIo`](super::PointIo).
+    pub const POINT_IO: usize = size_of::<super::PointIo>();
+    /// A [`Cell`](super::Cell).
+    pub const CELL: usize = size_of::<super::Cell>();
+    /// A [`TableCell`](super::TableCell).
+    pub const TABLE_CELL: usize = size_of::<super::TableCell>();
     /// A [`NodeIo`](super::NodeIo).
     pub const NODE_IO: usize = size_of::<super::NodeIo>();
     /// A [`Hit`](super::Hit).

@@ -548,11 +548,15 @@ impl JitEngine {
         let nodes = (0..code.unit.nodes.len()).map(Some);
         let mut out = String::new();
         for node in [None].into_iter().chain(nodes) {
-            let Some(text) = code.compiled.text(node) else { continue };
             let name = node.map(|n| &self.program.tables[code.unit.nodes[n].table.index()].name);
-            let name = name.map_or("the packet comes in".to_string(), |n| format!("behind {n}"));
-            let text = if machine { &text.disasm } else { &text.clif };
-            let _ = writeln!(out, "; {name}\n{}\n", text.trim_end());
+            for (version, text) in (1..).zip(code.compiled.texts(node)) {
+                let name = match name {
+                    None => "the packet comes in".to_string(),
+                    Some(name) => format!("behind {name}, version {version}"),
+                };
+                let text = if machine { &text.disasm } else { &text.clif };
+                let _ = writeln!(out, "; {name}\n{}\n", text.trim_end());
+            }
         }
         out
     }

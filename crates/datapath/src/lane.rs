@@ -27,20 +27,11 @@ pub struct Counts<'a> {
     pub now_ns: u64,
 }
 
-impl jit::Counts for Counts<'_> {
+impl Counts<'_> {
+    /// As generated code reaches them.
     #[inline]
-    fn table(&mut self, table: TableId, lookups: u32, matches: u32) {
-        self.state.count_tables(self.worker, table, u64::from(lookups), u64::from(matches));
-    }
-
-    #[inline]
-    fn entry(&mut self, _table: TableId, entry: u32, bytes: u32) {
-        self.counters.add(entry, 1, u64::from(bytes), self.now_ns);
-    }
-
-    #[inline]
-    fn prefetch(&self, entry: u32) {
-        self.counters.prefetch(entry);
+    pub fn counters(&self) -> abi::Counters<'_> {
+        abi::Counters { cells: self.counters.cells(), tables: self.state.tables(self.worker) }
     }
 }
 

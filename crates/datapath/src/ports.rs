@@ -3,6 +3,7 @@
 //! Flags are atomics that the control side sets and workers read; counters are per worker, written
 //! by that worker alone and summed by readers.
 
+use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
 use std::sync::Arc;
@@ -56,12 +57,6 @@ impl Default for PortCell {
             digests_refused: AtomicU64::new(0),
         }
     }
-}
-
-/// Adds to a counter that only the calling worker writes.
-#[inline]
-pub(crate) fn bump(cell: &AtomicU64, by: u64) {
-    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
 }
 
 impl PortCell {

@@ -5,19 +5,13 @@
 //! Table and array counters are per worker and summed by readers; registers are shared, as a program
 //! expects of them.
 
-use crate::ports::bump;
+use abi::TableCell;
+use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use ir::{Bits, Program, RegisterId};
 use smallvec::{SmallVec, smallvec};
 use state::registers::Registers;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Looked up, and matched.
-#[derive(Default)]
-struct TableCell {
-    lookups: AtomicU64,
-    matches: AtomicU64,
-}
 
 /// Packets and bytes.
 #[derive(Default)]
@@ -71,13 +65,10 @@ impl ProgramState {
         }
     }
 
-    /// Counts several lookups of one table. Called by worker `worker` alone.
+    /// A worker's counters of tables, by id.
     #[inline]
-    pub fn count_tables(&self, worker: usize, table: ir::TableId, lookups: u64, matches: u64) {
-        if let Some(cell) = self.workers[worker].tables.get(table.index()) {
-            bump(&cell.lookups, lookups);
-            bump(&cell.matches, matches);
-        }
+    pub fn tables(&self, worker: usize) -> &[TableCell] {
+        &self.workers[worker].tables
     }
 
     /// Counts a packet in cell `index` of an array; past its end does nothing. Called by worker

@@ -615,7 +615,7 @@ impl Forward for Replica {
         match &self.code {
             Some(code) => {
                 let nodes = Nodes { replica: self, code };
-                code.compiled.run(&nodes, counts, &mut scratch.code, packets, now_ns);
+                code.compiled.run(&nodes, counts.counters(), &mut scratch.code, packets, now_ns);
             }
             None => packets.iter_mut().for_each(|packet| packet.bail(0)),
         }

@@ -13,11 +13,10 @@ mod support;
 
 use abi::{Hit, Packet, status};
 use flows::{Flows, frame};
-use ir::TableId;
-use jit::{Cache, Counts, Options, Scratch, Tables, compile};
+use jit::{Cache, Options, Scratch, Tables, compile};
 use std::hint::black_box;
 use std::time::Instant;
-use support::{HEADROOM, Scan, unit};
+use support::{HEADROOM, Native, Scan, unit};
 
 /// The same hits for every burst.
 struct Fixed<'a> {
@@ -55,18 +54,6 @@ impl Tables for Learn<'_> {
     }
 }
 
-struct Nothing;
-
-impl Counts for Nothing {
-    fn table(&mut self, table: TableId, lookups: u32, matches: u32) {
-        black_box((table, lookups, matches));
-    }
-    fn entry(&mut self, _: TableId, entry: u32, bytes: u32) {
-        black_box((entry, bytes));
-    }
-    fn prefetch(&self, _: u32) {}
-}
-
 fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> bool) {
     let flows = Flows::of(8, &[], lines);
     let unit = unit(&flows.pipeline, &opt::Options::default(), direct);
@@ -91,6 +78,7 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
         scan: Scan::new(&unit, &flows.pipeline),
         hits: vec![Vec::new(); unit.nodes.len()].into(),
     };
+    let native = Native::new(&unit, &flows.pipeline);
     let mut forwarded = 0;
     {
         let mut packets: Vec<Packet<'_>> = buffers
@@ -98,7 +86,7 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
             .enumerate()
             .map(|(i, b)| Packet::new(b, HEADROOM, frames[i % frames.len()].len(), 1))
             .collect();
-        code.run(&learn, &mut Nothing, &mut scratch, &mut packets, 0);
+        code.run(&learn, native.counters(), &mut scratch, &mut packets, 0);
         for packet in &packets {
             assert_ne!(packet.status, status::BAIL, "{}", code.bails()[packet.reason as usize]);
             forwarded += usize::from(packet.status == status::FORWARD);
@@ -121,7 +109,7 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
                     packets.push(Packet::new(buffer, HEADROOM, len, 1));
                 }
                 if which == 1 {
-                    code.run(&fixed, &mut Nothing, &mut scratch, packets.slice(), 0);
+                    code.run(&fixed, native.counters(), &mut scratch, packets.slice(), 0);
                 }
                 black_box(packets.slice());
             }
@@ -137,7 +125,7 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
     );
     if text {
         for node in [None].into_iter().chain((0..unit.nodes.len()).map(Some)) {
-            if let Some(text) = code.text(node) {
+            for text in code.texts(node) {
                 println!("--- {node:?}\n{}\n{}", text.clif, text.disasm);
             }
         }

@@ -3,7 +3,7 @@
 //! A sentence keeps its number for as long as the cache lives, so that code compiled earlier stays
 //! right. There are as many as there are kinds of things that are not compiled, times places.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Sentences and their numbers.
@@ -11,8 +11,6 @@ use std::sync::Arc;
 pub(crate) struct Bails {
     sentences: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
-    /// Those asked for since [`Bails::taken`].
-    asked: BTreeSet<u32>,
 }
 
 impl Bails {
@@ -20,21 +18,13 @@ impl Bails {
     pub(crate) fn number(&mut self, why: &str, site: &str) -> u32 {
         let sentence = if site.is_empty() { why.to_owned() } else { format!("{site}: {why}") };
         if let Some(number) = self.numbers.get(sentence.as_str()) {
-            let number = *number;
-            self.asked.insert(number);
-            return number;
+            return *number;
         }
         let number = self.sentences.len() as u32;
         let sentence: Arc<str> = sentence.into();
         self.sentences.push(sentence.clone());
         self.numbers.insert(sentence, number);
-        self.asked.insert(number);
         number
-    }
-
-    /// The numbers that were asked for since the last time, ascending.
-    pub(crate) fn taken(&mut self) -> Box<[u32]> {
-        std::mem::take(&mut self.asked).into_iter().collect()
     }
 
     /// All sentences by number.

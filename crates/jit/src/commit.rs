@@ -11,6 +11,7 @@
 use crate::emit::{Ended, Env, Gen, trusted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, store_be};
+use crate::version::{COMMIT_VERSIONS, pick};
 use abi::{PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
@@ -25,11 +26,10 @@ impl<'f, 'p> Gen<'f, 'p> {
     pub(crate) fn forward(&mut self) -> Ended {
         let moved = self.get(self.moved, 1).known_truth() != Some(false);
         if moved || self.any_dirty().known_truth() != Some(false) || self.always() {
-            let block = match self.commit_block {
-                Some(block) => block,
-                None => *self.commit_block.insert(self.b.create_block()),
-            };
-            self.b.ins().jump(block, &[]);
+            let facts = self.facts_at_end();
+            let b = &mut self.b;
+            let at = pick(&mut self.commits, facts, COMMIT_VERSIONS, || b.create_block());
+            self.b.ins().jump(self.commits[at].1, &[]);
         } else {
             self.done(false);
         }
@@ -43,13 +43,22 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     fn done(&mut self, changed: bool) {
         let flags = trusted();
-        if changed {
-            let one = self.b.ins().iconst(types::I8, 1);
-            self.b.ins().store(flags, one, self.packet, offset::PACKET_CHANGED);
-        }
-        self.store_outputs();
-        let forward = self.b.ins().iconst(types::I8, i64::from(status::FORWARD));
-        self.b.ins().store(flags, forward, self.packet, offset::PACKET_STATUS);
+        // All of it lies in one word.
+        let word = u32::from(status::FORWARD)
+            | u32::from(changed) << (8 * (offset::PACKET_CHANGED - offset::PACKET_STATUS));
+        let shift = 8 * (offset::PACKET_OUTPUTS_LEN - offset::PACKET_STATUS);
+        let outputs = self.b.use_var(self.outputs);
+        let word = match self.known(outputs) {
+            Some(outputs) => {
+                self.b.ins().iconst(types::I32, i64::from(word | (outputs as u32) << shift))
+            }
+            None => {
+                let outputs = self.b.ins().ireduce(types::I32, outputs);
+                let outputs = self.b.ins().ishl_imm_u(outputs, i64::from(shift));
+                self.b.ins().bor_imm_u(outputs, i64::from(word))
+            }
+        };
+        self.b.ins().store(flags, word, self.packet, offset::PACKET_STATUS);
         self.b.ins().jump(self.next, &[]);
     }
 
@@ -67,10 +76,11 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// Generates the code that writes the packet's bytes.
     pub(crate) fn commit(&mut self) {
-        let Some(block) = self.commit_block else { return };
-        self.enter(block);
-        self.site = "deparser".to_owned();
-        let _: Result<(), Ended> = self.emission();
+        for (_, block) in std::mem::take(&mut self.commits) {
+            self.enter(block);
+            self.site = "deparser".to_owned();
+            let _: Result<(), Ended> = self.emission();
+        }
     }
 
     fn emission(&mut self) -> Result<(), Ended> {
@@ -410,3 +420,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 }
+const _: () = assert!(
+    offset::PACKET_STATUS % 4 == 0
+        && offset::PACKET_OUTPUTS_LEN == offset::PACKET_STATUS + 1
+        && offset::PACKET_CHANGED == offset::PACKET_STATUS + 2
+);

@@ -8,8 +8,9 @@ use crate::bails::Bails;
 use crate::isa::{self, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
-use crate::segment::generate;
+use crate::segment::{Which, generate};
 use crate::unit::Unit;
+use crate::version::Points;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
@@ -129,8 +130,10 @@ pub(crate) struct Node {
     pub(crate) record_words: usize,
     /// Packets of its twins wait here, too.
     pub(crate) mixed: bool,
-    /// The code behind it, if packets wait there.
-    pub(crate) segment: Option<Segment>,
+    /// Its twins.
+    pub(crate) twins: Vec<usize>,
+    /// The versions of the code behind it, if packets wait there, with the number of each point.
+    pub(crate) segments: Vec<(usize, Segment)>,
 }
 
 /// A function and what is known about it.
@@ -138,7 +141,6 @@ pub(crate) struct Node {
 pub(crate) struct Segment {
     pub(crate) entry: Entry,
     text: Option<Arc<Text>>,
-    bails: Box<[u32]>,
 }
 
 /// A unit as machine code.
@@ -147,12 +149,14 @@ pub struct Compiled {
     /// No two compilations have the same.
     pub(crate) id: u64,
     pub(crate) start: Segment,
+    /// For packets that the first one does not parse, who wait at this point.
+    pub(crate) rest: Option<(usize, Segment)>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) slots: Slots,
-    /// Lookups that one segment can log for one packet, at most.
-    pub(crate) log_max: usize,
-    /// By table: it has counters.
-    pub(crate) counters: Vec<bool>,
+    /// How many points there are.
+    pub(crate) points: usize,
+    /// How many tables the program has.
+    pub(crate) tables: usize,
     pub(crate) table_changed: u32,
     pub(crate) runs_here: bool,
     bails: Arc<[Arc<str>]>,
@@ -164,13 +168,6 @@ impl Compiled {
     /// Reasons to bail out, by number: what is not compiled, and where.
     pub fn bails(&self) -> &[Arc<str>] {
         &self.bails
-    }
-
-    /// Reasons for which packets can bail out in a node's segment, or in the entry's.
-    pub fn bails_in(&self, node: Option<usize>) -> impl Iterator<Item = &str> {
-        let segment = self.segments().find(|(n, _)| *n == node).map(|(_, s)| s);
-        let numbers = segment.map_or(&[][..], |s| &s.bails);
-        numbers.iter().filter_map(|n| self.bails.get(*n as usize)).map(|s| &**s)
     }
 
     /// Bytes of machine code.
@@ -188,16 +185,18 @@ impl Compiled {
         (self.segments().count(), self.reused)
     }
 
-    /// The text of a node's segment, or of the entry's; none unless [`Options::keep_text`] was set.
-    pub fn text(&self, node: Option<usize>) -> Option<&Text> {
-        let mut segments = self.segments();
-        segments.find(|(n, _)| *n == node).and_then(|(_, s)| s.text.as_deref())
+    /// The texts of the versions of a node's code, or of the entry's; none unless
+    /// [`Options::keep_text`] was set.
+    pub fn texts(&self, node: Option<usize>) -> impl Iterator<Item = &Text> {
+        let here = self.segments().filter(move |(n, _)| *n == node);
+        here.filter_map(|(_, s)| s.text.as_deref())
     }
 
     fn segments(&self) -> impl Iterator<Item = (Option<usize>, &Segment)> {
         let nodes = self.nodes.iter().enumerate();
-        let nodes = nodes.filter_map(|(i, n)| n.segment.as_ref().map(|s| (Some(i), s)));
-        [(None, &self.start)].into_iter().chain(nodes)
+        let nodes = nodes.flat_map(|(i, n)| n.segments.iter().map(move |(_, s)| (Some(i), s)));
+        let rest = self.rest.iter().map(|(_, s)| (None, s));
+        [(None, &self.start)].into_iter().chain(rest).chain(nodes)
     }
 }
 
@@ -221,6 +220,12 @@ impl Hash for Keyed<'_> {
     }
 }
 
+/// A segment that the code needs.
+struct Wanted {
+    which: Which,
+    key: u128,
+}
+
 /// Compiles a unit.
 pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Compiled, Error> {
     static IDS: AtomicU64 = AtomicU64::new(0);
@@ -238,22 +243,16 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         }),
     };
     let table_changed = bails.number("the table has changed its shape", "");
-    let waiting = (0..unit.nodes.len()).filter(|n| {
-        let spec = &unit.nodes[*n];
-        spec.direct.is_none() && spec.leader.is_none() && plan.flow.points[*n].is_some()
-    });
-    let wanted: Vec<Option<usize>> = [None].into_iter().chain(waiting.map(Some)).collect();
-    let mut keys = Vec::new();
-    let mut reasons = Vec::new();
-    bails.taken();
+    let mut points = Points::new(unit.nodes.len());
+    let mut wanted: Vec<Wanted> = Vec::new();
     let mut machines = Vec::new();
     let mut new: Vec<(u128, Option<Arc<Text>>)> = Vec::new();
     let mut reused = 0;
-    for node in &wanted {
-        let function = generate(&plan, *node, bails, &**isa, frontend);
+    let mut next = Some(Which::Entry);
+    while let Some(which) = next {
+        let function = generate(&plan, which, bails, &mut points, &**isa, frontend);
         let key = key(&function, options);
-        keys.push(key);
-        reasons.push(bails.taken());
+        wanted.push(Wanted { which, key });
         if let Some(cached) = code.get_mut(&key) {
             cached.used = *generation;
             reused += 1;
@@ -266,42 +265,51 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             machines.push(machine);
             new.push((key, text));
         }
+        // Code behind a node leads to later nodes only, so these have all their versions by then.
+        next = points.after(which);
     }
     for ((key, text), entry) in new.into_iter().zip(memory::publish_many(&machines)?) {
         code.insert(key, Cached { entry, text, used: *generation });
     }
     code.retain(|_, cached| cached.used + GENERATIONS > *generation);
-    let mut segments: Vec<Option<Segment>> = vec![None; unit.nodes.len()];
-    let mut start = None;
-    for ((node, key), bails) in wanted.iter().zip(&keys).zip(reasons) {
-        let Some(cached) = code.get(key) else { continue };
-        let segment = Segment { entry: cached.entry.clone(), text: cached.text.clone(), bails };
-        match node {
-            Some(node) => segments[*node] = Some(segment),
-            None => start = Some(segment),
+    let mut segments: Vec<Vec<(usize, Segment)>> = vec![Vec::new(); unit.nodes.len()];
+    let (mut start, mut rest) = (None, None);
+    for Wanted { which, key } in wanted {
+        let Some(cached) = code.get(&key) else { continue };
+        let segment = Segment { entry: cached.entry.clone(), text: cached.text.clone() };
+        match which {
+            Which::Entry => start = Some(segment),
+            Which::Rest => rest = Some((points.rest() as usize, segment)),
+            Which::Behind { node, version } => {
+                let point = points.get(node, version).map_or(0, |(_, point)| point);
+                segments[node].push((point as usize, segment));
+            }
         }
     }
     let Some(start) = start else {
         return Err(Error::Unit { node: 0, what: "there is no entry" });
     };
-    let nodes = segments.into_iter().enumerate().map(|(i, segment)| {
+    let nodes = segments.into_iter().enumerate().map(|(i, segments)| {
         let spec = &unit.nodes[i];
+        let led = unit.nodes.iter().enumerate().filter(|(_, n)| n.leader == Some(i));
         Node {
             table: spec.table,
             counters: plan.program.tables[spec.table.index()].counters,
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
-            mixed: unit.nodes.iter().any(|n| n.leader == Some(i)),
-            segment,
+            mixed: plan.is_mixed(i),
+            twins: led.map(|(twin, _)| twin).collect(),
+            segments,
         }
     });
     Ok(Compiled {
         id: IDS.fetch_add(1, Ordering::Relaxed),
         start,
+        rest,
         nodes: nodes.collect(),
         slots: plan.slots.clone(),
-        log_max: unit.nodes.iter().filter(|n| n.direct.is_some()).count(),
-        counters: plan.program.tables.iter().map(|t| t.counters).collect(),
+        points: points.len(),
+        tables: plan.program.tables.len(),
         table_changed,
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),

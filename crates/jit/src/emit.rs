@@ -16,6 +16,7 @@ use crate::bails::Bails;
 use crate::plan::Plan;
 use crate::shape::elements;
 use crate::value::{Val, load_be, load_words, store_words};
+use crate::version::{Facts, Know, Points};
 use abi::offset;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
@@ -66,9 +67,13 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) b: FunctionBuilder<'f>,
     pub(crate) plan: &'p Plan<'p>,
     pub(crate) bails: &'p mut Bails,
+    pub(crate) points: &'p mut Points,
     pub(crate) entry: Block,
     consts: HashMap<u64, Value>,
     known: HashMap<Value, u64>,
+    /// Addresses so many bytes behind the packet's first byte, and the other way round.
+    places: HashMap<u64, Value>,
+    placed: HashMap<Value, u64>,
     /// The argument.
     pub(crate) context: Value,
     /// Zeros, as many as the longest header has bytes: where invalid headers are.
@@ -100,16 +105,22 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) missed: Variable,
     /// 0, or 1 more than the block that an action wants to go to.
     pub(crate) goto: Variable,
+    /// Lookups that were counted for the packet so far.
+    pub(crate) lookups: Variable,
     /// Where packets that are done go.
     pub(crate) next: Block,
     /// Takes the number of the bail-out.
     pub(crate) bail_block: Block,
     /// Takes the reason.
     pub(crate) drop_block: Block,
-    /// Writes the packet's bytes and forwards it, if some packet needs that.
-    pub(crate) commit_block: Option<Block>,
-    /// Program blocks that are still to be generated.
-    pub(crate) pending: BTreeMap<u32, Block>,
+    /// Versions of the end that writes the packet's bytes and forwards it.
+    pub(crate) commits: Vec<(Facts, Block)>,
+    /// By program block: its versions.
+    pub(crate) versions: HashMap<u32, Vec<(Facts, Block)>>,
+    /// Program blocks that are still to be generated, with the number of the version.
+    pub(crate) pending: BTreeMap<(u32, u32), Block>,
+    /// The parser takes any way, with code that knows nothing.
+    pub(crate) any_way: bool,
     /// What is being generated, for bail-outs.
     pub(crate) site: String,
 }
@@ -124,6 +135,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         mut b: FunctionBuilder<'f>,
         plan: &'p Plan<'p>,
         bails: &'p mut Bails,
+        points: &'p mut Points,
     ) -> Gen<'f, 'p> {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
@@ -159,10 +171,11 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
         }
         let (cursor, edge, in_order, moved) = (var(), var(), var(), var());
-        let (outputs, missed, goto) = (var(), var(), var());
+        let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
+        b.append_block_param(bail_block, types::I64);
         b.set_cold_block(bail_block);
         let drop_block = b.create_block();
         b.append_block_param(drop_block, types::I32);
@@ -170,9 +183,12 @@ impl<'f, 'p> Gen<'f, 'p> {
             b,
             plan,
             bails,
+            points,
             entry,
             consts: HashMap::new(),
             known: HashMap::new(),
+            places: HashMap::new(),
+            placed: HashMap::new(),
             context,
             zeros,
             fresh,
@@ -192,11 +208,14 @@ impl<'f, 'p> Gen<'f, 'p> {
             outputs,
             missed,
             goto,
+            lookups,
             next,
             bail_block,
             drop_block,
-            commit_block: None,
+            commits: Vec::new(),
+            versions: HashMap::new(),
             pending: BTreeMap::new(),
+            any_way: false,
             site: String::new(),
         }
     }
@@ -216,6 +235,67 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// The constant that a value is.
     pub(crate) fn known(&self, value: Value) -> Option<u64> {
         self.known.get(&self.b.func.dfg.resolve_aliases(value)).copied()
+    }
+
+    /// The packet is at hand: its description's and its bytes' address, its length.
+    pub(crate) fn take(&mut self, packet: Value) {
+        self.packet = packet;
+        self.data = self.b.ins().load(types::I64, trusted(), packet, offset::PACKET_DATA);
+        self.len = self.b.ins().uload32(trusted(), packet, offset::PACKET_LEN);
+        self.places = HashMap::from([(0, self.data)]);
+        self.placed = HashMap::from([(self.data, 0)]);
+    }
+
+    /// The address so many bytes behind the packet's first byte, the same value each time.
+    pub(crate) fn place(&mut self, k: u64) -> Value {
+        if let Some(value) = self.places.get(&k) {
+            return *value;
+        }
+        let offset = self.constant(k);
+        let mut at = FuncCursor::new(self.b.func);
+        match at.func.dfg.value_def(self.data) {
+            cranelift_codegen::ir::ValueDef::Result(inst, _) => {
+                at.goto_after_inst(inst);
+            }
+            // The packet's address is always loaded.
+            _ => return self.b.ins().iadd(self.data, offset),
+        }
+        let value = at.ins().iadd(self.data, offset);
+        self.places.insert(k, value);
+        self.placed.insert(value, k);
+        value
+    }
+
+    /// What is known of a value.
+    pub(crate) fn know(&self, value: Value) -> Know {
+        let value = self.b.func.dfg.resolve_aliases(value);
+        if let Some(k) = self.known.get(&value) {
+            return Know::Const(*k);
+        }
+        if value == self.zeros {
+            return Know::Zeros;
+        }
+        if value == self.fresh {
+            return Know::Fresh;
+        }
+        self.placed.get(&value).map_or(Know::Unknown, |k| Know::Data(*k))
+    }
+
+    /// What is known of a variable.
+    pub(crate) fn know_var(&mut self, var: Variable) -> Know {
+        let value = self.b.use_var(var);
+        self.know(value)
+    }
+
+    /// A value that is known.
+    pub(crate) fn recall(&mut self, know: Know) -> Option<Value> {
+        match know {
+            Know::Unknown => None,
+            Know::Const(k) => Some(self.constant(k)),
+            Know::Data(k) => Some(self.place(k)),
+            Know::Zeros => Some(self.zeros),
+            Know::Fresh => Some(self.fresh),
+        }
     }
 
     /// A variable of 64 bits, as a number of this width.
@@ -354,15 +434,17 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
-    fn jump_with(&mut self, block: Block, argument: u32) {
-        let argument = self.b.ins().iconst(types::I32, i64::from(argument));
-        self.b.ins().jump(block, &[BlockArg::Value(argument)]);
+    /// What the block for bail-outs is told.
+    fn bailing(&mut self, why: &str) -> [BlockArg; 2] {
+        let number = self.bails.number(why, &self.site);
+        let number = self.b.ins().iconst(types::I32, i64::from(number));
+        [BlockArg::Value(number), BlockArg::Value(self.b.use_var(self.lookups))]
     }
 
     /// Leaves the packet to the interpreter.
     pub(crate) fn bail(&mut self, why: &str) -> Ended {
-        let number = self.bails.number(why, &self.site);
-        self.jump_with(self.bail_block, number);
+        let told = self.bailing(why);
+        self.b.ins().jump(self.bail_block, &told);
         Ended
     }
 
@@ -372,12 +454,10 @@ impl<'f, 'p> Gen<'f, 'p> {
             Some(false) => Ok(()),
             Some(true) => Err(self.bail(why)),
             None => {
-                let number = self.bails.number(why, &self.site);
-                let argument = self.b.ins().iconst(types::I32, i64::from(number));
+                let told = self.bailing(why);
                 let condition = condition.truth(&mut self.b);
                 let rest = self.b.create_block();
-                let to = [BlockArg::Value(argument)];
-                self.b.ins().brif(condition, self.bail_block, &to, rest, &[]);
+                self.b.ins().brif(condition, self.bail_block, &told, rest, &[]);
                 self.enter(rest);
                 Ok(())
             }
@@ -386,7 +466,8 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// Drops the packet.
     pub(crate) fn drop(&mut self, reason: u32) -> Ended {
-        self.jump_with(self.drop_block, reason);
+        let reason = self.b.ins().iconst(types::I32, i64::from(reason));
+        self.b.ins().jump(self.drop_block, &[BlockArg::Value(reason)]);
         Ended
     }
 
@@ -418,6 +499,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.cursor, self.edge, self.moved, self.outputs, self.missed, self.goto] {
             self.b.def_var(var, zero);
         }
+        self.b.def_var(self.lookups, zero);
         self.set_known(self.in_order, 1);
     }
 

@@ -76,6 +76,12 @@ pub(crate) struct Flow {
     pub(crate) node_of: Vec<Option<usize>>,
     /// By checksum: an input may have changed.
     pub(crate) checksums: Vec<bool>,
+    /// By block: what it, or a later one, looks at.
+    pub(crate) live: Vec<Live>,
+    /// What the parser, or anything later, looks at.
+    pub(crate) parsed: Live,
+    /// What the end of a pass looks at.
+    pub(crate) last: Live,
 }
 
 /// Actions that may run at a node.
@@ -248,7 +254,16 @@ impl Flow {
             a.use_ops(&block.ops, &mut here);
             live[b] = here;
         }
-        Flow { points, end, assigned, node_of, checksums }
+        let mut parsed = live.first().cloned().unwrap_or_else(|| last.clone());
+        a.use_parser(&mut parsed);
+        Flow { points, end, assigned, node_of, checksums, live, parsed, last }
+    }
+}
+
+impl Flow {
+    /// What the first block, or anything later, looks at.
+    pub(crate) fn at_first(&self) -> &Live {
+        self.live.first().unwrap_or(&self.last)
     }
 }
 
@@ -437,6 +452,29 @@ impl Analysis<'_> {
             Read::Meta(m) => live.meta.insert(m),
             Read::Header(h) | Read::Field(h, _) => live.headers.insert(h.index()),
         });
+    }
+
+    /// What the parser looks at.
+    fn use_parser(&self, live: &mut Live) {
+        for state in &self.program.parser {
+            for op in &state.ops {
+                match op {
+                    ParserOp::Extract { varbit: Some(e), .. }
+                    | ParserOp::ExtractNext { varbit: Some(e), .. }
+                    | ParserOp::Advance(e)
+                    | ParserOp::Assign(_, e)
+                    | ParserOp::Verify(e, _) => self.expr(e, live),
+                    ParserOp::Extract { .. } | ParserOp::ExtractNext { .. } => {}
+                }
+            }
+            let mut next = vec![&state.next];
+            while let Some(transition) = next.pop() {
+                if let ir::Transition::Select { keys, cases } = transition {
+                    keys.iter().for_each(|key| self.expr(key, live));
+                    next.extend(cases.iter().map(|case| &case.next));
+                }
+            }
+        }
     }
 
     fn use_ops(&self, ops: &[Op], live: &mut Live) {

@@ -112,6 +112,9 @@ fn finish(builder: Builder, wanted: Settings) -> Result<OwnedTargetIsa, Error> {
         ("unwind_info", "false"),
         ("preserve_frame_pointers", "false"),
         ("enable_probestack", "false"),
+        // Code and what it reads are of one trust.
+        ("enable_table_access_spectre_mitigation", "false"),
+        ("enable_heap_access_spectre_mitigation", "false"),
     ] {
         flags.set(name, value).map_err(|e| Error::Setting(format!("{name}: {e}")))?;
     }

@@ -2,7 +2,7 @@
 //!
 //! In: a [`Unit`]: an optimised program, the nodes at which tables are looked up, and the entries of
 //! those small tables that become code. Out: [`Compiled`], which runs bursts: lookups are answered by
-//! whoever implements [`Tables`], counting is left to [`Counts`].
+//! whoever implements [`Tables`]; the code counts in [`abi::Counters`].
 //!
 //! One function, a *segment*, is made for the start of a burst and one for what comes behind each
 //! lookup. A packet runs in a segment until it waits at the next lookup, is done, or *bails out*: it
@@ -17,6 +17,7 @@
 //! | `run` | the driver: a burst on its way through the segments |
 //! | `plan`, `shape`, `flow`, `graph`, `set` | what is worked out before: places, what may hold and what is looked at, the unrolled parser |
 //! | `segment` | one function: a loop over packets |
+//! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
 //! | [`value`] | values of any width in generated code |
 //! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
@@ -34,6 +35,7 @@ mod emit;
 mod flow;
 mod graph;
 pub mod isa;
+mod kept;
 pub mod memory;
 mod ops;
 mod parse;
@@ -44,7 +46,8 @@ mod set;
 mod shape;
 pub mod unit;
 pub mod value;
+mod version;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use run::Scratch;
-pub use unit::{Counts, DirectEntry, NodeSpec, Tables, Unit, are_twins, pair_twins};
+pub use unit::{DirectEntry, NodeSpec, Tables, Unit, are_twins, pair_twins};

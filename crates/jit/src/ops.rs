@@ -8,9 +8,11 @@ use crate::flow::gotos;
 use crate::shape::elements;
 use crate::unit::NodeSpec;
 use crate::value::{Val, load_words, store_key};
+use crate::version::{BLOCK_VERSIONS, Facts, pick};
 use abi::{Hit, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
-    Block, BlockCall, InstBuilder, JumpTableData, Value, condcodes::IntCC, types,
+    Block, BlockCall, Endianness, InstBuilder, JumpTableData, MemFlagsData, Value,
+    condcodes::IntCC, types,
 };
 use ir::program::intrinsic;
 use ir::{
@@ -28,6 +30,11 @@ pub(crate) struct Site<'s> {
     missed: Option<&'s Val>,
 }
 
+/// So many actions are told apart by compares, more by a jump table.
+const COMPARED_MAX: usize = 4;
+/// In one action, what follows a choice is generated for both sides so often, at most.
+const DOUBLED_MAX: u32 = 6;
+
 /// How a table's lookup goes on, by what it found.
 struct Applied<'s> {
     block: BlockId,
@@ -40,6 +47,52 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Operations in order.
     fn ops(&mut self, ops: &[Op], site: Site<'_>) -> Result<(), Ended> {
         ops.iter().try_for_each(|op| self.op(op, site))
+    }
+
+    /// Operations in order, then what comes behind them. That is generated anew for each side of a
+    /// last choice, so that what the side has made known stays known.
+    fn ops_then(
+        &mut self,
+        ops: &[Op],
+        site: Site<'_>,
+        doubled: &mut u32,
+        then: &mut dyn FnMut(&mut Self, &mut u32) -> Ended,
+    ) -> Ended {
+        for (at, op) in ops.iter().enumerate() {
+            let rest = &ops[at + 1..];
+            let last = || !rest.iter().any(|op| matches!(op, Op::If { .. }));
+            let Op::If { condition, then: yes, or_else: no } = op else {
+                if self.op(op, site).is_err() {
+                    return Ended;
+                }
+                continue;
+            };
+            if *doubled >= DOUBLED_MAX || !last() {
+                if self.op(op, site).is_err() {
+                    return Ended;
+                }
+                continue;
+            }
+            self.set_known(self.missed, 0);
+            let env = Env { args: site.args, ..Env::default() };
+            let Ok(condition) = self.value(condition, env) else { return Ended };
+            let mut behind =
+                |g: &mut Self, doubled: &mut u32| g.ops_then(rest, site, doubled, then);
+            match condition.known_truth() {
+                Some(true) => return self.ops_then(yes, site, doubled, &mut behind),
+                Some(false) => return self.ops_then(no, site, doubled, &mut behind),
+                None => {}
+            }
+            *doubled += 1;
+            let blocks = (self.b.create_block(), self.b.create_block());
+            self.branch(&condition, blocks.0, blocks.1);
+            for (block, ops) in [(blocks.0, yes), (blocks.1, no)] {
+                self.enter(block);
+                self.ops_then(ops, site, doubled, &mut behind);
+            }
+            return Ended;
+        }
+        then(self, doubled)
     }
 
     fn op(&mut self, op: &Op, site: Site<'_>) -> Result<(), Ended> {
@@ -368,7 +421,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
         let queue = self.read_meta(intrinsic::QUEUE);
-        let (port, queue) = (port.low_u32(&mut self.b), queue.low_u32(&mut self.b));
         let count = self.b.use_var(self.outputs);
         let place = match self.known(count) {
             Some(count) if count as usize >= OUTPUTS_MAX => {
@@ -388,8 +440,16 @@ impl<'f, 'p> Gen<'f, 'p> {
                 (self.b.ins().iadd(self.packet, at), offset::PACKET_OUTPUTS)
             }
         };
-        self.b.ins().store(trusted(), port, place.0, place.1);
-        self.b.ins().store(trusted(), queue, place.0, place.1 + 4);
+        if queue.known_truth() == Some(false) {
+            // Port and queue lie side by side, the lower bytes first.
+            let port = port.cast(&mut self.b, 32).to_i64_low(&mut self.b);
+            let flags = MemFlagsData::new().with_notrap().with_endianness(Endianness::Little);
+            self.b.ins().store(flags, port, place.0, place.1);
+        } else {
+            let (port, queue) = (port.low_u32(&mut self.b), queue.low_u32(&mut self.b));
+            self.b.ins().store(trusted(), port, place.0, place.1);
+            self.b.ins().store(trusted(), queue, place.0, place.1 + 4);
+        }
         Ok(())
     }
 
@@ -436,16 +496,24 @@ impl<'f, 'p> Gen<'f, 'p> {
         if to <= from || to.index() >= self.plan.program.blocks.len() {
             return self.end(None);
         }
-        let block = match self.pending.get(&to.0) {
-            Some(block) => *block,
-            None => {
-                let block = self.b.create_block();
-                self.pending.insert(to.0, block);
-                block
-            }
-        };
+        let plan = self.plan;
+        let facts = self.facts(&plan.flow.live[to.index()]);
+        let block = self.version(to, facts);
         self.b.ins().jump(block, &[]);
         Ended
+    }
+
+    /// The version of a block for these facts, which is yet to be generated.
+    pub(crate) fn version(&mut self, block: BlockId, facts: Facts) -> Block {
+        let versions = self.versions.entry(block.0).or_default();
+        let (b, pending) = (&mut self.b, &mut self.pending);
+        let number = versions.len() as u32;
+        let at = pick(versions, facts, BLOCK_VERSIONS, || {
+            let new = b.create_block();
+            pending.insert((block.0, number), new);
+            new
+        });
+        versions[at].1
     }
 
     /// Follows gotos that operations may have chosen. Without one, code goes on here.
@@ -477,7 +545,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// Generates the blocks that are pending, and those that they go to.
     pub(crate) fn pending_blocks(&mut self) {
-        while let Some((id, block)) = self.pending.pop_first() {
+        while let Some(((id, _), block)) = self.pending.pop_first() {
             self.enter(block);
             let _: Result<(), Ended> = self.block(BlockId(id));
         }
@@ -549,6 +617,12 @@ impl<'f, 'p> Gen<'f, 'p> {
         let flags = trusted();
         let nodes = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NODES);
         let leader = spec.leader.unwrap_or(node);
+        let Some(point) = &plan.flow.points[leader] else {
+            return Err(self.bail("a table that is not planned for"));
+        };
+        let facts = self.facts_at(point);
+        let (facts, number) = self.points.version(leader, facts);
+        let facts = facts.clone();
         let io = self.plus(nodes, (leader * size::NODE_IO) as u64);
         let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
         let keys = self.b.ins().load(types::I64, flags, io, offset::NODE_KEYS);
@@ -564,74 +638,29 @@ impl<'f, 'p> Gen<'f, 'p> {
             at += bytes as i32;
         }
         store_key(&mut self.b, key, at, (stride - len) as u32, &Val::zero(64));
-        let items = self.b.ins().load(types::I64, flags, io, offset::NODE_ITEMS);
-        let at = self.b.ins().ishl_imm_u(place, 2);
-        let item = self.b.ins().iadd(items, at);
-        let noted = self.plus(self.index, (node as u64) << abi::ITEM_NODE_SHIFT);
-        let noted = self.b.ins().ireduce(types::I32, noted);
-        self.b.ins().store(flags, noted, item, 0);
-        let more = self.b.ins().iadd_imm_u(place, 1);
-        let more = self.b.ins().ireduce(types::I32, more);
-        self.b.ins().store(flags, more, io, offset::NODE_LEN);
-        self.save(node);
+        if plan.is_mixed(leader) {
+            let tables = self.b.ins().load(types::I64, flags, io, offset::NODE_TABLES);
+            let at = self.b.ins().ishl_imm_u(place, 2);
+            let at = self.b.ins().iadd(tables, at);
+            let table = self.b.ins().iconst(types::I32, node as i64);
+            self.b.ins().store(flags, table, at, 0);
+        }
+        self.increment(io, offset::NODE_LEN, place);
+        let points = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let waiting = self.plus(points, u64::from(number) * size::POINT_IO as u64);
+        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
+        let item = self.b.ins().bor(item, place);
+        self.wait(waiting, item);
+        self.save(point, &facts);
         self.b.ins().jump(self.next, &[]);
         Err(Ended)
     }
 
-    /// Stores what the code behind a node needs.
-    fn save(&mut self, node: usize) {
-        let plan = self.plan;
-        let Some(point) = &plan.flow.points[node] else { return };
-        let slots = &plan.slots;
-        for m in 0..self.meta.len() {
-            if let Some(at) = slots.meta[m]
-                && point.may.meta.has(m)
-                && point.live.meta.has(m)
-            {
-                let value = self.read_meta(ir::MetaId(m as u32));
-                self.store_slot(at, &value);
-            }
-        }
-        for h in 0..self.headers.len() {
-            if !point.live.headers.has(h) {
-                continue;
-            }
-            let header = &plan.shape.headers[h];
-            if let (Some(at), Some(vars)) = (slots.headers[h], self.headers[h].clone())
-                && point.may.valid.has(h)
-            {
-                let base = self.get(vars.base, 64);
-                self.store_slot(at, &base);
-                if header.varbit.is_some() {
-                    let bytes = self.get(vars.varbit, 64);
-                    self.store_slot(at + 8, &bytes);
-                }
-            }
-            for (f, field) in plan.program.type_of(HeaderId(h as u32)).fields.iter().enumerate() {
-                let f = header.first_field + f;
-                if let (Some(at), Some(vars)) = (slots.fields[f], self.fields[f].clone())
-                    && point.may.dirty.has(f)
-                {
-                    let dirty = self.get(vars.dirty, 1);
-                    self.store_slot(at, &dirty);
-                    if dirty.known_truth() != Some(false) {
-                        let value = self.get_wide(&vars.limbs, field.width);
-                        self.store_slot(at + 8, &value);
-                    }
-                }
-            }
-        }
-        if let Some(at) = slots.edge {
-            let edge = self.get(self.edge, 64);
-            self.store_slot(at, &edge);
-        }
-        if let Some(at) = slots.in_order {
-            let in_order = self.get(self.in_order, 1);
-            self.store_slot(at, &in_order);
-        }
-        if point.may.output {
-            self.store_outputs();
-        }
+    /// Stores one more than a number of 32 bits.
+    pub(crate) fn increment(&mut self, base: Value, at: i32, old: Value) {
+        let more = self.b.ins().iadd_imm_u(old, 1);
+        let more = self.b.ins().ireduce(types::I32, more);
+        self.b.ins().store(trusted(), more, base, at);
     }
 
     pub(crate) fn store_outputs(&mut self) {
@@ -640,77 +669,22 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.ins().store(trusted(), outputs, self.packet, offset::PACKET_OUTPUTS_LEN);
     }
 
-    /// Sets all variables to what [`save`](Self::save) stored.
-    fn restore(&mut self, node: usize) {
-        self.begin();
-        let plan = self.plan;
-        let Some(point) = &plan.flow.points[node] else { return };
-        let slots = &plan.slots;
-        for m in 0..self.meta.len() {
-            if let Some(at) = slots.meta[m]
-                && point.may.meta.has(m)
-                && point.live.meta.has(m)
-            {
-                let value = self.load_slot(at, plan.program.metadata[m].width);
-                self.set_meta(ir::MetaId(m as u32), &value);
-            }
-        }
-        for h in 0..self.headers.len() {
-            if !point.live.headers.has(h) {
-                continue;
-            }
-            let header = &plan.shape.headers[h];
-            if let (Some(at), Some(vars)) = (slots.headers[h], self.headers[h].clone())
-                && point.may.valid.has(h)
-            {
-                let base = self.load_slot(at, 64).to_i64_low(&mut self.b);
-                self.b.def_var(vars.base, base);
-                let valid = self.compare(IntCC::NotEqual, base, self.zeros);
-                self.set(vars.valid, &valid);
-                if header.varbit.is_some() {
-                    let bytes = self.load_slot(at + 8, 64);
-                    self.set(vars.varbit, &bytes);
-                }
-            }
-            for (f, field) in plan.program.type_of(HeaderId(h as u32)).fields.iter().enumerate() {
-                let f = header.first_field + f;
-                if let (Some(at), Some(vars)) = (slots.fields[f], self.fields[f].clone())
-                    && point.may.dirty.has(f)
-                {
-                    let dirty = self.load_slot(at, 1);
-                    self.set(vars.dirty, &dirty);
-                    let value = self.load_slot(at + 8, field.width);
-                    self.set_wide(&vars.limbs, &value);
-                }
-            }
-        }
-        if let Some(at) = slots.edge {
-            let edge = self.load_slot(at, 64);
-            self.set(self.edge, &edge);
-        }
-        if let Some(at) = slots.in_order {
-            let in_order = self.load_slot(at, 1);
-            self.set(self.in_order, &in_order);
-        }
-        if point.may.moved {
-            self.set_known(self.moved, 1);
-        }
-        if point.may.output {
-            let flags = trusted();
-            let outputs =
-                self.b.ins().uload8(types::I64, flags, self.packet, offset::PACKET_OUTPUTS_LEN);
-            self.b.def_var(self.outputs, outputs);
-        }
-    }
-
-    /// A packet that waited at a node goes on: `entry` and `action` (both 32 bits wide) are its
-    /// hit, `records` the address of the table's action records.
-    pub(crate) fn resume(&mut self, node: usize, entry: Value, record: Value) {
+    /// A packet that waited at a node and about which this is known goes on: `entry` is what it
+    /// has hit, `record` the address of the action record.
+    pub(crate) fn resume(&mut self, node: usize, facts: &Facts, entry: Value, record: Value) {
         let plan = self.plan;
         let spec = &plan.unit.nodes[node];
         let block = &plan.program.blocks[spec.block.index()];
         self.site = format!("block {}", block.name);
-        self.restore(node);
+        let Some(point) = &plan.flow.points[node] else {
+            self.bail("a table that is not planned for");
+            return;
+        };
+        self.restore(point, facts);
+        self.one_more_lookup();
+        if plan.program.tables[spec.table.index()].counters {
+            self.count_entry(entry);
+        }
         let Terminator::Apply { hit, miss, by_action, .. } = &block.end else {
             self.bail("a table that is not planned for");
             return;
@@ -721,21 +695,28 @@ impl<'f, 'p> Gen<'f, 'p> {
         let variant = self.b.ins().load(types::I32, trusted(), record, 0);
         let unknown = self.b.create_block();
         let known: Vec<Block> = spec.actions.iter().map(|_| self.b.create_block()).collect();
-        match &known[..] {
-            [only] => {
-                let one = self.b.ins().icmp_imm_u(IntCC::Equal, variant, 1);
-                self.b.ins().brif(one, *only, &[], unknown, &[]);
-            }
-            _ => {
-                let default = self.call_block(unknown);
-                let mut cases = vec![default];
-                for block in &known {
-                    cases.push(self.call_block(*block));
+        if known.len() <= COMPARED_MAX {
+            // The default action has the first variant, so it is asked for last.
+            for (at, block) in known.iter().enumerate().rev() {
+                let is = self.b.ins().icmp_imm_u(IntCC::Equal, variant, at as i64 + 1);
+                let rest = if at == 0 { unknown } else { self.b.create_block() };
+                self.b.ins().brif(is, *block, &[], rest, &[]);
+                if at > 0 {
+                    self.enter(rest);
                 }
-                let table = JumpTableData::new(default, &cases);
-                let table = self.b.create_jump_table(table);
-                self.b.ins().br_table(variant, table);
             }
+            if known.is_empty() {
+                self.b.ins().jump(unknown, &[]);
+            }
+        } else {
+            let default = self.call_block(unknown);
+            let mut cases = vec![default];
+            for block in &known {
+                cases.push(self.call_block(*block));
+            }
+            let table = JumpTableData::new(default, &cases);
+            let table = self.b.create_jump_table(table);
+            self.b.ins().br_table(variant, table);
         }
         self.enter(unknown);
         self.bail("an action that is not compiled");
@@ -792,11 +773,12 @@ impl<'f, 'p> Gen<'f, 'p> {
         let idle = Val::bool(action.body.iter().all(|op| matches!(op, Op::Exit)));
         let idle_miss = self.and(missed, &idle);
         self.set_known(self.goto, 0);
-        let done = self.ops(&action.body, Site { args, missed: Some(&idle_miss) });
-        if done.is_ok() {
-            self.set(self.missed, &idle_miss);
-            let _: Result<(), Ended> = self.proceed(id, &action.body, missed, applied);
-        }
+        let site = Site { args, missed: Some(&idle_miss) };
+        self.ops_then(&action.body, site, &mut 0, &mut |g, _| {
+            g.set(g.missed, &idle_miss);
+            let _: Result<(), Ended> = g.proceed(id, &action.body, missed, applied);
+            Ended
+        });
         self.site = before;
         Err(Ended)
     }
@@ -858,14 +840,14 @@ impl<'f, 'p> Gen<'f, 'p> {
                     Some(no)
                 }
             };
-            self.log(table, entry.entry.0);
+            self.count_direct(table, Some(entry.entry.0));
             let _: Result<(), Ended> = self.call(&entry.call, false, &applied);
             match rest {
                 Some(rest) => self.enter(rest),
                 None => return Err(Ended),
             }
         }
-        self.log(table, Hit::MISS_ENTRY);
+        self.count_direct(table, None);
         self.call(&spec.default, true, &applied)
     }
 
@@ -913,27 +895,86 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
-    /// Notes a lookup, to be counted.
-    fn log(&mut self, table: TableId, entry: u32) {
+    // Counts.
+
+    fn one_more_lookup(&mut self) {
+        let lookups = self.b.use_var(self.lookups);
+        let more = self.plus(lookups, 1);
+        self.b.def_var(self.lookups, more);
+    }
+
+    /// Counts a lookup that the code did itself.
+    fn count_direct(&mut self, table: TableId, entry: Option<u32>) {
+        self.one_more_lookup();
         let flags = trusted();
-        let lookups = self.b.ins().load(types::I32, flags, self.packet, offset::PACKET_LOOKUPS);
-        let lookups = self.b.ins().iadd_imm_u(lookups, 1);
-        self.b.ins().store(flags, lookups, self.packet, offset::PACKET_LOOKUPS);
-        let log = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_LOG);
-        let len = self.b.ins().uload32(flags, self.context, offset::CONTEXT_LOG_LEN);
-        let at = self.b.ins().imul_imm_u(len, size::LOG_ENTRY as i64);
-        let at = self.b.ins().iadd(log, at);
-        let table = self.b.ins().iconst(types::I32, i64::from(table.0));
-        let entry = self.b.ins().iconst(types::I32, i64::from(entry));
-        let bytes = self.b.ins().ireduce(types::I32, self.len);
-        self.b.ins().store(flags, table, at, offset::LOG_TABLE);
-        self.b.ins().store(flags, entry, at, offset::LOG_ENTRY);
-        self.b.ins().store(flags, bytes, at, offset::LOG_BYTES);
-        let len = self.b.ins().iadd_imm_u(len, 1);
-        let len = self.b.ins().ireduce(types::I32, len);
-        self.b.ins().store(flags, len, self.context, offset::CONTEXT_LOG_LEN);
+        let tables = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_TABLES);
+        let cell = self.plus(tables, (table.index() * size::TABLE_CELL) as u64);
+        self.add(cell, offset::TABLE_LOOKUPS, 1);
+        if let Some(entry) = entry {
+            self.add(cell, offset::TABLE_MATCHES, 1);
+            if self.plan.program.tables[table.index()].counters {
+                let entry = self.constant(u64::from(entry));
+                self.count_entry(entry);
+            }
+        }
+    }
+
+    /// Adds to a counter.
+    fn add(&mut self, base: Value, at: i32, k: i64) {
+        let old = self.b.ins().load(types::I64, trusted(), base, at);
+        let new = self.b.ins().iadd_imm_u(old, k);
+        self.b.ins().store(trusted(), new, base, at);
+    }
+
+    /// Counts the packet for an entry, if that has a counter.
+    fn count_entry(&mut self, entry: Value) {
+        let flags = trusted();
+        let shift = abi::counters::CHUNK.trailing_zeros();
+        let rest = self.b.create_block();
+        let chunks_len = self.b.ins().uload32(flags, self.context, offset::CONTEXT_CHUNKS_LEN);
+        let chunk = match self.known(entry) {
+            Some(entry) => self.constant(entry >> shift),
+            None => self.b.ins().ushr_imm_u(entry, i64::from(shift)),
+        };
+        let within = self.compare(IntCC::UnsignedLessThan, chunk, chunks_len);
+        let yes = self.b.create_block();
+        self.branch(&within, yes, rest);
+        self.enter(yes);
+        let chunks = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_CHUNKS);
+        let at = match self.known(chunk) {
+            Some(chunk) => self.plus(chunks, 8 * chunk),
+            None => {
+                let at = self.b.ins().ishl_imm_u(chunk, 3);
+                self.b.ins().iadd(chunks, at)
+            }
+        };
+        let cells = self.b.ins().load(types::I64, flags, at, 0);
+        let there = self.b.create_block();
+        self.b.ins().brif(cells, there, &[], rest, &[]);
+        self.enter(there);
+        let place = match self.known(entry) {
+            Some(entry) => {
+                let at = (entry & (abi::counters::CHUNK as u64 - 1)) * size::CELL as u64;
+                self.plus(cells, at)
+            }
+            None => {
+                let at = self.b.ins().band_imm_u(entry, abi::counters::CHUNK as i64 - 1);
+                let at = self.b.ins().ishl_imm_u(at, i64::from(size::CELL.trailing_zeros()));
+                self.b.ins().iadd(cells, at)
+            }
+        };
+        let now = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOW_NS);
+        self.b.ins().store(flags, now, place, offset::CELL_LAST_USED_NS);
+        let bytes = self.b.ins().load(types::I64, flags, place, offset::CELL_BYTES);
+        let bytes = self.b.ins().iadd(bytes, self.len);
+        self.b.ins().store(flags, bytes, place, offset::CELL_BYTES);
+        // Last, so that whoever sees the packet sees its bytes and time.
+        self.add(place, offset::CELL_PACKETS, 1);
+        self.b.ins().jump(rest, &[]);
+        self.enter(rest);
     }
 }
+const _: () = assert!(size::CELL.is_power_of_two() && abi::counters::CHUNK.is_power_of_two());
 
 /// Parameters that an action's body looks at.
 fn params_used(action: &Action) -> SmallVec<[u32; 8]> {

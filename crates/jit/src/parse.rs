@@ -1,44 +1,92 @@
 //! The parser: instances of states, extraction, selection.
 //!
+//! The entry's parser has code of its own for each short way, as far as there are not too many; a
+//! packet on another way is left to a second segment, whose parser takes any way.
+//!
 //! A header that is extracted gets a base in the packet, nothing is copied. What the interpreter
 //! does bit by bit (headers and skips that are not whole bytes, varbit fields that do not fit) bails
 //! out.
 
-use crate::emit::{Ended, Env, Gen};
+use crate::emit::{Ended, Env, Gen, trusted};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
-use cranelift_codegen::ir::{Block, InstBuilder, condcodes::IntCC};
+use crate::version::{ACCEPT_VERSIONS, DEPTH_MAX, Facts, Know, STATE_VERSIONS, nothing, pick};
+use abi::{offset, size};
+use cranelift_codegen::ir::{Block, InstBuilder, condcodes::IntCC, types};
 use ir::program::{intrinsic, parser_error};
-use ir::{DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
+use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
+
+/// Code for a state: what it knows, how many headers are behind it.
+type Way = (Facts, (Block, u32));
 
 /// Where control goes from an instance.
 struct Ways {
-    instances: Vec<Option<Block>>,
-    accept: Option<Block>,
+    /// By instance: versions.
+    instances: Vec<Vec<Way>>,
+    accept: Vec<(Facts, Block)>,
+    /// Headers extracted where code is generated now.
+    depth: u32,
+}
+
+/// A state that is being generated.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    at: usize,
+    ops: &'a [ParserOp],
+    lasts: &'a Lasts,
 }
 
 impl<'f, 'p> Gen<'f, 'p> {
     /// Parses the packet and runs the blocks.
     pub(crate) fn parse(&mut self) {
         let plan = self.plan;
-        let mut ways = Ways { instances: vec![None; plan.graph.instances.len()], accept: None };
+        let none = vec![Vec::new(); plan.graph.instances.len()];
+        let mut ways = Ways { instances: none, accept: Vec::new(), depth: 0 };
         if plan.graph.instances.is_empty() {
             self.first_block();
             return;
         }
-        for at in 0..plan.graph.instances.len() {
-            match ways.instances[at] {
-                Some(block) => self.enter(block),
-                None if at == 0 => {}
-                // Nothing leads here.
-                None => continue,
+        let _: Result<(), Ended> = self.instance(0, &mut ways);
+        for at in 1..plan.graph.instances.len() {
+            // Code of an instance leads to later ones only.
+            for (_, (block, depth)) in ways.instances[at].clone() {
+                self.enter(block);
+                ways.depth = depth;
+                let _: Result<(), Ended> = self.instance(at, &mut ways);
             }
-            let _: Result<(), Ended> = self.instance(at, &mut ways);
         }
-        if let Some(accept) = ways.accept {
+        // Those that lead through more states first: what comes in by them has more to be known.
+        for (_, accept) in ways.accept.into_iter().rev() {
             self.enter(accept);
-            self.first_block();
+            self.site = String::new();
+            if plan.program.blocks.is_empty() {
+                self.end(None);
+                continue;
+            }
+            let facts = self.facts(plan.flow.at_first());
+            let block = self.version(BlockId(0), facts);
+            self.b.ins().jump(block, &[]);
         }
+        self.pending_blocks();
+    }
+
+    /// Leaves the packet to the segment that parses whatever comes.
+    fn leave(&mut self) -> Ended {
+        let point = self.points.rest();
+        let flags = trusted();
+        let points = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let io = self.plus(points, u64::from(point) * size::POINT_IO as u64);
+        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
+        self.wait(io, item);
+        self.b.ins().jump(self.next, &[]);
+        Ended
+    }
+
+    /// Facts about a way that is worth code of its own: a short one, on which the headers' places
+    /// are known. `None` for others.
+    fn facts_of_way(&mut self, depth: u32) -> Option<Facts> {
+        let facts = self.facts_in_parser();
+        (depth <= DEPTH_MAX && facts[0] != Know::Unknown).then_some(facts)
     }
 
     fn first_block(&mut self) {
@@ -47,9 +95,9 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.end(None);
             return;
         }
-        let block = self.b.create_block();
+        let facts = self.facts(self.plan.flow.at_first());
+        let block = self.version(BlockId(0), facts);
         self.b.ins().jump(block, &[]);
-        self.pending.insert(0, block);
         self.pending_blocks();
     }
 
@@ -93,7 +141,8 @@ impl<'f, 'p> Gen<'f, 'p> {
                 _ => {}
             }
         }
-        self.transition(at, &state.next, &lasts, ways)
+        let place = Place { at, ops: &state.ops, lasts: &lasts };
+        self.transition(place, &state.next, ways)
     }
 
     fn reject(&mut self, code: u8, ways: &mut Ways) -> Ended {
@@ -107,8 +156,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         let width = self.plan.program.metadata[intrinsic::PARSER_ERROR.index()].width;
         let code = Val::constant(&mut self.b, &ir::Bits::from_u128(code.into(), width));
         self.set_meta(intrinsic::PARSER_ERROR, &code);
-        let accept = *ways.accept.get_or_insert_with(|| self.b.create_block());
-        self.b.ins().jump(accept, &[]);
+        let mut facts = self.facts(self.plan.flow.at_first());
+        if self.any_way {
+            facts = nothing(&facts);
+        }
+        let b = &mut self.b;
+        let at = pick(&mut ways.accept, facts, ACCEPT_VERSIONS, || b.create_block());
+        self.b.ins().jump(ways.accept[at].1, &[]);
         Ended
     }
 
@@ -155,7 +209,11 @@ impl<'f, 'p> Gen<'f, 'p> {
         let Some(vars) = self.headers[h.index()].clone() else {
             return Err(self.bail("a header is extracted unexpectedly"));
         };
-        let base = self.sum(self.data, cursor);
+        let base = match self.known(cursor) {
+            Some(cursor) => self.place(cursor),
+            None => self.b.ins().iadd(self.data, cursor),
+        };
+        ways.depth += 1;
         self.b.def_var(vars.base, base);
         self.set_known(vars.valid, 1);
         self.set_known(vars.varbit, 0);
@@ -251,20 +309,36 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     fn transition(
         &mut self,
-        at: usize,
+        place: Place<'_>,
         transition: &Transition,
-        lasts: &Lasts,
         ways: &mut Ways,
     ) -> Result<(), Ended> {
         match transition {
             Transition::Accept => Err(self.accept(parser_error::NONE, ways)),
             Transition::Reject => Err(self.reject(parser_error::NONE, ways)),
             Transition::State(state) => {
-                let Some(to) = self.plan.graph.target(at, *state, lasts) else {
+                let Some(to) = self.plan.graph.target(place.at, *state, place.lasts) else {
                     return Err(self.bail("the parser loops, or goes on for too long"));
                 };
-                let block = *ways.instances[to].get_or_insert_with(|| self.b.create_block());
-                self.b.ins().jump(block, &[]);
+                let depth = ways.depth;
+                let facts = if self.any_way { None } else { self.facts_of_way(depth) };
+                let versions = &mut ways.instances[to];
+                let known = versions.iter().position(|(f, _)| Some(f) == facts.as_ref());
+                let at = match (known, facts) {
+                    (Some(at), _) => at,
+                    (None, Some(facts)) if versions.len() < STATE_VERSIONS => {
+                        versions.push((facts, (self.b.create_block(), depth)));
+                        versions.len() - 1
+                    }
+                    (None, _) if !self.any_way => return Err(self.leave()),
+                    (None, _) => {
+                        if versions.is_empty() {
+                            versions.push((Facts::new(), (self.b.create_block(), depth)));
+                        }
+                        0
+                    }
+                };
+                self.b.ins().jump(versions[at].1.0, &[]);
                 Err(Ended)
             }
             Transition::Select { keys, cases } => {
@@ -281,16 +355,45 @@ impl<'f, 'p> Gen<'f, 'p> {
                     }
                     match matches.known_truth() {
                         Some(false) => continue,
-                        Some(true) => return self.transition(at, &case.next, lasts, ways),
+                        Some(true) => return self.transition(place, &case.next, ways),
                         None => {}
                     }
                     let (yes, no) = (self.b.create_block(), self.b.create_block());
                     self.branch(&matches, yes, no);
                     self.enter(yes);
-                    let _: Result<(), Ended> = self.transition(at, &case.next, lasts, ways);
+                    for (pattern, key) in case.patterns.iter().zip(keys) {
+                        self.learn(place.ops, pattern, key);
+                    }
+                    let _: Result<(), Ended> = self.transition(place, &case.next, ways);
                     self.enter(no);
                 }
                 Err(self.reject(parser_error::NO_MATCH, ways))
+            }
+        }
+    }
+
+    /// A key has matched a pattern: metadata that this state has set to the same is known now.
+    fn learn(&mut self, ops: &[ParserOp], pattern: &Select, key: &Expr) {
+        let Select::Masked(value, mask) = pattern else { return };
+        let Some(width) = key.width(self.plan.program, &[]) else { return };
+        if value.width() != width || *mask != ir::Bits::ones(width) {
+            return;
+        }
+        for (at, op) in ops.iter().enumerate() {
+            let ParserOp::Assign(FieldRef::Meta(id), e) = op else { continue };
+            // What is extracted or assigned after that may be another thing.
+            let later = &ops[at + 1..];
+            let stays = later.iter().all(|op| match op {
+                ParserOp::Assign(FieldRef::Meta(other), _) => {
+                    other != id && *key != Expr::Field(FieldRef::Meta(*other))
+                }
+                ParserOp::Verify(..) => true,
+                _ => false,
+            });
+            let same_width = self.plan.program.metadata[id.index()].width == width;
+            if e == key && stays && same_width {
+                let value = Val::constant(&mut self.b, value);
+                self.set_meta(*id, &value);
             }
         }
     }

@@ -68,6 +68,11 @@ impl<'u> Plan<'u> {
         Plan { unit, program, shape, graph, flow, slots, checksum_meta }
     }
 
+    /// Packets of its twins wait at a node, too.
+    pub(crate) fn is_mixed(&self, node: usize) -> bool {
+        self.unit.nodes.iter().any(|other| other.leader == Some(node))
+    }
+
     /// Bytes from one key to the next, and of one key, at a node.
     pub(crate) fn key(&self, node: usize) -> (usize, usize) {
         let spec = &self.unit.nodes[node];

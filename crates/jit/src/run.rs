@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use crate::compile::{Compiled, Node, Segment};
-use crate::unit::{Counts, Tables};
-use abi::{BURST_MAX, Context, Hit, LogEntry, NodeIo, Packet};
+use crate::unit::Tables;
+use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo};
 use std::mem::transmute;
 use std::ptr;
 use std::slice;
@@ -22,18 +22,17 @@ pub struct Scratch {
     /// The code that they are laid out for.
     id: Option<u64>,
     state: Vec<Line>,
-    /// Keys, hits and items of every node, one after the other.
+    /// Keys, hits, twins and items of every node and point, one after the other.
     keys: Vec<Line>,
     hits: Vec<Hit>,
+    tables: Vec<u32>,
     items: Vec<u32>,
     nodes: Vec<NodeIo>,
-    /// Action records of the answers at the node that is looked up now.
-    records: Vec<*const u64>,
-    log: Vec<LogEntry>,
+    points: Vec<PointIo>,
 }
 
-// SAFETY: the pointers in `nodes` are into the other vectors, and those in `records` are set anew by
-// every burst before they are used.
+// SAFETY: the pointers in `nodes` and `points` are into the other vectors, but for those to records,
+// which every burst sets anew before they are used.
 unsafe impl Send for Scratch {}
 
 impl std::fmt::Debug for Scratch {
@@ -62,25 +61,26 @@ impl Scratch {
         self.keys.resize(keys, Line([0; 64]));
         self.hits.clear();
         self.hits.resize(BURST_MAX * code.nodes.len(), Hit { entry: Hit::MISS_ENTRY, action: 0 });
+        self.tables.clear();
+        self.tables.resize(BURST_MAX * code.nodes.len(), 0);
         self.items.clear();
-        self.items.resize(BURST_MAX * code.nodes.len(), 0);
-        self.log.clear();
-        self.log.resize(BURST_MAX * code.log_max, LogEntry::default());
-        self.records.clear();
-        self.records.resize(BURST_MAX, ptr::null());
+        self.items.resize(BURST_MAX * code.points, 0);
         self.nodes.clear();
         let mut key = 0;
         for (i, node) in code.nodes.iter().enumerate() {
             self.nodes.push(NodeIo {
-                records: self.records.as_ptr(),
+                records: ptr::null(),
                 keys: self.keys[key..].as_mut_ptr().cast(),
                 hits: self.hits[BURST_MAX * i..].as_mut_ptr(),
-                items: self.items[BURST_MAX * i..].as_mut_ptr(),
+                tables: self.tables[BURST_MAX * i..].as_mut_ptr(),
                 len: 0,
                 reserved: 0,
             });
             key += lines(BURST_MAX * node.stride);
         }
+        let items = self.items.chunks_exact_mut(BURST_MAX);
+        let point = |items: &mut [u32]| PointIo { items: items.as_mut_ptr(), len: 0, reserved: 0 };
+        self.points = items.map(point).collect();
         self.id = Some(code.id);
     }
 }
@@ -96,31 +96,37 @@ unsafe fn call(segment: &Segment, context: &mut Context) {
     unsafe { function(context) }
 }
 
-/// Finds the action record of each answer, and has it and the entries' counters fetched. False: some
-/// answer is no action record, which must not be read.
-#[inline(always)]
-fn prepare(
-    node: &Node,
-    records: &[u64],
-    counts: &impl Counts,
-    hits: &[Hit],
-    places: &mut [*const u64],
-) -> bool {
-    let mut sound = true;
-    for (hit, place) in hits.iter().zip(places) {
-        let first = hit.action as usize * node.record_words;
-        match records.get(first..first + node.record_words) {
-            Some(record) => {
-                classify::prefetch(&record[0]);
-                *place = record.as_ptr();
+/// What the first tables' worth of memory takes, that is not worth being fetched ahead.
+const NEAR: usize = 4096;
+
+impl Node {
+    /// Looks at answers before the code does: how many matched, or none if some answer is no action
+    /// record. Has what the code will touch fetched, unless that is little.
+    #[inline(always)]
+    fn review(&self, records: &[u64], counters: Counters<'_>, hits: &[Hit]) -> Option<u64> {
+        let (mut matches, mut last) = (0u64, 0u32);
+        for hit in hits {
+            matches += u64::from(hit.is_hit());
+            last = last.max(hit.action);
+        }
+        // One record more than the last answer's ends within the records.
+        let end = (last as usize + 1).checked_mul(self.record_words)?;
+        if end > records.len() {
+            return None;
+        }
+        if records.len() > NEAR / 8 {
+            for hit in hits {
+                // The bounds were checked above.
+                if let Some(record) = records.get(hit.action as usize * self.record_words) {
+                    classify::prefetch(record);
+                }
             }
-            None => sound = false,
         }
-        if node.counters && hit.is_hit() {
-            counts.prefetch(hit.entry);
+        if self.counters && counters.cells.is_far() {
+            hits.iter().for_each(|hit| counters.cells.prefetch(hit.entry));
         }
+        Some(matches)
     }
-    sound
 }
 
 impl Compiled {
@@ -129,136 +135,143 @@ impl Compiled {
     pub fn run(
         &self,
         tables: &impl Tables,
-        counts: &mut impl Counts,
+        counters: Counters<'_>,
         scratch: &mut Scratch,
         packets: &mut [Packet<'_>],
         now_ns: u64,
     ) {
         let n = packets.len().min(BURST_MAX);
         let packets = &mut packets[..n];
-        if !self.runs_here {
+        if !self.runs_here || counters.tables.len() < self.tables {
             packets.iter_mut().for_each(|packet| packet.bail(self.table_changed));
             return;
         }
         scratch.prepare(self);
         let packets: *mut Packet<'static> = packets.as_mut_ptr().cast();
-        let nodes = scratch.nodes.as_mut_ptr();
+        let (nodes, points) = (scratch.nodes.as_mut_ptr(), scratch.points.as_mut_ptr());
+        let chunks = counters.cells.chunks();
         let mut context = Context {
             packets,
             state: scratch.state.as_mut_ptr().cast(),
             nodes,
-            log: scratch.log.as_mut_ptr(),
-            log_len: 0,
+            points,
+            chunks: chunks.as_ptr(),
+            tables: counters.tables.as_ptr(),
+            chunks_len: chunks.len() as u32,
             len: n as u32,
             now_ns,
         };
         // SAFETY: the code was compiled for this machine, and the buffers were laid out for it. A
-        // `Packet` owns its buffer for as long as it lives, and what it says about it is right. A
-        // segment logs at most `log_max` lookups of each packet, and the log is emptied below.
+        // `Packet` owns its buffer for as long as it lives, and what it says about it is right. The
+        // counters are those of at least as many tables as the program has.
         unsafe { call(&self.start, &mut context) };
-        self.count_log(counts, &mut context);
+        if let Some((point, segment)) = &self.rest {
+            // SAFETY: there is a `PointIo` for every point.
+            let waiting = unsafe { &raw mut (*points.add(*point)).len };
+            // SAFETY: as above.
+            if unsafe { *waiting } > 0 {
+                // SAFETY: as for the first segment.
+                unsafe { call(segment, &mut context) };
+                // SAFETY: as above.
+                unsafe { *waiting = 0 };
+            }
+        }
         for (i, node) in self.nodes.iter().enumerate() {
-            let Some(segment) = &node.segment else { continue };
+            if node.segments.is_empty() {
+                continue;
+            }
             // SAFETY: there is a `NodeIo` for every node.
             let io = unsafe { &mut *nodes.add(i) };
             let waiting = io.len as usize;
             if waiting == 0 {
                 continue;
             }
+            io.len = 0;
             // SAFETY: generated code waits at most once with each packet, so at most `BURST_MAX`
-            // items, keys and hits are in use; all of them were initialised.
-            let (keys, hits, items) = unsafe {
+            // keys, hits and twins are in use; all of them were initialised.
+            let (keys, hits, twins) = unsafe {
                 (
                     slice::from_raw_parts(io.keys, waiting * node.stride),
                     slice::from_raw_parts_mut(io.hits, waiting),
-                    slice::from_raw_parts(io.items, waiting),
+                    slice::from_raw_parts(io.tables, waiting),
                 )
             };
-            let places = &mut scratch.records[..waiting];
             let answered = match node.mixed {
-                true => self.answer_mixed(i, tables, counts, items, keys, hits, places),
                 false => {
-                    let answered = tables.lookup(i, keys, node.stride, hits);
-                    answered & prepare(node, tables.records(i), counts, hits, places)
+                    let records = tables.records(i);
+                    io.records = records.as_ptr();
+                    let matches = tables
+                        .lookup(i, keys, node.stride, hits)
+                        .then(|| node.review(records, counters, hits))
+                        .flatten();
+                    if let Some(matches) = matches {
+                        counters.table(node.table.index(), waiting as u64, matches);
+                    }
+                    matches.is_some()
+                }
+                true => {
+                    let answered = self.answer_mixed(node, tables, counters, twins, keys, hits);
+                    for twin in &node.twins {
+                        // SAFETY: as above; a twin is another node.
+                        unsafe { (*nodes.add(*twin)).records = tables.records(*twin).as_ptr() };
+                    }
+                    io.records = tables.records(i).as_ptr();
+                    answered
                 }
             };
-            if !answered {
-                for item in items {
-                    let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
-                    // SAFETY: items are numbers of packets of this burst.
-                    let packet = unsafe { &mut *packets.add(packet) };
-                    packet.bail(self.table_changed);
-                    packet.outputs_len = 0;
-                }
-                io.len = 0;
-                continue;
-            }
-            let mut matches = 0;
-            for (hit, item) in hits.iter().zip(items) {
-                let packet = (*item & abi::ITEM_PACKET_MASK) as usize;
+            for (point, segment) in &node.segments {
+                // SAFETY: there is a `PointIo` for every point.
+                let point = unsafe { points.add(*point) };
                 // SAFETY: as above.
-                let packet = unsafe { &mut *packets.add(packet) };
-                packet.lookups += 1;
-                matches += u32::from(hit.is_hit());
-                let mut table = node.table;
-                if node.mixed {
-                    table = self.nodes[(*item >> abi::ITEM_NODE_SHIFT) as usize].table;
-                    counts.table(table, 1, u32::from(hit.is_hit()));
+                let here = unsafe { (*point).len } as usize;
+                if here == 0 {
+                    continue;
                 }
-                if node.counters && hit.is_hit() {
-                    counts.entry(table, hit.entry, packet.len());
+                if answered {
+                    // SAFETY: as for the first segment; every answer has a whole record, in slices
+                    // that are borrowed from `tables`.
+                    unsafe { call(segment, &mut context) };
+                } else {
+                    // SAFETY: so many items are in use.
+                    let items = unsafe { slice::from_raw_parts((*point).items, here) };
+                    for item in items {
+                        let packet = (*item >> abi::ITEM_PACKET_SHIFT) as usize;
+                        // SAFETY: items are numbers of packets of this burst.
+                        let packet = unsafe { &mut *packets.add(packet) };
+                        packet.bail(self.table_changed);
+                        packet.outputs_len = 0;
+                    }
                 }
+                // SAFETY: as above.
+                unsafe { (*point).len = 0 };
             }
-            if !node.mixed {
-                counts.table(node.table, waiting as u32, matches);
-            }
-            // SAFETY: as for the first segment; every answer has a whole record, in slices that
-            // are borrowed from `tables`.
-            unsafe { call(segment, &mut context) };
-            // SAFETY: as above; the reference made before is not used any more.
-            unsafe { (*nodes.add(i)).len = 0 };
-            self.count_log(counts, &mut context);
         }
     }
 
     /// Looks up keys of several tables alike.
-    #[allow(clippy::too_many_arguments)]
     fn answer_mixed(
         &self,
-        leader: usize,
+        node: &Node,
         tables: &impl Tables,
-        counts: &impl Counts,
-        items: &[u32],
+        counters: Counters<'_>,
+        twins: &[u32],
         keys: &[u8],
         hits: &mut [Hit],
-        places: &mut [*const u64],
     ) -> bool {
-        let node = &self.nodes[leader];
-        let node_of = |at: usize| (items[at] >> abi::ITEM_NODE_SHIFT) as usize;
-        let mut answered = tables.lookup_mixed(node_of, keys, node.stride, hits);
-        for (at, (hit, place)) in hits.iter().zip(places).enumerate() {
-            let records = tables.records(node_of(at));
-            let (hit, place) = (std::slice::from_ref(hit), std::slice::from_mut(place));
-            answered &= prepare(node, records, counts, hit, place);
+        if !tables.lookup_mixed(|at| twins[at] as usize, keys, node.stride, hits) {
+            return false;
         }
-        answered
-    }
-
-    /// Counts what generated code looked up itself.
-    fn count_log(&self, counts: &mut impl Counts, context: &mut Context) {
-        if context.log_len == 0 {
-            return;
-        }
-        // SAFETY: generated code wrote so many entries, within the log.
-        let log = unsafe { slice::from_raw_parts(context.log, context.log_len as usize) };
-        for entry in log {
-            let table = ir::TableId(entry.table);
-            let matched = entry.entry != Hit::MISS_ENTRY;
-            counts.table(table, 1, u32::from(matched));
-            if matched && self.counters.get(table.index()).copied().unwrap_or(false) {
-                counts.entry(table, entry.entry, entry.bytes);
+        // All are looked at before any is counted.
+        let sound = hits.iter().zip(twins).all(|(hit, twin)| {
+            let records = tables.records(*twin as usize);
+            node.review(records, counters, std::slice::from_ref(hit)).is_some()
+        });
+        if sound {
+            for (hit, twin) in hits.iter().zip(twins) {
+                let table = self.nodes[*twin as usize].table;
+                counters.table(table.index(), 1, u64::from(hit.is_hit()));
             }
         }
-        context.log_len = 0;
+        sound
     }
 }

@@ -5,41 +5,87 @@
 use crate::bails::Bails;
 use crate::emit::{Gen, trusted};
 use crate::plan::Plan;
+use crate::version::{Facts, Points};
 use abi::{offset, size, status};
 use cranelift_codegen::ir::{
-    AbiParam, Function, InstBuilder, Signature, UserFuncName, condcodes::IntCC, types,
+    AbiParam, Function, InstBuilder, Signature, UserFuncName, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
-/// Generates a segment: the entry, or the one behind a node.
+/// Which segment: the entry, or a version of the code behind a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The start of a burst.
+    Entry,
+    /// The start for packets that the entry does not parse.
+    Rest,
+    /// Behind a node.
+    Behind {
+        /// The node.
+        node: usize,
+        /// Which of its versions.
+        version: usize,
+    },
+}
+
+/// Generates a segment.
 pub(crate) fn generate(
     plan: &Plan<'_>,
-    node: Option<usize>,
+    which: Which,
     bails: &mut Bails,
+    points: &mut Points,
     isa: &dyn TargetIsa,
     frontend: &mut FunctionBuilderContext,
 ) -> Function {
     let mut signature = Signature::new(isa.default_call_conv());
     signature.params.push(AbiParam::new(types::I64));
-    let name = UserFuncName::user(0, node.map_or(0, |node| node as u32 + 1));
+    let behind = match which {
+        Which::Entry | Which::Rest => None,
+        Which::Behind { node, version } => {
+            points.get(node, version).map(|(facts, point)| (node, facts.clone(), point))
+        }
+    };
+    let number = match which {
+        Which::Entry => 0,
+        Which::Rest => 1,
+        Which::Behind { .. } => behind.as_ref().map_or(0, |(_, _, point)| point + 2),
+    };
+    let rest = (which == Which::Rest).then(|| points.rest());
+    let name = UserFuncName::user(0, number);
     let mut function = Function::with_name_signature(name, signature);
     let builder = FunctionBuilder::new(&mut function, frontend);
-    let mut g = Gen::new(builder, plan, bails);
+    let mut g = Gen::new(builder, plan, bails, points);
     let flags = trusted();
 
     let packets = g.b.ins().load(types::I64, flags, g.context, offset::CONTEXT_PACKETS);
     let mut io = None;
-    let count = match node {
-        None => g.b.ins().uload32(flags, g.context, offset::CONTEXT_LEN),
-        Some(node) => {
+    let mut items = None;
+    g.any_way = which == Which::Rest;
+    let count = match &behind {
+        None => match rest {
+            None => g.b.ins().uload32(flags, g.context, offset::CONTEXT_LEN),
+            Some(point) => {
+                let (list, len) = g.waiting(point);
+                items = Some(list);
+                len
+            }
+        },
+        Some((node, facts, point)) => {
             let nodes = g.b.ins().load(types::I64, flags, g.context, offset::CONTEXT_NODES);
             let at = g.plus(nodes, (node * size::NODE_IO) as u64);
-            let mut load = |offset| g.b.ins().load(types::I64, flags, at, offset);
-            let (records, hits) = (load(offset::NODE_RECORDS), load(offset::NODE_HITS));
-            let items = load(offset::NODE_ITEMS);
-            io = Some((node, records, hits, items));
-            g.b.ins().uload32(flags, at, offset::NODE_LEN)
+            let hits = g.b.ins().load(types::I64, flags, at, offset::NODE_HITS);
+            let records = match plan.is_mixed(*node) {
+                true => Records::Of {
+                    nodes,
+                    tables: g.b.ins().load(types::I64, flags, at, offset::NODE_TABLES),
+                },
+                false => Records::One(g.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)),
+            };
+            let (list, len) = g.waiting(*point);
+            items = Some(list);
+            io = Some(Io { node: *node, facts, records, hits });
+            len
         }
     };
     let i = g.b.declare_var(types::I64);
@@ -51,19 +97,19 @@ pub(crate) fn generate(
     let more = g.b.ins().icmp(IntCC::UnsignedLessThan, place, count);
     g.b.ins().brif(more, body, &[], exit, &[]);
     g.enter(body);
-    g.index = match io {
+    let mut item = place;
+    g.index = match items {
         None => place,
-        Some((_, _, _, items)) => {
+        Some(items) => {
             let at = g.b.ins().ishl_imm_u(place, 2);
-            let item = g.b.ins().iadd(items, at);
-            let noted = g.b.ins().uload32(flags, item, 0);
-            g.b.ins().band_imm_u(noted, i64::from(abi::ITEM_PACKET_MASK))
+            let at = g.b.ins().iadd(items, at);
+            item = g.b.ins().uload32(flags, at, 0);
+            g.b.ins().ushr_imm_u(item, i64::from(abi::ITEM_PACKET_SHIFT))
         }
     };
-    let at = g.b.ins().imul_imm_u(g.index, size::PACKET as i64);
-    g.packet = g.b.ins().iadd(packets, at);
-    g.data = g.b.ins().load(types::I64, flags, g.packet, offset::PACKET_DATA);
-    g.len = g.b.ins().uload32(flags, g.packet, offset::PACKET_LEN);
+    let at = g.b.ins().ishl_imm_u(g.index, i64::from(size::PACKET.trailing_zeros()));
+    let packet = g.b.ins().iadd(packets, at);
+    g.take(packet);
     let at = g.b.ins().imul_imm_u(g.index, i64::from(plan.slots.stride));
     let slots = g.b.ins().iadd(g.zeros, at);
     g.slots = g.plus(slots, u64::from(plan.slots.start()));
@@ -72,14 +118,27 @@ pub(crate) fn generate(
             g.begin();
             g.parse();
         }
-        Some((node, records, hits, _)) => {
+        Some(io) => {
+            let place = g.b.ins().band_imm_u(item, i64::from(abi::ITEM_PLACE_MASK));
             let at = g.b.ins().ishl_imm_u(place, i64::from(size::HIT.trailing_zeros()));
-            let hit = g.b.ins().iadd(hits, at);
+            let hit = g.b.ins().iadd(io.hits, at);
             let entry = g.b.ins().uload32(flags, hit, offset::HIT_ENTRY);
-            let at = g.b.ins().ishl_imm_u(place, 3);
-            let at = g.b.ins().iadd(records, at);
-            let record = g.b.ins().load(types::I64, flags, at, 0);
-            g.resume(node, entry, record);
+            let action = g.b.ins().uload32(flags, hit, offset::HIT_ACTION);
+            let records = match io.records {
+                Records::One(records) => records,
+                Records::Of { nodes, tables } => {
+                    let at = g.b.ins().ishl_imm_u(place, 2);
+                    let at = g.b.ins().iadd(tables, at);
+                    let node = g.b.ins().uload32(flags, at, 0);
+                    let at = g.b.ins().imul_imm_u(node, size::NODE_IO as i64);
+                    let at = g.b.ins().iadd(nodes, at);
+                    g.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)
+                }
+            };
+            let bytes = 8 * i64::from(plan.unit.nodes[io.node].record_words);
+            let at = g.b.ins().imul_imm_u(action, bytes);
+            let record = g.b.ins().iadd(records, at);
+            g.resume(io.node, io.facts, entry, record);
             g.pending_blocks();
         }
     }
@@ -88,6 +147,10 @@ pub(crate) fn generate(
     for (block, state) in [(g.bail_block, status::BAIL), (g.drop_block, status::DROP)] {
         g.enter(block);
         let reason = g.b.block_params(block)[0];
+        if let Some(lookups) = g.b.block_params(block).get(1).copied() {
+            let lookups = g.b.ins().ireduce(types::I32, lookups);
+            g.b.ins().store(flags, lookups, g.packet, offset::PACKET_LOOKUPS);
+        }
         let state_value = g.b.ins().iconst(types::I8, i64::from(state));
         g.b.ins().store(flags, reason, g.packet, offset::PACKET_REASON);
         g.b.ins().store(flags, state_value, g.packet, offset::PACKET_STATUS);
@@ -108,4 +171,48 @@ pub(crate) fn generate(
     g.b.finalize(isa.frontend_config());
     function
 }
-const _: () = assert!(size::HIT.is_power_of_two());
+const _: () = assert!(size::HIT.is_power_of_two() && size::PACKET.is_power_of_two());
+
+impl Gen<'_, '_> {
+    /// Who waits at a point: the items' address and how many there are.
+    fn waiting(&mut self, point: u32) -> (Value, Value) {
+        let flags = trusted();
+        let all = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let io = self.plus(all, u64::from(point) * size::POINT_IO as u64);
+        let items = self.b.ins().load(types::I64, flags, io, offset::POINT_ITEMS);
+        (items, self.b.ins().uload32(flags, io, offset::POINT_LEN))
+    }
+
+    /// Adds an item to a point.
+    pub(crate) fn wait(&mut self, io: Value, item: Value) {
+        let flags = trusted();
+        let len = self.b.ins().uload32(flags, io, offset::POINT_LEN);
+        let items = self.b.ins().load(types::I64, flags, io, offset::POINT_ITEMS);
+        let at = self.b.ins().ishl_imm_u(len, 2);
+        let at = self.b.ins().iadd(items, at);
+        let item = self.b.ins().ireduce(types::I32, item);
+        self.b.ins().store(flags, item, at, 0);
+        self.increment(io, offset::POINT_LEN, len);
+    }
+}
+
+/// What a segment behind a node reads.
+struct Io<'f> {
+    node: usize,
+    facts: &'f Facts,
+    records: Records,
+    hits: Value,
+}
+
+/// Where action records are.
+enum Records {
+    /// All in one place.
+    One(Value),
+    /// Each packet's where its own table has them.
+    Of {
+        /// The nodes.
+        nodes: Value,
+        /// The node that each packet was looked up at.
+        tables: Value,
+    },
+}

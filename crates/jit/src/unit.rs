@@ -108,13 +108,3 @@ pub trait Tables {
         hits.iter_mut().zip(keys).enumerate().all(one)
     }
 }
-
-/// Counts what the code has looked up.
-pub trait Counts {
-    /// So many packets were looked up in a table, so many of them matched.
-    fn table(&mut self, table: TableId, lookups: u32, matches: u32);
-    /// An entry matched a packet of so many bytes (tables with counters only).
-    fn entry(&mut self, table: TableId, entry: u32, bytes: u32);
-    /// [`entry`](Self::entry) will soon be called for it.
-    fn prefetch(&self, entry: u32);
-}

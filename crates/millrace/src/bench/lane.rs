@@ -17,6 +17,7 @@ use datapath::{Engine, Forward, PortShared, PortTable, Scratch};
 use interp::{Externs, Input, Sink, Start};
 use ir::{Pipeline, Update, Verdict};
 use port::prng::Prng;
+use smallvec::SmallVec;
 use state::counters::{CounterArena, WorkerCounters};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -131,6 +132,7 @@ impl Bed {
     /// A lane, the `n`-th, with room for frames of this length.
     pub(crate) fn lane(&self, n: usize, len_max: usize) -> Lane {
         let stride = FRONT + len_max.next_multiple_of(LINE).max(LINE);
+        let rooms = vec![0; stride * BURST + LINE];
         Lane {
             index: n,
             held: self.publisher.start(n),
@@ -139,7 +141,8 @@ impl Bed {
             counters: self.arena.worker(),
             ports: self.ports.clone(),
             random: Prng::new(1),
-            rooms: vec![0; stride * BURST],
+            skip: rooms.as_ptr().align_offset(LINE),
+            rooms,
             stride,
         }
     }
@@ -163,6 +166,8 @@ pub(crate) struct Lane {
     ports: Arc<PortTable>,
     random: Prng,
     rooms: Vec<u8>,
+    /// Bytes to the first cache line of `rooms`.
+    skip: usize,
     stride: usize,
 }
 
@@ -184,23 +189,18 @@ impl Lane {
     #[inline]
     pub(crate) fn burst(&mut self, trace: &Trace, first: usize, now_ns: u64, seen: &mut impl Seen) {
         self.adopt();
-        let mut heads = [(0u32, 0usize); BURST];
+        let after = |at: usize| if at + 1 == trace.len() { 0 } else { at + 1 };
+        let mut packets: SmallVec<[abi::Packet<'_>; BURST]> = SmallVec::new();
         let mut at = first;
-        for (room, head) in self.rooms.chunks_exact_mut(self.stride).zip(&mut heads) {
+        for room in self.rooms[self.skip..].chunks_exact_mut(self.stride).take(BURST) {
             let (in_port, len, line) = trace.head(at);
-            *head = (in_port, len);
-            if len <= LINE {
-                room[FRONT..FRONT + LINE].copy_from_slice(line);
-            } else {
-                trace.copy(at, &mut room[FRONT..]);
+            match room.get_mut(FRONT..FRONT + LINE) {
+                Some(to) if len <= LINE => to.copy_from_slice(line),
+                _ => trace.copy(at, &mut room[FRONT..]),
             }
-            at = if at + 1 == trace.len() { 0 } else { at + 1 };
+            packets.push(abi::Packet::new(room, FRONT, len, in_port));
+            at = after(at);
         }
-        let mut rooms = self.rooms.chunks_exact_mut(self.stride);
-        let mut packets: [abi::Packet<'_>; BURST] = std::array::from_fn(|i| {
-            let (in_port, len) = heads[i];
-            abi::Packet::new(rooms.next().unwrap_or_default(), FRONT, len, in_port)
-        });
         let mut counts = Counts {
             worker: self.index,
             state: self.held.forward.state(),
@@ -208,19 +208,18 @@ impl Lane {
             now_ns,
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
-        let mut left = [(0u8, 0u32); BURST];
-        let mut left_len = 0;
+        let mut left: SmallVec<[(usize, u32); BURST]> = SmallVec::new();
         for (i, packet) in packets.iter().enumerate() {
             if packet.status == abi::status::BAIL {
-                left[left_len] = (i as u8, packet.lookups);
-                left_len += 1;
+                left.push((i, packet.lookups));
             } else {
                 seen.compiled(i, packet);
             }
         }
-        for (i, lookups) in &left[..left_len] {
-            let i = usize::from(*i);
-            let (in_port, len) = heads[i];
+        drop(packets);
+        for (i, lookups) in &left {
+            let i = *i;
+            let (in_port, len, _) = trace.head((first + i) % trace.len());
             let from = i * self.stride + FRONT;
             let mut externs = State {
                 worker: self.index,
@@ -230,7 +229,7 @@ impl Lane {
                 random: &mut self.random,
                 now_ns,
             };
-            let bytes = &self.rooms[from..from + len];
+            let bytes = &self.rooms[self.skip..][from..from + len];
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
             let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
             let externs: &mut dyn Externs = &mut externs;
@@ -244,7 +243,7 @@ impl Lane {
     /// The bytes of frame `i` of the last burst, which compiled code has moved by `shift`.
     pub(crate) fn bytes(&self, i: usize, shift: i32, len: usize) -> &[u8] {
         let from = i * self.stride + FRONT;
-        &self.rooms[from.saturating_add_signed(shift as isize)..from + len]
+        &self.rooms[self.skip..][from.saturating_add_signed(shift as isize)..from + len]
     }
 }
 

@@ -1,0 +1,173 @@
+//! What code knows about a packet where it goes on, and so which code it goes on in.
+//!
+//! A packet's headers lie where its parser's way puts them. Code that is made for one such way has
+//! constants for what else would be tests, selections and loads: which headers are valid, where they
+//! are, what the ethertype is. So wherever ways meet (a parser state, a block, a node, the end) code
+//! is made once for each different set of [`Facts`], up to a bound; packets with other facts share a
+//! version that looks at everything when it runs. (Basic block versioning: Chevalier-Boisvert and
+//! Feeley, *Simple and Effective Type Check Removal through Lazy Basic Block Versioning*, ECOOP
+//! 2015; here ahead of time, about packets in place of types.)
+//!
+//! Holds true: facts are true of every packet in the code that was made for them; the versions of a
+//! node are numbered in the order in which code first leads to them.
+
+use crate::segment::Which;
+
+/// What is known of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Know {
+    /// Nothing.
+    Unknown,
+    /// It is this number.
+    Const(u64),
+    /// It is the address so many bytes behind the packet's first byte.
+    Data(u64),
+    /// It is the address of the zeros that invalid headers are read from.
+    Zeros,
+    /// It is the address of those that new headers are read from.
+    Fresh,
+}
+
+/// What is known of variables, in an order that follows from the place.
+pub(crate) type Facts = Vec<Know>;
+
+/// Versions of a parser state, beside the one that knows nothing.
+pub(crate) const STATE_VERSIONS: usize = 3;
+/// Headers on a way through the parser that has code of its own, at most.
+pub(crate) const DEPTH_MAX: u32 = 4;
+/// Versions of what comes behind the parser.
+pub(crate) const ACCEPT_VERSIONS: usize = 40;
+/// Versions of a block in one function.
+pub(crate) const BLOCK_VERSIONS: usize = 8;
+/// Versions of the code behind a node.
+pub(crate) const NODE_VERSIONS: usize = 8;
+/// Versions of the end of packets in one function.
+pub(crate) const COMMIT_VERSIONS: usize = 6;
+
+/// Picks a version: the one with these facts, or a new one, or, past the bound, the one that knows
+/// nothing. Returns its place in the list.
+pub(crate) fn pick<T>(
+    versions: &mut Vec<(Facts, T)>,
+    facts: Facts,
+    bound: usize,
+    new: impl FnOnce() -> T,
+) -> usize {
+    if let Some(at) = versions.iter().position(|(f, _)| *f == facts) {
+        return at;
+    }
+    let facts = if versions.len() < bound { facts } else { nothing(&facts) };
+    if let Some(at) = versions.iter().position(|(f, _)| *f == facts) {
+        return at;
+    }
+    versions.push((facts, new()));
+    versions.len() - 1
+}
+
+/// As many facts that say nothing.
+pub(crate) fn nothing(facts: &Facts) -> Facts {
+    vec![Know::Unknown; facts.len()]
+}
+
+/// The versions of the code behind each node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Points {
+    /// By node: facts, and the number among all points.
+    by_node: Vec<Vec<(Facts, u32)>>,
+    /// Where packets wait that the entry does not parse.
+    rest: Option<u32>,
+    len: u32,
+}
+
+impl Points {
+    /// None yet, of so many nodes.
+    pub(crate) fn new(nodes: usize) -> Points {
+        Points { by_node: vec![Vec::new(); nodes], rest: None, len: 0 }
+    }
+
+    /// How many there are in all.
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// The point of packets that the entry does not parse, from now on.
+    pub(crate) fn rest(&mut self) -> u32 {
+        *self.rest.get_or_insert_with(|| {
+            self.len += 1;
+            self.len - 1
+        })
+    }
+
+    /// The facts of a node's version, and its number among all points.
+    pub(crate) fn get(&self, node: usize, version: usize) -> Option<(&Facts, u32)> {
+        self.by_node.get(node)?.get(version).map(|(facts, point)| (facts, *point))
+    }
+
+    /// The segment that comes after another one: the next version of its node, or the first one of
+    /// a later node.
+    pub(crate) fn after(&self, which: Which) -> Option<Which> {
+        let (mut node, mut version) = match which {
+            Which::Entry if self.rest.is_some() => return Some(Which::Rest),
+            Which::Entry | Which::Rest => (0, 0),
+            Which::Behind { node, version } => (node, version + 1),
+        };
+        while node < self.by_node.len() {
+            if version < self.by_node[node].len() {
+                return Some(Which::Behind { node, version });
+            }
+            (node, version) = (node + 1, 0);
+        }
+        None
+    }
+
+    /// The version of a node for these facts: what it knows, and its number among all points.
+    pub(crate) fn version(&mut self, node: usize, facts: Facts) -> (&Facts, u32) {
+        let len = &mut self.len;
+        let versions = &mut self.by_node[node];
+        let at = pick(versions, facts, NODE_VERSIONS, || {
+            *len += 1;
+            *len - 1
+        });
+        (&versions[at].0, versions[at].1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_the_bound_nothing_is_known() {
+        let mut versions = Vec::new();
+        let mut made = 0;
+        let mut pick = |k| {
+            pick(&mut versions, vec![Know::Const(k), Know::Unknown], 2, || {
+                made += 1;
+                made
+            })
+        };
+        assert_eq!([pick(7), pick(8), pick(7)], [0, 1, 0]);
+        assert_eq!([pick(9), pick(10), pick(8), pick(9)], [2, 2, 1, 2]);
+        assert_eq!(versions.len(), 3);
+        assert_eq!(versions[2], (vec![Know::Unknown; 2], 3));
+    }
+
+    #[test]
+    fn points_are_numbered_over_all_nodes() {
+        let mut points = Points::new(3);
+        assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
+        assert_eq!(points.version(0, vec![Know::Fresh]).1, 1);
+        assert_eq!(points.version(2, vec![Know::Data(4)]).1, 2);
+        assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
+        assert_eq!((points.len(), points.get(2, 1).map(|p| p.1)), (3, Some(2)));
+        assert!(points.get(2, 2).is_none() && points.get(1, 0).is_none());
+        assert_eq!(points.after(Which::Entry), Some(Which::Behind { node: 0, version: 0 }));
+        let rest = (points.rest(), points.rest());
+        assert_eq!(rest, (3, 3));
+        let all = std::iter::successors(Some(Which::Entry), |which| points.after(*which));
+        let behind = |node, version| Which::Behind { node, version };
+        assert_eq!(
+            all.collect::<Vec<_>>(),
+            [Which::Entry, Which::Rest, behind(0, 0), behind(2, 0), behind(2, 1)]
+        );
+    }
+}
