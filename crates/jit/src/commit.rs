@@ -11,14 +11,24 @@
 use crate::emit::{Ended, Env, Gen, trusted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, store_be};
-use crate::version::{COMMIT_VERSIONS, pick};
+use crate::version::{COMMIT_VERSIONS, Know, pick};
 use abi::{PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
+use smallvec::SmallVec;
 
 /// Flags of accesses to packets.
 fn packet() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
+}
+
+/// Fields of a header from byte boundary to byte boundary.
+struct Unit {
+    /// The first byte within the header.
+    at: i32,
+    bytes: u32,
+    /// What it is, if some field of it was written.
+    value: Option<Val>,
 }
 
 impl<'f, 'p> Gen<'f, 'p> {
@@ -253,9 +263,59 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
+    /// A header's fields from byte boundary to byte boundary, with what they were written as; `None`
+    /// if it is not known which were written.
+    fn units(&mut self, h: HeaderId) -> Option<SmallVec<[Unit; 8]>> {
+        let plan = self.plan;
+        let ty = plan.program.type_of(h);
+        let mut units: SmallVec<[Unit; 8]> = SmallVec::new();
+        let mut fields: SmallVec<[FieldId; 8]> = SmallVec::new();
+        let (mut start, mut end) = (0, 0);
+        for (f, field) in ty.fields.iter().enumerate().filter(|(_, field)| !field.varbit) {
+            fields.push(FieldId(f as u32));
+            end += field.width;
+            if !end.is_multiple_of(8) {
+                continue;
+            }
+            let mut written = false;
+            for f in &fields {
+                written |= self.dirty(h, *f).known_truth()?;
+            }
+            let mut value = None;
+            if written {
+                for f in &fields {
+                    let here = self.read_header(h, *f, false).ok()?;
+                    value = Some(match value {
+                        None => here,
+                        Some(high) => Val::concat(&high, &mut self.b, &here).ok()?,
+                    });
+                }
+            }
+            let unit = Unit { at: (start / 8) as i32, bytes: (end - start) / 8, value };
+            match units.last_mut() {
+                Some(last) if last.value.is_none() && unit.value.is_none() => {
+                    last.bytes += unit.bytes;
+                }
+                _ => units.push(unit),
+            }
+            fields.clear();
+            start = end;
+        }
+        fields.is_empty().then_some(units)
+    }
+
     /// Stores a header's written fields at an address.
     fn overlay(&mut self, h: HeaderId, base: Value) {
         let plan = self.plan;
+        if let Some(units) = self.units(h) {
+            for unit in units {
+                let (width, all) = (8 * unit.bytes, unit.at..unit.at + unit.bytes as i32);
+                if let Some(value) = &unit.value {
+                    store_be(&mut self.b, base, unit.at, 0, width, all, value);
+                }
+            }
+            return;
+        }
         let ty = plan.program.type_of(h);
         let header = &plan.shape.headers[h.index()];
         for (f, field) in ty.fields.iter().enumerate() {
@@ -290,9 +350,96 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
     }
 
+    /// As [`relay`](Self::relay) where it is known which headers there are and which of their fields
+    /// were written: all that moves is read into registers, then stored. `None` if it is not known.
+    fn relay_known(&mut self) -> Option<Result<(), Ended>> {
+        const MOST: u32 = 96;
+        let plan = self.plan;
+        let edge = self.b.use_var(self.edge);
+        let edge = self.known(edge)?;
+        let mut moving: SmallVec<[(HeaderId, SmallVec<[Unit; 8]>, i32); 4]> = SmallVec::new();
+        let mut bytes = 0;
+        for h in &plan.program.deparser {
+            let header = &plan.shape.headers[h.index()];
+            if header.order.is_none_or(|order| order >= plan.shape.moving) {
+                continue;
+            }
+            if !self.valid(*h).known_truth()? {
+                continue;
+            }
+            if header.varbit.is_some() || !header.fixed.is_multiple_of(8) {
+                return None;
+            }
+            let units = self.units(*h)?;
+            moving.push((*h, units, bytes as i32));
+            bytes += header.fixed / 8;
+        }
+        if bytes > MOST {
+            return None;
+        }
+        let shift = edge as i64 - i64::from(bytes);
+        let mut pieces: SmallVec<[(i32, u32, Val); 16]> = SmallVec::new();
+        for (h, units, at) in &moving {
+            let base = self.base(*h);
+            let stays = self.know(base) == Know::Data((shift + i64::from(*at)) as u64);
+            for unit in units {
+                let to = at + unit.at;
+                if let Some(value) = &unit.value {
+                    pieces.push((to, unit.bytes, value.clone()));
+                    continue;
+                }
+                if stays {
+                    continue;
+                }
+                let (mut from, end) = (unit.at, unit.at + unit.bytes as i32);
+                while from < end {
+                    let size = [8, 4, 2, 1].into_iter().find(|size| *size <= end - from);
+                    let size = size.unwrap_or(1);
+                    let (to, width) = (to + from - unit.at, 8 * size as u32);
+                    let value = match base == self.fresh {
+                        true => Val::zero(width),
+                        false => {
+                            crate::value::load_be(&mut self.b, base, from, 0, width, unit.at..end)
+                        }
+                    };
+                    pieces.push((to, size as u32, value));
+                    from += size;
+                }
+            }
+        }
+        let flags = trusted();
+        let to = if shift < 0 {
+            let need = shift.unsigned_abs();
+            let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
+            let need_value = self.constant(need);
+            let short = match need > PUSH_MAX as u64 {
+                true => Val::bool(true),
+                false => self.compare(IntCC::UnsignedLessThan, headroom, need_value),
+            };
+            if let Err(ended) = self.bail_if(&short, "not enough room in front of the packet") {
+                return Some(Err(ended));
+            }
+            self.b.ins().iadd_imm_s(self.data, shift)
+        } else {
+            self.place(shift as u64)
+        };
+        self.stores(plan.shape.moving);
+        for (at, bytes, value) in pieces {
+            store_be(&mut self.b, to, at, 0, 8 * bytes, at..at + bytes as i32, &value);
+        }
+        if shift != 0 {
+            let shift = self.b.ins().iconst(types::I32, shift);
+            self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
+        }
+        Some(Ok(()))
+    }
+
     /// Lays the headers that can move anew in front of the rest, and stores what was written behind
     /// them.
     fn relay(&mut self) -> Result<(), Ended> {
+        if let Some(done) = self.relay_known() {
+            return done;
+        }
         let plan = self.plan;
         // Into the scratch area first: they may overlap.
         let at = self.b.declare_var(types::I64);

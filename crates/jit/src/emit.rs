@@ -573,7 +573,8 @@ impl<'f, 'p> Gen<'f, 'p> {
     fn load(&mut self, base: Value, h: HeaderId, f: FieldId) -> Val {
         let ty = self.plan.program.type_of(h);
         let (offset, width) = (ty.offset(f), ty.fields[f.index()].width);
-        if self.b.func.dfg.resolve_aliases(base) == self.zeros {
+        let base = self.b.func.dfg.resolve_aliases(base);
+        if base == self.zeros || base == self.fresh {
             return Val::zero(width);
         }
         let bytes = self.plan.shape.headers[h.index()].fixed.div_ceil(8);

@@ -19,6 +19,7 @@
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
+//! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
 //! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
 //!
@@ -32,6 +33,7 @@ mod bails;
 mod commit;
 mod compile;
 mod emit;
+mod fan;
 mod flow;
 mod graph;
 pub mod isa;

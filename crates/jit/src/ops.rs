@@ -586,7 +586,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 let applied = Applied { block: id, hit: *hit, miss: *miss, by_action };
                 match &spec.direct {
                     Some(_) => self.direct(spec, *table, applied),
-                    None => self.park(node, spec),
+                    None => self.park(node, spec, None),
                 }
             }
         }
@@ -609,8 +609,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(values)
     }
 
-    /// Leaves the packet waiting at a node.
-    fn park(&mut self, node: usize, spec: &NodeSpec) -> Result<(), Ended> {
+    /// Leaves the packet waiting at a node, or at the twin that is worked out (`which`).
+    pub(crate) fn park(
+        &mut self,
+        node: usize,
+        spec: &NodeSpec,
+        which: Option<Value>,
+    ) -> Result<(), Ended> {
         let plan = self.plan;
         let columns = self.columns(spec, &|_| true)?;
         let (stride, len) = plan.key(node);
@@ -642,7 +647,10 @@ impl<'f, 'p> Gen<'f, 'p> {
             let tables = self.b.ins().load(types::I64, flags, io, offset::NODE_TABLES);
             let at = self.b.ins().ishl_imm_u(place, 2);
             let at = self.b.ins().iadd(tables, at);
-            let table = self.b.ins().iconst(types::I32, node as i64);
+            let table = match which {
+                Some(which) => self.b.ins().ireduce(types::I32, which),
+                None => self.b.ins().iconst(types::I32, node as i64),
+            };
             self.b.ins().store(flags, table, at, 0);
         }
         self.increment(io, offset::NODE_LEN, place);
@@ -820,7 +828,15 @@ impl<'f, 'p> Gen<'f, 'p> {
         let entries = spec.direct.as_deref().unwrap_or_default();
         let used = |column: u16| entries.iter().any(|e| e.matches.iter().any(|m| m.key == column));
         let columns = self.columns(spec, &used)?;
-        for entry in entries {
+        let mut at = 0;
+        while at < entries.len() {
+            if let Some(fan) = self.fan(applied.block, &entries[at..]) {
+                self.fan_out(spec, &fan, &entries[at], &columns)?;
+                at += fan.len;
+                continue;
+            }
+            let entry = &entries[at];
+            at += 1;
             let mut matches = Val::bool(true);
             for m in &entry.matches {
                 let column = spec.columns.iter().position(|c| *c == m.key);
@@ -840,7 +856,8 @@ impl<'f, 'p> Gen<'f, 'p> {
                     Some(no)
                 }
             };
-            self.count_direct(table, Some(entry.entry.0));
+            let id = self.constant(u64::from(entry.entry.0));
+            self.count_direct(table, Some(id));
             let _: Result<(), Ended> = self.call(&entry.call, false, &applied);
             match rest {
                 Some(rest) => self.enter(rest),
@@ -849,6 +866,25 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         self.count_direct(table, None);
         self.call(&spec.default, true, &applied)
+    }
+
+    /// Runs an action with constant arguments, wherever it wants to go, then what is said.
+    pub(crate) fn run_to(&mut self, call: &ActionCall, then: &mut dyn FnMut(&mut Self) -> Ended) {
+        let Some(action) = self.plan.unit.program.actions.get(&call.action) else {
+            self.bail("an action that does not exist");
+            return;
+        };
+        let args: SmallVec<[Val; 4]> =
+            call.args.iter().map(|bits| Val::constant(&mut self.b, bits)).collect();
+        let before = std::mem::replace(&mut self.site, format!("action {}", action.name));
+        let missed = Val::bool(false);
+        let site = Site { args: &args, missed: Some(&missed) };
+        self.set_known(self.goto, 0);
+        self.ops_then(&action.body, site, &mut 0, &mut |g, _| {
+            g.set_known(g.missed, 0);
+            then(g)
+        });
+        self.site = before;
     }
 
     /// Runs an action with constant arguments.
@@ -867,7 +903,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// One bit: a value matches a pattern.
-    fn pattern(&mut self, pattern: &Pattern, value: &Val) -> Val {
+    pub(crate) fn pattern(&mut self, pattern: &Pattern, value: &Val) -> Val {
         let b = &mut self.b;
         match pattern {
             Pattern::Exact(v) => {
@@ -904,7 +940,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Counts a lookup that the code did itself.
-    fn count_direct(&mut self, table: TableId, entry: Option<u32>) {
+    pub(crate) fn count_direct(&mut self, table: TableId, entry: Option<Value>) {
         self.one_more_lookup();
         let flags = trusted();
         let tables = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_TABLES);
@@ -913,7 +949,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         if let Some(entry) = entry {
             self.add(cell, offset::TABLE_MATCHES, 1);
             if self.plan.program.tables[table.index()].counters {
-                let entry = self.constant(u64::from(entry));
                 self.count_entry(entry);
             }
         }

@@ -10,7 +10,7 @@ use abi::{Cells, Hit, Packet, TableCell, status};
 use flows::{Flows, frame};
 use ir::testing;
 use jit::{Cache, Compiled, Error, Isa, Options, Scratch, Tables, Unit, compile};
-use support::{Counted, Native, Scan, unit};
+use support::{Both, Counted, Native, Scan, Tally, unit};
 
 const GATEWAY: &str =
     "table=0,priority=10,in_port=1,vlan_tci=0x1000/0x1000 actions=pop_vlan,goto_table:1
@@ -166,6 +166,48 @@ fn a_changed_table_recompiles_its_own_segments() {
     assert_eq!((same, n), ((all, all), all), "{reused:?}");
     assert!(all / 2 <= kept && kept < all, "{reused:?}");
     assert_eq!(cache.functions(), 2 * all - kept);
+}
+
+/// Customers by VLAN, in tables of their own: with VLANs, entries and tables in one step each, and
+/// without.
+#[test]
+fn entries_that_differ_in_a_value_and_a_twin_are_taken_at_once() {
+    for vlans in [[101u32, 102, 103, 104, 105], [7, 4000, 12, 1, 2048], [9, 10, 11, 13, 14]] {
+        let mut lines = String::new();
+        for (i, vlan) in vlans.iter().enumerate() {
+            let (table, port) = (i + 1, i % 2 + 2);
+            lines += &format!(
+                "table=0,priority=9,in_port=1,dl_vlan={vlan} actions=pop_vlan,goto_table:{table}\n"
+            );
+            for user in 1..=3 {
+                lines += &format!(
+                    "table={table},ip,nw_src=10.0.{i}.{user} actions=set_field:192.0.{i}.{user}->ip_src,output:{port}\n"
+                );
+            }
+        }
+        lines += "table=0,priority=0 actions=output:3";
+        let flows = Flows::of(7, &[], &lines);
+        let unit = unit(&flows.pipeline, &opt::Options::default(), &|n| n == 6);
+        let led = unit.nodes.iter().filter(|n| n.leader.is_some()).count();
+        assert_eq!(led, 4, "five twins");
+        let mut frames = Vec::new();
+        for (i, vlan) in vlans.iter().chain(&[100, 106, 0, 4095]).enumerate() {
+            for user in 0..4 {
+                let mut bytes = frame(&format!("udp,nw_src=10.0.{i}.{user},tp_dst=9"));
+                let tag = [0x81, 0, (vlan >> 8) as u8, *vlan as u8];
+                bytes.splice(12..12, tag);
+                frames.push((1, bytes.clone()));
+                frames.push((2, bytes));
+            }
+        }
+        let mut tally = Tally::default();
+        let mut both = Both::new(&flows.pipeline, &unit, &mut Cache::new());
+        for burst in frames.chunks(31) {
+            both.burst(burst, 5, &mut tally, "customers");
+        }
+        tally.print("customers");
+        assert_eq!((tally.bailed, tally.changed), (0, 15), "{vlans:?}");
+    }
 }
 
 #[test]

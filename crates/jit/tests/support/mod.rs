@@ -49,6 +49,7 @@ pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) 
             leader: None,
         });
     }
+    jit::pair_twins(&optimised.program, &mut nodes);
     Unit { program: Arc::new(optimised), nodes, value_sets: contents.value_sets }
 }
 

@@ -152,6 +152,14 @@ impl Bed {
 pub(crate) trait Seen {
     /// Compiled code has done with frame `i`.
     fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>);
+    /// Compiled code has done with these frames, but for those that it has left. True if it has left
+    /// some.
+    fn burst(&mut self, packets: &[abi::Packet<'_>]) -> bool {
+        let done = |packet: &abi::Packet<'_>| packet.status != abi::status::BAIL;
+        let all = packets.iter().enumerate();
+        all.clone().filter(|(_, p)| done(p)).for_each(|(i, packet)| self.compiled(i, packet));
+        !packets.iter().all(done)
+    }
     /// The interpreter is to run frame `i`, with the sink that this gives to `run`.
     fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict);
 }
@@ -209,12 +217,10 @@ impl Lane {
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let mut left: SmallVec<[(usize, u32); BURST]> = SmallVec::new();
-        for (i, packet) in packets.iter().enumerate() {
-            if packet.status == abi::status::BAIL {
-                left.push((i, packet.lookups));
-            } else {
-                seen.compiled(i, packet);
-            }
+        if seen.burst(&packets) {
+            let bailed = packets.iter().enumerate();
+            let bailed = bailed.filter(|(_, packet)| packet.status == abi::status::BAIL);
+            left.extend(bailed.map(|(i, packet)| (i, packet.lookups)));
         }
         drop(packets);
         for (i, lookups) in &left {

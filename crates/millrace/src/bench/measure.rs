@@ -91,13 +91,23 @@ impl Sink for Tally {
 }
 
 impl Seen for Tally {
-    #[inline]
     fn compiled(&mut self, _: usize, packet: &abi::Packet<'_>) {
-        let outputs = packet.outputs();
-        outputs.iter().for_each(|o| self.sent(o.port));
-        let sent = u64::from(!outputs.is_empty());
+        self.burst(std::slice::from_ref(packet));
+    }
+
+    // All at once, so that what is counted stays in registers.
+    #[inline]
+    fn burst(&mut self, packets: &[abi::Packet<'_>]) -> bool {
+        let (mut sent, mut left) = (0u64, 0u64);
+        for packet in packets {
+            let outputs = packet.outputs();
+            outputs.iter().for_each(|o| self.sent(o.port));
+            sent += u64::from(!outputs.is_empty());
+            left += u64::from(packet.status == abi::status::BAIL);
+        }
         self.forward += sent;
-        self.drop += 1 - sent;
+        self.drop += packets.len() as u64 - sent - left;
+        left > 0
     }
 
     fn interpreted(&mut self, _: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict) {
