@@ -13,7 +13,7 @@ use classify::linear::Linear;
 use classify::lpm::Lpm;
 use classify::range::Intervals;
 use classify::tuple_space::TupleSpace;
-use classify::{Hit, Layout, Range, Rule, Structure};
+use classify::{Hit, Layout, Range, Rule, Structure, Table, lookup_mixed};
 
 /// Keys of a burst.
 const BURST: usize = 32;
@@ -192,18 +192,67 @@ fn measure(what: &str, mut subject: Box<dyn Structure>, rules: &[Rule], seed: &m
     );
 }
 
+/// Bursts of 16 keys, each in one of several tables drawn by chance: every key by a burst of its own
+/// and all at once.
+fn mixed(tables: u32, n: u32, lens: &[usize], seed: &mut u64) {
+    const KEYS: usize = 16;
+    let len: usize = lens.iter().sum();
+    let title = format!("{len} exact bytes, {tables} tables of {n}");
+    if std::env::args().skip(1).any(|word| !word.starts_with("--") && !title.contains(&word)) {
+        return;
+    }
+    let layout = Layout::new(lens).expect("a few bytes are a key");
+    let (stride, count) = (layout.stride(), 1 << 14);
+    let rules: Vec<Vec<Rule>> = (0..tables).map(|_| exact(n, len, seed)).collect();
+    let tables: Vec<Table> = rules
+        .iter()
+        .map(|rules| {
+            let mut table = Table::with_layout(layout.clone());
+            for rule in rules {
+                table.insert(rule).expect("the bench's rules fit");
+            }
+            table
+        })
+        .collect();
+    let of: Vec<usize> = (0..count).map(|_| random(seed) as usize % tables.len()).collect();
+    let keys: Vec<u8> = of.iter().flat_map(|&of| keys(&rules[of], 1, stride, seed)).collect();
+    let part = |at: usize| &keys[at * stride..][..KEYS * stride];
+    let (mut alone, mut together) = (vec![Hit::MISS; count], vec![Hit::MISS; count]);
+    let alone_ns = least(count, |piece| {
+        for i in piece {
+            let key = &keys[i * stride..][..stride];
+            tables[of[i]].lookup_burst(key, stride, &mut alone[i..=i]);
+        }
+    });
+    let together_ns = least(count, |piece| {
+        for at in piece.step_by(KEYS) {
+            let hits = &mut together[at..][..KEYS];
+            lookup_mixed(|i| &tables[of[at + i]], part(at), stride, hits);
+        }
+    });
+    assert_eq!(alone, together);
+    assert!(alone.iter().all(|hit| hit.is_hit()));
+    println!("{title}: a burst for each key {alone_ns:>6.1} ns, all at once {together_ns:>6.1} ns");
+}
+
 fn main() {
     let seed = &mut 0x1234_5678_9abc_def1;
+    for (tables, n) in [(10, 20), (10, 1_000), (100, 20), (100, 1_000)] {
+        for lens in [&[6][..], &[4, 4, 2, 2, 1]] {
+            mixed(tables, n, lens, seed);
+        }
+    }
     let layout = |lens: &[usize]| Layout::new(lens).expect("a few bytes are a key");
     let five = [4, 4, 2, 2, 1];
     for n in [4, 1_000, 100_000, 1_000_000] {
         for (what, lens) in [
-            ("8 exact bytes", &[6, 2][..]),
+            ("6 exact bytes", &[6][..]),
+            ("8 exact bytes", &[6, 2]),
             ("13 exact bytes", &five),
             ("32 exact bytes", &[16, 16]),
             ("72 exact bytes", &[36, 36]),
         ] {
-            if n == 1_000_000 && lens.len() == 2 && lens[0] > 6 {
+            if n == 1_000_000 && lens[0] > 6 {
                 continue;
             }
             let rules = exact(n, lens.iter().sum(), seed);

@@ -5,22 +5,24 @@
 //! keys take several lines. So a probe that finds its bucket not overflowed costs one cache miss,
 //! key and answer together. A full bucket overflows into the next one.
 //!
-//! A burst is looked up in stages: [`Buckets::home`] of all keys, [`Buckets::prefetch`] of all,
-//! [`Buckets::find`] of all; these are generic over the number of words, so that the compiler
-//! unrolls them.
+//! A burst is looked up in stages ([`Probe`]): the homes of all keys, then what lies there. Keys that
+//! are not at home are seen to last ([`Buckets::find_on`]), since which they are cannot be guessed.
+//! All is generic over the number of words, so that the compiler unrolls it.
 //!
 //! Invariants: slots of a bucket are filled from the first; every bucket between a key's home and
 //! where it lies is full, so the first bucket with a free slot ends every search (removals move
-//! keys back to keep this, there are no tombstones); some slot is always free. A free slot's key
-//! is zero and its payload is [`EMPTY`], so that comparing it with a key of zeros does no harm.
+//! keys back to keep this, there are no tombstones); some slot is always free. A free slot's
+//! payload is [`EMPTY`], and its key is one whose home is elsewhere (zeros, or in the home of the
+//! key of zeros some other), so that what is equal in a key's home is the key.
 //! Where slots leave a word of the line, it says whether any key passed over the bucket since it
 //! became full, so that most searches for keys that are not there end at home.
 //! Homes grow with the hash, so that growing reads and writes memory in order.
-//! Cost: lookup, one line in most cases; update the same; growth by three fifths moves every key.
+//! Cost: lookup, one line in most cases: of 100 keys 4 are elsewhere in a small table, about 10 in a
+//! large one; update the same; growth by three fifths moves every key.
 //! Checked by: the unit test below, against a map; `tests/model.rs`.
 
 use crate::mask::{self, Window};
-use crate::simd;
+use crate::simd::{self, Lanes, Place, Plain, payload_at, slots_for};
 
 /// The payload of a free slot; no other has it. As a [`Hit`](crate::Hit), it is a miss.
 pub(crate) const EMPTY: u64 = u32::MAX as u64;
@@ -34,47 +36,35 @@ pub(crate) const PHASE: usize = 32;
 /// Buckets of the smallest table.
 const BUCKETS_MIN: usize = 2;
 
+/// Buckets of tables that are kept roomier: there the branches that keys away from home cost are
+/// dearer than the memory that fewer of them take.
+const ROOMY_MAX: usize = 4096;
+
 /// The word that says whether keys passed over a bucket of one line; the last, if slots leave it.
 const PASSED: usize = 7;
 
-/// Slots of a bucket, for keys of so many words.
-const fn slots_for(width: usize) -> usize {
-    match width {
-        0 | 1 => 4,
-        2 | 3 => 2,
-        _ => 1,
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u64; 8]);
+pub(crate) struct Line([u64; 8]);
 
 impl Line {
-    /// The payload of a key of `W` words, or [`EMPTY`].
+    /// The payload of a key of `W` words, or another if it is not here.
     ///
-    /// Which slot it is in cannot be guessed, so there is no branch on that.
+    /// There is no branch on what is found, so that a burst can go on with its other keys.
     #[inline(always)]
-    fn find<const W: usize>(&self, words: &[u64; W]) -> u64 {
-        let slots = const { slots_for(W) };
-        let mut equal = 0;
-        for slot in 0..slots {
-            let differs = (0..W).fold(0, |d, i| d | (self.0[slot * W + i] ^ words[i]));
-            equal |= usize::from(differs == 0) << slot;
-        }
-        // Of several the first: a key of zeros goes before free slots that look like it.
-        let slot = equal.trailing_zeros() as usize % slots;
-        if equal == 0 { EMPTY } else { self.0[slots * W + slot] }
+    pub(crate) fn find<const W: usize, L: Lanes>(&self, words: &[u64; W], otherwise: u64) -> u64 {
+        // Of several slots the first: a key goes before a free slot that looks like it.
+        L::select(&self.0, words, otherwise)
     }
 
     /// Whether a key that is not here may lie farther on.
     #[inline(always)]
     fn goes_on<const W: usize>(&self) -> bool {
         let slots = const { slots_for(W) };
-        if slots * (W + 1) <= PASSED {
+        if payload_at(W, slots - 1) < PASSED {
             return self.0[PASSED] != 0;
         }
-        self.0[slots * W + slots - 1] != EMPTY
+        self.0[payload_at(W, slots - 1)] != EMPTY
     }
 }
 
@@ -87,10 +77,22 @@ pub(crate) struct Buckets {
     slots: usize,
     /// Lines of a bucket.
     span: usize,
-    buckets: usize,
     len: usize,
-    seed: u64,
+    place: Place,
+    /// The home of a key of zeros, and the word that free slots hold there.
+    zeros: (usize, u64),
 }
+
+/// What a burst's lookups read of [`Buckets`].
+#[derive(Clone, Copy)]
+pub(crate) struct Probe<'a> {
+    pub(crate) lines: &'a [Line],
+    pub(crate) place: &'a Place,
+}
+
+/// A bucket to look at where there is none to look at. Its payloads are [`EMPTY`], as are its keys.
+pub(crate) const NOWHERE: Probe<'static> =
+    Probe { lines: &[Line([EMPTY; 8])], place: &Place::NOWHERE };
 
 impl Buckets {
     /// An empty one for keys of `width` words.
@@ -98,7 +100,9 @@ impl Buckets {
         assert!(width > 0, "a key has at least one word");
         let slots = slots_for(width);
         let span = (slots * (width + 1)).div_ceil(8);
-        let mut new = Buckets { lines: Vec::new(), width, slots, span, buckets: 0, len: 0, seed };
+        let (lines, place) = (Vec::new(), Place::new(seed));
+        let zeros = (0, 0);
+        let mut new = Buckets { lines, width, slots, span, len: 0, place, zeros };
         new.clear_to(BUCKETS_MIN);
         new
     }
@@ -106,13 +110,19 @@ impl Buckets {
     fn clear_to(&mut self, buckets: usize) -> Vec<Line> {
         let mut line = Line([0; 8]);
         if self.span == 1 {
-            line.0[self.slots * self.width..][..self.slots].fill(EMPTY);
+            (0..self.slots).for_each(|slot| line.0[payload_at(self.width, slot)] = EMPTY);
         }
         let old = std::mem::replace(&mut self.lines, vec![line; buckets * self.span]);
-        self.buckets = buckets;
+        assert!(buckets < 1 << 32, "a bucket has a number of 32 bits");
+        self.place.buckets = buckets as u64;
         if self.span > 1 {
             (0..buckets).for_each(|bucket| self.free(bucket, 0));
         }
+        let home_of = |word| self.home_of((0..self.width).map(|_| word));
+        let zeros = home_of(0);
+        let other = (1..).find(|&word| home_of(word) != zeros);
+        self.zeros = (zeros, other.expect("words have different homes"));
+        (0..self.slots).for_each(|slot| self.free(zeros, slot));
         old
     }
 
@@ -125,10 +135,12 @@ impl Buckets {
     /// Keys that so many buckets hold at most.
     fn capacity(&self, buckets: usize) -> usize {
         let slots = buckets * self.slots;
-        match self.slots {
-            4 => slots * 3 / 4,
-            2 => slots * 2 / 3,
-            _ => slots * 3 / 5,
+        match (buckets <= ROOMY_MAX, self.slots) {
+            (true, 4) => slots / 2,
+            (true, _) => slots * 2 / 5,
+            (false, 4) => slots * 3 / 4,
+            (false, 2) => slots * 2 / 3,
+            (false, _) => slots * 3 / 5,
         }
     }
 
@@ -143,11 +155,11 @@ impl Buckets {
 
     #[inline]
     fn payload(&self, bucket: usize, slot: usize) -> u64 {
-        self.word(bucket, self.slots * self.width + slot)
+        self.word(bucket, payload_at(self.width, slot))
     }
 
     fn set_payload(&mut self, bucket: usize, slot: usize, payload: u64) {
-        self.set_word(bucket, self.slots * self.width + slot, payload);
+        self.set_word(bucket, payload_at(self.width, slot), payload);
     }
 
     fn key(&self, bucket: usize, slot: usize) -> impl Iterator<Item = u64> + '_ {
@@ -155,15 +167,16 @@ impl Buckets {
     }
 
     fn free(&mut self, bucket: usize, slot: usize) {
+        let word = if bucket == self.zeros.0 { self.zeros.1 } else { 0 };
         for i in 0..self.width {
-            self.set_word(bucket, slot * self.width + i, 0);
+            self.set_word(bucket, slot * self.width + i, word);
         }
         self.set_payload(bucket, slot, EMPTY);
     }
 
     /// Notes whether keys passed over a full bucket, where there is room for that.
     fn set_passed(&mut self, bucket: usize, passed: bool) {
-        if self.span == 1 && self.slots * (self.width + 1) <= PASSED {
+        if self.span == 1 && payload_at(self.width, self.slots - 1) < PASSED {
             self.set_word(bucket, PASSED, u64::from(passed));
         }
     }
@@ -175,25 +188,28 @@ impl Buckets {
 
     #[inline]
     fn after(&self, bucket: usize) -> usize {
-        if bucket + 1 == self.buckets { 0 } else { bucket + 1 }
+        if bucket + 1 == self.buckets() { 0 } else { bucket + 1 }
     }
 
     #[inline]
-    fn home_of(&self, hash: u64) -> usize {
-        // As far into the buckets as the hash is into its range.
-        (((hash >> 32) * self.buckets as u64) >> 32) as usize
+    fn home_of(&self, words: impl Iterator<Item = u64>) -> usize {
+        self.place.home(words) as usize
+    }
+
+    fn buckets(&self) -> usize {
+        self.place.buckets as usize
     }
 
     /// The bucket in which a search for the key begins.
     #[inline]
     pub(crate) fn home<const W: usize>(&self, words: &[u64; W]) -> usize {
-        self.home_of(mask::hash_words(self.seed, words))
+        self.home_of(words.iter().copied())
     }
 
     /// As [`Buckets::home`], for a key of any width.
     #[inline]
     pub(crate) fn home_wide(&self, windows: &[Window], key: &[u8]) -> usize {
-        self.home_of(mask::hash_key(self.seed, windows, key))
+        self.home_of(windows.iter().map(|w| mask::word(key, w)))
     }
 
     /// Asks for the memory of a bucket of keys of `W` words, at most [`UNROLLED_MAX`].
@@ -219,26 +235,30 @@ impl Buckets {
     /// `W` must be the width and at most [`UNROLLED_MAX`].
     #[inline(always)]
     pub(crate) fn find<const W: usize>(&self, home: usize, words: &[u64; W]) -> u64 {
-        let line = &self.lines[home];
-        let found = line.find(words);
-        if found == EMPTY && line.goes_on::<W>() {
-            return self.find_on(home, words);
+        match self.lines[home].find::<W, Plain>(words, EMPTY) {
+            EMPTY => self.find_on::<W, Plain>(home, words),
+            found => found,
         }
-        found
     }
 
-    /// Goes on where [`Buckets::find`] found a bucket that others passed.
-    #[inline(never)]
-    fn find_on<const W: usize>(&self, full: usize, words: &[u64; W]) -> u64 {
-        let mut bucket = self.after(full);
-        loop {
-            let line = &self.lines[bucket];
-            let found = line.find(words);
-            if found != EMPTY || !line.goes_on::<W>() {
+    /// What a burst reads.
+    #[inline(always)]
+    pub(crate) fn probe(&self) -> Probe<'_> {
+        Probe { lines: &self.lines, place: &self.place }
+    }
+
+    /// The payload of a key that is not in its home, or [`EMPTY`].
+    #[inline(always)]
+    pub(crate) fn find_on<const W: usize, L: Lanes>(&self, home: usize, words: &[u64; W]) -> u64 {
+        let mut bucket = home;
+        while self.lines[bucket].goes_on::<W>() {
+            bucket = self.after(bucket);
+            let found = self.lines[bucket].find::<W, L>(words, EMPTY);
+            if found != EMPTY {
                 return found;
             }
-            bucket = self.after(bucket);
         }
+        EMPTY
     }
 
     /// As [`Buckets::find`], for a key of any width.
@@ -261,7 +281,7 @@ impl Buckets {
     }
 
     fn locate(&self, words: &[u64]) -> Option<(usize, usize)> {
-        let mut bucket = self.home_of(mask::hash_words(self.seed, words));
+        let mut bucket = self.home_of(words.iter().copied());
         loop {
             for slot in 0..self.slots {
                 if self.payload(bucket, slot) == EMPTY {
@@ -289,15 +309,15 @@ impl Buckets {
 
     /// Adds a key that is not there yet.
     pub(crate) fn insert(&mut self, words: &[u64], payload: u64) {
-        if self.len >= self.capacity(self.buckets) {
-            self.resize((self.buckets * 8).div_ceil(5));
+        if self.len >= self.capacity(self.buckets()) {
+            self.resize((self.buckets() * 8).div_ceil(5));
         }
         self.len += 1;
         self.place(words, payload);
     }
 
     fn place(&mut self, words: &[u64], payload: u64) {
-        let mut bucket = self.home_of(mask::hash_words(self.seed, words));
+        let mut bucket = self.home_of(words.iter().copied());
         let slot = loop {
             let used = self.used(bucket);
             if used < self.slots {
@@ -336,8 +356,8 @@ impl Buckets {
                 }
             }
         }
-        if self.buckets > 16 && self.len < self.capacity(self.buckets) / 6 {
-            self.resize(self.buckets / 3);
+        if self.buckets() > 16 && self.len < self.capacity(self.buckets()) / 6 {
+            self.resize(self.buckets() / 3);
         }
         Some(payload)
     }
@@ -349,8 +369,8 @@ impl Buckets {
             let used = self.used(bucket);
             for slot in 0..used {
                 let words = self.key(bucket, slot);
-                let home = self.home_of(mask::hash_iter(self.seed, words));
-                if (bucket + self.buckets - home) % self.buckets >= distance {
+                let home = self.home_of(words);
+                if (bucket + self.buckets() - home) % self.buckets() >= distance {
                     return Some((bucket, slot));
                 }
             }
@@ -371,13 +391,13 @@ impl Buckets {
     }
 
     fn resize(&mut self, buckets: usize) {
-        let before = self.buckets;
+        let before = self.buckets();
         let lines = self.clear_to(buckets.max(BUCKETS_MIN));
         let mut words = vec![0; self.width];
         for bucket in lines.chunks_exact(self.span).take(before) {
             let word = |at: usize| bucket[at / 8].0[at % 8];
             for slot in 0..self.slots {
-                let payload = word(self.slots * self.width + slot);
+                let payload = word(payload_at(self.width, slot));
                 if payload != EMPTY {
                     (0..self.width).for_each(|i| words[i] = word(slot * self.width + i));
                     self.place(&words, payload);
@@ -389,7 +409,7 @@ impl Buckets {
     /// Every payload, in the order of the buckets.
     pub(crate) fn payloads(&self) -> impl Iterator<Item = u64> + '_ {
         let of = move |bucket| (0..self.slots).map(move |slot| self.payload(bucket, slot));
-        (0..self.buckets).flat_map(of).filter(|&payload| payload != EMPTY)
+        (0..self.buckets()).flat_map(of).filter(|&payload| payload != EMPTY)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -471,8 +491,11 @@ mod tests {
 
     #[test]
     fn most_keys_lie_at_home_however_they_count_up() {
-        for shift in [0, 8, 16, 24, 40, 48, 56] {
-            let mut buckets = Buckets::new(1, 0);
+        for (shift, seed) in [0, 8, 16, 24, 40, 48, 56]
+            .into_iter()
+            .flat_map(|s| [0, 1, 2, 3, 0x1234567890].map(|x| (s, x)))
+        {
+            let mut buckets = Buckets::new(1, seed);
             let count = if shift > 48 { 256 } else { 60_000u64 };
             for n in 0..count {
                 buckets.insert(&[n << shift], n);

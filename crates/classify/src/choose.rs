@@ -9,7 +9,8 @@
 //! acl (ternary, 812 entries, 9 masks)
 //!   hash         declined: 9 distinct masks
 //!   lpm          declined: ternary in 4 fields
-//!   tuple_space  chosen: 9 masks, at most 9 probes
+//!   scan         declined: 460 entries of rare masks; 252 at most
+//!   tuple_merge  chosen: 9 masks to merge
 //! ```
 //!
 //! Checked by: the unit tests below, which hold these lines to the letter.
@@ -18,7 +19,7 @@ use std::fmt;
 
 use crate::rule::Rule;
 use crate::shape::TableShape;
-use crate::{hash, lpm, range};
+use crate::{hash, lpm, range, scan};
 
 /// The structures there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +32,10 @@ pub enum Kind {
     Lpm,
     /// [`crate::range`]
     Range,
+    /// [`crate::scan`]
+    Scan,
+    /// [`crate::tuple_merge`]
+    TupleMerge,
     /// [`crate::tuple_space`]
     TupleSpace,
     /// A tree of tables, one column first; planned from the entries and handed to
@@ -40,8 +45,16 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, special ones first after the oracle.
-    pub const ALL: [Kind; 6] =
-        [Kind::Linear, Kind::Hash, Kind::Lpm, Kind::Range, Kind::TupleSpace, Kind::Decomposed];
+    pub const ALL: [Kind; 8] = [
+        Kind::Linear,
+        Kind::Hash,
+        Kind::Lpm,
+        Kind::Range,
+        Kind::Scan,
+        Kind::TupleMerge,
+        Kind::TupleSpace,
+        Kind::Decomposed,
+    ];
 
     /// The name in reports and options.
     pub fn name(self) -> &'static str {
@@ -50,6 +63,8 @@ impl Kind {
             Kind::Hash => "hash",
             Kind::Lpm => "lpm",
             Kind::Range => "range",
+            Kind::Scan => "scan",
+            Kind::TupleMerge => "tuple_merge",
             Kind::TupleSpace => "tuple_space",
             Kind::Decomposed => "decomposed",
         }
@@ -141,6 +156,27 @@ pub enum Declined {
         /// The lowest of the others, which it should be below.
         not_below: u32,
     },
+    /// Too many entries.
+    Entries {
+        /// How many.
+        entries: usize,
+        /// How many at most.
+        max: usize,
+    },
+    /// Too many entries under masks of few entries.
+    Compared {
+        /// How many.
+        entries: usize,
+        /// How many at most.
+        max: usize,
+    },
+    /// Too many masks of many entries.
+    Probes {
+        /// How many.
+        masks: usize,
+        /// How many at most.
+        max: usize,
+    },
     /// A longer prefix does not outrank a shorter one.
     Priorities {
         /// Length in bits of the shorter prefix.
@@ -181,6 +217,13 @@ impl fmt::Display for Declined {
                 f,
                 "a catch-all of priority {priority} is not below the lowest other, {not_below}"
             ),
+            Declined::Entries { entries, max } => write!(f, "{entries} entries; {max} at most"),
+            Declined::Compared { entries, max } => {
+                write!(f, "{entries} entries of rare masks; {max} at most")
+            }
+            Declined::Probes { masks, max } => {
+                write!(f, "{masks} masks of many entries; {max} at most")
+            }
             Declined::Priorities { shorter, priority, longer, not_above } => write!(
                 f,
                 "priorities do not grow with the prefix: /{shorter} has {priority}, \
@@ -269,6 +312,12 @@ impl fmt::Display for Choice {
 /// `benches/lookup.rs`: a walk costs what two probes do at 1K routes, and six at 100K.
 const LPM_MASKS_MIN: usize = 4;
 
+/// Masks up to which there is nothing to gain by merging them.
+///
+/// `benches/small.rs`: of three masks, tuple space search takes two thirds of the time of merged tuples;
+/// of five, six fifths.
+pub const TUPLE_SPACE_MASKS_MAX: usize = 3;
+
 /// Chooses among the structures for a table, or takes the one that is `pinned` if it fits.
 pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
     let masks = shape.masks.len();
@@ -320,16 +369,35 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
         };
         verdicts.push((Kind::Range, verdict));
     }
+    let verdict = match (scan::fits(shape), pass(Kind::Scan, chosen)) {
+        (Err(reason), _) => Verdict::Declined(reason),
+        (Ok(()), Some(why)) => Verdict::Passed(why),
+        (Ok(()), None) => {
+            let (compared, probes) = scan::steps(shape);
+            chosen = Some(Kind::Scan);
+            let s = |n: usize| if n == 1 { "" } else { "s" };
+            let (entries, lookups) = (if compared == 1 { "entry" } else { "entries" }, s(probes));
+            Verdict::Chosen(format!("{compared} {entries} compared, {probes} probe{lookups}"))
+        }
+    };
+    verdicts.push((Kind::Scan, verdict));
+    let asked = pinned == Some(Kind::TupleSpace);
+    if asked || pinned.is_none() && chosen.is_none() && masks <= TUPLE_SPACE_MASKS_MAX {
+        let probes = if masks == 1 { "probe" } else { "probes" };
+        let asked = if asked { "asked for; " } else { "" };
+        let cost = format!("{asked}{masks} masks, at most {masks} {probes}");
+        verdicts.push((Kind::TupleSpace, Verdict::Chosen(cost)));
+        chosen = Some(Kind::TupleSpace);
+    }
     let verdict = match chosen {
         Some(taken) => Verdict::Passed(format!("{taken} serves")),
         None => {
-            let probes = if masks == 1 { "probe" } else { "probes" };
-            Verdict::Chosen(format!("{masks} masks, at most {masks} {probes}"))
+            Verdict::Chosen(format!("{masks} mask{} to merge", if masks == 1 { "" } else { "s" }))
         }
     };
-    verdicts.push((Kind::TupleSpace, verdict));
+    verdicts.push((Kind::TupleMerge, verdict));
     Choice {
-        kind: chosen.unwrap_or(Kind::TupleSpace),
+        kind: chosen.unwrap_or(Kind::TupleMerge),
         word: shape.word(),
         entries: shape.entries,
         masks,
@@ -367,7 +435,8 @@ mod tests {
             "t (ternary, 2 entries, 2 masks)\n  \
              hash         declined: 2 distinct masks\n  \
              lpm          declined: ternary in 2 fields\n  \
-             tuple_space  chosen: 2 masks, at most 2 probes"
+             scan         chosen: 2 entries compared, 0 probes\n  \
+             tuple_merge  passed over: scan serves"
         );
         let prefixes: Vec<Rule> =
             (0..=8).map(|n| rule(n, n, &[0xff, !(0xff_u16 >> n) as u8])).collect();
@@ -376,7 +445,8 @@ mod tests {
             "t (lpm, 9 entries, 9 masks)\n  \
              hash         declined: 9 distinct masks\n  \
              lpm          chosen: one prefix field, 9 masks\n  \
-             tuple_space  passed over: lpm serves"
+             scan         passed over: lpm costs less\n  \
+             tuple_merge  passed over: lpm serves"
         );
         // A table-miss entry does not keep routes from being routes.
         let mut routes = prefixes.clone();
@@ -395,21 +465,24 @@ mod tests {
             "t (lpm, 2 entries, 2 masks)\n  \
              hash         declined: 2 distinct masks\n  \
              lpm          passed over: 2 masks cost fewer probes than a walk\n  \
-             tuple_space  chosen: 2 masks, at most 2 probes"
+             scan         chosen: 2 entries compared, 0 probes\n  \
+             tuple_merge  passed over: scan serves"
         );
         assert_eq!(
             report(&[1], &[rule(1, 9, &[0xf0]), rule(2, 5, &[0xff])], Some(Kind::Lpm)),
             "t (lpm, 2 entries, 2 masks)\n  \
              hash         declined: 2 distinct masks\n  \
              lpm          declined: priorities do not grow with the prefix: /4 has 9, /8 has 5\n  \
-             tuple_space  chosen: 2 masks, at most 2 probes"
+             scan         passed over: lpm is asked for\n  \
+             tuple_merge  chosen: 2 masks to merge"
         );
         assert_eq!(
             report(&[17], &[rule(1, 9, &[0xff; 17])], None),
             "t (exact, 1 entries, 1 masks)\n  \
              hash         chosen: one mask, one probe\n  \
              lpm          declined: no prefix field of at most 128 bits\n  \
-             tuple_space  passed over: hash serves"
+             scan         passed over: hash costs less\n  \
+             tuple_merge  passed over: hash serves"
         );
     }
 
@@ -428,7 +501,8 @@ mod tests {
              hash         declined: 1 entry compares ranges\n  \
              lpm          declined: 1 entry compares ranges\n  \
              range        chosen: one range field, 1 entry compares ranges\n  \
-             tuple_space  passed over: range serves"
+             scan         passed over: range costs less\n  \
+             tuple_merge  passed over: range serves"
         );
         let range_line = |layout: &[usize], rules: &[Rule], pinned| {
             let report = report(layout, rules, pinned);
@@ -473,12 +547,60 @@ mod tests {
             "t (ternary, 2 entries, 2 masks)\n  \
              hash         chosen: one mask and a catch-all, one probe\n  \
              lpm          passed over: hash costs less\n  \
-             tuple_space  passed over: hash serves"
+             scan         passed over: hash costs less\n  \
+             tuple_merge  passed over: hash serves"
         );
         one[1].priority = 5;
         assert!(report(&[1, 1], &one, None).contains(
             "hash         declined: a catch-all of priority 5 is not below the lowest other, 5\n"
         ));
+    }
+
+    #[test]
+    fn a_scan_is_bounded() {
+        let line = |rules: &[Rule]| {
+            let report = report(&[1, 2], rules, None);
+            report.lines().find(|l| l.trim().starts_with("scan ")).unwrap_or("none").to_string()
+        };
+        let many = |masks: u32, each: u32| -> Vec<Rule> {
+            let mask = |n: u32| [0x55, (n >> 4) as u8 | 0x80, (n << 4) as u8 | 5];
+            (0..masks * each).map(|n| rule(n, 1, &mask(n % masks))).collect()
+        };
+        assert_eq!(line(&many(3, 50)), "  scan         chosen: 0 entries compared, 3 probes");
+        assert_eq!(line(&many(15, 16)), "  scan         chosen: 240 entries compared, 0 probes");
+        assert_eq!(
+            line(&many(17, 15)),
+            "  scan         declined: 255 entries of rare masks; 252 at most"
+        );
+        assert_eq!(
+            line(&many(17, 17)),
+            "  scan         declined: 17 masks of many entries; 16 at most"
+        );
+        assert_eq!(line(&many(2, 2049)), "  scan         declined: 4098 entries; 4096 at most");
+        assert_eq!(line(&[]), "  scan         declined: no entries yet");
+        // Of few masks, a table too large for that is not merged either.
+        let large = |masks| report(&[1, 2], &many(masks, 5000 / masks), None);
+        assert!(large(3).ends_with(
+            "tuple_space  chosen: 3 masks, at most 3 probes\n  \
+             tuple_merge  passed over: tuple_space serves"
+        ));
+        assert!(large(4).ends_with("tuple_merge  chosen: 4 masks to merge"));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken() {
+        let two = [rule(1, 1, &[0xff, 0x55]), rule(2, 1, &[0x0f, 0x33])];
+        let asked = |kind| report(&[1, 1], &two, Some(kind));
+        assert!(asked(Kind::TupleSpace).ends_with(
+            "scan         passed over: tuple_space is asked for\n  \
+             tuple_space  chosen: asked for; 2 masks, at most 2 probes\n  \
+             tuple_merge  passed over: tuple_space serves"
+        ));
+        assert!(asked(Kind::TupleMerge).ends_with(
+            "scan         passed over: tuple_merge is asked for\n  \
+             tuple_merge  chosen: 2 masks to merge"
+        ));
+        assert!(asked(Kind::Linear).contains("linear       chosen: asked for; at most 2 compares"));
     }
 
     #[test]

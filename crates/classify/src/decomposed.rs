@@ -26,7 +26,7 @@ use crate::mask::{load, windows};
 use crate::rule::{Field, Layout, LayoutError, Range, Rule, RuleError};
 use crate::rules::{assert_burst, assert_key};
 use crate::table::Table;
-use crate::tuple_space::TupleSpace;
+use crate::tuple_merge::TupleMerge;
 use crate::{Explain, Hit, InsertError, Structure};
 
 /// Where a lookup goes on.
@@ -141,7 +141,7 @@ pub struct Decomposed {
     nodes: Vec<Node>,
     probes_max: usize,
     /// Serves instead, once a rule was removed.
-    general: Option<TupleSpace>,
+    general: Option<Box<TupleMerge>>,
 }
 
 #[derive(Debug)]
@@ -419,7 +419,7 @@ impl Scan {
 
 impl Structure for Decomposed {
     fn kind(&self) -> Kind {
-        self.general.as_ref().map_or(Kind::Decomposed, Structure::kind)
+        self.general.as_ref().map_or(Kind::Decomposed, |general| general.kind())
     }
 
     fn layout(&self) -> &Layout {
@@ -442,7 +442,7 @@ impl Structure for Decomposed {
             return general.remove(id);
         }
         let slot = self.slots.remove(&id)?;
-        let mut general = TupleSpace::new(self.layout.clone());
+        let mut general = Box::new(TupleMerge::new(self.layout.clone()));
         let mut removed = None;
         for (rule, at) in self.rules.drain(..).zip(0..) {
             if at == slot {
@@ -538,7 +538,7 @@ impl Structure for Decomposed {
     }
 
     fn len(&self) -> usize {
-        self.general.as_ref().map_or(self.rules.len(), Structure::len)
+        self.general.as_ref().map_or(self.rules.len(), |general| general.len())
     }
 
     fn memory_bytes(&self) -> usize {
@@ -666,7 +666,7 @@ mod tests {
         assert_eq!(subject.remove(1000), None);
         assert_eq!(subject.kind(), Kind::Decomposed);
         assert_eq!(subject.remove(3), Some(rules.remove(3)));
-        assert_eq!((subject.kind(), subject.len(), subject.nodes()), (Kind::TupleSpace, 21, 0));
+        assert_eq!((subject.kind(), subject.len(), subject.nodes()), (Kind::TupleMerge, 21, 0));
         check(&subject, &rules);
         assert!(subject.set_action(20, 7));
         rules[19].action = 7;
@@ -687,7 +687,7 @@ mod tests {
         let new = Rule::new(500, 5000, 1, &[6, 0, 0], &[0xff, 0, 0]).with_action(3);
         table.insert(&new).unwrap();
         rules.push(new);
-        assert_eq!((table.len(), table.kind()), (23, Kind::TupleSpace));
+        assert_eq!((table.len(), table.kind()), (23, Kind::Scan));
         for key in [[6, 1, 1], [7, 1, 1], [7, 0, 1]] {
             let best = rules.iter().filter(|r| r.matches(&key)).min_by(|a, b| a.precedence(b));
             assert_eq!(table.lookup(&key), best.map_or(Hit::MISS, Rule::hit));

@@ -70,6 +70,8 @@ impl Store {
 pub(crate) struct Group {
     mask: Box<[u8]>,
     windows: Box<[Window]>,
+    /// The seed and the first two windows, to be compared with another group's.
+    sight: [u64; 4],
     index: Buckets,
     share: Share,
     live: usize,
@@ -87,6 +89,10 @@ impl Group {
         }
         Group {
             mask: mask.into(),
+            sight: {
+                let (one, two) = (windows[0], windows[1.min(windows.len() - 1)]);
+                [seed, one.mask, two.mask, u64::from(one.offset) << 32 | u64::from(two.offset)]
+            },
             index: Buckets::new(windows.len(), seed),
             share: Share::new(at, windows.len()),
             windows,
@@ -121,6 +127,13 @@ impl Group {
     #[inline]
     pub(crate) fn windows(&self) -> &[Window] {
         &self.windows
+    }
+
+    /// Whether every key has the same words and hash in this group and in another.
+    #[inline(always)]
+    pub(crate) fn sees_as(&self, other: &Group) -> bool {
+        let same = self.sight == other.sight;
+        same && (self.windows.len() <= 2 || self.windows == other.windows)
     }
 
     /// Payloads of the chains' heads by value.

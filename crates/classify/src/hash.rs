@@ -9,14 +9,22 @@
 //! Cost: lookup, one hash and one cache line in most cases; update the same.
 //! Checked by: [`linear`](crate::linear), in `tests/model.rs`.
 
-use crate::buckets::{EMPTY, PHASE};
+use crate::buckets::{Buckets, EMPTY, NOWHERE, PHASE, Probe, UNROLLED_MAX};
 use crate::choose::{Declined, Kind};
 use crate::group::{Group, Payload, pack, unpack};
+use crate::mask;
 use crate::rule::{Layout, Rule};
 use crate::rules::{Rules, assert_burst, assert_key};
 use crate::shape::TableShape;
-use crate::simd::View;
+use crate::simd::{self, Each, Kernel, Lanes, View};
 use crate::{Explain, Hit, InsertError, Structure};
+
+/// Keys from which on a burst goes through stages: fewer are done before wide registers have begun.
+const STAGES_FROM: usize = 8;
+
+/// Bytes of buckets from which on all of a burst's are asked for before the first is read: what
+/// is smaller lies in the nearer caches, whose latency other keys' work hides.
+const PREFETCHED_FROM: usize = 1 << 18;
 
 /// All rules under one mask.
 #[derive(Debug)]
@@ -93,6 +101,12 @@ impl Hash {
         self.otherwise = unpack(found.unwrap_or(EMPTY));
     }
 
+    /// The rules under the mask, while there are any.
+    #[inline]
+    fn held(&self) -> Option<&Group> {
+        self.rules.group(self.group?)
+    }
+
     fn priorities(&self, group: Option<u32>) -> Option<(u32, u32)> {
         self.rules.group(group?)?.priorities()
     }
@@ -148,7 +162,7 @@ impl Structure for Hash {
 
     fn lookup(&self, key: &[u8]) -> Hit {
         assert_key(self.layout(), key);
-        let found = self.group.and_then(|at| self.rules.group(at)).map(|group| group.find(key));
+        let found = self.held().map(|group| group.find(key));
         match found {
             None | Some(EMPTY) => self.otherwise,
             Some(found) => unpack(found),
@@ -157,7 +171,7 @@ impl Structure for Hash {
 
     fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
         assert_burst(self.layout(), keys, stride, hits.len());
-        let Some(group) = self.group.and_then(|at| self.rules.group(at)) else {
+        let Some(group) = self.held() else {
             hits.fill(self.otherwise);
             return;
         };
@@ -198,7 +212,6 @@ impl Structure for Hash {
 }
 
 /// Looks a burst up whose keys are `W` words under the mask.
-#[inline(never)]
 fn burst<const W: usize>(
     group: &Group,
     otherwise: Hit,
@@ -210,17 +223,172 @@ fn burst<const W: usize>(
     let (index, otherwise) = (group.index(), pack(otherwise));
     for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
         let view = View::new(&keys[part * PHASE * stride..], stride, hits.len(), windows);
-        let (mut words, mut homes) = ([[0; W]; PHASE], [0; PHASE]);
-        for (i, (words, home)) in words.iter_mut().zip(&mut homes).enumerate().take(hits.len()) {
-            *words = view.words(i);
-            *home = index.home(words);
+        if hits.len() < STAGES_FROM {
+            for (i, hit) in hits.iter_mut().enumerate() {
+                let words = view.words(i);
+                let found = index.find(index.home(&words), &words);
+                *hit = unpack(if found == EMPTY { otherwise } else { found });
+            }
+            continue;
         }
-        for &home in &homes[..hits.len()] {
-            index.prefetch::<W>(home);
+        simd::fastest(Burst { index, view, otherwise, hits });
+    }
+}
+
+/// Up to [`PHASE`] keys of one table.
+struct Burst<'a, const W: usize> {
+    index: &'a Buckets,
+    view: View<'a, W>,
+    otherwise: u64,
+    hits: &'a mut [Hit],
+}
+
+impl<const W: usize> Kernel for Burst<'_, W> {
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Burst { index, view, otherwise, hits } = self;
+        let Probe { lines, place } = index.probe();
+        let (mut words, mut homes) = (Each::new(), Each::new());
+        let (words, homes) = L::hashes(&view, place, Some(place.buckets), &mut words, &mut homes);
+        if size_of_val(lines) >= PREFETCHED_FROM {
+            for &home in homes {
+                simd::prefetch(&lines[home as usize]);
+            }
         }
-        for ((hit, words), &home) in hits.iter_mut().zip(&words).zip(&homes) {
-            let found = index.find(home, words);
-            *hit = unpack(if found == EMPTY { otherwise } else { found });
+        for ((hit, words), &home) in hits.iter_mut().zip(words).zip(homes) {
+            simd::answer(hit, lines[home as usize].find::<W, L>(words, otherwise));
+        }
+        // Keys that are not at home: seen to when the others are done.
+        let mut away = L::equal(hits, otherwise);
+        while away != 0 {
+            let i = away.trailing_zeros() as usize;
+            away &= away - 1;
+            let found = index.find_on::<W, L>(homes[i] as usize, &words[i]);
+            if found != EMPTY {
+                simd::answer(&mut hits[i], found);
+            }
+        }
+    }
+}
+
+/// Looks up to [`PHASE`] keys up, each in a table of its own, all of one layout.
+///
+/// Returns a bit for each key that was left alone: its table is no hash (`of` has none for it), or
+/// one of more words or of fewer than the first one's.
+pub(crate) fn mixed<'a>(
+    of: impl Fn(usize) -> Option<&'a Hash>,
+    keys: &[u8],
+    stride: usize,
+    hits: &mut [Hit],
+) -> u32 {
+    let mut left = 0;
+    let Some(first) = (0..hits.len()).find_map(|i| of(i)?.held()) else {
+        for (i, hit) in hits.iter_mut().enumerate() {
+            match of(i) {
+                Some(hash) => *hit = hash.otherwise,
+                None => left |= 1 << i,
+            }
+        }
+        return left;
+    };
+    macro_rules! go {
+        ($($width:literal)*) => {
+            match first.windows().len() {
+                $($width => {
+                    let left = &mut left;
+                    simd::fastest(Mixed::<_, $width> { first, of, keys, stride, hits, left });
+                })*
+                _ => left = !0 >> (PHASE - hits.len()),
+            }
+        };
+    }
+    const { assert!(UNROLLED_MAX == 7) };
+    go!(1 2 3 4 5 6 7);
+    left
+}
+
+/// As [`Burst`], of several tables.
+struct Mixed<'a, F, const W: usize> {
+    first: &'a Group,
+    of: F,
+    keys: &'a [u8],
+    stride: usize,
+    hits: &'a mut [Hit],
+    left: &'a mut u32,
+}
+
+impl<'t, F: Fn(usize) -> Option<&'t Hash>, const W: usize> Kernel for Mixed<'_, F, W> {
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Mixed { first, of, keys, stride, hits, left } = self;
+        let mut asked = Each::new();
+        let (mut others, mut blank, mut alike) = (0, 0, true);
+        let asked = asked.fill(hits.len(), |i| {
+            let Some(hash) = of(i) else {
+                others |= 1 << i;
+                return (NOWHERE, EMPTY);
+            };
+            let otherwise = pack(hash.otherwise);
+            let Some(group) = hash.held() else {
+                blank |= 1 << i;
+                return (NOWHERE, otherwise);
+            };
+            if group.windows().len() != W {
+                others |= 1 << i;
+                return (NOWHERE, EMPTY);
+            }
+            alike &= first.sees_as(group);
+            (group.index().probe(), otherwise)
+        });
+        *left = others;
+        let Some(windows) = first.windows().first_chunk::<W>() else { return };
+        let (mut words, mut hashes, mut homes) = (Each::new(), Each::new(), Each::new());
+        let (words, homes) = if alike {
+            let view = View::new(keys, stride, hits.len(), windows);
+            let place = first.index().probe().place;
+            let (words, hashes) = L::hashes(&view, place, None, &mut words, &mut hashes);
+            let home = |i: usize| {
+                let Probe { lines, place } = asked[i].0;
+                let home = simd::home_of(hashes[i], place.buckets);
+                simd::prefetch(&lines[home as usize]);
+                home
+            };
+            (words, homes.fill(hits.len(), home))
+        } else {
+            let words = words.fill(hits.len(), |i| {
+                let group = of(i).and_then(Hash::held);
+                let own = group.and_then(|group| group.windows().try_into().ok());
+                mask::gather(own.unwrap_or(windows), &keys[i * stride..][..stride])
+            });
+            let home = |i: usize| {
+                let Probe { lines, place } = asked[i].0;
+                let home = place.home(words[i].into_iter());
+                simd::prefetch(&lines[home as usize]);
+                home
+            };
+            (words, homes.fill(hits.len(), home))
+        };
+        let mut away = 0;
+        for (i, (hit, (probe, otherwise))) in hits.iter_mut().zip(asked).enumerate() {
+            let found = probe.lines[homes[i] as usize].find::<W, L>(&words[i], *otherwise);
+            simd::answer(hit, found);
+            away |= u32::from(found == *otherwise) << i;
+        }
+        away &= !(others | blank);
+        while blank != 0 {
+            // Its key may have looked like what lies nowhere.
+            let i = blank.trailing_zeros() as usize;
+            blank &= blank - 1;
+            simd::answer(&mut hits[i], asked[i].1);
+        }
+        while away != 0 {
+            let i = away.trailing_zeros() as usize;
+            away &= away - 1;
+            let Some(group) = of(i).and_then(Hash::held) else { continue };
+            let found = group.index().find_on::<W, L>(homes[i] as usize, &words[i]);
+            if found != EMPTY {
+                simd::answer(&mut hits[i], found);
+            }
         }
     }
 }
@@ -239,6 +407,66 @@ fn burst_wide(group: &Group, otherwise: Hit, keys: &[u8], stride: usize, hits: &
         for (i, hit) in hits.iter_mut().enumerate() {
             let found = index.find_wide(homes[i], windows, &keys[i * stride..][..stride]);
             *hit = if found == EMPTY { otherwise } else { unpack(found) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bursts by every kind of instructions answer as keys alone do: keys at home, keys away, keys
+    /// that are not there, of every number of words that has a loop of its own and more.
+    #[test]
+    fn all_instructions_answer_alike() {
+        let mut n = 5u64;
+        let mut random = move || {
+            n ^= n << 13;
+            n ^= n >> 7;
+            n ^= n << 17;
+            n
+        };
+        for len in [1, 6, 8, 13, 16, 24, 40, 56, 72] {
+            let layout = Layout::new(&[len]).unwrap().with_seed(9);
+            let stride = layout.stride();
+            for entries in [1, 20, 250, 9_000u32] {
+                let mut hash = Hash::new(layout.clone());
+                let mut draw = |wide: u32| {
+                    let mut value = vec![0; len];
+                    let random = (random() as u32 % wide).to_be_bytes();
+                    value[len.saturating_sub(4)..].copy_from_slice(&random[4 - len.min(4)..]);
+                    value
+                };
+                for id in 0..entries {
+                    let value = draw(entries * 2);
+                    let rule = Rule::new(id, 7, u64::from(id), &value, &vec![0xff; len]);
+                    hash.insert(&rule.with_action(id ^ 1)).unwrap();
+                }
+                let catch_all = Rule::new(entries, 3, 0, &vec![0; len], &vec![0; len]);
+                hash.insert(&catch_all).unwrap();
+                for count in [1, 7, 8, 9, 16, 31, 32, 45] {
+                    let mut keys = vec![0; count * stride];
+                    keys.chunks_mut(stride).for_each(|key| {
+                        key[..len].copy_from_slice(&draw(entries * 3));
+                    });
+                    let want: Vec<Hit> =
+                        keys.chunks(stride).map(|key| hash.lookup(&key[..len])).collect();
+                    for lanes in 0..=2 {
+                        simd::LANES_MAX.set(lanes);
+                        let mut got = vec![Hit::MISS; count];
+                        hash.lookup_burst(&keys, stride, &mut got);
+                        assert_eq!(got, want, "{len} bytes, {entries} entries, lanes {lanes}");
+                        for (part, want) in want.chunks(PHASE).enumerate() {
+                            let mut got = vec![Hit::MISS; want.len()];
+                            let keys = &keys[part * PHASE * stride..];
+                            let left = mixed(|_| Some(&hash), keys, stride, &mut got);
+                            let wide = hash.held().unwrap().windows().len() > UNROLLED_MAX;
+                            assert_eq!(left != 0, wide);
+                            assert!(wide || got == want, "mixed, {len} bytes, lanes {lanes}");
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -12,13 +12,15 @@
 //! | [`hash`] | one mask over the whole key | one probe |
 //! | [`lpm`] | one prefix field, other fields exact, priorities that grow with the length | one load to /20 and two to /24 in IPv4; else a walk in a compressed trie |
 //! | [`range`] | ranges in one field, other fields exact, any priorities | a probe and log2 of the ranges |
+//! | [`scan`] | some thousands of rules under few masks, or few rules | a fraction of a nanosecond per eight rules, a probe per mask of many |
 //! | [`decomposed`] | what it was planned from | one small table after another |
-//! | [`tuple_space`] | everything | one probe per distinct mask, fewer with early exit |
+//! | [`tuple_merge`] | everything | one probe per merged tuple, fewer with early exit |
+//! | [`tuple_space`] | everything; only for few masks | one probe per distinct mask, fewer with early exit |
 //!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
-//! ([`Choice`]). `hash`, `range` and `tuple_space` keep their rules in the same store, grouped and
-//! indexed by mask, so that the general form can take over at any moment without copying a rule; from
-//! `lpm` and `decomposed` the rules are copied.
+//! ([`Choice`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
+//! indexed by mask, so that one can take over from another without copying a rule; to and from the
+//! others the rules are copied.
 //!
 //! Invariants: the winner is the rule that matches with the highest priority, among equals the one
 //! with the lowest `seq`, then the lowest id: a total order, so every structure and every replica
@@ -33,12 +35,15 @@
 
 mod buckets;
 mod group;
+mod lanes;
 mod mask;
+mod probe;
 mod rows;
 mod rule;
 mod rules;
 mod shape;
 pub(crate) mod simd;
+mod tagged;
 
 pub mod choose;
 pub mod decomposed;
@@ -46,14 +51,16 @@ pub mod hash;
 pub mod linear;
 pub mod lpm;
 pub mod range;
+pub mod scan;
 pub mod table;
+pub mod tuple_merge;
 pub mod tuple_space;
 
 pub use choose::{Choice, Declined, Kind, Verdict, choose};
 pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError};
 pub use shape::{MaskShape, TableShape};
 pub use simd::prefetch;
-pub use table::{Inserted, Moved, Table};
+pub use table::{Inserted, Moved, Table, lookup_mixed};
 
 /// What a lookup found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -127,8 +134,8 @@ impl std::fmt::Display for Explain {
             match self.kind {
                 Kind::Linear => "compares",
                 Kind::Lpm => "nodes",
-                Kind::Range => "steps",
-                Kind::Hash | Kind::TupleSpace | Kind::Decomposed => "probes",
+                Kind::Range | Kind::Scan => "steps",
+                Kind::Hash | Kind::TupleMerge | Kind::TupleSpace | Kind::Decomposed => "probes",
             },
             self.ranged,
             self.memory_bytes

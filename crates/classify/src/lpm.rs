@@ -24,6 +24,7 @@
 //! times it beside a DIR-24-8.
 
 mod dir;
+mod direct;
 mod popcnt;
 mod set;
 mod store;
@@ -521,35 +522,18 @@ impl Lpm {
         self.by_words.find(mask::hash_key(self.layout.seed(), windows, key), equal).copied()
     }
 
+    /// Where the field and the only set's side key lie.
+    #[inline(always)]
+    fn place<'a>(&'a self, exact: &'a Exact) -> direct::Place<'a> {
+        direct::Place::new(self.field, self.skip.unwrap_or(0), &exact.windows, &self.words)
+    }
+
     /// The only set, if it has a direct index.
     #[inline(always)]
     fn only_dir(&self) -> Option<&Dir> {
         match &self.sets[..] {
             [Some(set)] => set.dir(),
             _ => None,
-        }
-    }
-
-    /// A burst of keys in the index of the only set, their side keys left aside.
-    fn lookup_direct(&self, dir: &Dir, burst: &Keys<'_>, hits: &mut [Hit]) {
-        let (answers, skip) = (self.store.hits(), self.skip.unwrap_or(0));
-        let mut keys = [0; BURST];
-        let keys = &mut keys[..hits.len()];
-        burst.narrow(self.field, skip, keys);
-        if dir.memory_bytes() + size_of_val(answers) >= PHASES_FROM && dir.blocks() > 0 {
-            keys.iter().for_each(|&key| dir.prefetch_first(key));
-            keys.iter().for_each(|&key| dir.prefetch_second(key, answers));
-            for key in &mut *keys {
-                *key = dir.lookup(*key);
-                prefetch(nearest(answers, *key));
-            }
-            for (hit, &number) in hits.iter_mut().zip(&*keys) {
-                *hit = answers[number as usize];
-            }
-            return;
-        }
-        for (hit, &key) in hits.iter_mut().zip(&*keys) {
-            *hit = answers[dir.lookup(key) as usize];
         }
     }
 
@@ -646,19 +630,6 @@ impl Keys<'_> {
     #[inline(always)]
     fn key(&self, i: usize) -> &[u8] {
         &self.keys[i * self.stride..][..self.stride]
-    }
-
-    /// A field of at most 32 bits of each key, as the leading bits of a number.
-    #[inline(always)]
-    fn narrow(&self, field: Field, skip: u32, out: &mut [u32]) {
-        let keys = self.keys.chunks_exact(self.stride);
-        if field.len == 4 {
-            for (out, key) in out.iter_mut().zip(keys) {
-                *out = narrow_of(key, Field { len: 4, ..field }) << skip;
-            }
-        } else {
-            out.iter_mut().zip(keys).for_each(|(out, key)| *out = narrow_of(key, field) << skip);
-        }
     }
 }
 
@@ -859,14 +830,8 @@ impl Structure for Lpm {
                 self.lookup_any(exact, &burst, hits);
                 continue;
             };
-            self.lookup_direct(dir, &burst, hits);
-            if !exact.windows.is_empty() {
-                let miss = self.store.hits()[NONE as usize];
-                for (i, hit) in hits.iter_mut().enumerate() {
-                    let matched = mask::equals(&exact.windows, &self.words, burst.key(i));
-                    *hit = if matched { *hit } else { miss };
-                }
-            }
+            let place = self.place(exact);
+            direct::burst(dir, &place, self.store.hits(), burst.keys, stride, hits);
         }
     }
 

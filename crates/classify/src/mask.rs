@@ -69,12 +69,6 @@ pub(crate) fn hash_words(seed: u64, words: &[u64]) -> u64 {
     finish(words.iter().fold(start(seed), |h, &w| mix(h, w)))
 }
 
-/// As [`hash_words`], of words that are not in memory.
-#[inline]
-pub(crate) fn hash_iter(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
-    finish(words.fold(start(seed), mix))
-}
-
 /// The masked key as words; one load and one `and` each.
 #[inline(always)]
 pub(crate) fn gather<const W: usize>(windows: &[Window; W], key: &[u8]) -> [u64; W] {

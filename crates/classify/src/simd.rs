@@ -1,12 +1,27 @@
-//! What the language does not offer: hints to the processor, and loads checked once for many.
+//! What the language does not offer: hints to the processor, loads checked once for many, and
+//! instructions that not every processor has.
 //!
-//! The only module of this crate with `unsafe` code. A hint does nothing where the processor has no
-//! such thing; the loads have a plain twin, [`mask::gather`](crate::mask::gather).
+//! A loop over a burst that gains from such instructions is a [`Kernel`]: written once over
+//! [`Lanes`], compiled for each implementation of these, run by [`fastest`]. [`Plain`] is the twin of
+//! the others, which are in `x86`. Where a key's bucket is, [`Place`] says, since all must agree on
+//! that.
 //!
-//! Checked by: the unit test below; `tests/model.rs`, whose bursts go through here.
+//! A hint does nothing where the processor has no such thing; the loads have a plain twin,
+//! [`mask::gather`](crate::mask::gather). Other users of `unsafe` code here: `lpm::direct`,
+//! `lpm::popcnt`, `lanes`.
+//!
+//! Cost: what decides is asked for every burst, in a few instructions.
+//! Checked by: the unit tests below; `tests/model.rs` and `tests/mixed.rs`, whose bursts go through
+//! here.
 
 #![allow(unsafe_code)]
 
+use std::hint::select_unpredictable;
+use std::mem::MaybeUninit;
+
+use crate::Hit;
+use crate::buckets::{PHASE, UNROLLED_MAX};
+use crate::group::pack;
 use crate::mask::Window;
 
 /// The keys of a burst as seen through the windows of a mask.
@@ -44,6 +59,190 @@ impl<'a, const W: usize> View<'a, W> {
             };
             u64::from_le(word) & window.mask
         })
+    }
+}
+
+/// A loop over a burst, compiled for each kind of processor.
+pub(crate) trait Kernel {
+    /// Does it. Implementations are `#[inline(always)]`, else they are compiled plainly.
+    fn run<L: Lanes>(self);
+}
+
+#[cfg(test)]
+thread_local! {
+    /// In tests: kernels may be run by [`Plain`] (0), by AVX2 too (1), by all (2).
+    pub(crate) static LANES_MAX: std::cell::Cell<u8> = const { std::cell::Cell::new(2) };
+}
+
+/// Runs a kernel by the best instructions that there are.
+#[inline]
+pub(crate) fn fastest(kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernel) = x86::run(kernel) {
+        kernel.run::<Plain>();
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    kernel.run::<Plain>();
+}
+
+/// The steps of a lookup in [`Buckets`](crate::buckets::Buckets) that gain from wide registers. All
+/// do the same; what each function says of itself holds for every implementation.
+pub(crate) trait Lanes {
+    /// The masked words and the hash of every key of a view, of which there are at most [`PHASE`];
+    /// where `buckets` are given, the home among so many instead of the hash.
+    #[inline(always)]
+    fn hashes<'a, const W: usize>(
+        view: &View<'_, W>,
+        place: &Place,
+        buckets: Option<u64>,
+        words: &'a mut Each<[u64; W]>,
+        hashes: &'a mut Each<u64>,
+    ) -> (&'a [[u64; W]], &'a [u64]) {
+        let words = words.fill(view.count, |i| view.words(i));
+        let hashes = hashes.fill(view.count, |i| {
+            let hash = place.hash(words[i].into_iter());
+            buckets.map_or(hash, |buckets| home_of(hash, buckets))
+        });
+        (words, hashes)
+    }
+
+    /// The payload of a key in a cache line, or `otherwise` if no slot has it.
+    fn select<const W: usize>(line: &[u64; 8], words: &[u64; W], otherwise: u64) -> u64;
+
+    /// A bit for each answer, of which there are at most [`PHASE`], that is this payload.
+    #[inline(always)]
+    fn equal(hits: &[Hit], payload: u64) -> u32 {
+        let bit = |(i, &hit)| u32::from(pack(hit) == payload) << i;
+        hits.iter().take(PHASE).enumerate().map(bit).fold(0, |bits, bit| bits | bit)
+    }
+}
+
+/// Something for each key of a burst, in memory that is not cleared before.
+pub(crate) struct Each<T>([MaybeUninit<T>; PHASE]);
+
+impl<T: Copy> Each<T> {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Each([const { MaybeUninit::uninit() }; PHASE])
+    }
+
+    /// Makes one for each of the first `count` keys, of which there are at most [`PHASE`].
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, count: usize, mut make: impl FnMut(usize) -> T) -> &[T] {
+        for (i, at) in self.0[..count].iter_mut().enumerate() {
+            at.write(make(i));
+        }
+        // SAFETY: each of them has just been written.
+        // WHY: clearing such memory takes as long as a lookup of some keys does.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), count) }
+    }
+}
+
+/// How key words become the number of a bucket: words times secrets are added up, so that two keys
+/// have the same sum by chance alone; then each bit of the sum is spread upwards, twice: keys that
+/// count up in their highest bits are as many multiples of one number after the first time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    start: u64,
+    factors: [u64; UNROLLED_MAX],
+    /// How many buckets there are; below 2^32.
+    pub(crate) buckets: u64,
+}
+
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Place {
+    /// Bucket 0, for every key.
+    pub(crate) const NOWHERE: Place = Place { start: 0, factors: [0; UNROLLED_MAX], buckets: 0 };
+
+    pub(crate) fn new(seed: u64) -> Place {
+        let mut state = seed ^ 0x243f_6a88_85a3_08d3;
+        let mut next = || {
+            state = state.wrapping_add(SPREAD);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        };
+        let start = next();
+        Place { start, factors: std::array::from_fn(|_| next() | 1), buckets: 0 }
+    }
+
+    /// The bucket in which a search for the key begins.
+    #[inline(always)]
+    pub(crate) fn home(&self, words: impl Iterator<Item = u64>) -> u64 {
+        home_of(self.hash(words), self.buckets)
+    }
+
+    /// 32 bits of hash.
+    #[inline(always)]
+    fn hash(&self, words: impl Iterator<Item = u64>) -> u64 {
+        let spread = |sum: u64| (sum ^ sum >> 32).wrapping_mul(SPREAD);
+        let mut sum = self.start;
+        for (i, word) in words.enumerate() {
+            if i > 0 && i % UNROLLED_MAX == 0 {
+                sum = spread(sum);
+            }
+            sum = sum.wrapping_add(word.wrapping_mul(self.factors[i % UNROLLED_MAX]));
+        }
+        spread(spread(sum)) >> 32
+    }
+}
+
+/// As far into so many buckets as a hash of 32 bits is into its range.
+#[inline(always)]
+pub(crate) fn home_of(hash: u64, buckets: u64) -> u64 {
+    (hash * buckets) >> 32
+}
+
+/// Slots of a line, for keys of so many words: each slot has one word besides.
+pub(crate) const fn slots_for(width: usize) -> usize {
+    match width {
+        0 | 1 => 4,
+        2 | 3 => 2,
+        _ => 1,
+    }
+}
+
+/// Where in a line the payload of a slot lies, for keys of so many words. Payloads of keys of two
+/// words lie as far apart as these.
+pub(crate) const fn payload_at(width: usize, slot: usize) -> usize {
+    let apart = if width == 2 { 2 } else { 1 };
+    slots_for(width) * width + slot * apart
+}
+
+/// One word after the other.
+pub(crate) struct Plain;
+
+impl Lanes for Plain {
+    #[inline(always)]
+    fn select<const W: usize>(line: &[u64; 8], words: &[u64; W], otherwise: u64) -> u64 {
+        // Which slot it is cannot be guessed, so there is no branch on that. Of several slots the
+        // first counts.
+        let mut found = otherwise;
+        for slot in (0..const { slots_for(W) }).rev() {
+            let differs = (0..W).fold(0, |d, i| d | (line[slot * W + i] ^ words[i]));
+            found = select_unpredictable(differs == 0, line[payload_at(W, slot)], found);
+        }
+        found
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// Stores a payload as the [`Hit`] it is, in one piece.
+#[inline(always)]
+pub(crate) fn answer(hit: &mut Hit, payload: u64) {
+    #[cfg(target_endian = "little")]
+    {
+        const { assert!(size_of::<Hit>() == 8 && std::mem::offset_of!(Hit, action) == 4) };
+        // SAFETY: a hit is two numbers of 32 bits, any two; `pack` puts the first into the low half.
+        // WHY: else a payload in a wide register is taken apart for two stores.
+        unsafe { std::ptr::from_mut(hit).cast::<u64>().write_unaligned(payload) };
+    }
+    #[cfg(not(target_endian = "little"))]
+    {
+        *hit = crate::group::unpack(payload);
     }
 }
 
@@ -92,6 +291,81 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Every kernel that the processor can run answers as the plain one: every pattern of equal and
+    /// different words in a line, keys of every number, strides and windows of several kinds.
+    fn lanes_agree<const W: usize>() {
+        struct Check<const W: usize>;
+        impl<const W: usize> Kernel for Check<W> {
+            #[inline(always)]
+            fn run<L: Lanes>(self) {
+                for pattern in 0..1u64 << 8 {
+                    let line: [u64; 8] = std::array::from_fn(|i| match pattern >> i & 1 {
+                        0 => (1 << 63) + 5 + (i % W) as u64,
+                        _ => pattern ^ 77 ^ (i as u64) << 9,
+                    });
+                    let words: [u64; W] = std::array::from_fn(|i| (1 << 63) + 5 + i as u64);
+                    let same = |slot: &usize| line[slot * W..][..W] == words;
+                    let slot = (0..slots_for(W)).find(same);
+                    let want = slot.map_or(99, |slot| line[payload_at(W, slot)]);
+                    assert_eq!(L::select(&line, &words, 99), want, "{W} {pattern:b}");
+                    assert_eq!(Plain::select(&line, &words, 99), want, "{W} {pattern:b}");
+                }
+                let hits: Vec<Hit> =
+                    (0..32).map(|i| Hit { entry: i * i % 3, action: i % 2 }).collect();
+                for count in 0..=32 {
+                    let (bits, payload) = (L::equal(&hits[..count], 1 << 32), pack(hits[3]));
+                    assert_eq!(bits, Plain::equal(&hits[..count], 1 << 32));
+                    assert_eq!(
+                        L::equal(&hits[..count], payload),
+                        Plain::equal(&hits[..count], payload)
+                    );
+                }
+                let mut place = Place::new(7);
+                place.buckets = 12_345;
+                for len in 8 * W - 7..=8 * W {
+                    for more in [0, 8] {
+                        let stride = len.next_multiple_of(8) + more;
+                        let keys: Vec<u8> =
+                            (0..stride * 32).map(|i| (i * i * 31 / 8) as u8).collect();
+                        let windows = mask::windows(&vec![0xfe; len]);
+                        let windows = windows.first_chunk::<W>().unwrap();
+                        for count in 0..=32 {
+                            // Nothing beyond the last key may be read.
+                            let keys: Box<[u8]> = keys[..stride * count].into();
+                            let view = View::new(&keys, stride, count, windows);
+                            let (mut words, mut homes) = (Each::new(), Each::new());
+                            let buckets = (count % 2 == 0).then_some(place.buckets);
+                            let (words, homes) =
+                                L::hashes(&view, &place, buckets, &mut words, &mut homes);
+                            assert_eq!((words.len(), homes.len()), (count, count));
+                            for i in 0..count {
+                                let want = view.words(i);
+                                assert_eq!(words[i], want);
+                                let home = match buckets {
+                                    Some(_) => homes[i],
+                                    None => home_of(homes[i], place.buckets),
+                                };
+                                assert_eq!(home, place.home(want.into_iter()));
+                                assert!(home < place.buckets);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Check::<W>.run::<Plain>();
+        #[cfg(target_arch = "x86_64")]
+        x86::run_each(|| Check::<W>);
+    }
+
+    #[test]
+    fn wide_lanes_do_what_plain_ones_do() {
+        lanes_agree::<1>();
+        lanes_agree::<2>();
+        lanes_agree::<3>();
+        lanes_agree::<5>();
     }
 
     #[test]

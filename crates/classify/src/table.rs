@@ -1,8 +1,7 @@
 //! The table that its users hold: one structure at a time, changed when it no longer serves.
 //!
 //! An insert that the structure declines moves the table: to the best structure while the table is
-//! small, else to the general one, which takes over the store as it stands. That happens within
-//! the call. [`Table::reoptimise`] chooses anew in place, for instance after a bulk load;
+//! small, else to the general one. That happens within the call. [`Table::reoptimise`] chooses anew in place, for instance after a bulk load;
 //! [`Table::rebuilt`] makes another table of the same rules and leaves this one serving. All depend
 //! on the operations alone, so two replicas given the same operations stay equal; and a structure
 //! never declines a removal.
@@ -11,18 +10,21 @@
 //! a rule, the general form takes over from a copy of its rules.
 //!
 //! Invariants: answers do not depend on which structure serves.
-//! Cost: insert, that of the structure; a move to the general form costs an index over the rules,
-//! one to `lpm` a trie insert per prefix.
+//! Cost: insert, that of the structure; a move to the general form costs an insert per rule, one to
+//! `lpm` a trie insert per prefix.
 //! Checked by: `tests/model.rs`.
 
+use crate::buckets::PHASE;
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
-use crate::hash::Hash;
+use crate::hash::{self, Hash};
 use crate::linear::Linear;
 use crate::lpm::Lpm;
 use crate::range::Intervals;
 use crate::rule::{Layout, LayoutError, Rule};
-use crate::rules::Rules;
+use crate::rules::{Rules, assert_burst};
+use crate::scan::Scan;
 use crate::shape::TableShape;
+use crate::tuple_merge::TupleMerge;
 use crate::tuple_space::TupleSpace;
 use crate::{Explain, Hit, InsertError, Structure};
 
@@ -44,6 +46,8 @@ enum Current {
     Hash(Hash),
     Lpm(Box<Lpm>),
     Range(Box<Intervals>),
+    Scan(Box<Scan>),
+    TupleMerge(Box<TupleMerge>),
     TupleSpace(TupleSpace),
     Other(Box<dyn Structure>),
 }
@@ -83,6 +87,8 @@ macro_rules! current {
             Current::Hash($s) => $body,
             Current::Lpm($s) => $body,
             Current::Range($s) => $body,
+            Current::Scan($s) => $body,
+            Current::TupleMerge($s) => $body,
             Current::TupleSpace($s) => $body,
             Current::Other($s) => $body,
         }
@@ -145,12 +151,13 @@ impl Table {
             Err(refused) => return Err(refused),
         };
         let from = self.kind();
-        let rules = self.take_rules();
-        let small = rules.len() < RECHOOSE_ENTRIES_MAX;
-        let mut general = TupleSpace::from_rules(rules);
-        let inserted = general.insert(rule);
-        let pinned = if small { None } else { Some(Kind::TupleSpace) };
-        let mut choice = choose(&TableShape::of_rules(general.rules()), pinned);
+        let mut rules = self.take_rules();
+        let inserted = rules.admit(rule).map(|normal| {
+            rules.insert(&normal);
+        });
+        let small = rules.len() <= RECHOOSE_ENTRIES_MAX;
+        let pinned = if small { None } else { Some(Kind::TupleMerge) };
+        let mut choice = choose(&TableShape::of_rules(&rules), pinned);
         if !small {
             for (_, verdict) in &mut choice.verdicts {
                 if let Verdict::Passed(why) = verdict {
@@ -158,10 +165,7 @@ impl Table {
                 }
             }
         }
-        self.current = match choice.kind {
-            Kind::TupleSpace => Current::TupleSpace(general),
-            _ => Current::of(&choice, general.into_rules()),
-        };
+        self.current = Current::of(&choice, rules);
         self.choice = choice;
         inserted?;
         Ok(Inserted::Moved(Moved { from, to: self.kind(), reason: Some(reason) }))
@@ -247,7 +251,15 @@ impl Table {
         if free.kind == kind {
             choice = free;
         }
-        Ok(Table { current: Current::of(&choice, rules), choice, forced: self.forced })
+        let current = match kind {
+            // There is time to choose tuples for all rules at once.
+            Kind::TupleMerge => {
+                let layout = self.layout().clone();
+                Current::TupleMerge(Box::new(TupleMerge::arranged(layout, rules.iter())))
+            }
+            _ => Current::of(&choice, rules),
+        };
+        Ok(Table { current, choice, forced: self.forced })
     }
 
     /// The rules, summed up as they are now.
@@ -258,6 +270,8 @@ impl Table {
             Current::Hash(s) => TableShape::of_rules(s.rules()),
             Current::Lpm(s) => s.shape(),
             Current::Range(s) => TableShape::of_rules(s.rules()),
+            Current::Scan(s) => TableShape::of_rules(s.rules()),
+            Current::TupleMerge(s) => s.shape(),
             Current::TupleSpace(s) => TableShape::of_rules(s.rules()),
         }
     }
@@ -316,9 +330,46 @@ impl Table {
             Current::Hash(s) => s.into_rules(),
             Current::Lpm(s) => s.into_rules(),
             Current::Range(s) => s.into_rules(),
+            Current::Scan(s) => s.into_rules(),
             Current::TupleSpace(s) => s.into_rules(),
+            Current::TupleMerge(s) => copied(&mut s.iter()),
             Current::Linear(s) => copied(&mut s.iter()),
             Current::Other(s) => copied(&mut s.iter()),
+        }
+    }
+}
+
+/// Looks up `hits.len()` keys, the i-th of which begins at `keys[i * stride]`, each in a table of
+/// its own: the i-th in `table_of(i)`. All tables must have the same layout.
+///
+/// For the rest as [`Structure::lookup_burst`]. Where tables are hashes under masks of as many
+/// words, all are gone through together, so that their cache misses overlap; else neighbouring keys
+/// of one table are.
+pub fn lookup_mixed<'a>(
+    table_of: impl Fn(usize) -> &'a Table,
+    keys: &[u8],
+    stride: usize,
+    hits: &mut [Hit],
+) {
+    if hits.is_empty() {
+        return;
+    }
+    assert_burst(table_of(0).layout(), keys, stride, hits.len());
+    for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
+        let (first, count) = (part * PHASE, hits.len());
+        let keys = &keys[first * stride..][..count * stride];
+        let hash_of = |i| match &table_of(first + i).current {
+            Current::Hash(hash) => Some(hash),
+            _ => None,
+        };
+        let mut left = hash::mixed(hash_of, keys, stride, hits);
+        while left != 0 {
+            let from = left.trailing_zeros() as usize;
+            let table = table_of(first + from);
+            let same = |&i: &usize| left >> i & 1 == 1 && std::ptr::eq(table_of(first + i), table);
+            let to = (from + 1..count).find(|i| !same(i)).unwrap_or(count);
+            table.lookup_burst(&keys[from * stride..], stride, &mut hits[from..to]);
+            (from..to).for_each(|i| left &= !(1 << i));
         }
     }
 }
@@ -331,6 +382,7 @@ impl Current {
             (Kind::Range, Some(field)) => {
                 Current::Range(Box::new(Intervals::from_rules(rules, field)))
             }
+            (Kind::Scan, _) => Current::Scan(Box::new(Scan::from_rules(rules))),
             (Kind::Linear, _) => {
                 let mut linear = Linear::new(rules.layout().clone());
                 for rule in rules.iter() {
@@ -339,7 +391,11 @@ impl Current {
                 }
                 Current::Linear(linear)
             }
-            _ => Current::TupleSpace(TupleSpace::from_rules(rules)),
+            (Kind::TupleSpace, _) => Current::TupleSpace(TupleSpace::from_rules(rules)),
+            _ => {
+                let layout = rules.layout().clone();
+                Current::TupleMerge(Box::new(TupleMerge::of(layout, rules.iter())))
+            }
         }
     }
 }

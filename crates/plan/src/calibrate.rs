@@ -19,6 +19,8 @@ use std::time::Instant;
 
 use classify::decomposed::{Decomposed, Target, Tree, TreeNode, TreeRow};
 use classify::hash::Hash;
+use classify::scan::{ENTRIES_MAX, Scan};
+use classify::tuple_merge::TupleMerge;
 use classify::tuple_space::TupleSpace;
 use classify::{Hit, Kind, Layout, Rule, Structure, Table};
 
@@ -89,8 +91,17 @@ impl Bench {
         let (lpm, lpm_touch) = self.lpm(&record);
         progress("range");
         let range_step = self.range();
+        progress("scan");
+        let (scan, scan_step) = self.scan(&record);
         progress("tuple_space");
-        let (tuple_space, tuple_probe) = self.tuple_space(&record);
+        let a = &builtin.atoms;
+        let plain = (a.tuple_space, a.tuple_probe.clone());
+        let (tuple_space, tuple_probe) =
+            self.tuples(&record, plain, |layout| Box::new(TupleSpace::new(layout)));
+        progress("tuple_merge");
+        let merged = (a.merge, a.merge_probe.clone());
+        let (merge, merge_probe) =
+            self.tuples(&record, merged, |layout| Box::new(TupleMerge::new(layout)));
         progress("decomposed");
         let (tree_step, tree_visit, tree_row) = self.tree();
         let atoms = Atoms {
@@ -105,6 +116,10 @@ impl Bench {
             lpm,
             lpm_touch,
             range_step,
+            scan,
+            scan_step,
+            merge,
+            merge_probe,
             tuple_space,
             tuple_probe,
             tree_step,
@@ -322,8 +337,40 @@ impl Bench {
         if points.is_empty() { Model::builtin().atoms.range_step } else { rising(points) }
     }
 
+    /// The common part and each step's, from few and from many masks.
+    fn scan(&mut self, memory: &Curve) -> (f64, Curve) {
+        let mut points = Vec::new();
+        let mut common = f64::INFINITY;
+        for count in self.entries().map(|count| count.min(ENTRIES_MAX as u32)) {
+            let values: Vec<u64> = (0..count).map(|_| self.below(u64::MAX)).collect();
+            let taken = [1u32, 5].map(|masks| {
+                let Ok(layout) = Layout::new(&[8]) else { return (0, 0.0) };
+                let mut subject = Scan::new(layout);
+                insert(&mut subject, &values, |id| !(1 << (id % masks)));
+                self.lookups(&subject, &values, f64::from(masks))
+            });
+            let [(_, few_ns), (bytes, many_ns)] = taken;
+            let probe = ((many_ns - few_ns) / 4.0).max(0.05);
+            common = common.min((few_ns - probe).max(0.0));
+            points.push((bytes, probe));
+            if count as usize == ENTRIES_MAX {
+                break;
+            }
+        }
+        if points.is_empty() {
+            let a = Model::builtin().atoms;
+            return (a.scan, a.scan_step);
+        }
+        (common, extended(points, memory, 1.0))
+    }
+
     /// The common part and each probe's, from few and from many masks.
-    fn tuple_space(&mut self, memory: &Curve) -> (f64, Curve) {
+    fn tuples(
+        &mut self,
+        memory: &Curve,
+        unknown: (f64, Curve),
+        new: impl Fn(Layout) -> Box<dyn Structure>,
+    ) -> (f64, Curve) {
         let mut points = Vec::new();
         let mut common = f64::INFINITY;
         for count in self.entries() {
@@ -331,11 +378,11 @@ impl Bench {
             let values: Vec<u64> = (0..count).map(|_| self.below(u64::MAX)).collect();
             let taken = [4u32, 16].map(|masks| {
                 let Ok(layout) = Layout::new(&[8]) else { return (0, 0.0, 0.0) };
-                let mut subject = TupleSpace::new(layout);
+                let mut subject = new(layout);
                 // Masks of which none is a part of another.
-                insert(&mut subject, &values, |id| !(1 << (id % masks)));
+                insert(&mut *subject, &values, |id| !(1 << (id % masks)));
                 let probes = subject.explain().probes_max as f64;
-                let (bytes, ns) = self.lookups(&subject, &values, probes);
+                let (bytes, ns) = self.lookups(&*subject, &values, probes);
                 (bytes, ns, probes)
             });
             let [(_, few_ns, few), (bytes, many_ns, many)] = taken;
@@ -349,8 +396,7 @@ impl Bench {
             }
         }
         if points.is_empty() {
-            let a = Model::builtin().atoms;
-            return (a.tuple_space, a.tuple_probe);
+            return unknown;
         }
         (common, extended(points, memory, 1.0))
     }
@@ -533,12 +579,31 @@ mod tests {
         let model = calibrate_with(Effort::QUICK, &mut |what| told.push(what.to_string()));
         assert_eq!(
             told,
-            ["frequency", "memory", "hash", "lpm", "range", "tuple_space", "decomposed"]
+            [
+                "frequency",
+                "memory",
+                "hash",
+                "lpm",
+                "range",
+                "scan",
+                "tuple_space",
+                "tuple_merge",
+                "decomposed"
+            ]
         );
         assert!(model.is_sound(), "{model:#?}");
         assert_eq!((model.version, model.cpu.clone()), (Model::VERSION, cpu_name()));
         let a = &model.atoms;
-        for curve in [&a.hash, &a.lpm_touch, &a.range_step, &a.tuple_probe, &a.record, &a.counter] {
+        for curve in [
+            &a.hash,
+            &a.lpm_touch,
+            &a.range_step,
+            &a.scan_step,
+            &a.merge_probe,
+            &a.tuple_probe,
+            &a.record,
+            &a.counter,
+        ] {
             assert!(curve.points().len() > 1 && curve.near() > 0.0, "{curve:?}");
             assert!(curve.near() <= curve.far(), "{curve:?}");
         }

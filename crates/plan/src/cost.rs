@@ -32,20 +32,26 @@ pub enum Template {
     Lpm,
     /// Search in sorted ranges.
     Range,
+    /// Every rule or mask on all keys of a burst at once.
+    Scan,
     /// Several tables in place of one.
     Decomposed,
-    /// One hash per mask; takes everything.
+    /// One hash for all masks, close ones merged; takes everything.
+    TupleMerge,
+    /// One hash per mask; takes everything; for few masks, and where it is asked for.
     TupleSpace,
 }
 
 impl Template {
     /// All, in the order of reports.
-    pub const ALL: [Template; 6] = [
+    pub const ALL: [Template; 8] = [
         Template::DirectCode,
         Template::Hash,
         Template::Lpm,
         Template::Range,
+        Template::Scan,
         Template::Decomposed,
+        Template::TupleMerge,
         Template::TupleSpace,
     ];
 
@@ -56,7 +62,9 @@ impl Template {
             Template::Hash => "hash",
             Template::Lpm => "lpm",
             Template::Range => "range",
+            Template::Scan => "scan",
             Template::Decomposed => "decomposed",
+            Template::TupleMerge => "tuple_merge",
             Template::TupleSpace => "tuple_space",
         }
     }
@@ -68,7 +76,9 @@ impl Template {
             Template::Hash => Some(classify::Kind::Hash),
             Template::Lpm => Some(classify::Kind::Lpm),
             Template::Range => Some(classify::Kind::Range),
+            Template::Scan => Some(classify::Kind::Scan),
             Template::Decomposed => Some(classify::Kind::Decomposed),
+            Template::TupleMerge => Some(classify::Kind::TupleMerge),
             Template::TupleSpace => Some(classify::Kind::TupleSpace),
         }
     }
@@ -91,7 +101,8 @@ impl std::str::FromStr for Template {
 /// A name that is no template's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown template {0:?}; there are direct_code, hash, lpm, range, decomposed and tuple_space"
+    "unknown template {0:?}; there are direct_code, hash, lpm, range, scan, decomposed, tuple_merge \
+     and tuple_space"
 )]
 pub struct UnknownTemplate(pub String);
 
@@ -173,6 +184,14 @@ pub struct Atoms {
     pub lpm_touch: Curve,
     /// Each step of a search in sorted ranges.
     pub range_step: Curve,
+    /// What every scan costs.
+    pub scan: f64,
+    /// Each step of it, as [`scan_steps`] counts them.
+    pub scan_step: Curve,
+    /// What every search in merged tuples costs.
+    pub merge: f64,
+    /// Each probe of it.
+    pub merge_probe: Curve,
     /// What every search in tuples costs.
     pub tuple_space: f64,
     /// Each probe of it.
@@ -307,8 +326,9 @@ pub struct Stage {
     pub key_words: u32,
     /// Bytes of its structure.
     pub bytes: u64,
-    /// Steps of a lookup in the mean: compares of `direct_code`, touches of `lpm`, steps of `range`,
-    /// probes of `tuple_space`, tables of `decomposed`; 1 for `hash`.
+    /// Steps of a lookup in the mean: compares of `direct_code`, touches of `lpm`, steps of `range` and
+    /// `scan`, probes of `tuple_merge` and
+    /// `tuple_space`, tables of `decomposed`; 1 for `hash`.
     pub steps: f64,
     /// Bytes of its action records.
     pub record_bytes: u64,
@@ -372,7 +392,7 @@ const COUNTER_BYTES: u64 = 16;
 
 impl Model {
     /// Changes when the figures change their meaning; others are ignored.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Plausible figures for a server of today, until it is measured.
     pub fn builtin() -> Model {
@@ -403,6 +423,10 @@ impl Model {
                 lpm: 1.5,
                 lpm_touch: curve(1.0, 1.4, 4.0, 10.0),
                 range_step: curve(1.5, 1.8, 3.0, 8.0),
+                scan: 1.3,
+                scan_step: curve(2.7, 3.3, 6.0, 15.0),
+                merge: 2.0,
+                merge_probe: curve(5.0, 6.5, 12.0, 28.0),
                 tuple_space: 2.0,
                 tuple_probe: curve(4.0, 5.0, 9.0, 20.0),
                 tree_step: 1.5,
@@ -447,6 +471,8 @@ impl Model {
             a.direct_code_entry,
             a.key_word,
             a.lpm,
+            a.scan,
+            a.merge,
             a.tuple_space,
             a.tree_step,
             a.tree_visit,
@@ -457,7 +483,16 @@ impl Model {
             a.pop,
             a.output,
         ];
-        let curves = [&a.hash, &a.lpm_touch, &a.range_step, &a.tuple_probe, &a.record, &a.counter];
+        let curves = [
+            &a.hash,
+            &a.lpm_touch,
+            &a.range_step,
+            &a.scan_step,
+            &a.merge_probe,
+            &a.tuple_probe,
+            &a.record,
+            &a.counter,
+        ];
         let price = |ns: f64| (0.0..1e6).contains(&ns);
         flat.iter().all(|&ns| price(ns))
             && curves.iter().all(|curve| {
@@ -481,8 +516,12 @@ impl Model {
             Template::Hash => Cost::touch(&a.hash, bytes) + further,
             Template::Lpm => Cost::flat(a.lpm) + Cost::touch(&a.lpm_touch, bytes).times(steps),
             Template::Range => Cost::touch(&a.range_step, bytes).times(steps) + further,
+            Template::Scan => Cost::flat(a.scan) + Cost::touch(&a.scan_step, bytes).times(steps),
             Template::Decomposed => {
                 (Cost::flat(a.tree_step) + Cost::touch(&a.hash, bytes)).times(steps)
+            }
+            Template::TupleMerge => {
+                Cost::flat(a.merge) + Cost::touch(&a.merge_probe, bytes).times(steps)
             }
             Template::TupleSpace => {
                 Cost::flat(a.tuple_space)
@@ -498,17 +537,16 @@ impl Model {
         let bytes = approximate_bytes(shape.entries, shape.key_bytes);
         let words = shape.words() as f64;
         let further = a.key_word * (words - 1.0);
-        let probe = a.tuple_probe.at(bytes) + further;
         // Entries with ranges share masks, and are then compared one by one.
         let compared = shape.ranged as f64 / shape.masks.max(1) as f64;
         // Entries are ranked, so that a search ends half-way.
-        let probes = (shape.masks as f64 + 1.0) / 2.0;
+        let probes = (merged_probes(shape.masks) as f64 + 1.0) / 2.0;
         let together = (BURST * share).max(1.0);
         let visit = a.tree_visit / together;
         // Where few keys come together, the misses of a probe do not overlap either.
         let alone = PROBE_VISIT * visit;
-        let tuples = a.tuple_space + (probe + alone + RANGE_ROWS * a.tree_row * compared) * probes;
-        let mut best = (Template::TupleSpace, tuples);
+        let probe = a.merge_probe.at(bytes) + alone + RANGE_ROWS * a.tree_row * compared;
+        let mut best = (Template::TupleMerge, a.merge + probe * probes);
         let mut offer = |template, ns| {
             if ns < best.1 {
                 best = (template, ns);
@@ -523,6 +561,19 @@ impl Model {
         }
         if shape.convex {
             offer(Template::Range, a.range_step.at(bytes) * range_steps(shape.entries));
+        }
+        if shape.masks > 1 && shape.ranged == 0 {
+            // Entries spread evenly over the masks.
+            let each = shape.entries.div_ceil(shape.masks);
+            let few = each <= classify::scan::COMPARED_PER_MASK_MAX;
+            let (compared, probes) = if few { (shape.entries, 0) } else { (0, shape.masks) };
+            if shape.entries <= classify::scan::ENTRIES_MAX
+                && compared <= classify::scan::COMPARED_MAX
+                && probes <= classify::scan::PROBES_MAX
+            {
+                let steps = scan_steps(compared, probes);
+                offer(Template::Scan, a.scan + a.scan_step.at(bytes) * steps);
+            }
         }
         if shape.entries <= SCAN_ROWS_MAX && shape.ranged == 0 {
             offer(Template::DirectCode, a.tree_row * (shape.entries as f64) * words);
@@ -613,6 +664,19 @@ pub(crate) fn lpm_touches(key_bytes: usize) -> f64 {
 /// Steps of a search by halves among the pieces of so many ranges.
 pub(crate) fn range_steps(entries: usize) -> f64 {
     ((2 * entries + 1) as f64).log2().ceil()
+}
+
+/// Steps of a scan that compares so many entries and probes so many masks: a probe is one, and a
+/// compare of eight entries a quarter.
+pub fn scan_steps(compared: usize, probes: usize) -> f64 {
+    probes as f64 + compared.div_ceil(8) as f64 / 4.0
+}
+
+/// Tuples that so many masks are likely to merge into: about as many as the root of their number, as
+/// ClassBench's sets of a thousand rules and more do.
+pub(crate) fn merged_probes(masks: usize) -> usize {
+    let root = (masks as f64).sqrt().ceil() as usize;
+    masks.min(root + 1)
 }
 
 /// Bytes of a hash of so many entries.

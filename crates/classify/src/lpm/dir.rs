@@ -26,14 +26,14 @@ use crate::Hit;
 use crate::simd::prefetch;
 
 /// Bits that a block covers.
-const STRIDE: u32 = 4;
+const STRIDE: u32 = Dir::STRIDE;
 /// Set in a leaf's place: the rest is the number of a block.
 const CHILD: u32 = 1 << 31;
 
 /// What lies below one leaf's place: a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-struct Block([u32; 1 << STRIDE]);
+pub(super) struct Block([u32; 1 << STRIDE]);
 
 /// An index over prefixes of left-aligned keys.
 #[derive(Debug)]
@@ -46,6 +46,21 @@ pub(crate) struct Dir {
 }
 
 impl Dir {
+    /// Bits that a block covers.
+    pub(super) const STRIDE: u32 = 4;
+
+    /// What the first bits of a key stand for.
+    #[inline(always)]
+    pub(super) fn first(&self) -> &[u32] {
+        &self.first
+    }
+
+    /// All blocks. A leaf's place that has the highest bit, without it, is the index of one.
+    #[inline(always)]
+    pub(super) fn lower(&self) -> &[Block] {
+        &self.blocks
+    }
+
     /// An index without prefixes, whose first level covers 12, 16 or 20 bits.
     pub(crate) fn new(first_bits: u32) -> Dir {
         assert!(matches!(first_bits, 12 | 16 | 20), "blocks of four bits end at bit 32");
@@ -80,7 +95,12 @@ impl Dir {
     /// branch, since which it is differs from key to key. There must be a block.
     #[inline(always)]
     pub(crate) fn prefetch_second(&self, key: u32, hits: &[Hit]) {
-        let leaf = self.first[(key >> self.below) as usize];
+        self.prefetch_below(self.first[(key >> self.below) as usize], key, hits);
+    }
+
+    /// As [`Dir::prefetch_second`], of a key whose place in the first level holds `leaf`.
+    #[inline(always)]
+    pub(super) fn prefetch_below(&self, leaf: u32, key: u32, hits: &[Hit]) {
         let within = (key >> (self.below - STRIDE) & 15) as usize;
         let block = &nearest(&self.blocks, leaf & !CHILD).0[within];
         let hit = &nearest(hits, leaf).entry;

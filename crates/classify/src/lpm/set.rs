@@ -233,7 +233,8 @@ impl Set {
         match (self.narrow, count) {
             // Among many sets, at most 64 bytes of the first level for each prefix.
             (true, 65_536..) => Size::Dir(20),
-            (true, 8_192..) if roomy => Size::Dir(20),
+            // Most prefixes have 20 to 24 bits: two loads under this, three under the next.
+            (true, 512..) if roomy => Size::Dir(20),
             (true, 4_096..) => Size::Dir(16),
             (true, 64..) if roomy => Size::Dir(16),
             (true, 256..) => Size::Dir(12),
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn hosts_far_apart_move_to_slots() {
-        let sizes = tide(true, true, true, 7_500);
+        let sizes = tide(true, true, true, 11_500);
         assert!(sizes.contains(&Size::Slots), "{sizes:?}");
     }
 }
