@@ -21,7 +21,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::AtomicPtr;
 
 /// Packets in a burst, at most.
-pub const BURST_MAX: usize = 32;
+pub const BURST_MAX: usize = 64;
 /// Outputs of one packet that generated code can note; a packet with more bails out. So many fit
 /// into one cache line with the rest of a [`Packet`].
 pub const OUTPUTS_MAX: usize = 3;

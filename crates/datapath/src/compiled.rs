@@ -51,6 +51,13 @@ pub enum Template {
     Index(Kind),
 }
 
+impl Template {
+    /// All there are.
+    pub fn all() -> impl Iterator<Item = Template> {
+        [Template::DirectCode].into_iter().chain(Kind::ALL.map(Template::Index))
+    }
+}
+
 impl std::str::FromStr for Template {
     type Err = String;
 

@@ -393,8 +393,8 @@ pub struct Replica {
     forced: Option<Kind>,
     /// Code that fits what the tables hold.
     code: Option<Arc<Code>>,
-    /// By node of the code: its table can be looked up as the code does it.
-    looked_up: Vec<bool>,
+    /// By node of the code: its table, if that can be looked up as the code does it, else `NOWHERE`.
+    looked_up: Vec<u32>,
 }
 
 impl Replica {
@@ -531,37 +531,61 @@ impl Replica {
     pub(crate) fn bind(&mut self, code: Option<Arc<Code>>) {
         let fits = |node: &jit::NodeSpec| {
             let index = &self.tables[node.table.index()];
-            node.direct.is_some()
-                || index.used == node.columns
-                    && index.records.stride() as u32 == node.record_words
-                    && index.unindexed.is_empty()
+            let fits = index.used == node.columns
+                && index.records.stride() as u32 == node.record_words
+                && index.unindexed.is_empty();
+            if fits { node.table.0 } else { NOWHERE }
         };
         self.looked_up = code.iter().flat_map(|code| code.unit.nodes.iter()).map(fits).collect();
         self.code = code;
     }
 }
 
+/// No table.
+const NOWHERE: u32 = u32::MAX;
+
 /// Compiled code's lookups at its nodes.
 struct Nodes<'a> {
     replica: &'a Replica,
-    code: &'a Code,
+}
+
+impl Nodes<'_> {
+    #[inline(always)]
+    fn index(&self, node: usize) -> Option<&Index> {
+        self.replica.tables.get(self.replica.looked_up[node] as usize)
+    }
 }
 
 impl jit::Tables for Nodes<'_> {
     #[inline]
     fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool {
-        let serves = self.replica.looked_up[node];
+        let index = self.index(node);
+        if let Some(index) = index {
+            index.table.lookup_burst(keys, stride, hits);
+        }
+        index.is_some()
+    }
+
+    #[inline]
+    fn lookup_mixed(
+        &self,
+        node: impl Fn(usize) -> usize,
+        keys: &[u8],
+        stride: usize,
+        hits: &mut [Hit],
+    ) -> bool {
+        let serves = (0..hits.len()).all(|at| self.index(node(at)).is_some());
         if serves {
-            let table = self.code.unit.nodes[node].table;
-            self.replica.tables[table.index()].table.lookup_burst(keys, stride, hits);
+            let number = |at| self.replica.looked_up[node(at)] as usize;
+            let table = |at| &self.replica.tables[number(at)].table;
+            classify::lookup_mixed(table, keys, stride, hits);
         }
         serves
     }
 
     #[inline]
     fn records(&self, node: usize) -> &[u64] {
-        let table = self.code.unit.nodes[node].table;
-        self.replica.tables[table.index()].records.words()
+        self.index(node).map_or(&[], |index| index.records.words())
     }
 }
 
@@ -614,7 +638,7 @@ impl Forward for Replica {
     ) {
         match &self.code {
             Some(code) => {
-                let nodes = Nodes { replica: self, code };
+                let nodes = Nodes { replica: self };
                 code.compiled.run(&nodes, counts.counters(), &mut scratch.code, packets, now_ns);
             }
             None => packets.iter_mut().for_each(|packet| packet.bail(0)),

@@ -31,6 +31,8 @@ struct Unit {
     value: Option<Val>,
 }
 
+type Units = SmallVec<[Unit; 8]>;
+
 impl<'f, 'p> Gen<'f, 'p> {
     /// The packet goes out.
     pub(crate) fn forward(&mut self) -> Ended {
@@ -265,10 +267,10 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// A header's fields from byte boundary to byte boundary, with what they were written as; `None`
     /// if it is not known which were written.
-    fn units(&mut self, h: HeaderId) -> Option<SmallVec<[Unit; 8]>> {
+    fn units(&mut self, h: HeaderId) -> Option<Units> {
         let plan = self.plan;
         let ty = plan.program.type_of(h);
-        let mut units: SmallVec<[Unit; 8]> = SmallVec::new();
+        let mut units = Units::new();
         let mut fields: SmallVec<[FieldId; 8]> = SmallVec::new();
         let (mut start, mut end) = (0, 0);
         for (f, field) in ty.fields.iter().enumerate().filter(|(_, field)| !field.varbit) {
@@ -357,7 +359,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let plan = self.plan;
         let edge = self.b.use_var(self.edge);
         let edge = self.known(edge)?;
-        let mut moving: SmallVec<[(HeaderId, SmallVec<[Unit; 8]>, i32); 4]> = SmallVec::new();
+        let mut moving: SmallVec<[(HeaderId, Units, i32); 4]> = SmallVec::new();
         let mut bytes = 0;
         for h in &plan.program.deparser {
             let header = &plan.shape.headers[h.index()];

@@ -130,8 +130,6 @@ pub(crate) struct Node {
     pub(crate) record_words: usize,
     /// Packets of its twins wait here, too.
     pub(crate) mixed: bool,
-    /// Its twins.
-    pub(crate) twins: Vec<usize>,
     /// The versions of the code behind it, if packets wait there, with the number of each point.
     pub(crate) segments: Vec<(usize, Segment)>,
 }
@@ -152,6 +150,8 @@ pub struct Compiled {
     /// For packets that the first one does not parse, who wait at this point.
     pub(crate) rest: Option<(usize, Segment)>,
     pub(crate) nodes: Vec<Node>,
+    /// The nodes at which packets can wait, ascending.
+    pub(crate) waited: Vec<u32>,
     pub(crate) slots: Slots,
     /// How many points there are.
     pub(crate) points: usize,
@@ -291,22 +291,23 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     };
     let nodes = segments.into_iter().enumerate().map(|(i, segments)| {
         let spec = &unit.nodes[i];
-        let led = unit.nodes.iter().enumerate().filter(|(_, n)| n.leader == Some(i));
         Node {
             table: spec.table,
             counters: plan.program.tables[spec.table.index()].counters,
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
             mixed: plan.is_mixed(i),
-            twins: led.map(|(twin, _)| twin).collect(),
             segments,
         }
     });
+    let nodes: Vec<Node> = nodes.collect();
+    let waited = (0u32..).zip(&nodes).filter(|(_, node)| !node.segments.is_empty());
     Ok(Compiled {
         id: IDS.fetch_add(1, Ordering::Relaxed),
         start,
         rest,
-        nodes: nodes.collect(),
+        waited: waited.map(|(i, _)| i).collect(),
+        nodes,
         slots: plan.slots.clone(),
         points: points.len(),
         tables: plan.program.tables.len(),

@@ -97,7 +97,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         gotos(body, &mut |block| targets.push(block));
         let [target] = targets[..] else { return None };
         // Not within a choice.
-        let outside = body.iter().any(|op| *op == Op::Goto(target));
+        let outside = body.contains(&Op::Goto(target));
         let block = plan.program.blocks.get(target.index())?;
         let node = plan.flow.node_of.get(target.index()).copied().flatten()?;
         let applies = matches!(block.end, Terminator::Apply { .. }) && block.ops.is_empty();

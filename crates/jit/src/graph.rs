@@ -10,12 +10,13 @@
 
 use crate::set::Set;
 use crate::shape::{Shape, elements};
+use crate::version::{DEPTH_MAX, STATE_VERSIONS};
 use ir::program::PARSER_STEPS_MAX;
 use ir::{
     Bits, Expr, FieldRef, HeaderId, ParserOp, ParserState, ParserStateId, Program, Select,
     SelectCase, Transition,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// Instances compiled, at most.
 pub(crate) const INSTANCES_MAX: usize = 192;
@@ -43,6 +44,8 @@ pub(crate) struct Graph {
     stacks: Vec<Set>,
     /// The headers may lie in another order than the deparser's.
     pub(crate) disorder: bool,
+    /// By instance: where the packet may be entered by code of its own, in bytes from its start.
+    short: Vec<Vec<u64>>,
 }
 
 /// What a parser operation does to what is known.
@@ -142,7 +145,52 @@ impl Graph {
                 }
             }
         }
+        graph.short = graph.short_ways(program, shape);
         graph
+    }
+
+    /// Breadth first: the shortest ways to each instance, as far as lengths are known.
+    fn short_ways(&self, program: &Program, shape: &Shape) -> Vec<Vec<u64>> {
+        let mut short: Vec<Vec<u64>> = vec![Vec::new(); self.instances.len()];
+        let mut queue = VecDeque::from([(0usize, 0u64, 0u32)]);
+        while let Some((at, mut cursor, mut depth)) = queue.pop_front() {
+            let Instance { state, mut lasts, mut order } = self.instances[at].clone();
+            let state = &program.parser[state.index()];
+            let known = state.ops.iter().all(|op| {
+                let step = step(program, shape, op, &mut lasts, &mut order);
+                match (step, op) {
+                    (Step::Extract(header, _), _) => {
+                        let header = &shape.headers[header.index()];
+                        cursor += u64::from(header.fixed / 8);
+                        depth += 1;
+                        header.varbit.is_none()
+                    }
+                    (Step::Full, _) | (_, ParserOp::Advance(_)) => false,
+                    _ => true,
+                }
+            });
+            if !known || depth > DEPTH_MAX {
+                continue;
+            }
+            targets(
+                &state.next,
+                &|keys, case| self.possible(program, keys, case, &lasts),
+                &mut |target| {
+                    let Some(to) = self.target(at, target, &lasts) else { return };
+                    let ways = &mut short[to];
+                    if ways.len() < STATE_VERSIONS && !ways.contains(&cursor) {
+                        ways.push(cursor);
+                        queue.push_back((to, cursor, depth));
+                    }
+                },
+            );
+        }
+        short
+    }
+
+    /// An instance is worth code of its own where it is entered so many bytes into the packet.
+    pub(crate) fn is_short(&self, instance: usize, cursor: u64) -> bool {
+        self.short[instance].contains(&cursor)
     }
 
     /// False if a case asks for another number of valid elements than there are. (If headers are

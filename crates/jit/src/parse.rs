@@ -10,22 +10,29 @@
 use crate::emit::{Ended, Env, Gen, trusted};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
-use crate::version::{ACCEPT_VERSIONS, DEPTH_MAX, Facts, Know, STATE_VERSIONS, nothing, pick};
+use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
 use abi::{offset, size};
 use cranelift_codegen::ir::{Block, InstBuilder, condcodes::IntCC, types};
 use ir::program::{intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
+use std::cmp::Reverse;
 
-/// Code for a state: what it knows, how many headers are behind it.
-type Way = (Facts, (Block, u32));
+/// Code for a state: what it knows, and where it is.
+type Way = (Facts, Block);
+
+/// Elements of stacks behind the first, which few packets have; headers that matter, for the more
+/// there are, the more is to be known; where the last state was entered, in bytes from the packet's
+/// start. The least comes first.
+type Worth = (usize, Reverse<usize>, u64);
 
 /// Where control goes from an instance.
 struct Ways {
     /// By instance: versions.
     instances: Vec<Vec<Way>>,
-    accept: Vec<(Facts, Block)>,
-    /// Headers extracted where code is generated now.
-    depth: u32,
+    /// With how much each is worth a version.
+    accept: Vec<(Facts, (Block, Worth))>,
+    /// Where the state at hand was entered.
+    entered: u64,
 }
 
 /// A state that is being generated.
@@ -41,7 +48,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     pub(crate) fn parse(&mut self) {
         let plan = self.plan;
         let none = vec![Vec::new(); plan.graph.instances.len()];
-        let mut ways = Ways { instances: none, accept: Vec::new(), depth: 0 };
+        let mut ways = Ways { instances: none, accept: Vec::new(), entered: u64::MAX };
         if plan.graph.instances.is_empty() {
             self.first_block();
             return;
@@ -49,14 +56,18 @@ impl<'f, 'p> Gen<'f, 'p> {
         let _: Result<(), Ended> = self.instance(0, &mut ways);
         for at in 1..plan.graph.instances.len() {
             // Code of an instance leads to later ones only.
-            for (_, (block, depth)) in ways.instances[at].clone() {
+            for (facts, block) in ways.instances[at].clone() {
                 self.enter(block);
-                ways.depth = depth;
+                ways.entered = match facts.first() {
+                    Some(Know::Const(cursor)) => *cursor,
+                    _ => u64::MAX,
+                };
                 let _: Result<(), Ended> = self.instance(at, &mut ways);
             }
         }
-        // Those that lead through more states first: what comes in by them has more to be known.
-        for (_, accept) in ways.accept.into_iter().rev() {
+        // There are not versions for all.
+        ways.accept.sort_by_key(|(_, (_, worth))| *worth);
+        for (_, (accept, _)) in ways.accept {
             self.enter(accept);
             self.site = String::new();
             if plan.program.blocks.is_empty() {
@@ -82,11 +93,11 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ended
     }
 
-    /// Facts about a way that is worth code of its own: a short one, on which the headers' places
-    /// are known. `None` for others.
-    fn facts_of_way(&mut self, depth: u32) -> Option<Facts> {
+    /// Facts about a way to an instance that is worth code of its own. `None` for others.
+    fn facts_of_way(&mut self, to: usize) -> Option<Facts> {
         let facts = self.facts_in_parser();
-        (depth <= DEPTH_MAX && facts[0] != Know::Unknown).then_some(facts)
+        let short = matches!(facts[0], Know::Const(cursor) if self.plan.graph.is_short(to, cursor));
+        short.then_some(facts)
     }
 
     fn first_block(&mut self) {
@@ -160,10 +171,28 @@ impl<'f, 'p> Gen<'f, 'p> {
         if self.any_way {
             facts = nothing(&facts);
         }
+        let worth = self.worth(ways.entered);
         let b = &mut self.b;
-        let at = pick(&mut ways.accept, facts, ACCEPT_VERSIONS, || b.create_block());
-        self.b.ins().jump(ways.accept[at].1, &[]);
+        let new = || (b.create_block(), worth);
+        let at = pick(&mut ways.accept, facts, ACCEPT_VERSIONS, new);
+        self.b.ins().jump(ways.accept[at].1.0, &[]);
         Ended
+    }
+
+    /// How much a way that has come to its end is worth a version.
+    fn worth(&mut self, entered: u64) -> Worth {
+        let plan = self.plan;
+        let (mut repeated, mut headers) = (0, 0);
+        for (h, header) in (0..).map(HeaderId).zip(&plan.program.headers) {
+            if self.valid(h).known_truth() != Some(true) {
+                continue;
+            }
+            headers += usize::from(plan.flow.at_first().headers.has(h.index()));
+            let behind_first =
+                |(stack, _): (ir::StackId, _)| h != plan.program.stacks[stack.index()].first;
+            repeated += usize::from(header.stack.is_some_and(behind_first));
+        }
+        (repeated, Reverse(headers), entered)
     }
 
     fn reject_if(&mut self, condition: &Val, code: u8, ways: &mut Ways) -> Result<(), Ended> {
@@ -213,7 +242,6 @@ impl<'f, 'p> Gen<'f, 'p> {
             Some(cursor) => self.place(cursor),
             None => self.b.ins().iadd(self.data, cursor),
         };
-        ways.depth += 1;
         self.b.def_var(vars.base, base);
         self.set_known(vars.valid, 1);
         self.set_known(vars.varbit, 0);
@@ -320,25 +348,24 @@ impl<'f, 'p> Gen<'f, 'p> {
                 let Some(to) = self.plan.graph.target(place.at, *state, place.lasts) else {
                     return Err(self.bail("the parser loops, or goes on for too long"));
                 };
-                let depth = ways.depth;
-                let facts = if self.any_way { None } else { self.facts_of_way(depth) };
+                let facts = if self.any_way { None } else { self.facts_of_way(to) };
                 let versions = &mut ways.instances[to];
                 let known = versions.iter().position(|(f, _)| Some(f) == facts.as_ref());
                 let at = match (known, facts) {
                     (Some(at), _) => at,
-                    (None, Some(facts)) if versions.len() < STATE_VERSIONS => {
-                        versions.push((facts, (self.b.create_block(), depth)));
+                    (None, Some(facts)) if versions.len() < 2 * STATE_VERSIONS => {
+                        versions.push((facts, self.b.create_block()));
                         versions.len() - 1
                     }
                     (None, _) if !self.any_way => return Err(self.leave()),
                     (None, _) => {
                         if versions.is_empty() {
-                            versions.push((Facts::new(), (self.b.create_block(), depth)));
+                            versions.push((Facts::new(), self.b.create_block()));
                         }
                         0
                     }
                 };
-                self.b.ins().jump(versions[at].1.0, &[]);
+                self.b.ins().jump(versions[at].1, &[]);
                 Err(Ended)
             }
             Transition::Select { keys, cases } => {

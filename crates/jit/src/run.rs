@@ -176,10 +176,8 @@ impl Compiled {
                 unsafe { *waiting = 0 };
             }
         }
-        for (i, node) in self.nodes.iter().enumerate() {
-            if node.segments.is_empty() {
-                continue;
-            }
+        for i in &self.waited {
+            let (i, node) = (*i as usize, &self.nodes[*i as usize]);
             // SAFETY: there is a `NodeIo` for every node.
             let io = unsafe { &mut *nodes.add(i) };
             let waiting = io.len as usize;
@@ -210,13 +208,11 @@ impl Compiled {
                     matches.is_some()
                 }
                 true => {
-                    let answered = self.answer_mixed(node, tables, counters, twins, keys, hits);
-                    for twin in &node.twins {
-                        // SAFETY: as above; a twin is another node.
-                        unsafe { (*nodes.add(*twin)).records = tables.records(*twin).as_ptr() };
-                    }
-                    io.records = tables.records(i).as_ptr();
-                    answered
+                    let table = |at: usize| twins[at] as usize;
+                    // SAFETY: `nodes` has a `NodeIo` for every node, and `io` is not used
+                    // meanwhile.
+                    tables.lookup_mixed(table, keys, node.stride, hits)
+                        && unsafe { self.answer_mixed(node, tables, counters, twins, hits, nodes) }
                 }
             };
             for (point, segment) in &node.segments {
@@ -248,30 +244,40 @@ impl Compiled {
         }
     }
 
-    /// Looks up keys of several tables alike.
-    fn answer_mixed(
+    /// Looks up keys of several tables alike, and notes where their action records are.
+    ///
+    /// # Safety
+    /// `nodes` leads to a `NodeIo` for every node, which nobody else uses meanwhile.
+    unsafe fn answer_mixed(
         &self,
         node: &Node,
         tables: &impl Tables,
         counters: Counters<'_>,
         twins: &[u32],
-        keys: &[u8],
-        hits: &mut [Hit],
+        hits: &[Hit],
+        nodes: *mut NodeIo,
     ) -> bool {
-        if !tables.lookup_mixed(|at| twins[at] as usize, keys, node.stride, hits) {
-            return false;
-        }
         // All are looked at before any is counted.
-        let sound = hits.iter().zip(twins).all(|(hit, twin)| {
+        for (hit, twin) in hits.iter().zip(twins) {
             let records = tables.records(*twin as usize);
-            node.review(records, counters, std::slice::from_ref(hit)).is_some()
-        });
-        if sound {
-            for (hit, twin) in hits.iter().zip(twins) {
-                let table = self.nodes[*twin as usize].table;
-                counters.table(table.index(), 1, u64::from(hit.is_hit()));
+            let first = hit.action as usize * node.record_words;
+            if records.get(first..first + node.record_words).is_none() {
+                return false;
+            }
+            if records.len() > NEAR / 8 {
+                classify::prefetch(&records[first]);
+            }
+            // SAFETY: a twin is a node.
+            unsafe { (*nodes.add(*twin as usize)).records = records.as_ptr() };
+        }
+        let far = node.counters && counters.cells.is_far();
+        for (hit, twin) in hits.iter().zip(twins) {
+            let table = self.nodes[*twin as usize].table;
+            counters.table(table.index(), 1, u64::from(hit.is_hit()));
+            if far {
+                counters.cells.prefetch(hit.entry);
             }
         }
-        sound
+        true
     }
 }

@@ -32,11 +32,11 @@ pub(crate) enum Know {
 pub(crate) type Facts = Vec<Know>;
 
 /// Versions of a parser state, beside the one that knows nothing.
-pub(crate) const STATE_VERSIONS: usize = 3;
+pub(crate) const STATE_VERSIONS: usize = 4;
 /// Headers on a way through the parser that has code of its own, at most.
 pub(crate) const DEPTH_MAX: u32 = 4;
 /// Versions of what comes behind the parser.
-pub(crate) const ACCEPT_VERSIONS: usize = 40;
+pub(crate) const ACCEPT_VERSIONS: usize = 256;
 /// Versions of a block in one function.
 pub(crate) const BLOCK_VERSIONS: usize = 8;
 /// Versions of the code behind a node.

@@ -152,7 +152,7 @@ pub(crate) struct RunOptions {
     #[arg(long)]
     pub(crate) no_decompose: bool,
     /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
-    /// range, tuple_space, linear
+    /// range, scan, tuple_space, decomposed, linear
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub(crate) template: Option<String>,
     /// Control socket, for trace, stats, explain and dump

@@ -3,7 +3,7 @@
 use crate::{Frame, Pool};
 
 /// Frames in a full burst.
-pub const BURST_MAX: usize = 32;
+pub const BURST_MAX: usize = 64;
 
 /// Up to [`BURST_MAX`] frames, in order of arrival.
 pub struct Burst {

@@ -110,10 +110,9 @@ impl Subject {
             Subject::jit("jit(decompose=no)", Options { decompose: false, ..usual() }),
             Subject::jit("jit(direct=no)", Options { direct_max: 0, ..usual() }),
         ];
-        for word in ["direct_code", "linear", "hash", "lpm", "range", "tuple_space", "decomposed"] {
-            let template: Template = word.parse().unwrap_or_else(|e| panic!("{e}"));
+        for template in Template::all() {
             let options = Options { template: Some(template), ..usual() };
-            list.push(Subject::jit(&format!("jit(template={word})"), options));
+            list.push(Subject::jit(&format!("jit(template={template})"), options));
         }
         list
     }

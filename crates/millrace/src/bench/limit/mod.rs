@@ -28,7 +28,7 @@ pub(crate) use l2::L2;
 pub(crate) use l3::L3;
 
 /// Frames of a burst.
-pub(crate) const BURST: usize = 32;
+pub(crate) const BURST: usize = 64;
 /// Bytes of a buffer.
 pub(crate) const ROOM: usize = 128;
 /// Where a frame starts in its buffer.
