@@ -148,6 +148,17 @@ impl Bed {
     }
 }
 
+/// Copies frame `at` of the trace into a buffer.
+#[inline(always)]
+fn fetch<'r>(trace: &Trace, at: usize, room: &'r mut [u8]) -> abi::Packet<'r> {
+    let (in_port, len, line) = trace.head(at);
+    match room.get_mut(FRONT..FRONT + LINE) {
+        Some(to) if len <= LINE => to.copy_from_slice(line),
+        _ => trace.copy(at, &mut room[FRONT..]),
+    }
+    abi::Packet::new(room, FRONT, len, in_port)
+}
+
 /// Told what became of each frame of a burst.
 pub(crate) trait Seen {
     /// Compiled code has done with frame `i`.
@@ -197,17 +208,15 @@ impl Lane {
     #[inline]
     pub(crate) fn burst(&mut self, trace: &Trace, first: usize, now_ns: u64, seen: &mut impl Seen) {
         self.adopt();
-        let after = |at: usize| if at + 1 == trace.len() { 0 } else { at + 1 };
         let mut packets: SmallVec<[abi::Packet<'_>; BURST]> = SmallVec::new();
-        let mut at = first;
-        for room in self.rooms[self.skip..].chunks_exact_mut(self.stride).take(BURST) {
-            let (in_port, len, line) = trace.head(at);
-            match room.get_mut(FRONT..FRONT + LINE) {
-                Some(to) if len <= LINE => to.copy_from_slice(line),
-                _ => trace.copy(at, &mut room[FRONT..]),
-            }
-            packets.push(abi::Packet::new(room, FRONT, len, in_port));
-            at = after(at);
+        let rooms = self.rooms[self.skip..].chunks_exact_mut(self.stride).take(BURST);
+        // Nearly always no frame of the burst is beyond the trace's end.
+        if first + BURST <= trace.len() {
+            packets.extend((first..).zip(rooms).map(|(at, room)| fetch(trace, at, room)));
+        } else {
+            packets.extend(
+                (first..).zip(rooms).map(|(at, room)| fetch(trace, at % trace.len(), room)),
+            );
         }
         let mut counts = Counts {
             worker: self.index,

@@ -100,10 +100,17 @@ impl Seen for Tally {
     fn burst(&mut self, packets: &[abi::Packet<'_>]) -> bool {
         let (mut sent, mut left) = (0u64, 0u64);
         for packet in packets {
-            let outputs = packet.outputs();
-            outputs.iter().for_each(|o| self.sent(o.port));
-            sent += u64::from(!outputs.is_empty());
-            left += u64::from(packet.status == abi::status::BAIL);
+            match packet.outputs() {
+                [one] => {
+                    self.sent(one.port);
+                    sent += 1;
+                }
+                [] => left += u64::from(packet.status == abi::status::BAIL),
+                several => {
+                    several.iter().for_each(|o| self.sent(o.port));
+                    sent += 1;
+                }
+            }
         }
         self.forward += sent;
         self.drop += packets.len() as u64 - sent - left;
