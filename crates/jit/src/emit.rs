@@ -130,6 +130,11 @@ pub(crate) fn trusted() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_aligned()
 }
 
+/// Flags of loads whose place nobody writes while a segment runs: these may be shared and moved.
+pub(crate) fn fixed() -> MemFlagsData {
+    trusted().with_readonly().with_can_move()
+}
+
 impl<'f, 'p> Gen<'f, 'p> {
     pub(crate) fn new(
         mut b: FunctionBuilder<'f>,
@@ -142,7 +147,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         b.switch_to_block(entry);
         b.seal_block(entry);
         let context = b.block_params(entry)[0];
-        let zeros = b.ins().load(types::I64, trusted(), context, offset::CONTEXT_STATE);
+        let zeros = b.ins().load(types::I64, fixed(), context, offset::CONTEXT_STATE);
         let fresh = b.ins().iadd_imm_u(zeros, i64::from(plan.slots.zeros));
         let scratch = b.ins().iadd_imm_u(zeros, 2 * i64::from(plan.slots.zeros));
         let mut var = || b.declare_var(types::I64);
@@ -515,9 +520,8 @@ impl<'f, 'p> Gen<'f, 'p> {
                 Val::from_i64(&mut self.b, self.len, 32).cast(&mut self.b, width)
             }
             intrinsic::NOW => {
-                let flags = trusted();
                 let now =
-                    self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOW_NS);
+                    self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NOW_NS);
                 Val::from_i64(&mut self.b, now, 64).cast(&mut self.b, width)
             }
             _ => Val::zero(width),

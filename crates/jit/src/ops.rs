@@ -3,7 +3,7 @@
 //! An operation that is not compiled bails out when it is reached. A write to a header after an
 //! output bails out too, because all copies of a packet are alike.
 
-use crate::emit::{Ended, Env, Gen, trusted};
+use crate::emit::{Ended, Env, Gen, fixed, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::unit::NodeSpec;
@@ -620,7 +620,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let columns = self.columns(spec, &|_| true)?;
         let (stride, len) = plan.key(node);
         let flags = trusted();
-        let nodes = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NODES);
+        let nodes = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NODES);
         let leader = spec.leader.unwrap_or(node);
         let Some(point) = &plan.flow.points[leader] else {
             return Err(self.bail("a table that is not planned for"));
@@ -630,7 +630,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let facts = facts.clone();
         let io = self.plus(nodes, (leader * size::NODE_IO) as u64);
         let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
-        let keys = self.b.ins().load(types::I64, flags, io, offset::NODE_KEYS);
+        let keys = self.b.ins().load(types::I64, fixed(), io, offset::NODE_KEYS);
         let at = match stride.is_power_of_two() {
             true => self.b.ins().ishl_imm_u(place, i64::from(stride.trailing_zeros())),
             false => self.b.ins().imul_imm_u(place, stride as i64),
@@ -644,7 +644,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         store_key(&mut self.b, key, at, (stride - len) as u32, &Val::zero(64));
         if plan.is_mixed(leader) {
-            let tables = self.b.ins().load(types::I64, flags, io, offset::NODE_TABLES);
+            let tables = self.b.ins().load(types::I64, fixed(), io, offset::NODE_TABLES);
             let at = self.b.ins().ishl_imm_u(place, 2);
             let at = self.b.ins().iadd(tables, at);
             let table = match which {
@@ -654,7 +654,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.b.ins().store(flags, table, at, 0);
         }
         self.increment(io, offset::NODE_LEN, place);
-        let points = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
         let waiting = self.plus(points, u64::from(number) * size::POINT_IO as u64);
         let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
         let item = self.b.ins().bor(item, place);
@@ -942,8 +942,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Counts a lookup that the code did itself.
     pub(crate) fn count_direct(&mut self, table: TableId, entry: Option<Value>) {
         self.one_more_lookup();
-        let flags = trusted();
-        let tables = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_TABLES);
+        let tables = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_TABLES);
         let cell = self.plus(tables, (table.index() * size::TABLE_CELL) as u64);
         self.add(cell, offset::TABLE_LOOKUPS, 1);
         if let Some(entry) = entry {
@@ -966,7 +965,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let flags = trusted();
         let shift = abi::counters::CHUNK.trailing_zeros();
         let rest = self.b.create_block();
-        let chunks_len = self.b.ins().uload32(flags, self.context, offset::CONTEXT_CHUNKS_LEN);
+        let chunks_len = self.b.ins().uload32(fixed(), self.context, offset::CONTEXT_CHUNKS_LEN);
         let chunk = match self.known(entry) {
             Some(entry) => self.constant(entry >> shift),
             None => self.b.ins().ushr_imm_u(entry, i64::from(shift)),
@@ -975,7 +974,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let yes = self.b.create_block();
         self.branch(&within, yes, rest);
         self.enter(yes);
-        let chunks = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_CHUNKS);
+        let chunks = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CHUNKS);
         let at = match self.known(chunk) {
             Some(chunk) => self.plus(chunks, 8 * chunk),
             None => {
@@ -998,7 +997,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 self.b.ins().iadd(cells, at)
             }
         };
-        let now = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOW_NS);
+        let now = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NOW_NS);
         self.b.ins().store(flags, now, place, offset::CELL_LAST_USED_NS);
         let bytes = self.b.ins().load(types::I64, flags, place, offset::CELL_BYTES);
         let bytes = self.b.ins().iadd(bytes, self.len);

@@ -7,7 +7,7 @@
 //! does bit by bit (headers and skips that are not whole bytes, varbit fields that do not fit) bails
 //! out.
 
-use crate::emit::{Ended, Env, Gen, trusted};
+use crate::emit::{Ended, Env, Gen, fixed};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
 use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
@@ -84,8 +84,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Leaves the packet to the segment that parses whatever comes.
     fn leave(&mut self) -> Ended {
         let point = self.points.rest();
-        let flags = trusted();
-        let points = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
         let io = self.plus(points, u64::from(point) * size::POINT_IO as u64);
         let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
         self.wait(io, item);

@@ -3,7 +3,7 @@
 //! A segment loops over its packets. Each runs until it waits at a node, is done, or bails out.
 
 use crate::bails::Bails;
-use crate::emit::{Gen, trusted};
+use crate::emit::{Gen, fixed, trusted};
 use crate::plan::Plan;
 use crate::version::{Facts, Points};
 use abi::{offset, size, status};
@@ -58,7 +58,7 @@ pub(crate) fn generate(
     let mut g = Gen::new(builder, plan, bails, points);
     let flags = trusted();
 
-    let packets = g.b.ins().load(types::I64, flags, g.context, offset::CONTEXT_PACKETS);
+    let packets = g.b.ins().load(types::I64, fixed(), g.context, offset::CONTEXT_PACKETS);
     let mut io = None;
     let mut items = None;
     g.any_way = which == Which::Rest;
@@ -72,7 +72,7 @@ pub(crate) fn generate(
             }
         },
         Some((node, facts, point)) => {
-            let nodes = g.b.ins().load(types::I64, flags, g.context, offset::CONTEXT_NODES);
+            let nodes = g.b.ins().load(types::I64, fixed(), g.context, offset::CONTEXT_NODES);
             let at = g.plus(nodes, (node * size::NODE_IO) as u64);
             let hits = g.b.ins().load(types::I64, flags, at, offset::NODE_HITS);
             let records = match plan.is_mixed(*node) {
@@ -177,7 +177,7 @@ impl Gen<'_, '_> {
     /// Who waits at a point: the items' address and how many there are.
     fn waiting(&mut self, point: u32) -> (Value, Value) {
         let flags = trusted();
-        let all = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_POINTS);
+        let all = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
         let io = self.plus(all, u64::from(point) * size::POINT_IO as u64);
         let items = self.b.ins().load(types::I64, flags, io, offset::POINT_ITEMS);
         (items, self.b.ins().uload32(flags, io, offset::POINT_LEN))
