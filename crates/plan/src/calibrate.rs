@@ -105,12 +105,12 @@ impl Bench {
         progress("decomposed");
         let (tree_step, tree_visit, tree_row) = self.tree();
         let atoms = Atoms {
-            packet: 10.0 * speed,
-            parse_layer: 1.5 * speed,
-            gather_word: 1.0 * speed,
-            node: 5.0 * speed,
-            direct_code: 2.0 * speed,
-            direct_code_entry: 0.5 * speed,
+            packet: 4.5 * speed,
+            parse_layer: 0.6 * speed,
+            gather_word: 0.4 * speed,
+            node: 2.0 * speed,
+            direct_code: 0.6 * speed,
+            direct_code_entry: 0.2 * speed,
             hash,
             key_word,
             lpm,
@@ -127,11 +127,11 @@ impl Bench {
             tree_row,
             record,
             counter,
-            store: 1.0 * speed,
-            checksum: 5.0 * speed,
-            push: 18.0 * speed,
-            pop: 18.0 * speed,
-            output: 1.5 * speed,
+            store: 0.4 * speed,
+            checksum: 1.5 * speed,
+            push: 4.0 * speed,
+            pop: 4.0 * speed,
+            output: 0.7 * speed,
         };
         Model { version: Model::VERSION, cpu: cpu_name(), ghz, caches, atoms }
     }
