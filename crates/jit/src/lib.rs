@@ -4,8 +4,8 @@
 //! those small tables that become code. Out: [`Compiled`], which runs bursts: lookups are answered by
 //! whoever implements [`Tables`]; the code counts in [`abi::Counters`].
 //!
-//! One function, a *segment*, is made for the start of a burst and one for what comes behind each
-//! lookup. A packet runs in a segment until it waits at the next lookup, is done, or *bails out*: it
+//! One function, a *segment*, is made for the start of a burst, one for packets that come with a rare
+//! order of headers, and one for each version of what comes behind a lookup. A packet runs in a segment until it waits at the next lookup, is done, or *bails out*: it
 //! reached something that is not compiled, and the interpreter must run it from the start. Until a
 //! packet is done nothing of it is written, so bailing out is free, and correctness never depends on
 //! how much is compiled.

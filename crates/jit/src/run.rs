@@ -96,7 +96,7 @@ unsafe fn call(segment: &Segment, context: &mut Context) {
     unsafe { function(context) }
 }
 
-/// What the first tables' worth of memory takes, that is not worth being fetched ahead.
+/// Bytes of action records that stay in the nearest cache, so that fetching them ahead gains nothing.
 const NEAR: usize = 4096;
 
 impl Node {
