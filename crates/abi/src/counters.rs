@@ -1,23 +1,30 @@
 //! Counters that generated code writes: of entries, by id, and of tables.
 //!
-//! Ids are dense numbers. Their cells lie in chunks that are allocated once and never move while the
-//! [`Cells`] live, so whoever holds them reaches a cell by two loads while control adds chunks.
-//! Generated code counts with plain loads and stores, which for aligned words are what the atomics
-//! here do with relaxed order; `packets` is written last.
+//! Ids are dense numbers. The cells of all ids that there may ever be have one range of addresses,
+//! reserved at once and given memory [`CHUNK`] ids at a time, so a cell is found by a comparison and
+//! an addition, and never moves while control adds ids. Generated code counts with plain loads and
+//! stores, which for aligned words are what the atomics here do with relaxed order; `packets` is
+//! written last.
 //!
-//! Holds true: a chunk's pointer is null or leads to [`CHUNK`] cells; it changes once. One thread at
-//! a time writes the cells (else counts are lost, no more).
-//! Cost: 32 bytes an id; 8 bytes for each [`CHUNK`] ids that there may be.
+//! Holds true: the first [`Cells::ready`] cells are zeros or counts and may be written; that number
+//! only grows. One thread at a time writes the cells (else counts are lost, no more).
+//! Cost: 32 bytes an id, as far as pages were touched; addresses for all ids.
 //! Checked by: the tests below; `state`'s model test; the tests of `jit`.
 
 #![allow(unsafe_code)]
 
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::atomic::{Ordering::AcqRel, Ordering::Release};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
+use std::alloc::{Layout, handle_alloc_error};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-/// Cells per chunk, a power of two: 2 MiB of them.
+/// Ids that get memory together: 2 MiB of cells, as large as a huge page.
 pub const CHUNK: usize = 1 << 16;
+const CHUNK_BYTES: usize = CHUNK * size_of::<Cell>();
 
 /// What was counted for one id. Aligned so that it never straddles cache lines.
 #[derive(Debug, Default)]
@@ -50,10 +57,21 @@ pub fn bump(counter: &AtomicU64, by: u64) {
 /// Cells of the ids below a maximum.
 #[derive(Debug)]
 pub struct Cells {
-    chunks: Box<[AtomicPtr<Cell>]>,
+    /// The first cell, at a multiple of [`CHUNK_BYTES`].
+    cells: NonNull<Cell>,
+    /// All that was reserved.
+    reserved: (*mut c_void, usize),
+    ids_max: u32,
+    /// How many cells have memory.
+    ready: AtomicU32,
     /// Above the highest id that was asked for.
     grown: AtomicU32,
 }
+
+// SAFETY: cells are atomics in memory that is this value's own; growing is atomic, too.
+unsafe impl Send for Cells {}
+// SAFETY: as above.
+unsafe impl Sync for Cells {}
 
 /// So many cells are near: 8 KiB.
 const NEAR: u32 = 256;
@@ -61,37 +79,79 @@ const NEAR: u32 = 256;
 impl Cells {
     /// No cells yet.
     pub fn new(ids_max: u32) -> Cells {
-        let chunks = (ids_max as usize).div_ceil(CHUNK);
-        Cells {
-            chunks: (0..chunks).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
-            grown: AtomicU32::new(0),
+        let (ready, grown) = (AtomicU32::new(0), AtomicU32::new(0));
+        let bytes = (ids_max as usize).div_ceil(CHUNK) * CHUNK_BYTES;
+        if bytes == 0 {
+            let reserved = (ptr::null_mut(), 0);
+            return Cells { cells: NonNull::dangling(), reserved, ids_max, ready, grown };
         }
+        // One more, so that a multiple lies within.
+        let reserved = bytes + CHUNK_BYTES;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours.
+        let at = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                reserved,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        };
+        let Some(at) = at.ok().and_then(NonNull::new) else { no_memory(reserved) };
+        let skip = at.as_ptr().align_offset(CHUNK_BYTES);
+        // SAFETY: `skip` is below the chunk's size, by which the mapping is larger than the cells.
+        let cells = unsafe { at.byte_add(skip) }.cast();
+        Cells { cells, reserved: (at.as_ptr(), reserved), ids_max, ready, grown }
     }
 
     /// Makes sure that the id has a cell; an id past the maximum never has one.
     pub fn grow(&self, id: u32) {
-        let Some(place) = self.chunks.get(id as usize / CHUNK) else { return };
-        self.grown.fetch_max(id.saturating_add(1), Relaxed);
-        if !place.load(Acquire).is_null() {
+        if id >= self.ids_max {
             return;
         }
-        let new = Box::into_raw(zeroed());
-        if place.compare_exchange(ptr::null_mut(), new.cast(), AcqRel, Acquire).is_err() {
-            // Another thread was first.
-            // SAFETY: it came from `into_raw` just now and nobody else has it.
-            drop(unsafe { Box::from_raw(new) });
+        self.grown.fetch_max(id.saturating_add(1), Relaxed);
+        let ready = self.ready.load(Acquire) as usize;
+        if (id as usize) < ready {
+            return;
         }
+        // Several threads may do so at once: it comes to the same.
+        let end = (id as usize + 1).next_multiple_of(CHUNK);
+        let bytes = (end - ready) * size_of::<Cell>();
+        // SAFETY: whole chunks within what was reserved, beyond those that are in use.
+        let done = unsafe {
+            let from = self.cells.as_ptr().add(ready).cast();
+            let done = mprotect(from, bytes, MprotectFlags::READ | MprotectFlags::WRITE);
+            if ready > 0 {
+                // Many cells: fewer, larger pages serve them better where the kernel has them.
+                let _ = madvise(from, bytes, Advice::LinuxHugepage);
+            }
+            done
+        };
+        if done.is_err() {
+            no_memory(bytes);
+        }
+        self.ready.fetch_max(end as u32, Release);
+    }
+
+    /// How many cells, from that of id 0 on, may be written.
+    #[inline(always)]
+    pub fn ready(&self) -> u32 {
+        self.ready.load(Acquire)
+    }
+
+    /// The first cell, for generated code, which asks [`ready`](Self::ready) first.
+    #[inline(always)]
+    pub fn as_ptr(&self) -> *const Cell {
+        self.cells.as_ptr()
     }
 
     /// An id's cell.
     #[inline(always)]
     pub fn cell(&self, id: u32) -> Option<&Cell> {
-        let chunk = self.chunks.get(id as usize / CHUNK)?.load(Acquire);
-        if chunk.is_null() {
+        if id >= self.ready() {
             return None;
         }
-        // SAFETY: a chunk that is not null holds `CHUNK` cells and lives as long as `self`.
-        Some(unsafe { &*chunk.add(id as usize % CHUNK) })
+        // SAFETY: so many cells are there, and live as long as `self`.
+        Some(unsafe { &*self.cells.as_ptr().add(id as usize) })
     }
 
     /// Counts packets and their bytes, seen at `now_ns`; nothing if the id has no cell.
@@ -107,11 +167,8 @@ impl Cells {
     /// The id will soon be counted: its cell is fetched now.
     #[inline(always)]
     pub fn prefetch(&self, id: u32) {
-        if let Some(chunk) = self.chunks.get(id as usize / CHUNK) {
-            // Without a chunk this is an address near zero, which fetches nothing.
-            let cell = chunk.load(Relaxed).wrapping_add(id as usize % CHUNK);
-            prefetch(cell);
-        }
+        // Where there is no cell, this fetches nothing.
+        prefetch(self.cells.as_ptr().wrapping_add(id as usize));
     }
 
     /// There may be so many that they do not stay in a processor's nearest cache.
@@ -119,11 +176,13 @@ impl Cells {
     pub fn is_far(&self) -> bool {
         self.grown.load(Relaxed) > NEAR
     }
+}
 
-    /// Pointers to the chunks, for generated code.
-    pub fn chunks(&self) -> &[AtomicPtr<Cell>] {
-        &self.chunks
-    }
+/// The process ends: nobody could go on without the memory.
+fn no_memory(bytes: usize) -> ! {
+    handle_alloc_error(
+        Layout::from_size_align(bytes, size_of::<Cell>()).unwrap_or(Layout::new::<Cell>()),
+    )
 }
 
 /// Has the processor fetch a cell, which need not be there.
@@ -139,29 +198,12 @@ fn prefetch(cell: *const Cell) {
     let _ = cell;
 }
 
-type Chunk = [Cell; CHUNK];
-
-/// A chunk of zeros that costs memory only where it is used.
-fn zeroed() -> Box<Chunk> {
-    let layout = std::alloc::Layout::new::<Chunk>();
-    // SAFETY: the layout has a size. Zeros are cells that have counted nothing.
-    unsafe {
-        let at: *mut Chunk = std::alloc::alloc_zeroed(layout).cast();
-        if at.is_null() {
-            std::alloc::handle_alloc_error(layout);
-        }
-        Box::from_raw(at)
-    }
-}
-
 impl Drop for Cells {
     fn drop(&mut self) {
-        for chunk in &mut self.chunks {
-            let at = std::mem::replace(chunk.get_mut(), ptr::null_mut());
-            if !at.is_null() {
-                // SAFETY: it came from `into_raw` of such a box and is not reachable any more.
-                drop(unsafe { Box::from_raw(at.cast::<Chunk>()) });
-            }
+        if self.reserved.1 > 0 {
+            // SAFETY: it was mapped by `new`, and no cell is borrowed any more. Unmapping a whole
+            // mapping does not fail.
+            let _ = unsafe { munmap(self.reserved.0, self.reserved.1) };
         }
     }
 }
@@ -191,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_come_once_and_strange_ids_do_nothing() {
+    fn cells_come_once_and_strange_ids_do_nothing() {
         let cells = Cells::new(CHUNK as u32 + 5);
         assert!(cells.cell(0).is_none());
         cells.add(3, 1, 60, 9);

@@ -18,7 +18,6 @@ pub mod counters;
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicPtr;
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 64;
@@ -188,12 +187,12 @@ pub struct Context {
     pub nodes: *mut NodeIo,
     /// One for each point.
     pub points: *mut PointIo,
-    /// Counters of entries, in chunks ([`Cells::chunks`]).
-    pub chunks: *const AtomicPtr<Cell>,
+    /// Counters of entries, by id.
+    pub cells: *const Cell,
     /// Counters of tables, one for each of the program's.
     pub tables: *const TableCell,
-    /// How many chunks there are.
-    pub chunks_len: u32,
+    /// How many entries' counters there are.
+    pub cells_len: u32,
     /// Packets in the burst.
     pub len: u32,
     /// The time, in nanoseconds of the switch's clock.
@@ -269,12 +268,12 @@ pub mod offset {
         CONTEXT_NODES = Context, nodes;
         /// [`Context::points`](super::Context::points).
         CONTEXT_POINTS = Context, points;
-        /// [`Context::chunks`](super::Context::chunks).
-        CONTEXT_CHUNKS = Context, chunks;
+        /// [`Context::cells`](super::Context::cells).
+        CONTEXT_CELLS = Context, cells;
         /// [`Context::tables`](super::Context::tables).
         CONTEXT_TABLES = Context, tables;
-        /// [`Context::chunks_len`](super::Context::chunks_len).
-        CONTEXT_CHUNKS_LEN = Context, chunks_len;
+        /// [`Context::cells_len`](super::Context::cells_len).
+        CONTEXT_CELLS_LEN = Context, cells_len;
         /// [`Context::len`](super::Context::len).
         CONTEXT_LEN = Context, len;
         /// [`Context::now_ns`](super::Context::now_ns).

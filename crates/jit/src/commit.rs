@@ -8,19 +8,14 @@
 //! makes valid, invalid or another; what is behind them stays where it is, and the packet's start
 //! moves.
 
-use crate::emit::{Ended, Env, Gen, trusted};
+use crate::emit::{self, Ended, Env, Gen, packet, trusted};
 use crate::shape::{Read, reads};
-use crate::value::{Adjust, Val, copy_bytes, store_be};
+use crate::value::{Adjust, Val, copy_bytes, load_be, store_be};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
 use abi::{PUSH_MAX, offset, status};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
 use smallvec::SmallVec;
-
-/// Flags of accesses to packets.
-fn packet() -> MemFlagsData {
-    MemFlagsData::new().with_notrap()
-}
 
 /// Fields of a header from byte boundary to byte boundary.
 struct Unit {
@@ -238,15 +233,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             position += u64::from(width);
         }
         wanted = self.and(&wanted, &differs);
-        let word = old.to_i64_low(&mut self.b);
-        let new = adjust.finish(&mut self.b, word, position);
-        let mut new = Val::from_i64(&mut self.b, new, 16);
-        if checksum.zero_is_none {
-            let zero = new.is_zero(&mut self.b);
-            let ones = Val::constant(&mut self.b, &ir::Bits::ones(16));
-            new =
-                Val::mux(&mut self.b, &zero, &ones, &new).map_err(|e| self.bail(&e.to_string()))?;
-        }
+        let new = adjust.finish(&mut self.b, &old, position, checksum.zero_is_none);
         self.write(h, f, &new, &wanted)
     }
 
@@ -313,7 +300,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             for unit in units {
                 let (width, all) = (8 * unit.bytes, unit.at..unit.at + unit.bytes as i32);
                 if let Some(value) = &unit.value {
-                    store_be(&mut self.b, base, unit.at, 0, width, all, value);
+                    store_be(&mut self.b, emit::bytes(base), unit.at, 0, width, all, value);
                 }
             }
             return;
@@ -338,7 +325,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             let bytes = (header.fixed / 8) as i32;
             store_be(
                 &mut self.b,
-                base,
+                emit::bytes(base),
                 (offset / 8) as i32,
                 offset % 8,
                 field.width,
@@ -401,7 +388,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                     let value = match base == self.fresh {
                         true => Val::zero(width),
                         false => {
-                            crate::value::load_be(&mut self.b, base, from, 0, width, unit.at..end)
+                            load_be(&mut self.b, emit::bytes(base), from, 0, width, unit.at..end)
                         }
                     };
                     pieces.push((to, size as u32, value));
@@ -427,7 +414,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         };
         self.stores(plan.shape.moving);
         for (at, bytes, value) in pieces {
-            store_be(&mut self.b, to, at, 0, 8 * bytes, at..at + bytes as i32, &value);
+            store_be(&mut self.b, emit::bytes(to), at, 0, 8 * bytes, at..at + bytes as i32, &value);
         }
         if shift != 0 {
             let shift = self.b.ins().iconst(types::I32, shift);
@@ -471,7 +458,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             let place = self.b.use_var(at);
             let to = self.sum(self.scratch, place);
             let from = self.base(*h);
-            copy_bytes(&mut self.b, from, 0, to, 0, fixed);
+            copy_bytes(&mut self.b, emit::bytes(from), 0, emit::bytes(to), 0, fixed);
             let mut end = self.plus(place, u64::from(fixed));
             if header.varbit.is_some()
                 && let Some(vars) = self.headers[h.index()].clone()

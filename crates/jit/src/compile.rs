@@ -5,6 +5,7 @@
 //! at. The key is a 128-bit hash of Cranelift's function.
 
 use crate::bails::Bails;
+use crate::emit::Gen;
 use crate::isa::{self, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
@@ -130,8 +131,18 @@ pub(crate) struct Node {
     pub(crate) record_words: usize,
     /// Packets of its twins wait here, too.
     pub(crate) mixed: bool,
-    /// The versions of the code behind it, if packets wait there, with the number of each point.
-    pub(crate) segments: Vec<(usize, Segment)>,
+    /// The versions of the code behind it, if packets wait there.
+    pub(crate) segments: Vec<Behind>,
+}
+
+/// A version of the code behind a node.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    /// Where its packets wait.
+    pub(crate) point: usize,
+    /// How many lookups were counted for each of them; otherwise they say it themselves.
+    pub(crate) lookups: Option<u32>,
+    pub(crate) segment: Segment,
 }
 
 /// A function and what is known about it.
@@ -194,7 +205,7 @@ impl Compiled {
 
     fn segments(&self) -> impl Iterator<Item = (Option<usize>, &Segment)> {
         let nodes = self.nodes.iter().enumerate();
-        let nodes = nodes.flat_map(|(i, n)| n.segments.iter().map(move |(_, s)| (Some(i), s)));
+        let nodes = nodes.flat_map(|(i, n)| n.segments.iter().map(move |s| (Some(i), &s.segment)));
         let rest = self.rest.iter().map(|(_, s)| (None, s));
         [(None, &self.start)].into_iter().chain(rest).chain(nodes)
     }
@@ -272,7 +283,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         code.insert(key, Cached { entry, text, used: *generation });
     }
     code.retain(|_, cached| cached.used + GENERATIONS > *generation);
-    let mut segments: Vec<Vec<(usize, Segment)>> = vec![Vec::new(); unit.nodes.len()];
+    let mut segments: Vec<Vec<Behind>> = vec![Vec::new(); unit.nodes.len()];
     let (mut start, mut rest) = (None, None);
     for Wanted { which, key } in wanted {
         let Some(cached) = code.get(&key) else { continue };
@@ -281,8 +292,9 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             Which::Entry => start = Some(segment),
             Which::Rest => rest = Some((points.rest() as usize, segment)),
             Which::Behind { node, version } => {
-                let point = points.get(node, version).map_or(0, |(_, point)| point);
-                segments[node].push((point as usize, segment));
+                let Some((facts, point)) = points.get(node, version) else { continue };
+                let lookups = Gen::known_lookups(facts);
+                segments[node].push(Behind { point: point as usize, lookups, segment });
             }
         }
     }

@@ -15,12 +15,13 @@
 use crate::bails::Bails;
 use crate::plan::Plan;
 use crate::shape::elements;
-use crate::value::{Val, load_be, load_words, store_words};
+use crate::value::{Base, Val, load_be, load_words, store_words};
 use crate::version::{Facts, Know, Points};
 use abi::offset;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
-    Block, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types,
+    AliasRegion, AliasRegionData, Block, BlockArg, InstBuilder, MemFlagsData, Value,
+    condcodes::IntCC, types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use ir::program::intrinsic;
@@ -121,13 +122,35 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) pending: BTreeMap<(u32, u32), Block>,
     /// The parser takes any way, with code that knows nothing.
     pub(crate) any_way: bool,
+    /// The packet has at least so many bytes.
+    pub(crate) floor: u64,
     /// What is being generated, for bail-outs.
     pub(crate) site: String,
 }
 
+/// Regions of memory: a store to one does not change the other. Bytes of headers, and all that the
+/// code shares with the switch.
+const HEADERS: u32 = 0;
+const SHARED: u32 = 1;
+
+/// Flags of accesses to bytes of headers: in packets, and where headers are that are not.
+pub(crate) fn packet() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_alias_region(Some(AliasRegion::from_u32(HEADERS)))
+}
+
+/// Bytes of headers from an address on.
+pub(crate) fn bytes(address: Value) -> Base {
+    Base::new(address, packet())
+}
+
 /// Flags of accesses outside of packets.
+pub(crate) fn shared() -> MemFlagsData {
+    MemFlagsData::new().with_notrap().with_alias_region(Some(AliasRegion::from_u32(SHARED)))
+}
+
+/// Flags of accesses outside of packets to what is aligned, as nearly all is.
 pub(crate) fn trusted() -> MemFlagsData {
-    MemFlagsData::new().with_notrap().with_aligned()
+    shared().with_aligned()
 }
 
 /// Flags of loads whose place nobody writes while a segment runs: these may be shared and moved.
@@ -146,6 +169,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
+        for (user_id, description) in [(HEADERS, "headers"), (SHARED, "shared")] {
+            let description = description.into();
+            b.func.dfg.alias_regions.insert(AliasRegionData { user_id, description });
+        }
         let context = b.block_params(entry)[0];
         let zeros = b.ins().load(types::I64, fixed(), context, offset::CONTEXT_STATE);
         let fresh = b.ins().iadd_imm_u(zeros, i64::from(plan.slots.zeros));
@@ -221,6 +248,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             versions: HashMap::new(),
             pending: BTreeMap::new(),
             any_way: false,
+            floor: 0,
             site: String::new(),
         }
     }
@@ -316,7 +344,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 let bytes: Vec<u8> = known.iter().rev().flat_map(|k| k.to_be_bytes()).collect();
                 Val::constant(&mut self.b, &ir::Bits::from_be_bytes(&bytes, width))
             }
-            None => Val::from_limbs(width, &limbs),
+            None => Val::from_variables(&self.b, width, &limbs),
         }
     }
 
@@ -581,8 +609,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         if base == self.zeros || base == self.fresh {
             return Val::zero(width);
         }
-        let bytes = self.plan.shape.headers[h.index()].fixed.div_ceil(8);
-        load_be(&mut self.b, base, (offset / 8) as i32, offset % 8, width, 0..bytes as i32)
+        let end = self.plan.shape.headers[h.index()].fixed.div_ceil(8) as i32;
+        load_be(&mut self.b, bytes(base), (offset / 8) as i32, offset % 8, width, 0..end)
     }
 
     /// A field's value, or what it was when it was parsed.
@@ -722,11 +750,11 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// Loads a variable from the packet's slots.
     pub(crate) fn load_slot(&mut self, at: i32, width: u32) -> Val {
-        load_words(&mut self.b, crate::value::Base::new(self.slots, trusted()), at, width)
+        load_words(&mut self.b, Base::new(self.slots, trusted()), at, width)
     }
 
     /// Stores a value into the packet's slots.
     pub(crate) fn store_slot(&mut self, at: i32, value: &Val) {
-        store_words(&mut self.b, crate::value::Base::new(self.slots, trusted()), at, value);
+        store_words(&mut self.b, Base::new(self.slots, trusted()), at, value);
     }
 }

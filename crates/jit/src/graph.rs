@@ -46,7 +46,12 @@ pub(crate) struct Graph {
     pub(crate) disorder: bool,
     /// By instance: where the packet may be entered by code of its own, in bytes from its start.
     short: Vec<Vec<u64>>,
+    /// What [`floor`](Self::floor) says.
+    floor: Option<u64>,
 }
+
+/// Bytes that nearly all packets have: Ethernet, IPv4, TCP.
+const FLOOR_MAX: u64 = 54;
 
 /// What a parser operation does to what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,12 +150,13 @@ impl Graph {
                 }
             }
         }
-        graph.short = graph.short_ways(program, shape);
+        (graph.short, graph.floor) = graph.short_ways(program, shape);
         graph
     }
 
     /// Breadth first: the shortest ways to each instance, as far as lengths are known.
-    fn short_ways(&self, program: &Program, shape: &Shape) -> Vec<Vec<u64>> {
+    fn short_ways(&self, program: &Program, shape: &Shape) -> (Vec<Vec<u64>>, Option<u64>) {
+        let mut floor = None;
         let mut short: Vec<Vec<u64>> = vec![Vec::new(); self.instances.len()];
         let mut queue = VecDeque::from([(0usize, 0u64, 0u32)]);
         while let Some((at, mut cursor, mut depth)) = queue.pop_front() {
@@ -169,6 +175,9 @@ impl Graph {
                     _ => true,
                 }
             });
+            if at > 0 && cursor <= FLOOR_MAX {
+                floor = floor.max(Some(cursor));
+            }
             if !known || depth > DEPTH_MAX {
                 continue;
             }
@@ -185,7 +194,14 @@ impl Graph {
                 },
             );
         }
-        short
+        (short, floor)
+    }
+
+    /// How many bytes packets should have for the entry to parse them: enough for the headers on
+    /// short ways, as far as nearly all packets have so many. `None` if a packet's length is looked
+    /// at no more than once anyway.
+    pub(crate) fn floor(&self) -> Option<u64> {
+        self.floor
     }
 
     /// An instance is worth code of its own where it is entered so many bytes into the packet.

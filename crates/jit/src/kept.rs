@@ -115,11 +115,17 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.kept(point).into_iter().map(|kept| self.know_kept(kept)).collect()
     }
 
+    /// How many lookups were counted for each packet, where [`facts_at`](Self::facts_at) knows it.
+    pub(crate) fn known_lookups(facts: &Facts) -> Option<u32> {
+        // They come last.
+        match facts.last() {
+            Some(Know::Const(lookups)) => u32::try_from(*lookups).ok(),
+            _ => None,
+        }
+    }
+
     /// Stores what the code behind a node needs and does not know.
     pub(crate) fn save(&mut self, point: &Point, facts: &Facts) {
-        let lookups = self.b.use_var(self.lookups);
-        let lookups = self.b.ins().ireduce(types::I32, lookups);
-        self.b.ins().store(trusted(), lookups, self.packet, offset::PACKET_LOOKUPS);
         for (kept, know) in self.kept(point).into_iter().zip(facts) {
             let known = *know != Know::Unknown;
             match kept {
@@ -159,7 +165,13 @@ impl<'f, 'p> Gen<'f, 'p> {
                     self.store_slot(at, &in_order);
                 }
                 Kept::Outputs(true) => self.store_outputs(),
-                Kept::Outputs(false) | Kept::Valid(_) | Kept::Moved(_) | Kept::Lookups => {}
+                Kept::Lookups => {
+                    let lookups = self.b.use_var(self.lookups);
+                    let lookups = self.b.ins().ireduce(types::I32, lookups);
+                    let at = offset::PACKET_LOOKUPS;
+                    self.b.ins().store(trusted(), lookups, self.packet, at);
+                }
+                Kept::Outputs(false) | Kept::Valid(_) | Kept::Moved(_) => {}
             }
         }
     }

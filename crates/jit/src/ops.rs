@@ -3,16 +3,15 @@
 //! An operation that is not compiled bails out when it is reached. A write to a header after an
 //! output bails out too, because all copies of a packet are alike.
 
-use crate::emit::{Ended, Env, Gen, fixed, trusted};
+use crate::emit::{Ended, Env, Gen, fixed, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::unit::NodeSpec;
-use crate::value::{Val, load_words, store_key};
+use crate::value::{Base, Val, load_words, store_columns};
 use crate::version::{BLOCK_VERSIONS, Facts, pick};
 use abi::{Hit, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
-    Block, BlockCall, Endianness, InstBuilder, JumpTableData, MemFlagsData, Value,
-    condcodes::IntCC, types,
+    Block, BlockCall, Endianness, InstBuilder, JumpTableData, Value, condcodes::IntCC, types,
 };
 use ir::program::intrinsic;
 use ir::{
@@ -443,7 +442,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         if queue.known_truth() == Some(false) {
             // Port and queue lie side by side, the lower bytes first.
             let port = port.cast(&mut self.b, 32).to_i64_low(&mut self.b);
-            let flags = MemFlagsData::new().with_notrap().with_endianness(Endianness::Little);
+            let flags = shared().with_endianness(Endianness::Little);
             self.b.ins().store(flags, port, place.0, place.1);
         } else {
             let (port, queue) = (port.low_u32(&mut self.b), queue.low_u32(&mut self.b));
@@ -636,13 +635,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             false => self.b.ins().imul_imm_u(place, stride as i64),
         };
         let key = self.b.ins().iadd(keys, at);
-        let mut at = 0;
-        for value in &columns {
-            let bytes = value.width.div_ceil(8);
-            store_key(&mut self.b, key, at, bytes, value);
-            at += bytes as i32;
-        }
-        store_key(&mut self.b, key, at, (stride - len) as u32, &Val::zero(64));
+        store_columns(&mut self.b, Base::new(key, shared()), &columns, len, stride);
         if plan.is_mixed(leader) {
             let tables = self.b.ins().load(types::I64, fixed(), io, offset::NODE_TABLES);
             let at = self.b.ins().ishl_imm_u(place, 2);
@@ -758,7 +751,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let mut at = 8;
         let used = params_used(action);
         for (i, param) in action.params.iter().enumerate() {
-            let base = crate::value::Base::new(record, trusted());
+            let base = Base::new(record, trusted());
             args.push(match used.contains(&(i as u32)) {
                 true => load_words(&mut self.b, base, at, param.width),
                 false => Val::zero(param.width),
@@ -963,37 +956,17 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Counts the packet for an entry, if that has a counter.
     fn count_entry(&mut self, entry: Value) {
         let flags = trusted();
-        let shift = abi::counters::CHUNK.trailing_zeros();
         let rest = self.b.create_block();
-        let chunks_len = self.b.ins().uload32(fixed(), self.context, offset::CONTEXT_CHUNKS_LEN);
-        let chunk = match self.known(entry) {
-            Some(entry) => self.constant(entry >> shift),
-            None => self.b.ins().ushr_imm_u(entry, i64::from(shift)),
-        };
-        let within = self.compare(IntCC::UnsignedLessThan, chunk, chunks_len);
+        let len = self.b.ins().uload32(fixed(), self.context, offset::CONTEXT_CELLS_LEN);
+        let there = self.compare(IntCC::UnsignedLessThan, entry, len);
         let yes = self.b.create_block();
-        self.branch(&within, yes, rest);
+        self.branch(&there, yes, rest);
         self.enter(yes);
-        let chunks = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CHUNKS);
-        let at = match self.known(chunk) {
-            Some(chunk) => self.plus(chunks, 8 * chunk),
-            None => {
-                let at = self.b.ins().ishl_imm_u(chunk, 3);
-                self.b.ins().iadd(chunks, at)
-            }
-        };
-        let cells = self.b.ins().load(types::I64, flags, at, 0);
-        let there = self.b.create_block();
-        self.b.ins().brif(cells, there, &[], rest, &[]);
-        self.enter(there);
+        let cells = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CELLS);
         let place = match self.known(entry) {
-            Some(entry) => {
-                let at = (entry & (abi::counters::CHUNK as u64 - 1)) * size::CELL as u64;
-                self.plus(cells, at)
-            }
+            Some(entry) => self.plus(cells, entry * size::CELL as u64),
             None => {
-                let at = self.b.ins().band_imm_u(entry, abi::counters::CHUNK as i64 - 1);
-                let at = self.b.ins().ishl_imm_u(at, i64::from(size::CELL.trailing_zeros()));
+                let at = self.b.ins().ishl_imm_u(entry, i64::from(size::CELL.trailing_zeros()));
                 self.b.ins().iadd(cells, at)
             }
         };
@@ -1008,7 +981,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.enter(rest);
     }
 }
-const _: () = assert!(size::CELL.is_power_of_two() && abi::counters::CHUNK.is_power_of_two());
+const _: () = assert!(size::CELL.is_power_of_two());
 
 /// Parameters that an action's body looks at.
 fn params_used(action: &Action) -> SmallVec<[u32; 8]> {

@@ -7,12 +7,12 @@
 //! does bit by bit (headers and skips that are not whole bytes, varbit fields that do not fit) bails
 //! out.
 
-use crate::emit::{Ended, Env, Gen, fixed};
+use crate::emit::{self, Ended, Env, Gen, fixed};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
 use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
 use abi::{offset, size};
-use cranelift_codegen::ir::{Block, InstBuilder, condcodes::IntCC, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use ir::program::{intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
 use std::cmp::Reverse;
@@ -52,6 +52,19 @@ impl<'f, 'p> Gen<'f, 'p> {
         if plan.graph.instances.is_empty() {
             self.first_block();
             return;
+        }
+        if let (Some(floor), false) = (plan.graph.floor(), self.any_way) {
+            // Packets that are shorter than most are left to the other segment, so that the lengths
+            // of headers are looked at once.
+            let floor_value = self.constant(floor);
+            let short = self.compare(IntCC::UnsignedLessThan, self.len, floor_value);
+            let (yes, no) = (self.b.create_block(), self.b.create_block());
+            self.b.set_cold_block(yes);
+            self.branch(&short, yes, no);
+            self.enter(yes);
+            self.leave();
+            self.enter(no);
+            self.floor = floor;
         }
         let _: Result<(), Ended> = self.instance(0, &mut ways);
         for at in 1..plan.graph.instances.len() {
@@ -223,7 +236,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let fixed = u64::from(header.fixed / 8);
         let cursor = self.b.use_var(self.cursor);
         let end = self.plus(cursor, fixed);
-        let short = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
+        let short = self.is_beyond(end);
         self.reject_if(&short, parser_error::PACKET_TOO_SHORT, ways)?;
 
         // A member of the union that was valid has given its bytes.
@@ -261,7 +274,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             let bits = width.to_i64_low(&mut self.b);
             let bytes = self.b.ins().ushr_imm_u(bits, 3);
             end = self.sum(end, bytes);
-            let short = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
+            let short = self.is_beyond(end);
             self.bail_if(&short, "a varbit field that is cut short")?;
             self.b.def_var(vars.varbit, bytes);
         }
@@ -273,6 +286,14 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.clear_in_order(&Val::bool(true));
         }
         Ok(())
+    }
+
+    /// One bit: so many bytes are more than the packet has.
+    fn is_beyond(&mut self, end: Value) -> Val {
+        if self.known(end).is_some_and(|end| end <= self.floor) {
+            return Val::bool(false);
+        }
+        self.compare(IntCC::UnsignedGreaterThan, end, self.len)
     }
 
     fn clear_in_order(&mut self, condition: &Val) {
@@ -319,8 +340,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         let cursor = self.b.use_var(self.cursor);
         let start = self.plus(cursor, u64::from(byte));
         let end = self.plus(start, u64::from(bytes));
-        let outside = self.compare(IntCC::UnsignedGreaterThan, end, self.len);
-        if bytes > 1 {
+        let outside = self.is_beyond(end);
+        if bytes > 1 && outside.known_truth().is_none() {
             let within = self.compare(IntCC::UnsignedLessThan, start, self.len);
             let partly = self.and(&outside, &within);
             if self.bail_if(&partly, "a lookahead that is cut short").is_err() {
@@ -331,7 +352,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         let at = self.sum(self.data, start);
         let at = self.select(&outside, self.zeros, at);
-        Ok(load_be(&mut self.b, at, 0, bit, width, 0..bytes as i32))
+        Ok(load_be(&mut self.b, emit::bytes(at), 0, bit, width, 0..bytes as i32))
     }
 
     fn transition(
@@ -374,19 +395,26 @@ impl<'f, 'p> Gen<'f, 'p> {
                     values.push(self.value(key, env)?);
                 }
                 for case in cases {
-                    let mut matches = Val::bool(true);
+                    let mut open = Vec::with_capacity(keys.len());
                     for (pattern, value) in case.patterns.iter().zip(&values) {
                         let here = self.select_matches(pattern, value);
-                        matches = self.and(&matches, &here);
+                        if here.known_truth() != Some(true) {
+                            open.push(here);
+                        }
                     }
-                    match matches.known_truth() {
-                        Some(false) => continue,
-                        Some(true) => return self.transition(place, &case.next, ways),
-                        None => {}
+                    if open.iter().any(|here| here.known_truth() == Some(false)) {
+                        continue;
                     }
-                    let (yes, no) = (self.b.create_block(), self.b.create_block());
-                    self.branch(&matches, yes, no);
-                    self.enter(yes);
+                    if open.is_empty() {
+                        return self.transition(place, &case.next, ways);
+                    }
+                    // One after the other: each is easily predicted.
+                    let no = self.b.create_block();
+                    for here in &open {
+                        let yes = self.b.create_block();
+                        self.branch(here, yes, no);
+                        self.enter(yes);
+                    }
                     for (pattern, key) in case.patterns.iter().zip(keys) {
                         self.learn(place.ops, pattern, key);
                     }
@@ -436,12 +464,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                     Err(_) => Val::bool(false),
                 }
             }
-            Select::Range(lo, hi) => {
-                let (lo, hi) = (Val::constant(b, lo), Val::constant(b, hi));
-                let (below, above) = (value.less(b, &lo), hi.less(b, value));
-                let outside = self.or(&below, &above);
-                self.not(&outside)
-            }
+            Select::Range(lo, hi) => value.within(b, lo, hi),
             Select::ValueSet(id) => {
                 let plan = self.plan;
                 let members = plan.unit.value_sets.get(id.index()).map_or(&[][..], |m| m);

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::compile::{Compiled, Node, Segment};
+use crate::compile::{Behind, Compiled, Node, Segment};
 use crate::unit::Tables;
 use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo};
 use std::mem::transmute;
@@ -149,15 +149,14 @@ impl Compiled {
         scratch.prepare(self);
         let packets: *mut Packet<'static> = packets.as_mut_ptr().cast();
         let (nodes, points) = (scratch.nodes.as_mut_ptr(), scratch.points.as_mut_ptr());
-        let chunks = counters.cells.chunks();
         let mut context = Context {
             packets,
             state: scratch.state.as_mut_ptr().cast(),
             nodes,
             points,
-            chunks: chunks.as_ptr(),
+            cells: counters.cells.as_ptr(),
             tables: counters.tables.as_ptr(),
-            chunks_len: chunks.len() as u32,
+            cells_len: counters.cells.ready(),
             len: n as u32,
             now_ns,
         };
@@ -215,7 +214,7 @@ impl Compiled {
                         && unsafe { self.answer_mixed(node, tables, counters, twins, hits, nodes) }
                 }
             };
-            for (point, segment) in &node.segments {
+            for Behind { point, lookups, segment } in &node.segments {
                 // SAFETY: there is a `PointIo` for every point.
                 let point = unsafe { points.add(*point) };
                 // SAFETY: as above.
@@ -236,6 +235,7 @@ impl Compiled {
                         let packet = unsafe { &mut *packets.add(packet) };
                         packet.bail(self.table_changed);
                         packet.outputs_len = 0;
+                        packet.lookups = lookups.unwrap_or(packet.lookups);
                     }
                 }
                 // SAFETY: as above.

@@ -20,8 +20,8 @@ mod bytes;
 mod checksum;
 mod limb;
 
-pub use bytes::{Base, copy_bytes, load_be, load_words, store_be, store_key, store_words};
-pub use checksum::{Adjust, csum_add, csum_adjust, csum_fold};
+pub use bytes::{Base, copy_bytes, load_be, load_words, store_be, store_columns, store_words};
+pub use checksum::Adjust;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -139,6 +139,16 @@ impl Val {
         let mut val = Val::zero(width);
         for (i, (to, from)) in val.limbs.iter_mut().zip(limbs).enumerate() {
             *to = Limb::new(*from, mask(width, i));
+        }
+        val
+    }
+
+    /// As [`from_limbs`](Self::from_limbs); a value of one limb that was loaded, and comes from a
+    /// variable, knows the bytes that it was loaded as.
+    pub fn from_variables(b: &FunctionBuilder<'_>, width: u32, limbs: &[Value]) -> Val {
+        let mut val = Val::from_limbs(width, limbs);
+        if let [limb] = &mut val.limbs[..] {
+            *limb = limb.traced(b);
         }
         val
     }
@@ -465,6 +475,22 @@ impl Val {
             here.or(b, below)
         });
         Val::flag(less)
+    }
+
+    /// One bit: the number is one of `lo` to `hi`, inclusive.
+    pub fn within(&self, b: &mut FunctionBuilder<'_>, lo: &Bits, hi: &Bits) -> Val {
+        let (lo, hi) = (Val::constant(b, lo), Val::constant(b, hi));
+        let single = self.singles(&lo).zip(self.singles(&hi));
+        if let Some(((x, Limb::Known(lo)), (_, Limb::Known(hi)))) = single
+            && let Some(span) = hi.checked_sub(lo)
+            && span < u64::MAX
+        {
+            // What is below becomes larger than all.
+            let above = x.sub(b, Limb::Known(lo));
+            return Val::flag(above.compare(b, IntCC::UnsignedLessThan, Limb::Known(span + 1)));
+        }
+        let (below, above) = (self.less(b, &lo), hi.less(b, self));
+        below.zip(b, &above, Limb::or).is_zero(b)
     }
 
     /// With the sign bit complemented, so that signed order becomes unsigned order.

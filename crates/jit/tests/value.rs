@@ -768,9 +768,9 @@ fn loaded_values_are_compared_and_moved() {
                 for (j, op) in [BinaryOp::Eq, BinaryOp::Ne].into_iter().enumerate() {
                     let at = size + (16 * i + 4 * j) as i32;
                     let flag = Val::binary(b, op, &val, other).unwrap();
-                    value::store_key(b, output, at, 1, &flag);
+                    value::store_be(b, output, at, 0, 8, at..at + 1, &flag);
                     let flag = Val::binary(b, op, other, &val).unwrap();
-                    value::store_key(b, output, at + 1, 1, &flag);
+                    value::store_be(b, output, at + 1, 0, 8, at + 1..at + 2, &flag);
                 }
             }
         });
@@ -853,7 +853,8 @@ fn stores(random: &mut Random, len: usize, fields: &[(u32, u32)], base: usize) -
             let first = start - 8 * bytes;
             if start % 8 == 0 && width % 8 == 0 && (start + width) as usize <= 8 * len {
                 let offset = (start / 8) as i32 - base as i32;
-                value::store_key(b, buffer, offset, width / 8, &val);
+                let all = offset..offset + width as i32 / 8;
+                value::store_be(b, buffer, offset, 0, width, all, &val);
             } else {
                 value::store_be(b, buffer, at, first, width, readable.clone(), &val);
             }
@@ -948,152 +949,211 @@ fn be_words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.as_chunks::<2>().0.iter().map(|word| u16::from_be_bytes(*word))
 }
 
+/// Where a key's column comes from.
+#[derive(Clone, Debug)]
+enum Column {
+    Constant(Bits),
+    /// These bits of the input's first 64 bytes.
+    Loaded(u32, u32),
+    /// A number of this width that was not loaded as bytes.
+    Number(u32),
+}
+
 #[test]
-fn sums_are_those_of_the_padded_string() {
-    let mut random = Random(6);
+fn keys_are_their_columns() {
+    const BYTES: u32 = 64;
+    let mut random = Random(8);
     let mut cases = Vec::new();
-    for _ in 0..200 {
-        let widths: Vec<u32> = (0..random.below(8) + 1).map(|_| random.width().min(400)).collect();
-        let constants: Vec<Option<Bits>> = widths
-            .iter()
-            .map(|width| (random.below(4) == 0).then(|| random.bits(*width)))
-            .collect();
-        let function = function(|b, [input, _, output]| {
-            let mut acc = b.ins().iconst(types::I64, 0);
-            let (mut from, mut position) = (0, 0);
-            for (width, constant) in widths.iter().zip(&constants) {
-                let val = match constant {
-                    Some(bits) => Val::constant(b, bits),
-                    None => value::load_words(b, input, from, *width),
-                };
-                if constant.is_none() {
-                    from += 8 * width.div_ceil(64) as i32;
+    for _ in 0..400 {
+        let mut columns = Vec::new();
+        // Often a column lies behind the one before in the packet, too.
+        let mut next = 8 * random.below(8) as u32;
+        for _ in 0..random.below(8) {
+            let width = match random.below(4) {
+                0 => random.width().min(130),
+                _ => 8 * random.pick(&[1, 2, 2, 4, 4, 6, 8, 16]),
+            };
+            columns.push(match random.below(6) {
+                0 => Column::Constant(random.bits(width)),
+                1 => Column::Number(width),
+                _ => {
+                    if random.below(3) == 0 || next + width > 8 * BYTES {
+                        next = random.below(u64::from(8 * BYTES - width)) as u32;
+                        next &= if random.below(2) == 0 { !7 } else { !0 };
+                    }
+                    next += width;
+                    Column::Loaded(next - width, width)
                 }
-                acc = value::csum_add(b, acc, &val, position % 16);
-                position += width;
+            });
+        }
+        let bytes = |column: &Column| match column {
+            Column::Constant(bits) => bits.width().div_ceil(8),
+            Column::Loaded(_, width) | Column::Number(width) => width.div_ceil(8),
+        };
+        let len = columns.iter().map(bytes).sum::<u32>() as usize;
+        let stride = random.pick(&[len, len.next_multiple_of(8), len + 13, (len + 1).max(8)]);
+        let function = function(|b, [input, buffer, _]| {
+            let mut from = BYTES as i32;
+            let mut values = Vec::new();
+            for column in &columns {
+                values.push(match column {
+                    Column::Constant(bits) => Val::constant(b, bits),
+                    Column::Loaded(at, width) => {
+                        value::load_be(b, input, 0, *at, *width, 0..BYTES as i32)
+                    }
+                    Column::Number(width) => {
+                        from += 8 * width.div_ceil(64) as i32;
+                        let at = from - 8 * width.div_ceil(64) as i32;
+                        value::load_words(b, input, at, *width)
+                    }
+                });
             }
-            let sum = value::csum_fold(b, acc);
-            let sum = Val::from_i64(b, sum, 16);
-            value::store_be(b, output, 0, 0, 16, 0..2, &sum);
+            value::store_columns(b, buffer, &values, len, stride);
         });
-        let runs = (0..8).map(|_| {
-            let total: u32 = widths.iter().sum();
-            let mut bytes = vec![0; (total as usize).div_ceil(16) * 2];
-            let (mut input, mut position) = (Vec::new(), 0);
-            let zeros = random.below(4) == 0;
-            for (width, constant) in widths.iter().zip(&constants) {
-                let bits = match constant {
-                    Some(bits) => bits.clone(),
-                    None => {
-                        let bits = if zeros { Bits::zero(*width) } else { random.bits(*width) };
+        let runs = (0..4).map(|_| {
+            let mut input = random.bytes(BYTES as usize);
+            let mut buffer_after = Vec::new();
+            for column in &columns {
+                let bits = match column {
+                    Column::Constant(bits) => bits.clone(),
+                    Column::Loaded(at, width) => Bits::extract(&input, *at as usize, *width),
+                    Column::Number(width) => {
+                        let bits = random.bits(*width);
                         input.extend(words(&bits));
                         bits
                     }
                 };
-                bits.deposit(&mut bytes, position);
-                position += *width as usize;
+                let mut column = vec![0; bits.width().div_ceil(8) as usize];
+                bits.cast(8 * column.len() as u32).deposit(&mut column, 0);
+                buffer_after.extend(column);
             }
-            let output = plain_sum(be_words(&bytes)).to_be_bytes().to_vec();
-            Run { input, buffer: Vec::new(), base: 0, buffer_after: Vec::new(), output }
+            buffer_after.resize(stride, 0);
+            let buffer = random.bytes(stride);
+            Run { input, buffer, base: 0, buffer_after, output: Vec::new() }
         });
         let runs = runs.collect();
-        cases.push(Case { function, runs, what: format!("sum of {widths:?} {constants:?}") });
+        let what = format!("key of {columns:?} every {stride}");
+        cases.push(Case { function, runs, what });
     }
-    // Folding whatever 64 bits.
-    let function = function(|b, [input, _, output]| {
-        let acc = value::load_words(b, input, 0, 64).to_i64_low(b);
-        let sum = value::csum_fold(b, acc);
-        let sum = Val::from_i64(b, sum, 16);
-        value::store_words(b, output, 0, &sum);
-    });
-    let mut sums = vec![0, 1, 0xffff, 0x10000, 0xffff_ffff, u64::MAX, 0xffff << 48, u64::MAX - 1];
-    sums.extend((0..200).map(|_| random.next() >> random.below(64)));
-    sums.extend((0..50).map(|_| 0xffff * (random.next() >> 17)));
-    let runs = sums.iter().map(|sum| Run {
-        input: sum.to_le_bytes().to_vec(),
-        buffer: Vec::new(),
-        base: 0,
-        buffer_after: Vec::new(),
-        output: u64::from(plain_fold(*sum)).to_le_bytes().to_vec(),
-    });
-    let runs = runs.collect();
-    cases.push(Case { function, runs, what: "fold".to_owned() });
-    check("sums", &cases);
+    check("keys", &cases);
+}
+
+/// How the values of a field that changes come into the code.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Comes {
+    /// It does not change.
+    Stays,
+    /// As limbs.
+    Words,
+    /// What it was is loaded from a packet's bytes; whole bytes at a byte's boundary.
+    WasLoaded,
+    /// What it is, too.
+    BothLoaded,
 }
 
 #[test]
 fn adjustments_are_those_of_all_words() {
     let mut random = Random(7);
     let mut cases = Vec::new();
-    for _ in 0..200 {
+    for _ in 0..300 {
         // Inputs, and which of them change.
         let count = random.below(5) + 1;
-        let fields: Vec<(u32, bool)> = (0..count)
-            .map(|_| {
-                let width = if random.below(2) == 0 { 16 } else { random.width().min(200) };
-                (width, random.below(3) != 0)
+        let bytes = random.below(2) == 0;
+        let fields: Vec<(u32, Comes)> = (0..count)
+            .map(|_| match bytes {
+                true => {
+                    let width = random.pick(&[8, 16, 16, 24, 32, 48, 64, 72, 128]);
+                    let comes = [Comes::Stays, Comes::Words, Comes::WasLoaded, Comes::BothLoaded];
+                    (width, random.pick(&comes))
+                }
+                false => {
+                    let width = if random.below(2) == 0 { 16 } else { random.width().min(200) };
+                    (width, random.pick(&[Comes::Stays, Comes::Words, Comes::Words]))
+                }
             })
             .collect();
         let total: u32 = fields.iter().map(|field| field.0).sum();
+        // The checksum lies in a packet, or it does not.
+        let (loaded, zero_is_none) = (random.below(2) == 0, random.below(2) == 0);
         let function = function(|b, [input, _, output]| {
-            let old = value::load_words(b, input, 0, 16).to_i64_low(b);
+            let bytes = |b: &mut _, at, width| value::load_be(b, input, at, 0, width, at..at + 16);
+            let old = match loaded {
+                true => bytes(b, 0, 16),
+                false => value::load_words(b, input, 8, 16),
+            };
             let mut adjust = Adjust::new();
-            let (mut from, mut position) = (8, 0);
-            for (width, changed) in &fields {
-                if *changed {
-                    let size = 8 * width.div_ceil(64) as i32;
-                    let before = value::load_words(b, input, from, *width);
-                    let after = value::load_words(b, input, from + size, *width);
+            let (mut from, mut position) = (16, 0);
+            for (width, comes) in &fields {
+                if *comes != Comes::Stays {
+                    let size = 16 + 8 * width.div_ceil(64) as i32;
+                    let [before, after] = [from, from + size].map(|at| match comes {
+                        Comes::Words => value::load_words(b, input, at + 16, *width),
+                        Comes::WasLoaded if at > from => {
+                            value::load_words(b, input, at + 16, *width)
+                        }
+                        _ => bytes(b, at, *width),
+                    });
                     adjust.change(b, &before, &after, position % 16);
                     from += 2 * size;
                 }
                 position += width;
             }
-            let new = adjust.finish(b, old, u64::from(total));
-            let new = Val::from_i64(b, new, 16);
+            let new = adjust.finish(b, &old, u64::from(total), zero_is_none);
+            // As a number, and as it goes into a packet.
             value::store_words(b, output, 0, &new);
+            value::store_be(b, output, 8, 0, 16, 8..10, &new);
         });
+        // As 16 bytes of a packet, which the widest of them fills, and as limbs.
+        let both = |bits: &Bits| {
+            let mut bytes = vec![0; 16.max(bits.width().div_ceil(8) as usize)];
+            bits.deposit(&mut bytes, 0);
+            bytes.truncate(16);
+            bytes.extend(words(bits));
+            bytes
+        };
         let runs = (0..16).map(|_| {
             let size = (total as usize).div_ceil(16) * 2;
             let (mut before, mut after) = (vec![0; size], vec![0; size]);
             let any = random.next() as u16;
-            let old = random.pick(&[0, 1, 0xffff, 0xfffe, 0x8000, any]);
-            let mut input = u64::from(old).to_le_bytes().to_vec();
+            let old = random.pick(&[0, 1, 0xffff, 0xfffe, 0x8000, 0xff00, any]);
+            let mut input = old.to_be_bytes().to_vec();
+            input.resize(8, 0xaa);
+            input.extend(u64::from(old).to_le_bytes());
             let (extreme, mut position) = (random.below(3) == 0, 0);
-            for (width, changed) in &fields {
+            for (width, comes) in &fields {
                 let (was, is) = match extreme {
                     true => (Bits::ones(*width), Bits::zero(*width)),
                     false => (random.bits(*width), random.bits(*width)),
                 };
-                let is = if *changed { is } else { was.clone() };
+                let is = if *comes == Comes::Stays { was.clone() } else { is };
                 was.deposit(&mut before, position);
                 is.deposit(&mut after, position);
-                if *changed {
-                    input.extend(words(&was));
-                    input.extend(words(&is));
+                if *comes != Comes::Stays {
+                    input.extend(both(&was));
+                    input.extend(both(&is));
                 }
                 position += *width as usize;
             }
             // RFC 1624, equation 3, over all inputs: !(!old + sum of !before + sum of after).
             let gone = be_words(&before).map(|word| !word);
-            let new = !plain_sum(gone.chain(be_words(&after)).chain([!old]));
-            Run {
-                input,
-                buffer: Vec::new(),
-                base: 0,
-                buffer_after: Vec::new(),
-                output: u64::from(new).to_le_bytes().to_vec(),
+            let mut new = !plain_sum(gone.chain(be_words(&after)).chain([!old]));
+            if zero_is_none && new == 0 {
+                new = 0xffff;
             }
+            let mut output = u64::from(new).to_le_bytes().to_vec();
+            output.extend(new.to_be_bytes());
+            Run { input, buffer: Vec::new(), base: 0, buffer_after: Vec::new(), output }
         });
         let runs = runs.collect();
         cases.push(Case { function, runs, what: format!("adjustment of {fields:?}") });
     }
-    // The plain form: sums given by the caller. RFC 1624 §4: 0x5555 becomes 0x3285, 0xdd2f 0x0000.
+    // RFC 1624 §4: 0x5555 becomes 0x3285, 0xdd2f 0x0000.
     let function = function(|b, [_, _, output]| {
-        let [old, minus, plus] =
-            [0xdd2f, 0xaaaa, 0x3285].map(|word| b.ins().iconst(types::I64, word));
-        let new = value::csum_adjust(b, old, minus, plus);
-        let new = Val::from_i64(b, new, 16);
+        let [old, was, is] =
+            [0xdd2f, 0x5555, 0x3285].map(|word| Val::constant(b, &Bits::from_u128(word, 16)));
+        let mut adjust = Adjust::new();
+        adjust.change(b, &was, &is, 0);
+        let new = adjust.finish(b, &old, 32, false);
         value::store_words(b, output, 0, &new);
     });
     let runs = vec![Run {
@@ -1189,8 +1249,10 @@ fn code_is_freed_with_its_last_user() {
     let _alone = MAPPED.write().unwrap_or_else(PoisonError::into_inner);
     assert_eq!(memory::live_bytes(), 0);
     let isa = isa::host(Settings::default()).unwrap();
-    let one = function(|b, [_, buffer, _]| value::store_key(b, buffer, 0, 2, &Val::bool(true)));
-    let two = function(|b, [_, buffer, _]| value::store_key(b, buffer, 0, 2, &Val::zero(1)));
+    let one =
+        function(|b, [_, buffer, _]| value::store_be(b, buffer, 0, 0, 16, 0..2, &Val::bool(true)));
+    let two =
+        function(|b, [_, buffer, _]| value::store_be(b, buffer, 0, 0, 16, 0..2, &Val::zero(1)));
     let machines: Vec<Machine> = [&one, &two]
         .into_iter()
         .map(|f| isa::compile_function(&*isa, f.clone(), true).unwrap())

@@ -1,13 +1,13 @@
 //! Packet and byte counters: each worker writes its own cells, readers sum over workers.
 //!
-//! A counter id names one cell in every worker's storage. Cells live in chunks that are allocated
-//! once and never move or go, so a worker reaches its cell with two loads while control adds
-//! chunks. Ids are allocated by control, which creates the chunks before anyone learns the id.
+//! A counter id names one cell in every worker's storage. Cells never move or go, so a worker counts
+//! while control adds some. Ids are allocated by control, which sees to their cells before anyone
+//! learns the id.
 //! A cell is never zeroed by another than its worker: allocation and reset record what the sum was
 //! (the *base*), and readers subtract it.
 //!
 //! Invariants: a cell has one writer, so plain loads and stores suffice (the
-//! handle is `Send` but not `Sync`); chunks exist in every worker for every id ever allocated.
+//! handle is `Send` but not `Sync`); every worker has a cell for every id ever allocated.
 //! Cost: count, one cache line; read, one line per worker; memory 32 bytes per counter and worker.
 //! A read beside traffic may catch the bytes of the last few packets before the packets, never the
 //! other way round, and never goes backwards.
@@ -88,8 +88,8 @@ impl WorkerCounters {
 }
 
 impl CounterArena {
-    /// An arena of at most `ids_max` counters. Memory follows the ids in use, not the maximum
-    /// (8 bytes per 65,536 ids and worker apart).
+    /// An arena of at most `ids_max` counters. Memory follows the ids in use, not the maximum; of
+    /// addresses, a worker takes 32 bytes for each id that there may be.
     pub fn new(ids_max: u32) -> CounterArena {
         let control = Control { workers: Vec::new(), bases: Vec::new(), free: Vec::new() };
         CounterArena { ids_max, control: Mutex::new(control) }
@@ -179,7 +179,7 @@ impl CounterArena {
     /// Bytes held by cells and bases.
     pub fn memory_bytes(&self) -> usize {
         let control = self.control();
-        // The rest of a chunk is never touched.
+        // What is beyond is never touched.
         let cells = control.bases.len() * size_of::<abi::Cell>();
         control.workers.len() * cells
             + control.bases.capacity() * size_of::<Base>()

@@ -275,16 +275,91 @@ fn unswapped(b: &mut FunctionBuilder<'_>, val: &Val, low: u64, size: u32) -> Opt
     Some(Limb::new(raw.value, u64::MAX).shr(b, before))
 }
 
-/// Writes the value right-aligned and big-endian to `bytes` bytes: a column of a packed key.
-pub fn store_key(
+/// Writes a packed key of `len` bytes: its columns, each right-aligned and big-endian in whole bytes,
+/// then zeros up to `stride` bytes.
+///
+/// Columns that lie side by side in a packet, too, are moved at once, as are constants. A store may
+/// reach past its column where what comes next is written later, or is to be zero.
+pub fn store_columns(
     b: &mut FunctionBuilder<'_>,
     base: impl Into<Base>,
-    offset: i32,
-    bytes: u32,
-    val: &Val,
+    columns: &[Val],
+    len: usize,
+    stride: usize,
 ) {
-    let end = offset.saturating_add_unsigned(bytes);
-    store_be(b, base, offset, 0, 8 * bytes, offset..end, val);
+    let base = base.into();
+    let (len, stride) = (len as i64, stride as i64);
+    let mut pieces: SmallVec<[Val; 8]> = SmallVec::new();
+    for column in columns.iter().filter(|column| column.width > 0) {
+        let mut piece = column.cast(b, column.width.next_multiple_of(8));
+        while let Some(last) = pieces.last() {
+            let Some(both) = side_by_side(b, last, &piece) else { break };
+            piece = both;
+            pieces.pop();
+        }
+        pieces.push(piece);
+    }
+    // Before the columns, which may come to lie over it.
+    if (1..8).contains(&(stride - len)) && stride >= 8 {
+        base.store(b, stride - 8, 8, Limb::ZERO);
+    } else if len < stride {
+        let all = 0..stride as i32;
+        store_be(b, base, len as i32, 0, 8 * (stride - len) as u32, all, &Val::zero(64));
+    }
+    let mut at = 0;
+    for piece in &pieces {
+        let bytes = i64::from(piece.width / 8);
+        let size = SIZES.into_iter().rev().find(|size| *size >= bytes).unwrap_or(8);
+        let whole = match piece.limb(0) {
+            _ if size <= bytes || at + size > stride => None,
+            Limb::Known(k) => Some(Limb::Known(swapped(k, bytes))),
+            limb => limb
+                .raw()
+                .filter(|raw| i64::from(raw.bytes) == bytes && (raw.exact || at + size <= len))
+                .map(|raw| Limb::new(raw.value, u64::MAX)),
+        };
+        match whole {
+            Some(limb) => base.store(b, at, size, limb),
+            None => {
+                let end = (at + bytes) as i32;
+                store_be(b, base, at as i32, 0, piece.width, at as i32..end, piece);
+            }
+        }
+        at += bytes;
+    }
+}
+
+/// Two values as one, the first in the upper bits, if that is known or is a single load.
+fn side_by_side(b: &mut FunctionBuilder<'_>, first: &Val, then: &Val) -> Option<Val> {
+    let width = first.width + then.width;
+    if width > 64 {
+        return None;
+    }
+    if let (Limb::Known(high), Limb::Known(low)) = (first.limb(0), then.limb(0)) {
+        let mut both = Val::zero(width);
+        both.limbs[0] = Limb::Known(high << then.width | low);
+        return Some(both);
+    }
+    let (high, low) = (first.limb(0).loaded(b)?, then.limb(0).loaded(b)?);
+    let size = i64::from(high.bytes);
+    let right = high.bytes == low.bytes
+        && first.width == 8 * high.bytes
+        && then.width == first.width
+        && high.address == low.address
+        && high.flags == low.flags
+        && i64::from(high.at) + size == i64::from(low.at)
+        && matches!(size, 2 | 4);
+    if !right {
+        return None;
+    }
+    let base = Base { address: high.address, flags: high.flags };
+    let raw = base.load(b, high.at.into(), 2 * size).value(b);
+    let bytes = 2 * high.bytes;
+    let swapped = b.ins().bswap(raw);
+    let limb = Limb::new(swapped, u64::MAX).shr(b, 64 - width);
+    let mut both = Val::zero(width);
+    both.limbs[0] = limb.read_from(Raw { value: raw, bytes, exact: true });
+    Some(both)
 }
 
 /// Copies a constant number of bytes; the two runs must not overlap.

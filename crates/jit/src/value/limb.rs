@@ -13,7 +13,9 @@
 //! wrong value.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{
+    InstBuilder, InstructionData, MemFlagsData, Opcode, Value, ValueDef, types,
+};
 use cranelift_frontend::FunctionBuilder;
 
 /// A limb.
@@ -46,6 +48,42 @@ pub(super) struct Raw {
 
 use Limb::{Dynamic, Known};
 
+/// The instruction whose result this is.
+fn made_by(b: &FunctionBuilder<'_>, value: Value) -> Option<InstructionData> {
+    let dfg = &b.func.dfg;
+    match dfg.value_def(dfg.resolve_aliases(value)) {
+        ValueDef::Result(inst, 0) => Some(dfg.insts[inst]),
+        _ => None,
+    }
+}
+
+/// What was swapped to make the value: all eight bytes, or those at the top moved down.
+fn swapped_load(b: &FunctionBuilder<'_>, value: Value) -> Option<Raw> {
+    let (swap, bytes) = match made_by(b, value)? {
+        InstructionData::Binary { opcode: Opcode::Ushr, args: [swap, by] } => {
+            let InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } = made_by(b, by)? else {
+                return None;
+            };
+            let by =
+                u32::try_from(imm.bits()).ok().filter(|by| *by < 64 && by.is_multiple_of(8))?;
+            (made_by(b, swap)?, 8 - by / 8)
+        }
+        swap => (swap, 8),
+    };
+    let InstructionData::Unary { opcode: Opcode::Bswap, arg } = swap else { return None };
+    let exact = bytes == 8
+        || match made_by(b, arg) {
+            Some(InstructionData::Load { opcode, .. }) => match opcode {
+                Opcode::Uload8 => bytes == 1,
+                Opcode::Uload16 => bytes == 2,
+                Opcode::Uload32 => bytes == 4,
+                _ => false,
+            },
+            _ => false,
+        };
+    Some(Raw { value: arg, bytes, exact })
+}
+
 /// The low `n` bits, at most 64.
 pub(super) fn ones(n: u32) -> u64 {
     match n {
@@ -60,7 +98,35 @@ fn up_to_highest(may: u64) -> u64 {
     ones(64 - may.leading_zeros())
 }
 
+/// A load of all bytes of a limb and no others.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loaded {
+    pub(super) address: Value,
+    pub(super) at: i32,
+    pub(super) bytes: u32,
+    pub(super) flags: MemFlagsData,
+}
+
 impl Limb {
+    /// The load that it comes from.
+    pub(super) fn loaded(self, b: &FunctionBuilder<'_>) -> Option<Loaded> {
+        let raw = self.raw().filter(|raw| raw.exact)?;
+        match made_by(b, raw.value)? {
+            InstructionData::Load { opcode, arg, offset, flags } => {
+                let bytes = match opcode {
+                    Opcode::Uload8 => 1,
+                    Opcode::Uload16 => 2,
+                    Opcode::Uload32 => 4,
+                    _ => 8,
+                };
+                let flags = b.func.dfg.mem_flags[flags];
+                let at = i32::from(offset);
+                (bytes == raw.bytes).then_some(Loaded { address: arg, at, bytes, flags })
+            }
+            _ => None,
+        }
+    }
+
     /// Zero.
     pub(super) const ZERO: Limb = Known(0);
 
@@ -69,11 +135,31 @@ impl Limb {
         if may == 0 { Known(0) } else { Dynamic { value, may, raw: None } }
     }
 
+    /// The same limb; if the code shows that it is bytes that were loaded and swapped, it knows them.
+    pub(super) fn traced(self, b: &FunctionBuilder<'_>) -> Limb {
+        match self {
+            Dynamic { value, raw: None, .. } => match swapped_load(b, value) {
+                Some(raw) => self.read_from(raw),
+                None => self,
+            },
+            limb => limb,
+        }
+    }
+
     /// The same limb, read from these bytes.
     pub(super) fn read_from(self, read: Raw) -> Limb {
         match self {
             Known(k) => Known(k),
             Dynamic { value, may, .. } => Dynamic { value, may, raw: Some(read) },
+        }
+    }
+
+    /// The same limb, about which nothing is claimed: modulo 2^64, it may have been negative on its
+    /// way.
+    pub(super) fn of_any(self) -> Limb {
+        match self {
+            Known(k) => Known(k),
+            Dynamic { value, .. } => Limb::new(value, u64::MAX),
         }
     }
 
