@@ -26,6 +26,7 @@
 //! the control side; every frame that comes in ends as sent, punted, or counted under a reason.
 //! Nothing here knows what OpenFlow or P4 is.
 
+pub mod capture;
 pub mod compiled;
 pub mod engine;
 pub mod filetest;

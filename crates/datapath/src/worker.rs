@@ -14,6 +14,7 @@
 //!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
+use crate::capture::{Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
 use crate::ports::{PortFlags, PortShared, PortTable};
@@ -32,6 +33,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
 use state::counters::WorkerCounters;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -62,6 +64,8 @@ pub enum Command {
     Ports(Arc<PortTable>),
     /// A packet from the control side.
     Inject(Injection),
+    /// Somebody looks at frames, until that is over.
+    Capture(Arc<Tap>),
     /// The worker ends.
     Stop,
 }
@@ -254,6 +258,9 @@ pub struct Worker {
     outcomes: Vec<Outcome>,
     sampler: Option<Sampler>,
     control: Arc<PortShared>,
+    watch: Watch,
+    /// What becomes of the frame at hand, if somebody looks.
+    fate: Fate,
     progress: Arc<Progress>,
     /// Commands taken so far.
     taken: u64,
@@ -286,6 +293,8 @@ impl Worker {
             outcomes: Vec::with_capacity(BURST_MAX),
             sampler: config.sampler,
             control: config.control,
+            watch: Watch::default(),
+            fate: Fate::default(),
             progress: progress.clone(),
             taken: 0,
             stopped: false,
@@ -388,7 +397,10 @@ impl Worker {
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
                 self.process(frame, &control, start, 0, now_ns);
+                self.fate = Fate::default();
+                self.watch.settle();
             }
+            Command::Capture(tap) => self.watch.add(tap),
             Command::Stop => self.stopped = true,
         }
     }
@@ -431,6 +443,7 @@ impl Worker {
         cell.count_rx(n as u64, bytes as u64);
         if shared.flags().has(PortFlags::NO_RECEIVE) {
             cell.count_drop(DropReason::PortNoReceive, n as u64);
+            self.refused(&burst, &shared, DropReason::PortNoReceive, now_ns);
             burst.drain().for_each(|frame| self.pool.give(frame));
         } else {
             self.run_burst(&mut burst, &shared, now_ns);
@@ -439,9 +452,27 @@ impl Worker {
         n
     }
 
+    /// Tells who looks that a burst was dropped as it came in.
+    fn refused(&mut self, burst: &Burst, from: &PortShared, reason: DropReason, now_ns: u64) {
+        if self.watch.is_off() {
+            return;
+        }
+        let before = self.watch.before(burst.frames(), from.number, &self.counters);
+        if let (Some(mut before), Some(held)) = (before, &self.held) {
+            let dropped = smallvec::smallvec![(reason.word(), None)];
+            let fate = Fate { dropped, ..Fate::default() };
+            (0..burst.len()).for_each(|at| before.became(at, fate.clone()));
+            self.watch.after(before, &*held.forward, &self.counters, now_ns);
+        }
+    }
+
     /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
     /// of them leave in the order in which they came.
     fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
+        let mut before = match self.watch.is_off() {
+            true => None,
+            false => self.watch.before(burst.frames(), from.number, &self.counters),
+        };
         let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
         let mut counts = Counts {
             worker: self.index,
@@ -478,23 +509,35 @@ impl Worker {
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
-        for (frame, outcome) in burst.drain().zip(outcomes.drain(..)) {
+        for (at, (frame, outcome)) in burst.drain().zip(outcomes.drain(..)).enumerate() {
             match outcome.status {
-                abi::status::FORWARD => self.forwarded(frame, &outcome, from),
+                abi::status::FORWARD => self.forwarded(frame, &outcome, from, now_ns),
                 abi::status::DROP => {
                     let reason = DropReason::ALL.get(outcome.reason as usize);
                     let reason = reason.copied().unwrap_or(DropReason::NoOutput);
                     from.cell(self.index).count_drop(reason, 1);
                     self.pool.give(frame);
+                    if before.is_some() {
+                        self.fate.dropped.push((reason.word(), None));
+                    }
                 }
                 _ => self.process(frame, from, Start::Pipeline, outcome.lookups, now_ns),
             }
+            if let Some(before) = &mut before {
+                before.became(at, std::mem::take(&mut self.fate));
+            }
         }
         self.outcomes = outcomes;
+        if let (Some(before), Some(held)) = (before, &self.held) {
+            self.watch.after(before, &*held.forward, &self.counters, now_ns);
+        }
+        if !self.watch.is_off() {
+            self.watch.settle();
+        }
     }
 
     /// Sends what compiled code has forwarded; its edits are in the frame already.
-    fn forwarded(&mut self, mut frame: Frame, outcome: &Outcome, from: &PortShared) {
+    fn forwarded(&mut self, mut frame: Frame, outcome: &Outcome, from: &PortShared, now_ns: u64) {
         let before = frame.len();
         match outcome.shift {
             0 => {}
@@ -510,7 +553,7 @@ impl Worker {
         for output in &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)] {
             self.notes.send_same(output.port, output.queue);
         }
-        self.finish(frame, from);
+        self.finish(frame, from, now_ns);
     }
 
     /// Runs one frame by the interpreter; the first `skip` lookups were counted already.
@@ -559,22 +602,51 @@ impl Worker {
         if let Verdict::Drop(reason) = verdict {
             cell.count_drop(reason, 1);
         }
-        self.finish(frame, from);
+        if !self.watch.is_off() {
+            let dropped = match verdict {
+                Verdict::Drop(reason) => Some(reason),
+                _ => None,
+            };
+            let dropped = collector.refused.iter().copied().chain(dropped);
+            self.fate.dropped.extend(dropped.map(|reason| (reason.word(), None)));
+            self.fate.punted += collector.punted;
+        }
+        self.finish(frame, from, now_ns);
     }
 
     /// Sends the copies that were noted of a frame.
-    fn finish(&mut self, frame: Frame, from: &PortShared) {
+    fn finish(&mut self, frame: Frame, from: &PortShared, now_ns: u64) {
         let cell = from.cell(self.index);
         let (index, ports, tx) = (self.index, &self.ports, &mut self.tx);
-        let drop = |port: u32, reason: DropReason| match ports.get(port) {
-            Some(to) => to.cell(index).count_drop(reason, 1),
-            None => cell.count_drop(reason, 1),
+        let (watch, looks) = (&self.watch, !self.watch.is_off());
+        // Both of what follows say what becomes of the frame.
+        let fate = RefCell::new(&mut self.fate);
+        let drop = |port: u32, reason: DropReason| {
+            match ports.get(port) {
+                Some(to) => to.cell(index).count_drop(reason, 1),
+                None => cell.count_drop(reason, 1),
+            }
+            if looks {
+                fate.borrow_mut().dropped.push((reason.word(), Some(port)));
+            }
         };
         let out = |outgoing: Outgoing, pool: &mut Pool| match tx.get_mut(&outgoing.port) {
             Some(tx) => {
                 tx.dirty = true;
-                if let Err(reason) = tx.queue.tx_owned(outgoing.frame, pool) {
+                if looks {
+                    watch.out(outgoing.port, &outgoing.frame, from.number, now_ns);
+                }
+                let sent = tx.queue.tx_owned(outgoing.frame, pool);
+                if let Err(reason) = sent {
                     tx.shared.cell(index).count_tx_drop(reason, 1);
+                }
+                if looks {
+                    match sent {
+                        Ok(()) => fate.borrow_mut().sent.push(outgoing.port),
+                        Err(reason) => {
+                            fate.borrow_mut().dropped.push((reason.name(), Some(outgoing.port)))
+                        }
+                    }
                 }
             }
             None => {

@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Explain(ExplainOptions),
     /// Print a stage of the compiled pipeline
     Dump(DumpOptions),
+    /// Show frames of a running switch, with what became of them
+    Capture(CaptureOptions),
     /// Run filetests (.mill)
     Test(TestOptions),
     /// Say what this machine lacks for each kind of port, and the command that mends it
@@ -54,6 +56,54 @@ pub(crate) enum Command {
         #[arg(value_enum)]
         shell: clap_complete::Shell,
     },
+}
+
+/// `millrace capture`.
+#[derive(Args, Debug)]
+pub(crate) struct CaptureOptions {
+    /// Frames that come in by this port, or go out by it
+    #[arg(long, value_name = "N")]
+    pub(crate) port: Option<u32>,
+    /// Which of them
+    #[arg(long, value_enum, default_value_t = CaptureDirection::Both)]
+    pub(crate) direction: CaptureDirection,
+    /// Frames that hit an entry of this table, as they came in
+    #[arg(long, value_name = "TABLE", requires = "entry")]
+    pub(crate) table: Option<String>,
+    /// The entries' cookie, decimal or 0x hexadecimal
+    #[arg(long, value_name = "COOKIE", requires = "table", value_parser = number)]
+    pub(crate) entry: Option<u64>,
+    /// Write pcapng here; without it, pcapng goes to standard output, or lines to a terminal
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcapng: Option<PathBuf>,
+    /// Stop after so many frames
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Bytes kept of each frame
+    #[arg(long, value_name = "BYTES", default_value_t = 262_144)]
+    pub(crate) snap_len: usize,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ctl: Option<PathBuf>,
+}
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CaptureDirection {
+    /// Those that come in, before anything was done with them
+    In,
+    /// Those that go out, as they are handed to the port
+    Out,
+    /// All
+    Both,
+}
+
+/// A number, decimal or hexadecimal.
+fn number(text: &str) -> Result<u64, std::num::ParseIntError> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
 }
 
 /// `millrace demo`.

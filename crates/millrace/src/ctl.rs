@@ -2,6 +2,8 @@
 //!
 //! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
 //! `stats`, `explain` and `dump` ask there. Whoever may connect may look; nothing can be changed here.
+//! `capture`'s answer is a stream: after one line that says that it was understood, the capture's
+//! bytes, until either side closes.
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest request line, in bytes: a traced frame in hexadecimal, and some.
@@ -36,7 +39,44 @@ pub(crate) enum Request {
         /// Its bytes in hexadecimal.
         packet: String,
     },
+    /// Frames as they come and go.
+    Capture(CaptureRequest),
 }
+
+/// Which frames, and how they are to be told.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct CaptureRequest {
+    /// Of this port only.
+    pub(crate) port: Option<u32>,
+    /// Those that come in.
+    pub(crate) ingress: bool,
+    /// Those that go out.
+    pub(crate) egress: bool,
+    /// Those that hit entries of this table, by number or name.
+    pub(crate) table: Option<String>,
+    /// Only entries with this cookie.
+    pub(crate) cookie: Option<u64>,
+    /// Bytes kept of each.
+    pub(crate) snap_len: usize,
+    /// So many frames.
+    pub(crate) count: Option<u64>,
+    /// Lines for a person in place of pcapng.
+    pub(crate) text: bool,
+}
+
+/// Writes to a client for as long as there is something to write.
+type Streaming = Box<dyn FnOnce(&UnixStream) -> std::io::Result<()> + Send>;
+
+/// What is answered.
+pub(crate) enum Reply {
+    /// A value.
+    Value(Value),
+    /// What this writes.
+    Stream(Streaming),
+}
+
+/// Connections served at the same time, at most.
+const CLIENTS_MAX: usize = 32;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,7 +106,7 @@ impl Server {
     /// Listens, and answers in the background.
     pub(crate) fn start(
         path: &Path,
-        answer: impl Fn(Request) -> Result<Value, String> + Send + Sync + 'static,
+        answer: impl Fn(Request) -> Result<Reply, String> + Send + Sync + 'static,
     ) -> std::io::Result<Server> {
         if path.exists() {
             if UnixStream::connect(path).is_ok() {
@@ -78,10 +118,27 @@ impl Server {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
+        let answer = Arc::new(answer);
         std::thread::Builder::new().name("ctl".into()).spawn(move || {
+            let clients = Arc::new(());
             for stream in listener.incoming().flatten() {
-                if let Err(error) = serve(&stream, &answer) {
-                    tracing::debug!(%error, "control socket");
+                if Arc::strong_count(&clients) > CLIENTS_MAX {
+                    let error = Answer::Error(format!("{CLIENTS_MAX} others are being answered"));
+                    let told = serde_json::to_vec(&error).unwrap_or_default();
+                    // Whoever does not listen is not told.
+                    let _ = (&stream).write_all(&[&told[..], b"\n"].concat());
+                    continue;
+                }
+                let (answer, client) = (answer.clone(), clients.clone());
+                let serving = std::thread::Builder::new().name("ctl-client".into());
+                let started = serving.spawn(move || {
+                    if let Err(error) = serve(&stream, &*answer) {
+                        tracing::debug!(%error, "control socket");
+                    }
+                    drop(client);
+                });
+                if let Err(error) = started {
+                    tracing::warn!(%error, "cannot serve the control socket");
                 }
             }
         })?;
@@ -103,7 +160,7 @@ impl Drop for Server {
 
 fn serve(
     mut stream: &UnixStream,
-    answer: &impl Fn(Request) -> Result<Value, String>,
+    answer: &(impl Fn(Request) -> Result<Reply, String> + ?Sized),
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
@@ -112,7 +169,15 @@ fn serve(
     while lines.read_line(&mut line)? > 0 {
         let reply = match serde_json::from_str(&line) {
             Ok(request) => match answer(request) {
-                Ok(value) => Answer::Result(value),
+                Ok(Reply::Value(value)) => Answer::Result(value),
+                Ok(Reply::Stream(write)) => {
+                    let mut begun = serde_json::to_vec(&Answer::Result(Value::Null))?;
+                    begun.push(b'\n');
+                    stream.write_all(&begun)?;
+                    // A reader may pause for as long as it likes.
+                    stream.set_write_timeout(None)?;
+                    return write(stream);
+                }
                 Err(text) => Answer::Error(text),
             },
             Err(error) => Answer::Error(format!("not a request: {error}")),
@@ -128,6 +193,18 @@ fn serve(
 
 /// Asks a running switch.
 pub(crate) fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
+    begin(path, request).map(|(value, _)| value)
+}
+
+/// Asks a running switch for what is a stream: the bytes that follow its answer.
+pub(crate) fn follow(path: Option<&Path>, request: &Request) -> Result<impl Read, Failure> {
+    begin(path, request).map(|(_, rest)| rest)
+}
+
+fn begin(
+    path: Option<&Path>,
+    request: &Request,
+) -> Result<(Value, BufReader<UnixStream>), Failure> {
     let path = path.map_or_else(default_path, Path::to_path_buf);
     let failed = |error: std::io::Error| {
         Failure::Bad(format!(
@@ -139,12 +216,12 @@ pub(crate) fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failu
     let mut line = serde_json::to_vec(request).map_err(Failure::bad)?;
     line.push(b'\n');
     stream.write_all(&line).map_err(failed)?;
-    let mut reply = String::new();
-    BufReader::new(stream).read_line(&mut reply).map_err(failed)?;
+    let (mut reply, mut stream) = (String::new(), BufReader::new(stream));
+    stream.read_line(&mut reply).map_err(failed)?;
     match serde_json::from_str(&reply)
         .map_err(|e| Failure::Bad(format!("the switch answered nonsense: {e}")))?
     {
-        Answer::Result(value) => Ok(value),
+        Answer::Result(value) => Ok((value, stream)),
         Answer::Error(text) => Err(Failure::Bad(text)),
     }
 }
@@ -158,15 +235,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("ctl");
         let server = Server::start(&path, |request| match request {
-            Request::Stats => Ok(serde_json::json!({"ports": []})),
+            Request::Stats => Ok(Reply::Value(serde_json::json!({"ports": []}))),
             Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
-            Request::Explain | Request::Dump { .. } => Ok(Value::Null),
+            Request::Explain | Request::Dump { .. } => Ok(Reply::Value(Value::Null)),
+            Request::Capture(_) => Ok(Reply::Stream(Box::new(|mut out| out.write_all(b"frames")))),
         })
         .unwrap();
         assert_eq!(ask(Some(&path), &Request::Stats).unwrap(), serde_json::json!({"ports": []}));
         let refused = ask(Some(&path), &Request::Trace { in_port: 9, packet: String::new() });
         assert!(matches!(refused, Err(Failure::Bad(text)) if text == "no port 9"));
-        assert!(Server::start(&path, |_| Ok(Value::Null)).is_err());
+        let mut frames = String::new();
+        let capture = Request::Capture(CaptureRequest::default());
+        follow(Some(&path), &capture).unwrap().read_to_string(&mut frames).unwrap();
+        assert_eq!(frames, "frames");
+        assert!(Server::start(&path, |_| Ok(Reply::Value(Value::Null))).is_err());
         let mut raw = UnixStream::connect(&path).unwrap();
         raw.write_all(b"garbage\n").unwrap();
         let mut reply = String::new();

@@ -9,6 +9,7 @@
 //! | [`demo`] | `demo`: the main job on embedded defaults |
 //! | [`run`] | `run`: the switch |
 //! | [`query`] | `trace`, `stats`, `explain`: looks into a running switch by its control socket |
+//! | [`capture`] | `capture`: frames of a running switch, with what became of them |
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
@@ -16,6 +17,7 @@
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
 mod bench;
+mod capture;
 mod cli;
 mod config;
 mod ctl;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         cli::Command::Stats(options) => query::stats(options),
         cli::Command::Explain(options) => query::explain(options),
         cli::Command::Dump(options) => query::dump(options),
+        cli::Command::Capture(options) => capture::run(options),
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
         cli::Command::Bench(options) => bench::run(options.command),

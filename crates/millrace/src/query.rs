@@ -125,6 +125,7 @@ pub(crate) fn answer(
             let bytes = hex(&packet).ok_or("the packet is not hexadecimal")?;
             Ok(trace_value(switch, in_port, &bytes))
         }
+        Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::cli::RunOptions;
 use crate::config::Config;
-use crate::{Failure, ctl, query};
+use crate::{Failure, capture, ctl, query};
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
 use openflow::syntax::{self, Context};
@@ -178,7 +178,11 @@ fn control(
             versions.join(", ")
         })
     };
-    match ctl::Server::start(&place, move |request| query::answer(&switch, &controllers, request)) {
+    let answer = move |request| match request {
+        ctl::Request::Capture(request) => capture::stream(&switch, request),
+        request => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),
+    };
+    match ctl::Server::start(&place, answer) {
         Ok(server) => Ok(Some(server)),
         Err(error) if path.is_none() => {
             tracing::warn!(path = %place.display(), %error, "no control socket");

@@ -22,6 +22,7 @@ pub mod ports;
 mod switch;
 pub mod trace;
 
+pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;
 pub use datapath::punt::{Message, Punt};
 pub use datapath::worker::Injection;

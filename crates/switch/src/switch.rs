@@ -14,6 +14,7 @@ use crate::expiry::{Expired, Expiry};
 use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
 use crossbeam_channel::TrySendError;
+use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
 use datapath::engine::{Engine, Scratch, TableExplanation};
 use datapath::ports::{PortCounters, PortShared, PortTable};
@@ -627,6 +628,17 @@ impl Switch {
         if !worker.tell(Command::Inject(injection)) {
             tracing::debug!("the switch has stopped; an injected packet is dropped");
         }
+    }
+
+    /// Copies of the frames that a filter wants, from now on, with what became of each, until what is
+    /// returned is dropped. Entries meant by a filter's table are told to it.
+    pub fn capture(&self, filter: Filter) -> Captured {
+        let (tap, captured) = capture::tap(filter);
+        for worker in &self.inner.workers {
+            // A worker that has stopped forwards nothing that could be captured.
+            worker.tell(Command::Capture(tap.clone()));
+        }
+        captured
     }
 
     /// What became of the packets injected so far: received are those that a worker took, dropped

@@ -2,7 +2,7 @@
 //!
 //! Reading understands pcap (microseconds and nanoseconds) and pcapng (several sections and
 //! interfaces, any resolution), in either byte order, as a stream: [`reader`]. Writing is pcap with
-//! nanoseconds: [`writer`]. The formats are those of the IETF drafts *PCAP Capture File Format* and
+//! nanoseconds: [`writer`]; or pcapng, with comments: [`ng`]. The formats are those of the IETF drafts *PCAP Capture File Format* and
 //! *PCAPNG*.
 //!
 //! A port reads as fast as it is polled and does not honour the file's times, which frames carry in
@@ -13,6 +13,7 @@
 //! Checked by: tests here and the fuzz target `pcap` ([`fuzz()`]).
 
 mod error;
+pub mod ng;
 pub mod reader;
 pub mod writer;
 
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use error::PcapError;
+pub use ng::NgWriter;
 pub use reader::{Reader, Record};
 pub use writer::Writer;
 

@@ -1,0 +1,402 @@
+//! Capture: copies of frames for somebody who looks, with what became of each.
+//!
+//! A [`Tap`] says which frames: those that come in by a port or go out by one, those that hit some
+//! entries. Workers copy frames that it wants before the pipeline edits them, follow what becomes of
+//! them, and put both into the tap's ring. A worker never waits: what finds no room in the ring, or
+//! would cost too much to look for, is counted as missed.
+//!
+//! Who hits an entry is not told by compiled code. So while such a tap is there, a worker looks at the
+//! entries' counters around each burst, and only if they have moved runs the burst's frames again by
+//! the interpreter, on the copies and without effect, at most [`HITS_LOOKED_FOR`] a second. A packet
+//! that a meter gave up later, or that read registers, may be taken for one that was not.
+//!
+//! Cost: without taps, one branch a burst; with one, a copy of each frame it wants.
+//! Checked by: `switch`'s `tests/capture.rs`; `lab/capture`, with tcpdump.
+
+use crate::engine::{Forward, Scratch};
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use interp::{Color, Externs, Input, NullExterns, Start};
+use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use port::Frame;
+use smallvec::SmallVec;
+use state::counters::WorkerCounters;
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Records that wait to be taken, at most.
+pub const RECORDS_MAX: usize = 4096;
+/// Bytes of frames that wait to be taken, at most.
+pub const BYTES_MAX: usize = 16 << 20;
+/// Frames that a worker runs again for each tap on entries, a second.
+pub const HITS_LOOKED_FOR: u64 = 20_000;
+
+/// Which frames a tap wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Those that come in, before anything was done with them.
+    pub ingress: bool,
+    /// Those that go out, as they are handed to the port.
+    pub egress: bool,
+    /// Of this port only.
+    pub port: Option<u32>,
+    /// Those that come in and hit one of the tap's entries of this table.
+    pub table: Option<TableId>,
+    /// Bytes kept of each.
+    pub snap_len: usize,
+}
+
+/// Which way a frame went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It came in by the port.
+    In,
+    /// It went out by the port.
+    Out,
+}
+
+/// What became of a frame that came in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Ports that copies were handed to.
+    pub sent: SmallVec<[u32; 4]>,
+    /// Why it, or copies of it, went nowhere, and the port that a copy should have gone to.
+    pub dropped: SmallVec<[(&'static str, Option<u32>); 1]>,
+    /// Copies that went to the control side.
+    pub punted: u32,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts: SmallVec<[String; 2]> = SmallVec::new();
+        if !self.sent.is_empty() {
+            let ports: Vec<String> = self.sent.iter().map(u32::to_string).collect();
+            parts.push(format!("sent to {}", ports.join(", ")));
+        }
+        for (reason, port) in &self.dropped {
+            parts.push(match port {
+                Some(port) => format!("dropped at port {port}: {reason}"),
+                None => format!("dropped: {reason}"),
+            });
+        }
+        if self.punted > 0 {
+            parts.push("to the controller".to_owned());
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
+/// A captured frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When: nanoseconds of the switch's clock.
+    pub ns: u64,
+    /// The port.
+    pub port: u32,
+    /// Which way it went there.
+    pub way: Way,
+    /// As many of its bytes as the filter wants.
+    pub bytes: Vec<u8>,
+    /// How many it had.
+    pub len: usize,
+    /// What became of it, if it came in.
+    pub fate: Fate,
+    /// The port that it had come in by, if it went out.
+    pub from: Option<u32>,
+}
+
+impl Record {
+    /// What there is to say of it, in a few words.
+    pub fn comment(&self) -> String {
+        match self.from {
+            Some(from) => format!("from port {from}"),
+            None => self.fate.to_string(),
+        }
+    }
+}
+
+/// Who looks, and at what.
+#[derive(Debug)]
+pub struct Tap {
+    filter: Filter,
+    /// Ascending.
+    entries: RwLock<Arc<[EntryId]>>,
+    sender: Sender<Record>,
+    waiting_bytes: AtomicUsize,
+    missed: AtomicU64,
+    over: AtomicBool,
+}
+
+/// The other end of a tap; dropping it ends the capture.
+#[derive(Debug)]
+pub struct Captured {
+    tap: Arc<Tap>,
+    receiver: Receiver<Record>,
+}
+
+/// A tap for workers, and what comes out of it.
+pub fn tap(filter: Filter) -> (Arc<Tap>, Captured) {
+    let (sender, receiver) = crossbeam_channel::bounded(RECORDS_MAX);
+    let tap = Arc::new(Tap {
+        filter,
+        entries: RwLock::new(Arc::new([])),
+        sender,
+        waiting_bytes: AtomicUsize::new(0),
+        missed: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    });
+    (tap.clone(), Captured { tap, receiver })
+}
+
+impl Captured {
+    /// The next frame, waiting for it at most so long.
+    pub fn next(&self, timeout: std::time::Duration) -> Option<Record> {
+        let record = self.receiver.recv_timeout(timeout).ok()?;
+        self.tap.waiting_bytes.fetch_sub(record.bytes.len(), Relaxed);
+        Some(record)
+    }
+
+    /// Frames that were wanted and are not there, so far.
+    pub fn missed(&self) -> u64 {
+        self.tap.missed.load(Relaxed)
+    }
+
+    /// From now on these entries are meant.
+    pub fn set_entries(&self, mut entries: Vec<EntryId>) {
+        entries.sort_unstable();
+        *self.tap.entries.write().unwrap_or_else(PoisonError::into_inner) = entries.into();
+    }
+}
+
+impl Drop for Captured {
+    fn drop(&mut self) {
+        self.tap.over.store(true, Relaxed);
+    }
+}
+
+impl Tap {
+    fn entries(&self) -> Arc<[EntryId]> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn wants(&self, way: Way, port: u32) -> bool {
+        let filter = &self.filter;
+        let wanted = match way {
+            Way::In => filter.ingress || filter.table.is_some(),
+            Way::Out => filter.egress && filter.table.is_none(),
+        };
+        wanted && filter.port.is_none_or(|only| only == port)
+    }
+
+    fn put(&self, record: Record) {
+        let bytes = record.bytes.len();
+        if self.waiting_bytes.load(Relaxed) + bytes > BYTES_MAX {
+            self.missed.fetch_add(1, Relaxed);
+            return;
+        }
+        self.waiting_bytes.fetch_add(bytes, Relaxed);
+        match self.sender.try_send(record) {
+            Ok(()) => {}
+            Err(TrySendError::Full(record) | TrySendError::Disconnected(record)) => {
+                self.waiting_bytes.fetch_sub(record.bytes.len(), Relaxed);
+                self.missed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    fn keep(&self, bytes: &[u8]) -> Vec<u8> {
+        bytes[..bytes.len().min(self.filter.snap_len)].to_vec()
+    }
+}
+
+/// A worker's taps.
+#[derive(Default)]
+pub(crate) struct Watch {
+    taps: Vec<Arc<Tap>>,
+    scratch: Scratch,
+    /// Frames that went out: they are told behind those that came in.
+    outs: RefCell<Vec<(Arc<Tap>, Record)>>,
+    /// When the second at hand began, in nanoseconds, and how many frames were run again in it.
+    looked_for: (u64, u64),
+}
+
+/// Frames of a burst before it ran.
+pub(crate) struct Before {
+    port: u32,
+    frames: Vec<Vec<u8>>,
+    fates: Vec<Fate>,
+    /// By tap: its entries, and what their counters said.
+    hits: Vec<Option<(Arc<[EntryId]>, u64)>>,
+}
+
+impl Before {
+    /// This became of the frame at this place.
+    pub(crate) fn became(&mut self, at: usize, fate: Fate) {
+        if let Some(place) = self.fates.get_mut(at) {
+            *place = fate;
+        }
+    }
+}
+
+impl Watch {
+    pub(crate) fn add(&mut self, tap: Arc<Tap>) {
+        self.taps.push(tap);
+    }
+
+    /// Nobody looks.
+    #[inline]
+    pub(crate) fn is_off(&self) -> bool {
+        self.taps.is_empty()
+    }
+
+    /// Copies a burst that came in by a port, if somebody wants that.
+    pub(crate) fn before(
+        &mut self,
+        frames: &[Frame],
+        port: u32,
+        counters: &WorkerCounters,
+    ) -> Option<Before> {
+        self.taps.retain(|tap| !tap.over.load(Relaxed));
+        if !self.taps.iter().any(|tap| tap.wants(Way::In, port)) {
+            return None;
+        }
+        let hits = self.taps.iter().map(|tap| {
+            let entries = tap.filter.table.map(|_| tap.entries())?;
+            let count = counted(counters, &entries);
+            Some((entries, count))
+        });
+        Some(Before {
+            port,
+            hits: hits.collect(),
+            frames: frames.iter().map(|frame| frame.data().to_vec()).collect(),
+            fates: vec![Fate::default(); frames.len()],
+        })
+    }
+
+    /// The burst has run, by this version.
+    pub(crate) fn after(
+        &mut self,
+        before: Before,
+        forward: &dyn Forward,
+        counters: &WorkerCounters,
+        now_ns: u64,
+    ) {
+        for (tap, hits) in self.taps.iter().zip(&before.hits) {
+            if !tap.wants(Way::In, before.port) {
+                continue;
+            }
+            let mut left = match hits {
+                Some((entries, count)) => counted(counters, entries).wrapping_sub(*count),
+                None => before.frames.len() as u64,
+            };
+            for (bytes, fate) in before.frames.iter().zip(&before.fates) {
+                if left == 0 {
+                    break;
+                }
+                if let (Some((entries, _)), Some(table)) = (hits, tap.filter.table) {
+                    if now_ns.saturating_sub(self.looked_for.0) >= 1_000_000_000 {
+                        self.looked_for = (now_ns, 0);
+                    }
+                    if self.looked_for.1 == HITS_LOOKED_FOR {
+                        tap.missed.fetch_add(left, Relaxed);
+                        break;
+                    }
+                    self.looked_for.1 += 1;
+                    let input =
+                        Input { bytes, in_port: before.port, now_ns, start: Start::Pipeline };
+                    let mut look = Look { table, entries, hit: false };
+                    forward.run(&mut self.scratch, input, &mut look, &mut Nowhere);
+                    if !look.hit {
+                        continue;
+                    }
+                }
+                left -= 1;
+                tap.put(Record {
+                    ns: now_ns,
+                    port: before.port,
+                    way: Way::In,
+                    bytes: tap.keep(bytes),
+                    len: bytes.len(),
+                    fate: fate.clone(),
+                    from: None,
+                });
+            }
+        }
+    }
+
+    /// A frame that came in by port `from` is about to go out.
+    pub(crate) fn out(&self, port: u32, frame: &Frame, from: u32, now_ns: u64) {
+        for tap in self.taps.iter().filter(|tap| tap.wants(Way::Out, port)) {
+            let record = Record {
+                ns: now_ns,
+                port,
+                way: Way::Out,
+                bytes: tap.keep(frame.data()),
+                len: frame.len(),
+                fate: Fate::default(),
+                from: Some(from),
+            };
+            self.outs.borrow_mut().push((tap.clone(), record));
+        }
+    }
+
+    /// Tells of the frames that went out.
+    pub(crate) fn settle(&mut self) {
+        self.outs.get_mut().drain(..).for_each(|(tap, record)| tap.put(record));
+    }
+}
+
+/// Packets that a worker has counted for entries.
+fn counted(counters: &WorkerCounters, entries: &[EntryId]) -> u64 {
+    let packets = |entry: &EntryId| counters.cells().cell(entry.0).map(|c| c.packets.load(Relaxed));
+    entries.iter().filter_map(packets).fold(0, u64::wrapping_add)
+}
+
+/// Takes nothing.
+struct Nowhere;
+
+impl interp::Sink for Nowhere {
+    fn output(&mut self, _: u32, _: u32, _: interp::Packet<'_>) {}
+
+    fn punt(&mut self, _: interp::Punt<'_>) {}
+
+    fn digest(&mut self, _: ir::DigestId, _: &[Bits]) {}
+}
+
+/// Whether some entries of a table are hit. Nothing is counted or changed.
+struct Look<'a> {
+    table: TableId,
+    entries: &'a [EntryId],
+    hit: bool,
+}
+
+impl Externs for Look<'_> {
+    fn port_live(&self, port: u32) -> bool {
+        NullExterns.port_live(port)
+    }
+
+    fn count_table(&mut self, _: TableId, _: bool) {}
+
+    fn count_entry(&mut self, table: TableId, entry: EntryId, _: u32) {
+        self.hit |= table == self.table && self.entries.binary_search(&entry).is_ok();
+    }
+
+    fn count(&mut self, _: CounterId, _: u32) {}
+
+    fn count_indirect(&mut self, _: u32, _: u32, _: u32) {}
+
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        NullExterns.meter(meter, bytes)
+    }
+
+    fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
+        NullExterns.register_read(register, index)
+    }
+
+    fn register_write(&mut self, _: RegisterId, _: u32, _: Bits) {}
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        NullExterns.random(lo, hi)
+    }
+}
