@@ -1,7 +1,8 @@
 //! Timed runs: an engine's lanes, a hand-written loop.
 //!
 //! Both do the same around what is measured: frames are copied from the trace to the burst's buffers
-//! (pipelines edit in place), verdicts and ports are tallied. The time that entries are told is
+//! (pipelines edit in place) after the burst before has asked for them, as a port would have put them
+//! into a near cache; verdicts and ports are tallied. The time that entries are told is
 //! carried forward from burst to burst; the clock is read every [`ROUND`] bursts.
 //!
 //! A run lasts so long by the wall's clock; what a frame costs is taken from the thread's processor
@@ -167,11 +168,13 @@ pub(crate) fn bursts(
     let mut now_ns = 1u64;
     loop {
         for _ in 0..ROUND {
-            burst(*at, now_ns);
-            *at += BURST;
-            if *at >= trace.len() {
-                *at %= trace.len();
+            let mut next = *at + BURST;
+            if next >= trace.len() {
+                next %= trace.len();
             }
+            trace.announce(next, BURST);
+            burst(*at, now_ns);
+            *at = next;
             now_ns += 1;
         }
         packets += (ROUND * BURST) as u64;

@@ -18,6 +18,7 @@
 //! each; so other load on the machine falls on both.
 
 mod attack;
+mod cache;
 mod cases;
 mod check;
 mod contents;

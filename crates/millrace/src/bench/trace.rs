@@ -5,6 +5,7 @@
 //! there are few, in random order until the trace has [`FRAMES_MIN`] frames, so that no predictor
 //! learns it by heart.
 
+use super::cache::{large_pages, prefetch_second};
 use super::cases::Case;
 use super::frame::{LEN, LINE};
 use crate::Failure;
@@ -84,6 +85,15 @@ impl Trace {
         (slot.in_port, slot.len as usize, line)
     }
 
+    /// Frames from `n` on come next: they are fetched as near as a port would have put them.
+    #[inline]
+    pub(crate) fn announce(&self, n: usize, count: usize) {
+        let Some(slots) = self.slots.get(n..) else { return };
+        for slot in slots.iter().take(count) {
+            prefetch_second(&self.lines, slot.line as usize);
+        }
+    }
+
     /// Copies frame `n` to the start of a buffer, which has room for it.
     pub(crate) fn copy(&self, n: usize, out: &mut [u8]) {
         let slot = self.slots[n];
@@ -119,6 +129,8 @@ impl Trace {
         }
         trace.lines.reserve_exact(order.len());
         trace.slots.reserve_exact(order.len());
+        large_pages(&mut trace.lines);
+        large_pages(&mut trace.slots);
         for n in order {
             let mut flow = case.flow(n.into());
             change(&mut flow);

@@ -5,9 +5,9 @@
 
 use super::index::{Index, Place};
 use super::l3::{Dir24, Hop};
-use super::prefetch::prefetch;
 use super::rewrite::{address, dec_ttl};
 use super::{BURST, Burst, Cell, DROP, FRONT, Limit, be16, be32, put};
+use crate::bench::cache::prefetch;
 use crate::bench::cases;
 
 /// A user in one direction: its entry's counts, its key, and what a frame is given. A cache line.

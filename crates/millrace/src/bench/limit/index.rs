@@ -4,7 +4,7 @@
 //! with the entries, where the lookup has to go anyway to count, so the index stays small: 8 MiB for
 //! a million keys. A bucket that is full spills into the next.
 
-use super::prefetch::prefetch;
+use crate::bench::cache::prefetch;
 
 /// Bits of a place that hold the number.
 const BITS: u32 = 21;

@@ -1,8 +1,8 @@
 //! Layer 2, by hand: destination address to port.
 
 use super::index::{Index, Place};
-use super::prefetch::prefetch;
 use super::{BURST, Burst, Cell, DROP, FRONT, Limit, be64};
+use crate::bench::cache::prefetch;
 use crate::bench::cases;
 
 /// The loop. Cells hold an address in the high 48 bits and its port in the low 16.

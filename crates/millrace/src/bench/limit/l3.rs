@@ -6,9 +6,9 @@
 // Several arrays are walked side by side, by place.
 #![allow(clippy::needless_range_loop)]
 
-use super::prefetch::prefetch;
 use super::rewrite::dec_ttl;
 use super::{BURST, Burst, Cell, DROP, FRONT, Limit, be16, be32, put};
+use crate::bench::cache::prefetch;
 use crate::bench::cases;
 use crate::bench::cases::routes::Route;
 

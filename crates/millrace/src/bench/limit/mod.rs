@@ -18,7 +18,6 @@ mod gateway;
 mod index;
 mod l2;
 mod l3;
-mod prefetch;
 mod rewrite;
 
 pub(crate) use balancer::Balancer;
