@@ -46,6 +46,7 @@ pub(crate) mod simd;
 mod tagged;
 
 pub mod choose;
+pub mod classbench;
 pub mod decomposed;
 pub mod hash;
 pub mod linear;
