@@ -38,6 +38,7 @@ mod group;
 mod lanes;
 mod mask;
 mod probe;
+pub mod probes;
 mod rows;
 mod rule;
 mod rules;
@@ -47,6 +48,7 @@ mod tagged;
 
 pub mod choose;
 pub mod classbench;
+pub mod cuts;
 pub mod decomposed;
 pub mod hash;
 pub mod linear;
@@ -136,6 +138,7 @@ impl std::fmt::Display for Explain {
                 Kind::Linear => "compares",
                 Kind::Lpm => "nodes",
                 Kind::Range | Kind::Scan => "steps",
+                Kind::Cuts => "nodes",
                 Kind::Hash | Kind::TupleMerge | Kind::TupleSpace | Kind::Decomposed => "probes",
             },
             self.ranged,
@@ -171,6 +174,10 @@ pub trait Structure: std::fmt::Debug + Send + Sync {
         for (i, hit) in hits.iter_mut().enumerate() {
             *hit = self.lookup(&keys[i * stride..][..key_len]);
         }
+    }
+    /// What looking these keys up takes, counted; none of a structure that does not say.
+    fn probes(&self, _keys: &mut dyn Iterator<Item = &[u8]>) -> Option<probes::Probes> {
+        None
     }
     /// Number of rules.
     fn len(&self) -> usize;

@@ -410,6 +410,12 @@ pub(crate) struct BenchClassifyOptions {
     /// Time updates, too: half of the rules loaded, then 500,000 inserts and as many removals
     #[arg(long)]
     pub(crate) updates: bool,
+    /// Look up beside a writer on another core that applies so many updates a second, in turns with none
+    #[arg(long, value_name = "RATE")]
+    pub(crate) beside: Option<u64>,
+    /// Compare so many lookups with tuple space search, an update after each burst
+    #[arg(long, value_name = "LOOKUPS")]
+    pub(crate) soak: Option<u64>,
     /// Headers to draw, if there is no trace
     #[arg(long, value_name = "N", default_value_t = crate::bench::HEADERS, conflicts_with = "trace")]
     pub(crate) headers: usize,

@@ -9,8 +9,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`subject`] | the structures by name |
+//! | [`beside`] | lookups while rules come and go |
 //! | [`partition_sort`] | PartitionSort, for comparison |
 
+mod beside;
 mod partition_sort;
 mod subject;
 
@@ -32,6 +34,8 @@ const BURST: usize = 32;
 pub(crate) const HEADERS: usize = 1_000_000;
 /// Inserts, and as many removals.
 const UPDATES: usize = 500_000;
+/// Headers by which tables asked and rules compared are counted.
+const PROBED: usize = 20_000;
 /// Rules that linear search may read in all, while it judges.
 const COMPARES: usize = 400_000_000;
 /// Headers that are judged, at most and at least.
@@ -192,6 +196,7 @@ fn measure(
         }
         single.push(began.elapsed().as_nanos() as f64 / trace.len() as f64);
     }
+    let probes = subject.probes(&mut trace.keys().take(PROBED));
     let mut value = json!({
         "algorithm": options.algorithm,
         "rules": rules.len(),
@@ -207,6 +212,8 @@ fn measure(
         "update_us": Value::Null,
         "checked": checked,
         "structure": subject.text(),
+        "tables_per_lookup": probes.map(|probes| probes.tables_per_lookup()),
+        "compares_per_lookup": probes.map(|probes| probes.compared_per_lookup()),
         "runs": options.runs,
         "cpu": cpu(),
     });
@@ -232,6 +239,17 @@ fn measure(
         value["update_us"] = json!(seconds * 1e6 / plan.updates.len() as f64);
         let (checked, wrong) = judge(&*subject, rules, &plan.present, trace);
         value["checked"] = json!(value["checked"].as_u64().unwrap_or(0) + checked as u64);
+        mismatches += wrong;
+    }
+    if let Some(rate) = options.beside {
+        let (figures, wrong) = beside::beside(new, rules, trace, rate, options.runs, draw)?;
+        value["beside"] = figures;
+        mismatches += wrong;
+    }
+    if let Some(lookups) = options.soak {
+        let judge = subject::named("tuple_space").map_err(Failure::Bad)?;
+        let (figures, wrong) = beside::soak(new, judge, rules, trace, lookups, draw)?;
+        value["soak"] = figures;
         mismatches += wrong;
     }
     value["mismatches"] = json!(mismatches);
@@ -330,6 +348,11 @@ fn text(value: &Value) -> String {
         let (us, rate) = (number("update_us"), number("updates_per_second"));
         // Writing to a string does not fail.
         let _ = writeln!(out, "an update takes {us:.3} us: {rate:.0} a second");
+    }
+    for part in ["beside", "soak"] {
+        if let Some(value) = value.get(part) {
+            let _ = writeln!(out, "{part}: {value}");
+        }
     }
     out
 }

@@ -1,16 +1,18 @@
 //! The structures that `bench classify` knows, by name.
 //!
 //! Each is made of rules that come one by one, but for those that choose their form for all rules at once:
-//! `auto`, which is what a switch comes to use, and `tuple_merge_offline`.
+//! `auto`, which is what a switch comes to use, `tuple_merge_offline` and `cuts`.
 
 use super::partition_sort::PartitionSort;
+use classify::cuts::Cuts;
 use classify::linear::Linear;
+use classify::probes::Probes;
 use classify::tuple_merge::TupleMerge;
 use classify::tuple_space::TupleSpace;
 use classify::{Hit, Kind, Rule, Structure, Table, classbench};
 
 /// What is measured.
-pub(super) trait Subject {
+pub(super) trait Subject: Send + Sync {
     /// Adds a rule; false if it has no place for it.
     fn insert(&mut self, rule: &Rule) -> bool;
     /// Takes a rule out; false if there is none of this id.
@@ -25,6 +27,10 @@ pub(super) trait Subject {
     fn tables(&self) -> usize;
     /// Which structure it is, in a line.
     fn text(&self) -> String;
+    /// What looking these keys up takes, if it says.
+    fn probes(&self, _keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        None
+    }
 }
 
 /// Makes a structure of rules, or says why it cannot.
@@ -37,6 +43,11 @@ const NAMES: [(&str, New); 12] = [
     ("tuple_merge_offline", |rules| {
         let rules = rules.iter().map(|&rule| rule.clone());
         Ok(Box::new(Owned(TupleMerge::arranged(classbench::layout(), rules))))
+    }),
+    ("cuts", |rules| {
+        let rules = rules.iter().map(|&rule| rule.clone());
+        let cuts = Cuts::of(classbench::layout(), rules).map_err(|e| e.to_string())?;
+        Ok(Box::new(Owned(cuts)))
     }),
     ("tuple_space", |rules| filled(TupleSpace::new(classbench::layout()), rules)),
     ("partition_sort", |rules| Ok(Box::new(PartitionSort::of(rules)))),
@@ -53,7 +64,6 @@ const NAMES: [(&str, New); 12] = [
             .map_err(|e| e.to_string())?;
         Ok(Box::new(table))
     }),
-    ("table_merged", |rules| forced(Kind::TupleMerge, rules)),
 ];
 
 /// What makes a structure of this name.
@@ -73,7 +83,7 @@ fn auto(rules: &[&Rule]) -> Result<Box<dyn Subject>, String> {
     }
     table.reoptimise();
     let table = match table.kind() {
-        Kind::TupleMerge => table.rebuilt(Kind::TupleMerge).unwrap_or(table),
+        Kind::TupleMerge => table.arranged(),
         _ => table,
     };
     Ok(Box::new(table))
@@ -126,6 +136,10 @@ impl<S: Structure> Subject for Owned<S> {
     fn text(&self) -> String {
         self.0.explain().to_string()
     }
+
+    fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        self.0.probes(keys)
+    }
 }
 
 impl Subject for Table {
@@ -155,5 +169,9 @@ impl Subject for Table {
 
     fn text(&self) -> String {
         self.explain().to_string()
+    }
+
+    fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        self.probes(keys)
     }
 }

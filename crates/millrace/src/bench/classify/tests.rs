@@ -36,7 +36,7 @@ fn every_structure_finds_what_linear_search_finds() {
     let path = path.to_str().unwrap();
     for algorithm in ["auto", "tuple_merge", "tuple_merge_offline", "tuple_space", "partition_sort"]
         .into_iter()
-        .chain(["linear", "table"])
+        .chain(["linear", "table", "cuts"])
     {
         let options = options(&[
             "--rules",
@@ -83,6 +83,24 @@ fn a_wrong_answer_is_seen() {
     let subject = new(&rules[1..].iter().collect::<Vec<_>>()).unwrap();
     let (checked, wrong) = judge(&*subject, &rules, &vec![true; rules.len()], &trace);
     assert!(checked == 500 && wrong > 0, "{checked} {wrong}");
+}
+
+#[test]
+fn rules_come_and_go_while_headers_are_looked_up() {
+    let (_folder, path) = file(some_rules());
+    let path = path.to_str().unwrap();
+    let all = ["--rules", path, "--headers", "2000", "--runs", "1", "--beside", "20000"];
+    for algorithm in ["auto", "cuts", "tuple_merge"] {
+        let more = ["--soak", "50000", "--algorithm", algorithm];
+        let options = options(&[&all[..], &more].concat());
+        let rules = rules(&options).unwrap();
+        let trace = trace(&options, &rules).unwrap();
+        let new = subject::named(algorithm).unwrap();
+        let (value, mismatches) = measure(&options, &rules, &trace, new).unwrap();
+        assert_eq!(mismatches, 0, "{value}");
+        assert!(value["beside"]["checked"].as_u64() > Some(0), "{value}");
+        assert!(value["soak"]["lookups"].as_u64() >= Some(50_000), "{value}");
+    }
 }
 
 #[test]
