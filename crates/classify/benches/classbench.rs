@@ -13,58 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use classify::classbench::{self, Draw, KEY_LEN as KEY, STRIDE, layout};
+use classify::cuts::Cuts;
+use classify::probes::Probes;
 use classify::tuple_merge::TupleMerge;
 use classify::tuple_space::TupleSpace;
-use classify::{Hit, Layout, Range, Rule, Structure};
+use classify::{Hit, Rule, Structure};
 
 const BURST: usize = 32;
-const KEYS: usize = 1 << 16;
+const KEYS: usize = 1 << 18;
 const RUNS: usize = 5;
-const STRIDE: usize = 16;
-const KEY: usize = 13;
-
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
-fn address(text: &str) -> Option<(u32, u32)> {
-    let (address, len) = text.trim().trim_start_matches('@').split_once('/')?;
-    let mut bytes = address.split('.').map(|byte| byte.parse::<u8>());
-    let mut next = || bytes.next()?.ok();
-    let address = u32::from_be_bytes([next()?, next()?, next()?, next()?]);
-    let mask = u32::MAX.checked_shl(32 - len.parse::<u32>().ok()?).unwrap_or(0);
-    Some((address & mask, mask))
-}
-
-fn ports(text: &str) -> Option<(u16, u16)> {
-    let (lo, hi) = text.split_once(':')?;
-    Some((lo.trim().parse().ok()?, hi.trim().parse().ok()?))
-}
-
-/// A line: `@src/len  dst/len  lo : hi  lo : hi  proto/mask  ...`.
-fn rule(line: &str, id: u32, count: u32) -> Option<Rule> {
-    let mut columns = line.split('\t');
-    let mut next = || columns.next();
-    let (src, dst) = (address(next()?)?, address(next()?)?);
-    let (sport, dport) = (ports(next()?)?, ports(next()?)?);
-    let (proto, proto_mask) = next()?.trim().split_once('/')?;
-    let byte = |text: &str| u8::from_str_radix(text.trim_start_matches("0x"), 16).ok();
-    let (proto, proto_mask) = (byte(proto)?, byte(proto_mask)?);
-    let mut value = [src.0.to_be_bytes(), dst.0.to_be_bytes()].concat();
-    let mut mask = [src.1.to_be_bytes(), dst.1.to_be_bytes()].concat();
-    value.extend([0; 4]);
-    mask.extend([0; 4]);
-    value.push(proto & proto_mask);
-    mask.push(proto_mask);
-    let mut rule = Rule::new(id, count - id, u64::from(id), &value, &mask).with_action(id + 1);
-    let range =
-        |offset, (lo, hi): (u16, u16)| Range { offset, len: 2, lo: lo.into(), hi: hi.into() };
-    rule.ranges = [range(8, sport), range(10, dport)].into();
-    Some(rule.normalised())
-}
 
 fn read(path: &Path) -> Vec<Rule> {
     let output = Command::new("xz").arg("-dc").arg(path).output();
@@ -75,36 +33,7 @@ fn read(path: &Path) -> Vec<Rule> {
             return Vec::new();
         }
     };
-    let lines: Vec<&str> = text.lines().collect();
-    let count = lines.len() as u32;
-    lines.iter().zip(0..).filter_map(|(line, id)| rule(line, id, count)).collect()
-}
-
-/// Headers that some rule matches: its corners, or any points in it.
-fn headers(rules: &[Rule]) -> Vec<u8> {
-    let seed = &mut 0x1234_5678_9abc_def1;
-    let mut keys = vec![0; KEYS * STRIDE];
-    for key in keys.chunks_mut(STRIDE) {
-        let rule = &rules[random(seed) as usize % rules.len()];
-        let fill = random(seed) % 4;
-        for ((to, &v), &m) in key.iter_mut().zip(&rule.value).zip(&rule.mask) {
-            let any = match fill {
-                0 => 0,
-                1 => 0xff,
-                _ => random(seed) as u8,
-            };
-            *to = v | any & !m;
-        }
-        for r in &rule.ranges {
-            let value = match fill {
-                0 => r.lo,
-                1 => r.hi,
-                _ => r.lo + u128::from(random(seed)) % (r.hi - r.lo + 1),
-            };
-            key[r.offset as usize..][..2].copy_from_slice(&(value as u16).to_be_bytes());
-        }
-    }
-    keys
+    classbench::rules(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 fn burst_all(subject: &dyn Structure, keys: &[u8], hits: &mut [Hit]) {
@@ -120,6 +49,7 @@ struct Figures {
     build_ms: f64,
     tuples: usize,
     bytes: f64,
+    probes: Option<Probes>,
 }
 
 /// Makes a structure that holds some rules.
@@ -127,37 +57,34 @@ type Build<'a> = dyn Fn(&[Rule]) -> Box<dyn Structure> + 'a;
 
 /// A structure that rules come to one by one, in random order.
 fn filled(mut subject: Box<dyn Structure>, rules: &[Rule]) -> Box<dyn Structure> {
-    for rule in shuffled(rules, &mut 5) {
+    for rule in shuffled(rules, &mut Draw::new(5)) {
         subject.insert(rule).expect("a rule of a set fits");
     }
     subject
 }
 
-fn shuffled<'a>(rules: &'a [Rule], seed: &mut u64) -> Vec<&'a Rule> {
+fn shuffled<'a>(rules: &'a [Rule], draw: &mut Draw) -> Vec<&'a Rule> {
     let mut order: Vec<&Rule> = rules.iter().collect();
-    for at in (1..order.len()).rev() {
-        order.swap(at, random(seed) as usize % (at + 1));
-    }
+    draw.shuffle(&mut order);
     order
 }
 
 /// Nanoseconds an update, as the paper counts.
 fn updates(new: &Build<'_>, rules: &[Rule]) -> f64 {
-    let seed = &mut 99;
-    let (mut inside, mut outside) = (shuffled(rules, seed), Vec::new());
+    let draw = &mut Draw::new(99);
+    let (mut inside, mut outside) = (shuffled(rules, draw), Vec::new());
     outside.extend(inside.split_off(rules.len() / 2));
     let loaded: Vec<Rule> = inside.iter().map(|&rule| rule.clone()).collect();
     let mut subject = new(&loaded);
-    let count = (2 * rules.len()).clamp(20_000, 200_000);
+    let count = (2 * rules.len()).clamp(20_000, 1_000_000);
     let began = Instant::now();
     for _ in 0..count {
-        let draw = random(seed);
-        if draw.is_multiple_of(2) && !outside.is_empty() {
-            let rule = outside.swap_remove((draw >> 8) as usize % outside.len());
+        if draw.below(2) == 0 && !outside.is_empty() {
+            let rule = outside.swap_remove(draw.below(outside.len()));
             subject.insert(rule).expect("a rule of a set fits");
             inside.push(rule);
         } else if !inside.is_empty() {
-            let rule = inside.swap_remove((draw >> 8) as usize % inside.len());
+            let rule = inside.swap_remove(draw.below(inside.len()));
             black_box(subject.remove(rule.id));
             outside.push(rule);
         }
@@ -185,10 +112,11 @@ fn measure(new: &Build<'_>, rules: &[Rule], keys: &[u8], want: &[Hit]) -> Figure
         }
         single_ns = single_ns.min(began.elapsed().as_nanos() as f64 / (KEYS / 8) as f64);
     }
+    let probes = subject.probes(&mut keys.chunks(STRIDE).take(20_000).map(|key| &key[..KEY]));
     let tuples = subject.explain().probes_max;
     let bytes = subject.memory_bytes() as f64 / rules.len() as f64;
     let update_ns = updates(new, rules);
-    Figures { burst_ns, single_ns, update_ns, build_ms, tuples, bytes }
+    Figures { burst_ns, single_ns, update_ns, build_ms, tuples, bytes, probes }
 }
 
 fn main() {
@@ -204,20 +132,20 @@ fn main() {
         name.ends_with(".rules.xz") && (words.is_empty() || words.iter().any(|w| name.contains(w)))
     });
     paths.sort();
-    let layout = || Layout::new(&[4, 4, 2, 2, 1]).expect("thirteen bytes are a key");
     // By their names: tuple space search; merged tuples as rules come, and chosen for all at once.
-    let subjects: [(&str, &Build<'_>); 3] = [
+    let subjects: [(&str, &Build<'_>); 4] = [
         ("tuple_space", &|rules| filled(Box::new(TupleSpace::new(layout())), rules)),
         ("tuple_merge", &|rules| filled(Box::new(TupleMerge::new(layout())), rules)),
         ("  arranged", &|rules| Box::new(TupleMerge::arranged(layout(), rules.iter().cloned()))),
+        ("cuts", &|rules| Box::new(Cuts::of(layout(), rules.iter().cloned()).expect("it parts"))),
     ];
-    let mut sums = [(0.0, 0); 3];
+    let mut sums = [(0.0, 0); 4];
     for path in paths {
         let rules = read(&path);
         if rules.is_empty() {
             continue;
         }
-        let keys = headers(&rules);
+        let keys = classbench::headers(&rules, KEYS, 1);
         let mut want = Vec::new();
         let checks = (100_000_000 / rules.len()).clamp(100, KEYS);
         for key in keys.chunks(STRIDE).take(checks) {
@@ -247,6 +175,12 @@ fn main() {
                 f.bytes,
                 f.build_ms
             );
+            if let Some(probes) = f.probes {
+                let (tables, compared) = (probes.tables_per_lookup(), probes.compared_per_lookup());
+                println!(
+                    "               a lookup asks {tables:.1} tables and compares {compared:.1} times"
+                );
+            }
         }
     }
     for ((name, _), (sum, count)) in subjects.iter().zip(sums).filter(|(_, (_, count))| *count > 0)

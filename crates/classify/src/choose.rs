@@ -38,6 +38,9 @@ pub enum Kind {
     TupleMerge,
     /// [`crate::tuple_space`]
     TupleSpace,
+    /// [`crate::cuts`]; made where there is time to choose for all entries at once
+    /// ([`Table::improved`](crate::Table::improved)).
+    Cuts,
     /// A tree of tables, one column first; planned from the entries and handed to
     /// [`Table::from_structure`](crate::Table::from_structure).
     Decomposed,
@@ -45,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, special ones first after the oracle.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Linear,
         Kind::Hash,
         Kind::Lpm,
@@ -53,6 +56,7 @@ impl Kind {
         Kind::Scan,
         Kind::TupleMerge,
         Kind::TupleSpace,
+        Kind::Cuts,
         Kind::Decomposed,
     ];
 
@@ -66,6 +70,7 @@ impl Kind {
             Kind::Scan => "scan",
             Kind::TupleMerge => "tuple_merge",
             Kind::TupleSpace => "tuple_space",
+            Kind::Cuts => "cuts",
             Kind::Decomposed => "decomposed",
         }
     }
@@ -88,7 +93,8 @@ impl std::str::FromStr for Kind {
 /// A name that is no structure's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown lookup structure {0:?}; there are linear, hash, lpm, range, tuple_space and decomposed"
+    "unknown lookup structure {0:?}; there are linear, hash, lpm, range, scan, tuple_merge, tuple_space, \
+     cuts and decomposed"
 )]
 pub struct UnknownKind(pub String);
 
@@ -388,6 +394,10 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
         let cost = format!("{asked}{masks} masks, at most {masks} {probes}");
         verdicts.push((Kind::TupleSpace, Verdict::Chosen(cost)));
         chosen = Some(Kind::TupleSpace);
+    }
+    if pinned == Some(Kind::Cuts) {
+        verdicts.push((Kind::Cuts, Verdict::Chosen("asked for".into())));
+        chosen = Some(Kind::Cuts);
     }
     let verdict = match chosen {
         Some(taken) => Verdict::Passed(format!("{taken} serves")),

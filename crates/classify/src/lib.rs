@@ -15,10 +15,12 @@
 //! | [`scan`] | some thousands of rules under few masks, or few rules | a fraction of a nanosecond per eight rules, a probe per mask of many |
 //! | [`decomposed`] | what it was planned from | one small table after another |
 //! | [`tuple_merge`] | everything | one probe per merged tuple, fewer with early exit |
+//! | [`cuts`] | what bits of the key part, all at once; later ones go the same ways | a node and a leaf or two |
 //! | [`tuple_space`] | everything; only for few masks | one probe per distinct mask, fewer with early exit |
 //!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
-//! ([`Choice`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
+//! ([`Choice`]). [`Table::arranged`] is the general form as there is time to choose it for all rules: merged tuples or
+//! cuts, by what lookups take ([`probes`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
 //! indexed by mask, so that one can take over from another without copying a rule; to and from the
 //! others the rules are copied.
 //!
@@ -30,14 +32,17 @@
 //! Absences: no sockets, threads, clocks or randomness (hash seeds are arguments); nothing here
 //! knows OpenFlow or P4.
 //!
+//! [`classbench`] reads and draws rule sets and headers for benches.
+//!
 //! Checked by: `tests/model.rs`, which plays random operations on every structure and on `linear`;
-//! `benches/lookup.rs` compares with `linear` before it times.
+//! `tests/hostile.rs`, rules made to defeat an arrangement; `benches/lookup.rs` compares with `linear` before it times.
 
 mod buckets;
 mod group;
 mod lanes;
 mod mask;
 mod probe;
+pub mod probes;
 mod rows;
 mod rule;
 mod rules;
@@ -46,6 +51,8 @@ pub(crate) mod simd;
 mod tagged;
 
 pub mod choose;
+pub mod classbench;
+pub mod cuts;
 pub mod decomposed;
 pub mod hash;
 pub mod linear;
@@ -135,6 +142,7 @@ impl std::fmt::Display for Explain {
                 Kind::Linear => "compares",
                 Kind::Lpm => "nodes",
                 Kind::Range | Kind::Scan => "steps",
+                Kind::Cuts => "nodes",
                 Kind::Hash | Kind::TupleMerge | Kind::TupleSpace | Kind::Decomposed => "probes",
             },
             self.ranged,
@@ -170,6 +178,10 @@ pub trait Structure: std::fmt::Debug + Send + Sync {
         for (i, hit) in hits.iter_mut().enumerate() {
             *hit = self.lookup(&keys[i * stride..][..key_len]);
         }
+    }
+    /// What looking these keys up takes, counted; none of a structure that does not say.
+    fn probes(&self, _keys: &mut dyn Iterator<Item = &[u8]>) -> Option<probes::Probes> {
+        None
     }
     /// Number of rules.
     fn len(&self) -> usize;

@@ -109,6 +109,33 @@ pub(crate) trait Lanes {
     /// The payload of a key in a cache line, or `otherwise` if no slot has it.
     fn select<const W: usize>(line: &[u64; 8], words: &[u64; W], otherwise: u64) -> u64;
 
+    /// A bit for each of eight lanes whose value a word has under the lane's mask.
+    #[inline(always)]
+    fn matching(masks: &[u64; 8], values: &[u64; 8], word: u64) -> u8 {
+        let lanes = masks.iter().zip(values).enumerate();
+        let bit =
+            |(at, (mask, value)): (usize, (&u64, &u64))| u8::from(word & mask == *value) << at;
+        lanes.map(bit).fold(0, |bits, bit| bits | bit)
+    }
+
+    /// A bit for each of eight lanes whose two ranges have these values. A lane's word is the ranges' lowest
+    /// values, then their widths, 16 bits each.
+    #[inline(always)]
+    fn within(ranges: &[u64; 8], values: [u16; 2]) -> u8 {
+        let inside = |word: u64| {
+            let part = |at: u32| (word >> (16 * at)) as u16;
+            values[0].wrapping_sub(part(0)) <= part(2) && values[1].wrapping_sub(part(1)) <= part(3)
+        };
+        let lanes = ranges.iter().enumerate();
+        lanes.fold(0, |bits, (at, &word)| bits | u8::from(inside(word)) << at)
+    }
+
+    /// The bits of a word under a mask, side by side.
+    #[inline(always)]
+    fn extract(word: u64, mask: u64) -> u64 {
+        crate::cuts::extract(word, mask)
+    }
+
     /// A bit for each answer, of which there are at most [`PHASE`], that is this payload.
     #[inline(always)]
     fn equal(hits: &[Hit], payload: u64) -> u32 {

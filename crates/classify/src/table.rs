@@ -16,9 +16,11 @@
 
 use crate::buckets::PHASE;
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
+use crate::cuts::Cuts;
 use crate::hash::{self, Hash};
 use crate::linear::Linear;
 use crate::lpm::Lpm;
+use crate::probes::{self, Probes};
 use crate::range::Intervals;
 use crate::rule::{Layout, LayoutError, Rule};
 use crate::rules::{Rules, assert_burst};
@@ -31,6 +33,9 @@ use crate::{Explain, Hit, InsertError, Structure};
 /// Entries up to which a declined insert makes the whole choice again; beyond, the general form
 /// takes over at once and choosing again is left to [`Table::reoptimise`].
 const RECHOOSE_ENTRIES_MAX: usize = 256;
+
+/// What part of the time of now another arrangement may take to be worth the change.
+pub const WORTH: f64 = 0.8;
 
 /// A lookup table that picks its structure.
 #[derive(Debug)]
@@ -48,6 +53,7 @@ enum Current {
     Range(Box<Intervals>),
     Scan(Box<Scan>),
     TupleMerge(Box<TupleMerge>),
+    Cuts(Box<Cuts>),
     TupleSpace(TupleSpace),
     Other(Box<dyn Structure>),
 }
@@ -89,6 +95,7 @@ macro_rules! current {
             Current::Range($s) => $body,
             Current::Scan($s) => $body,
             Current::TupleMerge($s) => $body,
+            Current::Cuts($s) => $body,
             Current::TupleSpace($s) => $body,
             Current::Other($s) => $body,
         }
@@ -257,9 +264,82 @@ impl Table {
                 let layout = self.layout().clone();
                 Current::TupleMerge(Box::new(TupleMerge::arranged(layout, rules.iter())))
             }
+            Kind::Cuts => Current::Cuts(Box::new(Cuts::of(self.layout().clone(), rules.iter())?)),
             _ => Current::of(&choice, rules),
         };
         Ok(Table { current, choice, forced: self.forced })
+    }
+
+    /// Another table of the same rules in the general form, as there is time to choose it for all rules at
+    /// once: [`Kind::TupleMerge`] or [`Kind::Cuts`], whichever takes less to look up keys that the rules
+    /// suggest.
+    ///
+    /// Takes a second or so per 100,000 rules, but leaves this table alone.
+    pub fn arranged(&self) -> Table {
+        let mut rules = Rules::new(self.layout().clone());
+        for rule in self.iter() {
+            rules.insert(&rule);
+        }
+        let current = Current::arranged(&rules);
+        let kind = current!(&current, s => s.kind());
+        let choice = choose(&TableShape::of_rules(&rules), Some(kind));
+        Table { current, choice, forced: self.forced }
+    }
+
+    /// Another table of the same rules that looks these keys up in less time, if there is one that does so in
+    /// at most [`WORTH`] of it; none where a special form serves. Without keys, such that the rules suggest
+    /// are taken.
+    ///
+    /// The general form takes rules as they come, and its tuples, or cuts, are chosen by the first of them. So
+    /// this is asked now and then on a control core, with keys that traffic has brought, and decides by
+    /// what looking them up takes ([`Probes`]), not by a clock: replicas agree.
+    pub fn improved(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Table> {
+        let general = matches!(self.current, Current::TupleMerge(_) | Current::Cuts(_));
+        if !general || self.forced.is_some() {
+            return None;
+        }
+        let mut keys: Vec<Box<[u8]>> = keys.map(Box::from).collect();
+        if keys.is_empty() {
+            keys = probes::sample(&self.iter().collect::<Vec<Rule>>());
+        }
+        let other = self.arranged();
+        let ns = |table: &Table| {
+            let probes = table.probes(&mut keys.iter().map(|key| &**key))?;
+            Some(probes.ns(table.kind(), table.memory_bytes()))
+        };
+        (ns(&other)? <= WORTH * ns(self)?).then_some(other)
+    }
+
+    /// How the general form holds the entries, in a line: masks, tables, collisions, and what a lookup of keys
+    /// that the entries suggest takes; none where another structure serves.
+    pub fn accounting(&self) -> Option<String> {
+        let (tables, collisions, each, unit) = match &self.current {
+            Current::TupleMerge(s) => {
+                let longest = s.chain_longest();
+                (s.tuples(), format!("chains of at most {longest}"), "tuples", "rules")
+            }
+            Current::Cuts(s) => {
+                let copies = s.copies() as f64 / s.len().max(1) as f64;
+                (s.nodes(), format!("{copies:.2} copies of each"), "nodes", "blocks of rules")
+            }
+            _ => return None,
+        };
+        let rules: Vec<Rule> = self.iter().collect();
+        let keys = probes::sample(&rules);
+        let probes = self.probes(&mut keys.iter().map(|key| &**key))?;
+        let Explain { entries, masks, ranged, .. } = self.explain();
+        Some(format!(
+            "wildcards: {entries} entries in {masks} masks, {ranged} with ranges; {tables} {each}, \
+             {collisions}; a lookup asks {:.1} {each} and compares {:.1} {unit}, about",
+            probes.tables_per_lookup(),
+            probes.compared_per_lookup(),
+        ))
+    }
+
+    /// What looking these keys up takes, counted; none of a structure that does not say. Panics if a key is
+    /// not as long as the layout says.
+    pub fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        current!(&self.current, s => s.probes(keys))
     }
 
     /// The rules, summed up as they are now.
@@ -272,6 +352,7 @@ impl Table {
             Current::Range(s) => TableShape::of_rules(s.rules()),
             Current::Scan(s) => TableShape::of_rules(s.rules()),
             Current::TupleMerge(s) => s.shape(),
+            Current::Cuts(s) => s.shape(),
             Current::TupleSpace(s) => TableShape::of_rules(s.rules()),
         }
     }
@@ -333,6 +414,7 @@ impl Table {
             Current::Scan(s) => s.into_rules(),
             Current::TupleSpace(s) => s.into_rules(),
             Current::TupleMerge(s) => copied(&mut s.iter()),
+            Current::Cuts(s) => copied(&mut s.iter()),
             Current::Linear(s) => copied(&mut s.iter()),
             Current::Other(s) => copied(&mut s.iter()),
         }
@@ -375,6 +457,27 @@ pub fn lookup_mixed<'a>(
 }
 
 impl Current {
+    /// The general form where there is time to choose for all rules at once: tuples or cuts, whichever takes
+    /// less to look some keys up.
+    fn arranged(rules: &Rules) -> Current {
+        let layout = rules.layout();
+        let merged = TupleMerge::arranged(layout.clone(), rules.iter());
+        let Ok(cuts) = Cuts::of(layout.clone(), rules.iter()) else {
+            return Current::TupleMerge(Box::new(merged));
+        };
+        let keys = probes::sample(&rules.iter().collect::<Vec<Rule>>());
+        let ns = |structure: &dyn Structure| {
+            let probes = structure.probes(&mut keys.iter().map(|key| &**key));
+            let bytes = structure.memory_bytes();
+            probes.map_or(f64::INFINITY, |probes| probes.ns(structure.kind(), bytes))
+        };
+        if ns(&cuts) < ns(&merged) {
+            Current::Cuts(Box::new(cuts))
+        } else {
+            Current::TupleMerge(Box::new(merged))
+        }
+    }
+
     fn of(choice: &Choice, rules: Rules) -> Current {
         match (choice.kind, choice.field) {
             (Kind::Hash, _) => Current::Hash(Hash::from_rules(rules)),
@@ -392,6 +495,9 @@ impl Current {
                 Current::Linear(linear)
             }
             (Kind::TupleSpace, _) => Current::TupleSpace(TupleSpace::from_rules(rules)),
+            (Kind::Cuts, _) if let Ok(cuts) = Cuts::of(rules.layout().clone(), rules.iter()) => {
+                Current::Cuts(Box::new(cuts))
+            }
             _ => {
                 let layout = rules.layout().clone();
                 Current::TupleMerge(Box::new(TupleMerge::of(layout, rules.iter())))

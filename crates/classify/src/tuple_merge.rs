@@ -36,6 +36,7 @@ use crate::buckets::PHASE;
 use crate::choose::Kind;
 use crate::mask::load;
 use crate::probe::hash;
+use crate::probes::{Noise, Probes};
 use crate::rows::Ids;
 use crate::rule::{Layout, Range, Rule};
 use crate::rules::{admit, assert_burst, assert_key};
@@ -211,40 +212,43 @@ impl TupleMerge {
 
     /// What it takes to look some keys up that meet some of these rows: tuples asked and rows compared.
     fn work(&self, rows: &[u32]) -> usize {
-        let mut noise = 1u64;
-        let mut work = 0;
+        let mut noise = Noise::default();
+        let mut probes = Probes::default();
         let mut words = vec![0; self.words];
         for &row in rows.iter().step_by(rows.len() / SAMPLES + 1) {
             for (word, at) in words.iter_mut().zip(0..) {
-                noise =
-                    noise.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                let any = noise ^ noise >> 31;
-                *word = self.word(row, self.words + at) | any & !self.word(row, at);
+                *word = self.word(row, self.words + at) | noise.word() & !self.word(row, at);
             }
-            let mut best = None;
-            for place in &self.order {
-                if best > Some(place.best.0) {
-                    break;
-                }
-                let Some(tuple) = self.tuple(place.tuple) else { continue };
-                work += 1;
-                let hash = hash_of(tuple.salt, self.words, |at| words[at] & tuple.mask[at]);
-                for head in self.heads.heads(hash) {
-                    let worse = |row: &u32| best <= Some(self.priority(*row));
-                    for (row, at) in self.chain(Some(head)).take_while(worse).zip(0..) {
-                        // Heads are asked for ahead, the rows behind are waited for.
-                        work += if at == 0 { 1 } else { 3 };
-                        let bits = self.mask(row).zip(self.value(row)).zip(&words);
-                        if bits.into_iter().all(|((mask, value), word)| (word ^ value) & mask == 0)
-                        {
-                            best = Some(self.priority(row));
-                            break;
-                        }
+            self.count(|at| words[at], &mut probes);
+        }
+        // Heads are asked for ahead, the rows behind are waited for.
+        probes.tables + probes.compared + 2 * probes.behind
+    }
+
+    /// Counts what a lookup takes, ranges left out.
+    fn count(&self, word: impl Fn(usize) -> u64, probes: &mut Probes) {
+        probes.lookups += 1;
+        let mut best = None;
+        for place in &self.order {
+            if best > Some(place.best.0) {
+                break;
+            }
+            let Some(tuple) = self.tuple(place.tuple) else { continue };
+            probes.tables += 1;
+            let hash = hash_of(tuple.salt, self.words, |at| word(at) & tuple.mask[at]);
+            for head in self.heads.heads(hash) {
+                let worse = |row: &u32| best <= Some(self.priority(*row));
+                for (row, at) in self.chain(Some(head)).take_while(worse).zip(0..) {
+                    probes.compared += 1;
+                    probes.behind += usize::from(at > 0);
+                    let mut bits = self.mask(row).zip(self.value(row)).zip(0..);
+                    if bits.all(|((mask, value), at)| (word(at) ^ value) & mask == 0) {
+                        best = Some(self.priority(row));
+                        break;
                     }
                 }
             }
         }
-        work
     }
 
     /// Of the masks that are common to the first so many rows, the one whose tuple leaves the latest row
@@ -1082,6 +1086,12 @@ impl Structure for TupleMerge {
 
     fn iter(&self) -> Box<dyn Iterator<Item = Rule> + '_> {
         Box::new(self.rows().map(|row| self.read(row)))
+    }
+
+    fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        let mut probes = Probes::default();
+        keys.for_each(|key| self.count(|at| load(key, 8 * at), &mut probes));
+        Some(probes)
     }
 
     fn explain(&self) -> Explain {

@@ -1,5 +1,6 @@
 //! Random operations on every structure and on `linear`, compared after each.
 
+use classify::cuts::Cuts;
 use classify::hash::Hash;
 use classify::linear::Linear;
 use classify::lpm::Lpm;
@@ -140,6 +141,18 @@ impl Subject for Box<dyn Structure> {
     }
     fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
         (**self).lookup_burst(keys, stride, hits);
+    }
+    fn name(&self) -> &'static str {
+        self.kind().name()
+    }
+}
+
+impl Subject for Cuts {
+    fn lookup(&self, key: &[u8]) -> Hit {
+        Structure::lookup(self, key)
+    }
+    fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
+        Structure::lookup_burst(self, keys, stride, hits);
     }
     fn name(&self) -> &'static str {
         self.kind().name()
@@ -296,6 +309,19 @@ fn tuple_merge_answers_as_linear() {
     }
 }
 
+#[test]
+fn cuts_answer_as_linear() {
+    for layout in layouts() {
+        for masks in [Masks::One, Masks::Prefixes, Masks::Ranges, Masks::Any] {
+            if !matches!(masks, Masks::One | Masks::Any) && layout.key_len() == 200 {
+                continue;
+            }
+            let make = || Box::new(Cuts::new(layout.clone())) as Box<dyn Structure>;
+            play(&layout, masks, &make, 1500);
+        }
+    }
+}
+
 /// Rules that are all there at first, then others that come and go.
 #[test]
 fn arranged_tuples_answer_as_linear() {
@@ -313,15 +339,22 @@ fn arranged_tuples_answer_as_linear() {
             let twice = oracle.iter().next();
             let wrong = Rule::new(7777, 1, 1, &[0; 3], &[0; 3]);
             let rules = oracle.iter().chain(twice).chain([wrong]);
+            let mut cuts = Cuts::of(layout.clone(), rules).unwrap();
+            let rules = oracle.iter().chain(oracle.iter().next());
             let mut subject = TupleMerge::arranged(layout.clone(), rules);
             assert_eq!(sorted(subject.iter()), sorted(oracle.iter()));
+            assert_eq!(sorted(cuts.iter()), sorted(oracle.iter()));
             for step in 250..700 {
                 let rule = draw(&mut random, &layout, masks, step);
-                assert_eq!(subject.remove(rule.id), oracle.remove(rule.id));
+                let removed = oracle.remove(rule.id);
+                assert_eq!(subject.remove(rule.id), removed);
+                assert_eq!(cuts.remove(rule.id), removed);
                 if random.below(2) == 0 {
-                    assert_eq!(subject.insert(&rule), oracle.insert(&rule));
+                    let inserted = oracle.insert(&rule);
+                    assert_eq!(subject.insert(&rule), inserted);
+                    assert_eq!(cuts.insert(&rule), inserted);
                 }
-                probe(&mut random, &oracle, &[&subject], step);
+                probe(&mut random, &oracle, &[&subject, &cuts], step);
             }
         }
     }
@@ -387,6 +420,8 @@ fn a_table_without_key_takes_the_best_rule() {
     let make = || Box::new(Scan::new(layout.clone())) as Box<dyn Structure>;
     play(&layout, Masks::Any, &make, 500);
     let make = || Box::new(TupleMerge::new(layout.clone())) as Box<dyn Structure>;
+    play(&layout, Masks::Any, &make, 500);
+    let make = || Box::new(Cuts::new(layout.clone())) as Box<dyn Structure>;
     play(&layout, Masks::Any, &make, 500);
     let make = || Box::new(Hash::new(layout.clone())) as Box<dyn Structure>;
     play(&layout, Masks::One, &make, 500);

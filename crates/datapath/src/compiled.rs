@@ -124,6 +124,9 @@ pub const DIRECT_MAX: usize = 16;
 const DIRECT_FORCED_MAX: usize = 256;
 /// A table that has changed so often since it was last quiet does not become code.
 const CHANGES_MAX: u32 = 4;
+/// Entries of a table whose arrangement is looked into when it has become quiet, at most: three times as long
+/// as that takes, changes wait.
+const ARRANGED_MAX: usize = 1 << 16;
 /// A table is quiet when it has not changed for so long.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -240,6 +243,8 @@ struct Watch {
     changes: u64,
     /// Changes since it was last quiet.
     recent: u32,
+    /// Changes when the arrangement of its rules was last looked into.
+    arranged: u64,
     at: Instant,
 }
 
@@ -335,7 +340,7 @@ impl JitEngine {
         let actions = program.actions.iter().zip(0..).map(|(a, id)| (ActionId(id), a.clone()));
         self.actions = actions.collect();
         self.value_sets = vec![Vec::new(); program.value_sets.len()];
-        let watch = Watch { changes: 0, recent: 0, at: Instant::now() };
+        let watch = Watch { changes: 0, recent: 0, arranged: 0, at: Instant::now() };
         self.watches = vec![watch; program.tables.len()];
         self.touched.clear();
         self.epoch += 1;
@@ -486,6 +491,22 @@ impl JitEngine {
             return false;
         };
         let served = match (plan.template.kind(), plan.decomposition) {
+            // The general form has been there for a while: is there a better arrangement of the rules now?
+            (Some(Kind::TupleMerge), _) if matches!(serves, Kind::TupleMerge | Kind::Cuts) => {
+                let len = replica.len(table);
+                let watch = &self.watches[table.index()];
+                let many = watch.changes - watch.arranged >= len as u64 / 8;
+                if now || !many || len > ARRANGED_MAX {
+                    return false;
+                }
+                let gains = replica.gains_by_arranging(table);
+                let watch = &mut self.watches[table.index()];
+                watch.arranged = watch.changes;
+                if !gains {
+                    return false;
+                }
+                Served::Kind(Kind::TupleMerge)
+            }
             (Some(kind), _) if kind == serves => return false,
             (_, Some(decomposition)) => Served::Decomposed(Arc::new(decomposition)),
             (Some(kind), None) => Served::Kind(kind),
@@ -839,6 +860,9 @@ impl Engine for JitEngine {
             };
             let tree = plan.and_then(|p| p.decomposition).filter(|_| !serves.starts_with("direct"));
             let _ = write!(choice, "\n  {serves}");
+            if let Some(line) = replica.accounting(id).filter(|_| !serves.starts_with("direct")) {
+                let _ = write!(choice, "\n  {line}");
+            }
             if let Some(decomposition) = tree {
                 for line in decomposition.tree.to_string().lines() {
                     let _ = write!(choice, "\n  {line}");

@@ -218,6 +218,8 @@ impl Index {
     /// Moves the rules to another structure, if that takes them.
     fn serve(&mut self, served: &Served) {
         match served {
+            // The general form has two, and time to choose.
+            Served::Kind(Kind::TupleMerge) => self.table = self.table.arranged(),
             Served::Kind(kind) => {
                 if let Ok(table) = self.table.rebuilt(*kind) {
                     self.table = table;
@@ -271,6 +273,9 @@ impl Index {
                 text.trim_end(),
                 self.table.explain()
             );
+        }
+        if let Some(line) = self.table.accounting() {
+            text = format!("{}\n  {line}", text.trim_end());
         }
         text
     }
@@ -514,6 +519,16 @@ impl Replica {
     /// What serves a table.
     pub(crate) fn kind(&self, table: TableId) -> Kind {
         self.tables[table.index()].table.kind()
+    }
+
+    /// How the general form holds a table's entries, if it does.
+    pub(crate) fn accounting(&self, table: TableId) -> Option<String> {
+        self.tables[table.index()].table.accounting()
+    }
+
+    /// Whether lookups would be much faster if the general form chose its tables or cuts anew, for all rules.
+    pub(crate) fn gains_by_arranging(&self, table: TableId) -> bool {
+        self.tables[table.index()].table.improved(&mut std::iter::empty()).is_some()
     }
 
     /// A kind of structure is forced on the tables, and serves this one.

@@ -383,6 +383,8 @@ pub(crate) enum BenchCommand {
     Pipeline(Box<BenchPipelineOptions>),
     /// Write a use case's flow entries and traffic to files
     UseCase(BenchUseCaseOptions),
+    /// Look headers up among rules in ClassBench's form, by one lookup structure or another
+    Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
 }
@@ -438,6 +440,50 @@ pub(crate) struct BenchPipelineOptions {
     /// Change an entry of the smallest table while frames flow, and tell how soon it is live
     #[arg(long)]
     pub(crate) edits: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace bench classify`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchClassifyOptions {
+    /// Rules in ClassBench's form, the first that matches wins; FILE.xz is unpacked by xz
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rules: PathBuf,
+    /// Headers to look up: five decimals a line, and maybe the rule's index [default: drawn from the rules]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    /// The structure: auto, tuple_merge, tuple_merge_offline, tuple_space, partition_sort, linear, ...
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(crate) algorithm: String,
+    /// Time updates, too: half of the rules loaded, then 500,000 inserts and as many removals
+    #[arg(long)]
+    pub(crate) updates: bool,
+    /// Look up beside a writer on another core that applies so many updates a second, in turns with none
+    #[arg(long, value_name = "RATE")]
+    pub(crate) beside: Option<u64>,
+    /// Compare so many lookups with tuple space search, an update after each burst
+    #[arg(long, value_name = "LOOKUPS")]
+    pub(crate) soak: Option<u64>,
+    /// Headers to draw, if there is no trace
+    #[arg(long, value_name = "N", default_value_t = crate::bench::HEADERS, conflicts_with = "trace")]
+    pub(crate) headers: usize,
+    /// Bench so many rules made afresh, in the likeness of the file's
+    #[arg(long, value_name = "RULES")]
+    pub(crate) fresh: Option<usize>,
+    /// What random choices begin from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Write the rules to a file, as lines
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_rules: Option<PathBuf>,
+    /// Write the headers to a file, and the rules that they meet
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_trace: Option<PathBuf>,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

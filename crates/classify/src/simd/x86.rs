@@ -36,6 +36,7 @@ fn has_avx512() -> bool {
     is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512bw")
 }
 
 /// Runs a kernel, or gives it back.
@@ -74,7 +75,7 @@ fn run_avx2(kernel: impl Kernel) {
     kernel.run::<Avx2>();
 }
 
-#[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
+#[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
 fn run_avx512(kernel: impl Kernel) {
     kernel.run::<Avx512>();
 }
@@ -98,11 +99,24 @@ impl Lanes for Avx2 {
             _ => Plain::select(line, words, otherwise),
         }
     }
+
+    #[inline(always)]
+    fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: as above.
+        // WHY: a step of a search by cuts, `benches/classbench.rs`.
+        unsafe { avx2::extract(word, mask) }
+    }
 }
 
 mod avx2 {
     use super::*;
     use std::hint::select_unpredictable;
+
+    #[inline]
+    #[target_feature(enable = "bmi2")]
+    pub(super) fn extract(word: u64, mask: u64) -> u64 {
+        _pext_u64(word, mask)
+    }
 
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
@@ -165,10 +179,43 @@ impl Lanes for Avx512 {
         // WHY: as above.
         unsafe { avx512::equal(hits, payload) }
     }
+
+    #[inline(always)]
+    fn matching(masks: &[u64; 8], values: &[u64; 8], word: u64) -> u8 {
+        // SAFETY: as above.
+        // WHY: as below.
+        unsafe { avx512::matching(masks, values, word) }
+    }
+
+    #[inline(always)]
+    fn within(ranges: &[u64; 8], values: [u16; 2]) -> u8 {
+        // SAFETY: as above.
+        // WHY: as below.
+        unsafe { avx512::within(ranges, values) }
+    }
+
+    #[inline(always)]
+    fn extract(word: u64, mask: u64) -> u64 {
+        // SAFETY: as above; what has AVX-512 and is used here has BMI2.
+        // WHY: a step of a search by cuts, `benches/classbench.rs`.
+        unsafe { avx2::extract(word, mask) }
+    }
 }
 
 mod avx512 {
     use super::*;
+
+    /// [`Lanes::matching`].
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
+    pub(super) fn matching(masks: &[u64; 8], values: &[u64; 8], word: u64) -> u8 {
+        // SAFETY: eight words are 64 bytes.
+        // WHY: as in `run`.
+        let (masks, values) = unsafe {
+            (_mm512_loadu_si512(masks.as_ptr().cast()), _mm512_loadu_si512(values.as_ptr().cast()))
+        };
+        _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_set1_epi64(word as i64), masks), values)
+    }
 
     /// Bits for the first `count` of eight.
     #[inline]
@@ -176,9 +223,25 @@ mod avx512 {
         (0xff_u32 >> 8_usize.saturating_sub(count)) as u8
     }
 
+    /// [`Lanes::within`].
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
+    pub(super) fn within(ranges: &[u64; 8], values: [u16; 2]) -> u8 {
+        // SAFETY: eight words are 64 bytes.
+        // WHY: as in `run`.
+        let ranges = unsafe { _mm512_loadu_si512(ranges.as_ptr().cast()) };
+        let pair = u32::from(values[0]) | u32::from(values[1]) << 16;
+        let above = _mm512_sub_epi16(_mm512_set1_epi64(i64::from(pair)), ranges);
+        // Widths come down to where the lowest values are.
+        let widths = _mm512_srli_epi64::<32>(ranges);
+        let inside = _mm512_cmple_epu16_mask(above, widths);
+        // Of each lane's four, the first two.
+        _pext_u64(u64::from(inside & inside >> 1), 0x1111_1111) as u8
+    }
+
     /// [`Lanes::hashes`] of keys of one word or two that lie side by side.
     #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
     pub(super) fn hashes<'a, const W: usize>(
         view: &View<'_, W>,
         place: &Place,
@@ -259,7 +322,7 @@ mod avx512 {
 
     /// [`Lanes::select`] of keys of one word or two.
     #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
     pub(super) fn select<const W: usize>(line: &[u64; 8], words: &[u64; W], otherwise: u64) -> u64 {
         // SAFETY: a line is 64 bytes.
         // WHY: as in `run`.
@@ -283,7 +346,7 @@ mod avx512 {
 
     /// [`Lanes::equal`].
     #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
     pub(super) fn equal(hits: &[Hit], payload: u64) -> u32 {
         let (count, payload) = (hits.len().min(PHASE), _mm512_set1_epi64(payload as i64));
         let mut bits = 0;

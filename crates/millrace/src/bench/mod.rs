@@ -2,6 +2,7 @@
 //!
 //! `bench pipeline` (contract 8.4) replays traces from memory through a pipeline, ports left out;
 //! `bench use-case` writes a use case's flow entries and traffic to files, for other switches.
+//! `bench classify` is about lookup structures alone.
 //!
 //! | module | holds |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | [`check`] | the interpreter judges a sample, before anything is timed |
 //! | [`measure`] | timed runs |
 //! | [`update`] | updates while frames flow |
+//! | [`classify`] | lookup structures on ClassBench's rules |
 //!
 //! What is compared is measured in turns: a run of one, a run of the other, and so on, medians of
 //! each; so other load on the machine falls on both.
@@ -21,6 +23,7 @@ mod attack;
 mod cache;
 mod cases;
 mod check;
+mod classify;
 mod contents;
 mod frame;
 mod lane;
@@ -29,6 +32,7 @@ mod measure;
 mod trace;
 mod update;
 
+pub(crate) use self::classify::HEADERS;
 pub(crate) use attack::Attack;
 
 use crate::Failure;
@@ -55,6 +59,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
+        BenchCommand::Classify(options) => self::classify::run(&options),
         BenchCommand::Calibrate(options) => crate::model::calibrate(&options),
     }
 }
