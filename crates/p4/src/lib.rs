@@ -1,0 +1,42 @@
+//! P4-16: from a program's text to a typed tree, and from that to the pipeline language.
+//!
+//! In: a program, folders for `#include`, macros. Out: everything wrong with it, each mistake told
+//! once with its place; or the typed, resolved tree of what it says.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`source`], [`diag`] | places in texts; what is wrong there and what would be right |
+//! | [`lex`], [`literal`], [`preprocess`] | tokens; numbers; `#include`, macros, conditions |
+//! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
+//!
+//! Invariants: any bytes end in a tree or an error, within bounded memory and stack; `core.p4` and
+//! `v1model.p4` come with the crate, so that no file but the program is needed.
+
+pub mod ast;
+pub mod diag;
+pub mod lex;
+pub mod literal;
+pub mod parse;
+pub mod preprocess;
+pub mod source;
+
+/// Stack for a compilation. The parser bounds how deep a program nests; this is enough for that.
+const STACK_BYTES: usize = 512 << 20;
+
+/// Runs `f` in a thread with the stack that deep programs need. Pages that are not used cost nothing.
+///
+/// # Panics
+/// If `f` does, or if the system refuses a thread.
+pub fn with_stack<T: Send>(f: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("p4".to_string())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, f)
+            .expect("a thread for the compiler");
+        match thread.join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
