@@ -96,6 +96,8 @@ extern register V1_REGISTER {
     void write(in V1_INDEX index, in T value);
 }
 
+enum HashAlgorithm { crc32, crc32_custom, crc16, crc16_custom, random, identity, csum16, xor16 }
+
 /// Actions with their data, shared by entries of tables.
 extern action_profile {
     action_profile(bit<32> size);
@@ -105,8 +107,6 @@ extern action_profile {
 extern action_selector {
     action_selector(HashAlgorithm algorithm, bit<32> size, bit<32> outputWidth);
 }
-
-enum HashAlgorithm { crc32, crc32_custom, crc16, crc16_custom, random, identity, csum16, xor16 }
 
 /// A random number between two others, both included.
 extern void random<T>(out T result, in T lo, in T hi);

@@ -8,17 +8,44 @@
 //! | [`source`], [`diag`] | places in texts; what is wrong there and what would be right |
 //! | [`lex`], [`literal`], [`preprocess`] | tokens; numbers; `#include`, macros, conditions |
 //! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
+//! | [`types`], [`hir`], [`check`] | types; the typed tree; the checker, from one tree to the other |
 //!
 //! Invariants: any bytes end in a tree or an error, within bounded memory and stack; `core.p4` and
 //! `v1model.p4` come with the crate, so that no file but the program is needed.
 
+use std::path::Path;
+
 pub mod ast;
+pub mod check;
 pub mod diag;
+pub mod hir;
 pub mod lex;
 pub mod literal;
 pub mod parse;
 pub mod preprocess;
 pub mod source;
+pub mod types;
+
+/// A program that was read and checked, with all that was said of it.
+#[derive(Debug)]
+pub struct Checked {
+    /// The files it came from.
+    pub map: source::SourceMap,
+    /// What was wrong with it.
+    pub diagnostics: diag::Diagnostics,
+    /// What it says; to be used only if there were no errors.
+    pub program: hir::Program,
+}
+
+/// Reads and checks a program. To be called within [`with_stack`].
+pub fn front(files: &dyn preprocess::Files, options: &preprocess::Options, path: &Path, text: &str) -> Checked {
+    let mut map = source::SourceMap::default();
+    let mut diagnostics = diag::Diagnostics::default();
+    let tokens = preprocess::preprocess(&mut map, &mut diagnostics, files, options, path, text);
+    let decls = parse::parse(&tokens, &mut diagnostics);
+    let program = check::check(&decls, &mut diagnostics);
+    Checked { map, diagnostics, program }
+}
 
 /// Stack for a compilation. The parser bounds how deep a program nests; this is enough for that.
 const STACK_BYTES: usize = 512 << 20;
