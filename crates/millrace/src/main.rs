@@ -12,6 +12,7 @@
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
+//! | [`p4`] | `p4`: looks into P4-16 programs |
 //!
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
@@ -24,6 +25,7 @@ mod doctor;
 mod filetest;
 mod logging;
 mod model;
+mod p4;
 mod query;
 mod run;
 
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
         cli::Command::Bench(options) => bench::run(options.command),
+        cli::Command::P4(options) => p4::run(options.command),
         cli::Command::Completions { shell } => {
             clap_complete::generate(
                 shell,

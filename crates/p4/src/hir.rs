@@ -585,6 +585,8 @@ pub struct Program {
     pub match_kinds: Vec<Name>,
     /// Instances at the top, in order.
     pub top: Vec<InstanceId>,
+    /// How many of a package's type parameters are not written: each `_` is one.
+    pub hidden: std::collections::HashMap<PackageId, usize>,
     /// The package called `main`.
     pub main: Option<InstanceId>,
 }

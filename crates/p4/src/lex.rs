@@ -240,13 +240,20 @@ impl<'a> Lexer<'a> {
         &rest[..end]
     }
 
+    /// A string that goes on in the next line is likely meant so: it ends before anything that looks
+    /// like a statement's end.
+    fn closes(&self) -> bool {
+        let rest = self.rest();
+        rest.find('"').is_some_and(|end| !rest[..end].contains([';', '{', '}']))
+    }
+
     fn string(&mut self) -> Tok {
         let from = self.at;
         self.at += 1;
         let mut value = String::new();
         loop {
             let Some(c) = self.rest().chars().next() else { break };
-            if c == '\n' {
+            if c == '\n' && !self.closes() {
                 break;
             }
             self.at += c.len_utf8();

@@ -282,6 +282,26 @@ impl Checker<'_> {
         let result = s.result.map_or(basic::VOID, |r| replace(self, r));
         let face = Face { name: s.name.clone(), span: s.span, params, known: true };
         let args = self.match_args(&face, args, span);
+        for (p, a) in face.params.iter().zip(&args) {
+            let Some(a) = a else { continue };
+            let ty = self.zonk(p.ty);
+            let directed = p.direction != Direction::None;
+            match self.p.ty(ty) {
+                Ty::Int if directed => {
+                    let d = Diagnostic::error("cannot-infer", a.span, "the width of this number cannot be inferred");
+                    self.d.add(d.help("write it: `8w1`"));
+                }
+                Ty::String if directed => {
+                    let d = Diagnostic::error("bad-direction", a.span, "a string for a parameter with a direction");
+                    self.d.add(d.note(p.span, "the parameter is declared here"));
+                }
+                Ty::Apply(..) | Ty::Package(..) => {
+                    let text = format!("an argument of a function cannot be {}", self.show(ty));
+                    self.error("bad-type", a.span, text);
+                }
+                _ => {}
+            }
+        }
         for (i, t) in type_args.clone().iter().enumerate() {
             let ty = self.zonk(*t);
             if self.open(ty) && !args.iter().flatten().any(|a| *self.p.ty(a.ty) == Ty::Bad) {
@@ -323,7 +343,7 @@ impl Checker<'_> {
             }
             Ty::Tuple(items) => {
                 for item in items.iter() {
-                    self.fits(*item, super::types::Use::Field, span);
+                    self.fits(*item, super::types::Use::Tuple, span);
                 }
             }
             _ => {}
@@ -486,6 +506,14 @@ impl Checker<'_> {
         match self.construct(ty, args, span) {
             Some(c) => {
                 let ty = c.ty;
+                if let Ty::Extern(e, _) = self.p.ty(ty)
+                    && let Some(m) = self.p.externs[e.index()].methods.iter().find(|m| m.is_abstract)
+                {
+                    let text = format!("nothing defines the abstract method `{}`", m.name);
+                    let d = Diagnostic::error("bad-implementation", span, text);
+                    let d = d.note(m.span, "it is declared here");
+                    self.d.add(d.help("declare an instance with a name and define it there"));
+                }
                 Expr { kind: ExprKind::Construct(Box::new(c)), ty, span, value: None }
             }
             None => self.bad(span),
@@ -521,7 +549,13 @@ impl Checker<'_> {
                     return None;
                 }
                 let chosen = self.choose("constructor", &ctors, args, span)?;
-                let params = self.p.externs[e.index()].methods[chosen].params.clone();
+                let ctor = self.p.externs[e.index()].methods[chosen].clone();
+                let own: Vec<TyId> = ctor.type_params.iter().map(|_| self.fresh()).collect();
+                let params: Vec<Param> = ctor
+                    .params
+                    .into_iter()
+                    .map(|p| Param { ty: self.p.types.substitute(p.ty, &ctor.type_params, &own), ..p })
+                    .collect();
                 (name, at, vars, targs.clone(), params, chosen)
             }
             Ty::Apply(a, targs) => {
@@ -537,6 +571,7 @@ impl Checker<'_> {
                 let inside = self.context.inside;
                 let (name, is_parser) = (def.name.clone(), def.is_parser);
                 let (at, params) = (def.span, def.ctor_params.clone());
+                let vars = def.type_params.clone();
                 if inside.is_some_and(|parser| parser != is_parser) {
                     let text = if is_parser {
                         format!("the parser `{name}` is made inside of a control")
@@ -545,7 +580,7 @@ impl Checker<'_> {
                     };
                     self.error("bad-place", span, text);
                 }
-                (name, at, Vec::new(), targs.clone(), params, 0)
+                (name, at, vars, targs.clone(), params, 0)
             }
             Ty::Package(p, targs) => {
                 let def = &self.p.packages[p.index()];
@@ -578,7 +613,7 @@ impl Checker<'_> {
         let args = self.match_args(&face, args, span);
         let ty = self.zonk(ty);
         if self.open(ty) && self.d.errors() == before {
-            let optional_left = matches!(shape, Ty::Package(..));
+            let optional_left = matches!(shape, Ty::Package(..) | Ty::Apply(..));
             if !optional_left {
                 let text = format!("the type arguments of `{name}` cannot be inferred");
                 let d = Diagnostic::error("cannot-infer", span, text);
@@ -660,6 +695,14 @@ impl Checker<'_> {
                 if self.context.place == Place::Declarations && !self.pure(&signature) {
                     self.error("bad-place", span, "a method is called among declarations");
                 }
+                if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "lookahead" {
+                    let size = self.size_bits(result);
+                    let open = matches!(self.p.ty(result), Ty::Var(_) | Ty::Bad);
+                    if !open && size.is_none_or(|(lo, hi)| lo != hi) {
+                        let text = format!("`lookahead` reads a value of fixed width, and this is {}", self.show(result));
+                        self.error("bad-type", span, text);
+                    }
+                }
                 if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "extract" {
                     self.check_extract(&args, span);
                 }
@@ -699,7 +742,12 @@ impl Checker<'_> {
             Ty::Bad | Ty::Var(_) => {}
             Ty::Struct(s, _) if is_header => {
                 let fields = self.p.structs[s.index()].fields.clone();
-                let varbit = fields.iter().any(|f| matches!(self.p.ty(f.ty), Ty::Varbit(_)));
+                let varbits = fields.iter().filter(|f| matches!(self.p.ty(f.ty), Ty::Varbit(_))).count();
+                if varbits > 1 {
+                    let text = format!("{} has more than one varbit field and cannot be extracted", self.show(ty));
+                    self.error("bad-extract", at, text);
+                }
+                let varbit = varbits > 0;
                 if varbit && args.len() == 1 {
                     let text = format!("{} has a varbit field, whose width `extract` needs", self.show(ty));
                     let d = Diagnostic::error("bad-extract", span, text);
@@ -755,7 +803,7 @@ impl Checker<'_> {
             return self.bad(span);
         }
         self.no_args(args, name);
-        if self.context.place != Place::Apply {
+        if !matches!(self.context.place, Place::Apply | Place::Table) {
             let place = match self.context.place {
                 Place::Action => "an action",
                 Place::Function => "a function",

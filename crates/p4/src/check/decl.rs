@@ -111,7 +111,10 @@ impl Checker<'_> {
                 let id = PackageId(self.p.packages.len() as u32);
                 let (type_params, params) = self.scoped(|c| {
                     let types = c.type_params(types);
-                    (types, c.params(params, Owner::Package))
+                    let mut params = c.params(params, Owner::Package);
+                    let hidden = c.close(params.iter_mut().map(|p| &mut p.ty));
+                    c.p.hidden.insert(id, hidden.len());
+                    ([types, hidden].concat(), params)
                 });
                 let package = Package { name: name.name.clone(), span: name.span, type_params, params };
                 self.p.packages.push(package);
@@ -135,12 +138,20 @@ impl Checker<'_> {
         ids
     }
 
+    /// A parameter's type. In packages, whose parameters are objects, `_` is a type that does not matter.
+    fn param_type(&mut self, t: &ast::Type, owner: Owner) -> TyId {
+        match owner {
+            Owner::Package | Owner::Constructor => self.ty_or(t, true),
+            _ => self.ty(t),
+        }
+    }
+
     /// Parameters, declared in the innermost scope.
     fn params(&mut self, params: &[ast::Param], owner: Owner) -> Vec<Param> {
         let mut out = Vec::new();
         let mut directionless: Option<Span> = None;
         for p in params {
-            let ty = self.ty(&p.ty);
+            let ty = self.param_type(&p.ty, owner);
             let optional = annotated(&p.annotations, "optional");
             let direction = p.direction;
             let object = matches!(self.p.ty(ty), Ty::Extern(..) | Ty::Apply(..) | Ty::Package(..));
@@ -190,7 +201,11 @@ impl Checker<'_> {
                     self.error("bad-default", e.span, text);
                 }
                 let value = self.expr(e);
-                self.coerce(value, ty)
+                let value = self.coerce(value, ty);
+                if !self.known(&value) && !self.is_object(value.ty) {
+                    self.error("not-constant", e.span, "a default value is known at compile time, and this is not");
+                }
+                value
             });
             let kind = match owner {
                 Owner::Constructor | Owner::Package => VarKind::Constructor,
@@ -304,6 +319,29 @@ impl Checker<'_> {
         self.declare(name, Sym::Struct(id));
     }
 
+    /// Makes type parameters of the `_`s in these types.
+    fn close<'t>(&mut self, types: impl Iterator<Item = &'t mut TyId>) -> Vec<TypeVarId> {
+        let mut made: HashMap<u32, TypeVarId> = HashMap::new();
+        let mut order = Vec::new();
+        for ty in types {
+            let open = self.zonk(*ty);
+            let vars = &mut self.p.type_vars;
+            *ty = self.p.types.clone_map(open, &mut |types, t| match t {
+                Ty::Infer(n) => {
+                    let id = *made.entry(*n).or_insert_with(|| {
+                        vars.push("_".into());
+                        let id = TypeVarId(vars.len() as u32 - 1);
+                        order.push(id);
+                        id
+                    });
+                    Some(types.id(Ty::Var(id)))
+                }
+                _ => None,
+            });
+        }
+        order
+    }
+
     /// A function's or method's face, with type parameters and parameters in the innermost scope.
     fn signature(&mut self, proto: &ast::Prototype, annotations: Rc<[ast::Annotation]>) -> Signature {
         let type_params = self.type_params(&proto.type_params);
@@ -316,7 +354,11 @@ impl Checker<'_> {
             ty
         });
         let owner = if proto.result.is_some() { Owner::Function } else { Owner::Constructor };
-        let params = self.params(&proto.params, owner);
+        let mut type_params = type_params;
+        let mut params = self.params(&proto.params, owner);
+        if owner == Owner::Constructor {
+            type_params.extend(self.close(params.iter_mut().map(|p| &mut p.ty)));
+        }
         Signature {
             name: proto.name.name.clone(),
             span: proto.name.span,
@@ -441,13 +483,6 @@ impl Checker<'_> {
         self.declare(name, Sym::Apply(id));
     }
 
-    fn no_type_params(&mut self, types: &[Ident], what: &str) {
-        if let Some(first) = types.first() {
-            let text = format!("a {what} with a body has no type parameters");
-            self.error("type-arguments", first.span, text);
-        }
-    }
-
     fn parser(
         &mut self,
         name: &Ident,
@@ -456,9 +491,6 @@ impl Checker<'_> {
         body: Option<&ast::ParserBody>,
         annotations: Rc<[ast::Annotation]>,
     ) {
-        if body.is_some() {
-            self.no_type_params(types, "parser");
-        }
         let context = Context { inside: body.map(|_| true), ..self.context(Place::Declarations) };
         let a = self.within(context, |c| {
             let type_params = c.type_params(types);
@@ -549,7 +581,7 @@ impl Checker<'_> {
             }
         }
         if keys.is_empty() {
-            self.error("bad-select", span, "a select needs something to look at");
+            self.d.add(Diagnostic::warning("bad-select", span, "this select looks at nothing"));
         }
         let mut out = Vec::new();
         let mut rest: Option<Span> = None;
@@ -674,9 +706,6 @@ impl Checker<'_> {
         body: Option<&ast::ControlBody>,
         annotations: Rc<[ast::Annotation]>,
     ) {
-        if body.is_some() {
-            self.no_type_params(types, "control");
-        }
         let context = Context { inside: body.map(|_| false), ..self.context(Place::Declarations) };
         let a = self.within(context, |c| {
             let type_params = c.type_params(types);

@@ -534,6 +534,7 @@ impl Checker<'_> {
                 let left = matches!(at, Ty::Bit(_) | Ty::Signed(_) | Ty::Int);
                 match &bt {
                     Ty::Bit(_) | Ty::Int if left => {}
+                    Ty::Signed(_) if left && b.value.is_some() => {}
                     Ty::Signed(_) if left => {
                         let text = format!("a shift by {}, which could be negative", self.p.show(b.ty));
                         let d = Diagnostic::error("bad-shift", b.span, text);
@@ -554,6 +555,13 @@ impl Checker<'_> {
                 (a, b, ty)
             }
             _ => {
+                if matches!(op, Div | Mod)
+                    && let Some(Const::Int(v)) = &b.value
+                    && v.is_negative()
+                {
+                    self.error("division", b.span, "division by a negative number is not defined");
+                    return self.bad(span);
+                }
                 let (a, b) = match (&at, &bt) {
                     (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => {
                         let to = b.ty;
@@ -570,7 +578,7 @@ impl Checker<'_> {
                     && match self.p.ty(a.ty) {
                         Ty::Bit(_) => true,
                         Ty::Signed(_) => !matches!(op, Div | Mod),
-                        Ty::Int => !matches!(op, And | Or | Xor | AddSat | SubSat),
+                        Ty::Int => !matches!(op, AddSat | SubSat),
                         _ => false,
                     };
                 if !ok || matches!(op, LogicalAnd | LogicalOr) {
@@ -621,6 +629,14 @@ impl Checker<'_> {
         let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
         let (ta, tb) = (self.p.ty(at).clone(), self.p.ty(bt).clone());
         let literal = |t: &Ty| matches!(t, Ty::Literal(..) | Ty::Int | Ty::Invalid | Ty::Dots);
+        let numeric = |t: &Ty| matches!(t, Ty::Int | Ty::Bit(_) | Ty::Signed(_));
+        let (a, b) = match (&ta, &tb) {
+            (Ty::Enum(_), t) if numeric(t) => (self.plain_number(a), b),
+            (t, Ty::Enum(_)) if numeric(t) => (a, self.plain_number(b)),
+            _ => (a, b),
+        };
+        let (at, bt) = (a.ty, b.ty);
+        let (ta, tb) = (self.p.ty(at).clone(), self.p.ty(bt).clone());
         let result = if literal(&ta) && !literal(&tb) {
             self.try_coerce(a.clone(), bt).map(|a| (a, b.clone()))
         } else if literal(&tb) && !literal(&ta) {
@@ -649,6 +665,7 @@ impl Checker<'_> {
     fn comparable(&mut self, ty: TyId) -> bool {
         match self.p.ty(ty).clone() {
             Ty::Void
+            | Ty::Var(_)
             | Ty::MatchKind
             | Ty::Extern(..)
             | Ty::Apply(..)
@@ -679,6 +696,10 @@ impl Checker<'_> {
         let loose = |t: &Ty| matches!(t, Ty::Int | Ty::Literal(..) | Ty::Dots | Ty::Invalid);
         let (a, b) = if loose(&ta) && !loose(&tb) {
             (self.coerce(a, bt), b)
+        } else if matches!((&ta, &tb), (Ty::Literal(..), Ty::Literal(..))) {
+            // What it is for says what it becomes.
+            let kind = ExprKind::Mux(Box::new(c), Box::new(a), Box::new(b));
+            return Expr { kind, ty: at, span, value: None };
         } else {
             let to = self.settle(at);
             let a = self.coerce(a, to);
@@ -834,8 +855,8 @@ impl Checker<'_> {
                 self.not_writable(a)
             }
             ExprKind::Index(a, _) => {
-                if matches!(self.p.ty(a.ty), Ty::Tuple(_) | Ty::List(_) | Ty::Literal(..)) {
-                    return Some("the elements of a tuple or list can only be read".into());
+                if matches!(self.p.ty(a.ty), Ty::List(_) | Ty::Literal(..)) {
+                    return Some("the elements of a list can only be read".into());
                 }
                 self.not_writable(a)
             }
@@ -919,7 +940,10 @@ impl Checker<'_> {
                         }
                         _ => inner,
                     };
-                    if !self.unify(inner, ty) {
+                    let (flat, wanted) = (self.flat(inner), self.flat(ty));
+                    let same = flat.len() == wanted.len()
+                        && flat.iter().zip(&wanted).all(|(a, b)| self.unify(*a, *b));
+                    if !same && !self.unify(inner, ty) {
                         let text = format!("expected {}, found {}", self.show(ty), self.show(value.ty));
                         self.error("type-mismatch", span, text);
                     }
@@ -930,7 +954,24 @@ impl Checker<'_> {
         }
     }
 
+    /// The types of all leaves.
+    fn flat(&mut self, ty: TyId) -> Vec<TyId> {
+        match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => {
+                let fields = self.p.field_types(s, &args);
+                fields.into_iter().flat_map(|f| self.flat(f)).collect()
+            }
+            Ty::Tuple(items) => items.iter().flat_map(|f| self.flat(*f)).collect(),
+            _ => vec![ty],
+        }
+    }
+
     fn plain_set_end(&mut self, e: Expr, ty: TyId) -> Expr {
+        let e = self.plain_number(e);
+        let ty = match self.p.ty(ty) {
+            Ty::Enum(n) => self.p.enums[n.index()].repr.unwrap_or(ty),
+            _ => ty,
+        };
         self.coerce(e, ty)
     }
 

@@ -140,8 +140,8 @@ impl Checker<'_> {
                     self.error("no-main", span, "`main` is no package");
                 }
             }
-            Some((_, span)) => self.error("no-main", span, "`main` is no package"),
-            None => {}
+            // A function may be called so.
+            _ => {}
         }
     }
 }

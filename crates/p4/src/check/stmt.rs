@@ -158,7 +158,7 @@ impl Checker<'_> {
                 Label::Default(span) => *span,
                 Label::Value(e) => e.span,
             };
-            let d = Diagnostic::error("bad-switch", at, "the last case has no block to fall through to");
+            let d = Diagnostic::warning("bad-switch", at, "the last case has no block to fall through to");
             self.d.add(d.help("write `{}` if it does nothing"));
         }
         let table = match self.p.ty(ty).clone() {

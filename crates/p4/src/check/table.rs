@@ -369,7 +369,11 @@ impl Checker<'_> {
         let has_lpm = kinds.iter().any(|k| k == "lpm");
         let prioritised = kinds.iter().any(|k| matches!(k.as_str(), "ternary" | "range" | "optional"));
         for e in entries {
-            let keys = e.keys.as_slice();
+            let keys = match e.keys.as_slice() {
+                // `{a, b}` in place of `(a, b)`.
+                [ast::Expr { kind: A::List(items, false), .. }] if items.len() == table.keys.len() => items,
+                keys => keys,
+            };
             // `_` or `default` alone stands for all keys.
             let all = keys.len() == 1 && table.keys.len() > 1
                 && matches!(keys[0].kind, A::Default | A::Dontcare);
@@ -473,6 +477,19 @@ fn same_expr(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Binary(o, a, b), ExprKind::Binary(p, c, d)) => {
             o == p && same_expr(a, c) && same_expr(b, d)
         }
+        (ExprKind::Aggregate(xs), ExprKind::Aggregate(ys)) => {
+            xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| same_expr(x, y))
+        }
+        (ExprKind::Call(x), ExprKind::Call(y)) => match (&x.callee, &y.callee) {
+            (Callee::Function(f), Callee::Function(g)) => {
+                f == g
+                    && x.args.iter().zip(&y.args).all(|(a, b)| match (a, b) {
+                        (Some(a), Some(b)) => same_expr(a, b),
+                        (a, b) => a.is_none() && b.is_none(),
+                    })
+            }
+            _ => false,
+        },
         (ExprKind::Bad, _) | (_, ExprKind::Bad) => true,
         _ => false,
     }

@@ -24,6 +24,8 @@ pub(super) enum Use {
     HeaderField,
     /// A field of a header union.
     UnionField,
+    /// An element of a tuple.
+    Tuple,
     /// A variable.
     Variable,
     /// An element of a list.
@@ -95,7 +97,7 @@ impl Checker<'_> {
                 let mut list = Vec::new();
                 for item in items {
                     let ty = self.ty_or(item, dontcare);
-                    self.fits(ty, Use::Field, item.span);
+                    self.fits(ty, Use::Tuple, item.span);
                     list.push(ty);
                 }
                 self.p.types.id(Ty::Tuple(list.into()))
@@ -134,6 +136,14 @@ impl Checker<'_> {
                 return basic::BAD;
             }
         };
+        let hidden = match sym {
+            Sym::Package(p) => self.p.hidden.get(p).copied().unwrap_or(0),
+            _ => 0,
+        };
+        let mut args = args;
+        if infer && hidden > 0 && args.len() == params - hidden {
+            args.extend((0..hidden).map(|_| self.fresh()).collect::<Vec<_>>());
+        }
         let args: Rc<[TyId]> = if args.is_empty() && params > 0 && infer {
             (0..params).map(|_| self.fresh()).collect()
         } else {
@@ -156,12 +166,6 @@ impl Checker<'_> {
             Sym::Package(s) => Ty::Package(*s, args.clone()),
             _ => return basic::BAD,
         };
-        for arg in args.iter() {
-            if *self.p.ty(*arg) == Ty::Void {
-                let d = Diagnostic::error("bad-type", span, "`void` is no type argument");
-                self.d.add(d.help("leave `_` for a type that is not used"));
-            }
-        }
         if let Sym::Struct(s) = sym
             && params > 0
         {
@@ -268,11 +272,12 @@ impl Checker<'_> {
             (Use::HeaderField, Ty::Struct(..)) => kind == Some(StructKind::Struct) && struct_ok(self),
             (Use::HeaderField, _) => self.header_field(ty),
             (Use::Field | Use::Variable, Ty::Int | Ty::String | Ty::MatchKind) => false,
-            (Use::Field | Use::Variable, _) => true,
+            (Use::Field | Use::Variable | Use::Tuple, _) => true,
         };
         if !ok {
             let what = match how {
-                Use::Field => "a struct or tuple",
+                Use::Field => "a struct",
+                Use::Tuple => "a tuple",
                 Use::HeaderField => "a header",
                 Use::UnionField => "a header union",
                 Use::Variable => "a variable",

@@ -105,7 +105,7 @@ impl Checker<'_> {
             let a = &this.p.applicables[id.index()];
             let (vars, is_parser) = (a.type_params.clone(), a.is_parser);
             let params: Vec<(Direction, TyId, bool)> =
-                a.params.iter().map(|p| (p.direction, p.ty, p.optional)).collect();
+                a.params.iter().map(|p| (p.direction, p.ty, p.optional || p.default.is_some())).collect();
             let types = &mut this.p.types;
             let params: Vec<(Direction, TyId, bool)> = params
                 .into_iter()
@@ -198,6 +198,8 @@ impl Checker<'_> {
                 Ok(Expr { ty: settled, ..e })
             }
             (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => Ok(self.cast_to(e, to, false)),
+            // A number with a width that is known may be an `int`.
+            (Ty::Bit(_) | Ty::Signed(_), Ty::Int) if e.value.is_some() => Ok(self.cast_to(e, to, true)),
             (Ty::Int, Ty::Set(inner)) if self.is_number(inner) => self.try_coerce(e, inner),
             (Ty::Literal(names, types, dots), _) => self.aggregate(e, names, &types, dots, to),
             (Ty::Invalid, Ty::Struct(s, _)) if self.p.structs[s.index()].kind != StructKind::Struct => {
@@ -226,6 +228,11 @@ impl Checker<'_> {
         dots: bool,
         to: TyId,
     ) -> Result<Expr, String> {
+        if let ExprKind::Mux(c, a, b) = e.kind {
+            let a = self.try_coerce(*a, to)?;
+            let b = self.try_coerce(*b, to)?;
+            return Ok(Expr { kind: ExprKind::Mux(c, Box::new(a), Box::new(b)), ty: to, ..e });
+        }
         let (wanted, field_names): (Vec<TyId>, Option<Vec<crate::lex::Name>>) = match self.p.ty(to).clone() {
             Ty::Struct(s, args) if self.p.structs[s.index()].kind != StructKind::Union => {
                 let names = self.p.structs[s.index()].fields.iter().map(|f| f.name.clone()).collect();

@@ -447,9 +447,10 @@ impl Parser<'_> {
             }
             let from = self.at;
             let block_annotations = self.annotations();
-            if self.is_word("apply") && self.is_at(1, "{") {
+            if self.is_word("apply") && (self.is_at(1, "{") || self.is_at(1, "@")) {
                 self.bump();
-                match self.block(block_annotations.unwrap_or_default()) {
+                let own = self.annotations().unwrap_or_default();
+                match self.block(block_annotations.unwrap_or(own)) {
                     Ok(b) => apply = Some(b),
                     Err(Failed) => {
                         self.next_statement(from);

@@ -50,6 +50,9 @@ impl Parser<'_> {
     fn operator(&self) -> Option<(BinaryOp, usize)> {
         use BinaryOp::*;
         let Tok::P(p) = self.peek() else { return None };
+        if self.no_greater && matches!(*p, ">" | ">=") {
+            return None;
+        }
         Some((
             match *p {
                 "*" => Mul,
@@ -362,7 +365,10 @@ impl Parser<'_> {
             return Ok(expr(ExprKind::Cast(Box::new(ty), Box::new(inner)), span));
         }
         self.expect("(")?;
-        let e = self.expr()?;
+        let old = std::mem::replace(&mut self.no_greater, false);
+        let e = self.expr();
+        self.no_greater = old;
+        let e = e?;
         let end = self.expect(")")?;
         // The parentheses belong to what is shown of it.
         Ok(Expr { span: start.to(end), ..e })

@@ -55,6 +55,7 @@ pub fn parse(tokens: &[Token], diagnostics: &mut Diagnostics) -> Vec<Decl> {
         types: HashSet::new(),
         trying: 0,
         vain: HashSet::new(),
+        no_greater: false,
     };
     let mut decls = Vec::new();
     while !p.at_end() {
@@ -77,6 +78,8 @@ struct Parser<'a> {
     types: HashSet<Name>,
     /// Nothing is told while this is not 0: a shape is being tried.
     trying: u32,
+    /// A `>` ends the expression: it is a type's width.
+    no_greater: bool,
     /// Where which shape was tried in vain. Without it, shapes inside of shapes would be tried again
     /// and again, twice as often with each level.
     vain: HashSet<(usize, Shape)>,
@@ -149,6 +152,12 @@ impl<'a> Parser<'a> {
     /// Tells that something else was expected here.
     fn expected<T>(&mut self, what: &str) -> Result<T> {
         if self.trying == 0 {
+            if let Tok::Bad(c) = self.peek() {
+                let text = format!("{c:?} begins no token");
+                let span = self.span();
+                self.tell(Diagnostic::error("unknown-character", span, text));
+                return Err(Failed);
+            }
             let found = self.peek().describe();
             let mut span = self.span();
             let d = Diagnostic::error("syntax", span, format!("expected {what}, found {found}"));
@@ -357,6 +366,18 @@ impl<'a> Parser<'a> {
                 }
                 None => return self.expected("an annotation's name"),
             };
+            if &*name.name == "pragma" && self.peek().word().is_some() {
+                // The old form: a name and the rest of the line (§20.1.3).
+                let name: Name = self.peek().word().unwrap_or("").into();
+                let name = Ident { name, span: self.bump() };
+                let from = self.at;
+                while !self.tokens[self.at].first && !self.at_end() {
+                    self.bump();
+                }
+                let body = AnnotationBody::Tokens(self.tokens[from..self.at].to_vec());
+                list.push(Annotation { name, body });
+                continue;
+            }
             let body = match self.peek() {
                 Tok::P("(") => {
                     self.bump();

@@ -112,16 +112,14 @@ impl Parser<'_> {
     /// `<width>`: a literal or an expression in parentheses (§7.1.6.2).
     fn width(&mut self) -> Result<Expr> {
         self.expect("<")?;
-        let width = match self.peek() {
-            Tok::P("(") => {
-                self.bump();
-                let e = self.expr()?;
-                self.expect(")")?;
-                e
-            }
-            Tok::Int(_) | Tok::Ident(_) => self.primary()?,
-            _ => return self.expected("a width: a number, or an expression in parentheses"),
-        };
+        if !matches!(self.peek(), Tok::P("(" | "-" | "~" | "+" | ".") | Tok::Int(_) | Tok::Ident(_)) {
+            return self.expected("a width: a number, or an expression in parentheses");
+        }
+        // More than the grammar has: any expression, as long as no `>` is in it.
+        let old = std::mem::replace(&mut self.no_greater, true);
+        let width = self.expr();
+        self.no_greater = old;
+        let width = width?;
         self.expect(">")?;
         Ok(width)
     }
