@@ -8,6 +8,8 @@
 //! | [`source`], [`diag`] | places in texts; what is wrong there and what would be right |
 //! | [`lex`], [`literal`], [`preprocess`] | tokens; numbers; `#include`, macros, conditions |
 //! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
+//! | [`lower`] | from the typed tree to the pipeline language; the v1model architecture |
+//! | [`control`], [`stf`] | entries, groups, sessions by name; p4c's packet tests |
 //! | [`types`], [`hir`], [`check`] | types; the typed tree; the checker, from one tree to the other |
 //!
 //! Invariants: any bytes end in a tree or an error, within bounded memory and stack; `core.p4` and
@@ -17,13 +19,16 @@ use std::path::Path;
 
 pub mod ast;
 pub mod check;
+pub mod control;
 pub mod diag;
 pub mod hir;
 pub mod lex;
 pub mod literal;
+pub mod lower;
 pub mod parse;
 pub mod preprocess;
 pub mod source;
+pub mod stf;
 pub mod types;
 
 /// A program that was read and checked, with all that was said of it.
