@@ -1,7 +1,7 @@
 // The core library of P4-16 (language specification 1.2.5, appendix D), as millrace has it.
 
-#ifndef CORE_P4
-#define CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 /// What a parser can go wrong by; programs add errors of their own.
 error {

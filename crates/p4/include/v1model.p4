@@ -3,8 +3,8 @@
 // V1MODEL_VERSION chooses between the interfaces of 2018 (the default) and of 2020, as other
 // compilers do: from 20200408 on, ports have the type PortId_t and indices a type of their own.
 
-#ifndef V1MODEL_P4
-#define V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #ifndef V1MODEL_VERSION
 #define V1MODEL_VERSION 20180101

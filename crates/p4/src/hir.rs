@@ -470,6 +470,8 @@ pub struct Entry {
     pub is_const: bool,
     /// Its priority, if it says one.
     pub priority: Option<BigInt>,
+    /// What `@priority(n)` says, where smaller numbers win.
+    pub annotated_priority: Option<u32>,
     /// One set for each key.
     pub keys: Vec<Expr>,
     /// What it does.

@@ -429,6 +429,17 @@ impl Checker<'_> {
             table.entries.push(Entry {
                 is_const: e.is_const || table.entries_const,
                 priority,
+                annotated_priority: e.annotations.iter().filter(|a| &*a.name.name == "priority").find_map(|a| {
+                    match &a.body {
+                        ast::AnnotationBody::Tokens(tokens) => tokens.iter().find_map(|t| match &t.tok {
+                            crate::lex::Tok::Int(text) => {
+                                crate::literal::integer(text).ok().and_then(|i| i.value.to_u32())
+                            }
+                            _ => None,
+                        }),
+                        _ => None,
+                    }
+                }),
                 keys: sets,
                 action,
                 span: e.span,

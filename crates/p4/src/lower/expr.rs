@@ -48,6 +48,11 @@ impl Lower<'_> {
         if let Some(c) = &e.value {
             return self.constant(c, e.ty, span);
         }
+        if let Some((at, v)) = &self.compound
+            && *at == span
+        {
+            return Ok(v.clone());
+        }
         match &e.kind {
             ExprKind::Var(v) => match self.frame.vars.get(v) {
                 Some(v) => Ok(v.clone()),

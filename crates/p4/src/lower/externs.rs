@@ -436,11 +436,26 @@ impl Lower<'_> {
     }
 
     fn extract(&mut self, c: &Call, span: Span) -> Result<V> {
-        let target = self.arg(c, 0, span)?;
+        let Some(Some(target)) = c.args.first() else {
+            // `extract<T>(_)`: read over.
+            let Some(ty) = c.type_args.first() else { return self.refuse(span, "nothing is extracted") };
+            let V::H(header, _) = self.alloc(*ty, "tmp.skipped", span)? else {
+                return self.refuse(span, "this cannot be extracted");
+            };
+            self.out.push(Step::Parse(ParserOp::Extract { header, varbit: None }));
+            return Ok(V::Void);
+        };
         let varbit = match c.args.get(1) {
             Some(Some(e)) => {
                 let (e, w) = self.scalar(e)?;
-                Some(cast(e, w, 32, false))
+                let bits = cast(e, w, 32, false);
+                if let Some(i) = self.p.errors.iter().position(|e| &**e == "ParserInvalidArgument") {
+                    // Headers are whole bytes (§12.8.2).
+                    let whole = binary(BinaryOp::Eq, super::value::slice(bits.clone(), 32, 2, 0), Expr::int(0, 3));
+                    let code = self.error_code(i as u32);
+                    self.out.push(Step::Parse(ParserOp::Verify(whole, code)));
+                }
+                Some(bits)
             }
             _ => None,
         };

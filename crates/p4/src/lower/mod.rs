@@ -159,6 +159,10 @@ struct Lower<'a> {
     /// Where `return`, `exit`, `break`, `continue` go.
     on_return: Option<(tree::Label, Option<V>)>,
     on_exit: Option<tree::Label>,
+    /// What `exit` sets, so that arguments are copied out before it goes on (§12.4).
+    exit_flag: Option<ir::FieldRef>,
+    /// A place that is read and written by one statement (`a[f()] += 1`), found once.
+    compound: Option<(Span, V)>,
     loops: Vec<(tree::Label, tree::Label)>,
     part: Part,
     /// Inside of an action that a table runs: `exit` is a `goto`.
@@ -193,6 +197,8 @@ impl<'a> Lower<'a> {
             labels: 0,
             on_return: None,
             on_exit: None,
+            exit_flag: None,
+            compound: None,
             loops: Vec::new(),
             part: Part::Parser,
             in_action: false,

@@ -46,10 +46,13 @@ impl Lower<'_> {
                     self.frame.vars.insert(*v, value);
                     return Ok(());
                 }
-                let value = self.expr(r)?;
-                // Places are found after values: a call on the right may change an index.
+                // The left side comes first (§12.1): a call on the right changes no index of it.
                 let place = self.expr(l)?;
-                self.assign(&place, &value, span)
+                let place = if calls(r) { self.freeze(place) } else { place };
+                let old = if calls(l) { self.compound.replace((l.span, place.clone())) } else { self.compound.take() };
+                let value = self.expr(r);
+                self.compound = old;
+                self.assign(&place, &value?, span)
             }
             StmtKind::Call(e) => {
                 self.expr(e)?;
@@ -76,6 +79,9 @@ impl Lower<'_> {
                 if self.in_action {
                     let to = if self.part == Part::Ingress { super::v1model::EXIT_INGRESS } else { super::v1model::EXIT_EGRESS };
                     self.op(Op::Goto(to));
+                }
+                if let Some(flag) = self.exit_flag {
+                    self.op(Op::Assign(flag, Expr::bool(true)));
                 }
                 match self.on_exit {
                     Some(label) => self.out.push(Step::Break(label)),
@@ -168,6 +174,20 @@ impl Lower<'_> {
             }
             StmtKind::For(init, condition, update, body) => self.for_loop(init, condition, update, body, span),
             StmtKind::ForIn(v, set, body) => self.for_in(*v, set, body, span),
+        }
+    }
+
+    /// A place whose indices are as they are now.
+    fn freeze(&mut self, v: V) -> V {
+        match v {
+            V::Dyn(items, index) => {
+                let w = self.index_width(&index);
+                let index = self.keep(*index, w);
+                let items: Vec<V> = items.iter().map(|i| self.freeze(i.clone())).collect();
+                V::Dyn(items.into(), Box::new(index))
+            }
+            V::Slice(inner, hi, lo) => V::Slice(Box::new(self.freeze(*inner)), hi, lo),
+            other => other,
         }
     }
 
@@ -335,12 +355,12 @@ impl Lower<'_> {
                 let types = function.signature.type_params.iter().copied().zip(args).collect();
                 let result = function.signature.result.unwrap_or(basic::VOID);
                 let frame = Frame { types, path: self.frame.path.clone(), ..Frame::default() };
-                self.inline(&function.signature.params, c, body, frame, result, span)
+                self.inline(&function.signature.params, c, body, frame, result, false, span)
             }
             Callee::Action(a) => {
                 let action = self.p.actions[a.index()].clone();
                 let frame = self.frame.clone();
-                self.inline(&action.params, c, &action.body, frame, basic::VOID, span)
+                self.inline(&action.params, c, &action.body, frame, basic::VOID, true, span)
             }
             Callee::Table(_) => {
                 let e = hir::Expr { kind: ExprKind::Call(Box::new(c.clone())), ty, span, value: None };
@@ -367,11 +387,21 @@ impl Lower<'_> {
         body: &[Stmt],
         mut frame: Frame,
         result: TyId,
+        sees: bool,
         span: Span,
     ) -> Result<V> {
-        let (bound, back) = self.bind_args(params, c, &frame, false, span)?;
+        let (bound, back) = self.bind_args(params, c, &frame, false, sees, span)?;
         frame.vars.extend(bound);
         let label = self.label();
+        // An `exit` inside goes on only after the arguments were copied out.
+        let exit = if back.is_empty() || self.on_exit.is_none() || !sees {
+            None
+        } else {
+            let inner = self.label();
+            let (flag, _) = self.temp("exited", 1);
+            let outer = (self.on_exit.replace(inner), self.exit_flag.replace(flag));
+            Some((inner, flag, outer))
+        };
         let (steps, home) = {
             let outer = std::mem::replace(&mut self.frame, frame);
             let home = if result == basic::VOID { Ok(None) } else { self.alloc(result, "tmp.result", span).map(Some) };
@@ -389,9 +419,29 @@ impl Lower<'_> {
             self.frame = outer;
             steps?
         };
-        self.out.push(Step::Scope(label, steps));
+        let Some((inner, flag, outer)) = exit else {
+            self.out.push(Step::Scope(label, steps));
+            for (place, value) in back {
+                self.assign(&place, &value, span)?;
+            }
+            return Ok(home.unwrap_or(V::Void));
+        };
+        (self.on_exit, self.exit_flag) = outer;
+        let exits = super::tree::leaves_for(&steps, inner);
+        if exits {
+            self.op(Op::Assign(flag, Expr::bool(false)));
+        }
+        self.out.push(Step::Scope(inner, vec![Step::Scope(label, steps)]));
         for (place, value) in back {
             self.assign(&place, &value, span)?;
+        }
+        if exits && let Some(to) = outer.0 {
+            let mut go = Vec::new();
+            if let Some(f) = outer.1 {
+                go.push(Step::Op(Op::Assign(f, Expr::bool(true))));
+            }
+            go.push(Step::Break(to));
+            self.out.push(Step::If(Expr::Field(flag), go, Vec::new()));
         }
         Ok(home.unwrap_or(V::Void))
     }
@@ -404,11 +454,13 @@ impl Lower<'_> {
         c: &Call,
         inner: &Frame,
         alias: bool,
+        sees: bool,
         span: Span,
     ) -> Result<(Vec<(VarId, V)>, Vec<(V, V)>)> {
         let mut bound = Vec::new();
         let mut back = Vec::new();
-        let writes = params.iter().any(|p| matches!(p.direction, Direction::Out | Direction::InOut));
+        // A body that sees other variables may change what an argument was read from.
+        let writes = sees || params.iter().any(|p| matches!(p.direction, Direction::Out | Direction::InOut));
         for (p, a) in params.iter().zip(&c.args) {
             let ty = {
                 let types = inner.types.clone();
@@ -423,7 +475,7 @@ impl Lower<'_> {
                 None if p.direction == Direction::Out => self.alloc(ty, "tmp.unused", span)?,
                 None => continue,
             };
-            let object = matches!(value, V::O(_));
+            let object = matches!(value, V::O(_) | V::Void);
             match p.direction {
                 _ if object || alias => bound.push((p.var, value)),
                 Direction::None | Direction::In => {
@@ -467,7 +519,7 @@ impl Lower<'_> {
         let alias = once && self.separate(&def.params, c)?;
         let mut frame = o.frame.clone();
         let (bound, back) = if alias {
-            self.bind_args(&def.params, c, &frame, true, span)?
+            self.bind_args(&def.params, c, &frame, true, false, span)?
         } else {
             self.bind_home(id, &def.params, c, &frame, span)?
         };
@@ -518,7 +570,7 @@ impl Lower<'_> {
                 return Ok(false);
             }
             let v = self.expr(e)?;
-            if matches!(v, V::O(_)) {
+            if matches!(v, V::O(_) | V::Void) {
                 continue;
             }
             let mut ids = Vec::new();
@@ -558,7 +610,7 @@ impl Lower<'_> {
                 }
                 None => None,
             };
-            if let Some(v @ V::O(_)) = &value {
+            if let Some(v @ (V::O(_) | V::Void)) = &value {
                 bound.push((p.var, v.clone()));
                 continue;
             }
@@ -750,11 +802,14 @@ impl Lower<'_> {
             },
             None => None,
         };
+        let mut allowed: Vec<IrAction> = actions.iter().map(|(_, i)| *i).collect();
+        allowed.sort();
+        allowed.dedup();
         let unique = self.unique(&full);
         let id = self.b.table(Table {
             name: unique,
             key: keys.clone().into(),
-            actions: None,
+            actions: Some(allowed),
             default,
             default_const: table.default_const,
             capacity,
@@ -922,7 +977,7 @@ impl Lower<'_> {
         let delta = i64::from(table.priority_delta);
         let up = table.largest_priority_wins;
         let mut last: Option<i64> = None;
-        for e in &table.entries {
+        for (place, e) in table.entries.iter().enumerate() {
             let mut matches = Vec::new();
             for (position, column) in columns.iter().enumerate() {
                 let key = &keys[position];
@@ -936,7 +991,12 @@ impl Lower<'_> {
                 (None, Some(l)) => if up { l - delta } else { l + delta },
             };
             last = Some(priority);
-            let wins = if up { priority } else { -priority };
+            // p4c's own annotation: the smallest number wins, and an entry without it has its place.
+            let wins = match table.entries.iter().any(|e| e.annotated_priority.is_some()) {
+                true => -i64::from(e.annotated_priority.unwrap_or(place as u32 + 1)),
+                false if up => priority,
+                false => -priority,
+            };
             let action = self.action_call(&e.action, &actions)?;
             let entry = Entry {
                 id: EntryId(self.entries.len() as u32 + 1),

@@ -81,7 +81,7 @@ fn leaves(steps: &[Step]) -> bool {
 }
 
 /// Leaves this scope, somewhere inside.
-fn leaves_for(steps: &[Step], label: Label) -> bool {
+pub(super) fn leaves_for(steps: &[Step], label: Label) -> bool {
     steps.iter().any(|s| match s {
         Step::Break(l) => *l == label,
         Step::If(_, a, b) => leaves_for(a, label) || leaves_for(b, label),

@@ -465,29 +465,35 @@ impl Lower<'_> {
             Op::Clone { block, copy: Copy::Current },
         ];
         let action = self.b.action(&format!("v1.{word}"), &[("port", 9)], clone.clone());
-        let group = Op::Group { group: Expr::Param(0) };
-        let to_group = self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
         let nothing = self.no_action();
-        let table = self.b.table(Table {
-            name: format!("v1.{word}_session"),
-            key: Arc::from([Key { name: "session".into(), expr: Expr::Field(request.session), kind: MatchKind::Exact, width: 32 }]),
-            actions: None,
-            default: ir::ActionCall::new(nothing),
-            default_const: true,
-            capacity: 65_536,
-            counters: false,
-        });
         let name = |n: &str, id, p: &str, w| super::names::ActionName {
             name: n.into(),
             id,
             params: vec![(p.into(), w)],
             default_only: false,
         };
+        let mut actions = vec![name("port", action, "port", 9)];
+        if !egress {
+            // A clone of egress starts over, so a group of such clones would have no end.
+            let group = Op::Group { group: Expr::Param(0) };
+            let to_group = self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
+            actions.push(name("group", to_group, "group", 32));
+        }
+        let allowed = actions.iter().map(|a| a.id).chain([nothing]).collect();
+        let table = self.b.table(Table {
+            name: format!("v1.{word}_session"),
+            key: Arc::from([Key { name: "session".into(), expr: Expr::Field(request.session), kind: MatchKind::Exact, width: 32 }]),
+            actions: Some(allowed),
+            default: ir::ActionCall::new(nothing),
+            default_const: true,
+            capacity: 65_536,
+            counters: false,
+        });
         self.names.tables.push(super::names::TableName {
             name: format!("v1.{word}_session"),
             id: table,
             keys: vec![KeyName { name: "session".into(), width: 32, kind: MatchKind::Exact }],
-            actions: vec![name("port", action, "port", 9), name("group", to_group, "group", 32)],
+            actions,
             counter: None,
         });
         if egress {
