@@ -45,9 +45,10 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
     files.retain(|p| {
         let text = String::from_utf8_lossy(&std::fs::read(p).unwrap_or_default()).into_owned();
         !text.is_empty()
-            && text.lines().filter(|l| l.trim_start().starts_with("#include")).all(|l| {
-                l.contains("core.p4") || l.contains("v1model.p4")
-            })
+            && text
+                .lines()
+                .filter(|l| l.trim_start().starts_with("#include"))
+                .all(|l| l.contains("core.p4") || l.contains("v1model.p4"))
     });
     files.sort();
     files
@@ -61,7 +62,8 @@ fn main() {
     };
     let list = args.iter().any(|a| a == "--list");
     for (folder, good) in [("testdata/p4_16_samples", true), ("testdata/p4_16_errors", false)] {
-        let outcomes: Vec<Outcome> = programs(&root.join(folder)).iter().map(|p| check(p)).collect();
+        let outcomes: Vec<Outcome> =
+            programs(&root.join(folder)).iter().map(|p| check(p)).collect();
         let right = outcomes.iter().filter(|o| !o.panicked && (o.errors == 0) == good).count();
         let panics = outcomes.iter().filter(|o| o.panicked).count();
         let mut times: Vec<Duration> = outcomes.iter().map(|o| o.time).collect();

@@ -9,8 +9,10 @@ use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 fn one(p4_file: &Path, stf: &Path) -> Result<usize, String> {
-    let text = String::from_utf8_lossy(&std::fs::read(p4_file).map_err(|e| e.to_string())?).into_owned();
-    let test = String::from_utf8_lossy(&std::fs::read(stf).map_err(|e| e.to_string())?).into_owned();
+    let text =
+        String::from_utf8_lossy(&std::fs::read(p4_file).map_err(|e| e.to_string())?).into_owned();
+    let test =
+        String::from_utf8_lossy(&std::fs::read(stf).map_err(|e| e.to_string())?).into_owned();
     p4::with_stack(|| {
         std::panic::catch_unwind(AssertUnwindSafe(|| {
             let options = p4::preprocess::Options::default();
@@ -21,12 +23,15 @@ fn one(p4_file: &Path, stf: &Path) -> Result<usize, String> {
             let Some(lowered) = p4::lower::lower(&c.program, &mut c.diagnostics) else {
                 return Err(format!("lower\n{}", c.diagnostics.render(&c.map)));
             };
-            let mut control = p4::control::Control::new(lowered).map_err(|e| format!("lower {e}"))?;
+            let mut control =
+                p4::control::Control::new(lowered).map_err(|e| format!("lower {e}"))?;
             let mut engine = interp::filetest::Interpreter::new();
             let (checks, failures) = p4::stf::run(&test, &mut control, &mut engine);
             match failures.first() {
                 None => Ok(checks),
-                Some(f) => Err(format!("run line {}: {} ({} failures)", f.line, f.text, failures.len())),
+                Some(f) => {
+                    Err(format!("run line {}: {} ({} failures)", f.line, f.text, failures.len()))
+                }
             }
         }))
         .unwrap_or_else(|_| Err("panic".into()))
@@ -40,14 +45,17 @@ fn main() {
         std::process::exit(2);
     };
     let folder = root.join("testdata/p4_16_samples");
-    let mut tests: Vec<_> = std::fs::read_dir(&folder).map(|d| d.flatten().map(|e| e.path()).collect()).unwrap_or_default();
+    let mut tests: Vec<_> = std::fs::read_dir(&folder)
+        .map(|d| d.flatten().map(|e| e.path()).collect())
+        .unwrap_or_default();
     tests.retain(|p: &std::path::PathBuf| p.extension().is_some_and(|e| e == "stf"));
     tests.sort();
     let (mut passed, mut all) = (0, 0);
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for stf in tests {
         let program = stf.with_extension("p4");
-        let text = String::from_utf8_lossy(&std::fs::read(&program).unwrap_or_default()).into_owned();
+        let text =
+            String::from_utf8_lossy(&std::fs::read(&program).unwrap_or_default()).into_owned();
         let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         if !text.contains("v1model.p4") || args.get(1).is_some_and(|n| !name.contains(n.as_str())) {
             continue;

@@ -8,8 +8,8 @@ use crate::lower::Lowered;
 use crate::lower::names::{ActionName, KeyName, TableName, find};
 use ir::program::MatchKind;
 use ir::{
-    ActionCall, Bits, Bucket, CounterId, Entry, EntryId, Group, GroupId, GroupKind, KeyMatch, Pattern,
-    Pipeline, TableId, Update,
+    ActionCall, Bits, Bucket, CounterId, Entry, EntryId, Group, GroupId, GroupKind, KeyMatch,
+    Pattern, Pipeline, TableId, Update,
 };
 use num_bigint::BigUint;
 use num_traits::Num;
@@ -45,7 +45,9 @@ fn number(text: &str) -> Result<Number, String> {
     let plain = text.replace('_', "");
     // A width in front, as in P4, says nothing that the key does not say.
     let plain = match plain.split_once('w') {
-        Some((w, rest)) if w.chars().all(|c| c.is_ascii_digit()) && !w.is_empty() => rest.to_string(),
+        Some((w, rest)) if w.chars().all(|c| c.is_ascii_digit()) && !w.is_empty() => {
+            rest.to_string()
+        }
         _ => plain,
     };
     let bad = || format!("`{text}` is no number");
@@ -120,7 +122,11 @@ pub fn pattern(text: &str, key: &KeyName) -> Result<Option<Pattern>, String> {
         if kinds.contains(&key.kind) {
             Ok(())
         } else {
-            Err(format!("`{text}`: {what} for the key `{}`, which is {}", key.name, key.kind.word()))
+            Err(format!(
+                "`{text}`: {what} for the key `{}`, which is {}",
+                key.name,
+                key.kind.word()
+            ))
         }
     };
     if text == "*" || text == "_" {
@@ -136,11 +142,14 @@ pub fn pattern(text: &str, key: &KeyName) -> Result<Option<Pattern>, String> {
         if key.kind == MatchKind::Optional && !m.is_zero() && m != whole {
             return Err(format!("`{text}`: an optional key is given whole or not at all"));
         }
-        return Ok(if m.is_zero() { None } else { Some(Pattern::Masked(a.and(&m), m)) })
-            .map(|p| match p {
-                Some(Pattern::Masked(a, m)) if m == whole && key.kind == MatchKind::Optional => Some(Pattern::Exact(a)),
+        return Ok(if m.is_zero() { None } else { Some(Pattern::Masked(a.and(&m), m)) }).map(|p| {
+            match p {
+                Some(Pattern::Masked(a, m)) if m == whole && key.kind == MatchKind::Optional => {
+                    Some(Pattern::Exact(a))
+                }
                 p => p,
-            });
+            }
+        });
     }
     if let Some((a, b)) = text.split_once("->").or_else(|| text.split_once("..")) {
         only(&[MatchKind::Range], "a range")?;
@@ -161,10 +170,19 @@ pub fn pattern(text: &str, key: &KeyName) -> Result<Option<Pattern>, String> {
         None => Ok(Some(Pattern::Exact(v))),
         Some(mask) => {
             // Digits in front of those written are given, as zero.
-            let digits = text.trim_start_matches("0x").trim_start_matches("0b").replace('_', "").len() as u32;
+            let digits =
+                text.trim_start_matches("0x").trim_start_matches("0b").replace('_', "").len()
+                    as u32;
             let each = if text.starts_with("0b") { 1 } else { 4 };
-            let high = if digits * each < w { whole.sub(&Bits::ones(digits * each).cast(w)) } else { Bits::zero(w) };
-            let mask = Bits::from_be_bytes(&mask.to_bytes_be(), mask.to_bytes_be().len() as u32 * 8).cast(w).or(&high);
+            let high = if digits * each < w {
+                whole.sub(&Bits::ones(digits * each).cast(w))
+            } else {
+                Bits::zero(w)
+            };
+            let mask =
+                Bits::from_be_bytes(&mask.to_bytes_be(), mask.to_bytes_be().len() as u32 * 8)
+                    .cast(w)
+                    .or(&high);
             if mask.is_zero() {
                 return Ok(None);
             }
@@ -172,7 +190,11 @@ pub fn pattern(text: &str, key: &KeyName) -> Result<Option<Pattern>, String> {
                 (MatchKind::Lpm, Some(len)) => Ok(Some(Pattern::Prefix(v.and(&mask), len))),
                 (MatchKind::Ternary, _) => Ok(Some(Pattern::Masked(v.and(&mask), mask))),
                 _ if mask == whole => Ok(Some(Pattern::Exact(v))),
-                _ => Err(format!("`{text}`: wild digits for the key `{}`, which is {}", key.name, key.kind.word())),
+                _ => Err(format!(
+                    "`{text}`: wild digits for the key `{}`, which is {}",
+                    key.name,
+                    key.kind.word()
+                )),
             }
         }
     }
@@ -222,21 +244,36 @@ impl Control {
     fn action<'t>(table: &'t TableName, name: &str) -> Result<&'t ActionName, String> {
         table.action(name).ok_or_else(|| {
             let known: Vec<&str> = table.actions.iter().map(|a| a.name.as_str()).collect();
-            format!("the table `{}` has no action `{name}`; it has {}", table.name, known.join(", "))
+            format!(
+                "the table `{}` has no action `{name}`; it has {}",
+                table.name,
+                known.join(", ")
+            )
         })
     }
 
-    fn call(table: &TableName, action: &str, args: &[(Option<String>, String)]) -> Result<ActionCall, String> {
+    fn call(
+        table: &TableName,
+        action: &str,
+        args: &[(Option<String>, String)],
+    ) -> Result<ActionCall, String> {
         let a = Self::action(table, action)?;
         if args.len() != a.params.len() {
-            return Err(format!("`{}` takes {} arguments, not {}", a.name, a.params.len(), args.len()));
+            return Err(format!(
+                "`{}` takes {} arguments, not {}",
+                a.name,
+                a.params.len(),
+                args.len()
+            ));
         }
         let mut values: Vec<Option<Bits>> = vec![None; a.params.len()];
         for (i, (name, text)) in args.iter().enumerate() {
             let at = match name {
-                Some(n) => a.params.iter().position(|(p, _)| p == n).ok_or_else(|| {
-                    format!("`{}` has no parameter `{n}`", a.name)
-                })?,
+                Some(n) => a
+                    .params
+                    .iter()
+                    .position(|(p, _)| p == n)
+                    .ok_or_else(|| format!("`{}` has no parameter `{n}`", a.name))?,
                 None => i,
             };
             values[at] = Some(value(text, a.params[at].1)?);
@@ -261,7 +298,14 @@ impl Control {
             let at = match name {
                 Some(n) => Self::key(&t, n, i)?,
                 None if i < t.keys.len() => i,
-                None => return Err(format!("the table `{}` has {} keys, not {}", t.name, t.keys.len(), keys.len())),
+                None => {
+                    return Err(format!(
+                        "the table `{}` has {} keys, not {}",
+                        t.name,
+                        t.keys.len(),
+                        keys.len()
+                    ));
+                }
             };
             patterns[at] = Some(pattern(text, &t.keys[at])?);
         }
@@ -309,7 +353,8 @@ impl Control {
             }
             out
         };
-        let names: Vec<(usize, &str)> = t.keys.iter().enumerate().map(|(i, k)| (i, k.name.as_str())).collect();
+        let names: Vec<(usize, &str)> =
+            t.keys.iter().enumerate().map(|(i, k)| (i, k.name.as_str())).collect();
         if let Some((i, _)) = find(&names, |n| n.1, &plain) {
             return Ok(*i);
         }
@@ -328,13 +373,22 @@ impl Control {
             _ if names.len() == 1 && position == 0 => Ok(0),
             _ => {
                 let known: Vec<&str> = names.iter().map(|n| n.1).collect();
-                Err(format!("the table `{}` has no key `{name}`; it has {}", t.name, known.join(", ")))
+                Err(format!(
+                    "the table `{}` has no key `{name}`; it has {}",
+                    t.name,
+                    known.join(", ")
+                ))
             }
         }
     }
 
     /// Sets a table's default action.
-    pub fn set_default(&mut self, table: &str, action: &str, args: &[(Option<String>, String)]) -> Result<Vec<Update>, String> {
+    pub fn set_default(
+        &mut self,
+        table: &str,
+        action: &str,
+        args: &[(Option<String>, String)],
+    ) -> Result<Vec<Update>, String> {
         let t = self.table(table)?.clone();
         let call = Self::call(&t, action, args)?;
         self.commit(vec![Update::SetDefault(t.id, call)])
@@ -362,7 +416,10 @@ impl Control {
         if node >= self.nodes.len() {
             return Err(format!("there is no node {node}; {} were made", self.nodes.len()));
         }
-        self.groups.get_mut(&group).ok_or(format!("there is no multicast group {group}"))?.push(node);
+        self.groups
+            .get_mut(&group)
+            .ok_or(format!("there is no multicast group {group}"))?
+            .push(node);
         self.group_updates(group)
     }
 
@@ -382,7 +439,8 @@ impl Control {
             counter: CounterId(0),
         };
         let set = |id: u32, buckets: Vec<Bucket>| {
-            let group = Group { kind: GroupKind::All, buckets, hash: Vec::new(), counter: CounterId(0) };
+            let group =
+                Group { kind: GroupKind::All, buckets, hash: Vec::new(), counter: CounterId(0) };
             Update::SetGroup(GroupId(id), Arc::new(group))
         };
         let mut updates = Vec::new();

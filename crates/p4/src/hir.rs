@@ -609,9 +609,8 @@ impl Program {
 
     /// A type as a program would write it.
     pub fn show(&self, id: TyId) -> String {
-        let list = |args: &[TyId]| {
-            args.iter().map(|a| self.show(*a)).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |args: &[TyId]| args.iter().map(|a| self.show(*a)).collect::<Vec<_>>().join(", ");
         let with = |name: &str, args: &[TyId]| {
             if args.is_empty() { name.to_string() } else { format!("{name}<{}>", list(args)) }
         };

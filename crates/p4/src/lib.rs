@@ -43,7 +43,12 @@ pub struct Checked {
 }
 
 /// Reads and checks a program. To be called within [`with_stack`].
-pub fn front(files: &dyn preprocess::Files, options: &preprocess::Options, path: &Path, text: &str) -> Checked {
+pub fn front(
+    files: &dyn preprocess::Files,
+    options: &preprocess::Options,
+    path: &Path,
+    text: &str,
+) -> Checked {
     let mut map = source::SourceMap::default();
     let mut diagnostics = diag::Diagnostics::default();
     let tokens = preprocess::preprocess(&mut map, &mut diagnostics, files, options, path, text);
@@ -71,4 +76,29 @@ pub fn with_stack<T: Send>(f: impl FnOnce() -> T + Send) -> T {
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// The body of the fuzz target: any bytes end in diagnoses or in a pipeline that reads back from its
+/// text form. The fuzz target's thread is small, so this one makes its own.
+///
+/// # Panics
+/// If they do not.
+pub fn fuzz(data: &[u8]) {
+    let text = String::from_utf8_lossy(data).into_owned();
+    with_stack(|| {
+        let options = preprocess::Options::default();
+        let path = Path::new("fuzz.p4");
+        let mut c = front(&preprocess::NoFiles, &options, path, &text);
+        let _ = (c.diagnostics.render(&c.map), c.diagnostics.json(&c.map));
+        if c.diagnostics.errors() > 0 {
+            return;
+        }
+        let Some(lowered) = lower::lower(&c.program, &mut c.diagnostics) else { return };
+        let control = control::Control::new(lowered).expect("a lowered program is verified");
+        let printed = ir::text::print_pipeline(&control.pipeline);
+        match ir::text::pipeline(&printed) {
+            Ok(again) => assert_eq!(printed, ir::text::print_pipeline(&again)),
+            Err(e) => panic!("{e}\n{printed}"),
+        }
+    });
 }

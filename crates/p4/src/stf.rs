@@ -86,7 +86,10 @@ fn digits(text: &str) -> Result<Vec<Option<u8>>, String> {
         .filter(|c| !c.is_whitespace())
         .map(|c| match c {
             '*' => Ok(None),
-            c => c.to_digit(16).map(|d| Some(d as u8)).ok_or(format!("`{c}` is no hexadecimal digit")),
+            c => c
+                .to_digit(16)
+                .map(|d| Some(d as u8))
+                .ok_or(format!("`{c}` is no hexadecimal digit")),
         })
         .collect()
 }
@@ -105,7 +108,8 @@ impl Run<'_> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         let words: Vec<&str> = rest.split_whitespace().collect();
-        let word_at = |i: usize| words.get(i).copied().ok_or(format!("`{word}` needs more than that"));
+        let word_at =
+            |i: usize| words.get(i).copied().ok_or(format!("`{word}` needs more than that"));
         match word {
             "packet" => self.packet(rest),
             "expect" => self.expect(rest, number),
@@ -133,12 +137,14 @@ impl Run<'_> {
             }
             "mc_node_create" => {
                 let rid = int(word_at(0)?)? as u16;
-                let ports: Result<Vec<u16>, String> = words[1..].iter().map(|p| int(p).map(|p| p as u16)).collect();
+                let ports: Result<Vec<u16>, String> =
+                    words[1..].iter().map(|p| int(p).map(|p| p as u16)).collect();
                 self.control.node_create(rid, ports?);
                 Ok(())
             }
             "mc_node_associate" => {
-                let updates = self.control.node_associate(int(word_at(0)?)?, int(word_at(1)?)? as usize)?;
+                let updates =
+                    self.control.node_associate(int(word_at(0)?)?, int(word_at(1)?)? as usize)?;
                 self.update(updates)
             }
             "mirroring_add" => {
@@ -175,9 +181,21 @@ impl Run<'_> {
             "meter_set_rates" | "meter_array_set_rates" => Ok(()),
             other => {
                 const KNOWN: &[&str] = &[
-                    "packet", "expect", "no_packet", "wait", "add", "setdefault", "remove",
-                    "check_counter", "mc_mgrp_create", "mc_node_create", "mc_node_associate",
-                    "mirroring_add", "mirroring_add_mc", "register_read", "register_write",
+                    "packet",
+                    "expect",
+                    "no_packet",
+                    "wait",
+                    "add",
+                    "setdefault",
+                    "remove",
+                    "check_counter",
+                    "mc_mgrp_create",
+                    "mc_node_create",
+                    "mc_node_associate",
+                    "mirroring_add",
+                    "mirroring_add_mc",
+                    "register_read",
+                    "register_write",
                 ];
                 let near = crate::diag::nearest(other, KNOWN.iter().copied());
                 let near = near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
@@ -242,10 +260,18 @@ impl Run<'_> {
                 let Some(digits) = &e.digits else { continue };
                 let found: Vec<u8> = bytes.iter().flat_map(|b| [b >> 4, b & 15]).collect();
                 let same = digits.iter().zip(&found).all(|(d, f)| d.is_none_or(|d| d == *f));
-                let long = if e.exact { found.len() == digits.len() } else { found.len() >= digits.len() };
+                let long =
+                    if e.exact { found.len() == digits.len() } else { found.len() >= digits.len() };
                 if !same || !long {
-                    let want: String = digits.iter().map(|d| d.map_or('*', |d| char::from_digit(d.into(), 16).unwrap_or('?'))).collect();
-                    let text = format!("port {port}: expected {want}{}, found {}", if e.exact { "$" } else { "" }, hex(&bytes));
+                    let want: String = digits
+                        .iter()
+                        .map(|d| d.map_or('*', |d| char::from_digit(d.into(), 16).unwrap_or('?')))
+                        .collect();
+                    let text = format!(
+                        "port {port}: expected {want}{}, found {}",
+                        if e.exact { "$" } else { "" },
+                        hex(&bytes)
+                    );
                     self.failures.push(Failure { line: e.line, text });
                 }
             }
@@ -265,10 +291,13 @@ impl Run<'_> {
 
     fn add(&mut self, rest: &str) -> Result<(), String> {
         let (rest, handle) = match rest.rsplit_once('=') {
-            Some((head, handle)) if head.trim_end().ends_with(')') => (head.trim(), Some(handle.trim().to_string())),
+            Some((head, handle)) if head.trim_end().ends_with(')') => {
+                (head.trim(), Some(handle.trim().to_string()))
+            }
             _ => (rest, None),
         };
-        let (table, rest) = rest.split_once(char::is_whitespace).ok_or("`add` needs a table and an action")?;
+        let (table, rest) =
+            rest.split_once(char::is_whitespace).ok_or("`add` needs a table and an action")?;
         let mut rest = rest.trim();
         let mut priority = 0;
         if let Some((word, after)) = rest.split_once(char::is_whitespace)
@@ -294,8 +323,13 @@ impl Run<'_> {
             use ir::program::MatchKind as M;
             matches!(k.kind, M::Ternary | M::Range | M::Optional)
         });
-        let (entry, updates) =
-            self.control.add(table, &keys, if prioritised { priority } else { 0 }, &action, &args)?;
+        let (entry, updates) = self.control.add(
+            table,
+            &keys,
+            if prioritised { priority } else { 0 },
+            &action,
+            &args,
+        )?;
         if let Some(handle) = handle {
             self.handles.insert(handle, (id, entry));
         }
@@ -310,7 +344,8 @@ impl Run<'_> {
             };
             let mut all = Vec::new();
             for id in ids {
-                let entries: Vec<EntryId> = self.control.pipeline.entries(id).iter().map(|e| e.id).collect();
+                let entries: Vec<EntryId> =
+                    self.control.pipeline.entries(id).iter().map(|e| e.id).collect();
                 for e in entries {
                     all.extend(self.control.remove(id, e)?);
                 }
@@ -318,7 +353,8 @@ impl Run<'_> {
             return self.update(all);
         }
         let handle = words.last().ok_or("`remove` needs the handle of an entry")?;
-        let (table, entry) = self.handles.remove(*handle).ok_or(format!("there is no entry `{handle}`"))?;
+        let (table, entry) =
+            self.handles.remove(*handle).ok_or(format!("there is no entry `{handle}`"))?;
         let updates = self.control.remove(table, entry)?;
         self.update(updates)
     }
@@ -343,7 +379,8 @@ impl Run<'_> {
         let name = name.trim();
         let stats = match index.trim().strip_prefix('$') {
             Some(handle) => {
-                let (_, entry) = self.handles.get(handle).ok_or(format!("there is no entry `{handle}`"))?;
+                let (_, entry) =
+                    self.handles.get(handle).ok_or(format!("there is no entry `{handle}`"))?;
                 self.engine.stats(&format!("entry {}", entry.0))
             }
             None => {
@@ -367,7 +404,11 @@ impl Run<'_> {
             other => return Err(format!("`{other}` is no comparison")),
         };
         self.checks += 1;
-        if holds { Ok(()) } else { Err(format!("{name}: expected {what} {op} {wanted}, found {found}")) }
+        if holds {
+            Ok(())
+        } else {
+            Err(format!("{name}: expected {what} {op} {wanted}, found {found}"))
+        }
     }
 }
 
@@ -376,14 +417,18 @@ fn number_after(text: &str, word: &str) -> Option<u64> {
     let clean: String = text.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
     let words: Vec<&str> = clean.split_whitespace().collect();
     let at = words.iter().position(|w| *w == word)?;
-    words.get(at + 1).and_then(|w| w.parse().ok()).or_else(|| words.get(at.checked_sub(1)?)?.parse().ok())
+    words
+        .get(at + 1)
+        .and_then(|w| w.parse().ok())
+        .or_else(|| words.get(at.checked_sub(1)?)?.parse().ok())
 }
 
 /// `NAME(NAME:VALUE, ...)`.
 #[allow(clippy::type_complexity)]
 fn call(text: &str) -> Result<(String, Vec<(Option<String>, String)>), String> {
     let text = text.trim();
-    let (name, rest) = text.split_once('(').ok_or(format!("`{text}`: an action is written with parentheses"))?;
+    let (name, rest) =
+        text.split_once('(').ok_or(format!("`{text}`: an action is written with parentheses"))?;
     let inner = rest.trim().strip_suffix(')').ok_or(format!("`{text}` lacks its `)`"))?;
     let args = inner
         .split(',')

@@ -7,7 +7,8 @@ use std::path::Path;
 fn diagnoses_are_as_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bless = std::env::var_os("BLESS").is_some_and(|v| v == "1");
-    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()).collect();
     files.retain(|p| p.extension().is_some_and(|e| e == "p4"));
     files.sort();
     assert!(!files.is_empty());

@@ -24,14 +24,23 @@ struct Face {
 }
 
 impl Checker<'_> {
-    pub(super) fn call(&mut self, f: &ast::Expr, types: &[ast::Type], args: &[ast::Arg], span: Span) -> Expr {
+    pub(super) fn call(
+        &mut self,
+        f: &ast::Expr,
+        types: &[ast::Type],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         match &f.kind {
             A::Path(path) => {
                 let sym = match self.find(path) {
                     Some(entry) => entry.sym.clone(),
                     None => {
                         self.unknown(path, |s| {
-                            matches!(s, Sym::Functions(_) | Sym::Action(_) | Sym::Extern(_) | Sym::Apply(_))
+                            matches!(
+                                s,
+                                Sym::Functions(_) | Sym::Action(_) | Sym::Extern(_) | Sym::Apply(_)
+                            )
                         });
                         Sym::Bad
                     }
@@ -49,10 +58,16 @@ impl Checker<'_> {
                         self.bad(span)
                     }
                     other => {
-                        let text = format!("`{}` is {} and cannot be called", path.ident.name, other.what());
+                        let text = format!(
+                            "`{}` is {} and cannot be called",
+                            path.ident.name,
+                            other.what()
+                        );
                         let d = Diagnostic::error("not-callable", f.span, text);
                         self.d.add(match other {
-                            Sym::Table(_) => d.help(format!("apply it: `{}.apply()`", path.ident.name)),
+                            Sym::Table(_) => {
+                                d.help(format!("apply it: `{}.apply()`", path.ident.name))
+                            }
                             Sym::Instance(_) => d.help("call one of its methods, or `.apply(...)`"),
                             _ => d,
                         });
@@ -129,7 +144,11 @@ impl Checker<'_> {
         match fitting.as_slice() {
             [one] => Some(*one),
             [] => {
-                let text = format!("no {what} takes {} argument{} like these", args.len(), if args.len() == 1 { "" } else { "s" });
+                let text = format!(
+                    "no {what} takes {} argument{} like these",
+                    args.len(),
+                    if args.len() == 1 { "" } else { "s" }
+                );
                 let mut d = Diagnostic::error("no-overload", span, text);
                 for (_, s) in faces {
                     let params: Vec<String> = s.params.iter().map(|p| p.name.to_string()).collect();
@@ -196,18 +215,25 @@ impl Checker<'_> {
         name_span: Span,
         span: Span,
     ) -> Expr {
-        let faces: Vec<(usize, Signature)> =
-            all.iter().map(|f| (f.index(), self.p.functions[f.index()].signature.clone())).collect();
-        let Some(chosen) = self.choose("function", &faces, args, name_span) else { return self.bad(span) };
+        let faces: Vec<(usize, Signature)> = all
+            .iter()
+            .map(|f| (f.index(), self.p.functions[f.index()].signature.clone()))
+            .collect();
+        let Some(chosen) = self.choose("function", &faces, args, name_span) else {
+            return self.bad(span);
+        };
         let id = FunctionId(chosen as u32);
         let signature = self.p.functions[chosen].signature.clone();
         let is_extern = self.p.functions[chosen].body.is_none();
-        if is_extern && &*signature.name == "verify" && self.context.place != Place::State
+        if is_extern
+            && &*signature.name == "verify"
+            && self.context.place != Place::State
             && self.context.place != Place::Function
         {
             self.error("bad-place", name_span, "`verify` is for parsers");
         }
-        let (call_args, type_args, result) = self.with_signature(&signature, types, args, span, &[], &[]);
+        let (call_args, type_args, result) =
+            self.with_signature(&signature, types, args, span, &[], &[]);
         if is_extern && &*signature.name == "static_assert" {
             return self.static_assert(id, call_args, span);
         }
@@ -227,11 +253,19 @@ impl Checker<'_> {
             Some(Some(e)) => match (&e.value, &e.kind) {
                 (Some(Const::Bool(true)), _) => {}
                 (Some(Const::Bool(false)), _) => {
-                    let text = if message.is_empty() { "the static assertion fails".into() } else { format!("the static assertion fails: {message}") };
+                    let text = if message.is_empty() {
+                        "the static assertion fails".into()
+                    } else {
+                        format!("the static assertion fails: {message}")
+                    };
                     self.error("static-assert", span, text);
                 }
                 (_, ExprKind::Bad) => {}
-                _ => self.error("not-constant", e.span, "a static assertion is known at compile time"),
+                _ => self.error(
+                    "not-constant",
+                    e.span,
+                    "a static assertion is known at compile time",
+                ),
             },
             _ => return self.bad(span),
         }
@@ -257,7 +291,12 @@ impl Checker<'_> {
     ) -> (Vec<Option<Expr>>, Vec<TyId>, TyId) {
         let mut type_args: Vec<TyId> = types.iter().map(|t| self.ty_or(t, true)).collect();
         if !types.is_empty() && types.len() != s.type_params.len() {
-            let text = format!("`{}` takes {} type arguments, not {}", s.name, s.type_params.len(), types.len());
+            let text = format!(
+                "`{}` takes {} type arguments, not {}",
+                s.name,
+                s.type_params.len(),
+                types.len()
+            );
             let d = Diagnostic::error("type-arguments", span, text);
             self.d.add(d.note(s.span, "it is declared here"));
             type_args.clear();
@@ -274,11 +313,8 @@ impl Checker<'_> {
             let ty = this.p.types.substitute(ty, outer, outer_args);
             this.p.types.substitute(ty, &s.type_params, &type_args)
         };
-        let params = s
-            .params
-            .iter()
-            .map(|p| Param { ty: replace(self, p.ty), ..p.clone() })
-            .collect();
+        let params =
+            s.params.iter().map(|p| Param { ty: replace(self, p.ty), ..p.clone() }).collect();
         let result = s.result.map_or(basic::VOID, |r| replace(self, r));
         let face = Face { name: s.name.clone(), span: s.span, params, known: true };
         let args = self.match_args(&face, args, span);
@@ -288,11 +324,19 @@ impl Checker<'_> {
             let directed = p.direction != Direction::None;
             match self.p.ty(ty) {
                 Ty::Int if directed => {
-                    let d = Diagnostic::error("cannot-infer", a.span, "the width of this number cannot be inferred");
+                    let d = Diagnostic::error(
+                        "cannot-infer",
+                        a.span,
+                        "the width of this number cannot be inferred",
+                    );
                     self.d.add(d.help("write it: `8w1`"));
                 }
                 Ty::String if directed => {
-                    let d = Diagnostic::error("bad-direction", a.span, "a string for a parameter with a direction");
+                    let d = Diagnostic::error(
+                        "bad-direction",
+                        a.span,
+                        "a string for a parameter with a direction",
+                    );
                     self.d.add(d.note(p.span, "the parameter is declared here"));
                 }
                 Ty::Apply(..) | Ty::Package(..) => {
@@ -334,10 +378,12 @@ impl Checker<'_> {
                 }
             }
             Ty::Stack(e, _) => {
-                let ok = self.is_header(e) || self.is_union(e)
+                let ok = self.is_header(e)
+                    || self.is_union(e)
                     || matches!(self.p.ty(e), Ty::Bad | Ty::Var(_) | Ty::Infer(_));
                 if !ok {
-                    let text = format!("a stack holds headers or header unions, not {}", self.show(e));
+                    let text =
+                        format!("a stack holds headers or header unions, not {}", self.show(e));
                     self.error("bad-type", span, text);
                 }
             }
@@ -356,7 +402,11 @@ impl Checker<'_> {
         let mut slots: Vec<Option<&ast::Arg>> = vec![None; n];
         let named = args.iter().filter(|a| a.name.is_some()).count();
         if named != 0 && named != args.len() {
-            let d = Diagnostic::error("bad-arguments", span, "some arguments have names and some have not");
+            let d = Diagnostic::error(
+                "bad-arguments",
+                span,
+                "some arguments have names and some have not",
+            );
             self.d.add(d.help("give names to all of them or to none"));
             self.args_anyway(args);
             return vec![None; n];
@@ -374,7 +424,12 @@ impl Checker<'_> {
                 },
                 None if i < n => i,
                 None => {
-                    let text = format!("`{}` takes {n} argument{}, not {}", face.name, if n == 1 { "" } else { "s" }, args.len());
+                    let text = format!(
+                        "`{}` takes {n} argument{}, not {}",
+                        face.name,
+                        if n == 1 { "" } else { "s" },
+                        args.len()
+                    );
                     let d = Diagnostic::error("bad-arguments", arg.span, text);
                     self.d.add(d.note(face.span, "it is declared here"));
                     break;
@@ -397,7 +452,8 @@ impl Checker<'_> {
             for i in 0..n {
                 let Some(value) = values[i].take() else { continue };
                 let ty = self.shallow(value.ty);
-                let loose = matches!(self.p.ty(ty), Ty::Int | Ty::Literal(..) | Ty::Dots | Ty::Invalid);
+                let loose =
+                    matches!(self.p.ty(ty), Ty::Int | Ty::Literal(..) | Ty::Dots | Ty::Invalid);
                 if loose != late {
                     values[i] = Some(value);
                     continue;
@@ -424,7 +480,10 @@ impl Checker<'_> {
                     }
                     None if param.optional => {}
                     None => {
-                        let text = format!("the parameter `{}` of `{}` has no argument", param.name, face.name);
+                        let text = format!(
+                            "the parameter `{}` of `{}` has no argument",
+                            param.name, face.name
+                        );
                         let d = Diagnostic::error("bad-arguments", span, text);
                         self.d.add(d.note(param.span, "it is declared here"));
                     }
@@ -440,7 +499,11 @@ impl Checker<'_> {
         match param.direction {
             Direction::Out | Direction::InOut => {
                 if let Some(why) = self.not_writable(&value) {
-                    let text = format!("the argument of `{}{}` is not a place to write to", param.direction.word(), param.name);
+                    let text = format!(
+                        "the argument of `{}{}` is not a place to write to",
+                        param.direction.word(),
+                        param.name
+                    );
                     let d = Diagnostic::error("not-writable", span, text);
                     self.d.add(d.note(Span::default(), why));
                     return value;
@@ -449,7 +512,11 @@ impl Checker<'_> {
                     let (to, from) = (self.show(param.ty), self.show(value.ty));
                     let text = format!("expected {to}, found {from}");
                     let d = Diagnostic::error("type-mismatch", span, text);
-                    let text = format!("nothing is cast for the parameter `{}{}`", param.direction.word(), param.name);
+                    let text = format!(
+                        "nothing is cast for the parameter `{}{}`",
+                        param.direction.word(),
+                        param.name
+                    );
                     self.d.add(d.note(param.span, text));
                 }
                 let ty = self.zonk(value.ty);
@@ -459,7 +526,10 @@ impl Checker<'_> {
             Direction::None => {
                 let value = self.coerce(value, param.ty);
                 if face.known && !self.known(&value) && !self.is_object(value.ty) {
-                    let text = format!("the argument of `{}` is known at compile time, and this is not", param.name);
+                    let text = format!(
+                        "the argument of `{}` is known at compile time, and this is not",
+                        param.name
+                    );
                     let d = Diagnostic::error("not-constant", span, text);
                     self.d.add(d.note(param.span, "the parameter has no direction"));
                 }
@@ -476,7 +546,13 @@ impl Checker<'_> {
         )
     }
 
-    fn call_action(&mut self, id: ActionId, types: &[ast::Type], args: &[ast::Arg], span: Span) -> Expr {
+    fn call_action(
+        &mut self,
+        id: ActionId,
+        types: &[ast::Type],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         let action = &self.p.actions[id.index()];
         let (name, at, params) = (action.name.clone(), action.span, action.params.clone());
         if !types.is_empty() {
@@ -485,7 +561,9 @@ impl Checker<'_> {
         match self.context.place {
             Place::Apply | Place::Action => {}
             _ => {
-                let text = format!("the action `{name}` is called outside of a control's apply block or another action");
+                let text = format!(
+                    "the action `{name}` is called outside of a control's apply block or another action"
+                );
                 self.error("bad-place", span, text);
             }
         }
@@ -499,7 +577,8 @@ impl Checker<'_> {
         if self.context.place != Place::Declarations && self.context.place != Place::Table {
             let ok = *self.p.ty(ty) == Ty::Bad;
             if !ok {
-                let d = Diagnostic::error("bad-place", span, "an object is made where statements run");
+                let d =
+                    Diagnostic::error("bad-place", span, "an object is made where statements run");
                 self.d.add(d.help("declare it with a name before, and use the name here"));
             }
         }
@@ -507,7 +586,8 @@ impl Checker<'_> {
             Some(c) => {
                 let ty = c.ty;
                 if let Ty::Extern(e, _) = self.p.ty(ty)
-                    && let Some(m) = self.p.externs[e.index()].methods.iter().find(|m| m.is_abstract)
+                    && let Some(m) =
+                        self.p.externs[e.index()].methods.iter().find(|m| m.is_abstract)
                 {
                     let text = format!("nothing defines the abstract method `{}`", m.name);
                     let d = Diagnostic::error("bad-implementation", span, text);
@@ -521,7 +601,12 @@ impl Checker<'_> {
     }
 
     /// The construction of an object of this type (§11.3).
-    pub(super) fn construct(&mut self, ty: TyId, args: &[ast::Arg], span: Span) -> Option<Construct> {
+    pub(super) fn construct(
+        &mut self,
+        ty: TyId,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Option<Construct> {
         let old = std::mem::replace(&mut self.context.place, Place::Declarations);
         let result = self.construct_inside(ty, args, span);
         self.context.place = old;
@@ -542,7 +627,8 @@ impl Checker<'_> {
                     .map(|(i, m)| (i, m.clone()))
                     .collect();
                 if ctors.is_empty() {
-                    let text = format!("the extern `{name}` has no constructor, so nothing can make one");
+                    let text =
+                        format!("the extern `{name}` has no constructor, so nothing can make one");
                     let d = Diagnostic::error("bad-constructor", span, text);
                     self.d.add(d.note(at, "it is declared here"));
                     self.args_anyway(args);
@@ -554,7 +640,10 @@ impl Checker<'_> {
                 let params: Vec<Param> = ctor
                     .params
                     .into_iter()
-                    .map(|p| Param { ty: self.p.types.substitute(p.ty, &ctor.type_params, &own), ..p })
+                    .map(|p| Param {
+                        ty: self.p.types.substitute(p.ty, &ctor.type_params, &own),
+                        ..p
+                    })
                     .collect();
                 (name, at, vars, targs.clone(), params, chosen)
             }
@@ -587,7 +676,8 @@ impl Checker<'_> {
                 let (name, at) = (def.name.clone(), def.span);
                 let (vars, params) = (def.type_params.clone(), def.params.clone());
                 if self.context.inside.is_some() {
-                    let text = format!("the package `{name}` is made inside of a parser or control");
+                    let text =
+                        format!("the package `{name}` is made inside of a parser or control");
                     self.error("bad-place", span, text);
                 }
                 (name, at, vars, targs.clone(), params, 0)
@@ -678,8 +768,12 @@ impl Checker<'_> {
                     .collect();
                 if methods.is_empty() {
                     let text = format!("the extern `{}` has no method `{}`", ext.name, name.name);
-                    let known: Vec<Name> =
-                        ext.methods.iter().filter(|m| m.result.is_some()).map(|m| m.name.clone()).collect();
+                    let known: Vec<Name> = ext
+                        .methods
+                        .iter()
+                        .filter(|m| m.result.is_some())
+                        .map(|m| m.name.clone())
+                        .collect();
                     let d = Diagnostic::error("unknown-method", name.span, text);
                     self.d.add(d.nearest(&name.name, known.iter().map(|n| &**n)));
                     self.args_anyway(args);
@@ -695,15 +789,21 @@ impl Checker<'_> {
                 if self.context.place == Place::Declarations && !self.pure(&signature) {
                     self.error("bad-place", span, "a method is called among declarations");
                 }
-                if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "lookahead" {
+                if &*self.p.externs[e.index()].name == "packet_in"
+                    && &*signature.name == "lookahead"
+                {
                     let size = self.size_bits(result);
                     let open = matches!(self.p.ty(result), Ty::Var(_) | Ty::Bad);
                     if !open && size.is_none_or(|(lo, hi)| lo != hi) {
-                        let text = format!("`lookahead` reads a value of fixed width, and this is {}", self.show(result));
+                        let text = format!(
+                            "`lookahead` reads a value of fixed width, and this is {}",
+                            self.show(result)
+                        );
                         self.error("bad-type", span, text);
                     }
                 }
-                if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "extract" {
+                if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "extract"
+                {
                     self.check_extract(&args, span);
                 }
                 let call = Call { callee: Callee::Method(object, e, chosen), type_args, args };
@@ -716,7 +816,9 @@ impl Checker<'_> {
                 let text = format!("{} has no method `{}`", self.show(ty), name.name);
                 let d = Diagnostic::error("unknown-method", name.span, text);
                 let known: &[&str] = match self.p.ty(ty) {
-                    Ty::Struct(..) => &["isValid", "setValid", "setInvalid", "minSizeInBits", "minSizeInBytes"],
+                    Ty::Struct(..) => {
+                        &["isValid", "setValid", "setInvalid", "minSizeInBits", "minSizeInBytes"]
+                    }
                     Ty::Stack(..) => &["push_front", "pop_front"],
                     Ty::Apply(..) => &["apply"],
                     _ => &[],
@@ -729,7 +831,8 @@ impl Checker<'_> {
     }
 
     fn pure(&self, s: &Signature) -> bool {
-        annotated(&s.annotations, "pure") || annotated(&s.annotations, "noSideEffects")
+        annotated(&s.annotations, "pure")
+            || annotated(&s.annotations, "noSideEffects")
             || s.result != Some(basic::VOID)
     }
 
@@ -742,19 +845,27 @@ impl Checker<'_> {
             Ty::Bad | Ty::Var(_) => {}
             Ty::Struct(s, _) if is_header => {
                 let fields = self.p.structs[s.index()].fields.clone();
-                let varbits = fields.iter().filter(|f| matches!(self.p.ty(f.ty), Ty::Varbit(_))).count();
+                let varbits =
+                    fields.iter().filter(|f| matches!(self.p.ty(f.ty), Ty::Varbit(_))).count();
                 if varbits > 1 {
-                    let text = format!("{} has more than one varbit field and cannot be extracted", self.show(ty));
+                    let text = format!(
+                        "{} has more than one varbit field and cannot be extracted",
+                        self.show(ty)
+                    );
                     self.error("bad-extract", at, text);
                 }
                 let varbit = varbits > 0;
                 if varbit && args.len() == 1 {
-                    let text = format!("{} has a varbit field, whose width `extract` needs", self.show(ty));
+                    let text = format!(
+                        "{} has a varbit field, whose width `extract` needs",
+                        self.show(ty)
+                    );
                     let d = Diagnostic::error("bad-extract", span, text);
                     self.d.add(d.help("give it: `extract(h, bits)`"));
                 }
                 if !varbit && args.len() == 2 {
-                    let text = format!("{} has no varbit field that could have a width", self.show(ty));
+                    let text =
+                        format!("{} has no varbit field that could have a width", self.show(ty));
                     self.error("bad-extract", span, text);
                 }
             }
@@ -772,7 +883,13 @@ impl Checker<'_> {
     }
 
     /// `minSizeInBits()` and the like (§8.12).
-    fn size_call(&mut self, ty: TyId, name: &ast::Ident, args: &[ast::Arg], span: Span) -> Option<Expr> {
+    fn size_call(
+        &mut self,
+        ty: TyId,
+        name: &ast::Ident,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Option<Expr> {
         let (least, bytes) = match &*name.name {
             "minSizeInBits" => (true, false),
             "minSizeInBytes" => (true, true),
@@ -795,7 +912,13 @@ impl Checker<'_> {
         Some(self.constant(Const::Int(value.into()), basic::INT, span))
     }
 
-    fn call_table(&mut self, id: TableId, name: &ast::Ident, args: &[ast::Arg], span: Span) -> Expr {
+    fn call_table(
+        &mut self,
+        id: TableId,
+        name: &ast::Ident,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         if &*name.name != "apply" {
             let text = format!("a table has no method `{}`", name.name);
             let d = Diagnostic::error("unknown-method", name.span, text);
@@ -830,13 +953,23 @@ impl Checker<'_> {
         self.call_apply(object, a, &targs, args, span)
     }
 
-    fn call_apply(&mut self, object: Expr, a: ApplyId, targs: &[TyId], args: &[ast::Arg], span: Span) -> Expr {
+    fn call_apply(
+        &mut self,
+        object: Expr,
+        a: ApplyId,
+        targs: &[TyId],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Expr {
         let def = &self.p.applicables[a.index()];
         let (name, at, is_parser) = (def.name.clone(), def.span, def.is_parser);
         let (vars, params) = (def.type_params.clone(), def.params.clone());
         let right = if is_parser { Place::State } else { Place::Apply };
         if self.context.place != right {
-            let text = format!("the {} `{name}` is applied here", if is_parser { "parser" } else { "control" });
+            let text = format!(
+                "the {} `{name}` is applied here",
+                if is_parser { "parser" } else { "control" }
+            );
             let d = Diagnostic::error("bad-place", span, text);
             self.d.add(d.help(if is_parser {
                 "parsers are applied in the states of other parsers"
@@ -882,21 +1015,29 @@ impl Checker<'_> {
                     };
                     match n {
                         Some(0) | None if *self.p.ty(e.ty) != Ty::Bad => {
-                            let text = format!("`{}` takes a positive number known at compile time", name.name);
+                            let text = format!(
+                                "`{}` takes a positive number known at compile time",
+                                name.name
+                            );
                             self.error("bad-arguments", count.span, text);
                         }
                         _ => out.push(Some(e)),
                     }
                 }
                 _ => {
-                    self.error("bad-arguments", span, format!("`{}` takes one argument", name.name));
+                    self.error(
+                        "bad-arguments",
+                        span,
+                        format!("`{}` takes one argument", name.name),
+                    );
                     self.args_anyway(args);
                 }
             }
         } else {
             self.no_args(args, name);
         }
-        let call = Call { callee: Callee::Builtin(object, builtin), type_args: Vec::new(), args: out };
+        let call =
+            Call { callee: Callee::Builtin(object, builtin), type_args: Vec::new(), args: out };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span, value: None }
     }
 }

@@ -35,11 +35,18 @@ impl Checker<'_> {
         match &decl.kind {
             DeclKind::Const(ty, value) => {
                 if let Some(StmtKind::Var(..)) = self.constant_decl(ty, value, name) {
-                    self.error("not-constant", value.span, "a constant is known at compile time, and this is not");
+                    self.error(
+                        "not-constant",
+                        value.span,
+                        "a constant is known at compile time, and this is not",
+                    );
                 }
             }
             DeclKind::Var(..) => {
-                let text = format!("the variable `{}` is declared outside of parsers and controls", name.name);
+                let text = format!(
+                    "the variable `{}` is declared outside of parsers and controls",
+                    name.name
+                );
                 let d = Diagnostic::error("bad-place", decl.span, text);
                 self.d.add(d.help("make it a constant, or declare it where it is used"));
             }
@@ -47,7 +54,10 @@ impl Checker<'_> {
                 if let Some(id) = self.instance(decl, ty, args, body.as_deref()) {
                     let made = self.p.instances[id.index()].construct.ty;
                     if matches!(self.p.ty(made), Ty::Apply(..)) {
-                        let text = format!("`{}` is a parser or control made outside of a package", name.name);
+                        let text = format!(
+                            "`{}` is a parser or control made outside of a package",
+                            name.name
+                        );
                         let d = Diagnostic::error("bad-place", decl.span, text);
                         self.d.add(d.help("make it as an argument of the package"));
                     }
@@ -75,21 +85,34 @@ impl Checker<'_> {
                 }
             }
             DeclKind::Enum(repr, members) => self.enumeration(name, repr.as_ref(), members),
-            DeclKind::Struct(kind, types, fields) => self.structure(name, *kind, types, fields, annotations),
+            DeclKind::Struct(kind, types, fields) => {
+                self.structure(name, *kind, types, fields, annotations)
+            }
             DeclKind::Typedef(ty) => {
                 let ty = self.ty(ty);
                 self.declare(name, Sym::Type(ty));
             }
             DeclKind::Newtype(t) => {
                 let base = self.ty(t);
-                let ok = matches!(self.p.ty(base), Ty::Bad | Ty::Bool | Ty::Bit(_) | Ty::Signed(_) | Ty::New(_));
+                let ok = matches!(
+                    self.p.ty(base),
+                    Ty::Bad | Ty::Bool | Ty::Bit(_) | Ty::Signed(_) | Ty::New(_)
+                );
                 if !ok {
-                    let text = format!("a new type is made of bit, int or bool, not of {}", self.show(base));
+                    let text = format!(
+                        "a new type is made of bit, int or bool, not of {}",
+                        self.show(base)
+                    );
                     self.error("bad-type", t.span, text);
                 }
                 let id = NewtypeId(self.p.newtypes.len() as u32);
                 let base = if ok { base } else { basic::BAD };
-                self.p.newtypes.push(Newtype { name: name.name.clone(), span: name.span, base, annotations });
+                self.p.newtypes.push(Newtype {
+                    name: name.name.clone(),
+                    span: name.span,
+                    base,
+                    annotations,
+                });
                 let ty = self.p.types.id(Ty::New(id));
                 self.declare(name, Sym::Type(ty));
             }
@@ -105,8 +128,12 @@ impl Checker<'_> {
             DeclKind::Action(params, body) => {
                 self.action(name, params, body, annotations);
             }
-            DeclKind::Parser(types, params, body) => self.parser(name, types, params, body.as_ref(), annotations),
-            DeclKind::Control(types, params, body) => self.control(name, types, params, body.as_ref(), annotations),
+            DeclKind::Parser(types, params, body) => {
+                self.parser(name, types, params, body.as_ref(), annotations)
+            }
+            DeclKind::Control(types, params, body) => {
+                self.control(name, types, params, body.as_ref(), annotations)
+            }
             DeclKind::Package(types, params) => {
                 let id = PackageId(self.p.packages.len() as u32);
                 let (type_params, params) = self.scoped(|c| {
@@ -116,12 +143,17 @@ impl Checker<'_> {
                     c.p.hidden.insert(id, hidden.len());
                     ([types, hidden].concat(), params)
                 });
-                let package = Package { name: name.name.clone(), span: name.span, type_params, params };
+                let package =
+                    Package { name: name.name.clone(), span: name.span, type_params, params };
                 self.p.packages.push(package);
                 self.declare(name, Sym::Package(id));
             }
             DeclKind::Table(_) | DeclKind::ValueSet(..) => {
-                self.error("bad-place", decl.span, "this is declared inside of a parser or control");
+                self.error(
+                    "bad-place",
+                    decl.span,
+                    "this is declared inside of a parser or control",
+                );
             }
         }
     }
@@ -157,11 +189,22 @@ impl Checker<'_> {
             let object = matches!(self.p.ty(ty), Ty::Extern(..) | Ty::Apply(..) | Ty::Package(..));
             if direction != Direction::None {
                 let bad = match owner {
-                    Owner::Constructor => Some("a constructor parameter has no direction".to_string()),
+                    Owner::Constructor => {
+                        Some("a constructor parameter has no direction".to_string())
+                    }
                     Owner::Package => Some("a package's parameter has no direction".to_string()),
-                    _ if object => Some(format!("{} is an object, so its parameter has no direction", self.show(ty))),
-                    _ if ty == basic::INT => Some("an `int` is known at compile time, so its parameter has no direction".into()),
-                    _ if ty == basic::STRING => Some("a string is known at compile time, so its parameter has no direction".into()),
+                    _ if object => Some(format!(
+                        "{} is an object, so its parameter has no direction",
+                        self.show(ty)
+                    )),
+                    _ if ty == basic::INT => Some(
+                        "an `int` is known at compile time, so its parameter has no direction"
+                            .into(),
+                    ),
+                    _ if ty == basic::STRING => Some(
+                        "a string is known at compile time, so its parameter has no direction"
+                            .into(),
+                    ),
                     _ => None,
                 };
                 if let Some(text) = bad {
@@ -185,7 +228,10 @@ impl Checker<'_> {
                     (Direction::None, None) => directionless = Some(p.name.span),
                     (Direction::None, Some(_)) | (_, None) => {}
                     (_, Some(first)) => {
-                        let text = format!("the parameter `{}` has a direction and follows one without", p.name.name);
+                        let text = format!(
+                            "the parameter `{}` has a direction and follows one without",
+                            p.name.name
+                        );
                         let d = Diagnostic::error("bad-direction", p.name.span, text);
                         let d = d.note(first, "this one comes from the control plane");
                         self.d.add(d.help("move the parameters without direction to the end"));
@@ -193,17 +239,29 @@ impl Checker<'_> {
                 }
             }
             if optional && p.default.is_some() {
-                self.error("bad-default", p.name.span, "an optional parameter has no default value");
+                self.error(
+                    "bad-default",
+                    p.name.span,
+                    "an optional parameter has no default value",
+                );
             }
             let default = p.default.as_ref().map(|e| {
                 if matches!(direction, Direction::Out | Direction::InOut) {
-                    let text = format!("the parameter `{}{}` cannot have a default value", direction.word(), p.name.name);
+                    let text = format!(
+                        "the parameter `{}{}` cannot have a default value",
+                        direction.word(),
+                        p.name.name
+                    );
                     self.error("bad-default", e.span, text);
                 }
                 let value = self.expr(e);
                 let value = self.coerce(value, ty);
                 if !self.known(&value) && !self.is_object(value.ty) {
-                    self.error("not-constant", e.span, "a default value is known at compile time, and this is not");
+                    self.error(
+                        "not-constant",
+                        e.span,
+                        "a default value is known at compile time, and this is not",
+                    );
                 }
                 value
             });
@@ -227,7 +285,12 @@ impl Checker<'_> {
         out
     }
 
-    fn enumeration(&mut self, name: &Ident, repr: Option<&ast::Type>, members: &[(Ident, Option<ast::Expr>)]) {
+    fn enumeration(
+        &mut self,
+        name: &Ident,
+        repr: Option<&ast::Type>,
+        members: &[(Ident, Option<ast::Expr>)],
+    ) {
         self.unique("member", members.iter().map(|(n, _)| n));
         let id = EnumId(self.p.enums.len() as u32);
         let repr_ty = repr.map(|t| {
@@ -235,7 +298,10 @@ impl Checker<'_> {
             if matches!(self.p.ty(ty), Ty::Bit(_) | Ty::Signed(_) | Ty::Bad) {
                 return ty;
             }
-            let text = format!("an enum is represented by bit or int of a width, not by {}", self.show(ty));
+            let text = format!(
+                "an enum is represented by bit or int of a width, not by {}",
+                self.show(ty)
+            );
             self.error("bad-type", t.span, text);
             basic::BAD
         });
@@ -249,7 +315,11 @@ impl Checker<'_> {
                         Some(Const::Int(n)) => Some(n),
                         _ => {
                             if !matches!(v.kind, ExprKind::Bad) {
-                                self.error("not-constant", e.span, "a member's value is known at compile time");
+                                self.error(
+                                    "not-constant",
+                                    e.span,
+                                    "a member's value is known at compile time",
+                                );
                             }
                             Some(BigInt::ZERO)
                         }
@@ -258,19 +328,33 @@ impl Checker<'_> {
                 (Some(_), None) => {
                     let text = format!("the member `{}` has no value", member.name);
                     let d = Diagnostic::error("bad-enum", member.span, text);
-                    self.d.add(d.help("each member of an enum with a representation has one: `x = 1`"));
+                    self.d.add(
+                        d.help("each member of an enum with a representation has one: `x = 1`"),
+                    );
                     Some(BigInt::ZERO)
                 }
                 (None, Some(e)) => {
-                    let d = Diagnostic::error("bad-enum", e.span, "a member of an enum without representation has a value");
-                    self.d.add(d.help(format!("write the representation: `enum bit<8> {} ...`", name.name)));
+                    let d = Diagnostic::error(
+                        "bad-enum",
+                        e.span,
+                        "a member of an enum without representation has a value",
+                    );
+                    self.d.add(d.help(format!(
+                        "write the representation: `enum bit<8> {} ...`",
+                        name.name
+                    )));
                     None
                 }
                 (None, None) => None,
             };
             list.push((member.name.clone(), number));
         }
-        self.p.enums.push(Enum { name: name.name.clone(), span: name.span, repr: repr_ty, members: list });
+        self.p.enums.push(Enum {
+            name: name.name.clone(),
+            span: name.span,
+            repr: repr_ty,
+            members: list,
+        });
         let ty = self.p.types.id(Ty::Enum(id));
         self.declare(name, Sym::Type(ty));
     }
@@ -293,7 +377,11 @@ impl Checker<'_> {
                 let ok = c.fits(ty, field_use(kind), f.ty.span);
                 if matches!(c.p.ty(ty), Ty::Varbit(_)) && kind == StructKind::Header {
                     if let Some(first) = varbit {
-                        let d = Diagnostic::error("bad-type", f.name.span, "a header has at most one varbit field");
+                        let d = Diagnostic::error(
+                            "bad-type",
+                            f.name.span,
+                            "a header has at most one varbit field",
+                        );
                         c.d.add(d.note(first, "the first one is here"));
                     }
                     varbit = Some(f.name.span);
@@ -343,7 +431,11 @@ impl Checker<'_> {
     }
 
     /// A function's or method's face, with type parameters and parameters in the innermost scope.
-    fn signature(&mut self, proto: &ast::Prototype, annotations: Rc<[ast::Annotation]>) -> Signature {
+    fn signature(
+        &mut self,
+        proto: &ast::Prototype,
+        annotations: Rc<[ast::Annotation]>,
+    ) -> Signature {
         let type_params = self.type_params(&proto.type_params);
         let result = proto.result.as_ref().map(|t| {
             let ty = self.ty(t);
@@ -400,12 +492,19 @@ impl Checker<'_> {
             let mut list: Vec<Signature> = Vec::new();
             for m in methods {
                 if m.result.is_some() && m.name.name == name.name {
-                    let d = Diagnostic::error("duplicate-name", m.name.span, "a method has the name of its extern");
+                    let d = Diagnostic::error(
+                        "duplicate-name",
+                        m.name.span,
+                        "a method has the name of its extern",
+                    );
                     c.d.add(d.help("only constructors have it, and they return nothing"));
                 }
                 let s = c.scoped(|c| c.signature(m, m.annotations.as_slice().into()));
                 if let Some(old) = list.iter().find(|o| o.name == s.name && Self::clash(o, &s)) {
-                    let text = format!("the method `{}` is declared twice with the same parameters", s.name);
+                    let text = format!(
+                        "the method `{}` is declared twice with the same parameters",
+                        s.name
+                    );
                     let d = Diagnostic::error("duplicate-name", s.span, text);
                     c.d.add(d.note(old.span, "it was declared here"));
                 }
@@ -418,13 +517,23 @@ impl Checker<'_> {
         e.methods = list;
     }
 
-    fn function(&mut self, name: &Ident, signature: Signature, body: Option<Vec<Stmt>>) -> FunctionId {
+    fn function(
+        &mut self,
+        name: &Ident,
+        signature: Signature,
+        body: Option<Vec<Stmt>>,
+    ) -> FunctionId {
         let id = FunctionId(self.p.functions.len() as u32);
-        if let Some(Sym::Functions(all)) = self.scopes.last().and_then(|s| s.names.get(&name.name)).map(|e| e.sym.clone()) {
+        if let Some(Sym::Functions(all)) =
+            self.scopes.last().and_then(|s| s.names.get(&name.name)).map(|e| e.sym.clone())
+        {
             for other in all {
                 let other = &self.p.functions[other.index()].signature;
                 if Self::clash(other, &signature) {
-                    let text = format!("the function `{}` is declared twice with the same parameters", name.name);
+                    let text = format!(
+                        "the function `{}` is declared twice with the same parameters",
+                        name.name
+                    );
                     let d = Diagnostic::error("duplicate-name", name.span, text);
                     let d = d.note(other.span, "it was declared here");
                     self.d.add(d);
@@ -451,7 +560,8 @@ impl Checker<'_> {
             c.context.result = Some(result);
             let stmts = c.block(&body.stmts);
             if result != basic::VOID && result != basic::BAD && !Self::returns(&stmts) {
-                let text = format!("the function `{}` can end without returning a value", proto.name.name);
+                let text =
+                    format!("the function `{}` can end without returning a value", proto.name.name);
                 let d = Diagnostic::error("bad-return", proto.name.span, text);
                 c.d.add(d.help(format!("return {} on every way through it", c.p.show(result))));
             }
@@ -472,7 +582,13 @@ impl Checker<'_> {
             (params, c.block(&body.stmts))
         });
         let id = ActionId(self.p.actions.len() as u32);
-        self.p.actions.push(Action { name: name.name.clone(), span: name.span, params, body, annotations });
+        self.p.actions.push(Action {
+            name: name.name.clone(),
+            span: name.span,
+            params,
+            body,
+            annotations,
+        });
         self.declare(name, Sym::Action(id));
         id
     }
@@ -515,11 +631,15 @@ impl Checker<'_> {
     }
 
     fn parser_body(&mut self, name: &Ident, b: &ast::ParserBody) -> Body {
-        let mut body = Body { locals: self.locals(&b.locals, &mut Vec::new(), &mut Vec::new()), ..Body::default() };
+        let mut body = Body {
+            locals: self.locals(&b.locals, &mut Vec::new(), &mut Vec::new()),
+            ..Body::default()
+        };
         self.unique("state", b.states.iter().map(|s| &s.name));
         for s in &b.states {
             if matches!(&*s.name.name, "accept" | "reject") {
-                let text = format!("the state `{}` is always there and is not declared", s.name.name);
+                let text =
+                    format!("the state `{}` is always there and is not declared", s.name.name);
                 self.error("duplicate-name", s.name.span, text);
             }
         }
@@ -537,7 +657,9 @@ impl Checker<'_> {
                 let transition = match &s.transition {
                     None => Transition::To(Target::Reject),
                     Some(ast::Transition::To(to)) => Transition::To(c.target(to, &names)),
-                    Some(ast::Transition::Select(keys, cases, span)) => c.select(keys, cases, *span, &names),
+                    Some(ast::Transition::Select(keys, cases, span)) => {
+                        c.select(keys, cases, *span, &names)
+                    }
                 };
                 State { name: s.name.name.clone(), span: s.name.span, stmts, transition }
             });
@@ -576,7 +698,10 @@ impl Checker<'_> {
         for k in &keys {
             let ty = self.settle(k.ty);
             if !self.selectable(ty) {
-                let text = format!("a select is on numbers, bools, enums and errors, and this is {}", self.show(ty));
+                let text = format!(
+                    "a select is on numbers, bools, enums and errors, and this is {}",
+                    self.show(ty)
+                );
                 self.error("bad-select", k.span, text);
             }
         }
@@ -639,21 +764,37 @@ impl Checker<'_> {
         };
         for p in parts {
             if !self.known(p) {
-                self.error("not-constant", p.span, "this is known at compile time in a set, and here it is not");
+                self.error(
+                    "not-constant",
+                    p.span,
+                    "this is known at compile time in a set, and here it is not",
+                );
             }
         }
     }
 
     fn selectable(&mut self, ty: TyId) -> bool {
         match self.p.ty(ty).clone() {
-            Ty::Bad | Ty::Bool | Ty::Bit(_) | Ty::Signed(_) | Ty::Int | Ty::Enum(_) | Ty::Error | Ty::New(_) => true,
+            Ty::Bad
+            | Ty::Bool
+            | Ty::Bit(_)
+            | Ty::Signed(_)
+            | Ty::Int
+            | Ty::Enum(_)
+            | Ty::Error
+            | Ty::New(_) => true,
             Ty::Tuple(items) => items.iter().all(|i| self.selectable(*i)),
             _ => false,
         }
     }
 
     /// The locals of a parser or control, in order.
-    fn locals(&mut self, decls: &[ast::Decl], actions: &mut Vec<ActionId>, tables: &mut Vec<TableId>) -> Vec<Stmt> {
+    fn locals(
+        &mut self,
+        decls: &[ast::Decl],
+        actions: &mut Vec<ActionId>,
+        tables: &mut Vec<TableId>,
+    ) -> Vec<Stmt> {
         let mut out = Vec::new();
         for decl in decls {
             let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
@@ -673,19 +814,40 @@ impl Checker<'_> {
                 }
                 DeclKind::ValueSet(ty, size) => {
                     let member = self.ty(ty);
-                    if !matches!(self.p.ty(member), Ty::Bit(_) | Ty::Signed(_) | Ty::Bool | Ty::Enum(_) | Ty::Error | Ty::New(_) | Ty::Tuple(_) | Ty::Bad)
-                        && self.struct_kind(member) != Some(StructKind::Struct)
+                    if !matches!(
+                        self.p.ty(member),
+                        Ty::Bit(_)
+                            | Ty::Signed(_)
+                            | Ty::Bool
+                            | Ty::Enum(_)
+                            | Ty::Error
+                            | Ty::New(_)
+                            | Ty::Tuple(_)
+                            | Ty::Bad
+                    ) && self.struct_kind(member) != Some(StructKind::Struct)
                     {
                         let text = format!("a value set cannot be of {}", self.show(member));
                         self.error("bad-type", ty.span, text);
                     }
                     let size = self.expr(size);
-                    if !self.known(&size) || !self.is_number(size.ty) && *self.p.ty(size.ty) != Ty::Bad {
-                        self.error("not-constant", size.span, "a value set's size is a number known at compile time");
+                    if !self.known(&size)
+                        || !self.is_number(size.ty) && *self.p.ty(size.ty) != Ty::Bad
+                    {
+                        self.error(
+                            "not-constant",
+                            size.span,
+                            "a value set's size is a number known at compile time",
+                        );
                     }
                     let id = ValueSetId(self.p.value_sets.len() as u32);
                     let name = &decl.name;
-                    self.p.value_sets.push(ValueSet { name: name.name.clone(), span: name.span, ty: member, size, annotations });
+                    self.p.value_sets.push(ValueSet {
+                        name: name.name.clone(),
+                        span: name.span,
+                        ty: member,
+                        size,
+                        annotations,
+                    });
                     self.declare(name, Sym::ValueSet(id));
                 }
                 _ => {
@@ -748,7 +910,9 @@ impl Checker<'_> {
                 let sym = match self.find(path) {
                     Some(e) => e.sym.clone(),
                     None => {
-                        self.unknown(path, |s| matches!(s, Sym::Extern(_) | Sym::Apply(_) | Sym::Package(_)));
+                        self.unknown(path, |s| {
+                            matches!(s, Sym::Extern(_) | Sym::Apply(_) | Sym::Package(_))
+                        });
                         Sym::Bad
                     }
                 };
@@ -777,10 +941,19 @@ impl Checker<'_> {
         Some(id)
     }
 
-    fn implementations(&mut self, decl: &ast::Decl, ty: TyId, body: Option<&[ast::Decl]>) -> Vec<FunctionId> {
+    fn implementations(
+        &mut self,
+        decl: &ast::Decl,
+        ty: TyId,
+        body: Option<&[ast::Decl]>,
+    ) -> Vec<FunctionId> {
         let Ty::Extern(e, args) = self.p.ty(ty).clone() else {
             if body.is_some() && *self.p.ty(ty) != Ty::Bad {
-                self.error("bad-implementation", decl.name.span, "only instances of externs define methods");
+                self.error(
+                    "bad-implementation",
+                    decl.name.span,
+                    "only instances of externs define methods",
+                );
             }
             return Vec::new();
         };
@@ -792,17 +965,28 @@ impl Checker<'_> {
             let annotations: Rc<[ast::Annotation]> = d.annotations.as_slice().into();
             match &d.kind {
                 DeclKind::Function(proto, block) => {
-                    let (signature, stmts) = self.function_body(proto, block, annotations, Some(ty));
-                    let same = ext.methods.iter().filter(|m| m.name == signature.name && m.params.len() == signature.params.len());
+                    let (signature, stmts) =
+                        self.function_body(proto, block, annotations, Some(ty));
+                    let same = ext.methods.iter().filter(|m| {
+                        m.name == signature.name && m.params.len() == signature.params.len()
+                    });
                     match same.clone().find(|m| m.is_abstract) {
                         Some(m) => {
                             self.check_implementation(m, &signature, &ext.type_params, &args);
                             done.push((signature.name.clone(), signature.params.len()));
                         }
                         None => {
-                            let text = format!("the extern `{}` has no abstract method `{}` with these parameters", ext.name, signature.name);
+                            let text = format!(
+                                "the extern `{}` has no abstract method `{}` with these parameters",
+                                ext.name, signature.name
+                            );
                             let d = Diagnostic::error("bad-implementation", signature.span, text);
-                            let known: Vec<&str> = ext.methods.iter().filter(|m| m.is_abstract).map(|m| &*m.name).collect();
+                            let known: Vec<&str> = ext
+                                .methods
+                                .iter()
+                                .filter(|m| m.is_abstract)
+                                .map(|m| &*m.name)
+                                .collect();
                             self.d.add(d.nearest(&signature.name, known));
                         }
                     }
@@ -811,13 +995,20 @@ impl Checker<'_> {
                 DeclKind::Instance(t, a, b) => {
                     self.instance(d, t, a, b.as_deref());
                 }
-                _ => self.error("bad-implementation", d.span, "an instance's block holds functions and instances"),
+                _ => self.error(
+                    "bad-implementation",
+                    d.span,
+                    "an instance's block holds functions and instances",
+                ),
             }
         }
         self.scopes.pop();
         for m in ext.methods.iter().filter(|m| m.is_abstract) {
             if !done.iter().any(|(n, k)| *n == m.name && *k == m.params.len()) {
-                let text = format!("`{}` does not define the abstract method `{}` of `{}`", decl.name.name, m.name, ext.name);
+                let text = format!(
+                    "`{}` does not define the abstract method `{}` of `{}`",
+                    decl.name.name, m.name, ext.name
+                );
                 let d = Diagnostic::error("bad-implementation", decl.name.span, text);
                 let d = d.note(m.span, "it is declared here");
                 self.d.add(d.help(format!("define it: `{} = {{ ... }}`", decl.name.name)));
@@ -826,9 +1017,19 @@ impl Checker<'_> {
         functions
     }
 
-    fn check_implementation(&mut self, m: &Signature, s: &Signature, vars: &[TypeVarId], args: &[TyId]) {
+    fn check_implementation(
+        &mut self,
+        m: &Signature,
+        s: &Signature,
+        vars: &[TypeVarId],
+        args: &[TyId],
+    ) {
         if m.type_params.len() != s.type_params.len() {
-            self.error("bad-implementation", s.span, "this has other type parameters than the abstract method");
+            self.error(
+                "bad-implementation",
+                s.span,
+                "this has other type parameters than the abstract method",
+            );
             return;
         }
         let own: Vec<TyId> = s.type_params.iter().map(|v| self.p.types.id(Ty::Var(*v))).collect();
@@ -839,7 +1040,8 @@ impl Checker<'_> {
         };
         for (p, q) in m.params.iter().zip(&s.params) {
             if p.direction != q.direction || !same(self, p.ty, q.ty) {
-                let text = format!("the parameter `{}` differs from that of the abstract method", q.name);
+                let text =
+                    format!("the parameter `{}` differs from that of the abstract method", q.name);
                 let d = Diagnostic::error("bad-implementation", q.span, text);
                 self.d.add(d.note(p.span, "that one is declared here"));
             }
@@ -847,7 +1049,8 @@ impl Checker<'_> {
         if let (Some(a), Some(b)) = (m.result, s.result)
             && !same(self, a, b)
         {
-            let text = format!("this returns {}, and the abstract method {}", self.show(b), self.show(a));
+            let text =
+                format!("this returns {}, and the abstract method {}", self.show(b), self.show(a));
             self.error("bad-implementation", s.span, text);
         }
     }
@@ -859,11 +1062,17 @@ impl Checker<'_> {
             A::Member(a, n) => format!("{}.{}", Self::text_of(a), n.name),
             A::Index(a, i) => format!("{}[{}]", Self::text_of(a), Self::text_of(i)),
             A::Int(v, _) => v.to_string(),
-            A::Slice(a, h, l) => format!("{}[{}:{}]", Self::text_of(a), Self::text_of(h), Self::text_of(l)),
-            A::Binary(op, a, b) => format!("{} {} {}", Self::text_of(a), op.word(), Self::text_of(b)),
+            A::Slice(a, h, l) => {
+                format!("{}[{}:{}]", Self::text_of(a), Self::text_of(h), Self::text_of(l))
+            }
+            A::Binary(op, a, b) => {
+                format!("{} {} {}", Self::text_of(a), op.word(), Self::text_of(b))
+            }
             A::Call(f, _, args) => {
-                let args: Vec<String> =
-                    args.iter().map(|a| a.value.as_ref().map_or("_".into(), Self::text_of)).collect();
+                let args: Vec<String> = args
+                    .iter()
+                    .map(|a| a.value.as_ref().map_or("_".into(), Self::text_of))
+                    .collect();
                 format!("{}({})", Self::text_of(f), args.join(", "))
             }
             A::Cast(_, a) => Self::text_of(a),
@@ -885,10 +1094,20 @@ impl Checker<'_> {
         let ty = self.zonk(ty);
         let ok = matches!(
             self.p.ty(ty),
-            Ty::Bad | Ty::Bool | Ty::Bit(_) | Ty::Signed(_) | Ty::Enum(_) | Ty::Error | Ty::New(_) | Ty::Var(_)
+            Ty::Bad
+                | Ty::Bool
+                | Ty::Bit(_)
+                | Ty::Signed(_)
+                | Ty::Enum(_)
+                | Ty::Error
+                | Ty::New(_)
+                | Ty::Var(_)
         );
         if !ok {
-            let text = format!("a key is a number of a width, a bool, an enum or an error, and this is {}", self.show(ty));
+            let text = format!(
+                "a key is a number of a width, a bool, an enum or an error, and this is {}",
+                self.show(ty)
+            );
             self.error("bad-key", span, text);
         }
     }

@@ -37,7 +37,11 @@ impl Checker<'_> {
             A::This => match self.context.this {
                 Some(ty) => Expr { kind: ExprKind::This, ty, span, value: None },
                 None => {
-                    self.error("bad-this", span, "`this` means an extern instance, inside of its methods only");
+                    self.error(
+                        "bad-this",
+                        span,
+                        "`this` means an extern instance, inside of its methods only",
+                    );
                     self.bad(span)
                 }
             },
@@ -91,7 +95,13 @@ impl Checker<'_> {
         }
     }
 
-    fn literal(&mut self, names: Option<Rc<[Name]>>, items: Vec<Expr>, dots: bool, span: Span) -> Expr {
+    fn literal(
+        &mut self,
+        names: Option<Rc<[Name]>>,
+        items: Vec<Expr>,
+        dots: bool,
+        span: Span,
+    ) -> Expr {
         let types = items.iter().map(|i| i.ty).collect();
         let ty = self.p.types.id(Ty::Literal(names, types, dots));
         let values: Option<Vec<Const>> = items.iter().map(|i| i.value.clone()).collect();
@@ -117,7 +127,11 @@ impl Checker<'_> {
             }
             Sym::Bad => self.bad(span),
             other => {
-                let text = format!("a value is needed here, and `{}` is {}", path.ident.name, other.what());
+                let text = format!(
+                    "a value is needed here, and `{}` is {}",
+                    path.ident.name,
+                    other.what()
+                );
                 let d = Diagnostic::error("not-a-value", span, text);
                 self.d.add(match other {
                     Sym::Functions(_) | Sym::Action(_) => d.help("call it with `(...)`"),
@@ -134,9 +148,13 @@ impl Checker<'_> {
         match &e.kind {
             A::Type(ty) => Some(self.ty(ty)),
             A::Path(path) => match self.find(path).map(|f| f.sym.clone()) {
-                Some(sym @ (Sym::Type(_) | Sym::Struct(_) | Sym::Extern(_) | Sym::Apply(_) | Sym::Package(_))) => {
-                    Some(self.named(&sym, Vec::new(), e.span, true))
-                }
+                Some(
+                    sym @ (Sym::Type(_)
+                    | Sym::Struct(_)
+                    | Sym::Extern(_)
+                    | Sym::Apply(_)
+                    | Sym::Package(_)),
+                ) => Some(self.named(&sym, Vec::new(), e.span, true)),
                 _ => None,
             },
             _ => None,
@@ -156,7 +174,12 @@ impl Checker<'_> {
                     self.p.structs[s.index()].fields.iter().map(|f| f.name.clone()).collect();
                 let Some(i) = names.iter().position(|n| *n == name.name) else {
                     let kind = self.p.structs[s.index()].kind;
-                    let text = format!("{} `{}` has no field `{}`", kind.word(), self.p.show(ty), name.name);
+                    let text = format!(
+                        "{} `{}` has no field `{}`",
+                        kind.word(),
+                        self.p.show(ty),
+                        name.name
+                    );
                     let d = Diagnostic::error("unknown-field", name.span, text);
                     let d = d.nearest(&name.name, names.iter().map(|n| &**n));
                     let method = ["isValid", "setValid", "setInvalid"].contains(&&*name.name);
@@ -181,7 +204,9 @@ impl Checker<'_> {
             Ty::Literal(Some(names), types, _) => {
                 let found = names.iter().position(|n| *n == name.name);
                 match (found, base.kind) {
-                    (Some(i), ExprKind::Aggregate(mut items)) if i < items.len() => items.swap_remove(i),
+                    (Some(i), ExprKind::Aggregate(mut items)) if i < items.len() => {
+                        items.swap_remove(i)
+                    }
                     (Some(i), _) => {
                         let value = match &base.value {
                             Some(Const::List(v)) => v.get(i).cloned(),
@@ -221,10 +246,20 @@ impl Checker<'_> {
         }
     }
 
-    fn stack_member(&mut self, base: Expr, element: TyId, n: u32, name: &ast::Ident, span: Span) -> Expr {
+    fn stack_member(
+        &mut self,
+        base: Expr,
+        element: TyId,
+        n: u32,
+        name: &ast::Ident,
+        span: Span,
+    ) -> Expr {
         let word = &*name.name;
         let parser_only = matches!(word, "next" | "last" | "lastIndex");
-        if parser_only && self.context.place != Place::State && self.context.place != Place::Function {
+        if parser_only
+            && self.context.place != Place::State
+            && self.context.place != Place::Function
+        {
             let text = format!("`{word}` of a stack is known in parsers only");
             self.error("bad-place", name.span, text);
             return self.bad(span);
@@ -237,7 +272,10 @@ impl Checker<'_> {
             other => {
                 let text = format!("a stack has no field `{other}`");
                 let d = Diagnostic::error("unknown-field", name.span, text);
-                self.d.add(d.nearest(other, ["next", "last", "lastIndex", "size", "push_front", "pop_front"]));
+                self.d.add(d.nearest(
+                    other,
+                    ["next", "last", "lastIndex", "size", "push_front", "pop_front"],
+                ));
                 return self.bad(span);
             }
         };
@@ -311,7 +349,10 @@ impl Checker<'_> {
                     let text = if v.is_negative() {
                         format!("an index is not negative, and this is {v}")
                     } else {
-                        format!("{what} has {len} elements, the last one at {}", len.saturating_sub(1))
+                        format!(
+                            "{what} has {len} elements, the last one at {}",
+                            len.saturating_sub(1)
+                        )
                     };
                     this.error("index-out-of-bounds", index.span, text);
                     None
@@ -328,7 +369,11 @@ impl Checker<'_> {
             }
             Ty::Tuple(types) | Ty::Literal(None, types, false) => {
                 if known.is_none() {
-                    self.error("not-constant", index.span, "the index into a tuple is known at compile time");
+                    self.error(
+                        "not-constant",
+                        index.span,
+                        "the index into a tuple is known at compile time",
+                    );
                     return self.bad(span);
                 }
                 match check(self, types.len(), "the tuple") {
@@ -348,7 +393,10 @@ impl Checker<'_> {
                 element
             }
             _ => {
-                let text = format!("only stacks, tuples and lists have elements, and this is {}", self.p.show(base_ty));
+                let text = format!(
+                    "only stacks, tuples and lists have elements, and this is {}",
+                    self.p.show(base_ty)
+                );
                 let d = Diagnostic::error("type-mismatch", base.span, text);
                 let bits = matches!(self.p.ty(base_ty), Ty::Bit(_) | Ty::Signed(_));
                 self.d.add(if bits { d.help("one bit is the slice `[i:i]`") } else { d });
@@ -378,7 +426,10 @@ impl Checker<'_> {
                 match repr.and_then(|r| self.width_of(r).map(|w| (r, w.0))) {
                     Some((repr, w)) => Some((self.cast_to(base, repr, true), Some(w))),
                     None => {
-                        let text = format!("bits can be taken of numbers, and this is {}", self.p.show(ty));
+                        let text = format!(
+                            "bits can be taken of numbers, and this is {}",
+                            self.p.show(ty)
+                        );
                         self.error("type-mismatch", base.span, text);
                         None
                     }
@@ -401,9 +452,21 @@ impl Checker<'_> {
         self.make_slice(base, width, h, l, hi.span.to(lo.span), span)
     }
 
-    fn make_slice(&mut self, base: Expr, width: Option<u32>, h: u32, l: u32, at: Span, span: Span) -> Expr {
+    fn make_slice(
+        &mut self,
+        base: Expr,
+        width: Option<u32>,
+        h: u32,
+        l: u32,
+        at: Span,
+        span: Span,
+    ) -> Expr {
         if h < l {
-            let d = Diagnostic::error("bad-slice", at, format!("the slice ends before it begins: [{h}:{l}]"));
+            let d = Diagnostic::error(
+                "bad-slice",
+                at,
+                format!("the slice ends before it begins: [{h}:{l}]"),
+            );
             self.d.add(d.help(format!("write the higher bit first: [{l}:{h}]")));
             return self.bad(span);
         }
@@ -425,7 +488,13 @@ impl Checker<'_> {
         Expr { kind, ty, span, value }
     }
 
-    fn plus_slice(&mut self, base: &ast::Expr, lo: &ast::Expr, width: &ast::Expr, span: Span) -> Expr {
+    fn plus_slice(
+        &mut self,
+        base: &ast::Expr,
+        lo: &ast::Expr,
+        width: &ast::Expr,
+        span: Span,
+    ) -> Expr {
         let base = self.expr(base);
         let w = self.natural(width, "the width of a slice", super::types::WIDTH_MAX);
         let l = self.expr(lo);
@@ -443,7 +512,8 @@ impl Checker<'_> {
             return self.make_slice(base, of, l + w - 1, l, lo.span.to(width.span), span);
         }
         if !matches!(self.p.ty(l.ty), Ty::Bit(_) | Ty::Bad) {
-            let text = format!("a slice begins at an unsigned number, and this is {}", self.show(l.ty));
+            let text =
+                format!("a slice begins at an unsigned number, and this is {}", self.show(l.ty));
             self.error("type-mismatch", lo.span, text);
             return self.bad(span);
         }
@@ -475,7 +545,9 @@ impl Checker<'_> {
             let text = format!("`{sign}` is not defined for {}", self.p.show(ty));
             let d = Diagnostic::error("bad-operand", span, text);
             self.d.add(match (op, self.p.ty(ty)) {
-                (UnaryOp::LogicalNot, Ty::Bit(_)) => d.help("`~` inverts bits; compare with 0 for a bool"),
+                (UnaryOp::LogicalNot, Ty::Bit(_)) => {
+                    d.help("`~` inverts bits; compare with 0 for a bool")
+                }
                 (UnaryOp::Not, Ty::Int) => d.help("give the number a width: `8w1`"),
                 (UnaryOp::Not, Ty::Bool) => d.help("`!` negates a bool"),
                 _ => d,
@@ -520,10 +592,15 @@ impl Checker<'_> {
                 (Ty::Bit(w) | Ty::Signed(w), Ty::Bit(v) | Ty::Signed(v)) => {
                     let sum = w + v;
                     if sum > super::types::WIDTH_MAX {
-                        self.error("bad-width", span, format!("{sum} bits are more than there can be"));
+                        self.error(
+                            "bad-width",
+                            span,
+                            format!("{sum} bits are more than there can be"),
+                        );
                         return self.bad(span);
                     }
-                    let ty = if matches!(at, Ty::Signed(_)) { Ty::Signed(sum) } else { Ty::Bit(sum) };
+                    let ty =
+                        if matches!(at, Ty::Signed(_)) { Ty::Signed(sum) } else { Ty::Bit(sum) };
                     let ty = self.p.types.id(ty);
                     (a, b, ty)
                 }
@@ -536,7 +613,8 @@ impl Checker<'_> {
                     Ty::Bit(_) | Ty::Int if left => {}
                     Ty::Signed(_) if left && b.value.is_some() => {}
                     Ty::Signed(_) if left => {
-                        let text = format!("a shift by {}, which could be negative", self.p.show(b.ty));
+                        let text =
+                            format!("a shift by {}, which could be negative", self.p.show(b.ty));
                         let d = Diagnostic::error("bad-shift", b.span, text);
                         self.d.add(d.help("cast it to `bit` first"));
                         return self.bad(span);
@@ -547,7 +625,11 @@ impl Checker<'_> {
                     self.error("not-constant", b.span, "an `int` is known at compile time");
                 }
                 if at == Ty::Int && !self.known(&b) {
-                    let d = Diagnostic::error("bad-shift", a.span, "an `int` cannot be shifted by a value that is not constant");
+                    let d = Diagnostic::error(
+                        "bad-shift",
+                        a.span,
+                        "an `int` cannot be shifted by a value that is not constant",
+                    );
                     self.d.add(d.help("give it a width: `32w1`"));
                     return self.bad(span);
                 }
@@ -603,13 +685,22 @@ impl Checker<'_> {
     fn bad_operands(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Expr {
         use BinaryOp::*;
         let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
-        let text = format!("`{}` is not defined for {} and {}", op.word(), self.p.show(at), self.p.show(bt));
+        let text = format!(
+            "`{}` is not defined for {} and {}",
+            op.word(),
+            self.p.show(at),
+            self.p.show(bt)
+        );
         let d = Diagnostic::error("bad-operand", span, text);
         let d = match (op, self.p.ty(at), self.p.ty(bt)) {
             (And, Ty::Bool, Ty::Bool) => d.help("`&&` is the operator on bools"),
             (Or, Ty::Bool, Ty::Bool) => d.help("`||` is the operator on bools"),
-            (LogicalAnd, Ty::Bit(_), Ty::Bit(_)) => d.help("`&` is the operator on bits; compare with 0 for a bool"),
-            (LogicalOr, Ty::Bit(_), Ty::Bit(_)) => d.help("`|` is the operator on bits; compare with 0 for a bool"),
+            (LogicalAnd, Ty::Bit(_), Ty::Bit(_)) => {
+                d.help("`&` is the operator on bits; compare with 0 for a bool")
+            }
+            (LogicalOr, Ty::Bit(_), Ty::Bit(_)) => {
+                d.help("`|` is the operator on bits; compare with 0 for a bool")
+            }
             (Concat, Ty::Int, _) | (Concat, _, Ty::Int) => d.help("give the number a width: `8w1`"),
             (Div | Mod, Ty::Signed(_), _) => d.help("division is defined for unsigned numbers"),
             (_, Ty::Bit(x), Ty::Bit(y)) if x != y => {
@@ -675,9 +766,7 @@ impl Checker<'_> {
             | Ty::ActionRun(_)
             | Ty::Dots
             | Ty::Invalid => false,
-            Ty::Struct(s, args) => {
-                self.p.field_types(s, &args).iter().all(|f| self.comparable(*f))
-            }
+            Ty::Struct(s, args) => self.p.field_types(s, &args).iter().all(|f| self.comparable(*f)),
             Ty::Stack(e, _) | Ty::List(e) => self.comparable(e),
             Ty::Tuple(items) => items.iter().all(|i| self.comparable(*i)),
             _ => true,
@@ -707,7 +796,8 @@ impl Checker<'_> {
         };
         let ty = self.zonk(a.ty);
         if *self.p.ty(ty) == Ty::Int && !self.known(&c) {
-            let d = Diagnostic::error("not-constant", span, "both values are numbers without a width");
+            let d =
+                Diagnostic::error("not-constant", span, "both values are numbers without a width");
             self.d.add(d.help("give one of them a width: `8w1`"));
         }
         let chosen = match &c.value {
@@ -763,7 +853,10 @@ impl Checker<'_> {
         }
         // In two steps, where the first one is by the representation.
         let through = match (&f, &t) {
-            (Ty::New(_) | Ty::Enum(_), Ty::Bit(_) | Ty::Signed(_) | Ty::Int | Ty::Bool | Ty::New(_) | Ty::Enum(_)) => base(self, &f),
+            (
+                Ty::New(_) | Ty::Enum(_),
+                Ty::Bit(_) | Ty::Signed(_) | Ty::Int | Ty::Bool | Ty::New(_) | Ty::Enum(_),
+            ) => base(self, &f),
             (Ty::Int | Ty::Bit(_) | Ty::Signed(_), Ty::New(_) | Ty::Enum(_)) => base(self, &t),
             _ => None,
         };
@@ -792,8 +885,12 @@ impl Checker<'_> {
                     d = d.note(Span::default(), detail);
                 }
                 d = match (&f, &t) {
-                    (Ty::Bit(a), Ty::Signed(b)) if a != b => d.help(format!("change the width first: `(int<{b}>) (bit<{b}>) ...`")),
-                    (Ty::Signed(a), Ty::Bit(b)) if a != b => d.help(format!("change the width first: `(bit<{b}>) (int<{b}>) ...`")),
+                    (Ty::Bit(a), Ty::Signed(b)) if a != b => {
+                        d.help(format!("change the width first: `(int<{b}>) (bit<{b}>) ...`"))
+                    }
+                    (Ty::Signed(a), Ty::Bit(b)) if a != b => {
+                        d.help(format!("change the width first: `(bit<{b}>) (int<{b}>) ...`"))
+                    }
                     (Ty::Bit(_), Ty::Bool) => d.help("compare it: `... != 0`"),
                     _ => d,
                 };
@@ -809,14 +906,17 @@ impl Checker<'_> {
             return true;
         }
         match &e.kind {
-            ExprKind::Const | ExprKind::Bad | ExprKind::Instance(_) | ExprKind::Construct(_) => true,
+            ExprKind::Const | ExprKind::Bad | ExprKind::Instance(_) | ExprKind::Construct(_) => {
+                true
+            }
             ExprKind::Var(v) => matches!(
                 self.p.vars[v.index()].kind,
                 VarKind::Constructor | VarKind::Const | VarKind::Param(Direction::None)
             ),
-            ExprKind::Field(a, _) | ExprKind::Slice(a, _, _) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => {
-                self.known(a)
-            }
+            ExprKind::Field(a, _)
+            | ExprKind::Slice(a, _, _)
+            | ExprKind::Unary(_, a)
+            | ExprKind::Cast(a) => self.known(a),
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::PlusSlice(a, b, _) => {
                 self.known(a) && self.known(b)
             }
@@ -841,12 +941,14 @@ impl Checker<'_> {
                     VarKind::Param(Direction::In) => {
                         Some(format!("`{}` is an `in` parameter, which can only be read", var.name))
                     }
-                    VarKind::Param(Direction::None) => {
-                        Some(format!("`{}` is a parameter without direction, which can only be read", var.name))
-                    }
-                    VarKind::Constructor => {
-                        Some(format!("`{}` is a constructor parameter, which can only be read", var.name))
-                    }
+                    VarKind::Param(Direction::None) => Some(format!(
+                        "`{}` is a parameter without direction, which can only be read",
+                        var.name
+                    )),
+                    VarKind::Constructor => Some(format!(
+                        "`{}` is a constructor parameter, which can only be read",
+                        var.name
+                    )),
                     VarKind::Loop => None,
                     VarKind::Const => Some(format!("`{}` is a constant", var.name)),
                 }
@@ -890,10 +992,15 @@ impl Checker<'_> {
                         self.p.show(a.ty)
                     );
                     let d = Diagnostic::error("type-mismatch", span, text);
-                    self.d.add(d.help(if mask { "masks are of unsigned numbers" } else { "ranges are of numbers" }));
+                    self.d.add(d.help(if mask {
+                        "masks are of unsigned numbers"
+                    } else {
+                        "ranges are of numbers"
+                    }));
                     return self.bad(span);
                 }
-                if let (false, Some(Const::Int(x)), Some(Const::Int(y))) = (mask, &a.value, &b.value)
+                if let (false, Some(Const::Int(x)), Some(Const::Int(y))) =
+                    (mask, &a.value, &b.value)
                     && x > y
                 {
                     let text = format!("the range ends at {y}, before it begins at {x}");
@@ -915,7 +1022,8 @@ impl Checker<'_> {
                     Ty::Struct(s, args) => Some(self.p.field_types(s, &args)),
                     Ty::Bad => None,
                     _ => {
-                        let text = format!("{} sets for one key of type {}", items.len(), self.show(ty));
+                        let text =
+                            format!("{} sets for one key of type {}", items.len(), self.show(ty));
                         self.error("type-mismatch", span, text);
                         None
                     }
@@ -944,7 +1052,8 @@ impl Checker<'_> {
                     let same = flat.len() == wanted.len()
                         && flat.iter().zip(&wanted).all(|(a, b)| self.unify(*a, *b));
                     if !same && !self.unify(inner, ty) {
-                        let text = format!("expected {}, found {}", self.show(ty), self.show(value.ty));
+                        let text =
+                            format!("expected {}, found {}", self.show(ty), self.show(value.ty));
                         self.error("type-mismatch", span, text);
                     }
                     return value;

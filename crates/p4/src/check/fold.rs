@@ -117,7 +117,11 @@ impl Checker<'_> {
                     return None;
                 }
                 Shl | Shr if y.is_negative() => {
-                    let d = Diagnostic::error("bad-shift", b.span, format!("a shift by {y}, which is negative"));
+                    let d = Diagnostic::error(
+                        "bad-shift",
+                        b.span,
+                        format!("a shift by {y}, which is negative"),
+                    );
                     self.d.add(d.help("shift the other way"));
                     return None;
                 }
@@ -161,7 +165,11 @@ impl Checker<'_> {
                     let by = y.to_u32().unwrap_or(u32::MAX);
                     if op == Shl && by > SHIFT_MAX {
                         if *self.p.ty(ty) == Ty::Int {
-                            self.error("bad-shift", span, format!("a shift by more than {SHIFT_MAX} bits"));
+                            self.error(
+                                "bad-shift",
+                                span,
+                                format!("a shift by more than {SHIFT_MAX} bits"),
+                            );
                             return None;
                         }
                         return Some(Const::Int(BigInt::zero()));

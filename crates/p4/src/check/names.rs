@@ -130,11 +130,7 @@ impl Checker<'_> {
     }
 
     /// Tells of names that occur twice in a list.
-    pub(super) fn unique<'a>(
-        &mut self,
-        what: &str,
-        names: impl IntoIterator<Item = &'a Ident>,
-    ) {
+    pub(super) fn unique<'a>(&mut self, what: &str, names: impl IntoIterator<Item = &'a Ident>) {
         let mut seen: HashMap<&Name, Span> = HashMap::new();
         for ident in names {
             if let Some(first) = seen.get(&ident.name) {

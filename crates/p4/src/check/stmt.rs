@@ -53,7 +53,8 @@ impl Checker<'_> {
             A::If(condition, then, or_else) => {
                 let condition = self.condition(condition);
                 let then = self.block(std::slice::from_ref(then));
-                let or_else = or_else.as_ref().map_or(Vec::new(), |e| self.block(std::slice::from_ref(e)));
+                let or_else =
+                    or_else.as_ref().map_or(Vec::new(), |e| self.block(std::slice::from_ref(e)));
                 StmtKind::If(condition, then, or_else)
             }
             A::Exit => {
@@ -130,13 +131,18 @@ impl Checker<'_> {
                 Some(self.coerce(e, want))
             }
             (Some(want), None) if want != basic::VOID => {
-                let text = format!("this returns nothing, and the function returns {}", self.show(want));
+                let text =
+                    format!("this returns nothing, and the function returns {}", self.show(want));
                 self.error("bad-return", span, text);
                 None
             }
             (_, Some(e)) => {
                 let e = self.expr(e);
-                let d = Diagnostic::error("bad-return", e.span, "this returns a value, and nothing takes it");
+                let d = Diagnostic::error(
+                    "bad-return",
+                    e.span,
+                    "this returns a value, and nothing takes it",
+                );
                 self.d.add(d.help("write `return;`"));
                 None
             }
@@ -145,7 +151,12 @@ impl Checker<'_> {
         StmtKind::Return(value)
     }
 
-    fn switch(&mut self, value: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<StmtKind> {
+    fn switch(
+        &mut self,
+        value: &ast::Expr,
+        cases: &[ast::SwitchCase],
+        span: Span,
+    ) -> Option<StmtKind> {
         if self.context.place == Place::State {
             self.misplaced("`switch`", span);
         }
@@ -158,14 +169,28 @@ impl Checker<'_> {
                 Label::Default(span) => *span,
                 Label::Value(e) => e.span,
             };
-            let d = Diagnostic::warning("bad-switch", at, "the last case has no block to fall through to");
+            let d = Diagnostic::warning(
+                "bad-switch",
+                at,
+                "the last case has no block to fall through to",
+            );
             self.d.add(d.help("write `{}` if it does nothing"));
         }
         let table = match self.p.ty(ty).clone() {
             Ty::ActionRun(t) => Some(t),
-            Ty::Bool | Ty::Bit(_) | Ty::Signed(_) | Ty::Enum(_) | Ty::Error | Ty::Int | Ty::New(_) | Ty::Bad => None,
+            Ty::Bool
+            | Ty::Bit(_)
+            | Ty::Signed(_)
+            | Ty::Enum(_)
+            | Ty::Error
+            | Ty::Int
+            | Ty::New(_)
+            | Ty::Bad => None,
             _ => {
-                let text = format!("a switch is on numbers, enums, errors or an action, and this is {}", self.p.show(ty));
+                let text = format!(
+                    "a switch is on numbers, enums, errors or an action, and this is {}",
+                    self.p.show(ty)
+                );
                 self.error("bad-switch", value.span, text);
                 return None;
             }
@@ -185,7 +210,11 @@ impl Checker<'_> {
                         self.d.add(d.note(first, "the first one is here"));
                     }
                     if i + 1 != cases.len() {
-                        let d = Diagnostic::error("bad-switch", *span, "`default` is not the last case");
+                        let d = Diagnostic::error(
+                            "bad-switch",
+                            *span,
+                            "`default` is not the last case",
+                        );
                         self.d.add(d.help("move it to the end"));
                     }
                     default_at = Some(*span);
@@ -195,7 +224,11 @@ impl Checker<'_> {
                     Some(t) => {
                         if let Some((id, name)) = self.switch_action(t, e) {
                             if let Some(first) = seen.insert(name.clone(), e.span) {
-                                let d = Diagnostic::error("duplicate-label", e.span, format!("the action `{name}` is there twice"));
+                                let d = Diagnostic::error(
+                                    "duplicate-label",
+                                    e.span,
+                                    format!("the action `{name}` is there twice"),
+                                );
                                 self.d.add(d.note(first, "it is here, too"));
                             }
                             open_actions.push(id);
@@ -205,12 +238,20 @@ impl Checker<'_> {
                         let label = self.expr(e);
                         let label = self.coerce(label, ty);
                         if label.value.is_none() && !self.known(&label) {
-                            self.error("not-constant", e.span, "a label is known at compile time, and this is not");
+                            self.error(
+                                "not-constant",
+                                e.span,
+                                "a label is known at compile time, and this is not",
+                            );
                         }
                         if let Some(v) = &label.value
                             && let Some(first) = seen.insert(format!("{v:?}"), e.span)
                         {
-                            let d = Diagnostic::error("duplicate-label", e.span, "this label is there twice");
+                            let d = Diagnostic::error(
+                                "duplicate-label",
+                                e.span,
+                                "this label is there twice",
+                            );
                             self.d.add(d.note(first, "it is here, too"));
                         }
                         open_values.push(label);
@@ -245,12 +286,16 @@ impl Checker<'_> {
             self.error("bad-switch", e.span, "a label of this switch is the name of an action");
             return None;
         };
-        let listed: Vec<ActionId> = self.p.tables[table.index()].actions.iter().map(|a| a.action).collect();
+        let listed: Vec<ActionId> =
+            self.p.tables[table.index()].actions.iter().map(|a| a.action).collect();
         match self.find(path).map(|f| f.sym.clone()) {
-            Some(Sym::Action(id)) if listed.contains(&id) => Some((id, path.ident.name.to_string())),
+            Some(Sym::Action(id)) if listed.contains(&id) => {
+                Some((id, path.ident.name.to_string()))
+            }
             Some(Sym::Action(_)) => {
                 let name = &self.p.tables[table.index()].name;
-                let text = format!("the table `{name}` does not list the action `{}`", path.ident.name);
+                let text =
+                    format!("the table `{name}` does not list the action `{}`", path.ident.name);
                 self.error("bad-switch", e.span, text);
                 None
             }
@@ -266,14 +311,23 @@ impl Checker<'_> {
         }
     }
 
-    fn for_in(&mut self, ty: &ast::Type, name: &ast::Ident, set: &ast::ForSet, body: &ast::Stmt) -> StmtKind {
+    fn for_in(
+        &mut self,
+        ty: &ast::Type,
+        name: &ast::Ident,
+        set: &ast::ForSet,
+        body: &ast::Stmt,
+    ) -> StmtKind {
         let want = self.ty(ty);
         self.fits(want, Use::Variable, ty.span);
         let set = match set {
             ast::ForSet::Range(a, b) => {
                 let (a, b) = (self.expr(a), self.expr(b));
                 if !matches!(self.p.ty(want), Ty::Bit(_) | Ty::Signed(_) | Ty::Bad) {
-                    let text = format!("a range is of numbers with a width, and the variable is {}", self.show(want));
+                    let text = format!(
+                        "a range is of numbers with a width, and the variable is {}",
+                        self.show(want)
+                    );
                     self.error("type-mismatch", ty.span, text);
                 }
                 ForSet::Range(self.coerce(a, want), self.coerce(b, want))
@@ -285,26 +339,40 @@ impl Checker<'_> {
                     Ty::Bad => {}
                     Ty::List(element) | Ty::Stack(element, _) => {
                         if !self.unify(element, want) && !(*self.p.ty(element) == Ty::Int) {
-                            let text = format!("expected {}, found {}", self.show(want), self.show(element));
+                            let text = format!(
+                                "expected {}, found {}",
+                                self.show(want),
+                                self.show(element)
+                            );
                             self.error("type-mismatch", e.span, text);
                         }
                     }
                     Ty::Tuple(items) => {
                         for item in items.iter() {
-                            let probe = Expr { kind: ExprKind::Bad, ty: *item, span: e.span, value: None };
+                            let probe =
+                                Expr { kind: ExprKind::Bad, ty: *item, span: e.span, value: None };
                             if self.try_coerce(probe, want).is_err() {
-                                let text = format!("expected {}, found {}", self.show(want), self.show(*item));
+                                let text = format!(
+                                    "expected {}, found {}",
+                                    self.show(want),
+                                    self.show(*item)
+                                );
                                 self.error("type-mismatch", e.span, text);
                             }
                         }
                     }
                     _ => {
-                        let text = format!("a `for` runs over a range, a list or a stack, and this is {}", self.p.show(e_ty));
+                        let text = format!(
+                            "a `for` runs over a range, a list or a stack, and this is {}",
+                            self.p.show(e_ty)
+                        );
                         self.error("type-mismatch", e.span, text);
                     }
                 }
                 let target = match (&e.kind, self.p.ty(e.ty).clone()) {
-                    (ExprKind::Aggregate(_), Ty::Literal(None, ..)) => Some(self.p.types.id(Ty::List(want))),
+                    (ExprKind::Aggregate(_), Ty::Literal(None, ..)) => {
+                        Some(self.p.types.id(Ty::List(want)))
+                    }
                     _ => None,
                 };
                 let e = match target {
@@ -384,7 +452,11 @@ impl Checker<'_> {
             }
             None => {
                 if !self.known(&e) {
-                    self.error("not-constant", value.span, "a constant is known at compile time, and this is not");
+                    self.error(
+                        "not-constant",
+                        value.span,
+                        "a constant is known at compile time, and this is not",
+                    );
                 }
                 let var = self.new_var(name, ty, VarKind::Const);
                 self.declare(name, Sym::Var(var));

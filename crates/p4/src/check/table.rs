@@ -14,10 +14,26 @@ use std::rc::Rc;
 
 /// Properties that the specification or an architecture gives a meaning.
 const KNOWN: &[&str] = &[
-    "key", "actions", "default_action", "entries", "size", "implementation", "counters", "meters",
-    "support_timeout", "largest_priority_wins", "priority_delta", "psa_implementation",
-    "psa_direct_counter", "psa_direct_meter", "psa_idle_timeout", "pna_implementation",
-    "pna_direct_counter", "pna_direct_meter", "pna_idle_timeout", "add_on_miss",
+    "key",
+    "actions",
+    "default_action",
+    "entries",
+    "size",
+    "implementation",
+    "counters",
+    "meters",
+    "support_timeout",
+    "largest_priority_wins",
+    "priority_delta",
+    "psa_implementation",
+    "psa_direct_counter",
+    "psa_direct_meter",
+    "psa_idle_timeout",
+    "pna_implementation",
+    "pna_direct_counter",
+    "pna_direct_meter",
+    "pna_idle_timeout",
+    "add_on_miss",
 ];
 
 impl Checker<'_> {
@@ -77,8 +93,14 @@ impl Checker<'_> {
                 PropertyValue::Expr(e) => match &*p.name.name {
                     "default_action" => {
                         table.default_const = p.is_const;
-                        if !seen.contains_key("actions") && properties.iter().any(|q| &*q.name.name == "actions") {
-                            let d = Diagnostic::error("bad-table", p.name.span, "`default_action` comes before `actions`");
+                        if !seen.contains_key("actions")
+                            && properties.iter().any(|q| &*q.name.name == "actions")
+                        {
+                            let d = Diagnostic::error(
+                                "bad-table",
+                                p.name.span,
+                                "`default_action` comes before `actions`",
+                            );
                             self.d.add(d.help("move `actions` in front of it"));
                         } else {
                             table.default = self.default_action(&table, e);
@@ -91,13 +113,16 @@ impl Checker<'_> {
                             (Some(Const::Int(n)), _) if !n.is_negative() => {}
                             (None, Ty::Bit(_) | Ty::Int) if self.known(&e) => {}
                             _ => {
-                                let text = "a table's size is a positive number known at compile time";
+                                let text =
+                                    "a table's size is a positive number known at compile time";
                                 self.error("bad-table", e.span, text);
                             }
                         }
                         table.size = Some(e);
                     }
-                    "largest_priority_wins" | "priority_delta" => self.priority_property(&mut table, p),
+                    "largest_priority_wins" | "priority_delta" => {
+                        self.priority_property(&mut table, p)
+                    }
                     word => {
                         if !KNOWN.contains(&word) {
                             let text = format!("no table has a property `{word}`");
@@ -129,7 +154,9 @@ impl Checker<'_> {
                 let e = self.expr(e);
                 match e.value {
                     Some(Const::Bool(b)) => table.largest_priority_wins = b,
-                    _ => self.error("bad-table", e.span, "`largest_priority_wins` is true or false"),
+                    _ => {
+                        self.error("bad-table", e.span, "`largest_priority_wins` is true or false")
+                    }
                 }
             }
             "priority_delta" => {
@@ -166,10 +193,16 @@ impl Checker<'_> {
                 }
             };
             let numeric = self.width_of(expr.ty).is_some();
-            if matches!(&*k.kind.name, "lpm" | "range") && !numeric && *self.p.ty(expr.ty) != Ty::Bad
+            if matches!(&*k.kind.name, "lpm" | "range")
+                && !numeric
+                && *self.p.ty(expr.ty) != Ty::Bad
                 && !matches!(self.p.ty(expr.ty), Ty::Var(_))
             {
-                let text = format!("`{}` compares numbers, and this is {}", k.kind.name, self.show(expr.ty));
+                let text = format!(
+                    "`{}` compares numbers, and this is {}",
+                    k.kind.name,
+                    self.show(expr.ty)
+                );
                 self.error("bad-key", k.expr.span, text);
             }
             out.push(Key {
@@ -183,7 +216,10 @@ impl Checker<'_> {
             keys.iter().filter(|k| &*k.kind.name == "lpm").map(|k| k.kind.span).collect();
         if let [first, second, ..] = lpm.as_slice() {
             let d = Diagnostic::error("bad-key", *second, "a table has at most one `lpm` key");
-            self.d.add(d.note(*first, "the first one is here").help("make the others `ternary` or `exact`"));
+            self.d.add(
+                d.note(*first, "the first one is here")
+                    .help("make the others `ternary` or `exact`"),
+            );
         }
         out
     }
@@ -193,7 +229,11 @@ impl Checker<'_> {
             Some(Sym::Action(id)) => Some(id),
             Some(Sym::Bad) => None,
             Some(other) => {
-                let text = format!("an action is needed here, and `{}` is {}", path.ident.name, other.what());
+                let text = format!(
+                    "an action is needed here, and `{}` is {}",
+                    path.ident.name,
+                    other.what()
+                );
                 self.error("not-an-action", path.ident.span, text);
                 None
             }
@@ -217,7 +257,13 @@ impl Checker<'_> {
             let params = self.p.actions[id.index()].params.clone();
             let directed: Vec<Param> =
                 params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
-            let args = self.bound_args(&a.path.ident, &directed, a.args.as_deref().unwrap_or_default(), a.span, false);
+            let args = self.bound_args(
+                &a.path.ident,
+                &directed,
+                a.args.as_deref().unwrap_or_default(),
+                a.span,
+                false,
+            );
             let mut full = args;
             full.resize(params.len(), None);
             table.actions.push(ActionCall {
@@ -230,7 +276,14 @@ impl Checker<'_> {
     }
 
     /// Arguments by position or name, for just these parameters.
-    fn bound_args(&mut self, name: &Ident, params: &[Param], args: &[ast::Arg], span: Span, known: bool) -> Vec<Option<Expr>> {
+    fn bound_args(
+        &mut self,
+        name: &Ident,
+        params: &[Param],
+        args: &[ast::Arg],
+        span: Span,
+        known: bool,
+    ) -> Vec<Option<Expr>> {
         let mut out: Vec<Option<Expr>> = vec![None; params.len()];
         for (i, arg) in args.iter().enumerate() {
             let at = match &arg.name {
@@ -239,11 +292,22 @@ impl Checker<'_> {
             };
             let Some(at) = at else {
                 let text = match &arg.name {
-                    Some(n) => format!("`{}` has no parameter `{}` to give here", name.name, n.name),
-                    None => format!("`{}` takes {} arguments here, not {}", name.name, params.len(), args.len()),
+                    Some(n) => {
+                        format!("`{}` has no parameter `{}` to give here", name.name, n.name)
+                    }
+                    None => format!(
+                        "`{}` takes {} arguments here, not {}",
+                        name.name,
+                        params.len(),
+                        args.len()
+                    ),
                 };
                 let d = Diagnostic::error("bad-arguments", arg.span, text);
-                self.d.add(if known { d } else { d.help("parameters without direction come from the control plane") });
+                self.d.add(if known {
+                    d
+                } else {
+                    d.help("parameters without direction come from the control plane")
+                });
                 return out;
             };
             let Some(value) = &arg.value else {
@@ -255,12 +319,17 @@ impl Checker<'_> {
             let e = match p.direction {
                 Direction::Out | Direction::InOut => {
                     if let Some(why) = self.not_writable(&e) {
-                        let text = format!("the argument of `{}{}` is not a place to write to", p.direction.word(), p.name);
+                        let text = format!(
+                            "the argument of `{}{}` is not a place to write to",
+                            p.direction.word(),
+                            p.name
+                        );
                         let d = Diagnostic::error("not-writable", e.span, text);
                         self.d.add(d.note(Span::default(), why));
                     }
                     if !self.unify(e.ty, p.ty) {
-                        let text = format!("expected {}, found {}", self.show(p.ty), self.show(e.ty));
+                        let text =
+                            format!("expected {}, found {}", self.show(p.ty), self.show(e.ty));
                         self.error("type-mismatch", e.span, text);
                     }
                     e
@@ -268,7 +337,10 @@ impl Checker<'_> {
                 _ => self.coerce(e, p.ty),
             };
             if known && p.direction == Direction::None && !self.known(&e) {
-                let text = format!("the argument of `{}` is known at compile time, and this is not", p.name);
+                let text = format!(
+                    "the argument of `{}` is known at compile time, and this is not",
+                    p.name
+                );
                 self.error("not-constant", e.span, text);
             }
             out[at] = Some(e);
@@ -278,7 +350,8 @@ impl Checker<'_> {
                 if let Some(default) = &p.default {
                     *o = Some(default.clone());
                 } else if !p.optional {
-                    let text = format!("the parameter `{}` of `{}` has no argument", p.name, name.name);
+                    let text =
+                        format!("the parameter `{}` of `{}` has no argument", p.name, name.name);
                     let d = Diagnostic::error("bad-arguments", span, text);
                     self.d.add(d.note(p.span, "it is declared here"));
                 }
@@ -288,10 +361,20 @@ impl Checker<'_> {
     }
 
     /// An action with all its arguments, as default or in an entry.
-    fn action_call(&mut self, table: &Table, path: &ast::Path, args: &[ast::Arg], span: Span, default: bool) -> Option<ActionCall> {
+    fn action_call(
+        &mut self,
+        table: &Table,
+        path: &ast::Path,
+        args: &[ast::Arg],
+        span: Span,
+        default: bool,
+    ) -> Option<ActionCall> {
         let id = self.find_action(path)?;
         let Some(listed) = table.actions.iter().find(|a| a.action == id).cloned() else {
-            let text = format!("the table `{}` does not list the action `{}`", table.name, path.ident.name);
+            let text = format!(
+                "the table `{}` does not list the action `{}`",
+                table.name, path.ident.name
+            );
             let d = Diagnostic::error("not-listed", span, text);
             self.d.add(d.help("add it to `actions`"));
             return None;
@@ -305,7 +388,8 @@ impl Checker<'_> {
         let params = self.p.actions[id.index()].params.clone();
         let directed = params.iter().filter(|p| p.direction != Direction::None).count();
         // The bound ones are written again in a default action (§14.2.1.3), and may be left out.
-        let rest: Vec<Param> = params.iter().filter(|p| p.direction == Direction::None).cloned().collect();
+        let rest: Vec<Param> =
+            params.iter().filter(|p| p.direction == Direction::None).cloned().collect();
         let by_name = args.iter().any(|a| a.name.is_some());
         let given_bound = if by_name {
             args.iter().any(|a| {
@@ -324,7 +408,8 @@ impl Checker<'_> {
                     && let (Some(a), Some(Some(b))) = (&given[i], listed.args.get(i))
                     && !same_expr(a, b)
                 {
-                    let text = format!("the argument of `{}` differs from the one in `actions`", p.name);
+                    let text =
+                        format!("the argument of `{}` differs from the one in `actions`", p.name);
                     let d = Diagnostic::error("bad-arguments", a.span, text);
                     self.d.add(d.note(b.span, "it is bound here"));
                 }
@@ -335,7 +420,11 @@ impl Checker<'_> {
             full.extend(self.bound_args(&path.ident, &rest, args, span, true));
         } else {
             if !by_name && directed > 0 && default {
-                let text = format!("`{}` takes {} arguments here, those with a direction included", path.ident.name, params.len());
+                let text = format!(
+                    "`{}` takes {} arguments here, those with a direction included",
+                    path.ident.name,
+                    params.len()
+                );
                 self.error("bad-arguments", span, text);
                 return None;
             }
@@ -352,30 +441,49 @@ impl Checker<'_> {
             A::Call(f, _, args) => match &f.kind {
                 A::Path(path) => self.action_call(table, path, args, e.span, true),
                 _ => {
-                    self.error("not-an-action", f.span, "the default action is an action's name with arguments");
+                    self.error(
+                        "not-an-action",
+                        f.span,
+                        "the default action is an action's name with arguments",
+                    );
                     None
                 }
             },
             _ => {
-                self.error("not-an-action", e.span, "the default action is an action's name with arguments");
+                self.error(
+                    "not-an-action",
+                    e.span,
+                    "the default action is an action's name with arguments",
+                );
                 None
             }
         }
     }
 
     fn entries(&mut self, table: &mut Table, entries: &[ast::Entry]) {
-        let kinds: Vec<String> =
-            table.keys.iter().map(|k| self.p.match_kinds.get(k.kind as usize).map_or(String::new(), |n| n.to_string())).collect();
+        let kinds: Vec<String> = table
+            .keys
+            .iter()
+            .map(|k| {
+                self.p.match_kinds.get(k.kind as usize).map_or(String::new(), |n| n.to_string())
+            })
+            .collect();
         let has_lpm = kinds.iter().any(|k| k == "lpm");
-        let prioritised = kinds.iter().any(|k| matches!(k.as_str(), "ternary" | "range" | "optional"));
+        let prioritised =
+            kinds.iter().any(|k| matches!(k.as_str(), "ternary" | "range" | "optional"));
         for e in entries {
             let keys = match e.keys.as_slice() {
                 // `{a, b}` in place of `(a, b)`.
-                [ast::Expr { kind: A::List(items, false), .. }] if items.len() == table.keys.len() => items,
+                [ast::Expr { kind: A::List(items, false), .. }]
+                    if items.len() == table.keys.len() =>
+                {
+                    items
+                }
                 keys => keys,
             };
             // `_` or `default` alone stands for all keys.
-            let all = keys.len() == 1 && table.keys.len() > 1
+            let all = keys.len() == 1
+                && table.keys.len() > 1
                 && matches!(keys[0].kind, A::Default | A::Dontcare);
             let key_list: Vec<&ast::Expr> = if all {
                 (0..table.keys.len()).map(|_| &keys[0]).collect()
@@ -407,14 +515,22 @@ impl Checker<'_> {
                     match value.value {
                         Some(Const::Int(n)) if !n.is_negative() && n.to_u32().is_some() => Some(n),
                         _ => {
-                            self.error("bad-entry", p.span, "a priority is a number of 32 bits, known at compile time");
+                            self.error(
+                                "bad-entry",
+                                p.span,
+                                "a priority is a number of 32 bits, known at compile time",
+                            );
                             None
                         }
                     }
                 }
             };
             if table.entries_const && e.is_const {
-                let d = Diagnostic::warning("redundant", e.span, "all of these entries are constant already");
+                let d = Diagnostic::warning(
+                    "redundant",
+                    e.span,
+                    "all of these entries are constant already",
+                );
                 self.d.add(d);
             }
             let Some(action) = self.action_call(
@@ -429,17 +545,21 @@ impl Checker<'_> {
             table.entries.push(Entry {
                 is_const: e.is_const || table.entries_const,
                 priority,
-                annotated_priority: e.annotations.iter().filter(|a| &*a.name.name == "priority").find_map(|a| {
-                    match &a.body {
-                        ast::AnnotationBody::Tokens(tokens) => tokens.iter().find_map(|t| match &t.tok {
-                            crate::lex::Tok::Int(text) => {
-                                crate::literal::integer(text).ok().and_then(|i| i.value.to_u32())
-                            }
-                            _ => None,
-                        }),
+                annotated_priority: e
+                    .annotations
+                    .iter()
+                    .filter(|a| &*a.name.name == "priority")
+                    .find_map(|a| match &a.body {
+                        ast::AnnotationBody::Tokens(tokens) => {
+                            tokens.iter().find_map(|t| match &t.tok {
+                                crate::lex::Tok::Int(text) => crate::literal::integer(text)
+                                    .ok()
+                                    .and_then(|i| i.value.to_u32()),
+                                _ => None,
+                            })
+                        }
                         _ => None,
-                    }
-                }),
+                    }),
                 keys: sets,
                 action,
                 span: e.span,
@@ -454,7 +574,9 @@ impl Checker<'_> {
             (ExprKind::Any, "exact") => ("`_`", "an exact key has a value"),
             (ExprKind::Mask(..), "exact") => ("a mask", "make the key `ternary`"),
             (ExprKind::Mask(..), "range" | "optional") => ("a mask", "make the key `ternary`"),
-            (ExprKind::Range(..), "exact" | "lpm" | "ternary" | "optional") => ("a range", "make the key `range`"),
+            (ExprKind::Range(..), "exact" | "lpm" | "ternary" | "optional") => {
+                ("a range", "make the key `range`")
+            }
             (ExprKind::Mask(_, mask), "lpm") => {
                 let Some(Const::Int(m)) = &mask.value else { return };
                 let width = self.width_of(mask.ty).map_or(0, |w| w.0);

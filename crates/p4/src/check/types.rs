@@ -66,7 +66,11 @@ impl Checker<'_> {
                         self.unknown(path, |s| {
                             matches!(
                                 s,
-                                Sym::Type(_) | Sym::Struct(_) | Sym::Extern(_) | Sym::Apply(_) | Sym::Package(_)
+                                Sym::Type(_)
+                                    | Sym::Struct(_)
+                                    | Sym::Extern(_)
+                                    | Sym::Apply(_)
+                                    | Sym::Package(_)
                             )
                         });
                         Sym::Bad
@@ -78,13 +82,14 @@ impl Checker<'_> {
             TypeKind::Stack(element, size) => {
                 let element_ty = self.ty_or(element, dontcare);
                 let size_value = self.natural(size, "a stack's size", STACK_MAX);
-                let ok = matches!(
-                    self.p.ty(element_ty),
-                    Ty::Bad | Ty::Var(_) | Ty::Infer(_)
-                ) || self.is_header(element_ty)
+                let ok = matches!(self.p.ty(element_ty), Ty::Bad | Ty::Var(_) | Ty::Infer(_))
+                    || self.is_header(element_ty)
                     || self.is_union(element_ty);
                 if !ok {
-                    let text = format!("a stack holds headers or header unions, not {}", self.show(element_ty));
+                    let text = format!(
+                        "a stack holds headers or header unions, not {}",
+                        self.show(element_ty)
+                    );
                     self.error("bad-type", element.span, text);
                     return basic::BAD;
                 }
@@ -112,7 +117,8 @@ impl Checker<'_> {
                     self.fresh()
                 } else {
                     let d = Diagnostic::error("bad-type", t.span, "`_` is no type here");
-                    self.d.add(d.help("it may only stand for a type argument that can be inferred"));
+                    self.d
+                        .add(d.help("it may only stand for a type argument that can be inferred"));
                     basic::BAD
                 }
             }
@@ -152,7 +158,9 @@ impl Checker<'_> {
         if args.len() != params {
             let text = match (params, args.len()) {
                 (0, _) => "this type takes no type arguments".to_string(),
-                (n, 0) => format!("this type needs {n} type argument{}", if n == 1 { "" } else { "s" }),
+                (n, 0) => {
+                    format!("this type needs {n} type argument{}", if n == 1 { "" } else { "s" })
+                }
                 (n, m) => format!("this type takes {n} type arguments, not {m}"),
             };
             self.error("type-arguments", span, text);
@@ -269,7 +277,9 @@ impl Checker<'_> {
             ) => false,
             (Use::List, _) => true,
             (Use::UnionField, _) => kind == Some(StructKind::Header),
-            (Use::HeaderField, Ty::Struct(..)) => kind == Some(StructKind::Struct) && struct_ok(self),
+            (Use::HeaderField, Ty::Struct(..)) => {
+                kind == Some(StructKind::Struct) && struct_ok(self)
+            }
             (Use::HeaderField, _) => self.header_field(ty),
             (Use::Field | Use::Variable, Ty::Int | Ty::String | Ty::MatchKind) => false,
             (Use::Field | Use::Variable | Use::Tuple, _) => true,
@@ -288,7 +298,9 @@ impl Checker<'_> {
             self.d.add(match (how, self.p.ty(ty)) {
                 (_, Ty::Int) => d.help("give it a width: `bit<32>`"),
                 (Use::UnionField, _) => d.help("the members of a header union are headers"),
-                (Use::HeaderField, Ty::Enum(_)) => d.help("give the enum a representation: `enum bit<8> ...`"),
+                (Use::HeaderField, Ty::Enum(_)) => {
+                    d.help("give the enum a representation: `enum bit<8> ...`")
+                }
                 _ => d,
             });
         }
@@ -335,7 +347,8 @@ impl Checker<'_> {
             Ty::Struct(s, args) => {
                 let fields = self.p.field_types(s, &args);
                 if self.p.structs[s.index()].kind == StructKind::Union {
-                    let sizes: Option<Vec<(u64, u64)>> = fields.iter().map(|f| self.size_bits(*f)).collect();
+                    let sizes: Option<Vec<(u64, u64)>> =
+                        fields.iter().map(|f| self.size_bits(*f)).collect();
                     let sizes = sizes?;
                     let least = sizes.iter().map(|s| s.0).min()?;
                     return Some((least, sizes.iter().map(|s| s.1).max()?));

@@ -93,7 +93,11 @@ impl Checker<'_> {
             (Ty::List(x), Ty::List(y)) | (Ty::Set(x), Ty::Set(y)) => self.unify(x, y),
             (Ty::Stack(x, n), Ty::Stack(y, m)) => n == m && self.unify(x, y),
             (Ty::Apply(x, xs), Ty::Apply(y, ys)) => {
-                if x == y { all(self, &xs, &ys) } else { self.same_face(x, &xs, y, &ys) }
+                if x == y {
+                    all(self, &xs, &ys)
+                } else {
+                    self.same_face(x, &xs, y, &ys)
+                }
             }
             _ => false,
         }
@@ -104,8 +108,11 @@ impl Checker<'_> {
         let face = |this: &mut Self, id: ApplyId, args: &[TyId]| {
             let a = &this.p.applicables[id.index()];
             let (vars, is_parser) = (a.type_params.clone(), a.is_parser);
-            let params: Vec<(Direction, TyId, bool)> =
-                a.params.iter().map(|p| (p.direction, p.ty, p.optional || p.default.is_some())).collect();
+            let params: Vec<(Direction, TyId, bool)> = a
+                .params
+                .iter()
+                .map(|p| (p.direction, p.ty, p.optional || p.default.is_some()))
+                .collect();
             let types = &mut this.p.types;
             let params: Vec<(Direction, TyId, bool)> = params
                 .into_iter()
@@ -151,7 +158,10 @@ impl Checker<'_> {
                 }
                 d = match (&t, &f) {
                     (Ty::Bit(_) | Ty::Signed(_), Ty::Bit(_) | Ty::Signed(_))
-                        if matches!((&t, &f), (Ty::Bit(_), Ty::Bit(_)) | (Ty::Signed(_), Ty::Signed(_))) =>
+                        if matches!(
+                            (&t, &f),
+                            (Ty::Bit(_), Ty::Bit(_)) | (Ty::Signed(_), Ty::Signed(_))
+                        ) =>
                     {
                         d.help(format!("cast it: `({}) ...`", self.p.show(to)))
                     }
@@ -167,7 +177,9 @@ impl Checker<'_> {
                     (_, Ty::New(n)) if self.p.newtypes[n.index()].base == to => {
                         d.help(format!("cast it: `({}) ...`", self.p.show(to)))
                     }
-                    (Ty::Enum(n), Ty::Int | Ty::Bit(_)) if self.p.enums[n.index()].repr.is_some() => {
+                    (Ty::Enum(n), Ty::Int | Ty::Bit(_))
+                        if self.p.enums[n.index()].repr.is_some() =>
+                    {
                         d.help(format!("cast it: `({}) ...`", self.p.show(to)))
                     }
                     _ => d,
@@ -199,14 +211,20 @@ impl Checker<'_> {
             }
             (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => Ok(self.cast_to(e, to, false)),
             // A number with a width that is known may be an `int`.
-            (Ty::Bit(_) | Ty::Signed(_), Ty::Int) if e.value.is_some() => Ok(self.cast_to(e, to, true)),
+            (Ty::Bit(_) | Ty::Signed(_), Ty::Int) if e.value.is_some() => {
+                Ok(self.cast_to(e, to, true))
+            }
             (Ty::Int, Ty::Set(inner)) if self.is_number(inner) => self.try_coerce(e, inner),
             (Ty::Literal(names, types, dots), _) => self.aggregate(e, names, &types, dots, to),
-            (Ty::Invalid, Ty::Struct(s, _)) if self.p.structs[s.index()].kind != StructKind::Struct => {
+            (Ty::Invalid, Ty::Struct(s, _))
+                if self.p.structs[s.index()].kind != StructKind::Struct =>
+            {
                 Ok(Expr { ty: to, value: Some(Const::Invalid), ..e })
             }
             (Ty::Dots, _) => match self.default_value(to) {
-                Some(value) => Ok(Expr { kind: ExprKind::Const, ty: to, span: e.span, value: Some(value) }),
+                Some(value) => {
+                    Ok(Expr { kind: ExprKind::Const, ty: to, span: e.span, value: Some(value) })
+                }
                 None => Err("this type has no default value".into()),
             },
             // §8.3: a serializable enum is a value of its representation.
@@ -233,22 +251,24 @@ impl Checker<'_> {
             let b = self.try_coerce(*b, to)?;
             return Ok(Expr { kind: ExprKind::Mux(c, Box::new(a), Box::new(b)), ty: to, ..e });
         }
-        let (wanted, field_names): (Vec<TyId>, Option<Vec<crate::lex::Name>>) = match self.p.ty(to).clone() {
-            Ty::Struct(s, args) if self.p.structs[s.index()].kind != StructKind::Union => {
-                let names = self.p.structs[s.index()].fields.iter().map(|f| f.name.clone()).collect();
-                (self.p.field_types(s, &args), Some(names))
-            }
-            Ty::Tuple(items) => (items.to_vec(), None),
-            Ty::Stack(element, n) => {
-                if types.len() > n as usize {
-                    return Err(format!("{} elements for a stack of {n}", types.len()));
+        let (wanted, field_names): (Vec<TyId>, Option<Vec<crate::lex::Name>>) =
+            match self.p.ty(to).clone() {
+                Ty::Struct(s, args) if self.p.structs[s.index()].kind != StructKind::Union => {
+                    let names =
+                        self.p.structs[s.index()].fields.iter().map(|f| f.name.clone()).collect();
+                    (self.p.field_types(s, &args), Some(names))
                 }
-                (vec![element; n as usize], None)
-            }
-            Ty::List(element) => (vec![element; types.len()], None),
-            Ty::Literal(other, items, _) if other == names => (items.to_vec(), None),
-            _ => return Err(String::new()),
-        };
+                Ty::Tuple(items) => (items.to_vec(), None),
+                Ty::Stack(element, n) => {
+                    if types.len() > n as usize {
+                        return Err(format!("{} elements for a stack of {n}", types.len()));
+                    }
+                    (vec![element; n as usize], None)
+                }
+                Ty::List(element) => (vec![element; types.len()], None),
+                Ty::Literal(other, items, _) if other == names => (items.to_vec(), None),
+                _ => return Err(String::new()),
+            };
         let ExprKind::Aggregate(items) = e.kind else {
             // A constant by name: its elements are known.
             return match e.value {
@@ -275,11 +295,16 @@ impl Checker<'_> {
                 for (name, item) in names.iter().zip(items) {
                     let Some(i) = fields.iter().position(|f| f == name) else {
                         let near = nearest(name, fields.iter().map(|f| &**f));
-                        let hint = near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
+                        let hint =
+                            near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
                         return Err(format!("{} has no field `{name}`{hint}", self.p.show(to)));
                     };
                     slots[i] = Some(self.try_coerce(item, wanted[i]).map_err(|detail| {
-                        if detail.is_empty() { format!("the field `{name}` has another type") } else { detail }
+                        if detail.is_empty() {
+                            format!("the field `{name}` has another type")
+                        } else {
+                            detail
+                        }
                     })?);
                 }
             }
@@ -292,7 +317,11 @@ impl Checker<'_> {
                 }
                 for (i, item) in items.into_iter().enumerate() {
                     slots[i] = Some(self.try_coerce(item, wanted[i]).map_err(|detail| {
-                        if detail.is_empty() { format!("value {} has another type", i + 1) } else { detail }
+                        if detail.is_empty() {
+                            format!("value {} has another type", i + 1)
+                        } else {
+                            detail
+                        }
                     })?);
                 }
             }
@@ -348,13 +377,15 @@ impl Checker<'_> {
             Ty::Struct(s, args) => match self.p.structs[s.index()].kind {
                 StructKind::Struct => {
                     let fields = self.p.field_types(s, &args);
-                    let values: Option<Vec<Const>> = fields.iter().map(|f| self.default_value(*f)).collect();
+                    let values: Option<Vec<Const>> =
+                        fields.iter().map(|f| self.default_value(*f)).collect();
                     Const::List(values?.into())
                 }
                 _ => Const::Invalid,
             },
             Ty::Tuple(items) => {
-                let values: Option<Vec<Const>> = items.iter().map(|f| self.default_value(*f)).collect();
+                let values: Option<Vec<Const>> =
+                    items.iter().map(|f| self.default_value(*f)).collect();
                 Const::List(values?.into())
             }
             Ty::Stack(element, n) => {

@@ -25,7 +25,9 @@ pub(super) fn calls(e: &H) -> bool {
         | ExprKind::Next(a)
         | ExprKind::Last(a)
         | ExprKind::LastIndex(a) => calls(a),
-        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::PlusSlice(a, b, _) => calls(a) || calls(b),
+        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::PlusSlice(a, b, _) => {
+            calls(a) || calls(b)
+        }
         ExprKind::Mux(a, b, c) => calls(a) || calls(b) || calls(c),
         ExprKind::Aggregate(items) => items.iter().any(calls),
         _ => false,
@@ -76,7 +78,9 @@ impl Lower<'_> {
             ExprKind::Index(a, i) => self.index(a, i, span),
             ExprKind::Next(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next, _) = v else { return self.refuse(span, "`next` of this is not supported") };
+                let V::K(items, id, next, _) = v else {
+                    return self.refuse(span, "`next` of this is not supported");
+                };
                 let index = match (id, next) {
                     (Some(id), _) => Expr::StackSize(id),
                     (_, Some(m)) => Expr::meta(m),
@@ -86,7 +90,9 @@ impl Lower<'_> {
             }
             ExprKind::Last(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next, _) = v else { return self.refuse(span, "`last` of this is not supported") };
+                let V::K(items, id, next, _) = v else {
+                    return self.refuse(span, "`last` of this is not supported");
+                };
                 let size = match (id, next) {
                     (Some(id), _) => Expr::StackSize(id),
                     (_, Some(m)) => Expr::meta(m),
@@ -179,9 +185,12 @@ impl Lower<'_> {
                 let (on_hit, on_miss) = match field {
                     TableField::Hit => (true, false),
                     TableField::Miss => (false, true),
-                    TableField::ActionRun => return self.refuse(span, "`action_run` is for `switch` only"),
+                    TableField::ActionRun => {
+                        return self.refuse(span, "`action_run` is for `switch` only");
+                    }
                 };
-                let set = |l: &mut Self, b: bool| l.steps(|l| l.write(&result, Expr::bool(b), span));
+                let set =
+                    |l: &mut Self, b: bool| l.steps(|l| l.write(&result, Expr::bool(b), span));
                 let hit = set(self, on_hit)?;
                 let miss = set(self, on_miss)?;
                 self.apply_table(call, hit, miss, Vec::new(), span)?;
@@ -261,7 +270,8 @@ impl Lower<'_> {
             let left = self.condition(a)?;
             if !calls(b) {
                 let right = self.condition(b)?;
-                let op = if op == B::LogicalAnd { BinaryOp::LogicalAnd } else { BinaryOp::LogicalOr };
+                let op =
+                    if op == B::LogicalAnd { BinaryOp::LogicalAnd } else { BinaryOp::LogicalOr };
                 return Ok(V::E(binary(op, left, right), 1));
             }
             // The right side runs only if it matters.
@@ -291,7 +301,9 @@ impl Lower<'_> {
         let left = self.sized(left, if matches!(op, B::Shl | B::Shr) { ty } else { b.ty });
         let (x, w) = self.read(&left, a.span)?;
         let right = match right {
-            V::C(Const::Int(n)) if matches!(op, B::Shl | B::Shr) => V::E(Expr::Const(super::value::bits(&n, 32)), 32),
+            V::C(Const::Int(n)) if matches!(op, B::Shl | B::Shr) => {
+                V::E(Expr::Const(super::value::bits(&n, 32)), 32)
+            }
             other => self.sized(other, a.ty),
         };
         let (y, wy) = self.read(&right, b.span)?;
@@ -328,7 +340,9 @@ impl Lower<'_> {
                 let (q, r) = self.divide(x, y, w);
                 V::E(if op == B::Div { q } else { r }, w)
             }
-            B::Eq | B::Ne | B::LogicalAnd | B::LogicalOr => return self.refuse(span, "this operator is not supported"),
+            B::Eq | B::Ne | B::LogicalAnd | B::LogicalOr => {
+                return self.refuse(span, "this operator is not supported");
+            }
         })
     }
 

@@ -77,7 +77,13 @@ impl Lower<'_> {
         Ok(flat.into_iter().map(|(e, _)| e).collect())
     }
 
-    pub(super) fn extern_function(&mut self, s: &Signature, c: &Call, ty: TyId, span: Span) -> Result<V> {
+    pub(super) fn extern_function(
+        &mut self,
+        s: &Signature,
+        c: &Call,
+        ty: TyId,
+        span: Span,
+    ) -> Result<V> {
         match &*s.name {
             "verify" => {
                 let (condition, _) = self.arg_scalar(c, 0, span)?;
@@ -136,7 +142,8 @@ impl Lower<'_> {
                 let rest = match &max {
                     Expr::Const(m) if m.is_zero() => Expr::Const(ir::Bits::zero(w)),
                     _ => {
-                        let zero = binary(BinaryOp::Eq, max.clone(), Expr::Const(ir::Bits::zero(w)));
+                        let zero =
+                            binary(BinaryOp::Eq, max.clone(), Expr::Const(ir::Bits::zero(w)));
                         let (_, r) = self.divide(hash, max, w);
                         super::value::mux(zero, Expr::Const(ir::Bits::zero(w)), r)
                     }
@@ -150,7 +157,11 @@ impl Lower<'_> {
                 let data = self.arg_value(c, 1, span)?;
                 let (checksum, w) = self.arg_scalar(c, 2, span)?;
                 let hash = self.checksum_of(c, &data, w, span)?;
-                let wrong = binary(BinaryOp::LogicalAnd, condition, not(binary(BinaryOp::Eq, hash, checksum)));
+                let wrong = binary(
+                    BinaryOp::LogicalAnd,
+                    condition,
+                    not(binary(BinaryOp::Eq, hash, checksum)),
+                );
                 let then = self.steps(|l| l.set_sm("checksum_error", Expr::int(1, 1), span))?;
                 self.out.push(Step::If(wrong, then, Vec::new()));
                 Ok(V::Void)
@@ -172,8 +183,13 @@ impl Lower<'_> {
                 let place = self.arg_value(c, 2, span)?;
                 let (algorithm, _) = self.algorithm(c, 3, span)?;
                 let inputs = self.inputs(&data, span)?;
-                let (V::F(field @ FieldRef::Header(..), 16), HashAlgorithm::Csum16) = (&place, algorithm) else {
-                    return self.refuse(span, "a checksum with payload is of csum16, in 16 bits of a header");
+                let (V::F(field @ FieldRef::Header(..), 16), HashAlgorithm::Csum16) =
+                    (&place, algorithm)
+                else {
+                    return self.refuse(
+                        span,
+                        "a checksum with payload is of csum16, in 16 bits of a header",
+                    );
                 };
                 self.v1.checksums.push(Checksum {
                     field: *field,
@@ -207,14 +223,21 @@ impl Lower<'_> {
                 }
                 Ok(V::Void)
             }
-            "resubmit" | "resubmit_preserving_field_list" | "recirculate" | "recirculate_preserving_field_list" => {
+            "resubmit"
+            | "resubmit_preserving_field_list"
+            | "recirculate"
+            | "recirculate_preserving_field_list" => {
                 let list = if s.name.ends_with("list") {
                     self.list_number(c, 0, span)?
                 } else {
                     let data = self.arg_value(c, 0, span)?;
                     self.list_of(&data)
                 };
-                let m = if s.name.starts_with("resubmit") { self.v1.resubmit } else { self.v1.recirculate };
+                let m = if s.name.starts_with("resubmit") {
+                    self.v1.resubmit
+                } else {
+                    self.v1.recirculate
+                };
                 self.op(Op::Assign(m.flag, Expr::bool(true)));
                 self.op(Op::Assign(m.list, list));
                 Ok(V::Void)
@@ -258,7 +281,15 @@ impl Lower<'_> {
         Ok(cast(Expr::Hash { algorithm, width, inputs }, width, w, false))
     }
 
-    pub(super) fn method(&mut self, object: &H, e: ExternId, m: usize, c: &Call, ty: TyId, span: Span) -> Result<V> {
+    pub(super) fn method(
+        &mut self,
+        object: &H,
+        e: ExternId,
+        m: usize,
+        c: &Call,
+        ty: TyId,
+        span: Span,
+    ) -> Result<V> {
         let ext = self.p.externs[e.index()].clone();
         let method = ext.methods[m].clone();
         let v = match &object.kind {
@@ -289,8 +320,10 @@ impl Lower<'_> {
                 if width == 0 {
                     return self.refuse(span, "nothing is looked at");
                 }
-                let enough = binary(BinaryOp::Ge, Expr::Remaining, Expr::int(u128::from(width), 32));
-                self.out.push(Step::Parse(ParserOp::Verify(enough, parser_error::PACKET_TOO_SHORT)));
+                let enough =
+                    binary(BinaryOp::Ge, Expr::Remaining, Expr::int(u128::from(width), 32));
+                self.out
+                    .push(Step::Parse(ParserOp::Verify(enough, parser_error::PACKET_TOO_SHORT)));
                 let mut at = 0;
                 self.ahead(ty, &mut at, span)
             }
@@ -324,7 +357,8 @@ impl Lower<'_> {
                 let place = self.arg_value(c, 1, span)?;
                 let (color, value) = self.temp("color", 8);
                 let (level, _) = self.temp("level", 8);
-                let meter = binary(BinaryOp::Add, cast(e, w, 32, false), Expr::int(u128::from(first), 32));
+                let meter =
+                    binary(BinaryOp::Add, cast(e, w, 32, false), Expr::int(u128::from(first), 32));
                 self.op(Op::Meter { meter, color, level });
                 self.assign(&place, &value, span)?;
                 Ok(V::Void)
@@ -370,7 +404,9 @@ impl Lower<'_> {
                         Some((a, aw)) => (binary(BinaryOp::Concat, a, x), aw + xw),
                     });
                 }
-                let Some((value, vw)) = whole else { return self.refuse(span, "nothing is written") };
+                let Some((value, vw)) = whole else {
+                    return self.refuse(span, "nothing is written");
+                };
                 let value = cast(value, vw, cell, false);
                 self.op(Op::RegisterWrite { register, index: cast(e, w, 32, false), value });
                 Ok(V::Void)
@@ -407,7 +443,9 @@ impl Lower<'_> {
                 let types = self.p.field_types(s, &args);
                 types.into_iter().try_fold(0u32, |sum, t| sum.checked_add(self.total_bits(t)?))
             }
-            Ty::Tuple(types) => types.iter().try_fold(0u32, |sum, t| sum.checked_add(self.total_bits(*t)?)),
+            Ty::Tuple(types) => {
+                types.iter().try_fold(0u32, |sum, t| sum.checked_add(self.total_bits(*t)?))
+            }
             _ => self.width(ty),
         }
     }
@@ -438,7 +476,9 @@ impl Lower<'_> {
     fn extract(&mut self, c: &Call, span: Span) -> Result<V> {
         let Some(Some(target)) = c.args.first() else {
             // `extract<T>(_)`: read over.
-            let Some(ty) = c.type_args.first() else { return self.refuse(span, "nothing is extracted") };
+            let Some(ty) = c.type_args.first() else {
+                return self.refuse(span, "nothing is extracted");
+            };
             let V::H(header, _) = self.alloc(*ty, "tmp.skipped", span)? else {
                 return self.refuse(span, "this cannot be extracted");
             };
@@ -449,9 +489,14 @@ impl Lower<'_> {
             Some(Some(e)) => {
                 let (e, w) = self.scalar(e)?;
                 let bits = cast(e, w, 32, false);
-                if let Some(i) = self.p.errors.iter().position(|e| &**e == "ParserInvalidArgument") {
+                if let Some(i) = self.p.errors.iter().position(|e| &**e == "ParserInvalidArgument")
+                {
                     // Headers are whole bytes (§12.8.2).
-                    let whole = binary(BinaryOp::Eq, super::value::slice(bits.clone(), 32, 2, 0), Expr::int(0, 3));
+                    let whole = binary(
+                        BinaryOp::Eq,
+                        super::value::slice(bits.clone(), 32, 2, 0),
+                        Expr::int(0, 3),
+                    );
                     let code = self.error_code(i as u32);
                     self.out.push(Step::Parse(ParserOp::Verify(whole, code)));
                 }
@@ -469,12 +514,16 @@ impl Lower<'_> {
             V::H(header, _) => self.out.push(Step::Parse(ParserOp::Extract { header, varbit })),
             V::Dyn(items, index) => {
                 let iw = self.index_width(&index);
-                let fits = binary(BinaryOp::Lt, (*index).clone(), Expr::int(items.len() as u128, iw));
-                self.out.push(Step::Parse(ParserOp::Verify(fits, parser_error::STACK_OUT_OF_BOUNDS)));
+                let fits =
+                    binary(BinaryOp::Lt, (*index).clone(), Expr::int(items.len() as u128, iw));
+                self.out
+                    .push(Step::Parse(ParserOp::Verify(fits, parser_error::STACK_OUT_OF_BOUNDS)));
                 // The index is the one before the extraction.
                 let index = self.keep((*index).clone(), iw);
                 for (i, item) in items.iter().enumerate() {
-                    let V::H(header, _) = item else { return self.refuse(span, "this cannot be extracted") };
+                    let V::H(header, _) = item else {
+                        return self.refuse(span, "this cannot be extracted");
+                    };
                     let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
                     let op = ParserOp::Extract { header: *header, varbit: varbit.clone() };
                     self.out.push(Step::If(is, vec![Step::Parse(op)], Vec::new()));

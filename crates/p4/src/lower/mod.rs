@@ -59,7 +59,11 @@ pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lo
     let ok = result.is_ok() && lower.d.errors() == before;
     if !ok {
         if lower.d.errors() == before {
-            lower.d.add(Diagnostic::error("unsupported", Span::default(), "the program could not be lowered"));
+            lower.d.add(Diagnostic::error(
+                "unsupported",
+                Span::default(),
+                "the program could not be lowered",
+            ));
         }
         return None;
     }
@@ -221,7 +225,13 @@ impl<'a> Lower<'a> {
     fn unique(&mut self, wanted: &str) -> String {
         let base: String = wanted
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']') { c } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']') {
+                    c
+                } else {
+                    '_'
+                }
+            })
             .collect();
         let mut name = base.clone();
         let mut n = 1;
@@ -279,13 +289,20 @@ impl<'a> Lower<'a> {
     }
 
     /// Leaves of a header's field, with the names of structs in front.
-    fn header_fields(&mut self, name: &str, ty: TyId, span: Span, out: &mut Vec<Field>) -> Result<()> {
+    fn header_fields(
+        &mut self,
+        name: &str,
+        ty: TyId,
+        span: Span,
+        out: &mut Vec<Field>,
+    ) -> Result<()> {
         let ty = self.ty(ty);
         if let Ty::Struct(s, args) = self.p.ty(ty).clone() {
             let types = self.p.field_types(s, &args);
             let fields = self.p.structs[s.index()].fields.clone();
             for (f, t) in fields.iter().zip(types) {
-                let inner = if name.is_empty() { f.name.to_string() } else { format!("{name}_{}", f.name) };
+                let inner =
+                    if name.is_empty() { f.name.to_string() } else { format!("{name}_{}", f.name) };
                 self.header_fields(&inner, t, f.span, out)?;
             }
             return Ok(());
@@ -296,7 +313,13 @@ impl<'a> Lower<'a> {
                 out.push(Field { name: name.to_string(), width, varbit });
                 Ok(())
             }
-            Some(width) => self.refuse(span, format!("a field of {width} bits; 1 to {} are supported", ir::program::FIELD_WIDTH_MAX)),
+            Some(width) => self.refuse(
+                span,
+                format!(
+                    "a field of {width} bits; 1 to {} are supported",
+                    ir::program::FIELD_WIDTH_MAX
+                ),
+            ),
             None => self.refuse(span, "a header field of this type is not supported"),
         }
     }
@@ -335,7 +358,11 @@ impl<'a> Lower<'a> {
                 let fields = self.p.structs[s.index()].fields.clone();
                 let mut items = Vec::new();
                 for (f, t) in fields.iter().zip(types) {
-                    let inner = if name.is_empty() { f.name.to_string() } else { format!("{name}.{}", f.name) };
+                    let inner = if name.is_empty() {
+                        f.name.to_string()
+                    } else {
+                        format!("{name}.{}", f.name)
+                    };
                     let v = self.alloc(t, &inner, f.span)?;
                     for list in field_list(&f.annotations) {
                         v.metas(&mut |m| self.field_lists.push((list, m)));
@@ -343,8 +370,10 @@ impl<'a> Lower<'a> {
                     items.push(v);
                 }
                 if kind == StructKind::Union {
-                    let members: Vec<ir::HeaderId> =
-                        items.iter().filter_map(|v| if let V::H(h, _) = v { Some(*h) } else { None }).collect();
+                    let members: Vec<ir::HeaderId> = items
+                        .iter()
+                        .filter_map(|v| if let V::H(h, _) = v { Some(*h) } else { None })
+                        .collect();
                     let name = self.unique(name);
                     self.b.union(&name, &members);
                 }
@@ -359,14 +388,16 @@ impl<'a> Lower<'a> {
             }
             Ty::Stack(element, n) => {
                 if n == 0 || n > 255 {
-                    return self.refuse(span, format!("a stack of {n}; 1 to 255 elements are supported"));
+                    return self
+                        .refuse(span, format!("a stack of {n}; 1 to 255 elements are supported"));
                 }
                 let element = self.ty(element);
                 if self.p.ty(element).clone() != Ty::Bad && self.is_header(element) {
                     let t = self.header_type(element, span)?;
                     let name = self.unique(name);
                     let id = self.b.stack(&name, t, n);
-                    let items: Vec<V> = (0..n).map(|i| V::H(self.b.element(id, i), element)).collect();
+                    let items: Vec<V> =
+                        (0..n).map(|i| V::H(self.b.element(id, i), element)).collect();
                     return Ok(V::K(items.into(), Some(id), None, ty));
                 }
                 let mut items = Vec::new();
@@ -385,7 +416,8 @@ impl<'a> Lower<'a> {
                 Some(0) => V::E(ir::Expr::Const(ir::Bits::zero(0)), 0),
                 _ => {
                     let shown = self.p.show(ty);
-                    return self.refuse(span, format!("a variable of type {shown} is not supported"));
+                    return self
+                        .refuse(span, format!("a variable of type {shown} is not supported"));
                 }
             },
         })
@@ -468,7 +500,9 @@ impl<'a> Lower<'a> {
                 "register" => {
                     let size = number(0).unwrap_or(1);
                     let width = self.total_width(targs[0]);
-                    let Some(width) = width.filter(|w| *w > 0 && *w <= ir::program::FIELD_WIDTH_MAX) else {
+                    let Some(width) =
+                        width.filter(|w| *w > 0 && *w <= ir::program::FIELD_WIDTH_MAX)
+                    else {
                         return self.refuse(span, "a register of this type is not supported");
                     };
                     let unique = self.unique(&own);
@@ -490,7 +524,15 @@ impl<'a> Lower<'a> {
         };
         let frame = Frame { path: own.clone(), ..self.frame.clone() };
         let id = self.objects.len();
-        self.objects.push(Object { ty, path: own.clone(), args: args.clone(), kind: kind.clone(), functions: functions.to_vec(), frame, annotations });
+        self.objects.push(Object {
+            ty,
+            path: own.clone(),
+            args: args.clone(),
+            kind: kind.clone(),
+            functions: functions.to_vec(),
+            frame,
+            annotations,
+        });
         if let (ObjectKind::Inside(a), Ty::Apply(_, targs)) = (kind, self.p.ty(ty).clone()) {
             self.inside(id, a, &targs, args, own)?;
         }
@@ -504,13 +546,22 @@ impl<'a> Lower<'a> {
                 let types = self.p.field_types(s, &args);
                 types.into_iter().try_fold(0, |sum, t| Some(sum + self.total_width(t)?))
             }
-            Ty::Tuple(types) => types.iter().try_fold(0, |sum, t| Some(sum + self.total_width(*t)?)),
+            Ty::Tuple(types) => {
+                types.iter().try_fold(0, |sum, t| Some(sum + self.total_width(*t)?))
+            }
             _ => self.width(ty),
         }
     }
 
     /// The inside of a parser or control: its constants, objects, variables, tables.
-    fn inside(&mut self, id: usize, a: ApplyId, targs: &[TyId], args: Vec<Option<V>>, path: String) -> Result<()> {
+    fn inside(
+        &mut self,
+        id: usize,
+        a: ApplyId,
+        targs: &[TyId],
+        args: Vec<Option<V>>,
+        path: String,
+    ) -> Result<()> {
         let def = self.p.applicables[a.index()].clone();
         let Some(body) = def.body else { return Ok(()) };
         let mut frame = Frame { path, ..Frame::default() };
@@ -529,7 +580,8 @@ impl<'a> Lower<'a> {
 
     fn inside_frame(&mut self, body: &hir::Body) -> Result<()> {
         self.make_instances(&body.locals)?;
-        let nested: Vec<&hir::Stmt> = body.apply.iter().chain(body.states.iter().flat_map(|s| &s.stmts)).collect();
+        let nested: Vec<&hir::Stmt> =
+            body.apply.iter().chain(body.states.iter().flat_map(|s| &s.stmts)).collect();
         for s in nested {
             self.make_instances(std::slice::from_ref(s))?;
         }
@@ -543,7 +595,13 @@ impl<'a> Lower<'a> {
             match &s.kind {
                 S::Instance(id) => {
                     let i = self.p.instances[id.index()].clone();
-                    let made = self.make(&i.construct, &i.name, &i.functions, i.annotations.clone(), i.span)?;
+                    let made = self.make(
+                        &i.construct,
+                        &i.name,
+                        &i.functions,
+                        i.annotations.clone(),
+                        i.span,
+                    )?;
                     self.frame.objects.insert(*id, made);
                 }
                 S::Var(v, Some(e)) if self.p.vars[v.index()].kind == hir::VarKind::Const => {
@@ -593,7 +651,13 @@ impl<'a> Lower<'a> {
             return self.refuse(span, format!("the object `{}` is not made here", inst.name));
         }
         let made = self.framed(Frame::default(), |l| {
-            l.make(&inst.construct, &inst.name, &inst.functions, inst.annotations.clone(), inst.span)
+            l.make(
+                &inst.construct,
+                &inst.name,
+                &inst.functions,
+                inst.annotations.clone(),
+                inst.span,
+            )
         })?;
         self.v1.top_objects.insert(i, made);
         Ok(made)

@@ -5,11 +5,17 @@ use super::tree::Step;
 use super::value::{V, binary};
 use super::{Frame, Lower, ObjectKind, Part, Refused, Result, TableSite, expr::calls, join};
 use crate::ast::Direction;
-use crate::hir::{self, Builtin, Call, Callee, Const, ExprKind, ForSet, Stmt, StmtKind, Target, annotated, annotation_text};
+use crate::hir::{
+    self, Builtin, Call, Callee, Const, ExprKind, ForSet, Stmt, StmtKind, Target, annotated,
+    annotation_text,
+};
 use crate::source::Span;
 use crate::types::*;
 use ir::program::{Key, MatchKind, Select, SelectCase, Table, Transition};
-use ir::{ActionId as IrAction, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, KeyMatch, Op, ParserStateId, Pattern};
+use ir::{
+    ActionId as IrAction, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, KeyMatch, Op,
+    ParserStateId, Pattern,
+};
 use num_traits::ToPrimitive;
 use std::collections::{HashMap, HashSet};
 
@@ -41,7 +47,10 @@ impl Lower<'_> {
                     let value = self.expr(r)?;
                     let known = matches!(&value, V::E(Expr::Const(_), _) | V::C(_));
                     if !known {
-                        return self.refuse(span, "the variable of a loop gets a value that is not known at compile time");
+                        return self.refuse(
+                            span,
+                            "the variable of a loop gets a value that is not known at compile time",
+                        );
                     }
                     self.frame.vars.insert(*v, value);
                     return Ok(());
@@ -49,7 +58,11 @@ impl Lower<'_> {
                 // The left side comes first (§12.1): a call on the right changes no index of it.
                 let place = self.expr(l)?;
                 let place = if calls(r) { self.freeze(place) } else { place };
-                let old = if calls(l) { self.compound.replace((l.span, place.clone())) } else { self.compound.take() };
+                let old = if calls(l) {
+                    self.compound.replace((l.span, place.clone()))
+                } else {
+                    self.compound.take()
+                };
                 let value = self.expr(r);
                 self.compound = old;
                 self.assign(&place, &value?, span)
@@ -77,7 +90,11 @@ impl Lower<'_> {
             StmtKind::Block(b) => self.stmts(b),
             StmtKind::Exit => {
                 if self.in_action {
-                    let to = if self.part == Part::Ingress { super::v1model::EXIT_INGRESS } else { super::v1model::EXIT_EGRESS };
+                    let to = if self.part == Part::Ingress {
+                        super::v1model::EXIT_INGRESS
+                    } else {
+                        super::v1model::EXIT_EGRESS
+                    };
                     self.op(Op::Goto(to));
                 }
                 if let Some(flag) = self.exit_flag {
@@ -101,13 +118,17 @@ impl Lower<'_> {
                 Ok(())
             }
             StmtKind::Break | StmtKind::Continue => {
-                let Some((on_break, on_continue)) = self.loops.last().copied() else { return Err(Refused) };
+                let Some((on_break, on_continue)) = self.loops.last().copied() else {
+                    return Err(Refused);
+                };
                 let label = if matches!(s.kind, StmtKind::Break) { on_break } else { on_continue };
                 self.out.push(Step::Break(label));
                 Ok(())
             }
             StmtKind::Var(v, value) => {
-                if self.p.vars[v.index()].kind == hir::VarKind::Const && self.frame.vars.contains_key(v) {
+                if self.p.vars[v.index()].kind == hir::VarKind::Const
+                    && self.frame.vars.contains_key(v)
+                {
                     return Ok(());
                 }
                 let var = self.p.vars[v.index()].clone();
@@ -165,14 +186,20 @@ impl Lower<'_> {
                             v => v,
                         };
                         let (x, _) = self.read(&v, l.span)?;
-                        any = binary(BinaryOp::LogicalOr, any, binary(BinaryOp::Eq, value.clone(), x));
+                        any = binary(
+                            BinaryOp::LogicalOr,
+                            any,
+                            binary(BinaryOp::Eq, value.clone(), x),
+                        );
                     }
                     rest = vec![Step::If(any, body, rest)];
                 }
                 self.out.extend(rest);
                 Ok(())
             }
-            StmtKind::For(init, condition, update, body) => self.for_loop(init, condition, update, body, span),
+            StmtKind::For(init, condition, update, body) => {
+                self.for_loop(init, condition, update, body, span)
+            }
             StmtKind::ForIn(v, set, body) => self.for_in(*v, set, body, span),
         }
     }
@@ -191,13 +218,23 @@ impl Lower<'_> {
         }
     }
 
-    fn assign_plus_slice(&mut self, a: &hir::Expr, lo: &hir::Expr, w: u32, r: &hir::Expr, span: Span) -> Result<()> {
+    fn assign_plus_slice(
+        &mut self,
+        a: &hir::Expr,
+        lo: &hir::Expr,
+        w: u32,
+        r: &hir::Expr,
+        span: Span,
+    ) -> Result<()> {
         let (value, _) = self.scalar(r)?;
         let place = self.expr(a)?;
         let (old, width) = self.read(&place, span)?;
         let (lo, _) = self.scalar(lo)?;
         let mask = Bits::ones(w).cast(width);
-        let hole = Expr::Unary(ir::UnaryOp::Not, Box::new(binary(BinaryOp::Shl, Expr::Const(mask), lo.clone())));
+        let hole = Expr::Unary(
+            ir::UnaryOp::Not,
+            Box::new(binary(BinaryOp::Shl, Expr::Const(mask), lo.clone())),
+        );
         let moved = binary(BinaryOp::Shl, super::value::cast(value, w, width, false), lo);
         let new = binary(BinaryOp::Or, binary(BinaryOp::And, old, hole), moved);
         self.write(&place, new, span)
@@ -205,7 +242,14 @@ impl Lower<'_> {
 
     // Loops are unrolled: a pass through a pipeline has an end.
 
-    fn for_loop(&mut self, init: &[Stmt], condition: &hir::Expr, update: &[Stmt], body: &[Stmt], span: Span) -> Result<()> {
+    fn for_loop(
+        &mut self,
+        init: &[Stmt],
+        condition: &hir::Expr,
+        update: &[Stmt],
+        body: &[Stmt],
+        span: Span,
+    ) -> Result<()> {
         // Variables of the loop that are known at compile time all the way.
         let mut own: HashSet<VarId> = HashSet::new();
         for s in init {
@@ -219,7 +263,8 @@ impl Lower<'_> {
             }
             self.stmt(s)?;
         }
-        let added: Vec<VarId> = own.iter().copied().filter(|v| self.v1.loop_vars.insert(*v)).collect();
+        let added: Vec<VarId> =
+            own.iter().copied().filter(|v| self.v1.loop_vars.insert(*v)).collect();
         let on_break = self.label();
         let steps = self.steps(|l| l.unroll(condition, update, body, on_break, span));
         for v in added {
@@ -230,7 +275,14 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn unroll(&mut self, condition: &hir::Expr, update: &[Stmt], body: &[Stmt], on_break: super::tree::Label, span: Span) -> Result<()> {
+    fn unroll(
+        &mut self,
+        condition: &hir::Expr,
+        update: &[Stmt],
+        body: &[Stmt],
+        on_break: super::tree::Label,
+        span: Span,
+    ) -> Result<()> {
         for _ in 0..UNROLL_MAX {
             let c = self.condition(condition)?;
             match &c {
@@ -270,10 +322,19 @@ impl Lower<'_> {
                 match (&a, &b) {
                     (Expr::Const(x), Expr::Const(y)) => {
                         let mut at = x.clone();
-                        let over = |at: &Bits| if signed { at.compare_signed(y).is_gt() } else { at.compare(y).is_gt() };
+                        let over = |at: &Bits| {
+                            if signed {
+                                at.compare_signed(y).is_gt()
+                            } else {
+                                at.compare(y).is_gt()
+                            }
+                        };
                         while !over(&at) {
                             if values.len() >= UNROLL_MAX {
-                                return self.refuse(span, format!("this loop runs more than {UNROLL_MAX} times"));
+                                return self.refuse(
+                                    span,
+                                    format!("this loop runs more than {UNROLL_MAX} times"),
+                                );
                             }
                             values.push((None, V::E(Expr::Const(at.clone()), w)));
                             if at == *y {
@@ -294,7 +355,9 @@ impl Lower<'_> {
                             values.push((Some(inside), V::E(at, w)));
                         }
                     }
-                    _ => return self.refuse(span, "this loop's ends are not known at compile time"),
+                    _ => {
+                        return self.refuse(span, "this loop's ends are not known at compile time");
+                    }
                 }
             }
             ForSet::Expr(e) => {
@@ -343,7 +406,8 @@ impl Lower<'_> {
     pub(super) fn call(&mut self, c: &Call, ty: TyId, span: Span) -> Result<V> {
         self.inlined += 1;
         if self.inlined > INLINE_MAX {
-            return self.refuse(span, "the program is too large when calls are written out in place");
+            return self
+                .refuse(span, "the program is too large when calls are written out in place");
         }
         match &c.callee {
             Callee::Function(f) => {
@@ -363,7 +427,8 @@ impl Lower<'_> {
                 self.inline(&action.params, c, &action.body, frame, basic::VOID, true, span)
             }
             Callee::Table(_) => {
-                let e = hir::Expr { kind: ExprKind::Call(Box::new(c.clone())), ty, span, value: None };
+                let e =
+                    hir::Expr { kind: ExprKind::Call(Box::new(c.clone())), ty, span, value: None };
                 self.apply_table(&e, Vec::new(), Vec::new(), Vec::new(), span)?;
                 Ok(V::Void)
             }
@@ -404,7 +469,11 @@ impl Lower<'_> {
         };
         let (steps, home) = {
             let outer = std::mem::replace(&mut self.frame, frame);
-            let home = if result == basic::VOID { Ok(None) } else { self.alloc(result, "tmp.result", span).map(Some) };
+            let home = if result == basic::VOID {
+                Ok(None)
+            } else {
+                self.alloc(result, "tmp.result", span).map(Some)
+            };
             let steps = match home {
                 Ok(home) => {
                     let old = self.on_return.replace((label, home.clone()));
@@ -460,7 +529,8 @@ impl Lower<'_> {
         let mut bound = Vec::new();
         let mut back = Vec::new();
         // A body that sees other variables may change what an argument was read from.
-        let writes = sees || params.iter().any(|p| matches!(p.direction, Direction::Out | Direction::InOut));
+        let writes =
+            sees || params.iter().any(|p| matches!(p.direction, Direction::Out | Direction::InOut));
         for (p, a) in params.iter().zip(&c.args) {
             let ty = {
                 let types = inner.types.clone();
@@ -498,7 +568,14 @@ impl Lower<'_> {
     }
 
     /// A parser or control inside of another one.
-    fn apply_object(&mut self, id: usize, a: ApplyId, c: &Call, object: &hir::Expr, span: Span) -> Result<()> {
+    fn apply_object(
+        &mut self,
+        id: usize,
+        a: ApplyId,
+        c: &Call,
+        object: &hir::Expr,
+        span: Span,
+    ) -> Result<()> {
         let o = self.objects[id].clone();
         let ObjectKind::Inside(inside) = o.kind else { return Err(Refused) };
         let _ = a;
@@ -543,7 +620,14 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn apply_body(&mut self, id: usize, _: &[hir::Param], body: &hir::Body, frame: Frame, span: Span) -> Result<()> {
+    fn apply_body(
+        &mut self,
+        id: usize,
+        _: &[hir::Param],
+        body: &hir::Body,
+        frame: Frame,
+        span: Span,
+    ) -> Result<()> {
         if self.part == Part::Parser {
             return self.sub_parser(id, body, frame, span);
         }
@@ -625,7 +709,9 @@ impl Lower<'_> {
                 }
             };
             match (&value, p.direction) {
-                (Some(v), Direction::In | Direction::InOut | Direction::None) => self.assign(&home, v, span)?,
+                (Some(v), Direction::In | Direction::InOut | Direction::None) => {
+                    self.assign(&home, v, span)?
+                }
                 _ if self.part != Part::Parser => self.clear(&home),
                 _ => {}
             }
@@ -660,7 +746,11 @@ impl Lower<'_> {
                 let iw = self.index_width(index);
                 for (i, item) in items.iter().enumerate() {
                     let V::H(h, _) = item else { continue };
-                    let op = if builtin == Builtin::SetValid { Op::SetValid(*h) } else { Op::SetInvalid(*h) };
+                    let op = if builtin == Builtin::SetValid {
+                        Op::SetValid(*h)
+                    } else {
+                        Op::SetInvalid(*h)
+                    };
                     let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
                     self.out.push(Step::If(is, vec![Step::Op(op)], Vec::new()));
                 }
@@ -721,7 +811,12 @@ impl Lower<'_> {
         let by_action = by_action
             .into_iter()
             .map(|(actions, steps)| {
-                let ids = s.actions.iter().filter(|(a, _)| actions.contains(a)).map(|(_, i)| *i).collect();
+                let ids = s
+                    .actions
+                    .iter()
+                    .filter(|(a, _)| actions.contains(a))
+                    .map(|(_, i)| *i)
+                    .collect();
                 (ids, steps)
             })
             .collect();
@@ -754,7 +849,8 @@ impl Lower<'_> {
                 Some("optional") => MatchKind::Optional,
                 Some("selector") => continue,
                 other => {
-                    let text = format!("the match kind `{}` is not supported", other.unwrap_or("?"));
+                    let text =
+                        format!("the match kind `{}` is not supported", other.unwrap_or("?"));
                     return self.refuse(k.expr.span, text);
                 }
             };
@@ -782,7 +878,10 @@ impl Lower<'_> {
         for a in &table.actions {
             let (id, name) = self.table_action(a, t, &full)?;
             actions.push((a.action, id));
-            names.push(ActionName { default_only: annotated(&a.annotations, "defaultonly"), ..name });
+            names.push(ActionName {
+                default_only: annotated(&a.annotations, "defaultonly"),
+                ..name
+            });
         }
         let default = match &table.default {
             Some(call) => self.action_call(call, &actions)?,
@@ -794,7 +893,8 @@ impl Lower<'_> {
         };
         // One's own entries must fit, and testers fill tables of any declared size.
         let capacity = size.max(table.entries.len() as u32).max(1024);
-        let counter = table.properties.iter().find(|(n, _)| &**n == "counters").map(|(_, e)| e.clone());
+        let counter =
+            table.properties.iter().find(|(n, _)| &**n == "counters").map(|(_, e)| e.clone());
         let counter = match counter {
             Some(e) => match self.expr(&e) {
                 Ok(V::O(o)) => Some(self.objects[o].path.clone()),
@@ -815,7 +915,13 @@ impl Lower<'_> {
             capacity,
             counters: counter.is_some(),
         });
-        self.names.tables.push(TableName { name: full, id, keys: key_names, actions: names, counter });
+        self.names.tables.push(TableName {
+            name: full,
+            id,
+            keys: key_names,
+            actions: names,
+            counter,
+        });
         self.tables.push(TableSite { id, hir: t, frame: self.frame.clone(), actions, done: true });
         self.v1.table_sites.insert(key, site);
         self.frame.tables.insert(t, site);
@@ -827,7 +933,9 @@ impl Lower<'_> {
         let v = self.expr(e)?;
         Ok(match v {
             V::C(Const::Int(n)) => n.to_u32().unwrap_or(u32::MAX),
-            V::E(Expr::Const(b), _) => b.to_u128().and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX),
+            V::E(Expr::Const(b), _) => {
+                b.to_u128().and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX)
+            }
             _ => 1024,
         })
     }
@@ -843,10 +951,19 @@ impl Lower<'_> {
     }
 
     /// An action as a table runs it.
-    fn table_action(&mut self, a: &hir::ActionCall, t: TableId, table: &str) -> Result<(IrAction, ActionName)> {
+    fn table_action(
+        &mut self,
+        a: &hir::ActionCall,
+        t: TableId,
+        table: &str,
+    ) -> Result<(IrAction, ActionName)> {
         let action = self.p.actions[a.action.index()].clone();
         let bound = action.params.iter().any(|p| p.direction != Direction::None);
-        let local = self.p.applicables.iter().any(|c| c.body.as_ref().is_some_and(|b| b.actions.contains(&a.action)));
+        let local = self
+            .p
+            .applicables
+            .iter()
+            .any(|c| c.body.as_ref().is_some_and(|b| b.actions.contains(&a.action)));
         let path = if local { self.frame.path.clone() } else { String::new() };
         let full = match annotation_text(&action.annotations, "name") {
             Some(text) if text.starts_with('.') => text[1..].to_string(),
@@ -859,8 +976,14 @@ impl Lower<'_> {
             let v = self.param_value(p.ty, &p.name, &mut params, p.span)?;
             values.push((p.var, v));
         }
-        let key = (path.clone(), a.action, if bound { Some((self.frame.path.clone(), t)) } else { None });
-        let name = ActionName { name: full.clone(), id: IrAction(0), params: params.clone(), default_only: false };
+        let key =
+            (path.clone(), a.action, if bound { Some((self.frame.path.clone(), t)) } else { None });
+        let name = ActionName {
+            name: full.clone(),
+            id: IrAction(0),
+            params: params.clone(),
+            default_only: false,
+        };
         if let Some(id) = self.v1.actions.get(&key) {
             return Ok((*id, ActionName { id: *id, ..name }));
         }
@@ -869,7 +992,8 @@ impl Lower<'_> {
             self.v1.actions.insert(key, id);
             return Ok((id, ActionName { id, ..name }));
         }
-        let old_params = std::mem::replace(&mut self.v1.params, params.iter().map(|p| p.1).collect());
+        let old_params =
+            std::mem::replace(&mut self.v1.params, params.iter().map(|p| p.1).collect());
         let old = (self.in_action, self.on_return.take(), self.on_exit);
         self.in_action = true;
         let label = self.label();
@@ -879,7 +1003,9 @@ impl Lower<'_> {
         frame.vars.extend(values);
         let steps = self.steps(|l| {
             let mut back = Vec::new();
-            for (i, p) in action.params.iter().enumerate().filter(|(_, p)| p.direction != Direction::None) {
+            for (i, p) in
+                action.params.iter().enumerate().filter(|(_, p)| p.direction != Direction::None)
+            {
                 let Some(Some(e)) = a.args.get(i) else { continue };
                 let v = l.expr(e)?;
                 let v = l.cast_value(v, e.ty, p.ty, p.span)?;
@@ -916,7 +1042,13 @@ impl Lower<'_> {
     }
 
     /// A parameter from the control plane: one for each bit string in it.
-    fn param_value(&mut self, ty: TyId, name: &str, params: &mut Vec<(String, u32)>, span: Span) -> Result<V> {
+    fn param_value(
+        &mut self,
+        ty: TyId,
+        name: &str,
+        params: &mut Vec<(String, u32)>,
+        span: Span,
+    ) -> Result<V> {
         let ty = self.ty(ty);
         match self.p.ty(ty).clone() {
             Ty::Struct(s, args) if !self.is_header(ty) => {
@@ -947,7 +1079,11 @@ impl Lower<'_> {
     }
 
     /// A default action or an entry's, with its arguments.
-    fn action_call(&mut self, call: &hir::ActionCall, actions: &[(ActionId, IrAction)]) -> Result<ir::ActionCall> {
+    fn action_call(
+        &mut self,
+        call: &hir::ActionCall,
+        actions: &[(ActionId, IrAction)],
+    ) -> Result<ir::ActionCall> {
         let Some((_, id)) = actions.iter().find(|(a, _)| *a == call.action) else {
             return self.refuse(call.span, "the table does not list this action");
         };
@@ -970,9 +1106,18 @@ impl Lower<'_> {
         Ok(ir::ActionCall::with(*id, args))
     }
 
-    fn table_entries(&mut self, site: usize, table: &hir::Table, keys: &[Key], columns: &[usize], span: Span) -> Result<()> {
+    fn table_entries(
+        &mut self,
+        site: usize,
+        table: &hir::Table,
+        keys: &[Key],
+        columns: &[usize],
+        span: Span,
+    ) -> Result<()> {
         let (id, actions) = (self.tables[site].id, self.tables[site].actions.clone());
-        let prioritised = keys.iter().any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
+        let prioritised = keys
+            .iter()
+            .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range | MatchKind::Optional));
         let n = table.entries.len() as i64;
         let delta = i64::from(table.priority_delta);
         let up = table.largest_priority_wins;
@@ -987,8 +1132,20 @@ impl Lower<'_> {
             }
             let priority = match (&e.priority, last) {
                 (Some(p), _) => p.to_i64().unwrap_or(i64::from(i32::MAX)),
-                (None, None) => if up { (n - 1) * delta + 1 } else { 1 },
-                (None, Some(l)) => if up { l - delta } else { l + delta },
+                (None, None) => {
+                    if up {
+                        (n - 1) * delta + 1
+                    } else {
+                        1
+                    }
+                }
+                (None, Some(l)) => {
+                    if up {
+                        l - delta
+                    } else {
+                        l + delta
+                    }
+                }
             };
             last = Some(priority);
             // p4c's own annotation: the smallest number wins, and an entry without it has its place.
@@ -1000,7 +1157,11 @@ impl Lower<'_> {
             let action = self.action_call(&e.action, &actions)?;
             let entry = Entry {
                 id: EntryId(self.entries.len() as u32 + 1),
-                priority: if prioritised { wins.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32 } else { 0 },
+                priority: if prioritised {
+                    wins.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+                } else {
+                    0
+                },
                 matches: matches.into(),
                 action,
                 cookie: 0,
@@ -1042,7 +1203,9 @@ impl Lower<'_> {
                     _ => Some(Pattern::Masked(a, m)),
                 }
             }
-            ExprKind::Range(a, b) => Some(Pattern::Range(self.constant_bits(a, w)?, self.constant_bits(b, w)?)),
+            ExprKind::Range(a, b) => {
+                Some(Pattern::Range(self.constant_bits(a, w)?, self.constant_bits(b, w)?))
+            }
             _ => Some(Pattern::Exact(self.constant_bits(set, w)?)),
         })
     }
@@ -1069,13 +1232,21 @@ impl Lower<'_> {
     }
 
     /// All states of a parser, from this state on; `accept` is where it goes at the end.
-    pub(super) fn parser_states(&mut self, body: &hir::Body, entry: ParserStateId, accept: Transition, path: &str) -> Result<()> {
+    pub(super) fn parser_states(
+        &mut self,
+        body: &hir::Body,
+        entry: ParserStateId,
+        accept: Transition,
+        path: &str,
+    ) -> Result<()> {
         let mut ids: HashMap<usize, ParserStateId> = HashMap::new();
         for (i, s) in body.states.iter().enumerate() {
             let name = self.unique(&join(path, &s.name));
             ids.insert(i, self.b.state(&name));
         }
-        let Some(start) = body.states.iter().position(|s| &*s.name == "start") else { return Err(Refused) };
+        let Some(start) = body.states.iter().position(|s| &*s.name == "start") else {
+            return Err(Refused);
+        };
         let outer = std::mem::take(&mut self.out);
         let outer_at = self.v1.parser_at;
         self.v1.parser_at = Some(entry);
@@ -1113,7 +1284,12 @@ impl Lower<'_> {
         result
     }
 
-    fn select(&mut self, keys: &[hir::Expr], cases: Vec<(Vec<hir::Expr>, Transition)>, span: Span) -> Result<Transition> {
+    fn select(
+        &mut self,
+        keys: &[hir::Expr],
+        cases: Vec<(Vec<hir::Expr>, Transition)>,
+        span: Span,
+    ) -> Result<Transition> {
         let mut exprs: Vec<(Expr, u32)> = Vec::new();
         let mut counts = Vec::new();
         for k in keys {
@@ -1135,7 +1311,8 @@ impl Lower<'_> {
         let mut out = Vec::new();
         for (sets, next) in cases {
             let mut patterns = Vec::new();
-            if sets.len() == 1 && keys.len() > 1
+            if sets.len() == 1
+                && keys.len() > 1
                 && let ExprKind::ValueSet(v) = &sets[0].kind
             {
                 let id = self.value_set(*v)?;
@@ -1169,7 +1346,12 @@ impl Lower<'_> {
         Ok(Transition::Select { keys: exprs.into_iter().map(|(e, _)| e).collect(), cases: out })
     }
 
-    fn select_patterns(&mut self, set: &hir::Expr, keys: &[(Expr, u32)], out: &mut Vec<Select>) -> Result<()> {
+    fn select_patterns(
+        &mut self,
+        set: &hir::Expr,
+        keys: &[(Expr, u32)],
+        out: &mut Vec<Select>,
+    ) -> Result<()> {
         match &set.kind {
             ExprKind::Any => out.extend(keys.iter().map(|_| Select::Any)),
             ExprKind::SetTuple(items) | ExprKind::Aggregate(items) if items.len() == keys.len() => {
@@ -1228,7 +1410,10 @@ fn assigned(stmts: &[Stmt], v: VarId) -> bool {
         loop {
             match &e.kind {
                 ExprKind::Var(w) => return *w == v,
-                ExprKind::Field(a, _) | ExprKind::Slice(a, _, _) | ExprKind::Index(a, _) | ExprKind::PlusSlice(a, _, _) => e = a,
+                ExprKind::Field(a, _)
+                | ExprKind::Slice(a, _, _)
+                | ExprKind::Index(a, _)
+                | ExprKind::PlusSlice(a, _, _) => e = a,
                 _ => return false,
             }
         }
@@ -1256,7 +1441,9 @@ fn assigned(stmts: &[Stmt], v: VarId) -> bool {
 fn identity(v: &V, out: &mut Vec<u64>, whole: &mut bool) {
     match v {
         V::F(FieldRef::Meta(m), _) => out.push(u64::from(m.0)),
-        V::F(FieldRef::Header(h, f), _) => out.push((1 << 62) | (u64::from(h.0) << 24) | u64::from(f.0)),
+        V::F(FieldRef::Header(h, f), _) => {
+            out.push((1 << 62) | (u64::from(h.0) << 24) | u64::from(f.0))
+        }
         V::H(h, _) => out.push((2 << 61) | u64::from(h.0)),
         V::S(items, _) | V::K(items, ..) => items.iter().for_each(|i| identity(i, out, whole)),
         V::C(_) | V::O(_) => {}

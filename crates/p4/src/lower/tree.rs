@@ -8,7 +8,7 @@
 use super::{Lower, Refused, Result};
 use crate::source::Span;
 use ir::program::{ParserOp, Select, SelectCase, Terminator, Transition};
-use ir::{ActionId, BlockId, Bits, Expr, FieldRef, HeaderId, Op, ParserStateId, TableId};
+use ir::{ActionId, Bits, BlockId, Expr, FieldRef, HeaderId, Op, ParserStateId, TableId};
 use std::collections::HashMap;
 
 /// A scope's name.
@@ -64,7 +64,9 @@ fn plain(steps: Vec<Step>) -> Vec<Op> {
         .into_iter()
         .filter_map(|s| match s {
             Step::Op(op) => Some(op),
-            Step::If(condition, a, b) => Some(Op::If { condition, then: plain(a), or_else: plain(b) }),
+            Step::If(condition, a, b) => {
+                Some(Op::If { condition, then: plain(a), or_else: plain(b) })
+            }
             _ => None,
         })
         .collect()
@@ -270,7 +272,11 @@ impl Lower<'_> {
         field
     }
 
-    fn ops_with(&mut self, steps: Vec<Step>, flags: &mut HashMap<Label, FieldRef>) -> Result<Vec<Op>> {
+    fn ops_with(
+        &mut self,
+        steps: Vec<Step>,
+        flags: &mut HashMap<Label, FieldRef>,
+    ) -> Result<Vec<Op>> {
         let mut out = Vec::new();
         let mut steps = steps.into_iter();
         while let Some(step) = steps.next() {
@@ -289,8 +295,11 @@ impl Lower<'_> {
                         out.push(Op::Assign(flag, Expr::bool(false)));
                     }
                     // What leaves an outer scope is seen by what follows here.
-                    let outer: Vec<Label> =
-                        flags.keys().copied().filter(|l| *l != label && leaves_for(&inner, *l)).collect();
+                    let outer: Vec<Label> = flags
+                        .keys()
+                        .copied()
+                        .filter(|l| *l != label && leaves_for(&inner, *l))
+                        .collect();
                     out.extend(self.ops_with(inner, flags)?);
                     if !outer.is_empty() {
                         let rest: Vec<Step> = steps.collect();
@@ -359,7 +368,13 @@ impl Lower<'_> {
         self.b.state(&name)
     }
 
-    fn state_steps(&mut self, w: &mut States, steps: Vec<Step>, name: &str, span: Span) -> Result<()> {
+    fn state_steps(
+        &mut self,
+        w: &mut States,
+        steps: Vec<Step>,
+        name: &str,
+        span: Span,
+    ) -> Result<()> {
         for step in steps {
             if w.dead {
                 return Ok(());
@@ -372,7 +387,11 @@ impl Lower<'_> {
                     let old = Expr::Field(f);
                     let mut value = e;
                     if hi + 1 < width {
-                        value = Expr::binary(ir::BinaryOp::Concat, old.clone().slice(width - 1, hi + 1), value);
+                        value = Expr::binary(
+                            ir::BinaryOp::Concat,
+                            old.clone().slice(width - 1, hi + 1),
+                            value,
+                        );
                     }
                     if lo > 0 {
                         value = Expr::binary(ir::BinaryOp::Concat, value, old.slice(lo - 1, 0));
@@ -403,14 +422,21 @@ impl Lower<'_> {
                         patterns: vec![Select::Masked(Bits::from_u128(bit, 1), Bits::ones(1))],
                         next: Transition::State(to),
                     };
-                    let next = Transition::Select { keys: vec![c], cases: vec![case(1, then), case(0, or_else)] };
+                    let next = Transition::Select {
+                        keys: vec![c],
+                        cases: vec![case(1, then), case(0, or_else)],
+                    };
                     self.b.set_state(w.at, std::mem::take(&mut w.ops), next);
                     for (state, steps) in [(then, a), (or_else, b)] {
                         w.at = state;
                         w.dead = false;
                         self.state_steps(w, steps, name, span)?;
                         if !w.dead {
-                            self.b.set_state(w.at, std::mem::take(&mut w.ops), Transition::State(join));
+                            self.b.set_state(
+                                w.at,
+                                std::mem::take(&mut w.ops),
+                                Transition::State(join),
+                            );
                         }
                     }
                     w.at = join;
@@ -422,7 +448,11 @@ impl Lower<'_> {
                     w.labels.insert(label, after);
                     self.state_steps(w, inner, name, span)?;
                     if !w.dead {
-                        self.b.set_state(w.at, std::mem::take(&mut w.ops), Transition::State(after));
+                        self.b.set_state(
+                            w.at,
+                            std::mem::take(&mut w.ops),
+                            Transition::State(after),
+                        );
                     }
                     w.at = after;
                     w.ops.clear();

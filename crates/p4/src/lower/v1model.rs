@@ -31,9 +31,6 @@ const MULTICAST: BlockId = BlockId(0xffff_fff3);
 const CLONE_EGRESS: BlockId = BlockId(0xffff_fff4);
 const CLONE_ENTRY: BlockId = BlockId(0xffff_fff5);
 
-
-
-
 /// What one of the delayed operations needs to know.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -169,7 +166,10 @@ impl Lower<'_> {
     /// The whole program, from its package on.
     pub(super) fn package(&mut self) -> Result<()> {
         let Some(main) = self.p.main else {
-            return self.refuse(Span::default(), "the program has no package `main`; end it with `V1Switch(...) main;`");
+            return self.refuse(
+                Span::default(),
+                "the program has no package `main`; end it with `V1Switch(...) main;`",
+            );
         };
         let main = self.p.instances[main.index()].clone();
         let span = main.span;
@@ -178,7 +178,9 @@ impl Lower<'_> {
             _ => return Err(Refused),
         };
         if name != "V1Switch" {
-            let text = format!("the architecture of `{name}` is not supported; `V1Switch` of v1model.p4 is");
+            let text = format!(
+                "the architecture of `{name}` is not supported; `V1Switch` of v1model.p4 is"
+            );
             return self.refuse(span, text);
         }
         let mut parts: Vec<Object> = Vec::new();
@@ -258,7 +260,8 @@ impl Lower<'_> {
         let update = self.control_part(ids[4], Part::Checksum, &places, None);
         let deparser = self.control_part(ids[5], Part::Deparser, &places, None);
         parsed?;
-        let (verify, ingress, egress, update, deparser) = (verify?, ingress?, egress?, update?, deparser?);
+        let (verify, ingress, egress, update, deparser) =
+            (verify?, ingress?, egress?, update?, deparser?);
 
         // All fields that a pass starts without, for clones.
         let mut metas: Vec<MetaId> = Vec::new();
@@ -266,7 +269,8 @@ impl Lower<'_> {
         sm.metas(&mut |m| metas.push(m));
 
         let again = self.label();
-        let start = self.steps(|l| l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span))?;
+        let start =
+            self.steps(|l| l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span))?;
         asm.steps(start);
         let is_again = Expr::meta(self.v1.again);
         asm.steps(vec![Step::If(is_again, vec![Step::Break(again)], Vec::new())]);
@@ -345,7 +349,11 @@ impl Lower<'_> {
         let mut rest = vec![Step::Op(Op::Recirculate { keep: own.to_vec() })];
         for (n, fields) in lists {
             let keep: Vec<MetaId> = own.into_iter().chain(fields).collect();
-            let is = binary(BinaryOp::Eq, Expr::Field(self.v1.clone_egress.list), Expr::int(u128::from(n) + 1, 8));
+            let is = binary(
+                BinaryOp::Eq,
+                Expr::Field(self.v1.clone_egress.list),
+                Expr::int(u128::from(n) + 1, 8),
+            );
             rest = vec![Step::If(is, vec![Step::Op(Op::Recirculate { keep })], rest)];
         }
         out.extend(rest);
@@ -366,7 +374,13 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn control_part(&mut self, id: usize, part: Part, places: &[&V; 3], exit: Option<Label>) -> Result<Vec<Step>> {
+    fn control_part(
+        &mut self,
+        id: usize,
+        part: Part,
+        places: &[&V; 3],
+        exit: Option<Label>,
+    ) -> Result<Vec<Step>> {
         self.part = part;
         let def = self.part_def(id)?;
         let Some(body) = def.body else { return Err(Refused) };
@@ -460,10 +474,8 @@ impl Lower<'_> {
             ("mirror_i2e", self.v1.clone_ingress, CLONE_PREPARE)
         };
         let port = FieldRef::Meta(self.v1.mirror_port);
-        let clone = vec![
-            Op::Assign(port, Expr::Param(0)),
-            Op::Clone { block, copy: Copy::Current },
-        ];
+        let clone =
+            vec![Op::Assign(port, Expr::Param(0)), Op::Clone { block, copy: Copy::Current }];
         let action = self.b.action(&format!("v1.{word}"), &[("port", 9)], clone.clone());
         let nothing = self.no_action();
         let name = |n: &str, id, p: &str, w| super::names::ActionName {
@@ -476,13 +488,19 @@ impl Lower<'_> {
         if !egress {
             // A clone of egress starts over, so a group of such clones would have no end.
             let group = Op::Group { group: Expr::Param(0) };
-            let to_group = self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
+            let to_group =
+                self.b.action(&format!("v1.{word}_group"), &[("group", 32)], vec![group]);
             actions.push(name("group", to_group, "group", 32));
         }
         let allowed = actions.iter().map(|a| a.id).chain([nothing]).collect();
         let table = self.b.table(Table {
             name: format!("v1.{word}_session"),
-            key: Arc::from([Key { name: "session".into(), expr: Expr::Field(request.session), kind: MatchKind::Exact, width: 32 }]),
+            key: Arc::from([Key {
+                name: "session".into(),
+                expr: Expr::Field(request.session),
+                kind: MatchKind::Exact,
+                width: 32,
+            }]),
             actions: Some(allowed),
             default: ir::ActionCall::new(nothing),
             default_const: true,
@@ -515,7 +533,8 @@ impl Lower<'_> {
             Op::Assign(rid, Expr::Param(1)),
             Op::Clone { block: MULTICAST, copy: Copy::Current },
         ];
-        self.names.multicast = Some(self.b.action("v1.multicast", &[("port", 9), ("rid", 16)], copy));
+        self.names.multicast =
+            Some(self.b.action("v1.multicast", &[("port", 9), ("rid", 16)], copy));
         let group = self.sm_field("mcast_grp", span)?;
         let (group, w) = self.read(&group, span)?;
         let some = binary(BinaryOp::Ne, group.clone(), Expr::int(0, w));
@@ -556,7 +575,8 @@ impl Lower<'_> {
             out.push(match s {
                 Step::Emit(h) => {
                     let t = self.b.program().headers[h.index()].header_type;
-                    let name = self.b.program().headers[h.index()].name.replace(['[', ']', '.'], "_");
+                    let name =
+                        self.b.program().headers[h.index()].name.replace(['[', ']', '.'], "_");
                     let name = self.unique(&format!("emit_{name}"));
                     let slot = self.b.header(&name, t);
                     self.v1.deparser.push(slot);
@@ -571,7 +591,10 @@ impl Lower<'_> {
                     table,
                     hit: self.emit_slots(hit),
                     miss: self.emit_slots(miss),
-                    by_action: by_action.into_iter().map(|(a, s)| (a, self.emit_slots(s))).collect(),
+                    by_action: by_action
+                        .into_iter()
+                        .map(|(a, s)| (a, self.emit_slots(s)))
+                        .collect(),
                 },
                 other => other,
             });

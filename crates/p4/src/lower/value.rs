@@ -1,7 +1,7 @@
 //! Places and values: reading, writing, copying.
 
-use super::{Lower, Refused, Result};
 use super::tree::Step;
+use super::{Lower, Refused, Result};
 use crate::hir::Const;
 use crate::source::Span;
 use crate::types::*;
@@ -127,7 +127,13 @@ pub(super) fn not(a: Expr) -> Expr {
 
 pub(super) fn mux(c: Expr, a: Expr, b: Expr) -> Expr {
     match &c {
-        Expr::Const(v) => if v.is_zero() { b } else { a },
+        Expr::Const(v) => {
+            if v.is_zero() {
+                b
+            } else {
+                a
+            }
+        }
         _ => Expr::Mux(Box::new(c), Box::new(a), Box::new(b)),
     }
 }
@@ -176,7 +182,8 @@ impl Lower<'_> {
                     result = Some(match result {
                         None => (e, w),
                         Some((rest, _)) => {
-                            let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                            let is =
+                                binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
                             (mux(is, e, rest), w)
                         }
                     });
@@ -347,7 +354,8 @@ impl Lower<'_> {
                     self.write(&v, value, span)
                 }
                 V::Dyn(items, index) => {
-                    let items: Vec<V> = items.iter().map(|i| V::Slice(Box::new(i.clone()), *hi, *lo)).collect();
+                    let items: Vec<V> =
+                        items.iter().map(|i| V::Slice(Box::new(i.clone()), *hi, *lo)).collect();
                     let v = V::Dyn(items.into(), index.clone());
                     self.write(&v, value, span)
                 }
@@ -445,7 +453,12 @@ impl Lower<'_> {
                     return self.assign_union(to, from);
                 }
                 // `{a, b} = {b, a}`: values are read before any is written.
-                let temporaries = from.iter().any(|v| !matches!(v, V::S(..) | V::H(..) | V::K(..) | V::F(..) | V::E(Expr::Const(_), _)));
+                let temporaries = from.iter().any(|v| {
+                    !matches!(
+                        v,
+                        V::S(..) | V::H(..) | V::K(..) | V::F(..) | V::E(Expr::Const(_), _)
+                    )
+                });
                 if temporaries {
                     let mut kept = Vec::new();
                     for v in from.iter() {
@@ -467,7 +480,11 @@ impl Lower<'_> {
                         kept.push(match v {
                             V::F(f, w) => {
                                 let clash = to.iter().any(|t| matches!(t, V::F(g, _) if g == f));
-                                if clash { V::E(self.keep(Expr::Field(*f), *w), *w) } else { v.clone() }
+                                if clash {
+                                    V::E(self.keep(Expr::Field(*f), *w), *w)
+                                } else {
+                                    v.clone()
+                                }
                             }
                             other => other.clone(),
                         });
@@ -599,7 +616,9 @@ impl Lower<'_> {
     /// One bit: two values are equal.
     pub(super) fn equal(&mut self, a: &V, b: &V, span: Span) -> Result<Expr> {
         match (a, b) {
-            (V::H(..), V::H(..) | V::Invalid | V::S(..)) | (V::Invalid, V::H(..) | V::Invalid) | (V::S(..), V::H(..)) => {
+            (V::H(..), V::H(..) | V::Invalid | V::S(..))
+            | (V::Invalid, V::H(..) | V::Invalid)
+            | (V::S(..), V::H(..)) => {
                 let valid = |l: &mut Self, v: &V| match v {
                     V::S(..) => Ok(Expr::bool(true)),
                     v => l.valid(v, span),
@@ -614,7 +633,11 @@ impl Lower<'_> {
                     same = binary(BinaryOp::LogicalAnd, same, binary(BinaryOp::Eq, x, y));
                 }
                 // Two invalid ones are equal, whatever they hold (§8.18).
-                let both = binary(BinaryOp::LogicalAnd, binary(BinaryOp::LogicalAnd, va.clone(), vb.clone()), same);
+                let both = binary(
+                    BinaryOp::LogicalAnd,
+                    binary(BinaryOp::LogicalAnd, va.clone(), vb.clone()),
+                    same,
+                );
                 let none = binary(BinaryOp::LogicalAnd, not(va), not(vb));
                 Ok(binary(BinaryOp::LogicalOr, both, none))
             }

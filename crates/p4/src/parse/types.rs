@@ -112,7 +112,8 @@ impl Parser<'_> {
     /// `<width>`: a literal or an expression in parentheses (§7.1.6.2).
     fn width(&mut self) -> Result<Expr> {
         self.expect("<")?;
-        if !matches!(self.peek(), Tok::P("(" | "-" | "~" | "+" | ".") | Tok::Int(_) | Tok::Ident(_)) {
+        if !matches!(self.peek(), Tok::P("(" | "-" | "~" | "+" | ".") | Tok::Int(_) | Tok::Ident(_))
+        {
             return self.expected("a width: a number, or an expression in parentheses");
         }
         // More than the grammar has: any expression, as long as no `>` is in it.
