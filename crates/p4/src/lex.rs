@@ -193,9 +193,9 @@ impl<'a> Lexer<'a> {
             } else if rest.starts_with("//") {
                 self.spaced = true;
                 self.at += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
+            } else if let Some(inside) = rest.strip_prefix("/*") {
                 self.spaced = true;
-                match rest[2..].find("*/") {
+                match inside.find("*/") {
                     Some(n) => self.at += n + 4,
                     None => {
                         let from = self.at;
@@ -251,8 +251,7 @@ impl<'a> Lexer<'a> {
         let from = self.at;
         self.at += 1;
         let mut value = String::new();
-        loop {
-            let Some(c) = self.rest().chars().next() else { break };
+        while let Some(c) = self.rest().chars().next() {
             if c == '\n' && !self.closes() {
                 break;
             }

@@ -464,13 +464,15 @@ impl Checker<'_> {
         }
         for (i, param) in face.params.iter().enumerate() {
             match slots[i] {
-                Some(arg) if arg.value.is_none() => {
-                    // `_`: only where nothing is read of it.
-                    if param.direction != Direction::Out && !param.optional {
-                        let text = format!("the parameter `{}` needs a value", param.name);
-                        let d = Diagnostic::error("bad-arguments", arg.span, text);
-                        self.d.add(d.help("`_` may only stand for an `out` argument"));
-                    }
+                // `_`: only where nothing is read of it.
+                Some(arg)
+                    if arg.value.is_none()
+                        && param.direction != Direction::Out
+                        && !param.optional =>
+                {
+                    let text = format!("the parameter `{}` needs a value", param.name);
+                    let d = Diagnostic::error("bad-arguments", arg.span, text);
+                    self.d.add(d.help("`_` may only stand for an `out` argument"));
                 }
                 Some(_) => {}
                 None if out[i].is_none() => match &param.default {

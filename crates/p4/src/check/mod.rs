@@ -131,17 +131,14 @@ impl Checker<'_> {
 
     fn finish(&mut self) {
         let main = self.scopes[0].names.get("main").map(|e| (e.sym.clone(), e.span));
-        match main {
-            Some((Sym::Instance(id), span)) => {
-                let ty = self.p.instances[id.index()].construct.ty;
-                if matches!(self.p.ty(ty), Ty::Package(..)) {
-                    self.p.main = Some(id);
-                } else if *self.p.ty(ty) != Ty::Bad {
-                    self.error("no-main", span, "`main` is no package");
-                }
+        // A function may be called so, too.
+        if let Some((Sym::Instance(id), span)) = main {
+            let ty = self.p.instances[id.index()].construct.ty;
+            if matches!(self.p.ty(ty), Ty::Package(..)) {
+                self.p.main = Some(id);
+            } else if *self.p.ty(ty) != Ty::Bad {
+                self.error("no-main", span, "`main` is no package");
             }
-            // A function may be called so.
-            _ => {}
         }
     }
 }

@@ -162,7 +162,7 @@ impl Checker<'_> {
         }
         let value = self.expr(value);
         let ty = self.zonk(value.ty);
-        if let Some((_, last)) = cases.iter().enumerate().next_back().map(|(i, c)| (i, c))
+        if let Some((_, last)) = cases.iter().enumerate().next_back()
             && last.body.is_none()
         {
             let at = match &last.label {

@@ -48,7 +48,7 @@ impl Lower<'_> {
     pub(super) fn expr(&mut self, e: &H) -> Result<V> {
         let span = e.span;
         if let Some(c) = &e.value {
-            return self.constant(c, e.ty, span);
+            return self.constant(c, e.ty);
         }
         if let Some((at, v)) = &self.compound
             && *at == span
@@ -78,7 +78,7 @@ impl Lower<'_> {
             ExprKind::Index(a, i) => self.index(a, i, span),
             ExprKind::Next(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next, _) = v else {
+                let V::K(items, id, next) = v else {
                     return self.refuse(span, "`next` of this is not supported");
                 };
                 let index = match (id, next) {
@@ -90,7 +90,7 @@ impl Lower<'_> {
             }
             ExprKind::Last(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next, _) = v else {
+                let V::K(items, id, next) = v else {
                     return self.refuse(span, "`last` of this is not supported");
                 };
                 let size = match (id, next) {
@@ -105,7 +105,7 @@ impl Lower<'_> {
                 let v = self.expr(a)?;
                 let size = match v {
                     V::K(_, Some(id), ..) => Expr::StackSize(id),
-                    V::K(_, _, Some(m), _) => Expr::meta(m),
+                    V::K(_, _, Some(m)) => Expr::meta(m),
                     _ => return self.refuse(span, "`lastIndex` of this is not supported"),
                 };
                 Ok(V::E(Expr::binary(BinaryOp::Sub, size.cast(32), Expr::int(1, 32)), 32))

@@ -2,7 +2,7 @@
 
 use super::tree::Step;
 use super::value::{V, binary, cast, not};
-use super::{Frame, Lower, ObjectKind, Result};
+use super::{Lower, ObjectKind, Result};
 use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
 use crate::source::Span;
 use crate::types::*;
@@ -77,13 +77,7 @@ impl Lower<'_> {
         Ok(flat.into_iter().map(|(e, _)| e).collect())
     }
 
-    pub(super) fn extern_function(
-        &mut self,
-        s: &Signature,
-        c: &Call,
-        ty: TyId,
-        span: Span,
-    ) -> Result<V> {
+    pub(super) fn extern_function(&mut self, s: &Signature, c: &Call, span: Span) -> Result<V> {
         match &*s.name {
             "verify" => {
                 let (condition, _) = self.arg_scalar(c, 0, span)?;
@@ -244,10 +238,7 @@ impl Lower<'_> {
             }
             // They change nothing of the packet.
             "assert" | "assume" | "log_msg" => Ok(V::Void),
-            other => {
-                let _ = ty;
-                self.refuse(span, format!("the extern function `{other}` is not supported"))
-            }
+            other => self.refuse(span, format!("the extern function `{other}` is not supported")),
         }
     }
 
@@ -303,10 +294,7 @@ impl Lower<'_> {
                 .find(|f| self.p.functions[f.index()].signature.name == method.name)
                 .copied();
             if let Some(f) = own {
-                let function = self.p.functions[f.index()].clone();
-                let frame = Frame { this: Some(id), ..self.objects[id].frame.clone() };
                 let call = Call { callee: hir::Callee::Function(f), ..c.clone() };
-                let _ = (function, frame);
                 return self.call(&call, ty, span);
             }
         }
@@ -325,7 +313,7 @@ impl Lower<'_> {
                 self.out
                     .push(Step::Parse(ParserOp::Verify(enough, parser_error::PACKET_TOO_SHORT)));
                 let mut at = 0;
-                self.ahead(ty, &mut at, span)
+                self.ahead(ty, &mut at)
             }
             ("packet_in", "advance") => {
                 let (e, w) = self.arg_scalar(c, 0, span)?;
@@ -451,7 +439,7 @@ impl Lower<'_> {
     }
 
     /// The bits ahead as a value of a type.
-    fn ahead(&mut self, ty: TyId, at: &mut u32, span: Span) -> Result<V> {
+    fn ahead(&mut self, ty: TyId, at: &mut u32) -> Result<V> {
         let ty = self.ty(ty);
         let parts = match self.p.ty(ty).clone() {
             Ty::Struct(s, args) => Some(self.p.field_types(s, &args)),
@@ -461,7 +449,7 @@ impl Lower<'_> {
         if let Some(parts) = parts {
             let mut items = Vec::new();
             for t in parts {
-                items.push(self.ahead(t, at, span)?);
+                items.push(self.ahead(t, at)?);
             }
             return Ok(V::S(items.into(), ty));
         }
@@ -543,7 +531,7 @@ impl Lower<'_> {
     fn next_of(&mut self, e: &H) -> Result<Option<ir::MetaId>> {
         match &e.kind {
             ExprKind::Next(stack) => match self.expr(stack)? {
-                V::K(_, _, next, _) => Ok(next),
+                V::K(_, _, next) => Ok(next),
                 _ => Ok(None),
             },
             ExprKind::Field(a, _) => self.next_of(a),

@@ -87,15 +87,12 @@ type Result<T> = std::result::Result<T, Refused>;
 /// An object: an instance of an extern, parser or control.
 #[derive(Clone, Debug)]
 struct Object {
-    ty: TyId,
     /// Full name, as `ingress.sub.counter`.
     path: String,
-    args: Vec<Option<V>>,
     kind: ObjectKind,
     functions: Vec<FunctionId>,
     /// What its methods see.
     frame: Frame,
-    annotations: Rc<[crate::ast::Annotation]>,
 }
 
 #[derive(Clone, Debug)]
@@ -116,7 +113,6 @@ struct Frame {
     vars: HashMap<VarId, V>,
     objects: HashMap<InstanceId, usize>,
     tables: HashMap<TableId, usize>,
-    value_sets: HashMap<ValueSetId, ir::ValueSetId>,
     /// Type parameters and what they are.
     types: Vec<(TypeVarId, TyId)>,
     /// Prefix of names made here.
@@ -128,11 +124,8 @@ struct Frame {
 #[derive(Clone, Debug)]
 struct TableSite {
     id: ir::TableId,
-    hir: TableId,
-    frame: Frame,
     /// The IR action of each listed action.
     actions: Vec<(ActionId, ir::ActionId)>,
-    done: bool,
 }
 
 /// Which part of the architecture is being written.
@@ -398,7 +391,7 @@ impl<'a> Lower<'a> {
                     let id = self.b.stack(&name, t, n);
                     let items: Vec<V> =
                         (0..n).map(|i| V::H(self.b.element(id, i), element)).collect();
-                    return Ok(V::K(items.into(), Some(id), None, ty));
+                    return Ok(V::K(items.into(), Some(id), None));
                 }
                 let mut items = Vec::new();
                 for i in 0..n {
@@ -406,7 +399,7 @@ impl<'a> Lower<'a> {
                 }
                 let next = self.unique(&format!("{name}.next"));
                 let next = self.b.meta(&next, 8);
-                V::K(items.into(), None, Some(next), ty)
+                V::K(items.into(), None, Some(next))
             }
             _ => match self.width(ty) {
                 Some(w) if w > 0 && w <= ir::program::FIELD_WIDTH_MAX => {
@@ -525,13 +518,10 @@ impl<'a> Lower<'a> {
         let frame = Frame { path: own.clone(), ..self.frame.clone() };
         let id = self.objects.len();
         self.objects.push(Object {
-            ty,
             path: own.clone(),
-            args: args.clone(),
             kind: kind.clone(),
             functions: functions.to_vec(),
             frame,
-            annotations,
         });
         if let (ObjectKind::Inside(a), Ty::Apply(_, targs)) = (kind, self.p.ty(ty).clone()) {
             self.inside(id, a, &targs, args, own)?;

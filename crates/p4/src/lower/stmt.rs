@@ -413,18 +413,18 @@ impl Lower<'_> {
             Callee::Function(f) => {
                 let function = self.p.functions[f.index()].clone();
                 let Some(body) = &function.body else {
-                    return self.extern_function(&function.signature, c, ty, span);
+                    return self.extern_function(&function.signature, c, span);
                 };
                 let args: Vec<TyId> = c.type_args.iter().map(|t| self.ty(*t)).collect();
                 let types = function.signature.type_params.iter().copied().zip(args).collect();
                 let result = function.signature.result.unwrap_or(basic::VOID);
                 let frame = Frame { types, path: self.frame.path.clone(), ..Frame::default() };
-                self.inline(&function.signature.params, c, body, frame, result, false, span)
+                self.inline(&function.signature.params, c, body, frame, result, false)
             }
             Callee::Action(a) => {
                 let action = self.p.actions[a.index()].clone();
                 let frame = self.frame.clone();
-                self.inline(&action.params, c, &action.body, frame, basic::VOID, true, span)
+                self.inline(&action.params, c, &action.body, frame, basic::VOID, true)
             }
             Callee::Table(_) => {
                 let e =
@@ -432,11 +432,11 @@ impl Lower<'_> {
                 self.apply_table(&e, Vec::new(), Vec::new(), Vec::new(), span)?;
                 Ok(V::Void)
             }
-            Callee::Apply(object, a) => {
+            Callee::Apply(object, _) => {
                 let V::O(id) = self.expr(object)? else {
                     return self.refuse(span, "what is applied here is not known");
                 };
-                self.apply_object(id, *a, c, object, span)?;
+                self.apply_object(id, c, object, span)?;
                 Ok(V::Void)
             }
             Callee::Builtin(object, builtin) => self.builtin(object, *builtin, c, span),
@@ -453,8 +453,8 @@ impl Lower<'_> {
         mut frame: Frame,
         result: TyId,
         sees: bool,
-        span: Span,
     ) -> Result<V> {
+        let span = body.first().map_or(Span::default(), |s| s.span);
         let (bound, back) = self.bind_args(params, c, &frame, false, sees, span)?;
         frame.vars.extend(bound);
         let label = self.label();
@@ -568,17 +568,9 @@ impl Lower<'_> {
     }
 
     /// A parser or control inside of another one.
-    fn apply_object(
-        &mut self,
-        id: usize,
-        a: ApplyId,
-        c: &Call,
-        object: &hir::Expr,
-        span: Span,
-    ) -> Result<()> {
+    fn apply_object(&mut self, id: usize, c: &Call, object: &hir::Expr, span: Span) -> Result<()> {
         let o = self.objects[id].clone();
         let ObjectKind::Inside(inside) = o.kind else { return Err(Refused) };
-        let _ = a;
         let def = self.p.applicables[inside.index()].clone();
         let Some(body) = def.body else { return Err(Refused) };
         if self.v1.stack.contains(&id) {
@@ -611,7 +603,7 @@ impl Lower<'_> {
         }
         frame.vars.extend(bound);
         self.v1.stack.push(id);
-        let result = self.apply_body(id, &def.params, &body, frame, span);
+        let result = self.apply_body(id, &body, frame, span);
         self.v1.stack.pop();
         result?;
         for (place, value) in back {
@@ -620,14 +612,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn apply_body(
-        &mut self,
-        id: usize,
-        _: &[hir::Param],
-        body: &hir::Body,
-        frame: Frame,
-        span: Span,
-    ) -> Result<()> {
+    fn apply_body(&mut self, id: usize, body: &hir::Body, frame: Frame, span: Span) -> Result<()> {
         if self.part == Part::Parser {
             return self.sub_parser(id, body, frame, span);
         }
@@ -796,7 +781,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         let ExprKind::Call(c) = &call.kind else { return Err(Refused) };
         let Callee::Table(t) = &c.callee else { return Err(Refused) };
-        let site = self.table_site(*t, span)?;
+        let site = self.table_site(*t)?;
         // Keys that are computed by calls are computed now.
         let hir_table = self.p.tables[t.index()].clone();
         for (i, k) in hir_table.keys.iter().enumerate() {
@@ -824,7 +809,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn table_site(&mut self, t: TableId, span: Span) -> Result<usize> {
+    fn table_site(&mut self, t: TableId) -> Result<usize> {
         let key = (self.frame.path.clone(), t);
         if let Some(site) = self.v1.table_sites.get(&key) {
             return Ok(*site);
@@ -922,10 +907,10 @@ impl Lower<'_> {
             actions: names,
             counter,
         });
-        self.tables.push(TableSite { id, hir: t, frame: self.frame.clone(), actions, done: true });
+        self.tables.push(TableSite { id, actions });
         self.v1.table_sites.insert(key, site);
         self.frame.tables.insert(t, site);
-        self.table_entries(site, &table, &keys, &columns, span)?;
+        self.table_entries(site, &table, &keys, &columns)?;
         Ok(site)
     }
 
@@ -1112,7 +1097,6 @@ impl Lower<'_> {
         table: &hir::Table,
         keys: &[Key],
         columns: &[usize],
-        span: Span,
     ) -> Result<()> {
         let (id, actions) = (self.tables[site].id, self.tables[site].actions.clone());
         let prioritised = keys
@@ -1170,7 +1154,6 @@ impl Lower<'_> {
             };
             self.entries.push((id, entry));
         }
-        let _ = span;
         Ok(())
     }
 
@@ -1269,7 +1252,7 @@ impl Lower<'_> {
                     hir::Transition::Select(keys, cases) => {
                         let cases: Vec<(Vec<hir::Expr>, Transition)> =
                             cases.iter().map(|(sets, t)| (sets.clone(), target(t))).collect();
-                        self.select(keys, cases, s.span)?
+                        self.select(keys, cases)?
                     }
                 };
                 let steps = std::mem::take(&mut self.out);
@@ -1288,7 +1271,6 @@ impl Lower<'_> {
         &mut self,
         keys: &[hir::Expr],
         cases: Vec<(Vec<hir::Expr>, Transition)>,
-        span: Span,
     ) -> Result<Transition> {
         let mut exprs: Vec<(Expr, u32)> = Vec::new();
         let mut counts = Vec::new();
@@ -1299,9 +1281,8 @@ impl Lower<'_> {
                 v => v,
             };
             let flat = self.flatten(&v, k.span)?;
-            let kept: Vec<(Expr, u32)> = flat.into_iter().map(|(e, w)| (e, w)).collect();
-            counts.push(kept.len());
-            exprs.extend(kept);
+            counts.push(flat.len());
+            exprs.extend(flat);
         }
         if exprs.is_empty() {
             return Ok(cases.into_iter().next().map_or(Transition::Reject, |c| c.1));
@@ -1333,7 +1314,7 @@ impl Lower<'_> {
             } else {
                 let mut at = 0;
                 for (s, n) in sets.iter().zip(&counts) {
-                    self.select_patterns(s, &exprs[at..at + n].to_vec(), &mut patterns)?;
+                    self.select_patterns(s, &exprs[at..at + n], &mut patterns)?;
                     at += n;
                 }
             }
@@ -1342,7 +1323,6 @@ impl Lower<'_> {
         for case in &mut out {
             case.patterns.resize(exprs.len(), Select::Any);
         }
-        let _ = span;
         Ok(Transition::Select { keys: exprs.into_iter().map(|(e, _)| e).collect(), cases: out })
     }
 

@@ -109,6 +109,9 @@ enum End {
     Exit,
 }
 
+/// A block's operations and end.
+pub(super) type Written = (Vec<Op>, Terminator);
+
 /// Blocks in the making.
 #[derive(Default)]
 pub(super) struct Assembler {
@@ -226,7 +229,7 @@ impl Assembler {
     }
 
     /// The blocks, and where each label's block is.
-    pub(super) fn finish(mut self) -> (Vec<(Vec<Op>, Terminator)>, HashMap<Label, BlockId>) {
+    pub(super) fn finish(mut self) -> (Vec<Written>, HashMap<Label, BlockId>) {
         if !self.dead {
             self.end(End::Exit);
         }

@@ -24,7 +24,7 @@ pub(super) enum V {
     /// A header.
     H(HeaderId, TyId),
     /// A stack: elements; the stack, if the pipeline language has it; else its next index.
-    K(Rc<[V]>, Option<StackId>, Option<MetaId>, TyId),
+    K(Rc<[V]>, Option<StackId>, Option<MetaId>),
     /// An element known at run time.
     Dyn(Rc<[V]>, Box<Expr>),
     /// A constant without a width, or one of several values.
@@ -43,7 +43,7 @@ impl V {
         match self {
             V::F(FieldRef::Meta(m), _) => f(*m),
             V::S(items, _) => items.iter().for_each(|i| i.metas(f)),
-            V::K(items, _, next, _) => {
+            V::K(items, _, next) => {
                 items.iter().for_each(|i| i.metas(f));
                 if let Some(m) = next {
                     f(*m);
@@ -217,7 +217,7 @@ impl Lower<'_> {
     }
 
     /// A constant as a value of this type.
-    pub(super) fn constant(&mut self, c: &Const, ty: TyId, span: Span) -> Result<V> {
+    pub(super) fn constant(&mut self, c: &Const, ty: TyId) -> Result<V> {
         let ty = self.ty(ty);
         Ok(match (c, self.p.ty(ty).clone()) {
             (Const::Int(v), Ty::Int) => V::C(Const::Int(v.clone())),
@@ -232,21 +232,21 @@ impl Lower<'_> {
                 let types = self.p.field_types(s, &args);
                 let mut out = Vec::new();
                 for (i, t) in items.iter().zip(types) {
-                    out.push(self.constant(i, t, span)?);
+                    out.push(self.constant(i, t)?);
                 }
                 V::S(out.into(), ty)
             }
             (Const::List(items), Ty::Tuple(types) | Ty::Literal(_, types, _)) => {
                 let mut out = Vec::new();
                 for (i, t) in items.iter().zip(types.iter()) {
-                    out.push(self.constant(i, *t, span)?);
+                    out.push(self.constant(i, *t)?);
                 }
                 V::S(out.into(), ty)
             }
             (Const::List(items), Ty::Stack(t, _) | Ty::List(t)) => {
                 let mut out = Vec::new();
                 for i in items.iter() {
-                    out.push(self.constant(i, t, span)?);
+                    out.push(self.constant(i, t)?);
                 }
                 V::S(out.into(), ty)
             }
@@ -499,7 +499,7 @@ impl Lower<'_> {
                 }
                 Ok(())
             }
-            (V::K(to, _, tn, _), V::K(from, _, fnext, _)) => {
+            (V::K(to, _, tn), V::K(from, _, fnext)) => {
                 for (t, f) in to.iter().zip(from.iter()) {
                     self.assign(t, f, span)?;
                 }
