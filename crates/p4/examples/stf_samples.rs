@@ -1,8 +1,8 @@
 //! How many of p4c's v1model samples pass their STF tests on the interpreter.
 //!
-//!     cargo run --release -p p4 --example stf_samples -- P4C_CHECKOUT [NAME]
+//!     cargo run --release -p p4 --example stf_samples -- P4C_CHECKOUT [NAME | --p4-14]
 //!
-//! Prints what failed, and why. With a name, only samples whose name holds it.
+//! With `--p4-14`, the tests of P4-14 programs on their translations. Prints what failed, and why. With a name, only samples whose name holds it.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -44,7 +44,9 @@ fn main() {
         eprintln!("usage: stf_samples P4C_CHECKOUT [NAME]");
         std::process::exit(2);
     };
-    let folder = root.join("testdata/p4_16_samples");
+    let old = args.iter().any(|a| a == "--p4-14");
+    let folder = root.join(if old { "testdata/p4_14_samples" } else { "testdata/p4_16_samples" });
+    let translated = root.join("testdata/p4_14_samples_outputs");
     let mut tests: Vec<_> = std::fs::read_dir(&folder)
         .map(|d| d.flatten().map(|e| e.path()).collect())
         .unwrap_or_default();
@@ -53,11 +55,18 @@ fn main() {
     let (mut passed, mut all) = (0, 0);
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for stf in tests {
-        let program = stf.with_extension("p4");
+        // P4-14 programs lie translated in a folder of their own.
+        let name = stf.with_extension("p4");
+        let program = match name.file_name() {
+            Some(name) if !stf.with_extension("p4").exists() || old => translated.join(name),
+            _ => name.clone(),
+        };
         let text =
             String::from_utf8_lossy(&std::fs::read(&program).unwrap_or_default()).into_owned();
         let name = program.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        if !text.contains("v1model.p4") || args.get(1).is_some_and(|n| !name.contains(n.as_str())) {
+        if !text.contains("v1model.p4")
+            || args.get(1).is_some_and(|n| !n.starts_with("--") && !name.contains(n.as_str()))
+        {
             continue;
         }
         all += 1;

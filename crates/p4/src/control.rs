@@ -358,6 +358,12 @@ impl Control {
         if let Some((i, _)) = find(&names, |n| n.1, &plain) {
             return Ok(*i);
         }
+        // P4-14's `valid(h)` is called as the header.
+        let valid: Vec<(usize, &str)> =
+            names.iter().filter_map(|(i, n)| Some((*i, n.strip_suffix(".isValid()")?))).collect();
+        if let Some((i, _)) = find(&valid, |n| n.1, &plain) {
+            return Ok(*i);
+        }
         // Slices and validity as other tools spell them.
         let squeeze = |s: &str| s.chars().filter(|c| c.is_ascii_alphanumeric()).collect::<String>();
         let same: Vec<usize> = names
