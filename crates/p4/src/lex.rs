@@ -240,11 +240,12 @@ impl<'a> Lexer<'a> {
         &rest[..end]
     }
 
-    /// A string that goes on in the next line is likely meant so: it ends before anything that looks
-    /// like a statement's end.
+    /// A string may go on in the next line (annotations hold whole texts): if the next quote looks like
+    /// an end, with what follows an argument after it, and not like the beginning of another string.
     fn closes(&self) -> bool {
         let rest = self.rest();
-        rest.find('"').is_some_and(|end| !rest[..end].contains([';', '{', '}']))
+        let Some(end) = rest.find('"') else { return false };
+        rest[end + 1..].trim_start().starts_with([')', ',', ']', '}', ';', '"'])
     }
 
     fn string(&mut self) -> Tok {

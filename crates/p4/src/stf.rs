@@ -378,6 +378,10 @@ impl Run<'_> {
             }
             _ => "packets",
         };
+        if words.is_empty() {
+            // It is printed, and nothing is compared.
+            return Ok(());
+        }
         let (op, wanted) = match words.as_slice() {
             [op, n] => (*op, *n),
             [n] => ("==", *n),
