@@ -50,6 +50,10 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Measure what a pipeline costs a packet
     Bench(BenchOptions),
+    /// Look into P4-16 programs
+    P4(P4Options),
+    /// Run p4c's packet tests (.stf) on a P4 program
+    Stf(StfOptions),
     /// Print a shell's completions
     Completions {
         /// Which shell
@@ -363,6 +367,72 @@ pub(crate) struct TestOptions {
 /// `millrace doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct DoctorOptions {
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace p4`.
+#[derive(Args, Debug)]
+pub(crate) struct P4Options {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: P4Command,
+}
+
+/// What can be done with P4 programs.
+#[derive(Subcommand, Debug)]
+pub(crate) enum P4Command {
+    /// Say what is wrong with a program, and what would be right
+    Check(P4CheckOptions),
+    /// Compile a program and print it in the pipeline language
+    Build(P4BuildOptions),
+}
+
+/// A P4 program and how to read it.
+#[derive(Args, Debug)]
+pub(crate) struct P4Source {
+    /// The program
+    pub(crate) file: PathBuf,
+    /// A folder to search for included files; core.p4 and v1model.p4 come with millrace
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
+    /// A macro defined from the start
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub(crate) define: Vec<String>,
+}
+
+/// `millrace p4 check`.
+#[derive(Args, Debug)]
+pub(crate) struct P4CheckOptions {
+    #[command(flatten)]
+    pub(crate) source: P4Source,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace p4 build`.
+#[derive(Args, Debug)]
+pub(crate) struct P4BuildOptions {
+    #[command(flatten)]
+    pub(crate) source: P4Source,
+    /// Write to this file in place of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `millrace stf`.
+#[derive(Args, Debug)]
+pub(crate) struct StfOptions {
+    #[command(flatten)]
+    pub(crate) source: P4Source,
+    /// Packet tests
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Only on this engine [default: on all]
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<EngineName>,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -13,6 +13,7 @@
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
+//! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
@@ -26,8 +27,10 @@ mod doctor;
 mod filetest;
 mod logging;
 mod model;
+mod p4;
 mod query;
 mod run;
+mod stf;
 
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
@@ -67,6 +70,8 @@ fn main() -> ExitCode {
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
         cli::Command::Bench(options) => bench::run(options.command),
+        cli::Command::P4(options) => p4::run(options.command),
+        cli::Command::Stf(options) => stf::run(options),
         cli::Command::Completions { shell } => {
             clap_complete::generate(
                 shell,

@@ -1,0 +1,1099 @@
+//! Expressions (specification §8).
+
+use super::names::Sym;
+use super::{Checker, Place};
+use crate::ast::{self, BinaryOp, Direction, ExprKind as A, StructKind, UnaryOp};
+use crate::diag::Diagnostic;
+use crate::hir::{Builtin, Const, Expr, ExprKind, TableField, VarKind};
+use crate::lex::Name;
+use crate::source::Span;
+use crate::types::*;
+use num_bigint::BigInt;
+use num_traits::{Signed, ToPrimitive};
+use std::rc::Rc;
+
+impl Checker<'_> {
+    pub(super) fn constant(&self, value: Const, ty: TyId, span: Span) -> Expr {
+        Expr { kind: ExprKind::Const, ty, span, value: Some(value) }
+    }
+
+    /// An expression that is a value.
+    pub(super) fn expr(&mut self, e: &ast::Expr) -> Expr {
+        let span = e.span;
+        match &e.kind {
+            A::Bool(b) => self.constant(Const::Bool(*b), basic::BOOL, span),
+            A::Str(s) => self.constant(Const::Str(s.clone()), basic::STRING, span),
+            A::Int(v, None) => self.constant(Const::Int(v.clone()), basic::INT, span),
+            A::Int(v, Some((w, signed))) => {
+                let ty = if *signed { Ty::Signed(*w) } else { Ty::Bit(*w) };
+                let ty = self.p.types.id(ty);
+                let fitted = self.fitted(v.clone(), ty);
+                if fitted != *v && v.bits() > u64::from(*w) {
+                    let text = format!("{v} does not fit {}; it becomes {fitted}", self.p.show(ty));
+                    self.d.add(Diagnostic::warning("overflow", span, text));
+                }
+                self.constant(Const::Int(fitted), ty, span)
+            }
+            A::This => match self.context.this {
+                Some(ty) => Expr { kind: ExprKind::This, ty, span, value: None },
+                None => {
+                    self.error(
+                        "bad-this",
+                        span,
+                        "`this` means an extern instance, inside of its methods only",
+                    );
+                    self.bad(span)
+                }
+            },
+            A::Path(path) => self.path(path, span),
+            A::Type(_) => {
+                self.error("not-a-value", span, "a value is needed here, and this is a type");
+                self.bad(span)
+            }
+            A::Member(inner, name) => self.member(inner, name, span),
+            A::Index(base, index) => self.index(base, index, span),
+            A::Slice(base, hi, lo) => self.slice(base, hi, lo, span),
+            A::PlusSlice(base, lo, width) => self.plus_slice(base, lo, width, span),
+            A::Unary(op, inner) => {
+                let a = self.expr(inner);
+                self.unary(*op, a, span)
+            }
+            A::Binary(op, a, b) => {
+                let a = self.expr(a);
+                let b = self.expr(b);
+                self.binary(*op, a, b, span)
+            }
+            A::Mux(c, a, b) => self.mux(c, a, b, span),
+            A::Cast(ty, inner) => {
+                let to = self.ty(ty);
+                let e = self.expr(inner);
+                self.cast(e, to, span)
+            }
+            A::Call(f, types, args) => self.call(f, types, args, span),
+            A::List(items, dots) => {
+                let items: Vec<Expr> = items.iter().map(|i| self.expr(i)).collect();
+                self.literal(None, items, *dots, span)
+            }
+            A::Struct(fields, dots) => {
+                self.unique("field", fields.iter().map(|(n, _)| n));
+                let names = fields.iter().map(|(n, _)| n.name.clone()).collect();
+                let items: Vec<Expr> = fields.iter().map(|(_, i)| self.expr(i)).collect();
+                self.literal(Some(names), items, *dots, span)
+            }
+            A::Dots => Expr { kind: ExprKind::Const, ty: basic::DOTS, span, value: None },
+            A::Invalid => Expr {
+                kind: ExprKind::Invalid,
+                ty: basic::INVALID,
+                span,
+                value: Some(Const::Invalid),
+            },
+            A::Dontcare | A::Default | A::Mask(..) | A::Range(..) | A::SetTuple(_) => {
+                self.error("not-a-value", span, "a value is needed here, and this is a set");
+                self.bad(span)
+            }
+            A::Bad => self.bad(span),
+        }
+    }
+
+    fn literal(
+        &mut self,
+        names: Option<Rc<[Name]>>,
+        items: Vec<Expr>,
+        dots: bool,
+        span: Span,
+    ) -> Expr {
+        let types = items.iter().map(|i| i.ty).collect();
+        let ty = self.p.types.id(Ty::Literal(names, types, dots));
+        let values: Option<Vec<Const>> = items.iter().map(|i| i.value.clone()).collect();
+        let value = values.filter(|_| !dots).map(|v| Const::List(v.into()));
+        Expr { kind: ExprKind::Aggregate(items), ty, span, value }
+    }
+
+    fn path(&mut self, path: &ast::Path, span: Span) -> Expr {
+        match self.lookup(path) {
+            Sym::Var(id) => {
+                let ty = self.p.vars[id.index()].ty;
+                Expr { kind: ExprKind::Var(id), ty, span, value: None }
+            }
+            Sym::Const(value, ty) => self.constant(value, ty, span),
+            Sym::Instance(id) => {
+                let ty = self.p.instances[id.index()].construct.ty;
+                Expr { kind: ExprKind::Instance(id), ty, span, value: None }
+            }
+            Sym::ValueSet(id) => {
+                let inner = self.p.value_sets[id.index()].ty;
+                let ty = self.p.types.id(Ty::Set(inner));
+                Expr { kind: ExprKind::ValueSet(id), ty, span, value: None }
+            }
+            Sym::Bad => self.bad(span),
+            other => {
+                let text = format!(
+                    "a value is needed here, and `{}` is {}",
+                    path.ident.name,
+                    other.what()
+                );
+                let d = Diagnostic::error("not-a-value", span, text);
+                self.d.add(match other {
+                    Sym::Functions(_) | Sym::Action(_) => d.help("call it with `(...)`"),
+                    Sym::Table(_) => d.help("apply it with `.apply()`"),
+                    _ => d,
+                });
+                self.bad(span)
+            }
+        }
+    }
+
+    /// If an expression is the name of a type, the type.
+    pub(super) fn as_type(&mut self, e: &ast::Expr) -> Option<TyId> {
+        match &e.kind {
+            A::Type(ty) => Some(self.ty(ty)),
+            A::Path(path) => match self.find(path).map(|f| f.sym.clone()) {
+                Some(
+                    sym @ (Sym::Type(_)
+                    | Sym::Struct(_)
+                    | Sym::Extern(_)
+                    | Sym::Apply(_)
+                    | Sym::Package(_)),
+                ) => Some(self.named(&sym, Vec::new(), e.span, true)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn member(&mut self, inner: &ast::Expr, name: &ast::Ident, span: Span) -> Expr {
+        if let Some(ty) = self.as_type(inner) {
+            return self.type_member(ty, name, span);
+        }
+        let base = self.expr(inner);
+        let ty = self.zonk(base.ty);
+        match self.p.ty(ty).clone() {
+            Ty::Bad => self.bad(span),
+            Ty::Struct(s, args) => {
+                let names: Vec<Name> =
+                    self.p.structs[s.index()].fields.iter().map(|f| f.name.clone()).collect();
+                let Some(i) = names.iter().position(|n| *n == name.name) else {
+                    let kind = self.p.structs[s.index()].kind;
+                    let text = format!(
+                        "{} `{}` has no field `{}`",
+                        kind.word(),
+                        self.p.show(ty),
+                        name.name
+                    );
+                    let d = Diagnostic::error("unknown-field", name.span, text);
+                    let d = d.nearest(&name.name, names.iter().map(|n| &**n));
+                    let method = ["isValid", "setValid", "setInvalid"].contains(&&*name.name);
+                    self.d.add(if method && kind != StructKind::Struct {
+                        d.help(format!("call it: `{}()`", name.name))
+                    } else {
+                        d
+                    });
+                    return self.bad(span);
+                };
+                let field = self.p.field_types(s, &args)[i];
+                let value = match &base.value {
+                    Some(Const::List(items)) => items.get(i).cloned(),
+                    _ => None,
+                };
+                let kind = match value {
+                    Some(_) => ExprKind::Const,
+                    None => ExprKind::Field(Box::new(base), i as u32),
+                };
+                Expr { kind, ty: field, span, value }
+            }
+            Ty::Literal(Some(names), types, _) => {
+                let found = names.iter().position(|n| *n == name.name);
+                match (found, base.kind) {
+                    (Some(i), ExprKind::Aggregate(mut items)) if i < items.len() => {
+                        items.swap_remove(i)
+                    }
+                    (Some(i), _) => {
+                        let value = match &base.value {
+                            Some(Const::List(v)) => v.get(i).cloned(),
+                            _ => None,
+                        };
+                        Expr { kind: ExprKind::Const, ty: types[i], span, value }
+                    }
+                    (None, _) => {
+                        let text = format!("there is no field `{}`", name.name);
+                        let d = Diagnostic::error("unknown-field", name.span, text);
+                        self.d.add(d.nearest(&name.name, names.iter().map(|n| &**n)));
+                        self.bad(span)
+                    }
+                }
+            }
+            Ty::Stack(element, n) => self.stack_member(base, element, n, name, span),
+            Ty::TableResult(t) => {
+                let (field, ty) = match &*name.name {
+                    "hit" => (TableField::Hit, basic::BOOL),
+                    "miss" => (TableField::Miss, basic::BOOL),
+                    "action_run" => (TableField::ActionRun, self.p.types.id(Ty::ActionRun(t))),
+                    other => {
+                        let text = format!("the result of apply() has no `{other}`");
+                        let d = Diagnostic::error("unknown-field", name.span, text);
+                        let d = d.help("it has `hit`, `miss` and `action_run`");
+                        self.d.add(d);
+                        return self.bad(span);
+                    }
+                };
+                Expr { kind: ExprKind::TableField(Box::new(base), field), ty, span, value: None }
+            }
+            _ => {
+                let text = format!("{} has no field `{}`", self.show(ty), name.name);
+                self.error("unknown-field", name.span, text);
+                self.bad(span)
+            }
+        }
+    }
+
+    fn stack_member(
+        &mut self,
+        base: Expr,
+        element: TyId,
+        n: u32,
+        name: &ast::Ident,
+        span: Span,
+    ) -> Expr {
+        let word = &*name.name;
+        let parser_only = matches!(word, "next" | "last" | "lastIndex");
+        if parser_only
+            && self.context.place != Place::State
+            && self.context.place != Place::Function
+        {
+            let text = format!("`{word}` of a stack is known in parsers only");
+            self.error("bad-place", name.span, text);
+            return self.bad(span);
+        }
+        let (kind, ty) = match word {
+            "next" => (ExprKind::Next(Box::new(base)), element),
+            "last" => (ExprKind::Last(Box::new(base)), element),
+            "lastIndex" => (ExprKind::LastIndex(Box::new(base)), basic::BIT32),
+            "size" => return self.constant(Const::Int(n.into()), basic::BIT32, span),
+            other => {
+                let text = format!("a stack has no field `{other}`");
+                let d = Diagnostic::error("unknown-field", name.span, text);
+                self.d.add(d.nearest(
+                    other,
+                    ["next", "last", "lastIndex", "size", "push_front", "pop_front"],
+                ));
+                return self.bad(span);
+            }
+        };
+        Expr { kind, ty, span, value: None }
+    }
+
+    fn type_member(&mut self, ty: TyId, name: &ast::Ident, span: Span) -> Expr {
+        let (known, value): (Vec<Name>, Option<Const>) = match self.p.ty(ty) {
+            Ty::Bad => return self.bad(span),
+            Ty::Error => {
+                let at = self.p.errors.iter().position(|e| *e == name.name);
+                (self.p.errors.clone(), at.map(|i| Const::Error(i as u32)))
+            }
+            Ty::MatchKind => {
+                let at = self.p.match_kinds.iter().position(|e| *e == name.name);
+                (self.p.match_kinds.clone(), at.map(|i| Const::MatchKind(i as u32)))
+            }
+            Ty::Enum(e) => {
+                let e = &self.p.enums[e.index()];
+                let at = e.members.iter().position(|(n, _)| *n == name.name);
+                let value = at.map(|i| match &e.members[i].1 {
+                    Some(v) => Const::Int(v.clone()),
+                    None => Const::Enum(i as u32),
+                });
+                (e.members.iter().map(|(n, _)| n.clone()).collect(), value)
+            }
+            _ => {
+                let text = format!("the type {} has no member `{}`", self.p.show(ty), name.name);
+                self.error("unknown-field", name.span, text);
+                return self.bad(span);
+            }
+        };
+        match value {
+            Some(v) => self.constant(v, ty, span),
+            None => {
+                let text = format!("{} has no member `{}`", self.p.show(ty), name.name);
+                let d = Diagnostic::error("unknown-member", name.span, text);
+                self.d.add(d.nearest(&name.name, known.iter().map(|n| &**n)));
+                self.bad(span)
+            }
+        }
+    }
+
+    fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
+        let base = self.expr(base);
+        let i = self.expr(index);
+        let base_ty = self.zonk(base.ty);
+        let i_ty = self.zonk(i.ty);
+        let i = match self.p.ty(i_ty).clone() {
+            Ty::Bad => return self.bad(span),
+            Ty::Enum(e) if self.p.enums[e.index()].repr.is_some() => {
+                let repr = self.p.enums[e.index()].repr.unwrap_or(basic::BAD);
+                self.cast_to(i, repr, true)
+            }
+            Ty::Bit(_) | Ty::Signed(_) | Ty::Int => i,
+            _ => {
+                let text = format!("an index is a number, and this is {}", self.p.show(i_ty));
+                self.error("type-mismatch", index.span, text);
+                return self.bad(span);
+            }
+        };
+        let known = match &i.value {
+            Some(Const::Int(v)) => Some(v.clone()),
+            _ => None,
+        };
+        let check = |this: &mut Self, len: usize, what: &str| -> Option<usize> {
+            let v = known.as_ref()?;
+            match v.to_usize().filter(|v| *v < len) {
+                Some(v) => Some(v),
+                None => {
+                    let text = if v.is_negative() {
+                        format!("an index is not negative, and this is {v}")
+                    } else {
+                        format!(
+                            "{what} has {len} elements, the last one at {}",
+                            len.saturating_sub(1)
+                        )
+                    };
+                    this.error("index-out-of-bounds", index.span, text);
+                    None
+                }
+            }
+        };
+        let element = match self.p.ty(base_ty).clone() {
+            Ty::Bad => return self.bad(span),
+            Ty::Stack(element, n) => {
+                if known.is_some() && check(self, n as usize, "the stack").is_none() {
+                    return self.bad(span);
+                }
+                element
+            }
+            Ty::Tuple(types) | Ty::Literal(None, types, false) => {
+                if known.is_none() {
+                    self.error(
+                        "not-constant",
+                        index.span,
+                        "the index into a tuple is known at compile time",
+                    );
+                    return self.bad(span);
+                }
+                match check(self, types.len(), "the tuple") {
+                    Some(n) => types[n],
+                    None => return self.bad(span),
+                }
+            }
+            Ty::List(element) => {
+                if let Some(Const::List(items)) = &base.value
+                    && known.is_some()
+                {
+                    let len = items.len();
+                    if check(self, len, "the list").is_none() {
+                        return self.bad(span);
+                    }
+                }
+                element
+            }
+            _ => {
+                let text = format!(
+                    "only stacks, tuples and lists have elements, and this is {}",
+                    self.p.show(base_ty)
+                );
+                let d = Diagnostic::error("type-mismatch", base.span, text);
+                let bits = matches!(self.p.ty(base_ty), Ty::Bit(_) | Ty::Signed(_));
+                self.d.add(if bits { d.help("one bit is the slice `[i:i]`") } else { d });
+                return self.bad(span);
+            }
+        };
+        let value = match (&base.value, known.and_then(|k| k.to_usize())) {
+            (Some(Const::List(items)), Some(k)) => items.get(k).cloned(),
+            _ => None,
+        };
+        let kind = match value {
+            Some(_) => ExprKind::Const,
+            None => ExprKind::Index(Box::new(base), Box::new(i)),
+        };
+        Expr { kind, ty: element, span, value }
+    }
+
+    /// What bits can be taken of; the width, `None` for `int`.
+    fn sliceable(&mut self, base: Expr) -> Option<(Expr, Option<u32>)> {
+        let ty = self.zonk(base.ty);
+        match self.p.ty(ty).clone() {
+            Ty::Bad => None,
+            Ty::Bit(w) | Ty::Signed(w) => Some((base, Some(w))),
+            Ty::Int if base.value.is_some() => Some((base, None)),
+            Ty::Enum(e) => {
+                let repr = self.p.enums[e.index()].repr;
+                match repr.and_then(|r| self.width_of(r).map(|w| (r, w.0))) {
+                    Some((repr, w)) => Some((self.cast_to(base, repr, true), Some(w))),
+                    None => {
+                        let text = format!(
+                            "bits can be taken of numbers, and this is {}",
+                            self.p.show(ty)
+                        );
+                        self.error("type-mismatch", base.span, text);
+                        None
+                    }
+                }
+            }
+            _ => {
+                let text = format!("bits can be taken of numbers, and this is {}", self.p.show(ty));
+                self.error("type-mismatch", base.span, text);
+                None
+            }
+        }
+    }
+
+    fn slice(&mut self, base: &ast::Expr, hi: &ast::Expr, lo: &ast::Expr, span: Span) -> Expr {
+        let base = self.expr(base);
+        let h = self.natural(hi, "the end of a slice", u32::MAX);
+        let l = self.natural(lo, "the end of a slice", u32::MAX);
+        let Some((base, width)) = self.sliceable(base) else { return self.bad(span) };
+        let (Some(h), Some(l)) = (h, l) else { return self.bad(span) };
+        self.make_slice(base, width, h, l, hi.span.to(lo.span), span)
+    }
+
+    fn make_slice(
+        &mut self,
+        base: Expr,
+        width: Option<u32>,
+        h: u32,
+        l: u32,
+        at: Span,
+        span: Span,
+    ) -> Expr {
+        if h < l {
+            let d = Diagnostic::error(
+                "bad-slice",
+                at,
+                format!("the slice ends before it begins: [{h}:{l}]"),
+            );
+            self.d.add(d.help(format!("write the higher bit first: [{l}:{h}]")));
+            return self.bad(span);
+        }
+        if width.is_some_and(|w| h >= w) || h - l >= super::types::WIDTH_MAX {
+            let ty = self.show(base.ty);
+            let text = match width {
+                Some(w) if w > 0 => format!("bit {h} of {ty}, whose highest bit is {}", w - 1),
+                _ => format!("bit {h} of {ty}"),
+            };
+            self.error("bad-slice", at, text);
+            return self.bad(span);
+        }
+        let ty = self.p.types.bit(h - l + 1);
+        let value = base.value.as_ref().and_then(|v| Self::fold_slice(v, h, l));
+        let kind = match value {
+            Some(_) => ExprKind::Const,
+            None => ExprKind::Slice(Box::new(base), h, l),
+        };
+        Expr { kind, ty, span, value }
+    }
+
+    fn plus_slice(
+        &mut self,
+        base: &ast::Expr,
+        lo: &ast::Expr,
+        width: &ast::Expr,
+        span: Span,
+    ) -> Expr {
+        let base = self.expr(base);
+        let w = self.natural(width, "the width of a slice", super::types::WIDTH_MAX);
+        let l = self.expr(lo);
+        let Some((base, of)) = self.sliceable(base) else { return self.bad(span) };
+        let Some(w) = w else { return self.bad(span) };
+        if w == 0 {
+            self.error("bad-slice", width.span, "a slice has at least one bit");
+            return self.bad(span);
+        }
+        if let Some(Const::Int(v)) = &l.value {
+            let Some(l) = v.to_u32().filter(|l| l.checked_add(w).is_some()) else {
+                self.error("bad-slice", lo.span, format!("a slice from bit {v} on"));
+                return self.bad(span);
+            };
+            return self.make_slice(base, of, l + w - 1, l, lo.span.to(width.span), span);
+        }
+        if !matches!(self.p.ty(l.ty), Ty::Bit(_) | Ty::Bad) {
+            let text =
+                format!("a slice begins at an unsigned number, and this is {}", self.show(l.ty));
+            self.error("type-mismatch", lo.span, text);
+            return self.bad(span);
+        }
+        if of.is_some_and(|of| w > of) {
+            self.error("bad-slice", width.span, format!("{w} bits of {}", self.p.show(base.ty)));
+            return self.bad(span);
+        }
+        let ty = self.p.types.bit(w);
+        Expr { kind: ExprKind::PlusSlice(Box::new(base), Box::new(l), w), ty, span, value: None }
+    }
+
+    fn unary(&mut self, op: UnaryOp, a: Expr, span: Span) -> Expr {
+        let a = self.plain_number(a);
+        let ty = self.zonk(a.ty);
+        let ok = match (op, self.p.ty(ty)) {
+            (_, Ty::Bad) => return self.bad(span),
+            (UnaryOp::LogicalNot, Ty::Bool) => true,
+            (UnaryOp::Not, Ty::Bit(_) | Ty::Signed(_)) => true,
+            (UnaryOp::Neg | UnaryOp::Plus, Ty::Bit(_) | Ty::Signed(_) | Ty::Int) => true,
+            _ => false,
+        };
+        if !ok {
+            let sign = match op {
+                UnaryOp::LogicalNot => "!",
+                UnaryOp::Not => "~",
+                UnaryOp::Neg => "-",
+                UnaryOp::Plus => "+",
+            };
+            let text = format!("`{sign}` is not defined for {}", self.p.show(ty));
+            let d = Diagnostic::error("bad-operand", span, text);
+            self.d.add(match (op, self.p.ty(ty)) {
+                (UnaryOp::LogicalNot, Ty::Bit(_)) => {
+                    d.help("`~` inverts bits; compare with 0 for a bool")
+                }
+                (UnaryOp::Not, Ty::Int) => d.help("give the number a width: `8w1`"),
+                (UnaryOp::Not, Ty::Bool) => d.help("`!` negates a bool"),
+                _ => d,
+            });
+            return self.bad(span);
+        }
+        let value = self.fold_unary(op, &a, ty);
+        let kind = match value {
+            Some(_) => ExprKind::Const,
+            None if op == UnaryOp::Plus => return Expr { span, ..a },
+            None => ExprKind::Unary(op, Box::new(a)),
+        };
+        Expr { kind, ty, span, value }
+    }
+
+    /// A serializable enum as its number (§8.3), where a number is needed.
+    fn plain_number(&mut self, e: Expr) -> Expr {
+        let ty = self.zonk(e.ty);
+        match self.p.ty(ty) {
+            Ty::Enum(n) => match self.p.enums[n.index()].repr {
+                Some(repr) => self.cast_to(e, repr, true),
+                None => e,
+            },
+            _ => Expr { ty, ..e },
+        }
+    }
+
+    pub(super) fn binary(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        use BinaryOp::*;
+        let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
+        if *self.p.ty(at) == Ty::Bad || *self.p.ty(bt) == Ty::Bad {
+            return self.bad(span);
+        }
+        if matches!(op, Eq | Ne) {
+            return self.equality(op, a, b, span);
+        }
+        let (a, b) = (self.plain_number(a), self.plain_number(b));
+        let (at, bt) = (self.p.ty(a.ty).clone(), self.p.ty(b.ty).clone());
+        let (a, b, ty) = match op {
+            LogicalAnd | LogicalOr if at == Ty::Bool && bt == Ty::Bool => (a, b, basic::BOOL),
+            Concat => match (&at, &bt) {
+                (Ty::Bit(w) | Ty::Signed(w), Ty::Bit(v) | Ty::Signed(v)) => {
+                    let sum = w + v;
+                    if sum > super::types::WIDTH_MAX {
+                        self.error(
+                            "bad-width",
+                            span,
+                            format!("{sum} bits are more than there can be"),
+                        );
+                        return self.bad(span);
+                    }
+                    let ty =
+                        if matches!(at, Ty::Signed(_)) { Ty::Signed(sum) } else { Ty::Bit(sum) };
+                    let ty = self.p.types.id(ty);
+                    (a, b, ty)
+                }
+                (Ty::String, Ty::String) => (a, b, basic::STRING),
+                _ => return self.bad_operands(op, &a, &b, span),
+            },
+            Shl | Shr => {
+                let left = matches!(at, Ty::Bit(_) | Ty::Signed(_) | Ty::Int);
+                match &bt {
+                    Ty::Bit(_) | Ty::Int if left => {}
+                    Ty::Signed(_) if left && b.value.is_some() => {}
+                    Ty::Signed(_) if left => {
+                        let text =
+                            format!("a shift by {}, which could be negative", self.p.show(b.ty));
+                        let d = Diagnostic::error("bad-shift", b.span, text);
+                        self.d.add(d.help("cast it to `bit` first"));
+                        return self.bad(span);
+                    }
+                    _ => return self.bad_operands(op, &a, &b, span),
+                }
+                if bt == Ty::Int && b.value.is_none() && !self.known(&b) {
+                    self.error("not-constant", b.span, "an `int` is known at compile time");
+                }
+                if at == Ty::Int && !self.known(&b) {
+                    let d = Diagnostic::error(
+                        "bad-shift",
+                        a.span,
+                        "an `int` cannot be shifted by a value that is not constant",
+                    );
+                    self.d.add(d.help("give it a width: `32w1`"));
+                    return self.bad(span);
+                }
+                let ty = a.ty;
+                (a, b, ty)
+            }
+            _ => {
+                if matches!(op, Div | Mod)
+                    && let Some(Const::Int(v)) = &b.value
+                    && v.is_negative()
+                {
+                    self.error("division", b.span, "division by a negative number is not defined");
+                    return self.bad(span);
+                }
+                let (a, b) = match (&at, &bt) {
+                    (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => {
+                        let to = b.ty;
+                        (self.cast_to(a, to, false), b)
+                    }
+                    (Ty::Bit(_) | Ty::Signed(_), Ty::Int) => {
+                        let to = a.ty;
+                        let b = self.cast_to(b, to, false);
+                        (a, b)
+                    }
+                    _ => (a, b),
+                };
+                let ok = a.ty == b.ty
+                    && match self.p.ty(a.ty) {
+                        Ty::Bit(_) => true,
+                        Ty::Signed(_) => !matches!(op, Div | Mod),
+                        Ty::Int => !matches!(op, AddSat | SubSat),
+                        _ => false,
+                    };
+                if !ok || matches!(op, LogicalAnd | LogicalOr) {
+                    return self.bad_operands(op, &a, &b, span);
+                }
+                let ty = if matches!(op, Lt | Le | Gt | Ge) { basic::BOOL } else { a.ty };
+                (a, b, ty)
+            }
+        };
+        let before = self.d.errors();
+        let value = self.fold_binary(op, &a, &b, ty, span);
+        if self.d.errors() > before {
+            return self.bad(span);
+        }
+        let kind = match value {
+            Some(_) => ExprKind::Const,
+            None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { kind, ty, span, value }
+    }
+
+    fn bad_operands(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Expr {
+        use BinaryOp::*;
+        let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
+        let text = format!(
+            "`{}` is not defined for {} and {}",
+            op.word(),
+            self.p.show(at),
+            self.p.show(bt)
+        );
+        let d = Diagnostic::error("bad-operand", span, text);
+        let d = match (op, self.p.ty(at), self.p.ty(bt)) {
+            (And, Ty::Bool, Ty::Bool) => d.help("`&&` is the operator on bools"),
+            (Or, Ty::Bool, Ty::Bool) => d.help("`||` is the operator on bools"),
+            (LogicalAnd, Ty::Bit(_), Ty::Bit(_)) => {
+                d.help("`&` is the operator on bits; compare with 0 for a bool")
+            }
+            (LogicalOr, Ty::Bit(_), Ty::Bit(_)) => {
+                d.help("`|` is the operator on bits; compare with 0 for a bool")
+            }
+            (Concat, Ty::Int, _) | (Concat, _, Ty::Int) => d.help("give the number a width: `8w1`"),
+            (Div | Mod, Ty::Signed(_), _) => d.help("division is defined for unsigned numbers"),
+            (_, Ty::Bit(x), Ty::Bit(y)) if x != y => {
+                let wide = if x > y { at } else { bt };
+                d.help(format!("cast one of them: `({}) ...`", self.p.show(wide)))
+            }
+            (_, Ty::Bit(_), Ty::Signed(_)) | (_, Ty::Signed(_), Ty::Bit(_)) => {
+                d.help("cast one of them, so that both have the same sign")
+            }
+            _ => d,
+        };
+        self.d.add(d);
+        self.bad(span)
+    }
+
+    fn equality(&mut self, op: BinaryOp, a: Expr, b: Expr, span: Span) -> Expr {
+        let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
+        let (ta, tb) = (self.p.ty(at).clone(), self.p.ty(bt).clone());
+        let literal = |t: &Ty| matches!(t, Ty::Literal(..) | Ty::Int | Ty::Invalid | Ty::Dots);
+        let numeric = |t: &Ty| matches!(t, Ty::Int | Ty::Bit(_) | Ty::Signed(_));
+        let (a, b) = match (&ta, &tb) {
+            (Ty::Enum(_), t) if numeric(t) => (self.plain_number(a), b),
+            (t, Ty::Enum(_)) if numeric(t) => (a, self.plain_number(b)),
+            _ => (a, b),
+        };
+        let (at, bt) = (a.ty, b.ty);
+        let (ta, tb) = (self.p.ty(at).clone(), self.p.ty(bt).clone());
+        let result = if literal(&ta) && !literal(&tb) {
+            self.try_coerce(a.clone(), bt).map(|a| (a, b.clone()))
+        } else if literal(&tb) && !literal(&ta) {
+            self.try_coerce(b.clone(), at).map(|b| (a.clone(), b))
+        } else if at == bt || self.unify(at, bt) {
+            Ok((a.clone(), b.clone()))
+        } else {
+            let (x, y) = (self.plain_number(a.clone()), self.plain_number(b.clone()));
+            if x.ty == y.ty { Ok((x, y)) } else { Err(String::new()) }
+        };
+        let Ok((a, b)) = result else {
+            return self.bad_operands(op, &a, &b, span);
+        };
+        let ty = self.zonk(a.ty);
+        if !self.comparable(ty) {
+            return self.bad_operands(op, &a, &b, span);
+        }
+        let value = self.fold_binary(op, &a, &b, basic::BOOL, span);
+        let kind = match value {
+            Some(_) => ExprKind::Const,
+            None => ExprKind::Binary(op, Box::new(a), Box::new(b)),
+        };
+        Expr { kind, ty: basic::BOOL, span, value }
+    }
+
+    fn comparable(&mut self, ty: TyId) -> bool {
+        match self.p.ty(ty).clone() {
+            Ty::Void
+            | Ty::Var(_)
+            | Ty::MatchKind
+            | Ty::Extern(..)
+            | Ty::Apply(..)
+            | Ty::Package(..)
+            | Ty::Set(_)
+            | Ty::TableResult(_)
+            | Ty::ActionRun(_)
+            | Ty::Dots
+            | Ty::Invalid => false,
+            Ty::Struct(s, args) => self.p.field_types(s, &args).iter().all(|f| self.comparable(*f)),
+            Ty::Stack(e, _) | Ty::List(e) => self.comparable(e),
+            Ty::Tuple(items) => items.iter().all(|i| self.comparable(*i)),
+            _ => true,
+        }
+    }
+
+    fn mux(&mut self, c: &ast::Expr, a: &ast::Expr, b: &ast::Expr, span: Span) -> Expr {
+        let c = self.condition(c);
+        let a = self.expr(a);
+        let b = self.expr(b);
+        let (at, bt) = (self.zonk(a.ty), self.zonk(b.ty));
+        let (ta, tb) = (self.p.ty(at).clone(), self.p.ty(bt).clone());
+        if ta == Ty::Bad || tb == Ty::Bad {
+            return self.bad(span);
+        }
+        let loose = |t: &Ty| matches!(t, Ty::Int | Ty::Literal(..) | Ty::Dots | Ty::Invalid);
+        let (a, b) = if loose(&ta) && !loose(&tb) {
+            (self.coerce(a, bt), b)
+        } else if matches!((&ta, &tb), (Ty::Literal(..), Ty::Literal(..))) {
+            // What it is for says what it becomes.
+            let kind = ExprKind::Mux(Box::new(c), Box::new(a), Box::new(b));
+            return Expr { kind, ty: at, span, value: None };
+        } else {
+            let to = self.settle(at);
+            let a = self.coerce(a, to);
+            (a, self.coerce(b, to))
+        };
+        let ty = self.zonk(a.ty);
+        if *self.p.ty(ty) == Ty::Int && !self.known(&c) {
+            let d =
+                Diagnostic::error("not-constant", span, "both values are numbers without a width");
+            self.d.add(d.help("give one of them a width: `8w1`"));
+        }
+        let chosen = match &c.value {
+            Some(Const::Bool(true)) => a.value.clone(),
+            Some(Const::Bool(false)) => b.value.clone(),
+            _ => None,
+        };
+        let kind = match chosen {
+            Some(_) => ExprKind::Const,
+            None => ExprKind::Mux(Box::new(c), Box::new(a), Box::new(b)),
+        };
+        Expr { kind, ty, span, value: chosen }
+    }
+
+    /// A value of type bool.
+    pub(super) fn condition(&mut self, e: &ast::Expr) -> Expr {
+        let e = self.expr(e);
+        self.coerce(e, basic::BOOL)
+    }
+
+    /// An explicit cast (§8.11.1).
+    fn cast(&mut self, e: Expr, to: TyId, span: Span) -> Expr {
+        let from = self.zonk(e.ty);
+        let (f, t) = (self.p.ty(from).clone(), self.p.ty(to).clone());
+        if f == Ty::Bad || t == Ty::Bad {
+            return Expr { ty: to, ..self.bad(span) };
+        }
+        let base = |this: &Self, t: &Ty| match t {
+            Ty::New(n) => Some(this.p.newtypes[n.index()].base),
+            Ty::Enum(n) => this.p.enums[n.index()].repr,
+            _ => None,
+        };
+        let direct = match (&f, &t) {
+            _ if from == to => return Expr { span, ..e },
+            (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => true,
+            (Ty::Int, Ty::Bool) => {
+                matches!(&e.value, Some(Const::Int(v)) if *v == BigInt::from(0) || *v == BigInt::from(1))
+            }
+            (Ty::Bit(_) | Ty::Signed(_), Ty::Int) => true,
+            (Ty::Bit(_), Ty::Bit(_)) | (Ty::Signed(_), Ty::Signed(_)) => true,
+            (Ty::Bit(a), Ty::Signed(b)) | (Ty::Signed(a), Ty::Bit(b)) => a == b,
+            (Ty::Bit(1), Ty::Bool) | (Ty::Bool, Ty::Bit(1)) => true,
+            // §8.11: between a `type` or a serializable enum and what it is made of.
+            (_, Ty::New(_)) if base(self, &t) == Some(from) => true,
+            (Ty::New(_), _) if base(self, &f) == Some(to) => true,
+            (_, Ty::Enum(_)) if base(self, &t) == Some(from) => true,
+            (Ty::Enum(_), _) if base(self, &f) == Some(to) => true,
+            _ => false,
+        };
+        if direct {
+            let e = self.cast_to(e, to, true);
+            return Expr { span, ..e };
+        }
+        // In two steps, where the first one is by the representation.
+        let through = match (&f, &t) {
+            (
+                Ty::New(_) | Ty::Enum(_),
+                Ty::Bit(_) | Ty::Signed(_) | Ty::Int | Ty::Bool | Ty::New(_) | Ty::Enum(_),
+            ) => base(self, &f),
+            (Ty::Int | Ty::Bit(_) | Ty::Signed(_), Ty::New(_) | Ty::Enum(_)) => base(self, &t),
+            _ => None,
+        };
+        if let Some(mid) = through {
+            let widths = (self.width_of(from), self.width_of(to));
+            let ok = match (&f, &t) {
+                (Ty::Int, _) | (_, Ty::Int) => true,
+                (_, Ty::Bit(_) | Ty::Signed(_)) => widths.0.is_some(),
+                (Ty::Bit(_) | Ty::Signed(_), Ty::New(_)) => matches!(self.p.ty(mid), Ty::New(_)),
+                (Ty::Bit(_) | Ty::Signed(_), Ty::Enum(_)) => {
+                    widths.0.zip(widths.1).is_some_and(|(a, b)| a.1 == b.1)
+                }
+                _ => widths.0 == widths.1,
+            };
+            if ok {
+                let e = self.cast(e, mid, span);
+                return self.cast(e, to, span);
+            }
+        }
+        match self.try_coerce(e, to) {
+            Ok(e) => Expr { span, ..e },
+            Err(detail) => {
+                let text = format!("{} cannot be cast to {}", self.show(from), self.show(to));
+                let mut d = Diagnostic::error("bad-cast", span, text);
+                if !detail.is_empty() {
+                    d = d.note(Span::default(), detail);
+                }
+                d = match (&f, &t) {
+                    (Ty::Bit(a), Ty::Signed(b)) if a != b => {
+                        d.help(format!("change the width first: `(int<{b}>) (bit<{b}>) ...`"))
+                    }
+                    (Ty::Signed(a), Ty::Bit(b)) if a != b => {
+                        d.help(format!("change the width first: `(bit<{b}>) (int<{b}>) ...`"))
+                    }
+                    (Ty::Bit(_), Ty::Bool) => d.help("compare it: `... != 0`"),
+                    _ => d,
+                };
+                self.d.add(d);
+                Expr { ty: to, ..self.bad(span) }
+            }
+        }
+    }
+
+    /// It is known when objects are made, at the latest (§18.1).
+    pub(super) fn known(&self, e: &Expr) -> bool {
+        if e.value.is_some() {
+            return true;
+        }
+        match &e.kind {
+            ExprKind::Const | ExprKind::Bad | ExprKind::Instance(_) | ExprKind::Construct(_) => {
+                true
+            }
+            ExprKind::Var(v) => matches!(
+                self.p.vars[v.index()].kind,
+                VarKind::Constructor | VarKind::Const | VarKind::Param(Direction::None)
+            ),
+            ExprKind::Field(a, _)
+            | ExprKind::Slice(a, _, _)
+            | ExprKind::Unary(_, a)
+            | ExprKind::Cast(a) => self.known(a),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::PlusSlice(a, b, _) => {
+                self.known(a) && self.known(b)
+            }
+            ExprKind::Mux(a, b, c) => self.known(a) && self.known(b) && self.known(c),
+            ExprKind::Aggregate(items) => items.iter().all(|i| self.known(i)),
+            ExprKind::Call(call) => {
+                matches!(&call.callee, crate::hir::Callee::Function(f)
+                    if &*self.p.functions[f.index()].signature.name == "static_assert")
+            }
+            _ => false,
+        }
+    }
+
+    /// Why an expression cannot be written to, if it cannot.
+    pub(super) fn not_writable(&self, e: &Expr) -> Option<String> {
+        match &e.kind {
+            ExprKind::Bad => None,
+            ExprKind::Var(v) => {
+                let var = &self.p.vars[v.index()];
+                match var.kind {
+                    VarKind::Local | VarKind::Param(Direction::Out | Direction::InOut) => None,
+                    VarKind::Param(Direction::In) => {
+                        Some(format!("`{}` is an `in` parameter, which can only be read", var.name))
+                    }
+                    VarKind::Param(Direction::None) => Some(format!(
+                        "`{}` is a parameter without direction, which can only be read",
+                        var.name
+                    )),
+                    VarKind::Constructor => Some(format!(
+                        "`{}` is a constructor parameter, which can only be read",
+                        var.name
+                    )),
+                    VarKind::Loop => None,
+                    VarKind::Const => Some(format!("`{}` is a constant", var.name)),
+                }
+            }
+            ExprKind::Field(a, _) | ExprKind::Slice(a, _, _) | ExprKind::PlusSlice(a, _, _) => {
+                self.not_writable(a)
+            }
+            ExprKind::Index(a, _) => {
+                if matches!(self.p.ty(a.ty), Ty::List(_) | Ty::Literal(..)) {
+                    return Some("the elements of a list can only be read".into());
+                }
+                self.not_writable(a)
+            }
+            ExprKind::Next(a) | ExprKind::Last(a) => self.not_writable(a),
+            ExprKind::LastIndex(_) => Some("`lastIndex` can only be read".into()),
+            ExprKind::Const => Some("this is a constant".into()),
+            _ => Some("this is a value, not a place that holds one".into()),
+        }
+    }
+
+    /// A set (§8.13) of values of this type, as one key of a select or an entry.
+    pub(super) fn set(&mut self, e: &ast::Expr, ty: TyId) -> Expr {
+        let span = e.span;
+        match &e.kind {
+            A::Dontcare | A::Default => {
+                let set = self.p.types.id(Ty::Set(ty));
+                Expr { kind: ExprKind::Any, ty: set, span, value: None }
+            }
+            A::Mask(a, b) | A::Range(a, b) => {
+                let mask = matches!(e.kind, A::Mask(..));
+                let a = self.expr(a);
+                let b = self.expr(b);
+                let (a, b) = (self.plain_set_end(a, ty), self.plain_set_end(b, ty));
+                let ok = matches!(self.p.ty(a.ty), Ty::Bit(_) | Ty::Bad | Ty::Int)
+                    || (!mask && matches!(self.p.ty(a.ty), Ty::Signed(_)))
+                    || self.width_of(a.ty).is_some_and(|(_, signed)| !signed);
+                if !ok {
+                    let text = format!(
+                        "{} of {}",
+                        if mask { "a mask" } else { "a range" },
+                        self.p.show(a.ty)
+                    );
+                    let d = Diagnostic::error("type-mismatch", span, text);
+                    self.d.add(d.help(if mask {
+                        "masks are of unsigned numbers"
+                    } else {
+                        "ranges are of numbers"
+                    }));
+                    return self.bad(span);
+                }
+                if let (false, Some(Const::Int(x)), Some(Const::Int(y))) =
+                    (mask, &a.value, &b.value)
+                    && x > y
+                {
+                    let text = format!("the range ends at {y}, before it begins at {x}");
+                    self.d.add(Diagnostic::warning("empty-range", span, text));
+                }
+                let set = self.p.types.id(Ty::Set(a.ty));
+                let kind = if mask {
+                    ExprKind::Mask(Box::new(a), Box::new(b))
+                } else {
+                    ExprKind::Range(Box::new(a), Box::new(b))
+                };
+                Expr { kind, ty: set, span, value: None }
+            }
+            A::SetTuple(items) if items.len() == 1 => self.set(&items[0], ty),
+            A::SetTuple(items) => {
+                // A key that is itself a tuple or struct.
+                let parts: Option<Vec<TyId>> = match self.p.ty(ty).clone() {
+                    Ty::Tuple(parts) | Ty::Literal(None, parts, false) => Some(parts.to_vec()),
+                    Ty::Struct(s, args) => Some(self.p.field_types(s, &args)),
+                    Ty::Bad => None,
+                    _ => {
+                        let text =
+                            format!("{} sets for one key of type {}", items.len(), self.show(ty));
+                        self.error("type-mismatch", span, text);
+                        None
+                    }
+                };
+                let Some(parts) = parts else { return self.bad(span) };
+                if parts.len() != items.len() {
+                    let text = format!("{} sets for {} keys", items.len(), parts.len());
+                    self.error("type-mismatch", span, text);
+                    return self.bad(span);
+                }
+                let sets = items.iter().zip(parts).map(|(i, t)| self.set(i, t)).collect();
+                let set = self.p.types.id(Ty::Set(ty));
+                Expr { kind: ExprKind::SetTuple(sets), ty: set, span, value: None }
+            }
+            _ => {
+                let value = self.expr(e);
+                if let Ty::Set(inner) = self.p.ty(value.ty).clone() {
+                    let inner = match self.p.ty(inner).clone() {
+                        Ty::Struct(s, args) if self.width_of(ty).is_some() => {
+                            let fields = self.p.field_types(s, &args);
+                            if fields.len() == 1 { fields[0] } else { inner }
+                        }
+                        _ => inner,
+                    };
+                    let (flat, wanted) = (self.flat(inner), self.flat(ty));
+                    let same = flat.len() == wanted.len()
+                        && flat.iter().zip(&wanted).all(|(a, b)| self.unify(*a, *b));
+                    if !same && !self.unify(inner, ty) {
+                        let text =
+                            format!("expected {}, found {}", self.show(ty), self.show(value.ty));
+                        self.error("type-mismatch", span, text);
+                    }
+                    return value;
+                }
+                self.coerce(value, ty)
+            }
+        }
+    }
+
+    /// The types of all leaves.
+    fn flat(&mut self, ty: TyId) -> Vec<TyId> {
+        match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => {
+                let fields = self.p.field_types(s, &args);
+                fields.into_iter().flat_map(|f| self.flat(f)).collect()
+            }
+            Ty::Tuple(items) => items.iter().flat_map(|f| self.flat(*f)).collect(),
+            _ => vec![ty],
+        }
+    }
+
+    fn plain_set_end(&mut self, e: Expr, ty: TyId) -> Expr {
+        let e = self.plain_number(e);
+        let ty = match self.p.ty(ty) {
+            Ty::Enum(n) => self.p.enums[n.index()].repr.unwrap_or(ty),
+            _ => ty,
+        };
+        self.coerce(e, ty)
+    }
+
+    pub(super) fn builtin(&mut self, ty: TyId, name: &str) -> Option<Builtin> {
+        let union = self.is_union(ty);
+        let header = self.is_header(ty);
+        match (self.p.ty(ty), name) {
+            (Ty::Struct(..), "isValid") if header || union => Some(Builtin::IsValid),
+            (Ty::Struct(..), "setValid") if header => Some(Builtin::SetValid),
+            (Ty::Struct(..), "setInvalid") if header => Some(Builtin::SetInvalid),
+            (Ty::Stack(..), "push_front") => Some(Builtin::PushFront),
+            (Ty::Stack(..), "pop_front") => Some(Builtin::PopFront),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,563 @@
+//! What v1model's externs do, and core.p4's.
+
+use super::tree::Step;
+use super::value::{V, binary, cast, not};
+use super::{Lower, ObjectKind, Result};
+use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
+use crate::source::Span;
+use crate::types::*;
+use ir::program::{ChecksumAlgorithm, ChecksumMode, ParserOp, intrinsic, parser_error};
+use ir::{BinaryOp, Checksum, Expr, FieldRef, HashAlgorithm, Op};
+
+impl Lower<'_> {
+    fn arg<'c>(&mut self, c: &'c Call, i: usize, span: Span) -> Result<&'c H> {
+        match c.args.get(i) {
+            Some(Some(e)) => Ok(e),
+            _ => self.refuse(span, "an argument of this extern is missing"),
+        }
+    }
+
+    fn arg_value(&mut self, c: &Call, i: usize, span: Span) -> Result<V> {
+        let e = self.arg(c, i, span)?;
+        self.expr(e)
+    }
+
+    fn arg_scalar(&mut self, c: &Call, i: usize, span: Span) -> Result<(Expr, u32)> {
+        let v = self.arg_value(c, i, span)?;
+        let v = match v {
+            V::C(Const::Int(n)) => V::E(Expr::Const(super::value::bits(&n, 32)), 32),
+            v => v,
+        };
+        self.read(&v, span)
+    }
+
+    /// A field of the standard metadata.
+    pub(super) fn sm_field(&mut self, name: &str, span: Span) -> Result<V> {
+        let Some(V::S(items, ty)) = self.sm.clone() else {
+            return self.refuse(span, "there is no standard metadata here");
+        };
+        let Ty::Struct(s, _) = self.p.ty(ty).clone() else {
+            return self.refuse(span, "there is no standard metadata here");
+        };
+        match self.p.structs[s.index()].fields.iter().position(|f| &*f.name == name) {
+            Some(i) => Ok(items[i].clone()),
+            None => self.refuse(span, format!("standard metadata has no `{name}`")),
+        }
+    }
+
+    pub(super) fn set_sm(&mut self, name: &str, value: Expr, span: Span) -> Result<()> {
+        let place = self.sm_field(name, span)?;
+        self.assign(&place, &V::E(value.clone(), self.index_width(&value)), span)
+    }
+
+    /// The hash function that a member of `HashAlgorithm` is.
+    fn algorithm(&mut self, c: &Call, i: usize, span: Span) -> Result<(HashAlgorithm, u32)> {
+        let e = self.arg(c, i, span)?;
+        let name = match (&e.value, self.p.ty(e.ty)) {
+            (Some(Const::Enum(n)), Ty::Enum(id)) => {
+                self.p.enums[id.index()].members.get(*n as usize).map(|m| m.0.to_string())
+            }
+            _ => None,
+        };
+        Ok(match name.as_deref() {
+            Some("crc32" | "crc32_custom") => (HashAlgorithm::Crc32, 32),
+            Some("crc16" | "crc16_custom") => (HashAlgorithm::Crc16, 16),
+            Some("csum16") => (HashAlgorithm::Csum16, 16),
+            Some("xor16") => (HashAlgorithm::Xor16, 16),
+            Some("identity") => (HashAlgorithm::Identity, 64),
+            other => {
+                let text = format!("the hash function `{}` is not supported", other.unwrap_or("?"));
+                return self.refuse(span, text);
+            }
+        })
+    }
+
+    fn inputs(&mut self, v: &V, span: Span) -> Result<Vec<Expr>> {
+        let flat = self.flatten(v, span)?;
+        Ok(flat.into_iter().map(|(e, _)| e).collect())
+    }
+
+    pub(super) fn extern_function(&mut self, s: &Signature, c: &Call, span: Span) -> Result<V> {
+        match &*s.name {
+            "verify" => {
+                let (condition, _) = self.arg_scalar(c, 0, span)?;
+                let code = self.arg_scalar(c, 1, span)?.0;
+                let Expr::Const(code) = code else {
+                    return self.refuse(span, "the error of `verify` is not known at compile time");
+                };
+                self.out.push(Step::Parse(ParserOp::Verify(condition, code.low_u32() as u8)));
+                Ok(V::Void)
+            }
+            "static_assert" => Ok(V::E(Expr::bool(true), 1)),
+            "mark_to_drop" => {
+                self.set_sm("egress_spec", Expr::int(511, 9), span)?;
+                self.set_sm("mcast_grp", Expr::int(0, 16), span)?;
+                Ok(V::Void)
+            }
+            "random" => {
+                let place = self.arg_value(c, 0, span)?;
+                let (lo, w) = self.arg_scalar(c, 1, span)?;
+                let (hi, hw) = self.arg_scalar(c, 2, span)?;
+                let (field, value) = self.temp("random", w);
+                self.op(Op::Random { field, lo, hi: cast(hi, hw, w, false) });
+                self.assign(&place, &value, span)?;
+                Ok(V::Void)
+            }
+            "digest" => {
+                let data = self.arg(c, 1, span)?;
+                let v = self.expr(data)?;
+                let flat = self.flatten(&v, span)?;
+                let name = self.unique(&self.p.show(data.ty));
+                let fields: Vec<(String, u32)> =
+                    flat.iter().enumerate().map(|(i, (_, w))| (format!("f{i}"), *w)).collect();
+                let list: Vec<(&str, u32)> = fields.iter().map(|(n, w)| (n.as_str(), *w)).collect();
+                let digest = self.b.digest(&name, &list);
+                self.op(Op::Digest { digest, args: flat.into_iter().map(|(e, _)| e).collect() });
+                Ok(V::Void)
+            }
+            "hash" => {
+                let place = self.arg_value(c, 0, span)?;
+                let (algorithm, width) = self.algorithm(c, 1, span)?;
+                let (base, bw) = self.arg_scalar(c, 2, span)?;
+                let data = self.arg_value(c, 3, span)?;
+                let (max, mw) = self.arg_scalar(c, 4, span)?;
+                let inputs = self.inputs(&data, span)?;
+                let place_ty = self.arg(c, 0, span)?.ty;
+                let ow = self.width(place_ty).unwrap_or(width);
+                // Wide enough for the hash, the base and the maximum.
+                let w = width.max(bw).max(mw).max(ow);
+                let hash = if inputs.is_empty() {
+                    Expr::int(0, width)
+                } else {
+                    Expr::Hash { algorithm, width, inputs }
+                };
+                let hash = cast(hash, width, w, false);
+                let max = cast(max, mw, w, false);
+                let rest = match &max {
+                    Expr::Const(m) if m.is_zero() => Expr::Const(ir::Bits::zero(w)),
+                    _ => {
+                        let zero =
+                            binary(BinaryOp::Eq, max.clone(), Expr::Const(ir::Bits::zero(w)));
+                        let (_, r) = self.divide(hash, max, w);
+                        super::value::mux(zero, Expr::Const(ir::Bits::zero(w)), r)
+                    }
+                };
+                let sum = binary(BinaryOp::Add, cast(base, bw, w, false), rest);
+                self.assign(&place, &V::E(cast(sum, w, ow, false), ow), span)?;
+                Ok(V::Void)
+            }
+            "verify_checksum" => {
+                let (condition, _) = self.arg_scalar(c, 0, span)?;
+                let data = self.arg_value(c, 1, span)?;
+                let (checksum, w) = self.arg_scalar(c, 2, span)?;
+                let hash = self.checksum_of(c, &data, w, span)?;
+                let wrong = binary(
+                    BinaryOp::LogicalAnd,
+                    condition,
+                    not(binary(BinaryOp::Eq, hash, checksum)),
+                );
+                let then = self.steps(|l| l.set_sm("checksum_error", Expr::int(1, 1), span))?;
+                self.out.push(Step::If(wrong, then, Vec::new()));
+                Ok(V::Void)
+            }
+            "update_checksum" => {
+                let (condition, _) = self.arg_scalar(c, 0, span)?;
+                let data = self.arg_value(c, 1, span)?;
+                let place = self.arg_value(c, 2, span)?;
+                let ty = self.arg(c, 2, span)?.ty;
+                let w = self.width(ty).unwrap_or(16);
+                let hash = self.checksum_of(c, &data, w, span)?;
+                let then = self.steps(|l| l.write(&place, hash, span))?;
+                self.out.push(Step::If(condition, then, Vec::new()));
+                Ok(V::Void)
+            }
+            "update_checksum_with_payload" => {
+                let (condition, _) = self.arg_scalar(c, 0, span)?;
+                let data = self.arg_value(c, 1, span)?;
+                let place = self.arg_value(c, 2, span)?;
+                let (algorithm, _) = self.algorithm(c, 3, span)?;
+                let inputs = self.inputs(&data, span)?;
+                let (V::F(field @ FieldRef::Header(..), 16), HashAlgorithm::Csum16) =
+                    (&place, algorithm)
+                else {
+                    return self.refuse(
+                        span,
+                        "a checksum with payload is of csum16, in 16 bits of a header",
+                    );
+                };
+                self.v1.checksums.push(Checksum {
+                    field: *field,
+                    algorithm: ChecksumAlgorithm::Csum16,
+                    mode: ChecksumMode::Always,
+                    inputs,
+                    payload: true,
+                    condition: Some(condition),
+                    zero_is_none: false,
+                });
+                Ok(V::Void)
+            }
+            "clone" | "clone3" | "clone_preserving_field_list" => {
+                let kind = self.arg(c, 0, span)?.value.clone();
+                let egress = kind == Some(Const::Enum(1));
+                let (session, w) = self.arg_scalar(c, 1, span)?;
+                let list = match (&*s.name, c.args.get(2)) {
+                    ("clone", _) | (_, None) => Expr::int(0, 8),
+                    ("clone3", _) => {
+                        let data = self.arg_value(c, 2, span)?;
+                        self.list_of(&data)
+                    }
+                    _ => self.list_number(c, 2, span)?,
+                };
+                let m = if egress { self.v1.clone_egress } else { self.v1.clone_ingress };
+                self.op(Op::Assign(m.flag, Expr::bool(true)));
+                self.op(Op::Assign(m.session, cast(session, w, 32, false)));
+                self.op(Op::Assign(m.list, list));
+                if egress {
+                    self.v1.uses_clone_egress = true;
+                }
+                Ok(V::Void)
+            }
+            "resubmit"
+            | "resubmit_preserving_field_list"
+            | "recirculate"
+            | "recirculate_preserving_field_list" => {
+                let list = if s.name.ends_with("list") {
+                    self.list_number(c, 0, span)?
+                } else {
+                    let data = self.arg_value(c, 0, span)?;
+                    self.list_of(&data)
+                };
+                let m = if s.name.starts_with("resubmit") {
+                    self.v1.resubmit
+                } else {
+                    self.v1.recirculate
+                };
+                self.op(Op::Assign(m.flag, Expr::bool(true)));
+                self.op(Op::Assign(m.list, list));
+                Ok(V::Void)
+            }
+            // They change nothing of the packet.
+            "assert" | "assume" | "log_msg" => Ok(V::Void),
+            other => self.refuse(span, format!("the extern function `{other}` is not supported")),
+        }
+    }
+
+    fn list_number(&mut self, c: &Call, i: usize, span: Span) -> Result<Expr> {
+        let (e, w) = self.arg_scalar(c, i, span)?;
+        match cast(e, w, 8, false) {
+            // 0 is no list at all; lists count from 1 here.
+            Expr::Const(b) => Ok(Expr::int(u128::from(b.low_u32() & 0xff) + 1, 8)),
+            _ => self.refuse(span, "the number of a field list is known at compile time"),
+        }
+    }
+
+    /// A field list out of the fields given.
+    fn list_of(&mut self, v: &V) -> Expr {
+        let mut metas = Vec::new();
+        v.metas(&mut |m| metas.push(m));
+        self.v1.own_lists += 1;
+        let number = 255 - self.v1.own_lists;
+        for m in metas {
+            self.field_lists.push((number, m));
+        }
+        Expr::int(u128::from(number) + 1, 8)
+    }
+
+    fn checksum_of(&mut self, c: &Call, data: &V, w: u32, span: Span) -> Result<Expr> {
+        let (algorithm, width) = self.algorithm(c, 3, span)?;
+        let inputs = self.inputs(data, span)?;
+        if inputs.is_empty() {
+            return self.refuse(span, "a checksum of nothing");
+        }
+        Ok(cast(Expr::Hash { algorithm, width, inputs }, width, w, false))
+    }
+
+    pub(super) fn method(
+        &mut self,
+        object: &H,
+        e: ExternId,
+        m: usize,
+        c: &Call,
+        ty: TyId,
+        span: Span,
+    ) -> Result<V> {
+        let ext = self.p.externs[e.index()].clone();
+        let method = ext.methods[m].clone();
+        let v = match &object.kind {
+            ExprKind::Var(_) => self.expr(object).unwrap_or(V::Void),
+            _ => self.expr(object)?,
+        };
+        if let V::O(id) = v {
+            let functions = self.objects[id].functions.clone();
+            let own = functions
+                .iter()
+                .find(|f| self.p.functions[f.index()].signature.name == method.name)
+                .copied();
+            if let Some(f) = own {
+                let call = Call { callee: hir::Callee::Function(f), ..c.clone() };
+                return self.call(&call, ty, span);
+            }
+        }
+        let width_of = |l: &mut Self, v: &V| l.read(v, span).map(|(_, w)| w);
+        match (&*ext.name, &*method.name) {
+            ("packet_in", "extract") => self.extract(c, span),
+            ("packet_in", "lookahead") => {
+                let Some(width) = self.total_bits(ty) else {
+                    return self.refuse(span, "this cannot be looked at ahead");
+                };
+                if width == 0 {
+                    return self.refuse(span, "nothing is looked at");
+                }
+                let enough =
+                    binary(BinaryOp::Ge, Expr::Remaining, Expr::int(u128::from(width), 32));
+                self.out
+                    .push(Step::Parse(ParserOp::Verify(enough, parser_error::PACKET_TOO_SHORT)));
+                let mut at = 0;
+                self.ahead(ty, &mut at)
+            }
+            ("packet_in", "advance") => {
+                let (e, w) = self.arg_scalar(c, 0, span)?;
+                self.out.push(Step::Parse(ParserOp::Advance(cast(e, w, 32, false))));
+                Ok(V::Void)
+            }
+            ("packet_in", "length") => Ok(V::E(Expr::meta(intrinsic::PACKET_LENGTH), 32)),
+            ("packet_out", "emit") => {
+                let v = self.arg_value(c, 0, span)?;
+                self.emit(&v, span)?;
+                Ok(V::Void)
+            }
+            ("counter", "count") => {
+                let V::O(id) = v else { return self.refuse(span, "this counter is not known") };
+                let ObjectKind::Counter(counter) = self.objects[id].kind else {
+                    return self.refuse(span, "this counter is not known");
+                };
+                let (e, w) = self.arg_scalar(c, 0, span)?;
+                self.op(Op::Count { counter, index: cast(e, w, 32, false) });
+                Ok(V::Void)
+            }
+            ("direct_counter", "count") => Ok(V::Void),
+            ("meter", "execute_meter") => {
+                let V::O(id) = v else { return self.refuse(span, "this meter is not known") };
+                let ObjectKind::Meter(first) = self.objects[id].kind else {
+                    return self.refuse(span, "this meter is not known");
+                };
+                let (e, w) = self.arg_scalar(c, 0, span)?;
+                let place = self.arg_value(c, 1, span)?;
+                let (color, value) = self.temp("color", 8);
+                let (level, _) = self.temp("level", 8);
+                let meter =
+                    binary(BinaryOp::Add, cast(e, w, 32, false), Expr::int(u128::from(first), 32));
+                self.op(Op::Meter { meter, color, level });
+                self.assign(&place, &value, span)?;
+                Ok(V::Void)
+            }
+            ("direct_meter", "read") => {
+                // Meters of entries cannot be configured yet, and one without rates is green.
+                let place = self.arg_value(c, 0, span)?;
+                let w = width_of(self, &place)?;
+                self.write(&place, Expr::Const(ir::Bits::zero(w)), span)?;
+                Ok(V::Void)
+            }
+            ("register", "read") => {
+                let V::O(id) = v else { return self.refuse(span, "this register is not known") };
+                let ObjectKind::Register(register) = self.objects[id].kind else {
+                    return self.refuse(span, "this register is not known");
+                };
+                let place = self.arg_value(c, 0, span)?;
+                let (e, w) = self.arg_scalar(c, 1, span)?;
+                let index = cast(e, w, 32, false);
+                match &place {
+                    V::F(field, _) => self.op(Op::RegisterRead { field: *field, register, index }),
+                    _ => {
+                        let width = self.b.program().registers[register.index()].width;
+                        let (field, value) = self.temp("cell", width);
+                        self.op(Op::RegisterRead { field, register, index });
+                        self.unpack(&place, &value, span)?;
+                    }
+                }
+                Ok(V::Void)
+            }
+            ("register", "write") => {
+                let V::O(id) = v else { return self.refuse(span, "this register is not known") };
+                let ObjectKind::Register(register) = self.objects[id].kind else {
+                    return self.refuse(span, "this register is not known");
+                };
+                let (e, w) = self.arg_scalar(c, 0, span)?;
+                let value = self.arg_value(c, 1, span)?;
+                let cell = self.b.program().registers[register.index()].width;
+                let mut whole: Option<(Expr, u32)> = None;
+                for (x, xw) in self.flatten(&value, span)? {
+                    whole = Some(match whole {
+                        None => (x, xw),
+                        Some((a, aw)) => (binary(BinaryOp::Concat, a, x), aw + xw),
+                    });
+                }
+                let Some((value, vw)) = whole else {
+                    return self.refuse(span, "nothing is written");
+                };
+                let value = cast(value, vw, cell, false);
+                self.op(Op::RegisterWrite { register, index: cast(e, w, 32, false), value });
+                Ok(V::Void)
+            }
+            ("Checksum16", "get") => {
+                let data = self.arg_value(c, 0, span)?;
+                let inputs = self.inputs(&data, span)?;
+                Ok(V::E(Expr::Hash { algorithm: HashAlgorithm::Csum16, width: 16, inputs }, 16))
+            }
+            (a, b) => self.refuse(span, format!("`{a}.{b}` is not supported")),
+        }
+    }
+
+    /// One bit string to the fields of a place, first one in the high bits.
+    fn unpack(&mut self, place: &V, value: &V, span: Span) -> Result<()> {
+        let (e, w) = self.read(value, span)?;
+        let mut at = w;
+        for leaf in super::value::leaves(place) {
+            let (_, lw) = self.read(&leaf, span)?;
+            if lw > at {
+                return self.refuse(span, "the register's cell is smaller than this");
+            }
+            self.write(&leaf, super::value::slice(e.clone(), w, at - 1, at - lw), span)?;
+            at -= lw;
+        }
+        Ok(())
+    }
+
+    /// Bits of a type whose every part has a width.
+    fn total_bits(&mut self, ty: TyId) -> Option<u32> {
+        let ty = self.ty(ty);
+        match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => {
+                let types = self.p.field_types(s, &args);
+                types.into_iter().try_fold(0u32, |sum, t| sum.checked_add(self.total_bits(t)?))
+            }
+            Ty::Tuple(types) => {
+                types.iter().try_fold(0u32, |sum, t| sum.checked_add(self.total_bits(*t)?))
+            }
+            _ => self.width(ty),
+        }
+    }
+
+    /// The bits ahead as a value of a type.
+    fn ahead(&mut self, ty: TyId, at: &mut u32) -> Result<V> {
+        let ty = self.ty(ty);
+        let parts = match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => Some(self.p.field_types(s, &args)),
+            Ty::Tuple(types) => Some(types.to_vec()),
+            _ => None,
+        };
+        if let Some(parts) = parts {
+            let mut items = Vec::new();
+            for t in parts {
+                items.push(self.ahead(t, at)?);
+            }
+            return Ok(V::S(items.into(), ty));
+        }
+        let width = self.width(ty).unwrap_or(0);
+        let skip = *at;
+        *at += width;
+        // What is ahead changes when the parser moves: the value is kept.
+        let e = self.keep(Expr::Lookahead { skip, width }, width);
+        Ok(V::E(e, width))
+    }
+
+    fn extract(&mut self, c: &Call, span: Span) -> Result<V> {
+        let Some(Some(target)) = c.args.first() else {
+            // `extract<T>(_)`: read over.
+            let Some(ty) = c.type_args.first() else {
+                return self.refuse(span, "nothing is extracted");
+            };
+            let V::H(header, _) = self.alloc(*ty, "tmp.skipped", span)? else {
+                return self.refuse(span, "this cannot be extracted");
+            };
+            self.out.push(Step::Parse(ParserOp::Extract { header, varbit: None }));
+            return Ok(V::Void);
+        };
+        let varbit = match c.args.get(1) {
+            Some(Some(e)) => {
+                let (e, w) = self.scalar(e)?;
+                let bits = cast(e, w, 32, false);
+                if let Some(i) = self.p.errors.iter().position(|e| &**e == "ParserInvalidArgument")
+                {
+                    // Headers are whole bytes (§12.8.2).
+                    let whole = binary(
+                        BinaryOp::Eq,
+                        super::value::slice(bits.clone(), 32, 2, 0),
+                        Expr::int(0, 3),
+                    );
+                    let code = self.error_code(i as u32);
+                    self.out.push(Step::Parse(ParserOp::Verify(whole, code)));
+                }
+                Some(bits)
+            }
+            _ => None,
+        };
+        if let ExprKind::Next(stack) = &target.kind
+            && let V::K(_, Some(id), ..) = self.expr(stack)?
+        {
+            self.out.push(Step::Parse(ParserOp::ExtractNext { stack: id, varbit }));
+            return Ok(V::Void);
+        }
+        match self.expr(target)? {
+            V::H(header, _) => self.out.push(Step::Parse(ParserOp::Extract { header, varbit })),
+            V::Dyn(items, index) => {
+                let iw = self.index_width(&index);
+                let fits =
+                    binary(BinaryOp::Lt, (*index).clone(), Expr::int(items.len() as u128, iw));
+                self.out
+                    .push(Step::Parse(ParserOp::Verify(fits, parser_error::STACK_OUT_OF_BOUNDS)));
+                // The index is the one before the extraction.
+                let index = self.keep((*index).clone(), iw);
+                for (i, item) in items.iter().enumerate() {
+                    let V::H(header, _) = item else {
+                        return self.refuse(span, "this cannot be extracted");
+                    };
+                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
+                    let op = ParserOp::Extract { header: *header, varbit: varbit.clone() };
+                    self.out.push(Step::If(is, vec![Step::Parse(op)], Vec::new()));
+                }
+                if let Some(m) = self.next_of(target)? {
+                    let more = binary(BinaryOp::Add, Expr::meta(m), Expr::int(1, 8));
+                    self.op(Op::Assign(FieldRef::Meta(m), more));
+                }
+            }
+            V::Void => {}
+            _ => return self.refuse(span, "this cannot be extracted"),
+        }
+        Ok(V::Void)
+    }
+
+    /// The next index of the stack that an expression like `stack.next.x` is about.
+    fn next_of(&mut self, e: &H) -> Result<Option<ir::MetaId>> {
+        match &e.kind {
+            ExprKind::Next(stack) => match self.expr(stack)? {
+                V::K(_, _, next) => Ok(next),
+                _ => Ok(None),
+            },
+            ExprKind::Field(a, _) => self.next_of(a),
+            _ => Ok(None),
+        }
+    }
+
+    fn emit(&mut self, v: &V, span: Span) -> Result<()> {
+        match v {
+            V::H(h, _) => self.out.push(Step::Emit(*h)),
+            V::S(items, _) | V::K(items, ..) => {
+                for i in items.iter() {
+                    self.emit(i, span)?;
+                }
+            }
+            V::Dyn(items, index) => {
+                let iw = self.index_width(index);
+                for (i, item) in items.iter().enumerate() {
+                    let then = self.steps(|l| l.emit(item, span))?;
+                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    self.out.push(Step::If(is, then, Vec::new()));
+                }
+            }
+            V::F(..) | V::E(..) | V::Invalid | V::C(_) | V::Void => {}
+            _ => return self.refuse(span, "this cannot be emitted"),
+        }
+        Ok(())
+    }
+}

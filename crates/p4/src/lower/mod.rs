@@ -1,0 +1,691 @@
+//! From the typed tree to the pipeline language.
+//!
+//! The package is made first: objects get their arguments, tables and externs their full names. Then
+//! the architecture ([`v1model`]) says which parser and controls run when, and each is written out in
+//! place: sub-parsers and sub-controls, functions and actions are inlined with copy-in and copy-out,
+//! loops are unrolled, structs become metadata fields and headers, a stack's element that is known only
+//! at run time becomes a choice among all of them. Statements first become a small structured tree
+//! ([`tree::Step`]), from which blocks, actions or parser states are made.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `value` | places and values; reading, writing, copying |
+//! | `expr` | expressions |
+//! | `stmt` | statements, calls, tables, states |
+//! | `tree` | the structured tree, and blocks, actions and states from it |
+//! | `externs` | what v1model's externs do |
+//! | `v1model` | the architecture: which part runs when, what is between them |
+//! | `names` | what the control plane calls tables, keys, actions |
+//!
+//! What the pipeline language cannot say is refused with its place.
+
+mod expr;
+mod externs;
+pub mod names;
+mod stmt;
+mod tree;
+mod v1model;
+mod value;
+
+use crate::ast::StructKind;
+use crate::diag::{Diagnostic, Diagnostics};
+use crate::hir::{self, Const, Construct, ExprKind};
+use crate::source::Span;
+use crate::types::*;
+use ir::builder::Builder;
+use ir::{Field, HeaderTypeId, MetaId};
+use names::Names;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use tree::Step;
+use value::V;
+
+/// A program in the pipeline language, and what its parts are called.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The program.
+    pub program: ir::Program,
+    /// Names for the control plane.
+    pub names: Names,
+    /// Entries that the program itself has.
+    pub entries: Vec<(ir::TableId, ir::Entry)>,
+}
+
+/// Lowers a program that was checked without errors. `None` if something was refused, which is told.
+pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lowered> {
+    let before = diagnostics.errors();
+    let mut lower = Lower::new(program.clone(), diagnostics);
+    let result = lower.package();
+    let ok = result.is_ok() && lower.d.errors() == before;
+    if !ok {
+        if lower.d.errors() == before {
+            lower.d.add(Diagnostic::error(
+                "unsupported",
+                Span::default(),
+                "the program could not be lowered",
+            ));
+        }
+        return None;
+    }
+    let (ir_program, names, entries) = lower.finish();
+    let made = std::sync::Arc::new(ir_program);
+    if let Err(e) = ir::Pipeline::new(made.clone()) {
+        let text = format!("the pipeline language refuses what was made of this program: {e}");
+        diagnostics.add(Diagnostic::error("unsupported", Span::default(), text));
+        return None;
+    }
+    let program = std::sync::Arc::try_unwrap(made).unwrap_or_else(|a| (*a).clone());
+    Some(Lowered { program, names, entries })
+}
+
+/// Something was refused; it was told already.
+#[derive(Debug)]
+struct Refused;
+
+type Result<T> = std::result::Result<T, Refused>;
+
+/// An object: an instance of an extern, parser or control.
+#[derive(Clone, Debug)]
+struct Object {
+    /// Full name, as `ingress.sub.counter`.
+    path: String,
+    kind: ObjectKind,
+    functions: Vec<FunctionId>,
+    /// What its methods see.
+    frame: Frame,
+}
+
+#[derive(Clone, Debug)]
+enum ObjectKind {
+    /// Not a thing of the pipeline language by itself.
+    Plain,
+    Counter(u32),
+    Register(ir::RegisterId),
+    /// Number of the first meter.
+    Meter(u32),
+    /// A parser's or control's inside.
+    Inside(ApplyId),
+}
+
+/// What names mean while something is written out.
+#[derive(Clone, Debug, Default)]
+struct Frame {
+    vars: HashMap<VarId, V>,
+    objects: HashMap<InstanceId, usize>,
+    tables: HashMap<TableId, usize>,
+    /// Type parameters and what they are.
+    types: Vec<(TypeVarId, TyId)>,
+    /// Prefix of names made here.
+    path: String,
+    this: Option<usize>,
+}
+
+/// A table of an instance of a control.
+#[derive(Clone, Debug)]
+struct TableSite {
+    id: ir::TableId,
+    /// The IR action of each listed action.
+    actions: Vec<(ActionId, ir::ActionId)>,
+}
+
+/// Which part of the architecture is being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Parser,
+    Verify,
+    Ingress,
+    Egress,
+    Checksum,
+    Deparser,
+}
+
+struct Lower<'a> {
+    p: hir::Program,
+    d: &'a mut Diagnostics,
+    b: Builder,
+    frame: Frame,
+    objects: Vec<Object>,
+    tables: Vec<TableSite>,
+    names: Names,
+    entries: Vec<(ir::TableId, ir::Entry)>,
+    used: HashSet<String>,
+    header_types: HashMap<TyId, HeaderTypeId>,
+    /// Steps written so far of the innermost list.
+    out: Vec<Step>,
+    labels: u32,
+    /// Where `return`, `exit`, `break`, `continue` go.
+    on_return: Option<(tree::Label, Option<V>)>,
+    on_exit: Option<tree::Label>,
+    /// What `exit` sets, so that arguments are copied out before it goes on (§12.4).
+    exit_flag: Option<ir::FieldRef>,
+    /// A place that is read and written by one statement (`a[f()] += 1`), found once.
+    compound: Option<(Span, V)>,
+    loops: Vec<(tree::Label, tree::Label)>,
+    part: Part,
+    /// Inside of an action that a table runs: `exit` is a `goto`.
+    in_action: bool,
+    /// Applications of one object: first where its parameters live.
+    homes: HashMap<usize, HashMap<VarId, V>>,
+    sites: HashMap<InstanceId, u32>,
+    inlined: u32,
+    meters: u32,
+    sm: Option<V>,
+    v1: v1model::State,
+    /// Metadata of each user-visible field, for field lists.
+    field_lists: Vec<(u8, MetaId)>,
+}
+
+impl<'a> Lower<'a> {
+    fn new(p: hir::Program, d: &'a mut Diagnostics) -> Lower<'a> {
+        let mut b = Builder::new();
+        let v1 = v1model::State::new(&mut b);
+        Lower {
+            p,
+            d,
+            b,
+            frame: Frame::default(),
+            objects: Vec::new(),
+            tables: Vec::new(),
+            names: Names::default(),
+            entries: Vec::new(),
+            used: HashSet::new(),
+            header_types: HashMap::new(),
+            out: Vec::new(),
+            labels: 0,
+            on_return: None,
+            on_exit: None,
+            exit_flag: None,
+            compound: None,
+            loops: Vec::new(),
+            part: Part::Parser,
+            in_action: false,
+            homes: HashMap::new(),
+            sites: HashMap::new(),
+            inlined: 0,
+            meters: 0x4000_0000,
+            sm: None,
+            v1,
+            field_lists: Vec::new(),
+        }
+    }
+
+    fn refuse<T>(&mut self, span: Span, text: impl Into<String>) -> Result<T> {
+        self.d.add(Diagnostic::error("unsupported", span, text));
+        Err(Refused)
+    }
+
+    /// A name that nothing else has.
+    fn unique(&mut self, wanted: &str) -> String {
+        let base: String = wanted
+            .chars()
+            .map(|c| {
+                if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']') {
+                    c
+                } else {
+                    '_'
+                }
+            })
+            .collect();
+        let mut name = base.clone();
+        let mut n = 1;
+        while name.is_empty() || !self.used.insert(name.clone()) {
+            name = format!("{base}_{n}");
+            n += 1;
+        }
+        name
+    }
+
+    fn label(&mut self) -> tree::Label {
+        self.labels += 1;
+        tree::Label(self.labels)
+    }
+
+    /// A type with the type parameters at hand replaced.
+    fn ty(&mut self, ty: TyId) -> TyId {
+        if self.frame.types.is_empty() {
+            return ty;
+        }
+        let (vars, args): (Vec<TypeVarId>, Vec<TyId>) = self.frame.types.iter().copied().unzip();
+        self.p.types.substitute(ty, &vars, &args)
+    }
+
+    /// Width of a value that is one bit string.
+    fn width(&mut self, ty: TyId) -> Option<u32> {
+        let ty = self.ty(ty);
+        match self.p.ty(ty).clone() {
+            Ty::Bool => Some(1),
+            Ty::Bit(w) | Ty::Signed(w) | Ty::Varbit(w) => Some(w),
+            Ty::Error => Some(8),
+            Ty::Enum(e) => match self.p.enums[e.index()].repr {
+                Some(repr) => self.width(repr),
+                None => Some(32),
+            },
+            Ty::New(n) => {
+                let base = self.p.newtypes[n.index()].base;
+                self.width(base)
+            }
+            _ => None,
+        }
+    }
+
+    fn is_signed(&mut self, ty: TyId) -> bool {
+        let ty = self.ty(ty);
+        match self.p.ty(ty).clone() {
+            Ty::Signed(_) => true,
+            Ty::Enum(e) => self.p.enums[e.index()].repr.is_some_and(|r| self.is_signed(r)),
+            Ty::New(n) => {
+                let base = self.p.newtypes[n.index()].base;
+                self.is_signed(base)
+            }
+            _ => false,
+        }
+    }
+
+    /// Leaves of a header's field, with the names of structs in front.
+    fn header_fields(
+        &mut self,
+        name: &str,
+        ty: TyId,
+        span: Span,
+        out: &mut Vec<Field>,
+    ) -> Result<()> {
+        let ty = self.ty(ty);
+        if let Ty::Struct(s, args) = self.p.ty(ty).clone() {
+            let types = self.p.field_types(s, &args);
+            let fields = self.p.structs[s.index()].fields.clone();
+            for (f, t) in fields.iter().zip(types) {
+                let inner =
+                    if name.is_empty() { f.name.to_string() } else { format!("{name}_{}", f.name) };
+                self.header_fields(&inner, t, f.span, out)?;
+            }
+            return Ok(());
+        }
+        let varbit = matches!(self.p.ty(ty), Ty::Varbit(_));
+        match self.width(ty) {
+            Some(width) if width > 0 && width <= ir::program::FIELD_WIDTH_MAX => {
+                out.push(Field { name: name.to_string(), width, varbit });
+                Ok(())
+            }
+            Some(width) => self.refuse(
+                span,
+                format!(
+                    "a field of {width} bits; 1 to {} are supported",
+                    ir::program::FIELD_WIDTH_MAX
+                ),
+            ),
+            None => self.refuse(span, "a header field of this type is not supported"),
+        }
+    }
+
+    fn header_type(&mut self, ty: TyId, span: Span) -> Result<HeaderTypeId> {
+        let ty = self.ty(ty);
+        if let Some(id) = self.header_types.get(&ty) {
+            return Ok(*id);
+        }
+        let mut fields = Vec::new();
+        self.header_fields("", ty, span, &mut fields)?;
+        for i in 0..fields.len() {
+            while fields[..i].iter().any(|f| f.name == fields[i].name) {
+                fields[i].name.push('_');
+            }
+        }
+        let shown = self.p.show(ty);
+        let name = self.unique(&format!("t_{shown}"));
+        let id = self.b.header_type_fields(&name, fields);
+        self.header_types.insert(ty, id);
+        Ok(id)
+    }
+
+    /// A place for values of this type.
+    fn alloc(&mut self, ty: TyId, name: &str, span: Span) -> Result<V> {
+        let ty = self.ty(ty);
+        Ok(match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => {
+                let kind = self.p.structs[s.index()].kind;
+                if kind == StructKind::Header {
+                    let t = self.header_type(ty, span)?;
+                    let name = self.unique(name);
+                    return Ok(V::H(self.b.header(&name, t), ty));
+                }
+                let types = self.p.field_types(s, &args);
+                let fields = self.p.structs[s.index()].fields.clone();
+                let mut items = Vec::new();
+                for (f, t) in fields.iter().zip(types) {
+                    let inner = if name.is_empty() {
+                        f.name.to_string()
+                    } else {
+                        format!("{name}.{}", f.name)
+                    };
+                    let v = self.alloc(t, &inner, f.span)?;
+                    for list in field_list(&f.annotations) {
+                        v.metas(&mut |m| self.field_lists.push((list, m)));
+                    }
+                    items.push(v);
+                }
+                if kind == StructKind::Union {
+                    let members: Vec<ir::HeaderId> = items
+                        .iter()
+                        .filter_map(|v| if let V::H(h, _) = v { Some(*h) } else { None })
+                        .collect();
+                    let name = self.unique(name);
+                    self.b.union(&name, &members);
+                }
+                V::S(items.into(), ty)
+            }
+            Ty::Tuple(types) => {
+                let mut items = Vec::new();
+                for (i, t) in types.iter().enumerate() {
+                    items.push(self.alloc(*t, &format!("{name}.f{i}"), span)?);
+                }
+                V::S(items.into(), ty)
+            }
+            Ty::Stack(element, n) => {
+                if n == 0 || n > 255 {
+                    return self
+                        .refuse(span, format!("a stack of {n}; 1 to 255 elements are supported"));
+                }
+                let element = self.ty(element);
+                if self.p.ty(element).clone() != Ty::Bad && self.is_header(element) {
+                    let t = self.header_type(element, span)?;
+                    let name = self.unique(name);
+                    let id = self.b.stack(&name, t, n);
+                    let items: Vec<V> =
+                        (0..n).map(|i| V::H(self.b.element(id, i), element)).collect();
+                    return Ok(V::K(items.into(), Some(id), None));
+                }
+                let mut items = Vec::new();
+                for i in 0..n {
+                    items.push(self.alloc(element, &format!("{name}_{i}"), span)?);
+                }
+                let next = self.unique(&format!("{name}.next"));
+                let next = self.b.meta(&next, 8);
+                V::K(items.into(), None, Some(next))
+            }
+            _ => match self.width(ty) {
+                Some(w) if w > 0 && w <= ir::program::FIELD_WIDTH_MAX => {
+                    let name = self.unique(name);
+                    V::F(ir::FieldRef::Meta(self.b.meta(&name, w)), w)
+                }
+                Some(0) => V::E(ir::Expr::Const(ir::Bits::zero(0)), 0),
+                _ => {
+                    let shown = self.p.show(ty);
+                    return self
+                        .refuse(span, format!("a variable of type {shown} is not supported"));
+                }
+            },
+        })
+    }
+
+    fn is_header(&self, ty: TyId) -> bool {
+        matches!(self.p.ty(ty), Ty::Struct(s, _) if self.p.structs[s.index()].kind == StructKind::Header)
+    }
+
+    fn is_union(&self, ty: TyId) -> bool {
+        matches!(self.p.ty(ty), Ty::Struct(s, _) if self.p.structs[s.index()].kind == StructKind::Union)
+    }
+
+    /// A scalar of the compiler's own.
+    fn temp(&mut self, name: &str, width: u32) -> (ir::FieldRef, V) {
+        let name = self.unique(&format!("tmp.{name}"));
+        let field = ir::FieldRef::Meta(self.b.meta(&name, width));
+        (field, V::F(field, width))
+    }
+
+    /// What is done by `f`, as a list of steps.
+    fn steps(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Step>> {
+        let outer = std::mem::take(&mut self.out);
+        let result = f(self);
+        let steps = std::mem::replace(&mut self.out, outer);
+        result.map(|()| steps)
+    }
+
+    fn op(&mut self, op: ir::Op) {
+        self.out.push(Step::Op(op));
+    }
+
+    /// Runs `f` with another frame.
+    fn framed<T>(&mut self, frame: Frame, f: impl FnOnce(&mut Self) -> T) -> T {
+        let old = std::mem::replace(&mut self.frame, frame);
+        let result = f(self);
+        self.frame = old;
+        result
+    }
+
+    // Objects.
+
+    /// Makes an object, with everything inside of it.
+    fn make(
+        &mut self,
+        c: &Construct,
+        name: &str,
+        functions: &[FunctionId],
+        annotations: Rc<[crate::ast::Annotation]>,
+        span: Span,
+    ) -> Result<usize> {
+        let ty = self.ty(c.ty);
+        let mut args = Vec::new();
+        for (i, a) in c.args.iter().enumerate() {
+            args.push(match a {
+                Some(e) => Some(self.static_value(e, &format!("{name}_{i}"))?),
+                None => None,
+            });
+        }
+        let given = hir::annotation_text(&annotations, "name").map(str::to_string);
+        let own = match &given {
+            Some(text) if text.starts_with('.') => text[1..].to_string(),
+            Some(text) => join(&self.frame.path, text),
+            None => join(&self.frame.path, name),
+        };
+        let number = |i: usize| match args.get(i) {
+            Some(Some(V::C(Const::Int(n)))) => u32::try_from(n).ok(),
+            Some(Some(V::E(ir::Expr::Const(b), _))) => Some(b.low_u32()),
+            _ => None,
+        };
+        let kind = match self.p.ty(ty).clone() {
+            Ty::Extern(e, targs) => match &*self.p.externs[e.index()].name {
+                "counter" => {
+                    let size = number(0).unwrap_or(1);
+                    let unique = self.unique(&own);
+                    let id = self.b.counter(&unique, size.max(1));
+                    self.names.counters.push((own.clone(), id));
+                    ObjectKind::Counter(id)
+                }
+                "register" => {
+                    let size = number(0).unwrap_or(1);
+                    let width = self.total_width(targs[0]);
+                    let Some(width) =
+                        width.filter(|w| *w > 0 && *w <= ir::program::FIELD_WIDTH_MAX)
+                    else {
+                        return self.refuse(span, "a register of this type is not supported");
+                    };
+                    let unique = self.unique(&own);
+                    let id = self.b.register(&unique, width, size.max(1));
+                    self.names.registers.push((own.clone(), id, width));
+                    ObjectKind::Register(id)
+                }
+                "meter" => {
+                    let size = number(0).unwrap_or(1);
+                    let first = self.meters;
+                    self.meters += size.max(1);
+                    self.names.meters.push((own.clone(), first, size));
+                    ObjectKind::Meter(first)
+                }
+                _ => ObjectKind::Plain,
+            },
+            Ty::Apply(a, _) => ObjectKind::Inside(a),
+            _ => ObjectKind::Plain,
+        };
+        let frame = Frame { path: own.clone(), ..self.frame.clone() };
+        let id = self.objects.len();
+        self.objects.push(Object {
+            path: own.clone(),
+            kind: kind.clone(),
+            functions: functions.to_vec(),
+            frame,
+        });
+        if let (ObjectKind::Inside(a), Ty::Apply(_, targs)) = (kind, self.p.ty(ty).clone()) {
+            self.inside(id, a, &targs, args, own)?;
+        }
+        Ok(id)
+    }
+
+    fn total_width(&mut self, ty: TyId) -> Option<u32> {
+        let ty = self.ty(ty);
+        match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) if self.p.structs[s.index()].kind == StructKind::Struct => {
+                let types = self.p.field_types(s, &args);
+                types.into_iter().try_fold(0, |sum, t| Some(sum + self.total_width(t)?))
+            }
+            Ty::Tuple(types) => {
+                types.iter().try_fold(0, |sum, t| Some(sum + self.total_width(*t)?))
+            }
+            _ => self.width(ty),
+        }
+    }
+
+    /// The inside of a parser or control: its constants, objects, variables, tables.
+    fn inside(
+        &mut self,
+        id: usize,
+        a: ApplyId,
+        targs: &[TyId],
+        args: Vec<Option<V>>,
+        path: String,
+    ) -> Result<()> {
+        let def = self.p.applicables[a.index()].clone();
+        let Some(body) = def.body else { return Ok(()) };
+        let mut frame = Frame { path, ..Frame::default() };
+        frame.types = def.type_params.iter().copied().zip(targs.iter().copied()).collect();
+        for (p, v) in def.ctor_params.iter().zip(args) {
+            if let Some(v) = v {
+                frame.vars.insert(p.var, v);
+            }
+        }
+        let outer = std::mem::replace(&mut self.frame, frame);
+        let result = self.inside_frame(&body);
+        let frame = std::mem::replace(&mut self.frame, outer);
+        self.objects[id].frame = frame;
+        result
+    }
+
+    fn inside_frame(&mut self, body: &hir::Body) -> Result<()> {
+        self.make_instances(&body.locals)?;
+        let nested: Vec<&hir::Stmt> =
+            body.apply.iter().chain(body.states.iter().flat_map(|s| &s.stmts)).collect();
+        for s in nested {
+            self.make_instances(std::slice::from_ref(s))?;
+        }
+        Ok(())
+    }
+
+    /// Objects declared among statements, wherever they are nested.
+    fn make_instances(&mut self, stmts: &[hir::Stmt]) -> Result<()> {
+        use hir::StmtKind as S;
+        for s in stmts {
+            match &s.kind {
+                S::Instance(id) => {
+                    let i = self.p.instances[id.index()].clone();
+                    let made = self.make(
+                        &i.construct,
+                        &i.name,
+                        &i.functions,
+                        i.annotations.clone(),
+                        i.span,
+                    )?;
+                    self.frame.objects.insert(*id, made);
+                }
+                S::Var(v, Some(e)) if self.p.vars[v.index()].kind == hir::VarKind::Const => {
+                    let value = self.static_value(e, "const")?;
+                    self.frame.vars.insert(*v, value);
+                }
+                S::Block(b) => self.make_instances(b)?,
+                S::If(_, a, b) => {
+                    self.make_instances(a)?;
+                    self.make_instances(b)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A value or object that is known when objects are made.
+    fn static_value(&mut self, e: &hir::Expr, name: &str) -> Result<V> {
+        match &e.kind {
+            ExprKind::Construct(c) => {
+                let text = match self.p.ty(c.ty) {
+                    Ty::Apply(a, _) => self.p.applicables[a.index()].name.to_string(),
+                    _ => name.to_string(),
+                };
+                let id = self.make(c, &text, &[], Rc::from([]), e.span)?;
+                Ok(V::O(id))
+            }
+            ExprKind::Instance(i) => self.instance_object(*i, e.span).map(V::O),
+            _ => {
+                let v = self.expr(e)?;
+                Ok(v)
+            }
+        }
+    }
+
+    /// The object that an instance is here; those at the top are made when first met.
+    fn instance_object(&mut self, i: InstanceId, span: Span) -> Result<usize> {
+        if let Some(id) = self.frame.objects.get(&i) {
+            return Ok(*id);
+        }
+        if let Some(id) = self.v1.top_objects.get(&i) {
+            return Ok(*id);
+        }
+        let inst = self.p.instances[i.index()].clone();
+        if !self.p.top.contains(&i) {
+            return self.refuse(span, format!("the object `{}` is not made here", inst.name));
+        }
+        let made = self.framed(Frame::default(), |l| {
+            l.make(
+                &inst.construct,
+                &inst.name,
+                &inst.functions,
+                inst.annotations.clone(),
+                inst.span,
+            )
+        })?;
+        self.v1.top_objects.insert(i, made);
+        Ok(made)
+    }
+}
+
+/// `a.b`, or the one that is there.
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
+}
+
+/// Numbers of the field lists that a field is in: `@field_list(1, 2)`.
+fn field_list(annotations: &[crate::ast::Annotation]) -> Vec<u8> {
+    use crate::ast::AnnotationBody as B;
+    let mut out = Vec::new();
+    for a in annotations.iter().filter(|a| &*a.name.name == "field_list") {
+        match &a.body {
+            B::Tokens(tokens) => {
+                for t in tokens {
+                    if let crate::lex::Tok::Int(text) = &t.tok
+                        && let Ok(i) = crate::literal::integer(text)
+                        && let Ok(n) = u8::try_from(&i.value)
+                    {
+                        out.push(n);
+                    }
+                }
+            }
+            B::Exprs(exprs) => {
+                for e in exprs {
+                    if let crate::ast::ExprKind::Int(v, _) = &e.kind
+                        && let Ok(n) = u8::try_from(v)
+                    {
+                        out.push(n);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}

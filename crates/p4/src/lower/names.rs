@@ -1,0 +1,92 @@
+//! What the control plane calls the parts of a program.
+
+use ir::program::MatchKind;
+
+/// A key.
+#[derive(Clone, Debug)]
+pub struct KeyName {
+    /// Its name: what is written, or `@name`.
+    pub name: String,
+    /// Width in bits.
+    pub width: u32,
+    /// How it is compared.
+    pub kind: MatchKind,
+}
+
+/// An action as a table uses it.
+#[derive(Clone, Debug)]
+pub struct ActionName {
+    /// Full name.
+    pub name: String,
+    /// In the pipeline.
+    pub id: ir::ActionId,
+    /// Parameters from the control plane: names and widths in bits.
+    pub params: Vec<(String, u32)>,
+    /// Only as default.
+    pub default_only: bool,
+}
+
+/// A table.
+#[derive(Clone, Debug)]
+pub struct TableName {
+    /// Full name.
+    pub name: String,
+    /// In the pipeline.
+    pub id: ir::TableId,
+    /// Keys.
+    pub keys: Vec<KeyName>,
+    /// Actions.
+    pub actions: Vec<ActionName>,
+    /// Its direct counter's name.
+    pub counter: Option<String>,
+}
+
+/// All names.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Tables.
+    pub tables: Vec<TableName>,
+    /// Counter arrays and their numbers.
+    pub counters: Vec<(String, u32)>,
+    /// Registers, and the width of a cell in bits.
+    pub registers: Vec<(String, ir::RegisterId, u32)>,
+    /// Meter arrays: the number of the first, and how many.
+    pub meters: Vec<(String, u32, u32)>,
+    /// Value sets and the widths of their fields in bits.
+    pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
+    /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).
+    pub multicast: Option<ir::ActionId>,
+    /// The action of a mirroring session for clones of ingress: port (9 bits).
+    pub mirror_ingress: Option<ir::ActionId>,
+    /// The same for clones of egress.
+    pub mirror_egress: Option<ir::ActionId>,
+}
+
+/// A thing's name or the end of it after a dot.
+fn ends(full: &str, name: &str) -> bool {
+    full == name || full.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// The one whose name this is, or ends in it.
+pub fn find<'a, T>(list: &'a [T], name_of: impl Fn(&T) -> &str, name: &str) -> Option<&'a T> {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    list.iter()
+        .find(|t| name_of(t) == name)
+        .or_else(|| list.iter().find(|t| ends(name_of(t), name)))
+        .or_else(|| list.iter().find(|t| ends(name, name_of(t))))
+        .or_else(|| list.iter().find(|t| name_of(t).replace('.', "_") == name.replace('.', "_")))
+}
+
+impl Names {
+    /// The table with this name; an end of its full name will do.
+    pub fn table(&self, name: &str) -> Option<&TableName> {
+        find(&self.tables, |t| &t.name, name)
+    }
+}
+
+impl TableName {
+    /// The action with this name; an end of its full name will do.
+    pub fn action(&self, name: &str) -> Option<&ActionName> {
+        find(&self.actions, |a| &a.name, name)
+    }
+}

@@ -1,0 +1,671 @@
+//! Places and values: reading, writing, copying.
+
+use super::tree::Step;
+use super::{Lower, Refused, Result};
+use crate::hir::Const;
+use crate::source::Span;
+use crate::types::*;
+use ir::{BinaryOp, Bits, Expr, FieldId, FieldRef, HeaderId, MetaId, Op, StackId, UnaryOp};
+use num_bigint::BigInt;
+use num_traits::Signed as _;
+use std::rc::Rc;
+
+/// A value, or a place that holds one.
+#[derive(Clone, Debug)]
+pub(super) enum V {
+    /// A bit string and its width.
+    E(Expr, u32),
+    /// A field.
+    F(FieldRef, u32),
+    /// Bits of a place.
+    Slice(Box<V>, u32, u32),
+    /// A struct, tuple or union, by field.
+    S(Rc<[V]>, TyId),
+    /// A header.
+    H(HeaderId, TyId),
+    /// A stack: elements; the stack, if the pipeline language has it; else its next index.
+    K(Rc<[V]>, Option<StackId>, Option<MetaId>),
+    /// An element known at run time.
+    Dyn(Rc<[V]>, Box<Expr>),
+    /// A constant without a width, or one of several values.
+    C(Const),
+    /// An object.
+    O(usize),
+    /// An invalid header or union.
+    Invalid,
+    /// Nothing.
+    Void,
+}
+
+impl V {
+    /// Every metadata field in it.
+    pub(super) fn metas(&self, f: &mut dyn FnMut(MetaId)) {
+        match self {
+            V::F(FieldRef::Meta(m), _) => f(*m),
+            V::S(items, _) => items.iter().for_each(|i| i.metas(f)),
+            V::K(items, _, next) => {
+                items.iter().for_each(|i| i.metas(f));
+                if let Some(m) = next {
+                    f(*m);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Every header in it, in order.
+    pub(super) fn headers(&self, f: &mut dyn FnMut(HeaderId)) {
+        match self {
+            V::H(h, _) => f(*h),
+            V::S(items, _) | V::K(items, ..) => items.iter().for_each(|i| i.headers(f)),
+            _ => {}
+        }
+    }
+}
+
+/// A number as bits.
+pub(super) fn bits(v: &BigInt, width: u32) -> Bits {
+    let bytes = if v.is_negative() {
+        let modulus = BigInt::from(1) << width;
+        let mut m = v % &modulus;
+        if m.is_negative() {
+            m += modulus;
+        }
+        m.to_bytes_be().1
+    } else {
+        v.to_bytes_be().1
+    };
+    let wide = Bits::from_be_bytes(&bytes, bytes.len() as u32 * 8);
+    wide.cast(width)
+}
+
+/// An operation on constants is done now.
+pub(super) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
+    use BinaryOp::*;
+    if let (Expr::Const(x), Expr::Const(y)) = (&a, &b) {
+        let bool = |v| Expr::bool(v);
+        return match op {
+            Add => Expr::Const(x.add(y)),
+            Sub => Expr::Const(x.sub(y)),
+            Mul => Expr::Const(x.mul(y)),
+            AddSat => Expr::Const(x.add_sat(y)),
+            SubSat => Expr::Const(x.sub_sat(y)),
+            And | LogicalAnd => Expr::Const(x.and(y)),
+            Or | LogicalOr => Expr::Const(x.or(y)),
+            Xor => Expr::Const(x.xor(y)),
+            Shl => Expr::Const(x.shl(y.shift_amount())),
+            Shr => Expr::Const(x.shr(y.shift_amount())),
+            Sar => Expr::Const(x.sar(y.shift_amount())),
+            Eq => bool(x == y),
+            Ne => bool(x != y),
+            Lt => bool(x.compare(y).is_lt()),
+            Le => bool(x.compare(y).is_le()),
+            Gt => bool(x.compare(y).is_gt()),
+            Ge => bool(x.compare(y).is_ge()),
+            SLt => bool(x.compare_signed(y).is_lt()),
+            SLe => bool(x.compare_signed(y).is_le()),
+            Concat => Expr::Const(x.concat(y)),
+        };
+    }
+    match (op, &a, &b) {
+        (LogicalAnd, Expr::Const(x), _) => return if x.is_zero() { a } else { b },
+        (LogicalAnd, _, Expr::Const(x)) if !x.is_zero() => return a,
+        (LogicalOr, Expr::Const(x), _) => return if x.is_zero() { b } else { a },
+        (LogicalOr, _, Expr::Const(x)) if x.is_zero() => return a,
+        _ => {}
+    }
+    Expr::binary(op, a, b)
+}
+
+pub(super) fn not(a: Expr) -> Expr {
+    match a {
+        Expr::Const(b) => Expr::bool(b.is_zero()),
+        Expr::Unary(UnaryOp::LogicalNot, inner) => *inner,
+        e => e.not(),
+    }
+}
+
+pub(super) fn mux(c: Expr, a: Expr, b: Expr) -> Expr {
+    match &c {
+        Expr::Const(v) => {
+            if v.is_zero() {
+                b
+            } else {
+                a
+            }
+        }
+        _ => Expr::Mux(Box::new(c), Box::new(a), Box::new(b)),
+    }
+}
+
+pub(super) fn cast(a: Expr, from: u32, to: u32, signed: bool) -> Expr {
+    if from == to {
+        return a;
+    }
+    match a {
+        Expr::Const(b) if signed => Expr::Const(b.sign_cast(to)),
+        Expr::Const(b) => Expr::Const(b.cast(to)),
+        e if signed => Expr::SignCast(Box::new(e), to),
+        e => e.cast(to),
+    }
+}
+
+pub(super) fn slice(a: Expr, width: u32, hi: u32, lo: u32) -> Expr {
+    if lo == 0 && hi + 1 == width {
+        return a;
+    }
+    match a {
+        Expr::Const(b) => Expr::Const(b.slice(hi, lo)),
+        e => e.slice(hi, lo),
+    }
+}
+
+impl Lower<'_> {
+    /// The value of a bit string and its width.
+    pub(super) fn read(&mut self, v: &V, span: Span) -> Result<(Expr, u32)> {
+        Ok(match v {
+            V::E(e, w) => (e.clone(), *w),
+            V::F(f, w) => (Expr::Field(*f), *w),
+            V::Slice(inner, hi, lo) => {
+                let (e, w) = self.read(inner, span)?;
+                (slice(e, w, *hi, *lo), hi - lo + 1)
+            }
+            V::C(Const::Bool(b)) => (Expr::bool(*b), 1),
+            V::C(Const::Enum(i)) => (Expr::int(u128::from(*i), 32), 32),
+            V::C(Const::Error(i)) => (Expr::int(u128::from(self.error_code(*i)), 8), 8),
+            V::Dyn(items, index) => {
+                // The last one stands for an index past the end as well.
+                let mut result: Option<(Expr, u32)> = None;
+                let iw = self.index_width(index);
+                for (i, item) in items.iter().enumerate().rev() {
+                    let (e, w) = self.read(item, span)?;
+                    result = Some(match result {
+                        None => (e, w),
+                        Some((rest, _)) => {
+                            let is =
+                                binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                            (mux(is, e, rest), w)
+                        }
+                    });
+                }
+                match result {
+                    Some(r) => r,
+                    None => return self.refuse(span, "an element of nothing"),
+                }
+            }
+            V::S(items, _) if items.len() == 1 => self.read(&items[0].clone(), span)?,
+            _ => return self.refuse(span, "a single value is needed here, and this is not one"),
+        })
+    }
+
+    pub(super) fn index_width(&self, e: &Expr) -> u32 {
+        e.width(self.b.program(), &[]).unwrap_or(32)
+    }
+
+    /// Code of an error in the pipeline language.
+    pub(super) fn error_code(&self, i: u32) -> u8 {
+        use ir::program::parser_error as e;
+        match self.p.errors.get(i as usize).map(|n| &**n) {
+            Some("NoError") => e::NONE,
+            Some("PacketTooShort") => e::PACKET_TOO_SHORT,
+            Some("NoMatch") => e::NO_MATCH,
+            Some("StackOutOfBounds") => e::STACK_OUT_OF_BOUNDS,
+            Some("HeaderTooShort") => e::HEADER_TOO_SHORT,
+            Some("ParserTimeout") => e::TIMEOUT,
+            _ => e::USER.saturating_add(i as u8),
+        }
+    }
+
+    /// A constant as a value of this type.
+    pub(super) fn constant(&mut self, c: &Const, ty: TyId) -> Result<V> {
+        let ty = self.ty(ty);
+        Ok(match (c, self.p.ty(ty).clone()) {
+            (Const::Int(v), Ty::Int) => V::C(Const::Int(v.clone())),
+            (Const::Int(v), _) => match self.width(ty) {
+                Some(w) => V::E(Expr::Const(bits(v, w)), w),
+                None => V::C(c.clone()),
+            },
+            (Const::Bool(b), _) => V::E(Expr::bool(*b), 1),
+            (Const::Enum(i), _) => V::E(Expr::int(u128::from(*i), 32), 32),
+            (Const::Error(i), _) => V::E(Expr::int(u128::from(self.error_code(*i)), 8), 8),
+            (Const::List(items), Ty::Struct(s, args)) => {
+                let types = self.p.field_types(s, &args);
+                let mut out = Vec::new();
+                for (i, t) in items.iter().zip(types) {
+                    out.push(self.constant(i, t)?);
+                }
+                V::S(out.into(), ty)
+            }
+            (Const::List(items), Ty::Tuple(types) | Ty::Literal(_, types, _)) => {
+                let mut out = Vec::new();
+                for (i, t) in items.iter().zip(types.iter()) {
+                    out.push(self.constant(i, *t)?);
+                }
+                V::S(out.into(), ty)
+            }
+            (Const::List(items), Ty::Stack(t, _) | Ty::List(t)) => {
+                let mut out = Vec::new();
+                for i in items.iter() {
+                    out.push(self.constant(i, t)?);
+                }
+                V::S(out.into(), ty)
+            }
+            (Const::Invalid, _) => V::Invalid,
+            (c, _) => V::C(c.clone()),
+        })
+    }
+
+    /// A field of a struct, header or union.
+    pub(super) fn field(&mut self, v: &V, i: u32, span: Span) -> Result<V> {
+        match v {
+            V::S(items, _) => match items.get(i as usize) {
+                Some(v) => Ok(v.clone()),
+                None => self.refuse(span, "this has no such field"),
+            },
+            V::H(h, ty) => {
+                let Ty::Struct(s, args) = self.p.ty(*ty).clone() else { return Err(Refused) };
+                let types = self.p.field_types(s, &args);
+                let mut at = 0;
+                for t in &types[..i as usize] {
+                    at += self.leaves(*t);
+                }
+                Ok(self.header_leaf(*h, &mut at, types[i as usize]))
+            }
+            V::Dyn(items, index) => {
+                let items: Result<Vec<V>> = items.iter().map(|v| self.field(v, i, span)).collect();
+                Ok(V::Dyn(items?.into(), index.clone()))
+            }
+            V::C(Const::List(items)) => match items.get(i as usize) {
+                Some(c) => Ok(V::C(c.clone())),
+                None => self.refuse(span, "this has no such field"),
+            },
+            _ => self.refuse(span, "this has no fields that could be known"),
+        }
+    }
+
+    /// How many fields of the pipeline language a type has.
+    fn leaves(&mut self, ty: TyId) -> u32 {
+        match self.p.ty(ty).clone() {
+            Ty::Struct(s, args) => {
+                let types = self.p.field_types(s, &args);
+                types.into_iter().map(|t| self.leaves(t)).sum()
+            }
+            _ => 1,
+        }
+    }
+
+    fn header_leaf(&mut self, h: HeaderId, at: &mut u32, ty: TyId) -> V {
+        if let Ty::Struct(s, args) = self.p.ty(ty).clone() {
+            let types = self.p.field_types(s, &args);
+            let items: Vec<V> = types.into_iter().map(|t| self.header_leaf(h, at, t)).collect();
+            return V::S(items.into(), ty);
+        }
+        let field = FieldId(*at);
+        *at += 1;
+        let width = self.b.program().field_width(FieldRef::Header(h, field)).unwrap_or(1);
+        V::F(FieldRef::Header(h, field), width)
+    }
+
+    /// All fields of a header as values.
+    pub(super) fn header_values(&mut self, h: HeaderId, ty: TyId) -> Vec<V> {
+        let Ty::Struct(s, args) = self.p.ty(ty).clone() else { return Vec::new() };
+        let types = self.p.field_types(s, &args);
+        let mut at = 0;
+        types.into_iter().map(|t| self.header_leaf(h, &mut at, t)).collect()
+    }
+
+    /// Every bit string in a value, in order.
+    pub(super) fn flatten(&mut self, v: &V, span: Span) -> Result<Vec<(Expr, u32)>> {
+        match v {
+            V::S(items, _) | V::K(items, ..) => {
+                let mut out = Vec::new();
+                for i in items.iter() {
+                    out.extend(self.flatten(i, span)?);
+                }
+                Ok(out)
+            }
+            V::H(h, ty) => {
+                let fields = self.header_values(*h, *ty);
+                let mut out = Vec::new();
+                for f in fields {
+                    out.extend(self.flatten(&f, span)?);
+                }
+                Ok(out)
+            }
+            V::E(_, 0) | V::Void => Ok(Vec::new()),
+            _ => Ok(vec![self.read(v, span)?]),
+        }
+    }
+
+    /// Writes a bit string.
+    pub(super) fn write(&mut self, place: &V, value: Expr, span: Span) -> Result<()> {
+        match place {
+            V::F(f, _) => {
+                self.op(Op::Assign(*f, value));
+                Ok(())
+            }
+            V::Slice(inner, hi, lo) => match &**inner {
+                V::F(f, _) => {
+                    self.op(Op::AssignSlice(*f, *hi, *lo, value));
+                    Ok(())
+                }
+                V::Slice(deeper, _, base) => {
+                    let v = V::Slice(deeper.clone(), hi + base, lo + base);
+                    self.write(&v, value, span)
+                }
+                V::Dyn(items, index) => {
+                    let items: Vec<V> =
+                        items.iter().map(|i| V::Slice(Box::new(i.clone()), *hi, *lo)).collect();
+                    let v = V::Dyn(items.into(), index.clone());
+                    self.write(&v, value, span)
+                }
+                _ => self.refuse(span, "these bits cannot be written"),
+            },
+            V::Dyn(items, index) => {
+                // The value may read what is written: it is kept first.
+                let w = value.width(self.b.program(), &self.v1.params).unwrap_or(1);
+                let value = self.keep(value, w);
+                let iw = self.index_width(index);
+                let index = self.keep((**index).clone(), iw);
+                for (i, item) in items.iter().enumerate() {
+                    let then = self.steps(|l| l.write(item, value.clone(), span))?;
+                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
+                    self.out.push(Step::If(is, then, Vec::new()));
+                }
+                Ok(())
+            }
+            V::E(_, 0) => Ok(()),
+            V::S(items, _) if items.len() == 1 => self.write(&items[0].clone(), value, span),
+            _ => self.refuse(span, "this cannot be written"),
+        }
+    }
+
+    /// A value that later writes do not change.
+    pub(super) fn keep(&mut self, e: Expr, width: u32) -> Expr {
+        if matches!(e, Expr::Const(_) | Expr::Param(_)) || width == 0 {
+            return e;
+        }
+        let (field, _) = self.temp("value", width);
+        self.op(Op::Assign(field, e));
+        Expr::Field(field)
+    }
+
+    /// A copy of a whole value that later writes do not change.
+    pub(super) fn keep_value(&mut self, v: &V, ty: TyId, span: Span) -> Result<V> {
+        match v {
+            V::C(_) | V::O(_) | V::Void | V::Invalid => Ok(v.clone()),
+            V::E(Expr::Const(_), _) => Ok(v.clone()),
+            _ => {
+                let home = self.alloc(ty, "tmp.copy", span)?;
+                self.assign(&home, v, span)?;
+                Ok(home)
+            }
+        }
+    }
+
+    /// Copies a value of any type to a place.
+    pub(super) fn assign(&mut self, place: &V, value: &V, span: Span) -> Result<()> {
+        match (place, value) {
+            (V::Void, _) | (_, V::Void) | (V::O(_), V::O(_)) => Ok(()),
+            (V::H(to, _), V::H(from, _)) => {
+                if to != from {
+                    self.op(Op::CopyHeader { to: *to, from: *from });
+                }
+                Ok(())
+            }
+            (V::H(to, _), V::Invalid) => {
+                self.op(Op::SetInvalid(*to));
+                Ok(())
+            }
+            (V::H(to, ty), V::S(items, _)) => {
+                // A header out of values becomes valid; the values may read it.
+                let fields = self.header_values(*to, *ty);
+                let mut kept = Vec::new();
+                for i in items.iter() {
+                    let flat = self.flatten(i, span)?;
+                    for (e, w) in flat {
+                        kept.push(self.keep(e, w));
+                    }
+                }
+                self.op(Op::SetValid(*to));
+                let mut kept = kept.into_iter();
+                for f in fields {
+                    for leaf in leaves(&f) {
+                        if let Some(e) = kept.next() {
+                            self.write(&leaf, e, span)?;
+                        }
+                    }
+                }
+                Ok(())
+            }
+            (V::S(to, _), V::Invalid) | (V::K(to, ..), V::Invalid) => {
+                for i in to.iter() {
+                    self.assign(i, &V::Invalid, span)?;
+                }
+                Ok(())
+            }
+            (V::S(to, _), V::S(from, _)) => {
+                // A union's members: the valid one last, so that it stays.
+                let all_headers = to.iter().all(|v| matches!(v, V::H(..)))
+                    && from.iter().all(|v| matches!(v, V::H(..)))
+                    && matches!(place, V::S(_, t) if self.is_union(*t));
+                if all_headers {
+                    return self.assign_union(to, from);
+                }
+                // `{a, b} = {b, a}`: values are read before any is written.
+                let temporaries = from.iter().any(|v| {
+                    !matches!(
+                        v,
+                        V::S(..) | V::H(..) | V::K(..) | V::F(..) | V::E(Expr::Const(_), _)
+                    )
+                });
+                if temporaries {
+                    let mut kept = Vec::new();
+                    for v in from.iter() {
+                        kept.push(match v {
+                            V::E(e, w) => V::E(self.keep(e.clone(), *w), *w),
+                            other => other.clone(),
+                        });
+                    }
+                    for (t, f) in to.iter().zip(&kept) {
+                        self.assign(t, f, span)?;
+                    }
+                    return Ok(());
+                }
+                let literal = !matches!(value, V::S(_, t) if matches!(self.p.ty(*t), Ty::Struct(..)))
+                    || from.iter().any(|v| matches!(v, V::F(..)));
+                if literal && from.len() > 1 {
+                    let mut kept = Vec::new();
+                    for v in from.iter() {
+                        kept.push(match v {
+                            V::F(f, w) => {
+                                let clash = to.iter().any(|t| matches!(t, V::F(g, _) if g == f));
+                                if clash {
+                                    V::E(self.keep(Expr::Field(*f), *w), *w)
+                                } else {
+                                    v.clone()
+                                }
+                            }
+                            other => other.clone(),
+                        });
+                    }
+                    for (t, f) in to.iter().zip(&kept) {
+                        self.assign(t, f, span)?;
+                    }
+                    return Ok(());
+                }
+                for (t, f) in to.iter().zip(from.iter()) {
+                    self.assign(t, f, span)?;
+                }
+                Ok(())
+            }
+            (V::K(to, _, tn), V::K(from, _, fnext)) => {
+                for (t, f) in to.iter().zip(from.iter()) {
+                    self.assign(t, f, span)?;
+                }
+                if let (Some(t), Some(f)) = (tn, fnext) {
+                    self.op(Op::Assign(FieldRef::Meta(*t), Expr::meta(*f)));
+                }
+                Ok(())
+            }
+            (V::K(to, ..), V::S(from, _)) => {
+                for (t, f) in to.iter().zip(from.iter()) {
+                    self.assign(t, f, span)?;
+                }
+                Ok(())
+            }
+            (V::Dyn(items, index), _) if self.compound(&items[0]) => {
+                let iw = self.index_width(index);
+                for (i, item) in items.iter().enumerate() {
+                    let then = self.steps(|l| l.assign(item, value, span))?;
+                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    self.out.push(Step::If(is, then, Vec::new()));
+                }
+                Ok(())
+            }
+            (_, V::Dyn(items, index)) if self.compound(&items[0]) => {
+                let iw = self.index_width(index);
+                for (i, item) in items.iter().enumerate() {
+                    let then = self.steps(|l| l.assign(place, item, span))?;
+                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    self.out.push(Step::If(is, then, Vec::new()));
+                }
+                Ok(())
+            }
+            _ => {
+                let (e, w) = self.read(value, span)?;
+                let pw = self.place_width(place);
+                let e = cast(e, w, pw.unwrap_or(w), false);
+                self.write(place, e, span)
+            }
+        }
+    }
+
+    fn place_width(&self, v: &V) -> Option<u32> {
+        match v {
+            V::F(_, w) | V::E(_, w) => Some(*w),
+            V::Slice(_, hi, lo) => Some(hi - lo + 1),
+            V::Dyn(items, _) => self.place_width(&items[0]),
+            _ => None,
+        }
+    }
+
+    fn compound(&self, v: &V) -> bool {
+        match v {
+            V::S(..) | V::H(..) | V::K(..) => true,
+            V::Dyn(items, _) => self.compound(&items[0]),
+            _ => false,
+        }
+    }
+
+    fn assign_union(&mut self, to: &[V], from: &[V]) -> Result<()> {
+        for (t, f) in to.iter().zip(from) {
+            let (V::H(t, _), V::H(f, _)) = (t, f) else { continue };
+            if t == f {
+                continue;
+            }
+            let copy = vec![Step::Op(Op::CopyHeader { to: *t, from: *f })];
+            let clear = vec![Step::Op(Op::SetInvalid(*t))];
+            self.out.push(Step::If(Expr::Valid(*f), copy, clear));
+        }
+        Ok(())
+    }
+
+    /// Makes every header in a place invalid and everything else zero: an `out` parameter, a variable.
+    pub(super) fn clear(&mut self, v: &V) {
+        let mut headers = Vec::new();
+        v.headers(&mut |h| headers.push(h));
+        for h in headers {
+            self.op(Op::SetInvalid(h));
+        }
+        let mut metas = Vec::new();
+        v.metas(&mut |m| metas.push(m));
+        for m in metas {
+            let w = self.b.program().metadata[m.index()].width;
+            self.op(Op::Assign(FieldRef::Meta(m), Expr::Const(Bits::zero(w))));
+        }
+    }
+
+    /// One bit: the header, or a union's member, is valid.
+    pub(super) fn valid(&mut self, v: &V, span: Span) -> Result<Expr> {
+        match v {
+            V::H(h, _) => Ok(Expr::Valid(*h)),
+            V::S(items, _) => {
+                let mut any = Expr::bool(false);
+                for i in items.iter() {
+                    let one = self.valid(i, span)?;
+                    any = binary(BinaryOp::LogicalOr, any, one);
+                }
+                Ok(any)
+            }
+            V::Invalid => Ok(Expr::bool(false)),
+            V::Dyn(items, index) => {
+                let iw = self.index_width(index);
+                let mut result = Expr::bool(false);
+                for (i, item) in items.iter().enumerate() {
+                    let one = self.valid(item, span)?;
+                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    result = mux(is, one, result);
+                }
+                Ok(result)
+            }
+            _ => self.refuse(span, "this has no validity"),
+        }
+    }
+
+    /// One bit: two values are equal.
+    pub(super) fn equal(&mut self, a: &V, b: &V, span: Span) -> Result<Expr> {
+        match (a, b) {
+            (V::H(..), V::H(..) | V::Invalid | V::S(..))
+            | (V::Invalid, V::H(..) | V::Invalid)
+            | (V::S(..), V::H(..)) => {
+                let valid = |l: &mut Self, v: &V| match v {
+                    V::S(..) => Ok(Expr::bool(true)),
+                    v => l.valid(v, span),
+                };
+                let (va, vb) = (valid(self, a)?, valid(self, b)?);
+                if matches!(a, V::Invalid) || matches!(b, V::Invalid) {
+                    return Ok(binary(BinaryOp::Eq, va, vb));
+                }
+                let (fa, fb) = (self.flatten(a, span)?, self.flatten(b, span)?);
+                let mut same = Expr::bool(true);
+                for ((x, _), (y, _)) in fa.into_iter().zip(fb) {
+                    same = binary(BinaryOp::LogicalAnd, same, binary(BinaryOp::Eq, x, y));
+                }
+                // Two invalid ones are equal, whatever they hold (§8.18).
+                let both = binary(
+                    BinaryOp::LogicalAnd,
+                    binary(BinaryOp::LogicalAnd, va.clone(), vb.clone()),
+                    same,
+                );
+                let none = binary(BinaryOp::LogicalAnd, not(va), not(vb));
+                Ok(binary(BinaryOp::LogicalOr, both, none))
+            }
+            (V::S(x, _) | V::K(x, ..), V::S(y, _) | V::K(y, ..)) => {
+                let mut same = Expr::bool(true);
+                for (a, b) in x.iter().zip(y.iter()) {
+                    let one = self.equal(a, b, span)?;
+                    same = binary(BinaryOp::LogicalAnd, same, one);
+                }
+                Ok(same)
+            }
+            (V::S(..) | V::K(..), V::Invalid) | (V::Invalid, V::S(..) | V::K(..)) => {
+                let other = if matches!(a, V::Invalid) { b } else { a };
+                Ok(not(self.valid(other, span)?))
+            }
+            _ => {
+                let (x, w) = self.read(a, span)?;
+                let (y, v) = self.read(b, span)?;
+                Ok(binary(BinaryOp::Eq, x, cast(y, v, w, false)))
+            }
+        }
+    }
+}
+
+/// Every bit string's place in a place.
+pub(super) fn leaves(v: &V) -> Vec<V> {
+    match v {
+        V::S(items, _) => items.iter().flat_map(leaves).collect(),
+        other => vec![other.clone()],
+    }
+}
