@@ -87,6 +87,15 @@ impl Agent {
         request.buffer_id.map_or(Ok(()), |buffer| Err(Refusal::BufferUnknown { buffer: buffer.0 }))
     }
 
+    /// Sets an entry's counter to zero; in a bundle, once that is done.
+    fn reset_counter(&mut self, id: u32) {
+        if self.interner.is_staging() {
+            self.deferred.resets.push(id);
+        } else {
+            self.switch.reset_counter(id);
+        }
+    }
+
     fn add_flow(&mut self, request: FlowMod) -> Result<(), Refusal> {
         let table = self.one_table(&request)?;
         Self::no_buffer(&request)?;
@@ -117,6 +126,7 @@ impl Agent {
         let mut flow = Flow {
             priority,
             flags: request.flags,
+            importance: request.importance,
             idle_timeout: request.idle_timeout,
             hard_timeout: request.hard_timeout,
             cookie: request.cookie,
@@ -153,7 +163,7 @@ impl Agent {
         //= openflow-1.0.2 §4.6: the counters of the replaced entry go with it.
         let v10 = request.dialect == Version::V10;
         if v10 || request.flags.contains(FlowModFlags::RESET_COUNTS) {
-            self.switch.reset_counter(key.id);
+            self.reset_counter(key.id);
         }
         self.flows.remove(key);
         self.flows.insert(key, flow);
@@ -227,7 +237,7 @@ impl Agent {
                 }
             });
             if request.flags.contains(FlowModFlags::RESET_COUNTS) {
-                self.switch.reset_counter(key.id);
+                self.reset_counter(key.id);
             }
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
-use super::action_set::{Kind, as_set, merge};
+use super::action_set::{Kind, as_set, has_slot, merge};
 use super::step::{self, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
-use openflow::{Action, FieldId, Instruction, PortNo, Prerequisite, SetField};
+use openflow::{Action, CopyField, FieldId, Instruction, Match, PortNo, Prerequisite, SetField};
 use smallvec::SmallVec;
 
 /// What an entry or bucket does: steps, and values for their parameters in order.
@@ -150,10 +150,26 @@ pub fn lower_instructions(
     Ok(call)
 }
 
-/// A list of actions, done in its order: a packet-out's.
+/// A list of actions, done in its order.
 pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
     actions.iter().try_for_each(|a| lower_action(&mut call, context, a))?;
+    Ok(call)
+}
+
+/// A packet-out's actions, done in their order, once the packet has its pipeline fields (1.5.1
+/// §7.3.6).
+pub fn lower_packet_out(pipeline: &Match, actions: &[Action]) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    for field in pipeline {
+        match field.id {
+            FieldId::Metadata => call.with(Step::Metadata, field.value, 64),
+            // Every packet has this one.
+            FieldId::PacketType => {}
+            id => call.with(Step::SetField(id), field.value, settable(id)?),
+        }
+    }
+    actions.iter().try_for_each(|a| lower_action(&mut call, Context::PacketOut, a))?;
     Ok(call)
 }
 
@@ -210,6 +226,11 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             call.with(Step::SetQueue, queue.0, 32);
             output(call, context, *port, 0)?;
             call.with(Step::SetQueue, 0u32, 32);
+        }
+        Action::Meter(meter) => call.with(Step::Meter, meter.0, 32),
+        Action::CopyField(CopyField { bits, from, to }) => {
+            settable(to.field)?;
+            call.step(Step::Copy(*bits, *from, *to));
         }
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
@@ -292,6 +313,9 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
                 if mask.is_some_and(|m| m & field.all_bits() != field.all_bits()) {
                     return Err(LowerError::NotInSet("a set-field with a mask"));
                 }
+                if !has_slot(*field) {
+                    return Err(LowerError::NotInSet("a set-field of a register"));
+                }
                 call.with(Step::WriteField(*field), *value, width);
             }
             Action::PushPbb(t) => {
@@ -309,6 +333,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Enqueue { .. } => {
                 return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
             }
+            Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
+            Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
         }
     }

@@ -114,7 +114,7 @@ fn printed_flows_read_back() {
 fn unsayable(flow: &mut FlowMod) {
     flow.buffer_id = None;
     match flow.command {
-        FlowModCommand::Add if flow.dialect == Version::V13 && flow.table_id == TableId::ALL => {
+        FlowModCommand::Add if flow.dialect >= Version::V13 && flow.table_id == TableId::ALL => {
             flow.table_id = TableId(0);
             flow.cookie_mask = 0;
         }
@@ -252,6 +252,7 @@ fn dumped_flows_read_back() {
         idle_timeout: f.idle_timeout,
         hard_timeout: 0,
         flags: f.flags,
+        importance: 0,
         cookie: f.cookie,
         packet_count: 7,
         byte_count: 8,
