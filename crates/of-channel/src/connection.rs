@@ -105,6 +105,8 @@ pub(crate) struct Connection<S> {
     /// Requests were handled that may have caused asynchronous messages.
     pub(crate) ungathered: bool,
     pub(crate) bundles: Bundles,
+    /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
+    pub(crate) table_ids: bool,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     queue: Receiver,
@@ -141,6 +143,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ahead: 0,
             ungathered: false,
             bundles: Bundles::default(),
+            table_ids: false,
             reader,
             writer,
             queue,
@@ -336,7 +339,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn message(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         self.shared.snoop(self.id, bytes);
         let Some(version) = self.version else { return self.hello(bytes) };
-        match codec::decode(version, bytes) {
+        match codec::decode_as(version, self.table_ids, bytes) {
             Ok((xid, message)) => self.request(version, xid, message, bytes),
             //= openflow-1.3.5 §7.4.4: what only a switch sends is wrong by its type, whatever its
             // body holds.

@@ -8,8 +8,8 @@ use crate::connection::Connection;
 use crate::roles::{Asynchronous, ConnectionId};
 use crate::shared::Origin;
 use openflow::{
-    BundleControl, ErrorCode, ForwardedRequest, Message, MultipartRequestBody, RequestForward,
-    Role, RoleReason, RoleStatus, Version, Xid,
+    BundleControl, ErrorCode, ForwardedRequest, Message, MultipartRequestBody, Nicira,
+    RequestForward, Role, RoleReason, RoleStatus, Version, Xid,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -51,6 +51,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let text = format!("{} from a slave controller", message.type_name());
                 self.refuse(bytes, ErrorCode::BrcIsSlave, &text);
             }
+            Message::Nicira(setting) => self.set_nicira(setting, bytes),
             Message::BundleControl(request) => self.control_bundle(version, xid, &request, bytes),
             Message::BundleAdd(request) => {
                 if let Err((code, text)) = self.bundles.add(version, xid, &request) {
@@ -76,6 +77,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.refuse(bytes, refusal.code(), &refusal.to_string());
         } else if let Some(request) = forwarded {
             self.tell_others(xid, request);
+        }
+    }
+
+    /// Sets something of Nicira's extensions. NXM is read whatever the format is set to.
+    fn set_nicira(&mut self, setting: Nicira, bytes: &[u8]) {
+        match setting {
+            Nicira::FlowFormat(0 | 2) | Nicira::PacketInFormat(0) => {}
+            Nicira::FlowModTableId(on) => self.table_ids = on,
+            Nicira::FlowFormat(format) => {
+                let text = format!("flow format {format}: 0 (OpenFlow 1.0) and 2 (NXM) are known");
+                self.refuse(bytes, ErrorCode::BrcEperm, &text);
+            }
+            Nicira::PacketInFormat(format) => {
+                let text = format!("packet-in format {format}: 0, the version's own, is known");
+                self.refuse(bytes, ErrorCode::BrcEperm, &text);
+            }
         }
     }
 

@@ -179,7 +179,7 @@ impl Agent {
             table: Some(table),
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if v10 { 0 } else { request.cookie_mask },
+            cookie_mask: if v10 && !request.extended { 0 } else { request.cookie_mask },
             out_port: openflow::PortNo::ANY,
             out_group: openflow::GroupId::ANY,
         };
@@ -246,13 +246,13 @@ impl Agent {
     fn delete_flows(&mut self, request: &FlowMod, strict: bool) -> Result<(), Refusal> {
         let v10 = request.dialect == Version::V10;
         //= openflow-1.3.5 §6.4: OFPTT_ALL deletes in every table.
-        let all = request.table_id == openflow::TableId::ALL && !v10;
+        let all = request.table_id == openflow::TableId::ALL && (!v10 || request.extended);
         let table = if all { None } else { Some(self.one_table(request)?) };
         let filter = Filter {
             table,
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if v10 { 0 } else { request.cookie_mask },
+            cookie_mask: if v10 && !request.extended { 0 } else { request.cookie_mask },
             out_port: request.out_port,
             out_group: request.out_group,
         };

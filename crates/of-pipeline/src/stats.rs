@@ -79,6 +79,8 @@ fn actions_bytes(actions: &[Action]) -> usize {
     let bytes = |action: &Action| match action {
         Action::SetField(set) => 8 + 4 + usize::from(set.field.info().bytes) + 7,
         Action::Experimenter(e) => 16 + e.data.len(),
+        Action::Note(bytes) => 24 + bytes.len(),
+        Action::CopyField(_) => 24,
         _ => 16,
     };
     actions.iter().map(bytes).sum()
@@ -115,7 +117,11 @@ impl Agent {
             Request::Desc => single(Reply::Desc(Box::new(self.config.desc.clone())), reply),
             Request::Flow(request) => self.flow_stats(version, &request, reply)?,
             Request::Aggregate(request) => {
-                single(Reply::Aggregate(self.aggregate(version, &request)?), reply);
+                let sums = self.aggregate(version, &request)?;
+                match request.extended {
+                    true => single(Reply::NxAggregate(sums), reply),
+                    false => single(Reply::Aggregate(sums), reply),
+                }
             }
             Request::Table => {
                 send_all(self.table_stats(version).map(|t| (t, 64)), Reply::Table, reply);
@@ -244,10 +250,17 @@ impl Agent {
     ) -> Result<Filter<'a>, Refusal> {
         request.matching.check()?;
         Ok(Filter {
-            table: self.asked_table(version, request.table_id)?,
+            // Nicira's requests see all tables, as those of later versions do.
+            table: match request.extended {
+                true => self.asked_table(Version::V13, request.table_id)?,
+                false => self.asked_table(version, request.table_id)?,
+            },
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if version == Version::V10 { 0 } else { request.cookie_mask },
+            cookie_mask: match version {
+                Version::V10 if !request.extended => 0,
+                _ => request.cookie_mask,
+            },
             out_port: request.out_port,
             out_group: request.out_group,
         })
@@ -281,7 +294,11 @@ impl Agent {
                 instructions: flow.instructions.clone(),
             }
         };
-        let mut parts = Parts::new(MultipartReplyBody::Flow, reply);
+        let body = match request.extended {
+            true => MultipartReplyBody::NxFlow,
+            false => MultipartReplyBody::Flow,
+        };
+        let mut parts = Parts::new(body, reply);
         for (key, flow) in self.flows.select(&filter) {
             parts.push(stats(key, flow), flow_bytes(flow));
         }

@@ -291,7 +291,10 @@ impl Rules<'_> {
             | Action::SetNwSrc(_)
             | Action::SetNwDst(_)
             | Action::SetTpSrc(_)
-            | Action::SetTpDst(_) => Ok(()),
+            | Action::SetTpDst(_)
+            // Where a resubmit may stand shows when it is lowered.
+            | Action::Resubmit { .. }
+            | Action::Note(_) => Ok(()),
         }
     }
 
@@ -330,6 +333,8 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Enqueue { .. } => "enqueue",
         Action::Meter(_) => "meter",
         Action::CopyField(_) => "copy_field",
+        Action::Resubmit { .. } => "resubmit",
+        Action::Note(_) => "note",
         _ => return Ok(()),
     };
     Err(Refusal::NotInSet { action })

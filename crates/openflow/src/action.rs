@@ -77,6 +77,15 @@ pub enum Action {
     Meter(MeterId),
     /// Copy bits from one field to another (1.5; Nicira's `move` before).
     CopyField(CopyField),
+    /// Nicira's `resubmit`: looks the packet up in a table as if it came in by a port.
+    Resubmit {
+        /// The port; [`PortNo::IN_PORT`] for the one it came in by.
+        in_port: PortNo,
+        /// The table; [`TableId::ALL`] for the entry's own.
+        table: TableId,
+    },
+    /// Nicira's `note`: bytes for people; without effect.
+    Note(Vec<u8>),
     /// An experimenter's (1.0: vendor's) action.
     Experimenter(Box<ExperimenterAction>),
 }
@@ -125,6 +134,9 @@ impl Action {
             Action::PopPbb => ActionType::PopPbb,
             Action::Meter(_) => ActionType::Meter,
             Action::CopyField(_) => ActionType::CopyField,
+            Action::Resubmit { .. } | Action::Note(_) => {
+                ActionType::Experimenter(crate::codec::NICIRA)
+            }
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
     }

@@ -70,6 +70,8 @@ pub struct FlowMod {
     pub flags: FlowModFlags,
     /// Entries of less importance are evicted first (1.4); 0 before.
     pub importance: u16,
+    /// 1.0 with Nicira's table numbers or matches: all tables and cookie filters are there.
+    pub extended: bool,
     /// What the entry matches.
     pub matching: Match,
     /// What it does.
@@ -93,6 +95,7 @@ impl FlowMod {
             out_group: GroupId::ANY,
             flags: FlowModFlags::empty(),
             importance: 0,
+            extended: false,
             matching,
             instructions,
         }
@@ -170,6 +173,8 @@ pub struct FlowStatsRequest {
     pub cookie_mask: u64,
     /// Only entries that this covers.
     pub matching: Match,
+    /// 1.0 by Nicira's request: all tables and cookie filters are there, and the reply says them.
+    pub extended: bool,
 }
 
 impl FlowStatsRequest {
@@ -182,6 +187,7 @@ impl FlowStatsRequest {
             cookie: 0,
             cookie_mask: 0,
             matching: Match::default(),
+            extended: false,
         }
     }
 }

@@ -56,7 +56,7 @@ pub use group::{
     GroupModCommand, GroupStats, GroupType,
 };
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
-pub use message::{Experimenter, ForwardedRequest, Hello, Message, RequestForward};
+pub use message::{Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward};
 pub use meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
     MeterStats,

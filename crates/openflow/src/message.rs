@@ -29,6 +29,8 @@ pub enum Message {
     EchoReply(Vec<u8>),
     /// An experimenter's (1.0: vendor's) message.
     Experimenter(Experimenter),
+    /// Sets something of Nicira's extensions.
+    Nicira(Nicira),
     /// Asks what the switch is.
     FeaturesRequest,
     /// Tells what the switch is.
@@ -99,7 +101,7 @@ impl Message {
             Message::Error(_) => "OFPT_ERROR",
             Message::EchoRequest(_) => "OFPT_ECHO_REQUEST",
             Message::EchoReply(_) => "OFPT_ECHO_REPLY",
-            Message::Experimenter(_) => "OFPT_EXPERIMENTER",
+            Message::Experimenter(_) | Message::Nicira(_) => "OFPT_EXPERIMENTER",
             Message::FeaturesRequest => "OFPT_FEATURES_REQUEST",
             Message::FeaturesReply(_) => "OFPT_FEATURES_REPLY",
             Message::GetConfigRequest => "OFPT_GET_CONFIG_REQUEST",
@@ -150,6 +152,17 @@ pub struct Experimenter {
     pub exp_type: Option<u32>,
     /// The rest.
     pub data: Vec<u8>,
+}
+
+/// What a connection sets of Nicira's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nicira {
+    /// `NXT_SET_FLOW_FORMAT`: 0 for 1.0's, 2 for NXM.
+    FlowFormat(u32),
+    /// `NXT_FLOW_MOD_TABLE_ID`: the command of 1.0's flow-mods also names the table.
+    FlowModTableId(bool),
+    /// `NXT_SET_PACKET_IN_FORMAT`: 0 for the version's own.
+    PacketInFormat(u32),
 }
 
 /// A group-mod or meter-mod of another controller, once it is done (1.4.1 §7.4.6).

@@ -86,6 +86,10 @@ pub enum MultipartReplyBody {
     Flow(Vec<FlowStats>),
     /// Sums over flow entries.
     Aggregate(AggregateStats),
+    /// Flow entries, as Nicira's request asked for them.
+    NxFlow(Vec<FlowStats>),
+    /// Sums over flow entries, as Nicira's request asked for them.
+    NxAggregate(AggregateStats),
     /// Tables' counters.
     Table(Vec<TableStats>),
     /// Ports' counters.

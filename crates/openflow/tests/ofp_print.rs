@@ -546,6 +546,7 @@ const REFUSED_ON_PURPOSE: &[&str] = &[
     // packet type beside an Ethernet type.
     "OFPACFC_UNSUPPORTED",
     "OFPGMFC_BAD_BUCKET",
+    "OFPGMFC_WATCH_UNSUPPORTED",
     "OFPTFFC_BAD_COMMAND",
     "OFPMOFC_BAD_FLAGS",
     "OFPBMC_DUP_FIELD",

@@ -69,6 +69,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         out_group: GroupId(8),
         flags: FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS,
         importance: 0,
+        extended: false,
         matching: Match::new()
             .with(FieldId::InPort, 1)
             .with(FieldId::EthType, 0x0800)
@@ -292,6 +293,7 @@ fn messages_10() -> Vec<(&'static str, Message)> {
         out_group: GroupId::ANY,
         flags: FlowModFlags::CHECK_OVERLAP,
         importance: 0,
+        extended: false,
         matching: matching.clone(),
         instructions: smallvec![Instruction::ApplyActions(actions)],
     };

@@ -233,6 +233,8 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::Enqueue { .. }
         | Action::Meter(_)
         | Action::CopyField(_)
+        | Action::Resubmit { .. }
+        | Action::Note(_)
         | Action::Experimenter(_) => return None,
     };
     Some((kind as u8, 0))

@@ -89,6 +89,11 @@ pub enum LowerError {
     /// The field cannot be written.
     #[error("field {0} is read only")]
     ReadOnly(FieldId),
+    /// A resubmit that is no goto.
+    #[error(
+        "resubmit is done where it is the last applied action, without goto beside it, to a later table and without another port"
+    )]
+    Resubmit,
     /// An action that an action set cannot hold.
     #[error("{0} cannot be in an action set; apply it at once instead")]
     NotInSet(&'static str),
@@ -121,7 +126,16 @@ pub fn lower_instructions(
                 for (i, action) in actions.iter().enumerate() {
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
-                    if last && normal && !goto {
+                    if let (Action::Resubmit { in_port, table: to }, true) = (action, last && !goto)
+                    {
+                        if *in_port != PortNo::IN_PORT
+                            || to.0 <= table
+                            || layout.table_block(to.0).is_none()
+                        {
+                            return Err(LowerError::Resubmit);
+                        }
+                        call.step(Step::Goto(to.0));
+                    } else if last && normal && !goto {
                         call.step(Step::NormalTail);
                     } else {
                         lower_action(&mut call, context, action)?;
@@ -232,6 +246,8 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             settable(to.field)?;
             call.step(Step::Copy(*bits, *from, *to));
         }
+        Action::Note(_) => {}
+        Action::Resubmit { .. } => return Err(LowerError::Resubmit),
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
     Ok(())
@@ -333,6 +349,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Enqueue { .. } => {
                 return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
             }
+            Action::Resubmit { .. } => return Err(LowerError::Resubmit),
+            Action::Note(_) => return Err(LowerError::NotInSet("note")),
             Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
             Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),

@@ -317,3 +317,47 @@ fn tables_are_described_as_configured() {
     assert_eq!(tables[2].config, config);
     assert_eq!(tables[2].vacancy, Some(Vacancy { down: 20, up: 80, now: 100 }));
 }
+
+#[test]
+fn registers_and_tables_of_1_0_by_extensions() {
+    // What `ovs-ofctl` says by default: 1.0 with NXM and table numbers.
+    let mut bed = Bed::new(2);
+    let extended = |table: u8, matching: Match, actions: Vec<Action>| FlowMod {
+        extended: true,
+        table_id: TableId(table),
+        ..v10(add(matching, apply(actions)))
+    };
+    let sub = |field, offset| Subfield { field, offset };
+    let resubmit = |table| Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(table) };
+    let load = Action::SetField(SetField { field: FieldId::Reg1, value: 0x70, mask: Some(0xf0) });
+    let first = FlowMod {
+        table_id: TableId(0),
+        ..extended(0, Match::new(), vec![load, Action::Note(vec![1; 6]), resubmit(1)])
+    };
+    bed.ok(first);
+    let moved = Action::CopyField(CopyField {
+        bits: 8,
+        from: sub(FieldId::Reg1, 0),
+        to: sub(FieldId::EthDst, 0),
+    });
+    let in_1 = Match::new().with_masked(FieldId::Reg1, 0x70, 0xf0);
+    bed.ok(FlowMod { table_id: TableId(1), ..extended(1, in_1, vec![moved, output(2)]) });
+    bed.send(1, &frame(1, 2));
+    assert_eq!(bed.receive(2), frame(0x70, 2));
+    // A resubmit that is no goto is refused.
+    for actions in [vec![resubmit(1), output(2)], vec![resubmit(0)], vec![resubmit(200)]] {
+        let request = FlowMod { table_id: TableId(0), ..extended(0, from_port(9), actions) };
+        assert_eq!(bed.refused(request), ErrorCode::BacBadArgument);
+    }
+    // A delete of all tables by cookie, which 1.0 alone has not.
+    let all = FlowMod {
+        extended: true,
+        cookie: 5,
+        cookie_mask: u64::MAX,
+        ..v10(with_command(FlowModCommand::Delete, add(Match::new(), Instructions::new())))
+    };
+    bed.ok(all.clone());
+    assert_eq!(bed.flows(TableId::ALL).len(), 2);
+    bed.ok(FlowMod { cookie: 0, ..all });
+    assert!(bed.flows(TableId::ALL).is_empty());
+}

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
+use super::{Encode, Loss, NICIRA, nicira};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, Subfield,
@@ -14,7 +14,6 @@ use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;
-const MASKED_SET_FIELD: &str = "set-field with a mask";
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
@@ -120,6 +119,9 @@ fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<
 
 fn decode_experimenter(mut r: Reader<'_>) -> Result<Action> {
     let experimenter = r.u32()?;
+    if experimenter == NICIRA {
+        return nicira::decode_action(r);
+    }
     let data = r.rest().to_vec();
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
 }
@@ -443,7 +445,12 @@ fn encode_action_13(
             return encode_action_13(buf, version, &output, None, loss);
         }
         Action::SetField(SetField { mask: Some(_), .. }) if version < Version::V15 => {
-            return loss.leave_out(version, MASKED_SET_FIELD);
+            nicira::encode_action(buf, action);
+            return Ok(());
+        }
+        Action::Resubmit { .. } | Action::Note(_) => {
+            nicira::encode_action(buf, action);
+            return Ok(());
         }
         Action::SetField(SetField { field, .. }) if field.info().since > version => {
             return loss.leave_out(version, "a set-field of a later version's field");
@@ -452,7 +459,8 @@ fn encode_action_13(
             return loss.leave_out(version, "meter as an action behind another");
         }
         Action::CopyField(_) if version < Version::V15 => {
-            return loss.leave_out(version, "copy-field");
+            nicira::encode_action(buf, action);
+            return Ok(());
         }
         _ => {}
     }
@@ -498,63 +506,64 @@ fn encode_action_13(
 
 fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
     let start = buf.len();
-    let mut head = |number: u16| {
+    let head = |buf: &mut Vec<u8>, number: u16| {
         buf.put_u16(number);
         buf.put_u16(0);
     };
     match *action {
         Action::Output { port, max_len } => {
             let port = loss.port(port)?;
-            head(0);
+            head(buf, 0);
             buf.put_u16(port);
             buf.put_u16(max_len);
         }
         Action::SetVlanVid(vid) => {
-            head(1);
+            head(buf, 1);
             buf.put_u16(vid);
         }
         Action::SetVlanPcp(pcp) => {
-            head(2);
+            head(buf, 2);
             buf.put_u8(pcp);
         }
         Action::PopVlan => {
-            head(3);
+            head(buf, 3);
             buf.pad(4);
         }
         Action::SetNwSrc(v) => {
-            head(6);
+            head(buf, 6);
             buf.put_u32(v);
         }
         Action::SetNwDst(v) => {
-            head(7);
+            head(buf, 7);
             buf.put_u32(v);
         }
         Action::SetNwTos(tos) => {
-            head(8);
+            head(buf, 8);
             buf.put_u8(tos);
         }
         Action::SetTpSrc(v) => {
-            head(9);
+            head(buf, 9);
             buf.put_u16(v);
         }
         Action::SetTpDst(v) => {
-            head(10);
+            head(buf, 10);
             buf.put_u16(v);
         }
         Action::Enqueue { port, queue } => {
             let port = loss.port(port)?;
-            head(11);
+            head(buf, 11);
             buf.put_u16(port);
             buf.pad(6);
             buf.put_u32(queue.0);
         }
         Action::SetField(SetField { mask: Some(_), .. }) => {
-            return loss.leave_out(Version::V10, MASKED_SET_FIELD);
+            nicira::encode_action(buf, action);
+            return Ok(());
         }
         Action::SetField(SetField { field, value, .. }) => {
             let action = match field {
                 FieldId::EthSrc | FieldId::EthDst => {
-                    head(if field == FieldId::EthSrc { 4 } else { 5 });
+                    head(buf, if field == FieldId::EthSrc { 4 } else { 5 });
                     buf.put_mac(MacAddr::from_u64(value as u64));
                     buf.pad(6);
                     buf.patch_length(start + 2, start);
@@ -572,7 +581,8 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
                     Action::SetTpDst(value as u16)
                 }
                 _ => {
-                    return loss.leave_out(Version::V10, "a set-field of a field that 1.0 has not");
+                    nicira::encode_action(buf, action);
+                    return Ok(());
                 }
             };
             return encode_action_10(buf, &action, loss);
@@ -580,10 +590,12 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
         // 1.0's actions on VLAN tags push one where there is none.
         Action::PushVlan(0x8100) => return Ok(()),
         Action::Experimenter(ref e) => {
-            head(EXPERIMENTER);
+            head(buf, EXPERIMENTER);
             buf.put_u32(e.experimenter);
             buf.extend_from_slice(&e.data);
         }
+        // What 1.0 has not, Nicira may have.
+        _ if nicira::encode_action(buf, action) => return Ok(()),
         _ => return loss.leave_out(Version::V10, "an action that 1.0 has not"),
     }
     buf.pad_to_8(start);

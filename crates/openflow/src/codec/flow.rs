@@ -8,7 +8,7 @@ use super::misc::{buffer_from_wire, buffer_to_wire};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss, match10, oxs};
+use super::{Encode, EncodeError, Loss, NICIRA, match10, nicira, oxs};
 use crate::error::ErrorCode;
 use crate::flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
@@ -64,13 +64,82 @@ fn put_importance(buf: &mut Vec<u8>, version: Version, importance: u16) {
     buf.put_u16(if version >= Version::V14 { importance } else { 0 });
 }
 
-pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod> {
+/// The command of 1.0, and the table in its high byte if that is asked for.
+fn command_10(r: &mut Reader<'_>, table_ids: bool) -> Result<(FlowModCommand, TableId)> {
+    let number = r.u16()?;
+    if table_ids {
+        return Ok((command(r, number & 0xff)?, TableId((number >> 8) as u8)));
+    }
+    Ok((command(r, number)?, TableId::ALL))
+}
+
+/// Reads NXM's flow-mod (`NXT_FLOW_MOD`).
+pub(super) fn decode_nx_mod(table_ids: bool, r: &mut Reader<'_>) -> Result<FlowMod> {
+    let version = Version::V10;
+    let cookie = r.u64()?;
+    let (command, table_id) = command_10(r, table_ids)?;
+    let (idle_timeout, hard_timeout, priority) = (r.u16()?, r.u16()?, r.u16()?);
+    let buffer_id = buffer_from_wire(r.u32()?);
+    let out_port = PortNo::from_v10(r.u16()?);
+    let bits = r.u16()?;
+    let flags = flags(r, version, bits)?;
+    let length = usize::from(r.u16()?);
+    r.skip(6)?;
+    let nx = nicira::decode_match(r, length)?;
+    if command == FlowModCommand::Add && nx.cookie_mask != 0 {
+        let right = "no cookie in the match of an add";
+        return Err(r.bad_value(ErrorCode::BmcBadField, "cookie filter", nx.cookie_mask, right));
+    }
+    let actions = decode_actions(version, r)?;
+    // A filter's cookie is in the match, a new one in the message.
+    let filters = nx.cookie_mask != 0;
+    Ok(FlowMod {
+        dialect: version,
+        cookie: if filters { nx.cookie } else { cookie },
+        cookie_mask: nx.cookie_mask,
+        table_id,
+        command,
+        idle_timeout,
+        hard_timeout,
+        priority,
+        buffer_id,
+        out_port,
+        out_group: GroupId::ANY,
+        flags,
+        importance: 0,
+        extended: true,
+        matching: nx.matching,
+        instructions: instructions_from_v10(actions),
+    })
+}
+
+fn encode_nx_mod(buf: &mut Vec<u8>, m: &FlowMod) -> Encode {
+    let command = COMMANDS.iter().position(|c| *c == m.command).unwrap_or(0) as u16;
+    let table = if m.table_id == TableId::ALL { 0 } else { m.table_id.0 };
+    let emerg = if m.flags.contains(FlowModFlags::EMERG) { EMERG_V10 } else { 0 };
+    buf.put_u32(NICIRA);
+    buf.put_u32(13);
+    buf.put_u64(m.cookie);
+    buf.put_u16(u16::from(table) << 8 | command);
+    buf.put_u16(m.idle_timeout);
+    buf.put_u16(m.hard_timeout);
+    buf.put_u16(m.priority);
+    buf.put_u32(buffer_to_wire(m.buffer_id));
+    buf.put_u16(Loss::Refuse.port(m.out_port)?);
+    buf.put_u16((m.flags & FLAGS_V10).bits() | emerg);
+    let length_at = buf.len();
+    buf.pad(8);
+    let length = nicira::encode_match(buf, &m.matching, (m.cookie, m.cookie_mask)) as u16;
+    buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
+    encode_instructions_10(buf, &m.instructions, Loss::Refuse)
+}
+
+pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) -> Result<FlowMod> {
     match version {
         Version::V10 => {
             let matching = match10::decode(r)?;
             let cookie = r.u64()?;
-            let number = r.u16()?;
-            let command = command(r, number)?;
+            let (command, table_id) = command_10(r, table_ids)?;
             let idle_timeout = r.u16()?;
             let hard_timeout = r.u16()?;
             let priority = r.u16()?;
@@ -83,7 +152,7 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod
                 dialect: version,
                 cookie,
                 cookie_mask: 0,
-                table_id: TableId::ALL,
+                table_id,
                 command,
                 idle_timeout,
                 hard_timeout,
@@ -93,6 +162,7 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod
                 out_group: GroupId::ANY,
                 flags,
                 importance: 0,
+                extended: table_ids,
                 matching,
                 instructions: instructions_from_v10(actions),
             })
@@ -128,6 +198,7 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod
                 out_group,
                 flags,
                 importance,
+                extended: false,
                 matching,
                 instructions,
             })
@@ -138,6 +209,7 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<FlowMod
 pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> Encode {
     let command = COMMANDS.iter().position(|c| *c == m.command).unwrap_or(0) as u8;
     match version {
+        Version::V10 if m.extended => encode_nx_mod(buf, m),
         Version::V10 => {
             if !match10::encode(buf, &m.matching) {
                 return Err(EncodeError::MatchBeyondV10);
@@ -348,6 +420,7 @@ pub(super) fn decode_stats_request(
                 cookie: r.u64()?,
                 cookie_mask: r.u64()?,
                 matching: decode_match(version, r, Unknown::Refuse)?,
+                extended: false,
             })
         }
     }

@@ -4,12 +4,12 @@ use super::action::{decode_actions, encode_actions};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss};
+use super::{Encode, EncodeError, Loss, NICIRA};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::field::FieldId;
 use crate::flow_match::Match;
 use crate::ids::{BufferId, PortNo, TableId};
-use crate::message::{Experimenter, Hello};
+use crate::message::{Experimenter, Hello, Message, Nicira};
 use crate::packet::{PacketIn, PacketInReason, PacketOut};
 use crate::version::{Version, VersionSet};
 
@@ -106,6 +106,74 @@ pub(super) fn decode_experimenter(version: Version, r: &mut Reader<'_>) -> Resul
         _ => Some(r.u32()?),
     };
     Ok(Experimenter { experimenter, exp_type, data: r.rest().to_vec() })
+}
+
+/// What Nicira's message sets, if it is one that is known.
+pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
+    let (Some(exp_type), NICIRA) = (e.exp_type, e.experimenter) else { return Ok(None) };
+    let mut r = Reader::new(&e.data, 16, "Nicira's message", ErrorCode::BrcBadLen);
+    let known = match exp_type {
+        12 => Nicira::FlowFormat(r.u32()?),
+        15 => {
+            let on = r.u8()?;
+            r.skip(7)?;
+            Nicira::FlowModTableId(on != 0)
+        }
+        16 => Nicira::PacketInFormat(r.u32()?),
+        _ => return Ok(None),
+    };
+    r.finish()?;
+    Ok(Some(known))
+}
+
+pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
+    buf.put_u32(NICIRA);
+    match setting {
+        Nicira::FlowFormat(format) => {
+            buf.put_u32(12);
+            buf.put_u32(*format);
+        }
+        Nicira::FlowModTableId(on) => {
+            buf.put_u32(15);
+            buf.put_u8(u8::from(*on));
+            buf.pad(7);
+        }
+        Nicira::PacketInFormat(format) => {
+            buf.put_u32(16);
+            buf.put_u32(*format);
+        }
+    }
+}
+
+/// Reads a vendor's or experimenter's message; of Nicira's, those that are known are what they mean.
+pub(super) fn decode_vendor(
+    version: Version,
+    table_ids: bool,
+    r: &mut Reader<'_>,
+) -> Result<Message> {
+    let mut ahead = *r;
+    if version == Version::V10 && ahead.u32() == Ok(NICIRA) {
+        if let Ok(13) = ahead.u32() {
+            *r = ahead;
+            return Ok(Message::FlowMod(super::flow::decode_nx_mod(table_ids, r)?));
+        }
+        let mut e = decode_experimenter(version, r)?;
+        let (head, rest) = match e.data.split_first_chunk::<4>() {
+            Some((head, rest)) => (u32::from_be_bytes(*head), rest.to_vec()),
+            None => return Ok(Message::Experimenter(e)),
+        };
+        let typed = Experimenter { exp_type: Some(head), data: rest, ..e.clone() };
+        if let Some(known) = nicira_setting(&typed)? {
+            return Ok(Message::Nicira(known));
+        }
+        e.exp_type = None;
+        return Ok(Message::Experimenter(e));
+    }
+    let e = decode_experimenter(version, r)?;
+    match nicira_setting(&e)? {
+        Some(known) => Ok(Message::Nicira(known)),
+        None => Ok(Message::Experimenter(e)),
+    }
 }
 
 /// Writes an experimenter's body. A type that 1.0 has no place for becomes its data's first word; a

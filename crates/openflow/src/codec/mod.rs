@@ -19,6 +19,7 @@ mod meter;
 mod misc;
 mod monitor;
 mod multipart;
+mod nicira;
 mod oxm;
 mod oxs;
 mod port;
@@ -28,6 +29,7 @@ mod switch;
 mod table;
 mod writer;
 
+pub use nicira::NICIRA;
 pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;
@@ -115,6 +117,16 @@ pub fn frame(bytes: &[u8]) -> Frame {
 /// version their header names, so that negotiation can use this too; any other message must be of
 /// `version`.
 pub fn decode(version: Version, bytes: &[u8]) -> std::result::Result<(Xid, Message), DecodeError> {
+    decode_as(version, false, bytes)
+}
+
+/// As [`decode`]. With `table_ids`, the high byte of a 1.0 flow-mod's command is its table, as
+/// Nicira's message `NXT_FLOW_MOD_TABLE_ID` asks for.
+pub fn decode_as(
+    version: Version,
+    table_ids: bool,
+    bytes: &[u8],
+) -> std::result::Result<(Xid, Message), DecodeError> {
     let mut r = Reader::new(bytes, 0, "message", ErrorCode::BrcBadLen);
     let header =
         Header { version: r.u8()?, message_type: r.u8()?, length: r.u16()?, xid: Xid(r.u32()?) };
@@ -142,12 +154,17 @@ pub fn decode(version: Version, bytes: &[u8]) -> std::result::Result<(Xid, Messa
             });
         }
     };
-    let message = decode_body(version, header.message_type, &mut r)?;
+    let message = decode_body(version, table_ids, header.message_type, &mut r)?;
     r.finish()?;
     Ok((header.xid, message))
 }
 
-fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Message> {
+fn decode_body(
+    version: Version,
+    table_ids: bool,
+    number: u8,
+    r: &mut Reader<'_>,
+) -> Result<Message> {
     // 1.0's numbers from 15 on, as 1.3's.
     let number = match (version, number) {
         (Version::V10, 15) => 16,
@@ -168,7 +185,7 @@ fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Messa
         2 => Message::EchoRequest(r.rest().to_vec()),
         3 => Message::EchoReply(r.rest().to_vec()),
         4 if version == Version::V13 => decode_experimenter_13(r)?,
-        4 => Message::Experimenter(misc::decode_experimenter(version, r)?),
+        4 => misc::decode_vendor(version, table_ids, r)?,
         5 => Message::FeaturesRequest,
         6 => Message::FeaturesReply(switch::decode_features(version, r)?),
         7 => Message::GetConfigRequest,
@@ -178,7 +195,7 @@ fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Messa
         11 => Message::FlowRemoved(flow::decode_removed(version, r)?),
         12 => Message::PortStatus(port::decode_status(version, r)?),
         13 => Message::PacketOut(misc::decode_packet_out(version, r)?),
-        14 => Message::FlowMod(flow::decode_mod(version, r)?),
+        14 => Message::FlowMod(flow::decode_mod(version, table_ids, r)?),
         15 => Message::GroupMod(group::decode_mod(version, r)?),
         16 => Message::PortMod(port::decode_mod(version, r)?),
         17 => Message::TableMod(table::decode_mod(version, r)?),
@@ -207,6 +224,9 @@ fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Messa
 /// 1.3's experimenter messages; the ONF's about bundles are messages of their own.
 fn decode_experimenter_13(r: &mut Reader<'_>) -> Result<Message> {
     let e = misc::decode_experimenter(Version::V13, r)?;
+    if let Some(known) = misc::nicira_setting(&e)? {
+        return Ok(Message::Nicira(known));
+    }
     let mut body = Reader::new(&e.data, HEADER_LEN + 8, "bundle message", ErrorCode::BrcBadLen);
     let message = match (e.experimenter, e.exp_type) {
         (ErrorCode::ONF, Some(bundle::ONF_CONTROL)) => {
@@ -335,6 +355,7 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
         Message::Error(error) => misc::encode_error(buf, version, error)?,
         Message::EchoRequest(data) | Message::EchoReply(data) => buf.extend_from_slice(data),
         Message::Experimenter(e) => misc::encode_experimenter(buf, version, e),
+        Message::Nicira(setting) => misc::encode_nicira(buf, setting),
         Message::FeaturesReply(features) => switch::encode_features(buf, version, features),
         Message::GetConfigReply(config) | Message::SetConfig(config) => {
             switch::encode_config(buf, config);
@@ -425,7 +446,7 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::Error(_) => Header::ERROR,
         Message::EchoRequest(_) => 2,
         Message::EchoReply(_) => 3,
-        Message::Experimenter(_) => 4,
+        Message::Experimenter(_) | Message::Nicira(_) => 4,
         Message::FeaturesRequest => 5,
         Message::FeaturesReply(_) => 6,
         Message::GetConfigRequest => 7,
@@ -435,6 +456,8 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::FlowRemoved(_) => 11,
         Message::PortStatus(_) => 12,
         Message::PacketOut(_) => 13,
+        // NXM's flow-mod is a vendor's message.
+        Message::FlowMod(m) if m.extended && version == Version::V10 => 4,
         Message::FlowMod(_) => 14,
         Message::GroupMod(_) => 15,
         Message::PortMod(_) => 16,

@@ -7,8 +7,8 @@
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{
-    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, bundle, finish_message, flow, group, meter,
-    misc, monitor, port, put_header, switch, table,
+    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, NICIRA, bundle, finish_message, flow, group,
+    meter, misc, monitor, nicira, port, put_header, switch, table,
 };
 use crate::error::ErrorCode;
 use crate::ids::{GroupId, MeterId, PortNo, Xid};
@@ -149,9 +149,29 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         FLOW_MONITOR => Request::FlowMonitor(entries(r, |r| monitor::decode_request(version, r))?),
         FLOW_COUNTS => Request::FlowCounts(flow::decode_stats_request(version, r)?),
         BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
-        _ => Request::Experimenter(misc::decode_experimenter(version, r)?),
+        _ => match nicira_stats(version, r) {
+            Some(0) => Request::Flow(nicira::decode_stats_request(r)?),
+            Some(_) => Request::Aggregate(nicira::decode_stats_request(r)?),
+            None => Request::Experimenter(misc::decode_experimenter(version, r)?),
+        },
     };
     Ok(MultipartRequest { more, body })
+}
+
+/// Passes over the head of Nicira's requests for flow entries (0) and their sums (1), if it is one.
+fn nicira_stats(version: Version, r: &mut Reader<'_>) -> Option<u32> {
+    let mut ahead = *r;
+    let known = version == Version::V10 && ahead.u32() == Ok(NICIRA);
+    let subtype = ahead.u32().ok().filter(|subtype| known && *subtype <= 1)?;
+    ahead.skip(4).ok()?;
+    *r = ahead;
+    Some(subtype)
+}
+
+fn put_nicira(buf: &mut Vec<u8>, subtype: u32) {
+    buf.put_u32(NICIRA);
+    buf.put_u32(subtype);
+    buf.pad(4);
 }
 
 pub(super) fn encode_request(
@@ -159,7 +179,10 @@ pub(super) fn encode_request(
     version: Version,
     request: &MultipartRequest,
 ) -> Encode {
-    let number = match request.body {
+    let number = match &request.body {
+        Request::Flow(m) | Request::Aggregate(m) if m.extended && version == Version::V10 => {
+            EXPERIMENTER
+        }
         Request::Desc => DESC,
         Request::Flow(_) => FLOW,
         Request::Aggregate(_) => AGGREGATE,
@@ -183,6 +206,10 @@ pub(super) fn encode_request(
     };
     put_head(buf, version, number, request.more)?;
     match &request.body {
+        Request::Flow(m) | Request::Aggregate(m) if number == EXPERIMENTER => {
+            put_nicira(buf, u32::from(matches!(request.body, Request::Aggregate(_))));
+            nicira::encode_stats_request(buf, m)?;
+        }
         Request::Flow(m) | Request::Aggregate(m) | Request::FlowCounts(m) => {
             flow::encode_stats_request(buf, version, m)?;
         }
@@ -241,7 +268,11 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
         FLOW_COUNTS => Reply::FlowCounts(entries(r, flow::decode_counts)?),
         BUNDLE_FEATURES => Reply::BundleFeatures(bundle::decode_features(r)?),
         PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
-        _ => Reply::Experimenter(misc::decode_experimenter(version, r)?),
+        _ => match nicira_stats(version, r) {
+            Some(0) => Reply::NxFlow(entries(r, nicira::decode_stats)?),
+            Some(_) => Reply::NxAggregate(flow::decode_aggregate(version, r)?),
+            None => Reply::Experimenter(misc::decode_experimenter(version, r)?),
+        },
     };
     Ok(MultipartReply { more, body })
 }
@@ -258,6 +289,9 @@ pub(super) fn encode_reply(
         Reply::Desc(_) => DESC,
         Reply::Flow(_) => FLOW,
         Reply::Aggregate(_) => AGGREGATE,
+        Reply::NxFlow(_) | Reply::NxAggregate(_) if version == Version::V10 => EXPERIMENTER,
+        Reply::NxFlow(_) => FLOW,
+        Reply::NxAggregate(_) => AGGREGATE,
         Reply::Table(_) => TABLE,
         Reply::PortStats(_) => PORT_STATS,
         Reply::Queue(_) => QUEUE,
@@ -279,11 +313,25 @@ pub(super) fn encode_reply(
     let start = buf.len();
     put_header(buf, version, message_number, xid);
     put_head(buf, version, number, reply.more)?;
+    if number == EXPERIMENTER {
+        match &reply.body {
+            Reply::NxFlow(_) => put_nicira(buf, 0),
+            Reply::NxAggregate(_) => put_nicira(buf, 1),
+            _ => {}
+        }
+    }
     let mut parts = Parts { start, head_len: buf.len() - start };
     match &reply.body {
         Reply::Desc(m) => switch::encode_desc(buf, m),
         Reply::Flow(list) => parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?,
         Reply::Aggregate(m) => flow::encode_aggregate(buf, version, m),
+        Reply::NxFlow(list) if version == Version::V10 => {
+            parts.put(buf, list, nicira::encode_stats)?;
+        }
+        Reply::NxFlow(list) => {
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?
+        }
+        Reply::NxAggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::Table(list) => {
             parts.put_all(buf, list, |b, m| table::encode_stats(b, version, m))?
         }

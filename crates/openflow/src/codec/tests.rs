@@ -415,8 +415,8 @@ fn what_1_0_cannot_say() {
         encode(version, Xid(1), &reply).is_ok_and(|bytes| decode(version, &bytes).is_ok())
     };
     for version in Version::ALL {
-        let says = version >= Version::V15;
-        assert_eq!(masked(version, false), says, "a request must not lose a mask");
+        // Before 1.5 by Nicira's load.
+        assert!(masked(version, false), "a request must not lose a mask");
         assert!(masked(version, true), "a report may");
     }
     // 1.3's way to write an address, and its push, are one action of 1.0.

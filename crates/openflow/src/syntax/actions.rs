@@ -56,7 +56,10 @@ const WORDS: &[(&str, Version)] = &[
     ("set_mpls_tc", Version::V13),
     ("set_mpls_ttl", Version::V13),
     ("dec_mpls_ttl", Version::V13),
-    ("move", Version::V15),
+    ("move", Version::V10),
+    ("load", Version::V10),
+    ("note", Version::V10),
+    ("resubmit", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
@@ -85,13 +88,10 @@ const EXTENSIONS: &[&str] = &[
     "exit",
     "fin_timeout",
     "learn",
-    "load",
     "multipath",
-    "note",
     "pop",
     "pop_queue",
     "push",
-    "resubmit",
     "sample",
     "set_tunnel",
     "set_tunnel64",
@@ -277,6 +277,9 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         // From 1.5 on; before it is an instruction.
         "meter" => Ok(Action::Meter(MeterId(word.arg()?.u32()?))),
         "move" => moved(word),
+        "load" => loaded(word),
+        "note" => note(word),
+        "resubmit" => resubmit(word, cx),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
         "experimenter" => {
@@ -422,6 +425,52 @@ fn moved(word: &Word<'_>) -> Result<Action> {
         return Err(arg.expected("as many bits on both sides"));
     }
     Ok(Action::CopyField(CopyField { bits, from, to }))
+}
+
+/// `load:VALUE->FIELD[a..b]`.
+fn loaded(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((value, to)) = arg.split_once("->") else {
+        return Err(arg.expected("`load:VALUE->FIELD[BITS]`"));
+    };
+    let (Subfield { field, offset }, bits) = subfield(to)?;
+    if !field.info().settable {
+        return Err(to.refused("no action may set this field"));
+    }
+    let value = u128::from(value.number(u32::from(bits).min(64))?) << offset;
+    let mask = (u128::MAX >> (128 - u32::from(bits))) << offset;
+    let mask = (mask != field.all_bits()).then_some(mask);
+    Ok(Action::SetField(SetField { field, value, mask }))
+}
+
+/// `note:XX.XX...`: bytes in hexadecimal, filled up with zeros to 6, 14, ... of them.
+fn note(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let byte = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| text.len() == 2);
+    let bytes: Option<Vec<u8>> = arg.text.split('.').map(byte).collect();
+    let Some(mut bytes) = bytes else {
+        return Err(arg.expected("bytes of two hexadecimal digits with dots between"));
+    };
+    bytes.resize((bytes.len() + 2).next_multiple_of(8) - 2, 0);
+    Ok(Action::Note(bytes))
+}
+
+/// `resubmit:PORT`, `resubmit(PORT,TABLE)`; either may be left out in parentheses.
+fn resubmit(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let (port, table) = match arg.split_once(",") {
+        Some((port, table)) => (port.trim(), Some(table.trim())),
+        None => (arg, None),
+    };
+    let in_port = match port.text {
+        "" => PortNo::IN_PORT,
+        _ => port.port(cx)?,
+    };
+    let table = match table {
+        Some(table) if !table.text.is_empty() => TableId(table.u8()?),
+        _ => TableId::ALL,
+    };
+    Ok(Action::Resubmit { in_port, table })
 }
 
 /// `FIELD`, `FIELD[]`, `FIELD[a]` or `FIELD[a..b]`, and how many bits it has.
@@ -584,6 +633,23 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             print_subfield(out, *from, *bits)?;
             out.write_str("->")?;
             print_subfield(out, *to, *bits)
+        }
+        Action::Note(bytes) => {
+            out.write_str("note:")?;
+            bytes.iter().enumerate().try_for_each(|(i, byte)| {
+                write!(out, "{}{byte:02x}", if i == 0 { "" } else { "." })
+            })
+        }
+        Action::Resubmit { in_port, table } => {
+            out.write_str("resubmit(")?;
+            if *in_port != PortNo::IN_PORT {
+                write!(out, "{in_port}")?;
+            }
+            out.write_char(',')?;
+            if *table != TableId::ALL {
+                write!(out, "{table}")?;
+            }
+            out.write_char(')')
         }
         Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
         Action::PopPbb => out.write_str("pop_pbb"),

@@ -100,6 +100,10 @@ fn printed_flows_read_back() {
         let mut rng = Rng::new(0x5379_6e74 + u64::from(version.wire()));
         for _ in 0..4000 {
             let mut flow = arbitrary::flow_mod(&mut rng, version);
+            if flow.extended {
+                // The syntax of 1.0 is that without extensions.
+                continue;
+            }
             unsayable(&mut flow);
             let printed = print_flow_mod(&flow, version);
             assert_eq!(parse_flow(&printed, &cx(version)), Ok(flow), "{printed}");

@@ -556,18 +556,28 @@ fn flow_flags(rng: &mut Rng, version: Version) -> FlowModFlags {
 /// A random flow-mod.
 pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
     let v10 = version == Version::V10;
+    // NXM's flow-mod, whose match says more and filters by cookie.
+    let extended = v10 && rng.one_in(3);
+    let mut m = matching(rng, version);
+    if extended {
+        m.set_masked(FieldId::Reg7, rng.u128(), rng.u128() | 1);
+        m.set_masked(FieldId::EthDst, rng.u128(), rng.u128() | 1);
+    }
+    let command = rng.choose(&[
+        FlowModCommand::Add,
+        FlowModCommand::Modify,
+        FlowModCommand::ModifyStrict,
+        FlowModCommand::Delete,
+        FlowModCommand::DeleteStrict,
+    ]);
+    // The cookie of NXM is a filter or the entry's.
+    let filters = if v10 { extended && command != FlowModCommand::Add } else { true };
     FlowMod {
         dialect: version,
-        cookie: rng.u64(),
-        cookie_mask: if v10 { 0 } else { rng.u64() },
+        cookie: if extended && filters { 0 } else { rng.u64() },
+        cookie_mask: if filters { rng.u64() | 1 } else { 0 },
         table_id: if v10 { TableId::ALL } else { TableId(rng.u8()) },
-        command: rng.choose(&[
-            FlowModCommand::Add,
-            FlowModCommand::Modify,
-            FlowModCommand::ModifyStrict,
-            FlowModCommand::Delete,
-            FlowModCommand::DeleteStrict,
-        ]),
+        command,
         idle_timeout: rng.u16(),
         hard_timeout: rng.u16(),
         priority: rng.u16(),
@@ -576,7 +586,8 @@ pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
         out_group: if v10 { GroupId::ANY } else { GroupId(rng.u32()) },
         flags: flow_flags(rng, version),
         importance: if version >= Version::V14 { rng.u16() } else { 0 },
-        matching: matching(rng, version),
+        extended,
+        matching: m,
         instructions: instructions(rng, version),
     }
 }
@@ -637,6 +648,7 @@ fn flow_stats_request(rng: &mut Rng, version: Version) -> FlowStatsRequest {
         cookie: if v10 { 0 } else { rng.u64() },
         cookie_mask: if v10 { 0 } else { rng.u64() },
         matching: matching(rng, version),
+        extended: v10 && rng.one_in(2),
     }
 }
 

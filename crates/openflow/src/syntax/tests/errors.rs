@@ -129,8 +129,16 @@ fn of_actions() {
                 "write_actions(1,goto_table:2)",
                 "column 17: `goto_table`: an instruction, where only actions may stand",
             ),
-            ("resubmit(,1)", "column 1: `resubmit`: Nicira extension not supported yet"),
-            ("load:1->NXM_NX_REG0[]", "column 1: `load`: Nicira extension not supported yet"),
+            ("clone(1)", "column 1: `clone`: Nicira extension not supported yet"),
+            ("load:1->reg0[4..2]", "column 9: expected bits from 0 to 31, found `reg0[4..2]`"),
+            (
+                "move:reg0[0..3]->reg1",
+                "column 6: expected as many bits on both sides, found `reg0[0..3]->reg1`",
+            ),
+            (
+                "note:1",
+                "column 6: expected bytes of two hexadecimal digits with dots between, found `1`",
+            ),
             ("learn(table=1)", "column 1: `learn`: Nicira extension not supported yet"),
             ("dec_ttl(1,2)", "column 1: `dec_ttl`: Nicira extension not supported yet"),
             ("set_field:1->xreg3", "column 14: `xreg3`: Nicira extension not supported yet"),
