@@ -244,7 +244,7 @@ mod tests {
         );
         assert_eq!(
             text(protocols("OpenFlow9").unwrap_err()),
-            "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13"
+            "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13, OpenFlow14, OpenFlow15"
         );
         assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
         let dir = tempfile::tempdir().unwrap();

@@ -19,6 +19,7 @@
 //!
 //! Left for later: auxiliary connections; TLS, for which the stream is a type parameter.
 
+use crate::bundles::Bundles;
 use crate::output::Output;
 use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
@@ -103,6 +104,9 @@ pub(crate) struct Connection<S> {
     pub(crate) ahead: u8,
     /// Requests were handled that may have caused asynchronous messages.
     pub(crate) ungathered: bool,
+    pub(crate) bundles: Bundles,
+    /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
+    pub(crate) table_ids: bool,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     queue: Receiver,
@@ -138,6 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             unsettled: false,
             ahead: 0,
             ungathered: false,
+            bundles: Bundles::default(),
+            table_ids: false,
             reader,
             writer,
             queue,
@@ -333,7 +339,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn message(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         self.shared.snoop(self.id, bytes);
         let Some(version) = self.version else { return self.hello(bytes) };
-        match codec::decode(version, bytes) {
+        match codec::decode_as(version, self.table_ids, bytes) {
             Ok((xid, message)) => self.request(version, xid, message, bytes),
             //= openflow-1.3.5 §7.4.4: what only a switch sends is wrong by its type, whatever its
             // body holds.
@@ -351,7 +357,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     fn hello(&mut self, bytes: &[u8]) -> Result<(), Closed> {
         let ours = self.shared.config.protocols;
         let number = Header::parse(bytes).map_or(0, |h| h.version);
-        let hello = match codec::decode(self.hello_version, bytes) {
+        // What is no hello is refused by the rules of its own version, where that is known.
+        let read_as = Version::from_wire(number).unwrap_or(self.hello_version);
+        let hello = match codec::decode(read_as, bytes) {
             Ok((_, Message::Hello(hello))) => hello,
             //= openflow-1.3.5 §6.3.1: the first message is a hello, or an error about ours.
             Ok((_, Message::Error(error))) => {
@@ -534,6 +542,7 @@ fn only_switches_send(version: Version, bytes: &[u8]) -> bool {
     let replies: &[u8] = match version {
         Version::V10 => &[17, 19, 21],
         Version::V13 => &[19, 21, 23, 25, 27],
+        Version::V14 | Version::V15 => &[19, 21, 25, 27, 30, 31, 32],
     };
     number.is_some_and(|n| matches!(n, 6 | 8 | 10 | 11 | 12) || replies.contains(&n))
 }

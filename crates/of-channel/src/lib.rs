@@ -14,6 +14,7 @@
 //! | `shared` | what connections share: who is there, fail modes, spreading events, snooping |
 //! | [`connection`] | one connection: bytes to messages, answers, probes |
 //! | `request` | what to do with a message |
+//! | `bundles` | messages that are done together or not at all |
 //! | `queue` | what waits for one connection, bounded |
 //! | `output` | bytes on their way to the peer |
 //! | [`roles`] | who is master; which asynchronous messages each connection wants |
@@ -25,6 +26,7 @@
 //! Checked by: `tests/`, against a controller that speaks through [`openflow`]'s codec, and against
 //! `ovs-ofctl` where that is installed.
 
+mod bundles;
 pub mod channel;
 pub mod connection;
 mod listener;

@@ -3,9 +3,14 @@
 //! Messages about the connection are answered here: hello, echo, barrier, role, asynchronous
 //! configuration. All others go to the agent, unless a slave may not send them.
 
+use crate::bundles::{Controlled, Held};
 use crate::connection::Connection;
+use crate::roles::{Asynchronous, ConnectionId};
 use crate::shared::Origin;
-use openflow::{ErrorCode, Message, MultipartRequestBody, Role, Version, Xid};
+use openflow::{
+    BundleControl, ErrorCode, ForwardedRequest, Message, MultipartRequestBody, Nicira,
+    RequestForward, Role, RoleReason, RoleStatus, Version, Xid,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -29,7 +34,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Message::RoleRequest(request) => {
                 let answer = self.shared.roles().request(self.id, request);
                 match answer {
-                    Ok(reply) => self.reply(xid, &Message::RoleReply(reply), bytes),
+                    Ok((reply, displaced)) => {
+                        self.reply(xid, &Message::RoleReply(reply), bytes);
+                        self.tell_displaced(&displaced);
+                    }
                     Err(stale) => self.refuse(bytes, ErrorCode::RrfcStale, &stale.to_string()),
                 }
             }
@@ -37,11 +45,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let wants = self.shared.roles().wants(self.id);
                 self.reply(xid, &Message::GetAsyncReply(wants), bytes);
             }
-            Message::SetAsync(wants) => self.shared.roles().set_wants(self.id, wants),
+            Message::SetAsync(change) => self.shared.roles().set_wants(self.id, &change),
             message if changes_state(&message) && self.is_slave() => {
                 //= openflow-1.3.5 §6.3.4: a slave has read-only access.
                 let text = format!("{} from a slave controller", message.type_name());
                 self.refuse(bytes, ErrorCode::BrcIsSlave, &text);
+            }
+            Message::Nicira(setting) => self.set_nicira(setting, bytes),
+            Message::BundleControl(request) => self.control_bundle(version, xid, &request, bytes),
+            Message::BundleAdd(request) => {
+                if let Err((code, text)) = self.bundles.add(version, xid, &request) {
+                    self.refuse(bytes, code, &text);
+                }
             }
             message => self.pass_on(version, xid, message, bytes),
         }
@@ -53,13 +68,98 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.ungathered = true;
             self.ahead = 2;
         }
+        let forwarded = forwardable(&message);
         let shared = self.shared.clone();
         let result = shared
             .agent()
             .handle_into(version, message, &mut |reply| self.reply(xid, &reply, bytes));
         if let Err(refusal) = result {
             self.refuse(bytes, refusal.code(), &refusal.to_string());
+        } else if let Some(request) = forwarded {
+            self.tell_others(xid, request);
         }
+    }
+
+    /// Sets something of Nicira's extensions. NXM is read whatever the format is set to.
+    fn set_nicira(&mut self, setting: Nicira, bytes: &[u8]) {
+        match setting {
+            Nicira::FlowFormat(0 | 2) | Nicira::PacketInFormat(0) => {}
+            Nicira::FlowModTableId(on) => self.table_ids = on,
+            Nicira::FlowFormat(format) => {
+                let text = format!("flow format {format}: 0 (OpenFlow 1.0) and 2 (NXM) are known");
+                self.refuse(bytes, ErrorCode::BrcEperm, &text);
+            }
+            Nicira::PacketInFormat(format) => {
+                let text = format!("packet-in format {format}: 0, the version's own, is known");
+                self.refuse(bytes, ErrorCode::BrcEperm, &text);
+            }
+        }
+    }
+
+    fn control_bundle(
+        &mut self,
+        version: Version,
+        xid: Xid,
+        request: &BundleControl,
+        bytes: &[u8],
+    ) {
+        match self.bundles.control(request) {
+            Err((code, text)) => self.refuse(bytes, code, &text),
+            Ok(Controlled::Done(answer)) => {
+                self.reply(xid, &Message::BundleControl(answer), bytes);
+            }
+            Ok(Controlled::Commit(held, answer)) => {
+                self.unsettled = true;
+                self.ungathered = true;
+                let mut forwarded = Vec::new();
+                let mut heads = Vec::with_capacity(held.len());
+                let mut requests = Vec::with_capacity(held.len());
+                for Held { xid, head, message } in held {
+                    forwarded.extend(forwardable(&message).map(|request| (xid, request)));
+                    heads.push(head);
+                    requests.push(message);
+                }
+                let done = self.shared.agent().bundle(version, requests);
+                match done {
+                    Ok(()) => {
+                        self.reply(xid, &Message::BundleControl(answer), bytes);
+                        for (xid, request) in forwarded {
+                            self.tell_others(xid, request);
+                        }
+                    }
+                    //= openflow-1.4.1 §7.3.9.4: the message that failed is refused by its own error,
+                    //= the commit with OFPBFC_MSG_FAILED.
+                    Err(fault) => {
+                        if let Some(head) = heads.get(fault.at) {
+                            self.refuse(head, fault.refusal.code(), &fault.to_string());
+                        }
+                        self.refuse(bytes, ErrorCode::BfcMsgFailed, &fault.to_string());
+                    }
+                }
+            }
+        }
+    }
+
+    //= openflow-1.4.1 §7.4.4: who was master is told that it is slave now.
+    fn tell_displaced(&self, displaced: &[ConnectionId]) {
+        if displaced.is_empty() {
+            return;
+        }
+        let reason = RoleReason::MasterRequest;
+        let generation_id = self.shared.roles().generation();
+        let status = RoleStatus { role: Role::Slave, reason, generation_id };
+        let (kind, message) = (Asynchronous::RoleStatus(reason), Message::RoleStatus(status));
+        self.shared.tell(kind, message, |id| displaced.contains(&id));
+    }
+
+    //= openflow-1.4.1 §7.4.6: a group-mod or meter-mod that was done is told to the others.
+    fn tell_others(&self, xid: Xid, request: ForwardedRequest) {
+        let number = match request {
+            ForwardedRequest::Group(_) => 0,
+            ForwardedRequest::Meter(_) => 1,
+        };
+        let message = Message::RequestForward(RequestForward { xid, request });
+        self.shared.tell(Asynchronous::RequestForward(number), message, |id| id != self.id);
     }
 
     /// Returns when all that came before is done, and what it caused is told.
@@ -78,6 +178,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
+/// What others are told of a request that was done.
+fn forwardable(message: &Message) -> Option<ForwardedRequest> {
+    match message {
+        Message::GroupMod(m) => Some(ForwardedRequest::Group(m.clone())),
+        Message::MeterMod(m) => Some(ForwardedRequest::Meter(m.clone())),
+        _ => None,
+    }
+}
+
 /// Messages that a slave may not send (1.3.5 §6.3.4).
 fn changes_state(message: &Message) -> bool {
     match message {
@@ -86,7 +195,9 @@ fn changes_state(message: &Message) -> bool {
         | Message::GroupMod(_)
         | Message::PortMod(_)
         | Message::MeterMod(_)
-        | Message::TableMod(_) => true,
+        | Message::TableMod(_)
+        | Message::BundleControl(_)
+        | Message::BundleAdd(_) => true,
         Message::MultipartRequest(request) => {
             matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
         }

@@ -6,7 +6,10 @@
 //! controller that was overtaken cannot overtake in turn.
 
 use of_pipeline::Event;
-use openflow::{AsyncConfig, FlowRemovedReason, PacketInReason, PortReason, Role, RoleMessage};
+use openflow::{
+    AsyncChange, AsyncConfig, AsyncKind, FlowRemovedReason, PacketInReason, PortReason, Role,
+    RoleMessage, RoleReason, TableReason, Version,
+};
 use std::collections::HashMap;
 
 /// Names a connection.
@@ -26,6 +29,7 @@ pub struct Stale {
 }
 
 struct Member {
+    version: Version,
     role: Role,
     wants: AsyncConfig,
 }
@@ -46,6 +50,12 @@ pub enum Asynchronous {
     FlowRemoved(FlowRemovedReason),
     /// `OFPT_PORT_STATUS`.
     PortStatus(PortReason),
+    /// `OFPT_ROLE_STATUS`.
+    RoleStatus(RoleReason),
+    /// `OFPT_TABLE_STATUS`.
+    TableStatus(TableReason),
+    /// `OFPT_REQUESTFORWARD`: 0 for a group-mod, 1 for a meter-mod.
+    RequestForward(u8),
 }
 
 impl Asynchronous {
@@ -55,14 +65,16 @@ impl Asynchronous {
             Event::PacketIn(p) => Asynchronous::PacketIn(p.reason),
             Event::FlowRemoved(r) => Asynchronous::FlowRemoved(r.reason),
             Event::PortStatus(s) => Asynchronous::PortStatus(s.reason),
+            Event::TableStatus(s) => Asynchronous::TableStatus(s.reason),
         }
     }
 }
 
 impl Roles {
     /// A connection has shaken hands.
-    pub fn join(&mut self, id: ConnectionId) {
-        self.members.insert(id, Member { role: Role::Equal, wants: AsyncConfig::DEFAULT });
+    pub fn join(&mut self, id: ConnectionId, version: Version) {
+        let wants = AsyncConfig::default_of(version);
+        self.members.insert(id, Member { version, role: Role::Equal, wants });
     }
 
     /// A connection is gone.
@@ -75,12 +87,17 @@ impl Roles {
         self.members.get(&id).map_or(Role::Equal, |m| m.role)
     }
 
-    /// A connection asks for a role. The answer is what it has then.
+    /// The newest generation id; all ones if there was none.
+    pub fn generation(&self) -> u64 {
+        self.generation.unwrap_or(u64::MAX)
+    }
+
+    /// A connection asks for a role. The answer is what it has then, and who was master before.
     pub fn request(
         &mut self,
         id: ConnectionId,
         request: RoleMessage,
-    ) -> Result<RoleMessage, Stale> {
+    ) -> Result<(RoleMessage, Vec<ConnectionId>), Stale> {
         if matches!(request.role, Role::Master | Role::Slave) {
             // The distance is signed, so that the counter may wrap (1.3.5 §6.3.4).
             match self.generation {
@@ -90,9 +107,13 @@ impl Roles {
                 _ => self.generation = Some(request.generation_id),
             }
         }
+        let mut displaced = Vec::new();
         if request.role == Role::Master {
-            for member in self.members.values_mut().filter(|m| m.role == Role::Master) {
+            for (other, member) in self.members.iter_mut().filter(|(_, m)| m.role == Role::Master) {
                 member.role = Role::Slave;
+                if *other != id {
+                    displaced.push(*other);
+                }
             }
         }
         if let Some(member) = self.members.get_mut(&id)
@@ -100,8 +121,9 @@ impl Roles {
         {
             member.role = request.role;
         }
-        let generation_id = self.generation.unwrap_or(u64::MAX);
-        Ok(RoleMessage { role: self.role(id), generation_id })
+        let generation_id = self.generation();
+        let short_id = request.short_id;
+        Ok((RoleMessage { role: self.role(id), short_id, generation_id }, displaced))
     }
 
     /// What a connection wants.
@@ -110,9 +132,9 @@ impl Roles {
     }
 
     /// A connection says what it wants.
-    pub fn set_wants(&mut self, id: ConnectionId, wants: AsyncConfig) {
+    pub fn set_wants(&mut self, id: ConnectionId, change: &AsyncChange) {
         if let Some(member) = self.members.get_mut(&id) {
-            member.wants = wants;
+            change.apply(&mut member.wants);
         }
     }
 
@@ -120,33 +142,37 @@ impl Roles {
     pub fn is_wanted(&self, id: ConnectionId, message: Asynchronous) -> bool {
         let Some(member) = self.members.get(&id) else { return false };
         let column = usize::from(member.role == Role::Slave);
-        let (masks, bit) = match message {
-            Asynchronous::PacketIn(reason) => (
-                member.wants.packet_in,
-                match reason {
-                    PacketInReason::NoMatch => 0,
-                    PacketInReason::Action => 1,
-                    PacketInReason::InvalidTtl => 2,
-                },
-            ),
+        let (kind, bit) = match message {
+            Asynchronous::PacketIn(reason) => (AsyncKind::PacketIn, reason.wire(member.version)),
             Asynchronous::PortStatus(reason) => (
-                member.wants.port_status,
+                AsyncKind::PortStatus,
                 match reason {
                     PortReason::Add => 0,
                     PortReason::Delete => 1,
                     PortReason::Modify => 2,
                 },
             ),
-            Asynchronous::FlowRemoved(reason) => (
-                member.wants.flow_removed,
+            Asynchronous::FlowRemoved(reason) => {
+                (AsyncKind::FlowRemoved, reason.wire(member.version))
+            }
+            Asynchronous::RoleStatus(reason) => (
+                AsyncKind::RoleStatus,
                 match reason {
-                    FlowRemovedReason::IdleTimeout => 0,
-                    FlowRemovedReason::HardTimeout => 1,
-                    FlowRemovedReason::Delete => 2,
-                    FlowRemovedReason::GroupDelete => 3,
+                    RoleReason::MasterRequest => 0,
+                    RoleReason::Config => 1,
+                    RoleReason::Experimenter => 2,
                 },
             ),
+            Asynchronous::TableStatus(reason) => (
+                AsyncKind::TableStatus,
+                match reason {
+                    TableReason::VacancyDown => 3,
+                    TableReason::VacancyUp => 4,
+                },
+            ),
+            Asynchronous::RequestForward(kind) => (AsyncKind::RequestForward, kind),
         };
+        let masks = member.wants.of(kind);
         masks[column] >> bit & 1 == 1
     }
 }
@@ -156,22 +182,22 @@ mod tests {
     use super::*;
 
     fn ask(role: Role, generation_id: u64) -> RoleMessage {
-        RoleMessage { role, generation_id }
+        RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id }
     }
 
     #[test]
     fn one_master_at_most() {
         let (a, b) = (ConnectionId(1), ConnectionId(2));
         let mut roles = Roles::default();
-        roles.join(a);
-        roles.join(b);
+        roles.join(a, Version::V13);
+        roles.join(b, Version::V13);
         assert_eq!(roles.role(a), Role::Equal);
-        assert_eq!(roles.request(a, ask(Role::NoChange, 0)).unwrap(), ask(Role::Equal, u64::MAX));
-        assert_eq!(roles.request(a, ask(Role::Master, 5)).unwrap(), ask(Role::Master, 5));
-        assert_eq!(roles.request(b, ask(Role::Master, 5)).unwrap(), ask(Role::Master, 5));
+        assert_eq!(roles.request(a, ask(Role::NoChange, 0)).unwrap().0, ask(Role::Equal, u64::MAX));
+        assert_eq!(roles.request(a, ask(Role::Master, 5)).unwrap().0, ask(Role::Master, 5));
+        assert_eq!(roles.request(b, ask(Role::Master, 5)).unwrap().0, ask(Role::Master, 5));
         assert_eq!(roles.role(a), Role::Slave);
         assert_eq!(roles.request(a, ask(Role::Master, 4)), Err(Stale { given: 4, newest: 5 }));
-        assert_eq!(roles.request(a, ask(Role::Equal, 0)).unwrap().role, Role::Equal);
+        assert_eq!(roles.request(a, ask(Role::Equal, 0)).unwrap().0.role, Role::Equal);
         assert_eq!(roles.role(b), Role::Master);
     }
 
@@ -179,7 +205,7 @@ mod tests {
     fn generations_wrap() {
         let a = ConnectionId(1);
         let mut roles = Roles::default();
-        roles.join(a);
+        roles.join(a, Version::V13);
         roles.request(a, ask(Role::Slave, u64::MAX)).unwrap();
         roles.request(a, ask(Role::Slave, 3)).unwrap();
         assert!(roles.request(a, ask(Role::Slave, u64::MAX)).is_err());
@@ -189,13 +215,14 @@ mod tests {
     fn slaves_hear_of_ports_only_unless_they_ask() {
         let a = ConnectionId(1);
         let mut roles = Roles::default();
-        roles.join(a);
+        roles.join(a, Version::V13);
         let packet = Asynchronous::PacketIn(PacketInReason::Action);
         let port = Asynchronous::PortStatus(PortReason::Modify);
         assert!(roles.is_wanted(a, packet) && roles.is_wanted(a, port));
         roles.request(a, ask(Role::Slave, 1)).unwrap();
         assert!(!roles.is_wanted(a, packet) && roles.is_wanted(a, port));
-        roles.set_wants(a, AsyncConfig { packet_in: [0, 2], ..AsyncConfig::DEFAULT });
+        let change = AsyncChange { masks: vec![(AsyncKind::PacketIn, true, 2)] };
+        roles.set_wants(a, &change);
         assert!(roles.is_wanted(a, packet));
         roles.leave(a);
         assert!(!roles.is_wanted(a, port));

@@ -105,7 +105,7 @@ impl Shared {
             member.origin
         });
         if origin.is_some_and(|o| o != Origin::Snooper) {
-            self.roles().join(id);
+            self.roles().join(id, version);
             self.members_changed();
         }
     }
@@ -187,6 +187,25 @@ impl Shared {
         }
     }
 
+    /// Queues a message for connections of 1.4 and later that want it, but for one.
+    pub(crate) fn tell(
+        &self,
+        kind: Asynchronous,
+        message: Message,
+        to: impl Fn(ConnectionId) -> bool,
+    ) {
+        let _turn = lock(&self.spreading);
+        let members = lock(&self.members);
+        let roles = self.roles();
+        let told = Arc::new(Told { kind, message });
+        for (id, member) in members.iter() {
+            let speaks = member.controller().is_some_and(|v| v >= Version::V14);
+            if speaks && to(*id) && roles.is_wanted(*id, kind) {
+                member.queue.put(Queued::Told(told.clone()));
+            }
+        }
+    }
+
     fn spread(&self, events: Vec<Event>) {
         let members = lock(&self.members);
         let roles = self.roles();
@@ -205,6 +224,7 @@ impl Shared {
                 Event::PacketIn(p) => Message::PacketIn(p),
                 Event::FlowRemoved(r) => Message::FlowRemoved(r),
                 Event::PortStatus(s) => Message::PortStatus(s),
+                Event::TableStatus(s) => Message::TableStatus(s),
             };
             let told = Arc::new(Told { kind, message });
             for queue in &to {

@@ -5,14 +5,14 @@ mod common;
 use common::*;
 use of_channel::Config;
 use openflow::{
-    AsyncConfig, ErrorCode, ErrorKind, FlowMod, FlowModCommand, FlowModFlags, GroupId, Message,
-    MultipartRequest, MultipartRequestBody, PacketOut, PortConfig, PortMod, PortNo, Role,
-    RoleMessage, TableId, TableMod, Version,
+    AsyncChange, AsyncConfig, AsyncKind, ErrorCode, ErrorKind, FlowMod, FlowModCommand,
+    FlowModFlags, GroupId, Message, MultipartRequest, MultipartRequestBody, PacketOut, PortConfig,
+    PortMod, PortNo, Role, RoleMessage, TableId, TableMod, Version,
 };
 use std::time::Duration;
 
 fn role(role: Role, generation_id: u64) -> Message {
-    Message::RoleRequest(RoleMessage { role, generation_id })
+    Message::RoleRequest(RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id })
 }
 
 fn code(message: &Message) -> Option<ErrorCode> {
@@ -50,7 +50,9 @@ fn slaves_read_and_hear_of_ports() {
     let bed = Bed::new(listening());
     let mut master = bed.controller(Version::V13);
     let mut slave = bed.controller(Version::V13);
-    let answer = |role, generation_id| Message::RoleReply(RoleMessage { role, generation_id });
+    let answer = |role, generation_id| {
+        Message::RoleReply(RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id })
+    };
     assert_eq!(slave.ask(&role(Role::NoChange, 0)), answer(Role::Equal, u64::MAX));
     assert_eq!(slave.ask(&role(Role::Master, u64::MAX - 1)), answer(Role::Master, u64::MAX - 1));
     // The generation wraps; the master before becomes slave.
@@ -62,6 +64,7 @@ fn slaves_read_and_hear_of_ports() {
     let features = MultipartRequestBody::TableFeatures(vec![]);
     let read = MultipartRequest { more: false, body: features };
     let out = PacketOut {
+        pipeline: openflow::Match::new(),
         buffer_id: None,
         in_port: PortNo::CONTROLLER,
         actions: Default::default(),
@@ -78,8 +81,14 @@ fn slaves_read_and_hear_of_ports() {
         Message::FlowMod(flow(1)),
         Message::PacketOut(out),
         Message::PortMod(port_mod),
-        Message::TableMod(TableMod { table_id: TableId(0), config: 0 }),
+        Message::TableMod(TableMod {
+            table_id: TableId(0),
+            config: 0,
+            eviction: None,
+            vacancy: None,
+        }),
         Message::GroupMod(openflow::GroupMod {
+            command_bucket: openflow::BucketId::ALL,
             command: openflow::GroupModCommand::Add,
             group_type: openflow::GroupType::All,
             group_id: GroupId(1),
@@ -106,9 +115,12 @@ fn slaves_read_and_hear_of_ports() {
     assert_eq!(kinds(&slave.barrier()), names[2..]);
 
     // Each asks for what it wants.
-    let wants = AsyncConfig { packet_in: [0, 0b11], port_status: [0b111, 0], flow_removed: [0, 0] };
-    slave.send(&Message::SetAsync(wants));
-    master.send(&Message::SetAsync(wants));
+    let wants = AsyncConfig::default()
+        .with(AsyncKind::PacketIn, [0, 0b11])
+        .with(AsyncKind::PortStatus, [0b111, 0]);
+    let change = AsyncChange::all(Version::V13, &wants);
+    slave.send(&Message::SetAsync(change.clone()));
+    master.send(&Message::SetAsync(change));
     assert_eq!(slave.ask(&Message::GetAsyncRequest), Message::GetAsyncReply(wants));
     master.send(&Message::FlowMod(to_controller()));
     master.barrier();

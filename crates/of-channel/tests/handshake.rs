@@ -44,9 +44,11 @@ fn versions_are_agreed_on() {
     let cases: &[(u8, Vec<u8>, u8)] = &[
         (4, bitmap(0x12), 4),
         (1, vec![], 1),
-        (6, vec![], 4),
-        (0xff, vec![], 4),
-        (6, bitmap(0x72), 4),
+        (6, vec![], 6),
+        (5, vec![], 5),
+        (0xff, vec![], 6),
+        (6, bitmap(0x72), 6),
+        (6, bitmap(0x32), 5),
         (6, bitmap(0x02), 1),
         (4, vec![0, 1, 0, 99, 1], 4),
         (4, vec![0], 4),
@@ -63,7 +65,7 @@ fn versions_are_agreed_on() {
         stream.write_all(&raw(*expected, 2, 9, b"echo")).unwrap();
         let mut hello = [0; 16];
         stream.read_exact(&mut hello).unwrap();
-        assert_eq!(hello, *raw(4, 0, 1, &bitmap(0x12)));
+        assert_eq!(hello, *raw(6, 0, 1, &bitmap(0x72)));
         let mut echo = [0; 12];
         stream.read_exact(&mut echo).unwrap();
         assert_eq!(echo, *raw(*expected, 3, 9, b"echo"), "hello {header} {body:x?}");
@@ -82,7 +84,7 @@ fn no_common_version_is_said_and_ends_it() {
         assert_eq!((error[1], &error[4..12]), (1, &[0, 0, 0, 0x77, 0, 0, 0, 0][..]), "{error:x?}");
         assert_eq!(&error[12..], b"this switch speaks OpenFlow13");
         // In a version that the peer knows, where we do.
-        assert_eq!(error[0], if header == 1 { 1 } else { 4 });
+        assert_eq!(error[0], if header == 3 { 4 } else { header });
     }
 }
 

@@ -7,6 +7,7 @@
 //! Absent: connections, roles, barriers (whoever keeps connections calls
 //! [`Switch::sync`] for those), bytes of messages.
 
+use crate::bundle::Deferred;
 use crate::config::Miss;
 use crate::event::Event;
 use crate::features;
@@ -17,7 +18,10 @@ use crate::meter_table::MeterTable;
 use crate::normal::Stations;
 use crate::ports::{Ports, Unread};
 use crate::refusal::Refusal;
+use crate::table_config::TableConfigs;
+use crate::transaction::Stage;
 use crate::validate::Rules;
+use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     Message, PortNo, QueueConfigReply, QueueId, QueueStatsRequest, SwitchConfig, SwitchDesc,
     TableId, TableMod, Version,
@@ -88,9 +92,11 @@ pub struct Agent {
     pub(crate) switch: Switch,
     pub(crate) config: AgentConfig,
     pub(crate) layout: Arc<Layout>,
-    pub(crate) interner: Interner,
+    pub(crate) interner: Stage,
+    pub(crate) deferred: Deferred,
     pub(crate) capacity: u32,
     pub(crate) flows: FlowTables,
+    pub(crate) table_configs: TableConfigs,
     pub(crate) groups: GroupTable,
     pub(crate) meters: MeterTable,
     pub(crate) ports: Ports,
@@ -111,8 +117,10 @@ impl Agent {
         }
         let layout = Arc::new(layout);
         let mut agent = Agent {
-            interner: Interner::new(layout.clone()),
+            interner: Stage::new(Interner::new(layout.clone())),
+            deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables),
+            table_configs: TableConfigs::new(layout.tables),
             capacity: config.program.table_capacity,
             layout,
             switch,
@@ -197,7 +205,7 @@ impl Agent {
             Message::GroupMod(request) => self.group_mod(request),
             Message::MeterMod(request) => self.meter_mod(request),
             Message::PortMod(request) => self.port_mod(request),
-            Message::TableMod(request) => self.table_mod(request),
+            Message::TableMod(request) => self.table_mod(version, request),
             Message::PacketOut(request) => self.packet_out(request),
             Message::MultipartRequest(request) => self.multipart(version, request, reply),
             Message::SetConfig(request) => self.set_config(request),
@@ -229,15 +237,25 @@ impl Agent {
     }
 
     /// Executes a table-mod.
-    fn table_mod(&mut self, request: TableMod) -> Result<(), Refusal> {
+    fn table_mod(&mut self, version: Version, request: TableMod) -> Result<(), Refusal> {
         let TableId(table) = request.table_id;
         let tables = self.flows.tables();
         if request.table_id != TableId::ALL && u32::from(table) >= tables {
             return Err(Refusal::NoTable { table, tables });
         }
         //= openflow-1.3.5 §7.3.3: the only bits are deprecated ones, which are ignored.
-        let bits = request.config & !TABLE_CONFIG_DEPRECATED;
-        if bits != 0 { Err(Refusal::TableConfig { bits }) } else { Ok(()) }
+        let known = match version {
+            Version::V10 | Version::V13 => TABLE_CONFIG_DEPRECATED,
+            //= openflow-1.4.1 §7.3.3: eviction and vacancy events.
+            Version::V14 | Version::V15 => {
+                TABLE_CONFIG_DEPRECATED | TABLE_EVICTION | TABLE_VACANCY_EVENTS
+            }
+        };
+        let bits = request.config & !known;
+        if bits != 0 {
+            return Err(Refusal::TableConfig { bits });
+        }
+        self.configure_tables(version, &request)
     }
 
     /// What happened since the last call, for controllers. Also follows ports, learns for NORMAL and

@@ -1,6 +1,6 @@
 //! What the switch tells controllers without being asked, the same for every version.
 
-use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, Version};
+use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, TableStatus, Version};
 
 /// An asynchronous event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Event {
     FlowRemoved(FlowRemoved),
     /// A port came, went or changed.
     PortStatus(PortStatus),
+    /// A table's vacancy crossed a threshold (1.4).
+    TableStatus(TableStatus),
 }
 
 impl Event {
@@ -27,6 +29,7 @@ impl Event {
                 p.reason != PacketInReason::NoMatch || p.cookie != PacketIn::NO_COOKIE
             }
             (Event::FlowRemoved(r), Version::V10) => r.table_id == TableId(0),
+            (Event::TableStatus(_), version) => version >= Version::V14,
             (Event::FlowRemoved(_) | Event::PortStatus(_), _) => true,
         }
     }

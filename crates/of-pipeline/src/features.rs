@@ -5,16 +5,21 @@
 //! out, and (where it can be written at all) set.
 
 use crate::agent::AgentConfig;
+use crate::lower::action_set::has_slot;
 use crate::meter_table::BANDS_MAX;
+use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
-    ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,
-    MeterFeatures, MeterFlags, OxmHeader, PortDesc, TableFeatures, TableId, TableProperty, Version,
+    ActionType, Capabilities, FIELDS, Features, FieldId, GroupCapabilities, GroupFeatures,
+    InstructionType, MeterFeatures, MeterFlags, OxmHeader, PortDesc, TableFeatures, TableId,
+    TableProperty, Version,
 };
 
 /// Bits of 1.0's action types `OUTPUT` to `ENQUEUE`.
 const ACTIONS_V10: u32 = (1 << 12) - 1;
 /// Bits of the meter band types `DROP` and `DSCP_REMARK`.
 const BAND_TYPES: u32 = 1 << 1 | 1 << 2;
+/// `OFPTFF_INGRESS_TABLE`.
+const TABLE_INGRESS: u32 = 1;
 /// Colours that meters know: as they do not look at a packet's colour, none.
 const COLORS: u8 = 0;
 
@@ -27,6 +32,9 @@ pub(crate) fn switch(
 ) -> Features {
     let v10 = version == Version::V10;
     let stats = Capabilities::FLOW_STATS | Capabilities::TABLE_STATS | Capabilities::PORT_STATS;
+    //= openflow-1.5.1 §7.3.1: bundles and flow monitors are capabilities from 1.5 on.
+    let newest =
+        if version >= Version::V15 { Capabilities::BUNDLES } else { Capabilities::empty() };
     let more = if v10 { Capabilities::ARP_MATCH_IP } else { Capabilities::GROUP_STATS };
     Features {
         datapath_id: config.datapath_id,
@@ -34,7 +42,7 @@ pub(crate) fn switch(
         //= openflow-1.0.2 §5.3.1: of the tables, 1.0 sees the first.
         n_tables: if v10 { 1 } else { tables as u8 },
         auxiliary_id: 0,
-        capabilities: stats | more,
+        capabilities: stats | more | newest,
         actions: if v10 { ACTIONS_V10 } else { 0 },
         ports: if v10 {
             ports.into_iter().filter(|p| p.port_no.to_v10().is_some()).collect()
@@ -50,37 +58,51 @@ pub(crate) fn table_name(table: u8) -> String {
 }
 
 /// What a table can do.
-pub(crate) fn table(table: u8, tables: u32, capacity: u32) -> TableFeatures {
+pub(crate) fn table(version: Version, table: u8, tables: u32, capacity: u32) -> TableFeatures {
+    // Tables are ingress tables, in which the action set's output cannot be matched.
+    let known = || FIELDS.iter().filter(|f| f.since <= version && f.id != FieldId::ActsetOutput);
+    let header = |id, mask| OxmHeader::in_version(id, mask, version);
     let next: Vec<TableId> = (u32::from(table) + 1..tables).map(|t| TableId(t as u8)).collect();
     let instructions = InstructionType::STANDARD
         .into_iter()
         .filter(|t| *t != InstructionType::GotoTable || !next.is_empty())
         .collect();
-    let actions = || ActionType::STANDARD.to_vec();
+    //= openflow-1.5.1 §7.3.5.18: what an action set cannot hold is left out of write-actions.
+    let only_applied = [ActionType::Meter, ActionType::CopyField];
+    let apply = ActionType::standard(version).to_vec();
+    let write = apply.iter().copied().filter(|t| !only_applied.contains(t)).collect();
     let settable = || -> Vec<OxmHeader> {
-        FIELDS.iter().filter(|f| f.settable).map(|f| OxmHeader::of(f.id, false)).collect()
+        known().filter(|f| f.settable).map(|f| header(f.id, false)).collect()
     };
-    let matched = FIELDS.iter().map(|f| OxmHeader::of(f.id, f.maskable)).collect();
-    let wildcards = FIELDS.iter().map(|f| OxmHeader::of(f.id, false)).collect();
+    let in_set = known().filter(|f| has_slot(f.id)).map(|f| header(f.id, false)).collect();
+    let matched = known().map(|f| header(f.id, f.maskable)).collect();
+    let wildcards = known().map(|f| header(f.id, false)).collect();
     let miss = false;
     //= openflow-1.3.5 §7.3.5.5.2: what is said of entries holds for the table-miss entry where its
     //= own property is left out.
-    let properties = vec![
+    let mut properties = vec![
         TableProperty::Instructions { miss, types: instructions },
         TableProperty::NextTables { miss, tables: next },
-        TableProperty::WriteActions { miss, types: actions() },
-        TableProperty::ApplyActions { miss, types: actions() },
+        TableProperty::WriteActions { miss, types: write },
+        TableProperty::ApplyActions { miss, types: apply },
         TableProperty::Match(matched),
         TableProperty::Wildcards(wildcards),
-        TableProperty::WriteSetField { miss, fields: settable() },
+        TableProperty::WriteSetField { miss, fields: in_set },
         TableProperty::ApplySetField { miss, fields: settable() },
     ];
+    if version >= Version::V15 {
+        properties.push(TableProperty::ApplyCopyField { miss, fields: settable() });
+    }
     TableFeatures {
+        command: 0,
+        //= openflow-1.5.1 §7.3.5.18: every table is one for ingress processing.
+        features: if version >= Version::V15 { TABLE_INGRESS } else { 0 },
         table_id: TableId(table),
         name: table_name(table),
         metadata_match: u64::MAX,
         metadata_write: u64::MAX,
-        config: 0,
+        //= openflow-1.4.1 §7.3.5.5: what a table can be configured to do.
+        config: if version >= Version::V14 { TABLE_EVICTION | TABLE_VACANCY_EVENTS } else { 0 },
         max_entries: capacity,
         properties,
     }
@@ -90,14 +112,17 @@ pub(crate) fn table(table: u8, tables: u32, capacity: u32) -> TableFeatures {
 pub(crate) fn bytes(features: &TableFeatures) -> usize {
     let property = |p: &TableProperty| match p {
         TableProperty::Instructions { types, .. } => 8 * types.len(),
-        TableProperty::NextTables { tables, .. } => tables.len(),
+        TableProperty::NextTables { tables, .. } | TableProperty::SyncFrom(tables) => tables.len(),
+        TableProperty::PacketTypes(types) => 8 * types.len(),
         TableProperty::WriteActions { types, .. } | TableProperty::ApplyActions { types, .. } => {
             8 * types.len()
         }
         TableProperty::Match(fields)
         | TableProperty::Wildcards(fields)
         | TableProperty::WriteSetField { fields, .. }
-        | TableProperty::ApplySetField { fields, .. } => 8 * fields.len(),
+        | TableProperty::ApplySetField { fields, .. }
+        | TableProperty::WriteCopyField { fields, .. }
+        | TableProperty::ApplyCopyField { fields, .. } => 8 * fields.len(),
         TableProperty::Experimenter { data, .. } => 8 + data.len(),
     };
     64 + features.properties.iter().map(|p| 16 + property(p)).sum::<usize>()
@@ -125,6 +150,7 @@ pub(crate) fn meters(config: &AgentConfig) -> MeterFeatures {
         capabilities: MeterFlags::all().bits().into(),
         max_bands: BANDS_MAX as u8,
         max_color: COLORS,
+        features: 0,
     }
 }
 
@@ -136,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_last_table_leads_nowhere() {
-        let of = |t| table(t, 3, 10);
+        let of = |t| table(Version::V13, t, 3, 10);
         let next = |f: &TableFeatures| match &f.properties[1] {
             TableProperty::NextTables { tables, .. } => tables.clone(),
             other => panic!("{other:?}"),

@@ -87,6 +87,15 @@ impl Agent {
         request.buffer_id.map_or(Ok(()), |buffer| Err(Refusal::BufferUnknown { buffer: buffer.0 }))
     }
 
+    /// Sets an entry's counter to zero; in a bundle, once that is done.
+    fn reset_counter(&mut self, id: u32) {
+        if self.interner.is_staging() {
+            self.deferred.resets.push(id);
+        } else {
+            self.switch.reset_counter(id);
+        }
+    }
+
     fn add_flow(&mut self, request: FlowMod) -> Result<(), Refusal> {
         let table = self.one_table(&request)?;
         Self::no_buffer(&request)?;
@@ -117,6 +126,7 @@ impl Agent {
         let mut flow = Flow {
             priority,
             flags: request.flags,
+            importance: request.importance,
             idle_timeout: request.idle_timeout,
             hard_timeout: request.hard_timeout,
             cookie: request.cookie,
@@ -153,7 +163,7 @@ impl Agent {
         //= openflow-1.0.2 §4.6: the counters of the replaced entry go with it.
         let v10 = request.dialect == Version::V10;
         if v10 || request.flags.contains(FlowModFlags::RESET_COUNTS) {
-            self.switch.reset_counter(key.id);
+            self.reset_counter(key.id);
         }
         self.flows.remove(key);
         self.flows.insert(key, flow);
@@ -169,7 +179,7 @@ impl Agent {
             table: Some(table),
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if v10 { 0 } else { request.cookie_mask },
+            cookie_mask: if v10 && !request.extended { 0 } else { request.cookie_mask },
             out_port: openflow::PortNo::ANY,
             out_group: openflow::GroupId::ANY,
         };
@@ -227,7 +237,7 @@ impl Agent {
                 }
             });
             if request.flags.contains(FlowModFlags::RESET_COUNTS) {
-                self.switch.reset_counter(key.id);
+                self.reset_counter(key.id);
             }
         }
         Ok(())
@@ -236,13 +246,13 @@ impl Agent {
     fn delete_flows(&mut self, request: &FlowMod, strict: bool) -> Result<(), Refusal> {
         let v10 = request.dialect == Version::V10;
         //= openflow-1.3.5 §6.4: OFPTT_ALL deletes in every table.
-        let all = request.table_id == openflow::TableId::ALL && !v10;
+        let all = request.table_id == openflow::TableId::ALL && (!v10 || request.extended);
         let table = if all { None } else { Some(self.one_table(request)?) };
         let filter = Filter {
             table,
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if v10 { 0 } else { request.cookie_mask },
+            cookie_mask: if v10 && !request.extended { 0 } else { request.cookie_mask },
             out_port: request.out_port,
             out_group: request.out_group,
         };

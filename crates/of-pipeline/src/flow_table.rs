@@ -33,6 +33,8 @@ pub struct Flow {
     pub priority: u16,
     /// As its controller set them.
     pub flags: FlowModFlags,
+    /// Entries of less importance are evicted first.
+    pub importance: u16,
     /// Seconds without a packet until it goes; 0 for never.
     pub idle_timeout: u16,
     /// Seconds until it goes; 0 for never.
@@ -140,6 +142,15 @@ pub struct FlowTables {
     hasher: DefaultHashBuilder,
     by_group: Users,
     by_meter: Users,
+    /// What changed since a bundle began, to be undone if nothing comes of it.
+    journal: Option<Vec<Undo>>,
+}
+
+/// How one change is undone.
+#[derive(Debug)]
+enum Undo {
+    Insert(FlowKey),
+    Remove(FlowKey, Box<Flow>),
 }
 
 fn hash(hasher: &DefaultHashBuilder, priority: u16, matching: &Match) -> u32 {
@@ -158,8 +169,10 @@ fn references(
     meter: &mut dyn FnMut(u32),
 ) {
     for action in actions(instructions) {
-        if let Action::Group(id) = action {
-            group(id.0);
+        match action {
+            Action::Group(id) => group(id.0),
+            Action::Meter(id) => meter(id.0),
+            _ => {}
         }
     }
     for instruction in instructions {
@@ -186,6 +199,7 @@ impl FlowTables {
             hasher: DefaultHashBuilder::default(),
             by_group: Users::new(),
             by_meter: Users::new(),
+            journal: None,
         }
     }
 
@@ -267,8 +281,31 @@ impl FlowTables {
         self.by_meter.get(&meter).into_iter().flatten().copied()
     }
 
+    /// From here on changes can be undone.
+    pub(crate) fn begin(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// What changed stays.
+    pub(crate) fn keep(&mut self) {
+        self.journal = None;
+    }
+
+    /// All is as it was when it began.
+    pub(crate) fn undo(&mut self) {
+        for undo in self.journal.take().into_iter().flatten().rev() {
+            match undo {
+                Undo::Insert(key) => drop(self.remove(key)),
+                Undo::Remove(key, flow) => self.insert(key, *flow),
+            }
+        }
+    }
+
     /// Adds an entry whose id, and whose priority and match, are not there yet.
     pub(crate) fn insert(&mut self, key: FlowKey, flow: Flow) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(Undo::Insert(key));
+        }
         self.refer(key, &flow.instructions);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
         let at = hash(&self.hasher, flow.priority, &flow.matching);
@@ -285,6 +322,9 @@ impl FlowTables {
             entry.remove();
         }
         self.unrefer(key, &flow.instructions);
+        if let Some(journal) = &mut self.journal {
+            journal.push(Undo::Remove(key, flow.clone()));
+        }
         Some(flow)
     }
 
@@ -294,6 +334,11 @@ impl FlowTables {
             t.get_mut(usize::from(key.table)).and_then(|t| t.flows.remove(&key.id))
         };
         let Some(mut flow) = flow(&mut self.tables) else { return };
+        if let Some(journal) = &mut self.journal {
+            // Undone in reverse: the changed entry goes, then the old one comes.
+            journal.push(Undo::Remove(key, flow.clone()));
+            journal.push(Undo::Insert(key));
+        }
         self.unrefer(key, &flow.instructions);
         change(&mut flow);
         self.refer(key, &flow.instructions);

@@ -14,7 +14,8 @@ use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
 use openflow::{
-    Action, Bucket, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType, PortNo,
+    Action, Bucket, BucketId, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType,
+    PortNo,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct GroupEntry {
 #[derive(Debug, Default)]
 pub struct GroupTable {
     groups: BTreeMap<u32, GroupEntry>,
+    /// What groups were since a bundle began, to be undone if nothing comes of it.
+    journal: Option<Vec<(u32, Option<GroupEntry>)>>,
 }
 
 /// The groups that a bucket's actions name.
@@ -63,6 +66,34 @@ fn leads_to(buckets: &[Bucket]) -> impl Iterator<Item = u32> {
 }
 
 impl GroupTable {
+    /// From here on changes can be undone.
+    pub(crate) fn begin(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// What changed stays.
+    pub(crate) fn keep(&mut self) {
+        self.journal = None;
+    }
+
+    /// All is as it was when it began.
+    pub(crate) fn undo(&mut self) {
+        for (group, entry) in self.journal.take().into_iter().flatten().rev() {
+            self.put(group, entry);
+        }
+    }
+
+    /// The group is this from now on.
+    fn put(&mut self, group: u32, entry: Option<GroupEntry>) {
+        let old = match entry {
+            Some(entry) => self.groups.insert(group, entry),
+            None => self.groups.remove(&group),
+        };
+        if let Some(journal) = &mut self.journal {
+            journal.push((group, old));
+        }
+    }
+
     /// The group is there.
     pub fn contains(&self, group: u32) -> bool {
         self.groups.contains_key(&group)
@@ -154,6 +185,11 @@ impl GroupTable {
         if request.group_type == GroupType::Indirect && buckets.len() != 1 {
             return Err(Refusal::Indirect { group, buckets: buckets.len() });
         }
+        //= openflow-1.5.1 §7.3.4.3: each bucket has its own number.
+        let mut ids = BTreeSet::new();
+        if let Some(twice) = buckets.iter().find(|b| !ids.insert(b.id)) {
+            return Err(Refusal::BucketExists { group, bucket: twice.id.0 });
+        }
         for bucket in buckets {
             //= openflow-1.3.5 §7.3.4.2: weights are select groups'; other buckets have 0.
             if request.group_type != GroupType::Select && bucket.weight != 0 {
@@ -208,12 +244,19 @@ impl Agent {
             //= openflow-1.3.5 §6.5: adding a group that is there is OFPGMFC_GROUP_EXISTS.
             GroupModCommand::Add if exists => return Err(Refusal::GroupExists { group }),
             //= openflow-1.3.5 §6.5: modifying one that is not there is OFPGMFC_UNKNOWN_GROUP.
-            GroupModCommand::Modify if !exists => return Err(Refusal::UnknownGroup { group }),
+            GroupModCommand::Modify
+            | GroupModCommand::InsertBucket
+            | GroupModCommand::RemoveBucket
+                if !exists =>
+            {
+                return Err(Refusal::UnknownGroup { group });
+            }
             GroupModCommand::Add if self.groups.len() >= self.config.groups_max as usize => {
                 return Err(Refusal::OutOfGroups { max: self.config.groups_max });
             }
             _ => {}
         }
+        let request = self.whole_group(request)?;
         self.groups.check(&request)?;
         let rules = self.rules();
         for bucket in &request.buckets {
@@ -232,6 +275,47 @@ impl Agent {
         self.set_group(request)
     }
 
+    //= openflow-1.5.1 §7.3.4.3: inserting and removing buckets leaves the others as they are; the
+    //= group is then what a modify with all of them would make it, but that counters of buckets stay.
+    /// A request about some buckets of a group as one about all of them.
+    fn whole_group(&self, request: GroupMod) -> Result<GroupMod, Refusal> {
+        let GroupId(group) = request.group_id;
+        let (Some(old), id) = (self.groups.get(group), request.command_bucket) else {
+            return Ok(request);
+        };
+        let place = |id: BucketId| {
+            let place = old.buckets.iter().position(|b| b.id == id);
+            place.ok_or(Refusal::UnknownBucket { group, bucket: id.0 })
+        };
+        let mut buckets = old.buckets.clone();
+        match request.command {
+            GroupModCommand::InsertBucket => {
+                let at = match id {
+                    BucketId::FIRST => 0,
+                    BucketId::LAST => buckets.len(),
+                    BucketId::ALL => return Err(Refusal::BucketCommand { group }),
+                    id => place(id)? + 1,
+                };
+                buckets.splice(at..at, request.buckets);
+            }
+            GroupModCommand::RemoveBucket => {
+                if !request.buckets.is_empty() {
+                    return Err(Refusal::BucketCommand { group });
+                }
+                match id {
+                    BucketId::ALL => buckets.clear(),
+                    // Without any bucket there is nothing to remove.
+                    BucketId::FIRST | BucketId::LAST if buckets.is_empty() => {}
+                    BucketId::FIRST => drop(buckets.remove(0)),
+                    BucketId::LAST => drop(buckets.pop()),
+                    id => drop(buckets.remove(place(id)?)),
+                }
+            }
+            _ => return Ok(request),
+        }
+        Ok(GroupMod { group_type: old.group_type, buckets, ..request })
+    }
+
     /// Puts a group that was checked into the place of the one of its number, if any.
     fn set_group(&mut self, request: GroupMod) -> Result<(), Refusal> {
         let GroupId(group) = request.group_id;
@@ -244,8 +328,16 @@ impl Agent {
             Some(old) => old.counter,
             None => tx.take_group_counter()?,
         };
+        let keeps = |bucket: &Bucket| {
+            let partly = request.command != GroupModCommand::Modify;
+            let old = old.filter(|_| partly)?;
+            let place = old.buckets.iter().position(|b| b.id == bucket.id)?;
+            old.bucket_counters.get(place).copied()
+        };
         if let Some(old) = old {
-            old.bucket_counters.iter().for_each(|id| tx.spend(id.0));
+            let kept: BTreeSet<_> = request.buckets.iter().filter_map(keeps).collect();
+            let gone = old.bucket_counters.iter().filter(|id| !kept.contains(id));
+            gone.for_each(|id| tx.spend(id.0));
             old.actions.iter().for_each(|id| tx.release(*id));
         }
         let mut actions = Vec::with_capacity(request.buckets.len());
@@ -254,7 +346,10 @@ impl Agent {
         for bucket in &request.buckets {
             let call: Call = lower_bucket(&bucket.actions)?;
             let action = tx.intern(call);
-            let counter = tx.take_group_counter()?;
+            let counter = match keeps(bucket) {
+                Some(counter) => counter,
+                None => tx.take_group_counter()?,
+            };
             actions.push(action.action);
             bucket_counters.push(counter);
             let watch_group = Some(bucket.watch_group).filter(|g| *g != GroupId::ANY);
@@ -283,7 +378,7 @@ impl Agent {
             created_ns,
             actions,
         };
-        self.groups.groups.insert(group, entry);
+        self.groups.put(group, Some(entry));
         Ok(())
     }
 
@@ -320,9 +415,7 @@ impl Agent {
             }
         }
         let spent = tx.commit()?;
-        gone.iter().for_each(|group| {
-            self.groups.groups.remove(group);
-        });
+        gone.iter().for_each(|group| self.groups.put(*group, None));
         let gone = users.into_iter().map(|key| (key, FlowRemovedReason::GroupDelete));
         self.forget_flows(gone, spent);
         Ok(())

@@ -26,6 +26,7 @@
 //! cascades included; what the store says is in the pipeline, is.
 
 pub mod agent;
+pub mod bundle;
 pub mod config;
 pub mod event;
 mod features;
@@ -44,10 +45,12 @@ mod punt;
 pub mod refusal;
 mod removed;
 mod stats;
+mod table_config;
 mod transaction;
 pub mod validate;
 
 pub use agent::{Agent, AgentConfig, AgentError};
+pub use bundle::BundleFault;
 pub use event::Event;
 pub use refusal::Refusal;
 

@@ -46,9 +46,39 @@ pub struct Asked {
 #[derive(Debug, Default)]
 pub struct MeterTable {
     meters: BTreeMap<u32, MeterEntry>,
+    /// What meters were since a bundle began, to be undone if nothing comes of it.
+    journal: Option<Vec<(u32, Option<MeterEntry>)>>,
 }
 
 impl MeterTable {
+    /// From here on changes can be undone.
+    pub(crate) fn begin(&mut self) {
+        self.journal = Some(Vec::new());
+    }
+
+    /// What changed stays.
+    pub(crate) fn keep(&mut self) {
+        self.journal = None;
+    }
+
+    /// All is as it was when it began.
+    pub(crate) fn undo(&mut self) {
+        for (meter, entry) in self.journal.take().into_iter().flatten().rev() {
+            self.put(meter, entry);
+        }
+    }
+
+    /// The meter is this from now on.
+    fn put(&mut self, meter: u32, entry: Option<MeterEntry>) {
+        let old = match entry {
+            Some(entry) => self.meters.insert(meter, entry),
+            None => self.meters.remove(&meter),
+        };
+        if let Some(journal) = &mut self.journal {
+            journal.push((meter, old));
+        }
+    }
+
     /// The meter is there.
     pub fn contains(&self, meter: u32) -> bool {
         self.meters.contains_key(&meter)
@@ -151,7 +181,7 @@ impl Agent {
             created_ns,
             before: before.unwrap_or_default(),
         };
-        self.meters.meters.insert(meter, entry);
+        self.meters.put(meter, Some(entry));
         Ok(())
     }
 
@@ -174,10 +204,11 @@ impl Agent {
         crate::removed::take_out(&mut tx, &self.flows, users.iter().copied());
         gone.iter().for_each(|meter| tx.push(Update::RemoveMeter(ir::MeterId(*meter))));
         let spent = tx.commit()?;
-        gone.iter().for_each(|meter| {
-            self.meters.meters.remove(meter);
-        });
-        self.forget_flows(users.into_iter().map(|key| (key, FlowRemovedReason::Delete)), spent);
+        gone.iter().for_each(|meter| self.meters.put(*meter, None));
+        self.forget_flows(
+            users.into_iter().map(|key| (key, FlowRemovedReason::MeterDelete)),
+            spent,
+        );
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! as an action of their own.
 
 use crate::agent::Agent;
-use crate::lower::{Context, lower_actions};
+use crate::lower::lower_packet_out;
 use crate::refusal::Refusal;
 use openflow::{PacketOut, PortNo};
 use std::sync::Arc;
@@ -16,6 +16,14 @@ const FRAME: std::ops::RangeInclusive<usize> = 14..=65_535;
 impl Agent {
     /// Executes a packet-out.
     pub(crate) fn packet_out(&mut self, request: PacketOut) -> Result<(), Refusal> {
+        if let Some(injection) = self.injection(request)? {
+            self.switch.inject(injection);
+        }
+        Ok(())
+    }
+
+    /// What a packet-out injects; nothing if it has no actions.
+    pub(crate) fn injection(&self, request: PacketOut) -> Result<Option<Injection>, Refusal> {
         //= openflow-1.3.5 §7.3.7: a kept packet that is not there is OFPBRC_BUFFER_UNKNOWN.
         if let Some(buffer) = request.buffer_id {
             return Err(Refusal::BufferUnknown { buffer: buffer.0 });
@@ -32,16 +40,15 @@ impl Agent {
         }
         //= openflow-1.3.5 §7.3.7: no actions drop the packet.
         if request.actions.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let call = lower_actions(Context::PacketOut, &request.actions)?;
+        let call = lower_packet_out(&request.pipeline, &request.actions)?;
         let (action, args) = call.build(&self.layout);
-        self.switch.inject(Injection {
+        Ok(Some(Injection {
             in_port: port.0,
             bytes: request.data,
             action: Arc::new(action),
             args: args.to_vec(),
-        });
-        Ok(())
+        }))
     }
 }

@@ -55,7 +55,7 @@ impl Ports {
         self.numbers.insert(port)
     }
 
-    fn set(&mut self, port: u32, config: PortConfig) {
+    pub(crate) fn set(&mut self, port: u32, config: PortConfig) {
         if config.is_empty() {
             self.ours.remove(&port);
         } else {

@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | a table-miss entry's action | `NO_MATCH` | `NO_MATCH` |
 //! | no entry at all in the first table | - | `NO_MATCH` |
-//! | any other action, a bucket, the action set | `ACTION` | `ACTION` |
+//! | any other action, a bucket, the action set, a packet-out | `ACTION`; from 1.4 on one each | `ACTION` |
 //! | TTL invalid | `INVALID_TTL` | - |
 
 use crate::agent::Agent;
@@ -25,12 +25,11 @@ fn reason(reason: PuntReason) -> PacketInReason {
         //= openflow-1.3.5 §7.4.1: NO_MATCH is the table-miss entry's.
         PuntReason::TableMiss => PacketInReason::NoMatch,
         PuntReason::InvalidTtl => PacketInReason::InvalidTtl,
-        PuntReason::Action
-        | PuntReason::ActionSet
-        | PuntReason::Group
-        | PuntReason::PacketOut
-        | PuntReason::Digest
-        | PuntReason::Control => PacketInReason::Action,
+        //= openflow-1.4.1 §7.4.1: what sent a packet has a reason each.
+        PuntReason::ActionSet => PacketInReason::ActionSet,
+        PuntReason::Group => PacketInReason::Group,
+        PuntReason::PacketOut => PacketInReason::PacketOut,
+        PuntReason::Action | PuntReason::Digest | PuntReason::Control => PacketInReason::Action,
     }
 }
 
@@ -94,8 +93,9 @@ mod tests {
     #[test]
     fn reasons() {
         assert_eq!(reason(PuntReason::TableMiss), PacketInReason::NoMatch);
-        assert_eq!(reason(PuntReason::Group), PacketInReason::Action);
-        assert_eq!(reason(PuntReason::ActionSet), PacketInReason::Action);
+        assert_eq!(reason(PuntReason::Group), PacketInReason::Group);
+        assert_eq!(reason(PuntReason::ActionSet), PacketInReason::ActionSet);
+        assert_eq!(PacketInReason::Group.wire(openflow::Version::V13), 1);
         assert_eq!(reason(PuntReason::InvalidTtl), PacketInReason::InvalidTtl);
     }
 }

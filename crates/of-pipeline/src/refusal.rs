@@ -66,6 +66,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::Goto { .. } => ErrorCode::BicBadTableId,
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
+        LowerError::Resubmit => ErrorCode::BacBadArgument,
     }
 }
 
@@ -184,8 +185,8 @@ refusals! {
         "set-field cannot make {field} {value:#x}: it has {} bits{} (OFPBAC_BAD_SET_ARGUMENT)" (.field.info().bits, value_rule(.field));
     /// Masks come with 1.5.
     SetMask { /// Which.
-        field: FieldId } => BacBadSetArgument,
-        "set-field of {field} has a mask; OpenFlow 1.3 writes whole fields (OFPBAC_BAD_SET_ARGUMENT)";
+        field: FieldId } => BacBadSetMask,
+        "set-field of {field} cannot have a mask here; write the whole field (OFPBAC_BAD_SET_MASK)";
     /// The match does not promise what the action needs.
     Inconsistent { /// The action.
         action: String, /// What it needs.
@@ -216,6 +217,31 @@ refusals! {
     NotInSet { /// The action.
         action: &'static str } => BacBadType,
         "{action} cannot be in an action set (OFPBAC_BAD_TYPE)";
+    /// A meter action for a meter that is not there.
+    BadMeter { /// Which.
+        meter: u32 } => BacBadMeter,
+        "meter {meter} does not exist; add it first (OFPBAC_BAD_METER)";
+    /// A message that bundles do not hold.
+    NotInBundle { /// Its type.
+        name: &'static str } => BfcMsgUnsup,
+        "{name} cannot be in a bundle; flow-, group-, meter- and port-mods and packet-outs can (OFPBFC_MSG_UNSUP)";
+    /// Flow monitors.
+    FlowMonitor => MofcUnknown,
+        "flow entries are not monitored for this connection (OFPMOFC_UNKNOWN)";
+    /// A bucket that is there already.
+    BucketExists { /// Which group.
+        group: u32, /// Which bucket.
+        bucket: u32 } => GmfcBucketExists,
+        "group {group} has bucket {bucket} already, or twice; each has its own number (OFPGMFC_BUCKET_EXISTS)";
+    /// A bucket that is not there.
+    UnknownBucket { /// Which group.
+        group: u32, /// Which bucket.
+        bucket: u32 } => GmfcUnknownBucket,
+        "group {group} has no bucket {bucket} (OFPGMFC_UNKNOWN_BUCKET)";
+    /// A command about buckets that cannot be.
+    BucketCommand { /// Which group.
+        group: u32 } => GmfcBadBucket,
+        "group {group}: buckets are inserted at a bucket, first or last, and removed without any in the message (OFPGMFC_BAD_BUCKET)";
     /// Too many actions.
     TooMany { /// How many.
         actions: usize, /// How many there may be.
@@ -362,7 +388,7 @@ refusals! {
     /// Bits that cannot be set.
     TableConfig { /// The bits.
         bits: u32 } => TmfcBadConfig,
-        "table configuration {bits:#x}: OpenFlow 1.3 has no bits to set; 0 is right (OFPTMFC_BAD_CONFIG)";
+        "table configuration {bits:#x} has bits that this version has not (OFPTMFC_BAD_CONFIG)";
     /// Table features cannot be set.
     TableFeatures => TffcEperm,
         "table features are fixed; ask with an empty body (OFPTFFC_EPERM)";

@@ -51,6 +51,9 @@ pub(crate) fn told(flags: FlowModFlags, packets: u64, bytes: u64) -> (u64, u64) 
     (unless(FlowModFlags::NO_PKT_COUNTS, packets), unless(FlowModFlags::NO_BYT_COUNTS, bytes))
 }
 
+/// An entry that went and asked for that to be told.
+pub(crate) type Removed = (FlowKey, FlowRemovedReason, Box<Flow>);
+
 impl Agent {
     /// Takes entries that are out of the switch out of the store, and tells controllers.
     pub(crate) fn forget_flows(
@@ -67,29 +70,39 @@ impl Agent {
                 wanted.push((key, reason, flow));
             }
         }
-        if !wanted.is_empty() {
-            self.switch.sync();
-            let now_ns = self.switch.now_ns();
-            let reader = self.switch.counters();
-            let removed = |(key, reason, flow): (FlowKey, FlowRemovedReason, Box<Flow>)| {
-                let count = reader.read(key.id).unwrap_or_default();
-                let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
-                Event::FlowRemoved(FlowRemoved {
-                    cookie: flow.cookie,
-                    priority: flow.priority,
-                    reason,
-                    table_id: openflow::TableId(key.table),
-                    age: age(flow.created_ns, now_ns),
-                    idle_timeout: flow.idle_timeout,
-                    hard_timeout: flow.hard_timeout,
-                    packet_count,
-                    byte_count,
-                    matching: flow.matching,
-                })
-            };
-            self.events.extend(wanted.into_iter().map(removed));
+        if self.interner.is_staging() {
+            self.deferred.removed.append(&mut wanted);
+        } else {
+            self.tell_removed(wanted);
         }
         spent.retire(&self.switch);
+    }
+
+    /// Tells controllers of entries that are out of the switch.
+    pub(crate) fn tell_removed(&mut self, wanted: Vec<Removed>) {
+        if wanted.is_empty() {
+            return;
+        }
+        self.switch.sync();
+        let now_ns = self.switch.now_ns();
+        let reader = self.switch.counters();
+        let removed = |(key, reason, flow): Removed| {
+            let count = reader.read(key.id).unwrap_or_default();
+            let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
+            Event::FlowRemoved(FlowRemoved {
+                cookie: flow.cookie,
+                priority: flow.priority,
+                reason,
+                table_id: openflow::TableId(key.table),
+                age: age(flow.created_ns, now_ns),
+                idle_timeout: flow.idle_timeout,
+                hard_timeout: flow.hard_timeout,
+                packet_count,
+                byte_count,
+                matching: flow.matching,
+            })
+        };
+        self.events.extend(wanted.into_iter().map(removed));
     }
 
     /// Removes what has expired: flow entries, and stations of NORMAL.

@@ -9,10 +9,11 @@ use crate::flow_table::{Filter, Flow, FlowKey};
 use crate::refusal::Refusal;
 use crate::removed::{age, told};
 use openflow::{
-    Action, AggregateStats, BucketStats, FlowModFlags, FlowStats, FlowStatsRequest, GroupDesc,
-    GroupId, GroupStats, Instruction, Message, MeterConfig, MeterId, MeterStats, MultipartReply,
-    MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueId,
-    QueueStatsRequest, TableId, TableStats, Version,
+    Action, AggregateStats, BucketStats, BundleFeatures, BundleFlags, EntryStats, FlowCounts,
+    FlowModFlags, FlowStats, FlowStatsRequest, GroupDesc, GroupId, GroupStats, Instruction,
+    Message, MeterConfig, MeterId, MeterStats, MultipartReply, MultipartReplyBody,
+    MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueId, QueueStatsRequest, TableId,
+    TableStats, Version,
 };
 
 /// Bytes of bodies in one message of a reply: below 2^16 with its headers.
@@ -78,6 +79,8 @@ fn actions_bytes(actions: &[Action]) -> usize {
     let bytes = |action: &Action| match action {
         Action::SetField(set) => 8 + 4 + usize::from(set.field.info().bytes) + 7,
         Action::Experimenter(e) => 16 + e.data.len(),
+        Action::Note(bytes) => 24 + bytes.len(),
+        Action::CopyField(_) => 24,
         _ => 16,
     };
     actions.iter().map(bytes).sum()
@@ -114,14 +117,18 @@ impl Agent {
             Request::Desc => single(Reply::Desc(Box::new(self.config.desc.clone())), reply),
             Request::Flow(request) => self.flow_stats(version, &request, reply)?,
             Request::Aggregate(request) => {
-                single(Reply::Aggregate(self.aggregate(version, &request)?), reply);
+                let sums = self.aggregate(version, &request)?;
+                match request.extended {
+                    true => single(Reply::NxAggregate(sums), reply),
+                    false => single(Reply::Aggregate(sums), reply),
+                }
             }
             Request::Table => {
                 send_all(self.table_stats(version).map(|t| (t, 64)), Reply::Table, reply);
             }
             Request::PortStats(port) => {
                 let stats = self.port_stats(version, port)?;
-                send_all(stats.into_iter().map(|p| (p, 112)), Reply::PortStats, reply);
+                send_all(stats.into_iter().map(|p| (p, 128)), Reply::PortStats, reply);
             }
             Request::Queue(request) => {
                 self.check_queue(&request)?;
@@ -135,16 +142,18 @@ impl Agent {
                 });
                 send_all(stats, Reply::Group, reply);
             }
-            Request::GroupDesc => {
-                let descs = self.groups.iter().map(|(id, g)| {
+            Request::GroupDesc(asked) => {
+                let wanted =
+                    self.groups.iter().filter(|(id, _)| asked == GroupId::ALL || asked.0 == *id);
+                let descs = wanted.map(|(id, g)| {
                     let buckets: usize =
-                        g.buckets.iter().map(|b| 16 + actions_bytes(&b.actions)).sum();
+                        g.buckets.iter().map(|b| 32 + actions_bytes(&b.actions)).sum();
                     let desc = GroupDesc {
                         group_type: g.group_type,
                         group_id: GroupId(id),
                         buckets: g.buckets.clone(),
                     };
-                    (desc, 8 + buckets)
+                    (desc, 16 + buckets)
                 });
                 send_all(descs, Reply::GroupDesc, reply);
             }
@@ -180,17 +189,39 @@ impl Agent {
             Request::TableFeatures(_) => {
                 let tables = self.flows.tables();
                 let capacity = self.capacity;
-                let features = (0..tables).map(|t| features::table(t as u8, tables, capacity));
+                let features =
+                    (0..tables).map(|t| features::table(version, t as u8, tables, capacity));
                 let sized = features.map(|f| {
                     let n = features::bytes(&f);
                     (f, n)
                 });
                 send_all(sized, Reply::TableFeatures, reply);
             }
-            Request::PortDesc => {
-                let descs = self.port_descs().into_iter().map(|p| (p, 64));
+            Request::PortDesc(asked) => {
+                //= openflow-1.5.1 §7.3.5.7: one port may be asked about; one that is not there is
+                //= OFPBRC_BAD_PORT.
+                if asked != PortNo::ANY && !self.ports.contains(asked.0) {
+                    return Err(Refusal::StatsPort { port: asked });
+                }
+                let wanted =
+                    move |p: &openflow::PortDesc| asked == PortNo::ANY || p.port_no == asked;
+                let descs = self.port_descs().into_iter().filter(wanted).map(|p| (p, 80));
                 send_all(descs, Reply::PortDesc, reply);
             }
+            Request::TableDesc => {
+                let descs = (0..self.flows.tables()).map(|t| (self.table_desc(t as u8), 40));
+                send_all(descs, Reply::TableDesc, reply);
+            }
+            Request::QueueDesc(request) => {
+                self.check_queue(&request)?;
+                single(Reply::QueueDesc(Vec::new()), reply);
+            }
+            Request::FlowCounts(request) => self.flow_counts(version, &request, reply)?,
+            Request::BundleFeatures(_) => {
+                let capabilities = BundleFlags::ATOMIC | BundleFlags::ORDERED;
+                single(Reply::BundleFeatures(BundleFeatures { capabilities }), reply);
+            }
+            Request::FlowMonitor(_) => return Err(Refusal::FlowMonitor),
             Request::Experimenter(e) => {
                 return Err(Refusal::Experimenter { experimenter: e.experimenter });
             }
@@ -219,10 +250,17 @@ impl Agent {
     ) -> Result<Filter<'a>, Refusal> {
         request.matching.check()?;
         Ok(Filter {
-            table: self.asked_table(version, request.table_id)?,
+            // Nicira's requests see all tables, as those of later versions do.
+            table: match request.extended {
+                true => self.asked_table(Version::V13, request.table_id)?,
+                false => self.asked_table(version, request.table_id)?,
+            },
             matching: &request.matching,
             cookie: request.cookie,
-            cookie_mask: if version == Version::V10 { 0 } else { request.cookie_mask },
+            cookie_mask: match version {
+                Version::V10 if !request.extended => 0,
+                _ => request.cookie_mask,
+            },
             out_port: request.out_port,
             out_group: request.out_group,
         })
@@ -248,6 +286,7 @@ impl Agent {
                 idle_timeout: flow.idle_timeout,
                 hard_timeout: flow.hard_timeout,
                 flags: flow.flags,
+                importance: flow.importance,
                 cookie: flow.cookie,
                 packet_count,
                 byte_count,
@@ -255,9 +294,44 @@ impl Agent {
                 instructions: flow.instructions.clone(),
             }
         };
-        let mut parts = Parts::new(MultipartReplyBody::Flow, reply);
+        let body = match request.extended {
+            true => MultipartReplyBody::NxFlow,
+            false => MultipartReplyBody::Flow,
+        };
+        let mut parts = Parts::new(body, reply);
         for (key, flow) in self.flows.select(&filter) {
             parts.push(stats(key, flow), flow_bytes(flow));
+        }
+        parts.finish();
+        Ok(())
+    }
+
+    //= openflow-1.5.1 §7.3.5.3: the counters of entries, without what they do.
+    fn flow_counts(
+        &self,
+        version: Version,
+        request: &FlowStatsRequest,
+        reply: &mut dyn FnMut(Message),
+    ) -> Result<(), Refusal> {
+        let filter = self.filter(version, request)?;
+        let now_ns = self.switch.now_ns();
+        let mut parts = Parts::new(MultipartReplyBody::FlowCounts, reply);
+        for (key, flow) in self.flows.select(&filter) {
+            let count = self.switch.counter(key.id);
+            let (packets, bytes) = told(flow.flags, count.packets, count.bytes);
+            let counts = FlowCounts {
+                table_id: TableId(key.table),
+                reason: 0,
+                priority: flow.priority,
+                matching: flow.matching.clone(),
+                stats: EntryStats {
+                    duration: Some(age(flow.created_ns, now_ns)),
+                    packets: Some(packets),
+                    bytes: Some(bytes),
+                    ..EntryStats::default()
+                },
+            };
+            parts.push(counts, flow_bytes(flow));
         }
         parts.finish();
         Ok(())
@@ -327,7 +401,7 @@ impl Agent {
                 collisions: kernel.collisions,
                 age: match version {
                     Version::V10 => PortStats::NO_AGE,
-                    Version::V13 => age(view.since_ns, now_ns),
+                    _ => age(view.since_ns, now_ns),
                 },
             });
         }

@@ -3,17 +3,93 @@
 //! A request collects updates here, with the actions it begins and ceases to use and the counters it
 //! takes and gives back. [`Transaction::commit`] hands them to the switch as one transaction; one
 //! that is dropped instead leaves nothing behind, so a refusal anywhere on the way is a plain `?`.
+//!
+//! While a bundle is under way ([`Stage::begin`]), what requests commit gathers in the [`Stage`], and
+//! goes to the switch as one transaction of all of them ([`Stage::finish`]), or not at all
+//! ([`Stage::abort`]).
 
 use crate::lower::{Call, Interner};
 use crate::refusal::Refusal;
 use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
 use openflow::ErrorCode;
+use std::ops::Deref;
 use switch::Switch;
+
+/// The actions in use and, while a bundle is under way, what its requests committed.
+pub(crate) struct Stage {
+    interner: Interner,
+    staged: Option<Staged>,
+}
+
+#[derive(Default)]
+struct Staged {
+    updates: Vec<Update>,
+    taken: Vec<u32>,
+    spent: Vec<u32>,
+}
+
+impl Deref for Stage {
+    type Target = Interner;
+
+    fn deref(&self) -> &Interner {
+        &self.interner
+    }
+}
+
+impl Stage {
+    /// No bundle is under way.
+    pub(crate) fn new(interner: Interner) -> Stage {
+        Stage { interner, staged: None }
+    }
+
+    /// A bundle is under way.
+    pub(crate) fn is_staging(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// A bundle begins.
+    pub(crate) fn begin(&mut self) {
+        self.staged = Some(Staged::default());
+    }
+
+    /// The bundle's updates happen in one version. On an error nothing did, and the bundle is still
+    /// to be [aborted](Self::abort).
+    pub(crate) fn finish(&mut self, switch: &Switch) -> Result<Spent, Refusal> {
+        let Some(staged) = &mut self.staged else { return Ok(Spent(Vec::new())) };
+        let mut updates: Vec<Update> = Vec::new();
+        if !staged.updates.is_empty() {
+            updates.extend(self.interner.adds_all());
+        }
+        let adds = updates.len();
+        updates.append(&mut staged.updates);
+        if !updates.is_empty() {
+            updates.extend(self.interner.removes_all());
+        }
+        if !updates.is_empty() {
+            switch.transact(&updates).map_err(|(at, error)| Refusal::Pipeline {
+                at: at.saturating_sub(adds),
+                error: Box::new(error),
+            })?;
+        }
+        self.interner.commit();
+        let spent = std::mem::take(&mut staged.spent);
+        self.staged = None;
+        Ok(Spent(spent))
+    }
+
+    /// Nothing of the bundle happens.
+    pub(crate) fn abort(&mut self, switch: &Switch) {
+        if let Some(staged) = self.staged.take() {
+            self.interner.rollback();
+            staged.taken.into_iter().for_each(|id| switch.retire_counter(id));
+        }
+    }
+}
 
 /// Updates under way.
 pub(crate) struct Transaction<'a> {
     switch: &'a Switch,
-    interner: &'a mut Interner,
+    stage: &'a mut Stage,
     updates: Vec<Update>,
     /// Counters taken, to be given back if nothing comes of it.
     taken: Vec<u32>,
@@ -36,10 +112,10 @@ impl Spent {
 
 impl<'a> Transaction<'a> {
     /// Nothing yet.
-    pub(crate) fn new(switch: &'a Switch, interner: &'a mut Interner) -> Transaction<'a> {
+    pub(crate) fn new(switch: &'a Switch, stage: &'a mut Stage) -> Transaction<'a> {
         Transaction {
             switch,
-            interner,
+            stage,
             updates: Vec::new(),
             taken: Vec::new(),
             spent: Vec::new(),
@@ -54,12 +130,12 @@ impl<'a> Transaction<'a> {
 
     /// The call as an entry holds it; its action has one more user.
     pub(crate) fn intern(&mut self, call: Call) -> ActionCall {
-        call.intern(self.interner)
+        call.intern(&mut self.stage.interner)
     }
 
     /// An action has one user less.
     pub(crate) fn release(&mut self, action: ActionId) {
-        self.interner.release(action);
+        self.stage.interner.release(action);
     }
 
     /// A fresh counter; `code` tells how this kind of request says that there is none.
@@ -89,21 +165,29 @@ impl<'a> Transaction<'a> {
 
     /// Does it all, or nothing.
     pub(crate) fn commit(mut self) -> Result<Spent, Refusal> {
-        let before: Vec<Update> = self.interner.adds().collect();
+        if let Some(staged) = &mut self.stage.staged {
+            staged.updates.append(&mut self.updates);
+            staged.taken.append(&mut self.taken);
+            staged.spent.append(&mut self.spent);
+            self.committed = true;
+            return Ok(Spent(Vec::new()));
+        }
+        let interner = &mut self.stage.interner;
+        let before: Vec<Update> = interner.adds().collect();
         let adds = before.len();
         let own = self.updates.len();
         let mut updates = before;
         updates.append(&mut self.updates);
-        updates.extend(self.interner.removes());
+        updates.extend(interner.removes());
         if updates.is_empty() {
             self.committed = true;
-            self.interner.commit();
+            interner.commit();
             return Ok(Spent(std::mem::take(&mut self.spent)));
         }
         match self.switch.transact(&updates) {
             Ok(_) => {
                 self.committed = true;
-                self.interner.commit();
+                interner.commit();
                 Ok(Spent(std::mem::take(&mut self.spent)))
             }
             Err((at, error)) => {
@@ -117,7 +201,10 @@ impl<'a> Transaction<'a> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if !self.committed {
-            self.interner.rollback();
+            // A bundle's actions go with all of it.
+            if !self.stage.is_staging() {
+                self.stage.interner.rollback();
+            }
             self.taken.drain(..).for_each(|id| self.switch.retire_counter(id));
         }
     }

@@ -16,8 +16,8 @@ use crate::ports::Ports;
 use crate::refusal::Refusal;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, FieldId, GroupId, Instruction, InstructionType, Match, PortNo, Prerequisite, QueueId,
-    SetField,
+    Action, CopyField, FieldId, GroupId, Instruction, InstructionType, Match, PortNo, Prerequisite,
+    QueueId, SetField,
 };
 
 /// Actions in one list, at most.
@@ -223,7 +223,7 @@ impl Rules<'_> {
                 true => Ok(()),
                 false => Err(Refusal::OutGroup { group: *group }),
             },
-            Action::SetField(set) => set_field(set, packet),
+            Action::SetField(set) => set_field(list, set, packet),
             Action::PushVlan(t) => {
                 ether_type("push_vlan", *t, &VLAN, "0x8100 or 0x88a8")?;
                 packet.tagged = true;
@@ -277,6 +277,12 @@ impl Rules<'_> {
                 tos & 3 == 0,
                 "a byte whose two lowest bits are 0",
             ),
+            //= openflow-1.5.1 §7.5.4: a meter action that names an unknown meter is OFPBAC_BAD_METER.
+            Action::Meter(meter) => match self.meters.contains(meter.0) {
+                true => Ok(()),
+                false => Err(Refusal::BadMeter { meter: meter.0 }),
+            },
+            Action::CopyField(copy) => copy_field(copy, packet),
             Action::Experimenter(e) => {
                 Err(Refusal::ActionExperimenter { experimenter: e.experimenter })
             }
@@ -285,7 +291,10 @@ impl Rules<'_> {
             | Action::SetNwSrc(_)
             | Action::SetNwDst(_)
             | Action::SetTpSrc(_)
-            | Action::SetTpDst(_) => Ok(()),
+            | Action::SetTpDst(_)
+            // Where a resubmit may stand shows when it is lowered.
+            | Action::Resubmit { .. }
+            | Action::Note(_) => Ok(()),
         }
     }
 
@@ -322,6 +331,10 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::SetTpSrc(_) => "set_tp_src",
         Action::SetTpDst(_) => "set_tp_dst",
         Action::Enqueue { .. } => "enqueue",
+        Action::Meter(_) => "meter",
+        Action::CopyField(_) => "copy_field",
+        Action::Resubmit { .. } => "resubmit",
+        Action::Note(_) => "note",
         _ => return Ok(()),
     };
     Err(Refusal::NotInSet { action })
@@ -370,17 +383,43 @@ fn ip(action: &'static str, packet: &Packet) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn set_field(set: &SetField, packet: &mut Packet) -> Result<(), Refusal> {
+/// A copy-field: what it reads and writes must be there, and be writable.
+fn copy_field(copy: &CopyField, packet: &mut Packet) -> Result<(), Refusal> {
+    let CopyField { from, to, .. } = *copy;
+    if !to.field.info().settable {
+        return Err(Refusal::SetType { field: to.field });
+    }
+    for field in [from.field, to.field] {
+        let needs = field.info().prerequisites.iter().find(|needs| !packet.fulfils(needs));
+        if let Some(needs) = needs {
+            let action = format!("copy_field of {field}");
+            return Err(Refusal::Inconsistent { action, needs: *needs });
+        }
+    }
+    match to.field {
+        FieldId::EthType => packet.retype(Known::Changed),
+        FieldId::IpProto => {
+            packet.ip_proto = Known::Changed;
+            packet.icmpv6_type = Known::Changed;
+        }
+        FieldId::Icmpv6Type => packet.icmpv6_type = Known::Changed,
+        _ => {}
+    }
+    Ok(())
+}
+
+fn set_field(list: List, set: &SetField, packet: &mut Packet) -> Result<(), Refusal> {
     let SetField { field, value, mask } = *set;
     let info = field.info();
     //= openflow-1.3.5 §7.2.5: in_port, metadata and pseudo-fields cannot be set.
     if !info.settable {
         return Err(Refusal::SetType { field });
     }
-    if mask.is_some_and(|mask| mask & info.all_bits() != info.all_bits()) {
+    let part = mask.is_some_and(|mask| mask & info.all_bits() != info.all_bits());
+    if part && (list == List::Set || !info.maskable) {
         return Err(Refusal::SetMask { field });
     }
-    let vid_without_tag = field == FieldId::VlanVid && value & VLAN_PRESENT == 0;
+    let vid_without_tag = field == FieldId::VlanVid && !part && value & VLAN_PRESENT == 0;
     if value & !info.all_bits() != 0 || vid_without_tag {
         return Err(Refusal::SetArgument { field, value });
     }

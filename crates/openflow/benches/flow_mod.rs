@@ -64,6 +64,7 @@ fn main() {
                     idle_timeout: 0,
                     hard_timeout: 0,
                     flags: m.flags,
+                    importance: m.importance,
                     cookie: m.cookie,
                     packet_count: 0,
                     byte_count: 0,

@@ -9,6 +9,7 @@
 
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::version::Version;
 
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +73,19 @@ pub enum Action {
         /// Its queue.
         queue: QueueId,
     },
+    /// Send through a meter (1.5; an instruction before).
+    Meter(MeterId),
+    /// Copy bits from one field to another (1.5; Nicira's `move` before).
+    CopyField(CopyField),
+    /// Nicira's `resubmit`: looks the packet up in a table as if it came in by a port.
+    Resubmit {
+        /// The port; [`PortNo::IN_PORT`] for the one it came in by.
+        in_port: PortNo,
+        /// The table; [`TableId::ALL`] for the entry's own.
+        table: TableId,
+    },
+    /// Nicira's `note`: bytes for people; without effect.
+    Note(Vec<u8>),
     /// An experimenter's (1.0: vendor's) action.
     Experimenter(Box<ExperimenterAction>),
 }
@@ -118,9 +132,34 @@ impl Action {
             | Action::SetTpDst(_) => ActionType::SetField,
             Action::PushPbb(_) => ActionType::PushPbb,
             Action::PopPbb => ActionType::PopPbb,
+            Action::Meter(_) => ActionType::Meter,
+            Action::CopyField(_) => ActionType::CopyField,
+            Action::Resubmit { .. } | Action::Note(_) => {
+                ActionType::Experimenter(crate::codec::NICIRA)
+            }
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
     }
+}
+
+/// Some bits of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Subfield {
+    /// The field.
+    pub field: FieldId,
+    /// Its lowest bit that counts.
+    pub offset: u16,
+}
+
+/// What a copy-field copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CopyField {
+    /// How many bits.
+    pub bits: u16,
+    /// From there on.
+    pub from: Subfield,
+    /// To there.
+    pub to: Subfield,
 }
 
 /// What a set-field writes.
@@ -181,12 +220,28 @@ pub enum ActionType {
     PushPbb,
     /// `OFPAT_POP_PBB`, 27.
     PopPbb,
+    /// `OFPAT_COPY_FIELD`, 28 (1.5).
+    CopyField,
+    /// `OFPAT_METER`, 29 (1.5).
+    Meter,
     /// `OFPAT_EXPERIMENTER`, 0xffff, with whose.
     Experimenter(u32),
 }
 
 impl ActionType {
-    /// The types of 1.3 but for the experimenters', in the order of their numbers.
+    /// The types of 1.5 but for the experimenters', in the order of their numbers.
+    pub const STANDARD_V15: [ActionType; 18] = {
+        let mut all = [ActionType::Meter; 18];
+        let mut i = 0;
+        while i < 16 {
+            all[i] = ActionType::STANDARD[i];
+            i += 1;
+        }
+        all[16] = ActionType::CopyField;
+        all
+    };
+
+    /// The types of 1.3 and 1.4 but for the experimenters', in the order of their numbers.
     pub const STANDARD: [ActionType; 16] = [
         ActionType::Output,
         ActionType::CopyTtlOut,
@@ -225,13 +280,20 @@ impl ActionType {
             ActionType::SetField => 25,
             ActionType::PushPbb => 26,
             ActionType::PopPbb => 27,
+            ActionType::CopyField => 28,
+            ActionType::Meter => 29,
             ActionType::Experimenter(_) => 0xffff,
         }
     }
 
-    /// The standard type of a 1.3 number.
-    pub fn from_wire(number: u16) -> Option<ActionType> {
-        ActionType::STANDARD.into_iter().find(|t| t.wire() == number)
+    /// The standard types of a version.
+    pub fn standard(version: Version) -> &'static [ActionType] {
+        if version >= Version::V15 { &ActionType::STANDARD_V15 } else { &ActionType::STANDARD }
+    }
+
+    /// The standard type of a version's number.
+    pub fn from_wire(version: Version, number: u16) -> Option<ActionType> {
+        ActionType::standard(version).iter().copied().find(|t| t.wire() == number)
     }
 }
 

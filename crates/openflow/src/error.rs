@@ -1,23 +1,24 @@
-//! Error messages and their codes, one neutral code for what two versions number differently.
+//! Error messages and their codes, one neutral code for what versions number differently.
 //!
-//! The table in `codes!` gives for each code its name in 1.3 (in 1.0's words where 1.3 has none) and
-//! the pair (type, code) in 1.0 and 1.3. A code that a version lacks goes out as the nearest that it
-//! has, see [`ErrorCode::wire`].
+//! The table in `codes!` gives for each code its name in 1.3 (in the words of the version that has
+//! it where 1.3 has none) and the pair (type, code) in 1.0 and 1.3, and behind a slash in 1.4 and 1.5
+//! where those differ from 1.3. A code that a version lacks goes out as the nearest that it has, see
+//! [`ErrorCode::wire`].
 
 use crate::version::Version;
 use std::fmt;
 
 macro_rules! codes {
-    ($($id:ident $name:literal $v10:tt $v13:tt;)*) => {
+    ($($id:ident $name:literal $v10:tt $v13:tt $(/ $v14:tt $v15:tt)?;)*) => {
         /// An error that the specification names.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum ErrorCode {
             $(#[doc = concat!("`", $name, "`")] $id,)*
         }
 
-        /// Name, 1.0's pair, 1.3's pair, by [`ErrorCode`].
-        static CODES: &[(&str, Option<(u16, u16)>, Option<(u16, u16)>)] = &[
-            $(($name, codes!(@$v10), codes!(@$v13)),)*
+        /// Name, and the pairs of 1.0, 1.3, 1.4 and 1.5, by [`ErrorCode`].
+        static CODES: &[(&str, [Option<(u16, u16)>; 4])] = &[
+            $(($name, codes!(pairs $v10 $v13 $(/ $v14 $v15)?)),)*
         ];
 
         impl ErrorCode {
@@ -25,12 +26,16 @@ macro_rules! codes {
             pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$id,)*];
         }
     };
+    (pairs $v10:tt $v13:tt) => { codes!(pairs $v10 $v13 / $v13 $v13) };
+    (pairs $v10:tt $v13:tt / $v14:tt $v15:tt) => {
+        [codes!(@$v10), codes!(@$v13), codes!(@$v14), codes!(@$v15)]
+    };
     (@_) => { None };
     (@($type:literal, $code:literal)) => { Some(($type, $code)) };
 }
 
 codes! {
-    // 1.3.5 §7.4.4, 1.0.2 §5.4.4.
+    // 1.5.1 §7.5.4, 1.4.1 §7.5.4, 1.3.5 §7.4.4, 1.0.2 §5.4.4.
     HfcIncompatible "OFPHFC_INCOMPATIBLE" (0, 0) (0, 0);
     HfcEperm "OFPHFC_EPERM" (0, 1) (0, 1);
 
@@ -48,6 +53,11 @@ codes! {
     BrcBadPort "OFPBRC_BAD_PORT" _ (1, 11);
     BrcBadPacket "OFPBRC_BAD_PACKET" _ (1, 12);
     BrcMultipartBufferOverflow "OFPBRC_MULTIPART_BUFFER_OVERFLOW" _ (1, 13);
+    BrcMultipartRequestTimeout "OFPBRC_MULTIPART_REQUEST_TIMEOUT" _ _ / (1, 14) (1, 14);
+    BrcMultipartReplyTimeout "OFPBRC_MULTIPART_REPLY_TIMEOUT" _ _ / (1, 15) (1, 15);
+    BrcMultipartBadSched "OFPBRC_MULTIPART_BAD_SCHED" _ _ / _ (1, 16);
+    BrcPipelineFieldsOnly "OFPBRC_PIPELINE_FIELDS_ONLY" _ _ / _ (1, 17);
+    BrcUnknown "OFPBRC_UNKNOWN" _ _ / _ (1, 18);
 
     BacBadType "OFPBAC_BAD_TYPE" (2, 0) (2, 0);
     BacBadLen "OFPBAC_BAD_LEN" (2, 1) (2, 1);
@@ -65,6 +75,8 @@ codes! {
     BacBadSetType "OFPBAC_BAD_SET_TYPE" _ (2, 13);
     BacBadSetLen "OFPBAC_BAD_SET_LEN" _ (2, 14);
     BacBadSetArgument "OFPBAC_BAD_SET_ARGUMENT" _ (2, 15);
+    BacBadSetMask "OFPBAC_BAD_SET_MASK" _ _ / _ (2, 16);
+    BacBadMeter "OFPBAC_BAD_METER" _ _ / _ (2, 17);
 
     BicUnknownInst "OFPBIC_UNKNOWN_INST" _ (3, 0);
     BicUnsupInst "OFPBIC_UNSUP_INST" _ (3, 1);
@@ -75,6 +87,7 @@ codes! {
     BicBadExpType "OFPBIC_BAD_EXP_TYPE" _ (3, 6);
     BicBadLen "OFPBIC_BAD_LEN" _ (3, 7);
     BicEperm "OFPBIC_EPERM" _ (3, 8);
+    BicDupInst "OFPBIC_DUP_INST" _ _ / (3, 9) (3, 9);
 
     BmcBadType "OFPBMC_BAD_TYPE" _ (4, 0);
     BmcBadLen "OFPBMC_BAD_LEN" _ (4, 1);
@@ -98,6 +111,9 @@ codes! {
     FmfcBadTimeout "OFPFMFC_BAD_TIMEOUT" (3, 3) (5, 5);
     FmfcBadCommand "OFPFMFC_BAD_COMMAND" (3, 4) (5, 6);
     FmfcBadFlags "OFPFMFC_BAD_FLAGS" _ (5, 7);
+    FmfcCantSync "OFPFMFC_CANT_SYNC" _ _ / (5, 8) (5, 8);
+    FmfcBadPriority "OFPFMFC_BAD_PRIORITY" _ _ / (5, 9) (5, 9);
+    FmfcIsSync "OFPFMFC_IS_SYNC" _ _ / _ (5, 10);
     // 1.0 only: the action list cannot be done in its order.
     FmfcUnsupported "OFPFMFC_UNSUPPORTED" (3, 5) _;
 
@@ -116,6 +132,8 @@ codes! {
     GmfcBadBucket "OFPGMFC_BAD_BUCKET" _ (6, 12);
     GmfcBadWatch "OFPGMFC_BAD_WATCH" _ (6, 13);
     GmfcEperm "OFPGMFC_EPERM" _ (6, 14);
+    GmfcUnknownBucket "OFPGMFC_UNKNOWN_BUCKET" _ _ / _ (6, 15);
+    GmfcBucketExists "OFPGMFC_BUCKET_EXISTS" _ _ / _ (6, 16);
 
     PmfcBadPort "OFPPMFC_BAD_PORT" (4, 0) (7, 0);
     PmfcBadHwAddr "OFPPMFC_BAD_HW_ADDR" (4, 1) (7, 1);
@@ -138,6 +156,8 @@ codes! {
     RrfcStale "OFPRRFC_STALE" _ (11, 0);
     RrfcUnsup "OFPRRFC_UNSUP" _ (11, 1);
     RrfcBadRole "OFPRRFC_BAD_ROLE" _ (11, 2);
+    RrfcIdUnsup "OFPRRFC_ID_UNSUP" _ _ / _ (11, 3);
+    RrfcIdInUse "OFPRRFC_ID_IN_USE" _ _ / _ (11, 4);
 
     MmfcUnknown "OFPMMFC_UNKNOWN" _ (12, 0);
     MmfcMeterExists "OFPMMFC_METER_EXISTS" _ (12, 1);
@@ -154,10 +174,59 @@ codes! {
 
     TffcBadTable "OFPTFFC_BAD_TABLE" _ (13, 0);
     TffcBadMetadata "OFPTFFC_BAD_METADATA" _ (13, 1);
-    TffcBadType "OFPTFFC_BAD_TYPE" _ (13, 2);
-    TffcBadLen "OFPTFFC_BAD_LEN" _ (13, 3);
-    TffcBadArgument "OFPTFFC_BAD_ARGUMENT" _ (13, 4);
+    TffcBadType "OFPTFFC_BAD_TYPE" _ (13, 2) / _ _;
+    TffcBadLen "OFPTFFC_BAD_LEN" _ (13, 3) / _ _;
+    TffcBadArgument "OFPTFFC_BAD_ARGUMENT" _ (13, 4) / _ _;
     TffcEperm "OFPTFFC_EPERM" _ (13, 5);
+    TffcBadCapability "OFPTFFC_BAD_CAP" _ _ / _ (13, 6);
+    TffcBadMaxEntries "OFPTFFC_BAD_MAX_ENT" _ _ / _ (13, 7);
+    TffcBadFeatures "OFPTFFC_BAD_FEATURES" _ _ / _ (13, 8);
+    TffcBadCommand "OFPTFFC_BAD_COMMAND" _ _ / _ (13, 9);
+    TffcTooMany "OFPTFFC_TOO_MANY" _ _ / _ (13, 10);
+
+    BpcBadType "OFPBPC_BAD_TYPE" _ _ / (14, 0) (14, 0);
+    BpcBadLen "OFPBPC_BAD_LEN" _ _ / (14, 1) (14, 1);
+    BpcBadValue "OFPBPC_BAD_VALUE" _ _ / (14, 2) (14, 2);
+    BpcTooMany "OFPBPC_TOO_MANY" _ _ / (14, 3) (14, 3);
+    BpcDupType "OFPBPC_DUP_TYPE" _ _ / (14, 4) (14, 4);
+    BpcBadExperimenter "OFPBPC_BAD_EXPERIMENTER" _ _ / (14, 5) (14, 5);
+    BpcBadExpType "OFPBPC_BAD_EXP_TYPE" _ _ / (14, 6) (14, 6);
+    BpcBadExpValue "OFPBPC_BAD_EXP_VALUE" _ _ / (14, 7) (14, 7);
+    BpcEperm "OFPBPC_EPERM" _ _ / (14, 8) (14, 8);
+
+    AcfcInvalid "OFPACFC_INVALID" _ _ / (15, 0) (15, 0);
+    AcfcUnsupported "OFPACFC_UNSUPPORTED" _ _ / (15, 1) (15, 1);
+    AcfcEperm "OFPACFC_EPERM" _ _ / (15, 2) (15, 2);
+
+    MofcUnknown "OFPMOFC_UNKNOWN" _ _ / (16, 0) (16, 0);
+    MofcMonitorExists "OFPMOFC_MONITOR_EXISTS" _ _ / (16, 1) (16, 1);
+    MofcInvalidMonitor "OFPMOFC_INVALID_MONITOR" _ _ / (16, 2) (16, 2);
+    MofcUnknownMonitor "OFPMOFC_UNKNOWN_MONITOR" _ _ / (16, 3) (16, 3);
+    MofcBadCommand "OFPMOFC_BAD_COMMAND" _ _ / (16, 4) (16, 4);
+    MofcBadFlags "OFPMOFC_BAD_FLAGS" _ _ / (16, 5) (16, 5);
+    MofcBadTableId "OFPMOFC_BAD_TABLE_ID" _ _ / (16, 6) (16, 6);
+    MofcBadOut "OFPMOFC_BAD_OUT" _ _ / (16, 7) (16, 7);
+
+    // In 1.3 an error of the ONF's own, see `ErrorCode::onf_1_3`.
+    BfcUnknown "OFPBFC_UNKNOWN" _ _ / (17, 0) (17, 0);
+    BfcEperm "OFPBFC_EPERM" _ _ / (17, 1) (17, 1);
+    BfcBadId "OFPBFC_BAD_ID" _ _ / (17, 2) (17, 2);
+    BfcBundleExist "OFPBFC_BUNDLE_EXIST" _ _ / (17, 3) (17, 3);
+    BfcBundleClosed "OFPBFC_BUNDLE_CLOSED" _ _ / (17, 4) (17, 4);
+    BfcOutOfBundles "OFPBFC_OUT_OF_BUNDLES" _ _ / (17, 5) (17, 5);
+    BfcBadType "OFPBFC_BAD_TYPE" _ _ / (17, 6) (17, 6);
+    BfcBadFlags "OFPBFC_BAD_FLAGS" _ _ / (17, 7) (17, 7);
+    BfcMsgBadLen "OFPBFC_MSG_BAD_LEN" _ _ / (17, 8) (17, 8);
+    BfcMsgBadXid "OFPBFC_MSG_BAD_XID" _ _ / (17, 9) (17, 9);
+    BfcMsgUnsup "OFPBFC_MSG_UNSUP" _ _ / (17, 10) (17, 10);
+    BfcMsgConflict "OFPBFC_MSG_CONFLICT" _ _ / (17, 11) (17, 11);
+    BfcMsgTooMany "OFPBFC_MSG_TOO_MANY" _ _ / (17, 12) (17, 12);
+    BfcMsgFailed "OFPBFC_MSG_FAILED" _ _ / (17, 13) (17, 13);
+    BfcTimeout "OFPBFC_TIMEOUT" _ _ / (17, 14) (17, 14);
+    BfcBundleInProgress "OFPBFC_BUNDLE_IN_PROGRESS" _ _ / (17, 15) (17, 15);
+    BfcSchedNotSupported "OFPBFC_SCHED_NOT_SUPPORTED" _ _ / _ (17, 16);
+    BfcSchedFuture "OFPBFC_SCHED_FUTURE" _ _ / _ (17, 17);
+    BfcSchedPast "OFPBFC_SCHED_PAST" _ _ / _ (17, 18);
 }
 
 impl ErrorCode {
@@ -173,19 +242,65 @@ impl ErrorCode {
 
     /// The pair (type, code), if the version has this very error.
     pub fn exact_wire(self, version: Version) -> Option<(u16, u16)> {
-        let (_, v10, v13) = CODES[self as usize];
+        let (_, pairs) = CODES[self as usize];
         match version {
-            Version::V10 => v10,
-            Version::V13 => v13,
+            Version::V10 => pairs[0],
+            Version::V13 => pairs[1],
+            Version::V14 => pairs[2],
+            Version::V15 => pairs[3],
         }
     }
 
     /// The pair (type, code) to send: the error's own, or that of the nearest error of the version.
     pub fn wire(self, version: Version) -> (u16, u16) {
-        self.exact_wire(version).unwrap_or_else(|| match (version, self) {
-            (Version::V13, _) => (5, 0), // OFPFMFC_UNKNOWN for 1.0's OFPFMFC_UNSUPPORTED
-            (Version::V10, code) => code.nearest_v10(),
+        self.exact_wire(version).unwrap_or_else(|| match version {
+            Version::V10 => self.nearest_v10(),
+            _ => self.nearest(version),
         })
+    }
+
+    /// The code of an error of the ONF's own that 1.3 sends instead: its experimenter is
+    /// [`ErrorCode::ONF`] (ONF extension 230, bundles).
+    pub fn onf_v13(self) -> Option<u16> {
+        match self.exact_wire(Version::V14) {
+            Some((17, code)) => Some(2300 + code),
+            _ => None,
+        }
+    }
+
+    /// The error of [`ErrorCode::onf_v13`].
+    pub fn from_onf_v13(exp_type: u16) -> Option<ErrorCode> {
+        let code = exp_type.checked_sub(2300)?;
+        ErrorCode::from_wire(Version::V14, 17, code)
+    }
+
+    /// The Open Networking Foundation's experimenter id.
+    pub const ONF: u32 = 0x4f4e_4600;
+
+    /// What 1.3 to 1.5 say for an error that they have no code for.
+    fn nearest(self, version: Version) -> (u16, u16) {
+        const BAD_PROPERTY: u16 = 14;
+        let properties = version > Version::V13;
+        match self {
+            ErrorCode::FmfcUnsupported => (5, 0), // OFPFMFC_UNKNOWN
+            ErrorCode::BicDupInst => (3, 1),
+            ErrorCode::BacBadSetMask => (2, 15),
+            ErrorCode::BacBadMeter => (12, 3),
+            ErrorCode::GmfcUnknownBucket | ErrorCode::GmfcBucketExists => (6, 12),
+            ErrorCode::TffcBadType if properties => (BAD_PROPERTY, 0),
+            ErrorCode::TffcBadLen if properties => (BAD_PROPERTY, 1),
+            ErrorCode::TffcBadArgument if properties => (BAD_PROPERTY, 2),
+            ErrorCode::BpcBadType => (13, 2),
+            ErrorCode::BpcBadLen => (13, 3),
+            code => match code.exact_wire(Version::V15) {
+                Some((5, _)) => (5, 0),
+                Some((11, _)) => (11, 1),
+                Some((13 | 14, _)) if properties => (14, 2),
+                Some((13 | 14, _)) => (13, 4),
+                Some((17, _)) => (17, 0),
+                _ => (1, 5), // OFPBRC_EPERM
+            },
+        }
     }
 
     /// What 1.0 says for an error that it has no code for.
@@ -202,11 +317,11 @@ impl ErrorCode {
             ErrorCode::BacBadSetLen => (2, 1),
             ErrorCode::BmcBadLen | ErrorCode::BicBadLen | ErrorCode::ScfcBadLen => BAD_LEN,
             ErrorCode::BrcBadPort => BAD_PORT,
-            _ => match self.exact_wire(Version::V13) {
+            _ => match self.exact_wire(Version::V13).or(self.exact_wire(Version::V15)) {
                 Some((2, _)) => BAD_ARGUMENT,
                 Some((3..=5, _)) => UNSUPPORTED,
                 Some((7, _)) => BAD_PORT,
-                Some((6 | 8 | 11..=13, _)) => BAD_TYPE,
+                Some((6 | 8 | 11..=17, _)) => BAD_TYPE,
                 _ => REQUEST_EPERM,
             },
         }
@@ -301,6 +416,13 @@ mod tests {
                     assert_eq!(ErrorCode::from_wire(version, t, c), Some(code), "{code}");
                 } else {
                     let (t, c) = code.wire(version);
+                    // A later version's code for what nothing there is near to.
+                    assert!(t <= 17, "{code}");
+                    if version == Version::V13 && t == 17 {
+                        let onf = code.onf_v13().and_then(ErrorCode::from_onf_v13);
+                        assert!(onf == Some(code) || onf.is_none(), "{code}");
+                        continue;
+                    }
                     assert!(ErrorCode::from_wire(version, t, c).is_some(), "{code}");
                 }
             }

@@ -1,14 +1,28 @@
 //! The fields that matches and set-field name: one table of descriptors.
 //!
-//! All 40 basic fields of OpenFlow 1.3 (1.3.5 §7.2.3.7, table 12). A [`FieldId`] is an index into
-//! that table; its order is that of the OXM field numbers. Values are `u128`, right-aligned in the
-//! field's width. Fields of later versions and of experimenters join by one line in `fields!`.
+//! All basic fields of OpenFlow 1.3 (1.3.5 §7.2.3.7, table 12), those that 1.4 and 1.5 add (1.5.1
+//! §7.2.3.8, table 11), and Open vSwitch's registers and packet fields (ovs-fields(7)). A [`FieldId`]
+//! is an index into that table; its order is that of the OXM field numbers, then that of the
+//! additions. Values are `u128`, right-aligned in the field's width. A field joins by one line in
+//! `fields!`.
+//!
+//! A TLV may name a field in several ways: by OpenFlow's class, by Nicira's two classes of NXM, and
+//! registers also in pairs and fours. [`OxmHeader::field`] knows those that are one whole field;
+//! [`crate::nicira`] the others.
 
 use crate::version::Version;
 use std::fmt;
 
 /// The OXM class of the basic fields.
 pub const OXM_CLASS_BASIC: u16 = 0x8000;
+/// NXM's class of OpenFlow 1.0's fields (`NXM_OF_*`).
+pub const NXM_CLASS_OF: u16 = 0x0000;
+/// NXM's class of Open vSwitch's fields (`NXM_NX_*`).
+pub const NXM_CLASS_NX: u16 = 0x0001;
+/// NXM's number of TCP's flags.
+const NX_TCP_FLAGS: u32 = 34;
+/// The OXM class of packet registers (1.5.1 §7.2.3.10), 64 bits each.
+pub const OXM_CLASS_REGISTERS: u16 = 0x8001;
 /// The OXM class of experimenters' fields.
 pub const OXM_CLASS_EXPERIMENTER: u16 = 0xffff;
 
@@ -103,28 +117,28 @@ const ND_ADVERT: Prerequisite = OneOf(FieldId::Icmpv6Type, &[136]);
 
 macro_rules! fields {
     ($($(#[$meta:meta])* $id:ident $number:literal $name:literal [$($ofctl:literal)+]
-       $bits:literal/$bytes:literal $mask:ident $set:ident [$($pre:expr),*];)*) => {
+       $bits:literal/$bytes:literal $mask:ident $set:ident $since:ident [$($pre:expr),*];)*) => {
         /// A field, by its place in the descriptor table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum FieldId {
-            $($(#[$meta])* $id = $number,)*
+            $($(#[$meta])* $id,)*
         }
 
         /// The descriptors, by [`FieldId`].
         pub static FIELDS: &[FieldInfo] = &[
             $(FieldInfo {
                 id: FieldId::$id,
-                name: concat!("OXM_OF_", $name),
+                name: concat!(fields!(prefix $since), $name),
                 ofctl: &[$($ofctl),+],
                 bits: $bits,
                 bytes: $bytes,
                 maskable: fields!(@$mask),
                 settable: fields!(@$set),
                 prerequisites: &[$($pre),*],
-                class: OXM_CLASS_BASIC,
+                class: fields!(class $since),
                 number: $number,
-                since: Version::V13,
+                since: fields!(since $since),
             },)*
         ];
 
@@ -137,89 +151,143 @@ macro_rules! fields {
     (@exact) => { false };
     (@set) => { true };
     (@fixed) => { false };
+    (prefix nx) => { "NXM_NX_" };
+    (prefix $since:ident) => { "OXM_OF_" };
+    (class nx) => { NXM_CLASS_NX };
+    (class $since:ident) => { OXM_CLASS_BASIC };
+    (since v13) => { Version::V13 };
+    (since v14) => { Version::V14 };
+    (since v15) => { Version::V15 };
+    (since nx) => { Version::V10 };
+    // Before 1.5 by Nicira's number.
+    (since any) => { Version::V10 };
 }
 
 fields! {
     /// Ingress port.
-    InPort 0 "IN_PORT" ["in_port"] 32/4 exact fixed [];
+    InPort 0 "IN_PORT" ["in_port"] 32/4 exact fixed v13 [];
     /// Ingress physical port.
-    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed [Present(FieldId::InPort)];
+    InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 [Present(FieldId::InPort)];
     /// Metadata passed between tables.
-    Metadata 2 "METADATA" ["metadata"] 64/8 mask fixed [];
+    Metadata 2 "METADATA" ["metadata"] 64/8 mask fixed v13 [];
     /// Ethernet destination.
-    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set [];
+    EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 [];
     /// Ethernet source.
-    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set [];
+    EthSrc 4 "ETH_SRC" ["dl_src" "eth_src"] 48/6 mask set v13 [];
     /// Ethernet type behind the VLAN tags.
-    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set [];
+    EthType 5 "ETH_TYPE" ["dl_type" "eth_type"] 16/2 exact set v13 [];
     /// VLAN id with the presence bit.
-    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set [];
+    VlanVid 6 "VLAN_VID" ["vlan_vid"] 13/2 mask set v13 [];
     /// VLAN priority.
-    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set [VlanTag];
+    VlanPcp 7 "VLAN_PCP" ["dl_vlan_pcp" "vlan_pcp"] 3/1 exact set v13 [VlanTag];
     /// Differentiated-services code point (6 bits).
-    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set [IP];
+    IpDscp 8 "IP_DSCP" ["ip_dscp"] 6/1 exact set v13 [IP];
     /// Explicit congestion notification.
-    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set [IP];
+    IpEcn 9 "IP_ECN" ["nw_ecn" "ip_ecn"] 2/1 exact set v13 [IP];
     /// IP protocol.
-    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set [IP];
+    IpProto 10 "IP_PROTO" ["nw_proto" "ip_proto"] 8/1 exact set v13 [IP];
     /// IPv4 source.
-    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set [IPV4];
+    Ipv4Src 11 "IPV4_SRC" ["nw_src" "ip_src" "ipv4_src"] 32/4 mask set v13 [IPV4];
     /// IPv4 destination.
-    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set [IPV4];
+    Ipv4Dst 12 "IPV4_DST" ["nw_dst" "ip_dst" "ipv4_dst"] 32/4 mask set v13 [IPV4];
     /// TCP source port.
-    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 exact set [IP, TCP];
+    TcpSrc 13 "TCP_SRC" ["tcp_src"] 16/2 mask set v13 [IP, TCP];
     /// TCP destination port.
-    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 exact set [IP, TCP];
+    TcpDst 14 "TCP_DST" ["tcp_dst"] 16/2 mask set v13 [IP, TCP];
     /// UDP source port.
-    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 exact set [IP, UDP];
+    UdpSrc 15 "UDP_SRC" ["udp_src"] 16/2 mask set v13 [IP, UDP];
     /// UDP destination port.
-    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 exact set [IP, UDP];
+    UdpDst 16 "UDP_DST" ["udp_dst"] 16/2 mask set v13 [IP, UDP];
     /// SCTP source port.
-    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 exact set [IP, SCTP];
+    SctpSrc 17 "SCTP_SRC" ["sctp_src"] 16/2 mask set v13 [IP, SCTP];
     /// SCTP destination port.
-    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 exact set [IP, SCTP];
+    SctpDst 18 "SCTP_DST" ["sctp_dst"] 16/2 mask set v13 [IP, SCTP];
     /// ICMP type.
-    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set [IPV4, ICMPV4];
+    Icmpv4Type 19 "ICMPV4_TYPE" ["icmp_type" "icmpv4_type"] 8/1 exact set v13 [IPV4, ICMPV4];
     /// ICMP code.
-    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set [IPV4, ICMPV4];
+    Icmpv4Code 20 "ICMPV4_CODE" ["icmp_code" "icmpv4_code"] 8/1 exact set v13 [IPV4, ICMPV4];
     /// ARP operation.
-    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set [ARP];
+    ArpOp 21 "ARP_OP" ["arp_op"] 16/2 exact set v13 [ARP];
     /// ARP sender's IPv4 address.
-    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set [ARP];
+    ArpSpa 22 "ARP_SPA" ["arp_spa"] 32/4 mask set v13 [ARP];
     /// ARP target's IPv4 address.
-    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set [ARP];
+    ArpTpa 23 "ARP_TPA" ["arp_tpa"] 32/4 mask set v13 [ARP];
     /// ARP sender's hardware address.
-    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set [ARP];
+    ArpSha 24 "ARP_SHA" ["arp_sha"] 48/6 mask set v13 [ARP];
     /// ARP target's hardware address.
-    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set [ARP];
+    ArpTha 25 "ARP_THA" ["arp_tha"] 48/6 mask set v13 [ARP];
     /// IPv6 source.
-    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set [IPV6];
+    Ipv6Src 26 "IPV6_SRC" ["ipv6_src"] 128/16 mask set v13 [IPV6];
     /// IPv6 destination.
-    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set [IPV6];
+    Ipv6Dst 27 "IPV6_DST" ["ipv6_dst"] 128/16 mask set v13 [IPV6];
     /// IPv6 flow label.
-    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set [IPV6];
+    Ipv6Flabel 28 "IPV6_FLABEL" ["ipv6_label" "ipv6_flabel"] 20/4 mask set v13 [IPV6];
     /// ICMPv6 type.
-    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set [IPV6, ICMPV6];
+    Icmpv6Type 29 "ICMPV6_TYPE" ["icmpv6_type"] 8/1 exact set v13 [IPV6, ICMPV6];
     /// ICMPv6 code.
-    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set [IPV6, ICMPV6];
+    Icmpv6Code 30 "ICMPV6_CODE" ["icmpv6_code"] 8/1 exact set v13 [IPV6, ICMPV6];
     /// Neighbour discovery: target address.
-    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 exact set [IPV6, ICMPV6, ND];
+    Ipv6NdTarget 31 "IPV6_ND_TARGET" ["nd_target" "ipv6_nd_target"] 128/16 mask set v13 [IPV6, ICMPV6, ND];
     /// Neighbour discovery: source link-layer address.
-    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 exact set [IPV6, ICMPV6, ND_SOLICIT];
+    Ipv6NdSll 32 "IPV6_ND_SLL" ["nd_sll" "ipv6_nd_sll"] 48/6 mask set v13 [IPV6, ICMPV6, ND_SOLICIT];
     /// Neighbour discovery: target link-layer address.
-    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 exact set [IPV6, ICMPV6, ND_ADVERT];
+    Ipv6NdTll 33 "IPV6_ND_TLL" ["nd_tll" "ipv6_nd_tll"] 48/6 mask set v13 [IPV6, ICMPV6, ND_ADVERT];
     /// Outermost MPLS label.
-    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set [MPLS];
+    MplsLabel 34 "MPLS_LABEL" ["mpls_label"] 20/4 exact set v13 [MPLS];
     /// Outermost MPLS traffic class.
-    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set [MPLS];
+    MplsTc 35 "MPLS_TC" ["mpls_tc"] 3/1 exact set v13 [MPLS];
     /// Outermost MPLS bottom-of-stack bit.
-    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set [MPLS];
+    MplsBos 36 "MPLS_BOS" ["mpls_bos"] 1/1 exact set v13 [MPLS];
     /// PBB service instance.
-    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set [PBB];
+    PbbIsid 37 "PBB_ISID" ["pbb_isid"] 24/3 mask set v13 [PBB];
     /// Tunnel's metadata.
-    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set [];
+    TunnelId 38 "TUNNEL_ID" ["tun_id" "tunnel_id"] 64/8 mask set v13 [];
     /// Which IPv6 extension headers there are (nine bits).
-    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed [IPV6];
+    Ipv6Exthdr 39 "IPV6_EXTHDR" ["ipv6_exthdr"] 9/2 mask fixed v13 [IPV6];
+    /// PBB "use customer address".
+    PbbUca 41 "PBB_UCA" ["pbb_uca"] 1/1 exact set v14 [PBB];
+    /// TCP's flags, 12 bits.
+    TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any [IP, TCP];
+    /// The output port in the action set.
+    ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed v15 [];
+    /// The type of the packet's outermost header: a namespace and a type in it.
+    PacketType 44 "PACKET_TYPE" ["packet_type"] 32/4 exact fixed v15 [];
+    /// Whether the packet is an IP fragment (bit 0), and not the first one (bit 1).
+    IpFrag 26 "IP_FRAG" ["ip_frag" "nw_frag"] 2/1 mask fixed nx [IP];
+    /// IP time to live or hop limit.
+    NwTtl 29 "IP_TTL" ["nw_ttl"] 8/1 exact set nx [IP];
+    /// A register.
+    Reg0 0 "REG0" ["reg0"] 32/4 mask set nx [];
+    /// A register.
+    Reg1 1 "REG1" ["reg1"] 32/4 mask set nx [];
+    /// A register.
+    Reg2 2 "REG2" ["reg2"] 32/4 mask set nx [];
+    /// A register.
+    Reg3 3 "REG3" ["reg3"] 32/4 mask set nx [];
+    /// A register.
+    Reg4 4 "REG4" ["reg4"] 32/4 mask set nx [];
+    /// A register.
+    Reg5 5 "REG5" ["reg5"] 32/4 mask set nx [];
+    /// A register.
+    Reg6 6 "REG6" ["reg6"] 32/4 mask set nx [];
+    /// A register.
+    Reg7 7 "REG7" ["reg7"] 32/4 mask set nx [];
+    /// A register.
+    Reg8 8 "REG8" ["reg8"] 32/4 mask set nx [];
+    /// A register.
+    Reg9 9 "REG9" ["reg9"] 32/4 mask set nx [];
+    /// A register.
+    Reg10 10 "REG10" ["reg10"] 32/4 mask set nx [];
+    /// A register.
+    Reg11 11 "REG11" ["reg11"] 32/4 mask set nx [];
+    /// A register.
+    Reg12 12 "REG12" ["reg12"] 32/4 mask set nx [];
+    /// A register.
+    Reg13 13 "REG13" ["reg13"] 32/4 mask set nx [];
+    /// A register.
+    Reg14 14 "REG14" ["reg14"] 32/4 mask set nx [];
+    /// A register.
+    Reg15 15 "REG15" ["reg15"] 32/4 mask set nx [];
 }
 
 impl FieldId {
@@ -227,6 +295,11 @@ impl FieldId {
     #[inline]
     pub fn info(self) -> &'static FieldInfo {
         &FIELDS[self as usize]
+    }
+
+    /// Whether it is one of the sixteen registers.
+    pub fn is_register(self) -> bool {
+        (FieldId::Reg0..=FieldId::Reg15).contains(&self)
     }
 
     /// The mask with all bits of the field.
@@ -238,7 +311,15 @@ impl FieldId {
     /// The field of an OXM class and number.
     #[inline]
     pub fn from_oxm(class: u16, number: u8) -> Option<FieldId> {
-        if class == OXM_CLASS_BASIC { FieldId::ALL.get(number as usize).copied() } else { None }
+        match (class, number) {
+            (NXM_CLASS_NX, 34) => Some(FieldId::TcpFlags),
+            (OXM_CLASS_BASIC, 0..=39) => FieldId::ALL.get(number as usize).copied(),
+            (OXM_CLASS_BASIC | NXM_CLASS_NX, _) => FIELDS[40..]
+                .iter()
+                .find(|info| info.class == class && info.number == number)
+                .map(|info| info.id),
+            _ => None,
+        }
     }
 
     /// The field of a name of the specification (`OXM_OF_` optional) or of `ovs-ofctl`, letter case
@@ -279,6 +360,17 @@ impl OxmHeader {
         )
     }
 
+    /// The header of a field in a version: what OpenFlow numbered later has Nicira's number before.
+    pub fn in_version(field: FieldId, has_mask: bool, version: Version) -> OxmHeader {
+        let OxmHeader(bits) = OxmHeader::of(field, has_mask);
+        match field {
+            FieldId::TcpFlags if version < Version::V15 => {
+                OxmHeader(bits & 0x1ff | u32::from(NXM_CLASS_NX) << 16 | NX_TCP_FLAGS << 9)
+            }
+            _ => OxmHeader(bits),
+        }
+    }
+
     /// OXM class.
     pub const fn class(self) -> u16 {
         (self.0 >> 16) as u16
@@ -311,10 +403,10 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 40);
+        assert_eq!(FIELDS.len(), 62);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
-            assert_eq!(info.number as usize, i);
+            assert!(i >= 40 || info.number as usize == i);
             assert_eq!(FieldId::ALL[i], info.id);
             assert!(u32::from(info.bytes) * 8 >= info.bits);
             assert_eq!(FieldId::from_name(info.name), Some(info.id));
@@ -326,6 +418,9 @@ mod tests {
         assert_eq!(OxmHeader::of(FieldId::EthDst, true).0, 0x8000_070c);
         assert_eq!(FieldId::Ipv6NdSll.to_string(), "ipv6_nd_sll");
         assert_eq!(FieldId::from_oxm(0x8000, 40), None);
-        assert_eq!(FieldId::from_oxm(1, 0), None);
+        assert_eq!(FieldId::from_oxm(0x8000, 42), Some(FieldId::TcpFlags));
+        assert_eq!(FieldId::from_oxm(1, 0), Some(FieldId::Reg0));
+        assert_eq!(FieldId::from_oxm(1, 16), None);
+        assert_eq!(FieldId::from_oxm(0x8000, 26), Some(FieldId::Ipv6Src));
     }
 }

@@ -68,6 +68,10 @@ pub struct FlowMod {
     pub out_group: GroupId,
     /// Options.
     pub flags: FlowModFlags,
+    /// Entries of less importance are evicted first (1.4); 0 before.
+    pub importance: u16,
+    /// 1.0 with Nicira's table numbers or matches: all tables and cookie filters are there.
+    pub extended: bool,
     /// What the entry matches.
     pub matching: Match,
     /// What it does.
@@ -90,6 +94,8 @@ impl FlowMod {
             out_port: PortNo::ANY,
             out_group: GroupId::ANY,
             flags: FlowModFlags::empty(),
+            importance: 0,
+            extended: false,
             matching,
             instructions,
         }
@@ -107,6 +113,24 @@ pub enum FlowRemovedReason {
     Delete,
     /// Its group was deleted (1.3; told as a delete in 1.0).
     GroupDelete,
+    /// Its meter was deleted (1.4; told as a delete before).
+    MeterDelete,
+    /// Another entry needed its room (1.4; told as a delete before).
+    Eviction,
+}
+
+impl FlowRemovedReason {
+    /// The number in a version; what it has no number for is a delete.
+    pub fn wire(self, version: Version) -> u8 {
+        match self {
+            FlowRemovedReason::IdleTimeout => 0,
+            FlowRemovedReason::HardTimeout => 1,
+            FlowRemovedReason::GroupDelete if version >= Version::V13 => 3,
+            FlowRemovedReason::MeterDelete if version >= Version::V14 => 4,
+            FlowRemovedReason::Eviction if version >= Version::V14 => 5,
+            _ => 2,
+        }
+    }
 }
 
 /// Tells that a flow entry went.
@@ -149,6 +173,8 @@ pub struct FlowStatsRequest {
     pub cookie_mask: u64,
     /// Only entries that this covers.
     pub matching: Match,
+    /// 1.0 by Nicira's request: all tables and cookie filters are there, and the reply says them.
+    pub extended: bool,
 }
 
 impl FlowStatsRequest {
@@ -161,6 +187,7 @@ impl FlowStatsRequest {
             cookie: 0,
             cookie_mask: 0,
             matching: Match::default(),
+            extended: false,
         }
     }
 }
@@ -180,6 +207,8 @@ pub struct FlowStats {
     pub hard_timeout: u16,
     /// The entry's flags; empty in 1.0, which leaves them out.
     pub flags: FlowModFlags,
+    /// The entry's; 0 before 1.4, which leaves it out.
+    pub importance: u16,
     /// The entry's.
     pub cookie: u64,
     /// Packets that matched.
@@ -201,4 +230,34 @@ pub struct AggregateStats {
     pub byte_count: u64,
     /// How many entries.
     pub flow_count: u32,
+}
+
+/// Counters of one flow entry (1.5), without what the entry does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Where it is.
+    pub table_id: TableId,
+    /// 0 when it was asked for, 1 when a trigger sent it.
+    pub reason: u8,
+    /// Higher wins.
+    pub priority: u16,
+    /// What it matches.
+    pub matching: Match,
+    /// Its counters.
+    pub stats: EntryStats,
+}
+
+/// Counters of a flow entry as 1.5 tells them: each there or not (1.5.1 §7.2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EntryStats {
+    /// How long it has been there.
+    pub duration: Option<Age>,
+    /// How long no packet matched.
+    pub idle: Option<Age>,
+    /// How many entries, of an aggregate.
+    pub flows: Option<u32>,
+    /// Packets that matched.
+    pub packets: Option<u64>,
+    /// Bytes in them.
+    pub bytes: Option<u64>,
 }

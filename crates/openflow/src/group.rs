@@ -26,11 +26,32 @@ pub enum GroupModCommand {
     Modify,
     /// Delete it, with all flow entries that use it.
     Delete,
+    /// Add buckets to it (1.5).
+    InsertBucket,
+    /// Take buckets from it (1.5).
+    RemoveBucket,
+}
+
+/// Names a bucket of a group, or a place among its buckets (1.5.1 §7.3.4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(pub u32);
+
+impl BucketId {
+    /// The highest number of a bucket.
+    pub const MAX: BucketId = BucketId(0xffff_ff00);
+    /// The first bucket, in commands.
+    pub const FIRST: BucketId = BucketId(0xffff_fffd);
+    /// The last bucket, in commands.
+    pub const LAST: BucketId = BucketId(0xffff_fffe);
+    /// All buckets, in commands.
+    pub const ALL: BucketId = BucketId(0xffff_ffff);
 }
 
 /// One way out of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
+    /// Its number, unique in its group; its place, from 0 on, before 1.5.
+    pub id: BucketId,
     /// Its share in a select group.
     pub weight: u16,
     /// The port whose liveness decides; [`PortNo::ANY`] for none.
@@ -50,6 +71,8 @@ pub struct GroupMod {
     pub group_type: GroupType,
     /// Which; [`GroupId::ALL`] in a delete for every one.
     pub group_id: GroupId,
+    /// Which bucket an insert or removal is about; [`BucketId::ALL`] otherwise.
+    pub command_bucket: BucketId,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
 }

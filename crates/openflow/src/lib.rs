@@ -1,12 +1,12 @@
-//! OpenFlow messages, 1.0 and 1.3: bytes to and from one version-neutral form.
+//! OpenFlow messages, 1.0, 1.3, 1.4 and 1.5: bytes to and from one version-neutral form.
 //!
 //! In: bytes of a connection, cut into messages; out: a [`Message`], or a coded error to answer.
 //! And back. Both directions of every message type are here, so that a switch, a controller and a
 //! test of either use the same code.
 //!
-//! The neutral form is 1.3's, with places for what only 1.0 has; field, action and error numbers
-//! live in one table each ([`mod@field`], [`action`], [`error`]). Later versions join by a
-//! [`Version`], lines in those tables and a codec module.
+//! The neutral form is 1.3's, with places for what only other versions have; field, action and error
+//! numbers live in one table each ([`mod@field`], [`action`], [`error`]). Another version joins by a
+//! [`Version`], lines in those tables and arms in the codec.
 //!
 //! Holds true: no bytes panic; a message that decodes is canonical (matches sorted, masks minimal);
 //! an encoding that decodes gives back the same message. Absent: sockets, clocks, threads, and any
@@ -16,6 +16,7 @@
 //! truncation and bit flips of every message, a fuzz target, and `ovs-ofctl ofp-print`.
 
 pub mod action;
+pub mod bundle;
 pub mod codec;
 pub mod error;
 pub mod field;
@@ -25,6 +26,7 @@ pub mod group;
 pub mod ids;
 pub mod message;
 pub mod meter;
+pub mod monitor;
 pub mod multipart;
 pub mod packet;
 pub mod port;
@@ -35,37 +37,48 @@ pub mod testing;
 pub mod version;
 
 pub use action::{
-    Action, ActionType, Actions, Instruction, InstructionType, Instructions, SetField,
+    Action, ActionType, Actions, CopyField, Instruction, InstructionType, Instructions, SetField,
+    Subfield,
 };
+pub use bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 pub use codec::{
     DecodeError, DecodeFault, EncodeError, Frame, Header, decode, encode, encode_into, frame,
 };
 pub use error::{ErrorCode, ErrorKind, ErrorMessage};
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{
-    AggregateStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    FlowStats, FlowStatsRequest,
+    AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
+    FlowRemovedReason, FlowStats, FlowStatsRequest,
 };
 pub use flow_match::{Match, MatchError, MatchField};
 pub use group::{
-    Bucket, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod, GroupModCommand,
-    GroupStats, GroupType,
+    Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
+    GroupModCommand, GroupStats, GroupType,
 };
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
-pub use message::{Experimenter, Hello, Message};
+pub use message::{Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward};
 pub use meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
     MeterStats,
 };
-pub use multipart::{MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody};
+pub use monitor::{
+    FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, MonitorCommand, MonitorFlags,
+};
+pub use multipart::{
+    BundleFeatures, BundleFeaturesRequest, MultipartReply, MultipartReplyBody, MultipartRequest,
+    MultipartRequestBody,
+};
 pub use packet::{PacketIn, PacketInReason, PacketOut};
 pub use port::{
     PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
 pub use switch::{
-    AsyncConfig, Capabilities, Features, FragmentHandling, QueueConfigRequest, Role, RoleMessage,
-    SwitchConfig, SwitchDesc,
+    AsyncChange, AsyncConfig, AsyncKind, Capabilities, Features, FragmentHandling,
+    QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
 };
-pub use table::{TableFeatures, TableMod, TableProperty, TableStats};
+pub use table::{
+    TableDesc, TableFeatures, TableMod, TableProperty, TableReason, TableStats, TableStatus,
+    Vacancy,
+};
 pub use version::{Version, VersionSet};

@@ -1,14 +1,18 @@
 //! The message: one enum for all types of all versions, both directions.
 
+use crate::bundle::{BundleAdd, BundleControl};
 use crate::error::ErrorMessage;
 use crate::flow::{FlowMod, FlowRemoved};
 use crate::group::GroupMod;
+use crate::ids::Xid;
 use crate::meter::MeterMod;
 use crate::multipart::{MultipartReply, MultipartRequest};
 use crate::packet::{PacketIn, PacketOut};
 use crate::port::{PortMod, PortStatus, QueueConfigReply};
-use crate::switch::{AsyncConfig, Features, QueueConfigRequest, RoleMessage, SwitchConfig};
-use crate::table::TableMod;
+use crate::switch::{
+    AsyncChange, AsyncConfig, Features, QueueConfigRequest, RoleMessage, RoleStatus, SwitchConfig,
+};
+use crate::table::{TableMod, TableStatus};
 use crate::version::VersionSet;
 
 /// A message without its header.
@@ -25,6 +29,8 @@ pub enum Message {
     EchoReply(Vec<u8>),
     /// An experimenter's (1.0: vendor's) message.
     Experimenter(Experimenter),
+    /// Sets something of Nicira's extensions.
+    Nicira(Nicira),
     /// Asks what the switch is.
     FeaturesRequest,
     /// Tells what the switch is.
@@ -72,9 +78,19 @@ pub enum Message {
     /// Tells which are on (1.3).
     GetAsyncReply(AsyncConfig),
     /// Sets which are on (1.3).
-    SetAsync(AsyncConfig),
+    SetAsync(AsyncChange),
     /// Changes a meter (1.3).
     MeterMod(MeterMod),
+    /// Tells a controller that its role changed (1.4).
+    RoleStatus(RoleStatus),
+    /// Tells of a table's vacancy (1.4).
+    TableStatus(TableStatus),
+    /// Tells of another controller's group-mod or meter-mod (1.4).
+    RequestForward(RequestForward),
+    /// Opens, closes, commits or discards a bundle (1.4; in 1.3 the ONF's extension 230).
+    BundleControl(BundleControl),
+    /// Adds a message to a bundle (1.4; in 1.3 the ONF's extension 230).
+    BundleAdd(BundleAdd),
 }
 
 impl Message {
@@ -85,7 +101,7 @@ impl Message {
             Message::Error(_) => "OFPT_ERROR",
             Message::EchoRequest(_) => "OFPT_ECHO_REQUEST",
             Message::EchoReply(_) => "OFPT_ECHO_REPLY",
-            Message::Experimenter(_) => "OFPT_EXPERIMENTER",
+            Message::Experimenter(_) | Message::Nicira(_) => "OFPT_EXPERIMENTER",
             Message::FeaturesRequest => "OFPT_FEATURES_REQUEST",
             Message::FeaturesReply(_) => "OFPT_FEATURES_REPLY",
             Message::GetConfigRequest => "OFPT_GET_CONFIG_REQUEST",
@@ -111,6 +127,11 @@ impl Message {
             Message::GetAsyncReply(_) => "OFPT_GET_ASYNC_REPLY",
             Message::SetAsync(_) => "OFPT_SET_ASYNC",
             Message::MeterMod(_) => "OFPT_METER_MOD",
+            Message::RoleStatus(_) => "OFPT_ROLE_STATUS",
+            Message::TableStatus(_) => "OFPT_TABLE_STATUS",
+            Message::RequestForward(_) => "OFPT_REQUESTFORWARD",
+            Message::BundleControl(_) => "OFPT_BUNDLE_CONTROL",
+            Message::BundleAdd(_) => "OFPT_BUNDLE_ADD_MESSAGE",
         }
     }
 }
@@ -131,4 +152,43 @@ pub struct Experimenter {
     pub exp_type: Option<u32>,
     /// The rest.
     pub data: Vec<u8>,
+}
+
+/// What a connection sets of Nicira's extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nicira {
+    /// `NXT_SET_FLOW_FORMAT`: 0 for 1.0's, 2 for NXM.
+    FlowFormat(u32),
+    /// `NXT_FLOW_MOD_TABLE_ID`: the command of 1.0's flow-mods also names the table.
+    FlowModTableId(bool),
+    /// `NXT_SET_PACKET_IN_FORMAT`: 0 for the version's own.
+    PacketInFormat(u32),
+}
+
+/// A group-mod or meter-mod of another controller, once it is done (1.4.1 §7.4.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestForward {
+    /// The request's.
+    pub xid: Xid,
+    /// The request.
+    pub request: ForwardedRequest,
+}
+
+impl RequestForward {
+    /// The number of the request's message type.
+    pub(crate) fn number(&self) -> u8 {
+        match self.request {
+            ForwardedRequest::Group(_) => 15,
+            ForwardedRequest::Meter(_) => 29,
+        }
+    }
+}
+
+/// What may be forwarded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedRequest {
+    /// A group-mod (reason 0).
+    Group(GroupMod),
+    /// A meter-mod (reason 1).
+    Meter(MeterMod),
 }

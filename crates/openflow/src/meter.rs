@@ -122,4 +122,6 @@ pub struct MeterFeatures {
     pub max_bands: u8,
     /// Colour values.
     pub max_color: u8,
+    /// `OFPMFF_*` bits (1.5); 0 before.
+    pub features: u32,
 }

@@ -1,16 +1,18 @@
 //! Multipart requests and replies (1.3.5 §7.3.5), which 1.0 calls statistics.
 //!
 //! 1.0 has desc, flow, aggregate, table, port-stats, queue and vendor; the other types exist from
-//! 1.3 on (port-desc is also what 1.0's features reply carries).
+//! 1.3 on (port-desc is also what 1.0's features reply carries), or later where that is said.
 
-use crate::flow::{AggregateStats, FlowStats, FlowStatsRequest};
+use crate::bundle::BundleFlags;
+use crate::flow::{AggregateStats, FlowCounts, FlowStats, FlowStatsRequest};
 use crate::group::{GroupDesc, GroupFeatures, GroupStats};
 use crate::ids::{GroupId, MeterId, PortNo};
 use crate::message::Experimenter;
 use crate::meter::{MeterConfig, MeterFeatures, MeterStats};
-use crate::port::{PortDesc, PortStats, QueueStats, QueueStatsRequest};
+use crate::monitor::{FlowMonitorRequest, FlowUpdate};
+use crate::port::{PortDesc, PortStats, QueueConfig, QueueStats, QueueStatsRequest};
 use crate::switch::SwitchDesc;
-use crate::table::{TableFeatures, TableStats};
+use crate::table::{TableDesc, TableFeatures, TableStats};
 
 /// A multipart request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +40,8 @@ pub enum MultipartRequestBody {
     Queue(QueueStatsRequest),
     /// Groups' counters, of one group or [`GroupId::ALL`].
     Group(GroupId),
-    /// Groups' descriptions.
-    GroupDesc,
+    /// Groups' descriptions, of one group (1.5) or [`GroupId::ALL`].
+    GroupDesc(GroupId),
     /// What groups can do.
     GroupFeatures,
     /// Meters' counters, of one meter or [`MeterId::ALL`].
@@ -50,8 +52,18 @@ pub enum MultipartRequestBody {
     MeterFeatures,
     /// What tables can do; not empty: configure them so.
     TableFeatures(Vec<TableFeatures>),
-    /// Ports' descriptions.
-    PortDesc,
+    /// Ports' descriptions, of one port (1.5) or [`PortNo::ANY`].
+    PortDesc(PortNo),
+    /// Tables' configurations (1.4).
+    TableDesc,
+    /// Queues' descriptions (1.4).
+    QueueDesc(QueueStatsRequest),
+    /// Flow entries, counters alone (1.5).
+    FlowCounts(FlowStatsRequest),
+    /// Begins, changes or ends watching flow entries (1.4).
+    FlowMonitor(Vec<FlowMonitorRequest>),
+    /// What bundles can do (1.5).
+    BundleFeatures(BundleFeaturesRequest),
     /// An experimenter's.
     Experimenter(Experimenter),
 }
@@ -74,6 +86,10 @@ pub enum MultipartReplyBody {
     Flow(Vec<FlowStats>),
     /// Sums over flow entries.
     Aggregate(AggregateStats),
+    /// Flow entries, as Nicira's request asked for them.
+    NxFlow(Vec<FlowStats>),
+    /// Sums over flow entries, as Nicira's request asked for them.
+    NxAggregate(AggregateStats),
     /// Tables' counters.
     Table(Vec<TableStats>),
     /// Ports' counters.
@@ -96,6 +112,32 @@ pub enum MultipartReplyBody {
     TableFeatures(Vec<TableFeatures>),
     /// Ports' descriptions.
     PortDesc(Vec<PortDesc>),
+    /// Tables' configurations.
+    TableDesc(Vec<TableDesc>),
+    /// Queues' descriptions.
+    QueueDesc(Vec<QueueConfig>),
+    /// Flow entries' counters.
+    FlowCounts(Vec<FlowCounts>),
+    /// What became of watched flow entries.
+    FlowMonitor(Vec<FlowUpdate>),
+    /// What bundles can do.
+    BundleFeatures(BundleFeatures),
     /// An experimenter's.
     Experimenter(Experimenter),
+}
+
+/// Asks what bundles can do (1.5.1 §7.3.5.20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BundleFeaturesRequest {
+    /// `OFPBF_*` bits: 1, the sender's time is there; 2, what follows it sets the switch's bounds.
+    pub flags: u32,
+    /// The sender's time: seconds since 1970 and nanoseconds.
+    pub time: Option<(u64, u32)>,
+}
+
+/// What bundles can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BundleFeatures {
+    /// The flags that bundles may have.
+    pub capabilities: BundleFlags,
 }

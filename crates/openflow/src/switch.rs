@@ -2,6 +2,7 @@
 
 use crate::ids::{MacAddr, PortNo};
 use crate::port::PortDesc;
+use crate::version::Version;
 use bitflags::bitflags;
 
 bitflags! {
@@ -22,6 +23,10 @@ bitflags! {
         const QUEUE_STATS = 1 << 6;
         /// Blocks looping ports (1.3).
         const PORT_BLOCKED = 1 << 8;
+        /// Bundles (1.5).
+        const BUNDLES = 1 << 9;
+        /// Flow monitors (1.5).
+        const FLOW_MONITORING = 1 << 10;
         /// 802.1D spanning tree (1.0, whose wire bit is 3).
         const STP = 1 << 16;
         /// Matches addresses in ARP (1.0, whose wire bit is 7).
@@ -118,29 +123,158 @@ pub enum Role {
 pub struct RoleMessage {
     /// Asked for, or held now.
     pub role: Role,
+    /// The controller's number among those of the switch (1.5); [`RoleMessage::NO_ID`] before.
+    pub short_id: u16,
     /// Of the master's election; older ones are refused.
     pub generation_id: u64,
 }
 
-/// Which asynchronous messages a connection wants (1.3.5 §7.3.10). Index 0 holds for master and
-/// equal, 1 for slave; bit *n* of a mask is reason *n* of that message.
+impl RoleMessage {
+    /// `OFPCID_UNDEFINED`: no number was given.
+    pub const NO_ID: u16 = 0;
+}
+
+/// Why a controller is told its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RoleReason {
+    /// Another controller became master (0).
+    MasterRequest,
+    /// The switch's configuration changed (1).
+    Config,
+    /// An experimenter's reason (2).
+    Experimenter,
+}
+
+/// Tells a controller that its role changed (1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleStatus {
+    /// The role that it has now.
+    pub role: Role,
+    /// Why.
+    pub reason: RoleReason,
+    /// The newest one seen.
+    pub generation_id: u64,
+}
+
+/// A kind of asynchronous message that a connection may want or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AsyncKind {
+    /// `OFPT_PACKET_IN`.
+    PacketIn,
+    /// `OFPT_PORT_STATUS`.
+    PortStatus,
+    /// `OFPT_FLOW_REMOVED`.
+    FlowRemoved,
+    /// `OFPT_ROLE_STATUS` (1.4).
+    RoleStatus,
+    /// `OFPT_TABLE_STATUS` (1.4).
+    TableStatus,
+    /// `OFPT_REQUESTFORWARD` (1.4).
+    RequestForward,
+    /// Flow statistics by triggers (1.5).
+    FlowStats,
+    /// `OFPT_CONTROLLER_STATUS` (1.5).
+    ControllerStatus,
+}
+
+impl AsyncKind {
+    /// Every kind, in the order of 1.4's and 1.5's property types.
+    pub const ALL: [AsyncKind; 8] = [
+        AsyncKind::PacketIn,
+        AsyncKind::PortStatus,
+        AsyncKind::FlowRemoved,
+        AsyncKind::RoleStatus,
+        AsyncKind::TableStatus,
+        AsyncKind::RequestForward,
+        AsyncKind::FlowStats,
+        AsyncKind::ControllerStatus,
+    ];
+
+    /// The reasons that there are, bit *n* for reason *n* (1.4.1 §7.4, 1.5.1 §7.4).
+    pub fn reasons(self) -> u32 {
+        match self {
+            AsyncKind::PacketIn | AsyncKind::FlowRemoved | AsyncKind::ControllerStatus => 0x3f,
+            AsyncKind::PortStatus | AsyncKind::RoleStatus => 0x07,
+            AsyncKind::TableStatus => 0x18,
+            AsyncKind::RequestForward | AsyncKind::FlowStats => 0x03,
+        }
+    }
+
+    /// How many of [`AsyncKind::ALL`] a version has.
+    pub fn count(version: Version) -> usize {
+        match version {
+            Version::V10 | Version::V13 => 3,
+            Version::V14 => 6,
+            Version::V15 => 8,
+        }
+    }
+}
+
+/// Which asynchronous messages a connection wants (1.3.5 §7.3.10, 1.4.1 §7.3.10). For each kind
+/// ([`AsyncKind::ALL`]) two masks: index 0 holds for master and equal, 1 for slave; bit *n* of a mask
+/// is reason *n* of that message. Kinds that a version lacks are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AsyncConfig {
-    /// Packet-in reasons.
-    pub packet_in: [u32; 2],
-    /// Port-status reasons.
-    pub port_status: [u32; 2],
-    /// Flow-removed reasons.
-    pub flow_removed: [u32; 2],
+    /// The masks, by kind and role.
+    pub masks: [[u32; 2]; 8],
 }
 
 impl AsyncConfig {
-    /// What a connection starts with: everything to master and equal, port-status to slaves.
+    /// What a connection of 1.0 or 1.3 starts with: everything to master and equal, port-status to
+    /// slaves.
     pub const DEFAULT: AsyncConfig = AsyncConfig {
-        packet_in: [0b111, 0],
-        port_status: [0b111, 0b111],
-        flow_removed: [0b1111, 0],
+        masks: [[0b111, 0], [0b111, 0b111], [0b1111, 0], [0; 2], [0; 2], [0; 2], [0; 2], [0; 2]],
     };
+
+    /// What a connection of a version starts with. Open vSwitch's defaults: what 1.3 tells, and
+    /// role-status and table-status to all.
+    pub fn default_of(version: Version) -> AsyncConfig {
+        let mut config = AsyncConfig::DEFAULT;
+        if version >= Version::V14 {
+            config.masks[0] = [0b11_1111, 0];
+            config.masks[2] = [0b11_1111, 0];
+            config.masks[3] = [0b111, 0b111];
+            config.masks[4] = [0b1_1000, 0];
+        }
+        config
+    }
+
+    /// A kind's masks.
+    pub fn of(&self, kind: AsyncKind) -> [u32; 2] {
+        self.masks[kind as usize]
+    }
+
+    /// The same with other masks for a kind.
+    #[must_use]
+    pub fn with(mut self, kind: AsyncKind, masks: [u32; 2]) -> AsyncConfig {
+        self.masks[kind as usize] = masks;
+        self
+    }
+}
+
+/// Sets some of the masks of an [`AsyncConfig`]; 1.3's message sets all that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AsyncChange {
+    /// Kind, whether for slaves, and the mask.
+    pub masks: Vec<(AsyncKind, bool, u32)>,
+}
+
+impl AsyncChange {
+    /// Changes a configuration; a later mask of the same kind replaces an earlier one.
+    pub fn apply(&self, config: &mut AsyncConfig) {
+        for &(kind, slave, mask) in &self.masks {
+            config.masks[kind as usize][usize::from(slave)] = mask;
+        }
+    }
+
+    /// The change that sets everything that a version has.
+    pub fn all(version: Version, config: &AsyncConfig) -> AsyncChange {
+        let kinds = &AsyncKind::ALL[..AsyncKind::count(version)];
+        let mask = |kind: AsyncKind, slave| (kind, slave, config.of(kind)[usize::from(slave)]);
+        AsyncChange {
+            masks: kinds.iter().flat_map(|k| [mask(*k, false), mask(*k, true)]).collect(),
+        }
+    }
 }
 
 /// Asks for a port's queues.

@@ -4,13 +4,64 @@ use crate::action::{ActionType, InstructionType};
 use crate::field::OxmHeader;
 use crate::ids::TableId;
 
-/// Changes a table's configuration (1.3; only deprecated bits exist).
+/// `OFPTC_EVICTION`: entries may be evicted to make room (1.4).
+pub const TABLE_EVICTION: u32 = 1 << 2;
+/// `OFPTC_VACANCY_EVENTS`: controllers are told of vacancy (1.4).
+pub const TABLE_VACANCY_EVENTS: u32 = 1 << 3;
+
+/// When controllers are told how full a table is (1.4.1 §7.3.4.1), in percent of its capacity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vacancy {
+    /// Told when less than this is left.
+    pub down: u8,
+    /// Told when more than this is left again.
+    pub up: u8,
+    /// What is left now; 0 in a table-mod.
+    pub now: u8,
+}
+
+/// Changes a table's configuration (1.3; only deprecated bits exist before 1.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableMod {
     /// Which; [`TableId::ALL`] for all.
     pub table_id: TableId,
-    /// `OFPTC_*` bits; 3 are deprecated, none else is defined in 1.3.
+    /// `OFPTC_*` bits; 3 are deprecated.
     pub config: u32,
+    /// By what entries are chosen for eviction, `OFPTMPEF_*` bits (1.4).
+    pub eviction: Option<u32>,
+    /// When to tell (1.4).
+    pub vacancy: Option<Vacancy>,
+}
+
+/// A table's configuration (1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableDesc {
+    /// Which.
+    pub table_id: TableId,
+    /// `OFPTC_*` bits.
+    pub config: u32,
+    /// By what entries are chosen for eviction, `OFPTMPEF_*` bits.
+    pub eviction: Option<u32>,
+    /// When to tell.
+    pub vacancy: Option<Vacancy>,
+}
+
+/// Why a table-status was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TableReason {
+    /// Less than the threshold is left (3).
+    VacancyDown,
+    /// More than the threshold is left again (4).
+    VacancyUp,
+}
+
+/// Tells of a table's vacancy (1.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableStatus {
+    /// Which of these.
+    pub reason: TableReason,
+    /// The table.
+    pub desc: TableDesc,
 }
 
 /// A table's counters, and in 1.0 also what it is.
@@ -37,6 +88,10 @@ pub struct TableStats {
 pub struct TableFeatures {
     /// Which.
     pub table_id: TableId,
+    /// What a request does, `OFPTFC_*` (1.5); 0 before and in replies.
+    pub command: u8,
+    /// `OFPTFF_*` bits (1.5); 0 before.
+    pub features: u32,
     /// Its name, at most 31 bytes.
     pub name: String,
     /// Metadata bits that it can match.
@@ -100,6 +155,24 @@ pub enum TableProperty {
         /// Which.
         fields: Vec<OxmHeader>,
     },
+    /// Tables that it follows (16; 1.4).
+    SyncFrom(Vec<TableId>),
+    /// Fields that write-actions may copy (18, 19; 1.5).
+    WriteCopyField {
+        /// Of the table-miss entry.
+        miss: bool,
+        /// Which.
+        fields: Vec<OxmHeader>,
+    },
+    /// Fields that apply-actions may copy (20, 21; 1.5).
+    ApplyCopyField {
+        /// Of the table-miss entry.
+        miss: bool,
+        /// Which.
+        fields: Vec<OxmHeader>,
+    },
+    /// Packet types that it takes (22; 1.5): values of `packet_type`.
+    PacketTypes(Vec<u32>),
     /// An experimenter's (0xfffe, 0xffff).
     Experimenter {
         /// Of the table-miss entry.

@@ -12,17 +12,23 @@ pub enum Version {
     V10,
     /// OpenFlow 1.3, wire number 0x04.
     V13,
+    /// OpenFlow 1.4, wire number 0x05.
+    V14,
+    /// OpenFlow 1.5, wire number 0x06.
+    V15,
 }
 
 impl Version {
     /// Every known version, oldest first.
-    pub const ALL: [Version; 2] = [Version::V10, Version::V13];
+    pub const ALL: [Version; 4] = [Version::V10, Version::V13, Version::V14, Version::V15];
 
     /// The number in the first byte of a message.
     pub const fn wire(self) -> u8 {
         match self {
             Version::V10 => 0x01,
             Version::V13 => 0x04,
+            Version::V14 => 0x05,
+            Version::V15 => 0x06,
         }
     }
 
@@ -31,6 +37,8 @@ impl Version {
         match number {
             0x01 => Some(Version::V10),
             0x04 => Some(Version::V13),
+            0x05 => Some(Version::V14),
+            0x06 => Some(Version::V15),
             _ => None,
         }
     }
@@ -40,16 +48,21 @@ impl Version {
         match self {
             Version::V10 => "OpenFlow10",
             Version::V13 => "OpenFlow13",
+            Version::V14 => "OpenFlow14",
+            Version::V15 => "OpenFlow15",
         }
     }
 
-    /// The version of a name as in [`Version::name`], letter case ignored; also `1.0`, `1.3`.
+    /// The version of a name as in [`Version::name`], letter case ignored; also `1.0` to
+    /// `1.5`.
     pub fn from_name(name: &str) -> Option<Version> {
         Version::ALL.into_iter().find(|v| {
             v.name().eq_ignore_ascii_case(name)
                 || match v {
                     Version::V10 => name == "1.0",
                     Version::V13 => name == "1.3",
+                    Version::V14 => name == "1.4",
+                    Version::V15 => name == "1.5",
                 }
         })
     }
@@ -124,7 +137,14 @@ mod tests {
 
     #[test]
     fn negotiation_follows_bitmap_then_header() {
-        let both = VersionSet::of(&Version::ALL);
+        let both = VersionSet::of(&[Version::V10, Version::V13]);
+        let all = VersionSet::of(&Version::ALL);
+        assert_eq!(VersionSet::negotiate(all, 6, None), Some(Version::V15));
+        assert_eq!(VersionSet::negotiate(all, 5, None), Some(Version::V14));
+        assert_eq!(
+            VersionSet::negotiate(all, 6, Some(VersionSet(1 << 5 | 1 << 1))),
+            Some(Version::V14)
+        );
         let old = VersionSet::of(&[Version::V10]);
         let new = VersionSet::of(&[Version::V13]);
         assert_eq!(VersionSet::negotiate(both, 4, Some(both)), Some(Version::V13));
@@ -142,6 +162,7 @@ mod tests {
     fn names() {
         assert_eq!(Version::from_name("openflow13"), Some(Version::V13));
         assert_eq!(Version::from_name("1.0"), Some(Version::V10));
+        assert_eq!(Version::from_name("1.5"), Some(Version::V15));
         assert_eq!(Version::from_name("OpenFlow12"), None);
     }
 }

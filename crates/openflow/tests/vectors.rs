@@ -68,6 +68,8 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         out_port: PortNo(7),
         out_group: GroupId(8),
         flags: FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS,
+        importance: 0,
+        extended: false,
         matching: Match::new()
             .with(FieldId::InPort, 1)
             .with(FieldId::EthType, 0x0800)
@@ -104,7 +106,8 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         .with(FieldId::Ipv6NdSll, 0x0200_0000_0002)
         .with_masked(FieldId::TunnelId, 0x3000, 0xff00)
         .with_masked(FieldId::Ipv6Exthdr, 0x40, 0x1f0);
-    let bucket = |watch_port, watch_group, action| Bucket {
+    let bucket = |id, watch_port, watch_group, action| Bucket {
+        id: BucketId(id),
         weight: 0,
         watch_port,
         watch_group,
@@ -114,9 +117,10 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         command: GroupModCommand::Add,
         group_type: GroupType::FastFailover,
         group_id: GroupId(9),
+        command_bucket: BucketId::ALL,
         buckets: vec![
-            bucket(PortNo(1), GroupId::ANY, Action::Output { port: PortNo(1), max_len: 0 }),
-            bucket(PortNo::ANY, GroupId(4), Action::Group(GroupId(4))),
+            bucket(0, PortNo(1), GroupId::ANY, Action::Output { port: PortNo(1), max_len: 0 }),
+            bucket(1, PortNo::ANY, GroupId(4), Action::Group(GroupId(4))),
         ],
     };
     let meter_mod = MeterMod {
@@ -129,6 +133,8 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         ],
     };
     let features = TableFeatures {
+        command: 0,
+        features: 0,
         table_id: TableId(1),
         name: "acl".into(),
         metadata_match: 1,
@@ -162,6 +168,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
             Message::PacketOut(PacketOut {
                 buffer_id: None,
                 in_port: PortNo::CONTROLLER,
+                pipeline: Match::new(),
                 actions: vec![Action::Output { port: PortNo::FLOOD, max_len: 0 }],
                 data: vec![1, 2, 3],
             }),
@@ -176,7 +183,15 @@ fn messages_13() -> Vec<(&'static str, Message)> {
                 advertise: PortFeatures::AUTONEG,
             }),
         ),
-        ("table_mod", Message::TableMod(TableMod { table_id: TableId(1), config: 3 })),
+        (
+            "table_mod",
+            Message::TableMod(TableMod {
+                table_id: TableId(1),
+                config: 3,
+                eviction: None,
+                vacancy: None,
+            }),
+        ),
         (
             "set_config",
             Message::SetConfig(SwitchConfig {
@@ -188,16 +203,19 @@ fn messages_13() -> Vec<(&'static str, Message)> {
             "role_request",
             Message::RoleRequest(RoleMessage {
                 role: Role::Master,
+                short_id: RoleMessage::NO_ID,
                 generation_id: 0x1122_3344_5566_7788,
             }),
         ),
         (
             "set_async",
-            Message::SetAsync(AsyncConfig {
-                packet_in: [1, 2],
-                port_status: [3, 4],
-                flow_removed: [5, 6],
-            }),
+            Message::SetAsync(AsyncChange::all(
+                Version::V13,
+                &AsyncConfig::default()
+                    .with(AsyncKind::PacketIn, [1, 2])
+                    .with(AsyncKind::PortStatus, [3, 4])
+                    .with(AsyncKind::FlowRemoved, [5, 6]),
+            )),
         ),
         (
             "queue_get_config",
@@ -274,6 +292,8 @@ fn messages_10() -> Vec<(&'static str, Message)> {
         out_port: PortNo::ANY,
         out_group: GroupId::ANY,
         flags: FlowModFlags::CHECK_OVERLAP,
+        importance: 0,
+        extended: false,
         matching: matching.clone(),
         instructions: smallvec![Instruction::ApplyActions(actions)],
     };
@@ -284,6 +304,7 @@ fn messages_10() -> Vec<(&'static str, Message)> {
             Message::PacketOut(PacketOut {
                 buffer_id: None,
                 in_port: PortNo::ANY,
+                pipeline: Match::new(),
                 actions: vec![Action::Output { port: PortNo(2), max_len: 0 }],
                 data: vec![1, 2],
             }),

@@ -184,12 +184,13 @@ impl Run {
             while far.take().is_some() {}
         }
         for event in self.agent.poll() {
-            for version in [Version::V10, Version::V13] {
+            for version in Version::ALL {
                 if event.is_for(version) {
                     let message = match event.clone() {
                         Event::PacketIn(packet) => Message::PacketIn(packet),
                         Event::FlowRemoved(removed) => Message::FlowRemoved(removed),
                         Event::PortStatus(status) => Message::PortStatus(status),
+                        Event::TableStatus(status) => Message::TableStatus(status),
                     };
                     readable(version, &message);
                 }
@@ -202,6 +203,7 @@ impl Run {
             ..FlowMod::add(Match::new(), Instructions::new())
         }));
         self.must(Message::GroupMod(GroupMod {
+            command_bucket: openflow::BucketId::ALL,
             command: GroupModCommand::Delete,
             group_type: GroupType::All,
             group_id: GroupId::ALL,

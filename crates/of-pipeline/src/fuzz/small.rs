@@ -141,7 +141,7 @@ fn flow_mod(rng: &mut Rng, version: Version, mut request: FlowMod) -> FlowMod {
 fn group_mod(rng: &mut Rng, mut request: GroupMod) -> GroupMod {
     request.group_id = group(rng);
     for bucket in &mut request.buckets {
-        let Bucket { weight, watch_port, watch_group, actions: list } = bucket;
+        let Bucket { id: _, weight, watch_port, watch_group, actions: list } = bucket;
         *weight %= 3;
         match request.group_type {
             GroupType::Select => {}

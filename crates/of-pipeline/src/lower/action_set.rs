@@ -38,7 +38,16 @@ pub enum Kind {
 
 /// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
 const FIELD_BIT: u32 = 16;
-const _: () = assert!(FIELD_BIT as usize + FieldId::ALL.len() <= 64, "as.present has 64 bits");
+/// Whether the set has a place for a set-field of this field: registers have none.
+pub fn has_slot(id: FieldId) -> bool {
+    id.info().settable && !id.is_register()
+}
+
+const _: () = assert!(
+    FIELD_BIT as usize + FieldId::NwTtl as usize <= 63
+        && FieldId::Reg0 as usize > FieldId::NwTtl as usize,
+    "as.present has 64 bits, and fields behind the registers' beginning have no place"
+);
 
 impl Kind {
     /// The bit in `as.present`.
@@ -98,7 +107,7 @@ impl Slots {
             max_len: b.meta("as.max_len", 16),
             fields: FIELDS
                 .iter()
-                .map(|f| f.settable.then(|| b.meta(&format!("as.{}", f.id), f.bits)))
+                .map(|f| has_slot(f.id).then(|| b.meta(&format!("as.{}", f.id), f.bits)))
                 .collect(),
         }
     }
@@ -222,6 +231,10 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::SetTpSrc(_)
         | Action::SetTpDst(_)
         | Action::Enqueue { .. }
+        | Action::Meter(_)
+        | Action::CopyField(_)
+        | Action::Resubmit { .. }
+        | Action::Note(_)
         | Action::Experimenter(_) => return None,
     };
     Some((kind as u8, 0))

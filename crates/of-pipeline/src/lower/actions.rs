@@ -1,10 +1,10 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
-use super::action_set::{Kind, as_set, merge};
+use super::action_set::{Kind, as_set, has_slot, merge};
 use super::step::{self, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
-use openflow::{Action, FieldId, Instruction, PortNo, Prerequisite, SetField};
+use openflow::{Action, CopyField, FieldId, Instruction, Match, PortNo, Prerequisite, SetField};
 use smallvec::SmallVec;
 
 /// What an entry or bucket does: steps, and values for their parameters in order.
@@ -89,6 +89,11 @@ pub enum LowerError {
     /// The field cannot be written.
     #[error("field {0} is read only")]
     ReadOnly(FieldId),
+    /// A resubmit that is no goto.
+    #[error(
+        "resubmit is done where it is the last applied action, without goto beside it, to a later table and without another port"
+    )]
+    Resubmit,
     /// An action that an action set cannot hold.
     #[error("{0} cannot be in an action set; apply it at once instead")]
     NotInSet(&'static str),
@@ -121,7 +126,16 @@ pub fn lower_instructions(
                 for (i, action) in actions.iter().enumerate() {
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
-                    if last && normal && !goto {
+                    if let (Action::Resubmit { in_port, table: to }, true) = (action, last && !goto)
+                    {
+                        if *in_port != PortNo::IN_PORT
+                            || to.0 <= table
+                            || layout.table_block(to.0).is_none()
+                        {
+                            return Err(LowerError::Resubmit);
+                        }
+                        call.step(Step::Goto(to.0));
+                    } else if last && normal && !goto {
                         call.step(Step::NormalTail);
                     } else {
                         lower_action(&mut call, context, action)?;
@@ -150,10 +164,26 @@ pub fn lower_instructions(
     Ok(call)
 }
 
-/// A list of actions, done in its order: a packet-out's.
+/// A list of actions, done in its order.
 pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
     actions.iter().try_for_each(|a| lower_action(&mut call, context, a))?;
+    Ok(call)
+}
+
+/// A packet-out's actions, done in their order, once the packet has its pipeline fields (1.5.1
+/// §7.3.6).
+pub fn lower_packet_out(pipeline: &Match, actions: &[Action]) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    for field in pipeline {
+        match field.id {
+            FieldId::Metadata => call.with(Step::Metadata, field.value, 64),
+            // Every packet has this one.
+            FieldId::PacketType => {}
+            id => call.with(Step::SetField(id), field.value, settable(id)?),
+        }
+    }
+    actions.iter().try_for_each(|a| lower_action(&mut call, Context::PacketOut, a))?;
     Ok(call)
 }
 
@@ -211,6 +241,13 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             output(call, context, *port, 0)?;
             call.with(Step::SetQueue, 0u32, 32);
         }
+        Action::Meter(meter) => call.with(Step::Meter, meter.0, 32),
+        Action::CopyField(CopyField { bits, from, to }) => {
+            settable(to.field)?;
+            call.step(Step::Copy(*bits, *from, *to));
+        }
+        Action::Note(_) => {}
+        Action::Resubmit { .. } => return Err(LowerError::Resubmit),
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
     Ok(())
@@ -292,6 +329,9 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
                 if mask.is_some_and(|m| m & field.all_bits() != field.all_bits()) {
                     return Err(LowerError::NotInSet("a set-field with a mask"));
                 }
+                if !has_slot(*field) {
+                    return Err(LowerError::NotInSet("a set-field of a register"));
+                }
                 call.with(Step::WriteField(*field), *value, width);
             }
             Action::PushPbb(t) => {
@@ -309,6 +349,10 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Enqueue { .. } => {
                 return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
             }
+            Action::Resubmit { .. } => return Err(LowerError::Resubmit),
+            Action::Note(_) => return Err(LowerError::NotInSet("note")),
+            Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
+            Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
         }
     }

@@ -8,7 +8,7 @@
 use super::headers::Headers;
 use ir::program::intrinsic;
 use ir::{BinaryOp, Expr, FieldRef, Key, MatchKind, Op};
-use openflow::{FIELDS, FieldId};
+use openflow::{FIELDS, FieldId, Subfield};
 use std::sync::Arc;
 
 /// The key that all flow tables share.
@@ -21,6 +21,11 @@ pub fn key(h: &Headers) -> Arc<[Key]> {
     };
     FIELDS.iter().map(|info| column(info.id)).collect()
 }
+
+/// `packet_type` of an Ethernet frame: namespace 0, type 0.
+pub const PACKET_TYPE_ETHERNET: u128 = 0;
+/// `OFPP_UNSET`: the action set has no output.
+const PORT_UNSET: u128 = 0xffff_fff7;
 
 /// Where a field that has one place lives.
 fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
@@ -61,7 +66,11 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::PbbIsid => h.itag_isid,
         FieldId::TunnelId => FieldRef::Meta(h.tunnel_id),
         FieldId::Ipv6Exthdr => FieldRef::Meta(h.exthdr),
-        FieldId::VlanVid | FieldId::IpDscp | FieldId::IpEcn => return None,
+        FieldId::PbbUca => h.itag_uca,
+        FieldId::TcpFlags => h.tcp_flags,
+        FieldId::IpFrag => FieldRef::Meta(h.fragment),
+        id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
+        _ => return None,
     })
 }
 
@@ -71,6 +80,12 @@ pub fn read(h: &Headers, id: FieldId) -> Expr {
         (Some(field), _) => Expr::Field(field),
         (None, FieldId::IpDscp) => Headers::either(h.ipv4_dscp, h.ipv6_dscp),
         (None, FieldId::IpEcn) => Headers::either(h.ipv4_ecn, h.ipv6_ecn),
+        (None, FieldId::NwTtl) => Headers::either(h.ipv4_ttl, h.ipv6_hlim),
+        // Every packet is an Ethernet frame.
+        (None, FieldId::PacketType) => Expr::int(PACKET_TYPE_ETHERNET, 32),
+        //= openflow-1.5.1 §7.2.3.9: without an output in the action set it is OFPP_UNSET. Tables here
+        //= are ingress tables, where it cannot be matched.
+        (None, FieldId::ActsetOutput) => Expr::int(PORT_UNSET, 32),
         // OFPVID_PRESENT and the id: zero without a tag.
         (None, _) => Expr::binary(BinaryOp::Concat, Expr::Valid(h.vlan_0), Expr::Field(h.vlan_vid)),
     }
@@ -86,6 +101,9 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
         }
         FieldId::IpEcn => {
             vec![Op::Assign(h.ipv4_ecn, value.clone()), Op::Assign(h.ipv6_ecn, value)]
+        }
+        FieldId::NwTtl => {
+            vec![Op::Assign(h.ipv4_ttl, value.clone()), Op::Assign(h.ipv6_hlim, value)]
         }
         FieldId::IpProto => vec![
             Op::Assign(h.ipv4_proto, value.clone()),
@@ -103,6 +121,20 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
 /// Writes the bits of the field that `mask` selects; `value` has no others.
 pub fn write_masked(h: &Headers, id: FieldId, value: Expr, mask: Expr) -> Vec<Op> {
     write(h, id, merge(read(h, id), value, mask))
+}
+
+/// Copies bits of a field into another (1.5.1 §7.2.6.8); both have so many from their offsets on.
+pub fn copy(h: &Headers, bits: u16, from: Subfield, to: Subfield) -> Vec<Op> {
+    let (bits, offset) = (u32::from(bits), u32::from(from.offset));
+    let taken = read(h, from.field).slice(offset + bits - 1, offset);
+    let width = to.field.info().bits;
+    if bits == width {
+        return write(h, to.field, taken);
+    }
+    let at = u32::from(to.offset);
+    let mask = (u128::MAX >> (128 - bits)) << at;
+    let shifted = Expr::binary(BinaryOp::Shl, taken.cast(width), Expr::int(at.into(), 8));
+    write(h, to.field, merge(read(h, to.field), shifted, Expr::int(mask, width)))
 }
 
 /// `old` with the bits of `mask` replaced by those of `value`, which has no others.

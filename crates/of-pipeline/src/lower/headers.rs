@@ -97,6 +97,8 @@ headers! {
     metadata: MetaId,
     /// The logical port's metadata.
     tunnel_id: MetaId,
+    /// Open vSwitch's registers.
+    regs: [MetaId; 16],
     /// An output to the ingress port was suppressed.
     suppressed: MetaId,
     /// What the meter said.
@@ -246,6 +248,7 @@ impl Headers {
         let fragment = b.meta("of.fragment", 2);
         let routed = b.meta("of.routed", 1);
         let metadata = b.meta("of.metadata", 64);
+        let regs = std::array::from_fn(|i| b.meta(&format!("of.reg{i}"), 32));
         let tunnel_id = b.meta("of.tunnel_id", 64);
         let suppressed = b.meta("of.suppressed", 1);
         let color = b.meta("of.color", 8);
@@ -356,6 +359,7 @@ impl Headers {
             routed,
             metadata,
             tunnel_id,
+            regs,
             suppressed,
             color,
             level,

@@ -122,6 +122,21 @@ impl Interner {
         known.filter(unused).map(|id| Update::RemoveAction(*id))
     }
 
+    /// As [`adds`](Self::adds), those included that were new and are not in use any more: updates of
+    /// a bundle in between may name them.
+    pub fn adds_all(&self) -> impl Iterator<Item = Update> {
+        self.touched
+            .iter()
+            .filter(|(_, before)| before.is_none())
+            .filter_map(|(id, _)| Some(Update::AddAction(*id, self.slots.get(id)?.action.clone())))
+    }
+
+    /// As [`removes`](Self::removes), for [`adds_all`](Self::adds_all).
+    pub fn removes_all(&self) -> impl Iterator<Item = Update> {
+        let unused = |id: &&ActionId| self.slots.get(*id).is_some_and(|s| s.users == 0);
+        self.touched.keys().filter(unused).map(|id| Update::RemoveAction(*id))
+    }
+
     /// The transaction happened.
     pub fn commit(&mut self) {
         for (id, _) in std::mem::take(&mut self.touched) {

@@ -41,7 +41,9 @@ pub mod parser;
 pub mod program;
 pub mod step;
 
-pub use actions::{Call, Context, LowerError, lower_actions, lower_bucket, lower_instructions};
+pub use actions::{
+    Call, Context, LowerError, lower_actions, lower_bucket, lower_instructions, lower_packet_out,
+};
 pub use intern::Interner;
 pub use layout::{Layout, PuntArgs};
 pub use matching::{lower_match, raise_match};

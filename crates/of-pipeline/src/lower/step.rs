@@ -10,7 +10,7 @@ use super::fields;
 use super::layout::Layout;
 use super::ops;
 use ir::{Action, BlockId, Expr, FieldRef, Op, Param, PuntReason};
-use openflow::FieldId;
+use openflow::{FieldId, Subfield};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -68,6 +68,8 @@ pub enum Step {
     SetField(FieldId),
     /// Sets bits of a field: value and mask, of its width.
     SetFieldMasked(FieldId),
+    /// Copies so many bits of a field into another.
+    Copy(u16, Subfield, Subfield),
     /// Pushes a tag if there is none, as 1.0's VLAN actions do.
     EnsureVlan,
     /// Sets the IPv4 source or ARP sender: value 32.
@@ -155,6 +157,7 @@ impl Build<'_> {
                 let mask = self.param(&format!("{id}_mask"), id.info().bits);
                 fields::write_masked(h, id, value, mask)
             }
+            Step::Copy(bits, from, to) => fields::copy(h, bits, from, to),
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
             Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src, h.arp_spa]),
             Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst, h.arp_tpa]),
@@ -243,6 +246,9 @@ fn word(step: &Step, out: &mut String) {
         Step::PopPbb => write!(out, "pop_pbb"),
         Step::SetField(id) => write!(out, "set_{id}"),
         Step::SetFieldMasked(id) => write!(out, "set_{id}_masked"),
+        Step::Copy(bits, from, to) => {
+            write!(out, "copy_{bits}_{}_{}_{}_{}", from.field, from.offset, to.field, to.offset)
+        }
         Step::EnsureVlan => write!(out, "ensure_vlan"),
         Step::SetNwSrc => write!(out, "set_nw_src"),
         Step::SetNwDst => write!(out, "set_nw_dst"),

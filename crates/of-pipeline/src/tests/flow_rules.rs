@@ -151,6 +151,7 @@ fn delete_filters() {
     let group = |id| GroupId(id);
     let fill = |bed: &mut Bed| {
         let add_group = openflow::GroupMod {
+            command_bucket: openflow::BucketId::ALL,
             command: openflow::GroupModCommand::Add,
             group_type: openflow::GroupType::All,
             group_id: GroupId(3),

@@ -3,18 +3,27 @@
 use super::bed::*;
 use crate::Event;
 use openflow::{
-    Action, Band, BandKind, Bucket, ErrorCode, FieldId, FlowMod, FlowModFlags, FlowRemovedReason,
-    GroupId, GroupMod, GroupModCommand, GroupStats, GroupType, Instruction, Instructions, Match,
-    MeterFlags, MeterId, MeterMod, MeterModCommand, MultipartReplyBody, MultipartRequestBody,
-    PortNo, TableId,
+    Action, Band, BandKind, Bucket, BucketId, ErrorCode, FieldId, FlowMod, FlowModFlags,
+    FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupStats, GroupType, Instruction,
+    Instructions, Match, MeterFlags, MeterId, MeterMod, MeterModCommand, MultipartReplyBody,
+    MultipartRequestBody, PortNo, TableId,
 };
 
 fn bucket(actions: Vec<Action>) -> Bucket {
-    Bucket { weight: 0, watch_port: PortNo::ANY, watch_group: GroupId::ANY, actions }
+    let id = BucketId(0);
+    Bucket { id, weight: 0, watch_port: PortNo::ANY, watch_group: GroupId::ANY, actions }
 }
 
 fn group(id: u32, group_type: GroupType, buckets: Vec<Bucket>) -> GroupMod {
-    GroupMod { command: GroupModCommand::Add, group_type, group_id: GroupId(id), buckets }
+    let mut buckets = buckets;
+    buckets.iter_mut().enumerate().for_each(|(i, b)| b.id = BucketId(i as u32));
+    GroupMod {
+        command: GroupModCommand::Add,
+        group_type,
+        group_id: GroupId(id),
+        command_bucket: BucketId::ALL,
+        buckets,
+    }
 }
 
 fn to_group(id: u32) -> Vec<Action> {
@@ -163,7 +172,7 @@ fn a_modified_group_keeps_its_count_and_forwards_anew() {
     bed.silent(2);
     let s = stats(&mut bed, GroupId(1));
     assert_eq!((s[0].packet_count, s[0].buckets[0].packet_count), (2, 1));
-    let desc = bed.ask(V13, MultipartRequestBody::GroupDesc);
+    let desc = bed.ask(V13, MultipartRequestBody::GroupDesc(GroupId::ALL));
     let [MultipartReplyBody::GroupDesc(descs)] = &desc[..] else { panic!("{desc:?}") };
     assert_eq!((descs.len(), &descs[0].buckets), (1, &to(3)));
 }

@@ -1,6 +1,7 @@
 //! The rules, on a running switch with memory ports.
 
 mod bed;
+mod bundles;
 mod errors;
 mod flow_rules;
 mod groups;

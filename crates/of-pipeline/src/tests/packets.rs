@@ -90,8 +90,13 @@ fn lookups_and_matches_are_counted() {
 #[test]
 fn packet_outs_reach_ports_tables_and_the_controller() {
     let mut bed = Bed::new(3);
-    let out =
-        |actions| PacketOut { buffer_id: None, in_port: PortNo(1), actions, data: frame(1, 2) };
+    let out = |actions| PacketOut {
+        buffer_id: None,
+        in_port: PortNo(1),
+        pipeline: openflow::Match::new(),
+        actions,
+        data: frame(1, 2),
+    };
     bed.ok(out(vec![Action::set_field(FieldId::EthSrc, 7), output(2)]));
     assert_eq!(bed.receive(2), frame(1, 7));
     // An entry committed before is in force; the ingress port is the one that was told.
@@ -106,7 +111,7 @@ fn packet_outs_reach_ports_tables_and_the_controller() {
     bed.receive(1);
     bed.ok(out(vec![Action::output(PortNo::CONTROLLER)]));
     let (p, _) = packet_in(&mut bed);
-    assert_eq!((p.reason, p.in_port()), (PacketInReason::Action, PortNo(1)));
+    assert_eq!((p.reason, p.in_port()), (PacketInReason::PacketOut, PortNo(1)));
 }
 
 #[test]

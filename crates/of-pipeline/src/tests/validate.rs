@@ -62,7 +62,7 @@ fn cases() -> Vec<Case> {
         bad(any(), vec![set(F::InPort, 1)], BacBadSetType),
         bad(any(), vec![set(F::Metadata, 1)], BacBadSetType),
         bad(any(), vec![set(F::Ipv6Exthdr, 1)], BacBadSetType),
-        bad(any(), vec![masked(F::EthDst)], BacBadSetArgument),
+        bad(any(), vec![masked(F::EthType)], BacBadSetMask),
         bad(eth(0x0800), vec![set(F::IpDscp, 64)], BacBadSetArgument),
         bad(any(), vec![set(F::VlanVid, 5)], BacBadSetArgument),
         good(any(), vec![set(F::VlanVid, 0x1005)]),
@@ -179,6 +179,7 @@ fn instructions() {
 fn packet_outs() {
     let mut bed = Bed::new(1);
     let good = || PacketOut {
+        pipeline: openflow::Match::new(),
         buffer_id: None,
         in_port: PortNo::CONTROLLER,
         actions: vec![output(1)],

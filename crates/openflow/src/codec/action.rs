@@ -1,11 +1,11 @@
-//! Actions and instructions on the wire (1.3.5 §7.2.4, §7.2.5; 1.0.2 §5.2.4).
+//! Actions and instructions on the wire (1.5.1 §7.2.5, §7.2.6; 1.3.5 §7.2.4, §7.2.5; 1.0.2 §5.2.4).
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
+use super::{Encode, Loss, NICIRA, nicira};
 use crate::action::{
-    Action, ActionType, Actions, ExperimenterAction, ExperimenterInstruction, Instruction,
-    InstructionType, Instructions, SetField,
+    Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
+    Instruction, InstructionType, Instructions, SetField, Subfield,
 };
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
@@ -14,7 +14,6 @@ use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;
-const MASKED_SET_FIELD: &str = "set-field with a mask";
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
@@ -25,7 +24,7 @@ pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Act
         let action = element(&mut list, "action", ErrorCode::BacBadLen)?;
         actions.push(match version {
             Version::V10 => decode_action_10(action)?,
-            Version::V13 => decode_action_13(action)?,
+            _ => decode_action_13(version, action)?,
         });
     }
     Ok(actions)
@@ -41,18 +40,21 @@ fn element<'a>(list: &mut Reader<'a>, what: &'static str, code: ErrorCode) -> Re
     list.sub(length, what, code)
 }
 
-fn decode_action_13(mut r: Reader<'_>) -> Result<Action> {
+fn decode_action_13(version: Version, mut r: Reader<'_>) -> Result<Action> {
     let number = r.u16()?;
     let _length = r.u16()?;
     if number == EXPERIMENTER {
         return decode_experimenter(r);
     }
-    let Some(action_type) = ActionType::from_wire(number) else {
+    let Some(action_type) = ActionType::from_wire(version, number) else {
         return Err(r.bad_value(
             ErrorCode::BacBadType,
             "action type",
             number,
-            "0, 11, 12, 15 to 27 or 0xffff",
+            match version {
+                Version::V15 => "0, 11, 12, 15 to 29 or 0xffff",
+                _ => "0, 11, 12, 15 to 27 or 0xffff",
+            },
         ));
     };
     let action = match action_type {
@@ -80,7 +82,9 @@ fn decode_action_13(mut r: Reader<'_>) -> Result<Action> {
         ActionType::PopMpls => Action::PopMpls(eth_type(&mut r, &[], "")?),
         ActionType::SetQueue => Action::SetQueue(QueueId(r.u32()?)),
         ActionType::Group => Action::Group(GroupId(r.u32()?)),
-        ActionType::SetField => return decode_set_field(r),
+        ActionType::SetField => return decode_set_field(version, r),
+        ActionType::CopyField => return decode_copy_field(version, r),
+        ActionType::Meter => Action::Meter(MeterId(r.u32()?)),
         // `from_wire` knows standard types only; this arm serves the compiler.
         ActionType::Experimenter(_) => return decode_experimenter(r),
     };
@@ -115,26 +119,38 @@ fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<
 
 fn decode_experimenter(mut r: Reader<'_>) -> Result<Action> {
     let experimenter = r.u32()?;
+    if experimenter == NICIRA {
+        return nicira::decode_action(r);
+    }
     let data = r.rest().to_vec();
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
 }
 
-fn decode_set_field(mut r: Reader<'_>) -> Result<Action> {
+fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     let header = OxmHeader(r.u32()?);
+    //= openflow-1.5.1 §7.2.6.7: from 1.5 on set-field takes a mask.
+    let masked = header.has_mask();
     let field = match header.field() {
-        Some(field) if field.info().settable && !header.has_mask() => field,
+        Some(field)
+            if field.info().settable
+                && field.info().since <= version
+                && (!masked || version >= Version::V15 && field.info().maskable) =>
+        {
+            field
+        }
         _ => {
             return Err(r.bad_value(
                 ErrorCode::BacBadSetType,
                 "set-field's OXM header",
                 header.0,
-                "a settable field without mask",
+                "a settable field, with a mask from 1.5 on alone,",
             ));
         }
     };
     let bytes = usize::from(field.info().bytes);
+    let payload = bytes << u32::from(masked);
     // 4 bytes of action header and 4 of OXM header come first, padding to 8 last.
-    if header.length() != bytes || r.left() != (8 + bytes).next_multiple_of(8) - 8 {
+    if header.length() != payload || r.left() != (8 + payload).next_multiple_of(8) - 8 {
         return Err(r.bad_value(
             ErrorCode::BacBadSetLen,
             "set-field's OXM header",
@@ -143,6 +159,12 @@ fn decode_set_field(mut r: Reader<'_>) -> Result<Action> {
         ));
     }
     let value = r.number(bytes)?;
+    let mask = if masked { Some(r.number(bytes)?) } else { None };
+    if mask.is_some_and(|mask| mask & !field.all_bits() != 0 || value & !mask != 0) {
+        let (code, right) =
+            (ErrorCode::BacBadSetMask, "a mask within the field that covers the value");
+        return Err(r.bad_value(code, "set-field's mask", mask.unwrap_or(0), right));
+    }
     if value & !field.all_bits() != 0 {
         return Err(r.bad_value(
             ErrorCode::BacBadSetArgument,
@@ -151,7 +173,7 @@ fn decode_set_field(mut r: Reader<'_>) -> Result<Action> {
             "a value within the field's width",
         ));
     }
-    if field == FieldId::VlanVid && value & VLAN_PRESENT == 0 {
+    if field == FieldId::VlanVid && mask.is_none() && value & VLAN_PRESENT == 0 {
         return Err(r.bad_value(
             ErrorCode::BacBadSetArgument,
             "set-field's vlan_vid",
@@ -159,7 +181,41 @@ fn decode_set_field(mut r: Reader<'_>) -> Result<Action> {
             "a VLAN id with bit 0x1000",
         ));
     }
-    Ok(Action::SetField(SetField { field, value, mask: None }))
+    // A mask of all bits is none.
+    let mask = mask.filter(|mask| *mask != field.all_bits());
+    Ok(Action::SetField(SetField { field, value, mask }))
+}
+
+/// One end of a copy-field: the header of a field without a mask.
+fn copied_field(version: Version, r: &mut Reader<'_>) -> Result<FieldId> {
+    let header = OxmHeader(r.u32()?);
+    header.field().filter(|f| !header.has_mask() && f.info().since <= version).ok_or_else(|| {
+        r.bad_value(ErrorCode::BacBadSetType, "copy-field's OXM header", header.0, "a known field")
+    })
+}
+
+//= openflow-1.5.1 §7.2.6.8: copy-field names source and destination by their OXM headers.
+fn decode_copy_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
+    let bits = r.u16()?;
+    let (from_offset, to_offset) = (r.u16()?, r.u16()?);
+    r.skip(2)?;
+    let from = copied_field(version, &mut r)?;
+    let to = copied_field(version, &mut r)?;
+    let padding = r.rest();
+    if padding.len() >= 8 {
+        return Err(r.bad_length(padding.len(), "0 to 7 bytes of padding"));
+    }
+    let ends =
+        |field: FieldId, offset: u16| u32::from(offset) + u32::from(bits) <= field.info().bits;
+    if bits == 0 || !ends(from, from_offset) || !ends(to, to_offset) {
+        let right = "1 or more bits, within both fields";
+        return Err(r.bad_value(ErrorCode::BacBadArgument, "copy-field's bits", bits, right));
+    }
+    Ok(Action::CopyField(CopyField {
+        bits,
+        from: Subfield { field: from, offset: from_offset },
+        to: Subfield { field: to, offset: to_offset },
+    }))
 }
 
 fn decode_action_10(mut r: Reader<'_>) -> Result<Action> {
@@ -237,7 +293,7 @@ fn decode_action_10(mut r: Reader<'_>) -> Result<Action> {
 }
 
 /// Reads instructions to the end of `r`.
-pub(super) fn decode_instructions(r: &mut Reader<'_>) -> Result<Instructions> {
+pub(super) fn decode_instructions(version: Version, r: &mut Reader<'_>) -> Result<Instructions> {
     let mut list = r.named("instruction list", ErrorCode::BicBadLen);
     r.rest();
     let mut instructions = Instructions::new();
@@ -263,7 +319,7 @@ pub(super) fn decode_instructions(r: &mut Reader<'_>) -> Result<Instructions> {
             }
             3 | 4 => {
                 r.skip(4)?;
-                let actions = decode_actions(Version::V13, &mut r)?;
+                let actions = decode_actions(version, &mut r)?;
                 match number {
                     3 => Instruction::WriteActions(actions),
                     _ => Instruction::ApplyActions(actions),
@@ -274,7 +330,17 @@ pub(super) fn decode_instructions(r: &mut Reader<'_>) -> Result<Instructions> {
                 r.skip(4)?;
                 Instruction::ClearActions
             }
-            6 => Instruction::Meter(MeterId(r.u32()?)),
+            6 if version < Version::V15 => Instruction::Meter(MeterId(r.u32()?)),
+            //= openflow-1.5.1 §7.2.5: stat-trigger is optional; meter became an action.
+            6 | 7 if version >= Version::V15 => {
+                let right = "1 to 5 or 0xffff";
+                return Err(r.bad_value(
+                    ErrorCode::BicUnsupInst,
+                    "instruction type",
+                    number,
+                    right,
+                ));
+            }
             _ => {
                 return Err(r.bad_value(
                     ErrorCode::BicUnknownInst,
@@ -287,7 +353,7 @@ pub(super) fn decode_instructions(r: &mut Reader<'_>) -> Result<Instructions> {
         r.finish()?;
         if seen >> number & 1 == 1 {
             return Err(r.bad_value(
-                ErrorCode::BicUnsupInst,
+                ErrorCode::BicDupInst,
                 "repeated instruction type",
                 number,
                 "one of each type",
@@ -320,7 +386,7 @@ pub(super) fn encode_actions(
     for action in actions {
         match version {
             Version::V10 => encode_action_10(buf, action, loss)?,
-            Version::V13 => encode_action_13(buf, action, matching, loss)?,
+            _ => encode_action_13(buf, version, action, matching, loss)?,
         }
     }
     Ok(())
@@ -328,6 +394,7 @@ pub(super) fn encode_actions(
 
 fn encode_action_13(
     buf: &mut Vec<u8>,
+    version: Version,
     action: &Action,
     matching: Option<&Match>,
     loss: Loss,
@@ -336,13 +403,13 @@ fn encode_action_13(
     let wanted = |id| matching.and_then(|m| m.exact(id));
     // What each of 1.0's actions is in 1.3.
     let set = |buf: &mut Vec<u8>, field, value: u128| {
-        encode_action_13(buf, &Action::set_field(field, value), None, loss)
+        encode_action_13(buf, version, &Action::set_field(field, value), None, loss)
     };
     match *action {
         Action::SetVlanVid(_) | Action::SetVlanPcp(_) => {
             let tagged = matching.and_then(|m| m.get(FieldId::VlanVid));
             if tagged.is_none_or(|f| f.value & VLAN_PRESENT == 0) {
-                encode_action_13(buf, &Action::PushVlan(0x8100), None, loss)?;
+                encode_action_13(buf, version, &Action::PushVlan(0x8100), None, loss)?;
             }
             return match *action {
                 Action::SetVlanVid(vid) => {
@@ -373,11 +440,27 @@ fn encode_action_13(
             return set(buf, field, v.into());
         }
         Action::Enqueue { port, queue } => {
-            encode_action_13(buf, &Action::SetQueue(queue), None, loss)?;
-            return encode_action_13(buf, &Action::Output { port, max_len: 0 }, None, loss);
+            encode_action_13(buf, version, &Action::SetQueue(queue), None, loss)?;
+            let output = Action::Output { port, max_len: 0 };
+            return encode_action_13(buf, version, &output, None, loss);
         }
-        Action::SetField(SetField { mask: Some(_), .. }) => {
-            return loss.leave_out(Version::V13, MASKED_SET_FIELD);
+        Action::SetField(SetField { mask: Some(_), .. }) if version < Version::V15 => {
+            nicira::encode_action(buf, action);
+            return Ok(());
+        }
+        Action::Resubmit { .. } | Action::Note(_) => {
+            nicira::encode_action(buf, action);
+            return Ok(());
+        }
+        Action::SetField(SetField { field, .. }) if field.info().since > version => {
+            return loss.leave_out(version, "a set-field of a later version's field");
+        }
+        Action::Meter(_) if version < Version::V15 => {
+            return loss.leave_out(version, "meter as an action behind another");
+        }
+        Action::CopyField(_) if version < Version::V15 => {
+            nicira::encode_action(buf, action);
+            return Ok(());
         }
         _ => {}
     }
@@ -394,9 +477,21 @@ fn encode_action_13(
         }
         Action::SetQueue(queue) => buf.put_u32(queue.0),
         Action::Group(group) => buf.put_u32(group.0),
-        Action::SetField(SetField { field, value, .. }) => {
-            buf.put_u32(OxmHeader::of(field, false).0);
+        Action::SetField(SetField { field, value, mask }) => {
+            buf.put_u32(OxmHeader::of(field, mask.is_some()).0);
             buf.put_number(value, usize::from(field.info().bytes));
+            if let Some(mask) = mask {
+                buf.put_number(mask, usize::from(field.info().bytes));
+            }
+        }
+        Action::Meter(meter) => buf.put_u32(meter.0),
+        Action::CopyField(CopyField { bits, from, to }) => {
+            buf.put_u16(bits);
+            buf.put_u16(from.offset);
+            buf.put_u16(to.offset);
+            buf.pad(2);
+            buf.put_u32(OxmHeader::of(from.field, false).0);
+            buf.put_u32(OxmHeader::of(to.field, false).0);
         }
         Action::Experimenter(ref e) => {
             buf.put_u32(e.experimenter);
@@ -411,63 +506,64 @@ fn encode_action_13(
 
 fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
     let start = buf.len();
-    let mut head = |number: u16| {
+    let head = |buf: &mut Vec<u8>, number: u16| {
         buf.put_u16(number);
         buf.put_u16(0);
     };
     match *action {
         Action::Output { port, max_len } => {
             let port = loss.port(port)?;
-            head(0);
+            head(buf, 0);
             buf.put_u16(port);
             buf.put_u16(max_len);
         }
         Action::SetVlanVid(vid) => {
-            head(1);
+            head(buf, 1);
             buf.put_u16(vid);
         }
         Action::SetVlanPcp(pcp) => {
-            head(2);
+            head(buf, 2);
             buf.put_u8(pcp);
         }
         Action::PopVlan => {
-            head(3);
+            head(buf, 3);
             buf.pad(4);
         }
         Action::SetNwSrc(v) => {
-            head(6);
+            head(buf, 6);
             buf.put_u32(v);
         }
         Action::SetNwDst(v) => {
-            head(7);
+            head(buf, 7);
             buf.put_u32(v);
         }
         Action::SetNwTos(tos) => {
-            head(8);
+            head(buf, 8);
             buf.put_u8(tos);
         }
         Action::SetTpSrc(v) => {
-            head(9);
+            head(buf, 9);
             buf.put_u16(v);
         }
         Action::SetTpDst(v) => {
-            head(10);
+            head(buf, 10);
             buf.put_u16(v);
         }
         Action::Enqueue { port, queue } => {
             let port = loss.port(port)?;
-            head(11);
+            head(buf, 11);
             buf.put_u16(port);
             buf.pad(6);
             buf.put_u32(queue.0);
         }
         Action::SetField(SetField { mask: Some(_), .. }) => {
-            return loss.leave_out(Version::V10, MASKED_SET_FIELD);
+            nicira::encode_action(buf, action);
+            return Ok(());
         }
         Action::SetField(SetField { field, value, .. }) => {
             let action = match field {
                 FieldId::EthSrc | FieldId::EthDst => {
-                    head(if field == FieldId::EthSrc { 4 } else { 5 });
+                    head(buf, if field == FieldId::EthSrc { 4 } else { 5 });
                     buf.put_mac(MacAddr::from_u64(value as u64));
                     buf.pad(6);
                     buf.patch_length(start + 2, start);
@@ -485,7 +581,8 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
                     Action::SetTpDst(value as u16)
                 }
                 _ => {
-                    return loss.leave_out(Version::V10, "a set-field of a field that 1.0 has not");
+                    nicira::encode_action(buf, action);
+                    return Ok(());
                 }
             };
             return encode_action_10(buf, &action, loss);
@@ -493,10 +590,12 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
         // 1.0's actions on VLAN tags push one where there is none.
         Action::PushVlan(0x8100) => return Ok(()),
         Action::Experimenter(ref e) => {
-            head(EXPERIMENTER);
+            head(buf, EXPERIMENTER);
             buf.put_u32(e.experimenter);
             buf.extend_from_slice(&e.data);
         }
+        // What 1.0 has not, Nicira may have.
+        _ if nicira::encode_action(buf, action) => return Ok(()),
         _ => return loss.leave_out(Version::V10, "an action that 1.0 has not"),
     }
     buf.pad_to_8(start);
@@ -507,11 +606,13 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
 /// Writes instructions.
 pub(super) fn encode_instructions(
     buf: &mut Vec<u8>,
+    version: Version,
     instructions: &[Instruction],
     matching: &Match,
     loss: Loss,
 ) -> Encode {
-    for instruction in instructions {
+    let converted = meters_of(version, instructions);
+    for instruction in converted.as_deref().unwrap_or(instructions) {
         let start = buf.len();
         buf.put_u16(instruction.instruction_type().wire());
         buf.put_u16(0);
@@ -524,7 +625,7 @@ pub(super) fn encode_instructions(
             }
             Instruction::WriteActions(actions) | Instruction::ApplyActions(actions) => {
                 buf.pad(4);
-                encode_actions(buf, Version::V13, actions, Some(matching), loss)?;
+                encode_actions(buf, version, actions, Some(matching), loss)?;
             }
             Instruction::ClearActions => buf.pad(4),
             Instruction::Meter(meter) => buf.put_u32(meter.0),
@@ -537,6 +638,40 @@ pub(super) fn encode_instructions(
         buf.patch_length(start + 2, start);
     }
     Ok(())
+}
+
+/// The instructions in the version's words for meters: an instruction up to 1.4, the first of the
+/// applied actions from 1.5 on, as Open vSwitch has it. None if they are so already.
+fn meters_of(version: Version, instructions: &[Instruction]) -> Option<Instructions> {
+    let meter = instructions.iter().find_map(|i| match i {
+        Instruction::Meter(meter) => Some(*meter),
+        _ => None,
+    });
+    let applied = instructions.iter().position(|i| matches!(i, Instruction::ApplyActions(_)));
+    if version >= Version::V15 {
+        let meter = meter?;
+        let mut all: Instructions =
+            instructions.iter().filter(|i| !matches!(i, Instruction::Meter(_))).cloned().collect();
+        match all.iter_mut().find_map(|i| match i {
+            Instruction::ApplyActions(actions) => Some(actions),
+            _ => None,
+        }) {
+            Some(actions) => actions.insert(0, Action::Meter(meter)),
+            None => all.insert(0, Instruction::ApplyActions(vec![Action::Meter(meter)])),
+        }
+        return Some(all);
+    }
+    let at = applied.filter(|_| meter.is_none())?;
+    let Some(Instruction::ApplyActions(actions)) = instructions.get(at) else { return None };
+    let Some(Action::Meter(meter)) = actions.first() else { return None };
+    let mut all: Instructions = instructions.into();
+    if actions.len() > 1 {
+        all[at] = Instruction::ApplyActions(actions[1..].to_vec());
+    } else {
+        all.remove(at);
+    }
+    all.insert(0, Instruction::Meter(*meter));
+    Some(all)
 }
 
 /// Writes as 1.0's action list what instructions do at once.
@@ -557,7 +692,10 @@ pub(super) fn encode_instructions_10(
 }
 
 /// Reads a list of instruction types, as table features have it.
-pub(super) fn decode_instruction_types(r: &mut Reader<'_>) -> Result<Vec<InstructionType>> {
+pub(super) fn decode_instruction_types(
+    version: Version,
+    r: &mut Reader<'_>,
+) -> Result<Vec<InstructionType>> {
     let mut types = Vec::new();
     while !r.is_empty() {
         let mut r = r.element(2, 4, "instruction id", ErrorCode::TffcBadLen)?;
@@ -566,7 +704,12 @@ pub(super) fn decode_instruction_types(r: &mut Reader<'_>) -> Result<Vec<Instruc
         types.push(if number == EXPERIMENTER {
             InstructionType::Experimenter(r.u32()?)
         } else {
-            InstructionType::from_wire(number).ok_or_else(|| {
+            let known = InstructionType::from_wire(number);
+            // 1.5's stat-trigger only informs here.
+            if known.is_none() && version >= Version::V15 && number == 7 {
+                continue;
+            }
+            known.ok_or_else(|| {
                 r.bad_value(
                     ErrorCode::TffcBadArgument,
                     "instruction id",
@@ -580,7 +723,7 @@ pub(super) fn decode_instruction_types(r: &mut Reader<'_>) -> Result<Vec<Instruc
 }
 
 /// Reads a list of action types, as table features have it.
-pub(super) fn decode_action_types(r: &mut Reader<'_>) -> Result<Vec<ActionType>> {
+pub(super) fn decode_action_types(version: Version, r: &mut Reader<'_>) -> Result<Vec<ActionType>> {
     let mut types = Vec::new();
     while !r.is_empty() {
         let mut r = r.element(2, 4, "action id", ErrorCode::TffcBadLen)?;
@@ -589,12 +732,12 @@ pub(super) fn decode_action_types(r: &mut Reader<'_>) -> Result<Vec<ActionType>>
         types.push(if number == EXPERIMENTER {
             ActionType::Experimenter(r.u32()?)
         } else {
-            ActionType::from_wire(number).ok_or_else(|| {
+            ActionType::from_wire(version, number).ok_or_else(|| {
                 r.bad_value(
                     ErrorCode::TffcBadArgument,
                     "action id",
                     number,
-                    "0, 11, 12, 15 to 27 or 0xffff",
+                    "the number of an action or 0xffff",
                 )
             })?
         });

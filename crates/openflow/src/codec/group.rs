@@ -1,14 +1,15 @@
-//! Group-mod, and groups in multipart messages. 1.3 only.
+//! Group-mod, and groups in multipart messages (1.5.1 §7.3.4.3; 1.3.5 §7.3.4.2). 1.0 has none.
 
 use super::Encode;
 use super::Loss;
 use super::action::{decode_actions, encode_actions};
+use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use crate::error::ErrorCode;
 use crate::group::{
-    Bucket, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod, GroupModCommand,
-    GroupStats, GroupType,
+    Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
+    GroupModCommand, GroupStats, GroupType,
 };
 use crate::ids::{Age, GroupId, PortNo};
 use crate::version::Version;
@@ -32,27 +33,49 @@ fn type_to_wire(group_type: GroupType) -> u8 {
     }
 }
 
-pub(super) fn decode_mod(r: &mut Reader<'_>) -> Result<GroupMod> {
+pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<GroupMod> {
     let number = r.u16()?;
     let command = match number {
         0 => GroupModCommand::Add,
         1 => GroupModCommand::Modify,
         2 => GroupModCommand::Delete,
+        3 if version >= Version::V15 => GroupModCommand::InsertBucket,
+        5 if version >= Version::V15 => GroupModCommand::RemoveBucket,
         _ => {
             let code = ErrorCode::GmfcBadCommand;
-            return Err(r.bad_value(code, "group-mod command", number, "0 to 2"));
+            let right = if version >= Version::V15 { "0 to 3 or 5" } else { "0 to 2" };
+            return Err(r.bad_value(code, "group-mod command", number, right));
         }
     };
     let number = r.u8()?;
     let group_type = type_from_wire(r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let buckets = decode_buckets(r)?;
-    Ok(GroupMod { command, group_type, group_id, buckets })
+    let (command_bucket, buckets) = if version >= Version::V15 {
+        let length = usize::from(r.u16()?);
+        r.skip(2)?;
+        let command_bucket = BucketId(r.u32()?);
+        let mut list = r.sub(length, "bucket list", ErrorCode::GmfcBadBucket)?;
+        let buckets = decode_buckets_15(&mut list)?;
+        no_group_properties(r)?;
+        (command_bucket, buckets)
+    } else {
+        (BucketId::ALL, decode_buckets(version, r)?)
+    };
+    Ok(GroupMod { command, group_type, group_id, command_bucket, buckets })
 }
 
-fn decode_buckets(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
-    let mut buckets = Vec::new();
+/// Groups have no properties but experimenters', of which none is known.
+fn no_group_properties(r: &mut Reader<'_>) -> Result<()> {
+    match property::next(r, "group property")? {
+        None => Ok(()),
+        Some((property::EXPERIMENTER, mut property)) => Err(property::experimenter(&mut property)?),
+        Some((number, property)) => Err(property::unknown(&property, "group property", number)),
+    }
+}
+
+fn decode_buckets(version: Version, r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
+    let mut buckets: Vec<Bucket> = Vec::new();
     while !r.is_empty() {
         let mut r = r.element(0, 16, "bucket", ErrorCode::GmfcBadBucket)?;
         r.skip(2)?;
@@ -60,56 +83,155 @@ fn decode_buckets(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
         let watch_port = PortNo(r.u32()?);
         let watch_group = GroupId(r.u32()?);
         r.skip(4)?;
-        let actions = decode_actions(Version::V13, &mut r)?;
-        buckets.push(Bucket { weight, watch_port, watch_group, actions });
+        let actions = decode_actions(version, &mut r)?;
+        let id = BucketId(buckets.len() as u32);
+        buckets.push(Bucket { id, weight, watch_port, watch_group, actions });
     }
     Ok(buckets)
 }
 
-fn encode_buckets(buf: &mut Vec<u8>, buckets: &[Bucket], loss: Loss) -> Encode {
+/// Reads buckets of 1.5, whose weight and watches are properties (1.5.1 §7.3.4.3).
+fn decode_buckets_15(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
+    let mut buckets = Vec::new();
+    while !r.is_empty() {
+        let mut r = r.element(0, 8, "bucket", ErrorCode::GmfcBadBucket)?;
+        r.skip(2)?;
+        let length = usize::from(r.u16()?);
+        let mut bucket = Bucket {
+            id: BucketId(r.u32()?),
+            weight: 0,
+            watch_port: PortNo::ANY,
+            watch_group: GroupId::ANY,
+            actions: Vec::new(),
+        };
+        if bucket.id > BucketId::MAX {
+            return Err(r.bad_value(
+                ErrorCode::GmfcBadBucket,
+                "bucket id",
+                bucket.id.0,
+                "0 to 0xffffff00",
+            ));
+        }
+        let mut actions = r.sub(length, "bucket's action list", ErrorCode::GmfcBadBucket)?;
+        bucket.actions = decode_actions(Version::V15, &mut actions)?;
+        while let Some((number, mut property)) = property::next(&mut r, "bucket property")? {
+            match number {
+                0 => {
+                    bucket.weight = property.u16()?;
+                    property.skip(2)?;
+                }
+                1 => bucket.watch_port = PortNo(property.u32()?),
+                2 => bucket.watch_group = GroupId(property.u32()?),
+                property::EXPERIMENTER => return Err(property::experimenter(&mut property)?),
+                _ => return Err(property::unknown(&property, "bucket property", number)),
+            }
+            property.finish()?;
+        }
+        buckets.push(bucket);
+    }
+    Ok(buckets)
+}
+
+fn encode_buckets(buf: &mut Vec<u8>, version: Version, buckets: &[Bucket], loss: Loss) -> Encode {
     for bucket in buckets {
         let start = buf.len();
         buf.put_u16(0);
-        buf.put_u16(bucket.weight);
-        buf.put_u32(bucket.watch_port.0);
-        buf.put_u32(bucket.watch_group.0);
-        buf.pad(4);
-        encode_actions(buf, Version::V13, &bucket.actions, None, loss)?;
+        if version >= Version::V15 {
+            buf.put_u16(0);
+            buf.put_u32(bucket.id.0);
+            let actions = buf.len();
+            encode_actions(buf, version, &bucket.actions, None, loss)?;
+            buf.patch_length(start + 2, actions);
+            if bucket.weight != 0 {
+                let at = property::begin(buf, 0);
+                buf.put_u16(bucket.weight);
+                buf.pad(2);
+                property::end(buf, at);
+            }
+            for (number, watch, none) in
+                [(1, bucket.watch_port.0, PortNo::ANY.0), (2, bucket.watch_group.0, GroupId::ANY.0)]
+            {
+                if watch != none {
+                    let at = property::begin(buf, number);
+                    buf.put_u32(watch);
+                    property::end(buf, at);
+                }
+            }
+        } else {
+            buf.put_u16(bucket.weight);
+            buf.put_u32(bucket.watch_port.0);
+            buf.put_u32(bucket.watch_group.0);
+            buf.pad(4);
+            encode_actions(buf, version, &bucket.actions, None, loss)?;
+        }
         buf.patch_length(start, start);
     }
     Ok(())
 }
 
-pub(super) fn encode_mod(buf: &mut Vec<u8>, m: &GroupMod) -> Encode {
+pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &GroupMod) -> Encode {
     buf.put_u16(match m.command {
         GroupModCommand::Add => 0,
         GroupModCommand::Modify => 1,
         GroupModCommand::Delete => 2,
+        _ if version < Version::V15 => {
+            return Loss::Refuse.leave_out(version, "insert or removal of buckets");
+        }
+        GroupModCommand::InsertBucket => 3,
+        GroupModCommand::RemoveBucket => 5,
     });
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    encode_buckets(buf, &m.buckets, Loss::Refuse)
+    if version < Version::V15 {
+        return encode_buckets(buf, version, &m.buckets, Loss::Refuse);
+    }
+    let length_at = buf.len();
+    buf.put_u16(0);
+    buf.pad(2);
+    buf.put_u32(m.command_bucket.0);
+    let start = buf.len();
+    encode_buckets(buf, version, &m.buckets, Loss::Refuse)?;
+    buf.patch_length(length_at, start);
+    Ok(())
 }
 
-pub(super) fn decode_desc(list: &mut Reader<'_>) -> Result<GroupDesc> {
+pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<GroupDesc> {
     let mut r = list.element(0, 8, "group description", ErrorCode::BrcBadLen)?;
     r.skip(2)?;
     let number = r.u8()?;
     let group_type = type_from_wire(&r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let buckets = decode_buckets(&mut r)?;
+    let buckets = if version >= Version::V15 {
+        let length = usize::from(r.u16()?);
+        r.skip(6)?;
+        let mut list = r.sub(length, "bucket list", ErrorCode::BrcBadLen)?;
+        let buckets = decode_buckets_15(&mut list)?;
+        no_group_properties(&mut r)?;
+        buckets
+    } else {
+        decode_buckets(version, &mut r)?
+    };
     Ok(GroupDesc { group_type, group_id, buckets })
 }
 
-pub(super) fn encode_desc(buf: &mut Vec<u8>, m: &GroupDesc) -> Encode {
+pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &GroupDesc) -> Encode {
     let start = buf.len();
     buf.put_u16(0);
     buf.put_u8(type_to_wire(m.group_type));
     buf.pad(1);
     buf.put_u32(m.group_id.0);
-    encode_buckets(buf, &m.buckets, Loss::LeaveOut)?;
+    if version >= Version::V15 {
+        let length_at = buf.len();
+        buf.put_u16(0);
+        buf.pad(6);
+        let list = buf.len();
+        encode_buckets(buf, version, &m.buckets, Loss::LeaveOut)?;
+        buf.patch_length(length_at, list);
+    } else {
+        encode_buckets(buf, version, &m.buckets, Loss::LeaveOut)?;
+    }
     buf.patch_length(start, start);
     Ok(())
 }

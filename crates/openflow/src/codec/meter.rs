@@ -1,4 +1,4 @@
-//! Meter-mod, and meters in multipart messages. 1.3 only.
+//! Meter-mod, and meters in multipart messages. 1.0 has none.
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
@@ -8,6 +8,7 @@ use crate::meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
     MeterStats,
 };
+use crate::version::Version;
 
 const BAND_EXPERIMENTER: u16 = 0xffff;
 
@@ -164,23 +165,35 @@ pub(super) fn encode_stats(buf: &mut Vec<u8>, m: &MeterStats) {
     buf.patch_length(start + 4, start);
 }
 
-pub(super) fn decode_features(r: &mut Reader<'_>) -> Result<MeterFeatures> {
-    let features = MeterFeatures {
+pub(super) fn decode_features(version: Version, r: &mut Reader<'_>) -> Result<MeterFeatures> {
+    let mut features = MeterFeatures {
         max_meter: r.u32()?,
         band_types: r.u32()?,
         capabilities: r.u32()?,
         max_bands: r.u8()?,
         max_color: r.u8()?,
+        features: 0,
     };
     r.skip(2)?;
+    // Open vSwitch and `ovs-ofctl` leave these out.
+    if version >= Version::V15 && !r.is_empty() {
+        features.features = r.u32()?;
+        r.skip(4)?;
+    }
     Ok(features)
 }
 
-pub(super) fn encode_features(buf: &mut Vec<u8>, m: &MeterFeatures) {
+pub(super) fn encode_features(buf: &mut Vec<u8>, version: Version, m: &MeterFeatures) {
     buf.put_u32(m.max_meter);
     buf.put_u32(m.band_types);
     buf.put_u32(m.capabilities);
     buf.put_u8(m.max_bands);
     buf.put_u8(m.max_color);
     buf.pad(2);
+    //= openflow-1.5.1 §7.3.5.14: flags follow; they are left out where there are none, as
+    //= `ovs-ofctl` takes the reply without them only.
+    if version >= Version::V15 && m.features != 0 {
+        buf.put_u32(m.features);
+        buf.pad(4);
+    }
 }

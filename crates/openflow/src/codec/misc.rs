@@ -4,12 +4,12 @@ use super::action::{decode_actions, encode_actions};
 use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, EncodeError, Loss};
+use super::{Encode, EncodeError, Loss, NICIRA};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::field::FieldId;
 use crate::flow_match::Match;
 use crate::ids::{BufferId, PortNo, TableId};
-use crate::message::{Experimenter, Hello};
+use crate::message::{Experimenter, Hello, Message, Nicira};
 use crate::packet::{PacketIn, PacketInReason, PacketOut};
 use crate::version::{Version, VersionSet};
 
@@ -56,7 +56,10 @@ pub(super) fn encode_hello(buf: &mut Vec<u8>, hello: &Hello) {
 pub(super) fn decode_error(version: Version, r: &mut Reader<'_>) -> Result<ErrorMessage> {
     let (error_type, code) = (r.u16()?, r.u16()?);
     let kind = if error_type == ERROR_EXPERIMENTER && version >= Version::V13 {
-        ErrorKind::Experimenter { exp_type: code, experimenter: r.u32()? }
+        match (ErrorCode::from_onf_v13(code), r.u32()?) {
+            (Some(code), ErrorCode::ONF) if version == Version::V13 => ErrorKind::Code(code),
+            (_, experimenter) => ErrorKind::Experimenter { exp_type: code, experimenter },
+        }
     } else {
         match ErrorCode::from_wire(version, error_type, code) {
             Some(code) => ErrorKind::Code(code),
@@ -68,6 +71,11 @@ pub(super) fn decode_error(version: Version, r: &mut Reader<'_>) -> Result<Error
 
 pub(super) fn encode_error(buf: &mut Vec<u8>, version: Version, error: &ErrorMessage) -> Encode {
     match error.kind {
+        ErrorKind::Code(code) if version == Version::V13 && code.onf_v13().is_some() => {
+            buf.put_u16(ERROR_EXPERIMENTER);
+            buf.put_u16(code.onf_v13().unwrap_or(0));
+            buf.put_u32(ErrorCode::ONF);
+        }
         ErrorKind::Code(code) => {
             let (error_type, code) = code.wire(version);
             buf.put_u16(error_type);
@@ -95,9 +103,77 @@ pub(super) fn decode_experimenter(version: Version, r: &mut Reader<'_>) -> Resul
     let experimenter = r.u32()?;
     let exp_type = match version {
         Version::V10 => None,
-        Version::V13 => Some(r.u32()?),
+        _ => Some(r.u32()?),
     };
     Ok(Experimenter { experimenter, exp_type, data: r.rest().to_vec() })
+}
+
+/// What Nicira's message sets, if it is one that is known.
+pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
+    let (Some(exp_type), NICIRA) = (e.exp_type, e.experimenter) else { return Ok(None) };
+    let mut r = Reader::new(&e.data, 16, "Nicira's message", ErrorCode::BrcBadLen);
+    let known = match exp_type {
+        12 => Nicira::FlowFormat(r.u32()?),
+        15 => {
+            let on = r.u8()?;
+            r.skip(7)?;
+            Nicira::FlowModTableId(on != 0)
+        }
+        16 => Nicira::PacketInFormat(r.u32()?),
+        _ => return Ok(None),
+    };
+    r.finish()?;
+    Ok(Some(known))
+}
+
+pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
+    buf.put_u32(NICIRA);
+    match setting {
+        Nicira::FlowFormat(format) => {
+            buf.put_u32(12);
+            buf.put_u32(*format);
+        }
+        Nicira::FlowModTableId(on) => {
+            buf.put_u32(15);
+            buf.put_u8(u8::from(*on));
+            buf.pad(7);
+        }
+        Nicira::PacketInFormat(format) => {
+            buf.put_u32(16);
+            buf.put_u32(*format);
+        }
+    }
+}
+
+/// Reads a vendor's or experimenter's message; of Nicira's, those that are known are what they mean.
+pub(super) fn decode_vendor(
+    version: Version,
+    table_ids: bool,
+    r: &mut Reader<'_>,
+) -> Result<Message> {
+    let mut ahead = *r;
+    if version == Version::V10 && ahead.u32() == Ok(NICIRA) {
+        if let Ok(13) = ahead.u32() {
+            *r = ahead;
+            return Ok(Message::FlowMod(super::flow::decode_nx_mod(table_ids, r)?));
+        }
+        let mut e = decode_experimenter(version, r)?;
+        let (head, rest) = match e.data.split_first_chunk::<4>() {
+            Some((head, rest)) => (u32::from_be_bytes(*head), rest.to_vec()),
+            None => return Ok(Message::Experimenter(e)),
+        };
+        let typed = Experimenter { exp_type: Some(head), data: rest, ..e.clone() };
+        if let Some(known) = nicira_setting(&typed)? {
+            return Ok(Message::Nicira(known));
+        }
+        e.exp_type = None;
+        return Ok(Message::Experimenter(e));
+    }
+    let e = decode_experimenter(version, r)?;
+    match nicira_setting(&e)? {
+        Some(known) => Ok(Message::Nicira(known)),
+        None => Ok(Message::Experimenter(e)),
+    }
 }
 
 /// Writes an experimenter's body. A type that 1.0 has no place for becomes its data's first word; a
@@ -111,13 +187,10 @@ pub(super) fn encode_experimenter(buf: &mut Vec<u8>, version: Version, e: &Exper
     buf.extend_from_slice(&e.data);
 }
 
-fn reason_from_wire(r: &Reader<'_>, number: u8) -> Result<PacketInReason> {
-    match number {
-        0 => Ok(PacketInReason::NoMatch),
-        1 => Ok(PacketInReason::Action),
-        2 => Ok(PacketInReason::InvalidTtl),
-        _ => Err(r.bad_value(ErrorCode::BrcBadType, "packet-in reason", number, "0 to 2")),
-    }
+fn reason_from_wire(r: &Reader<'_>, version: Version, number: u8) -> Result<PacketInReason> {
+    let (count, right) = if version >= Version::V14 { (6, "0 to 5") } else { (3, "0 to 2") };
+    let known = PacketInReason::ALL[..count].get(usize::from(number)).copied();
+    known.ok_or_else(|| r.bad_value(ErrorCode::BrcBadType, "packet-in reason", number, right))
 }
 
 pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<PacketIn> {
@@ -127,7 +200,7 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
         Version::V10 => {
             let in_port = PortNo::from_v10(r.u16()?);
             let number = r.u8()?;
-            let reason = reason_from_wire(r, number)?;
+            let reason = reason_from_wire(r, version, number)?;
             r.skip(1)?;
             Ok(PacketIn {
                 buffer_id,
@@ -139,12 +212,12 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
                 data: r.rest().to_vec(),
             })
         }
-        Version::V13 => {
+        _ => {
             let number = r.u8()?;
-            let reason = reason_from_wire(r, number)?;
+            let reason = reason_from_wire(r, version, number)?;
             let table_id = TableId(r.u8()?);
             let cookie = r.u64()?;
-            let matching = decode_match(r, Unknown::Skip)?;
+            let matching = decode_match(version, r, Unknown::Skip)?;
             r.skip(2)?;
             let data = r.rest().to_vec();
             Ok(PacketIn { buffer_id, total_len, reason, table_id, cookie, matching, data })
@@ -152,56 +225,96 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
     }
 }
 
-pub(super) fn encode_packet_in(buf: &mut Vec<u8>, version: Version, packet: &PacketIn) {
+pub(super) fn encode_packet_in(buf: &mut Vec<u8>, version: Version, packet: &PacketIn) -> Encode {
     buf.put_u32(buffer_to_wire(packet.buffer_id));
     buf.put_u16(packet.total_len);
-    let reason = match packet.reason {
-        PacketInReason::NoMatch => 0,
-        PacketInReason::Action => 1,
-        // 1.0 does not name it; Open vSwitch sends it there too.
-        PacketInReason::InvalidTtl => 2,
-    };
+    // 1.0 does not name an invalid TTL; Open vSwitch sends it there too.
+    let reason = packet.reason.wire(version);
     match version {
         Version::V10 => {
             buf.put_u16(packet.in_port().to_v10().unwrap_or(0xffff));
             buf.put_u8(reason);
             buf.pad(1);
         }
-        Version::V13 => {
+        _ => {
             buf.put_u8(reason);
             buf.put_u8(packet.table_id.0);
             buf.put_u64(packet.cookie);
-            encode_match(buf, &packet.matching);
+            encode_match(buf, version, &packet.matching, Loss::LeaveOut)?;
             buf.pad(2);
         }
     }
     buf.extend_from_slice(&packet.data);
+    Ok(())
 }
 
 pub(super) fn decode_packet_out(version: Version, r: &mut Reader<'_>) -> Result<PacketOut> {
     let buffer_id = buffer_from_wire(r.u32()?);
+    if version >= Version::V15 {
+        return decode_packet_out_15(r, buffer_id);
+    }
     let in_port = match version {
         Version::V10 => PortNo::from_v10(r.u16()?),
-        Version::V13 => PortNo(r.u32()?),
+        _ => PortNo(r.u32()?),
     };
     let actions_len = usize::from(r.u16()?);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(6)?;
     }
     let mut list = r.sub(actions_len, "packet-out's action list", ErrorCode::BrcBadLen)?;
     let actions = decode_actions(version, &mut list)?;
-    Ok(PacketOut { buffer_id, in_port, actions, data: r.rest().to_vec() })
+    let data = r.rest().to_vec();
+    Ok(PacketOut { buffer_id, in_port, pipeline: Match::new(), actions, data })
+}
+
+//= openflow-1.5.1 §7.3.6: the ingress port and other pipeline fields come as a match.
+fn decode_packet_out_15(r: &mut Reader<'_>, buffer_id: Option<BufferId>) -> Result<PacketOut> {
+    let version = Version::V15;
+    let actions_len = usize::from(r.u16()?);
+    r.skip(2)?;
+    let mut pipeline = decode_match(version, r, Unknown::Refuse)?;
+    for field in &pipeline {
+        let fields = [FieldId::InPort, FieldId::Metadata, FieldId::TunnelId, FieldId::PacketType];
+        if !fields.contains(&field.id) && !field.id.is_register() || !field.is_exact() {
+            let code = ErrorCode::BrcPipelineFieldsOnly;
+            let right = "exact pipeline fields";
+            return Err(r.bad_value(code, "packet-out's match field", field.id as u8, right));
+        }
+    }
+    let Some(in_port) = pipeline.exact(FieldId::InPort) else {
+        return Err(r.bad_value(ErrorCode::BrcBadPort, "packet-out's in_port", 0u8, "a port"));
+    };
+    pipeline.remove(FieldId::InPort);
+    let mut list = r.sub(actions_len, "packet-out's action list", ErrorCode::BrcBadLen)?;
+    let actions = decode_actions(version, &mut list)?;
+    let data = r.rest().to_vec();
+    Ok(PacketOut { buffer_id, in_port: PortNo(in_port as u32), pipeline, actions, data })
 }
 
 pub(super) fn encode_packet_out(buf: &mut Vec<u8>, version: Version, packet: &PacketOut) -> Encode {
     buf.put_u32(buffer_to_wire(packet.buffer_id));
+    if version >= Version::V15 {
+        let length_at = buf.len();
+        buf.put_u16(0);
+        buf.pad(2);
+        let matching = packet.pipeline.clone().with(FieldId::InPort, packet.in_port.0.into());
+        encode_match(buf, version, &matching, Loss::Refuse)?;
+        let start = buf.len();
+        encode_actions(buf, version, &packet.actions, None, Loss::Refuse)?;
+        buf.patch_length(length_at, start);
+        buf.extend_from_slice(&packet.data);
+        return Ok(());
+    }
+    if !packet.pipeline.is_empty() {
+        return Loss::Refuse.leave_out(version, "pipeline fields of a packet-out");
+    }
     match version {
         Version::V10 => buf.put_u16(Loss::Refuse.port(packet.in_port)?),
-        Version::V13 => buf.put_u32(packet.in_port.0),
+        _ => buf.put_u32(packet.in_port.0),
     }
     let length_at = buf.len();
     buf.put_u16(0);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.pad(6);
     }
     let start = buf.len();

@@ -2,7 +2,7 @@
 //!
 //! [`frame`] cuts a stream into messages, [`Header::parse`] reads what comes before negotiation,
 //! [`decode`] reads a whole message, [`encode`] and [`encode_into`] write one. One file per topic,
-//! each with both versions side by side.
+//! each with all versions side by side.
 //!
 //! Decoding checks lengths strictly, reads padding as anything, and answers each fault with the code
 //! that the specification gives. Encoding fails only where a version cannot say a request, or a
@@ -11,24 +11,31 @@
 //! actions.
 
 mod action;
+mod bundle;
 mod flow;
 mod group;
 mod match10;
 mod meter;
 mod misc;
+mod monitor;
 mod multipart;
+mod nicira;
 mod oxm;
+mod oxs;
 mod port;
+mod property;
 mod reader;
 mod switch;
 mod table;
 mod writer;
 
+pub use nicira::NICIRA;
 pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;
 use crate::ids::{PortNo, Xid};
-use crate::message::Message;
+use crate::message::{ForwardedRequest, Message, RequestForward};
+use crate::switch::AsyncChange;
 use crate::version::Version;
 use reader::{Reader, Result};
 use thiserror::Error;
@@ -110,6 +117,16 @@ pub fn frame(bytes: &[u8]) -> Frame {
 /// version their header names, so that negotiation can use this too; any other message must be of
 /// `version`.
 pub fn decode(version: Version, bytes: &[u8]) -> std::result::Result<(Xid, Message), DecodeError> {
+    decode_as(version, false, bytes)
+}
+
+/// As [`decode`]. With `table_ids`, the high byte of a 1.0 flow-mod's command is its table, as
+/// Nicira's message `NXT_FLOW_MOD_TABLE_ID` asks for.
+pub fn decode_as(
+    version: Version,
+    table_ids: bool,
+    bytes: &[u8],
+) -> std::result::Result<(Xid, Message), DecodeError> {
     let mut r = Reader::new(bytes, 0, "message", ErrorCode::BrcBadLen);
     let header =
         Header { version: r.u8()?, message_type: r.u8()?, length: r.u16()?, xid: Xid(r.u32()?) };
@@ -130,32 +147,45 @@ pub fn decode(version: Version, bytes: &[u8]) -> std::result::Result<(Xid, Messa
                     right: match version {
                         Version::V10 => "1 (OpenFlow 1.0)",
                         Version::V13 => "4 (OpenFlow 1.3)",
+                        Version::V14 => "5 (OpenFlow 1.4)",
+                        Version::V15 => "6 (OpenFlow 1.5)",
                     },
                 },
             });
         }
     };
-    let message = decode_body(version, header.message_type, &mut r)?;
+    let message = decode_body(version, table_ids, header.message_type, &mut r)?;
     r.finish()?;
     Ok((header.xid, message))
 }
 
-fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Message> {
+fn decode_body(
+    version: Version,
+    table_ids: bool,
+    number: u8,
+    r: &mut Reader<'_>,
+) -> Result<Message> {
     // 1.0's numbers from 15 on, as 1.3's.
     let number = match (version, number) {
-        (Version::V13, n) | (Version::V10, n @ 0..=14) => n,
         (Version::V10, 15) => 16,
         (Version::V10, n @ 16..=21) => n + 2,
-        (Version::V10, _) => {
+        (Version::V10, 22..) => {
             return Err(bad_type(r, number, "0 to 21"));
         }
+        (_, n) => n,
+    };
+    let (v14, right) = match version {
+        Version::V10 => (false, "0 to 21"),
+        Version::V13 => (false, "0 to 29"),
+        Version::V14 | Version::V15 => (true, "0 to 21 or 24 to 34"),
     };
     Ok(match number {
         Header::HELLO => Message::Hello(misc::decode_hello(r)),
         Header::ERROR => Message::Error(misc::decode_error(version, r)?),
         2 => Message::EchoRequest(r.rest().to_vec()),
         3 => Message::EchoReply(r.rest().to_vec()),
-        4 => Message::Experimenter(misc::decode_experimenter(version, r)?),
+        4 if version == Version::V13 => decode_experimenter_13(r)?,
+        4 => misc::decode_vendor(version, table_ids, r)?,
         5 => Message::FeaturesRequest,
         6 => Message::FeaturesReply(switch::decode_features(version, r)?),
         7 => Message::GetConfigRequest,
@@ -165,24 +195,65 @@ fn decode_body(version: Version, number: u8, r: &mut Reader<'_>) -> Result<Messa
         11 => Message::FlowRemoved(flow::decode_removed(version, r)?),
         12 => Message::PortStatus(port::decode_status(version, r)?),
         13 => Message::PacketOut(misc::decode_packet_out(version, r)?),
-        14 => Message::FlowMod(flow::decode_mod(version, r)?),
-        15 => Message::GroupMod(group::decode_mod(r)?),
+        14 => Message::FlowMod(flow::decode_mod(version, table_ids, r)?),
+        15 => Message::GroupMod(group::decode_mod(version, r)?),
         16 => Message::PortMod(port::decode_mod(version, r)?),
-        17 => Message::TableMod(table::decode_mod(r)?),
+        17 => Message::TableMod(table::decode_mod(version, r)?),
         18 => Message::MultipartRequest(multipart::decode_request(version, r)?),
         19 => Message::MultipartReply(multipart::decode_reply(version, r)?),
         20 => Message::BarrierRequest,
         21 => Message::BarrierReply,
+        22 | 23 | 35.. if v14 => return Err(bad_type(r, number, right)),
         22 => Message::QueueGetConfigRequest(port::decode_queue_request(version, r)?),
         23 => Message::QueueGetConfigReply(port::decode_queue_reply(version, r)?),
-        24 => Message::RoleRequest(switch::decode_role(r)?),
-        25 => Message::RoleReply(switch::decode_role(r)?),
+        24 => Message::RoleRequest(switch::decode_role(version, r)?),
+        25 => Message::RoleReply(switch::decode_role(version, r)?),
         26 => Message::GetAsyncRequest,
-        27 => Message::GetAsyncReply(switch::decode_async(r)?),
-        28 => Message::SetAsync(switch::decode_async(r)?),
+        27 => Message::GetAsyncReply(switch::decode_async_config(version, r)?),
+        28 => Message::SetAsync(switch::decode_async(version, r)?),
         29 => Message::MeterMod(meter::decode_mod(r)?),
-        _ => return Err(bad_type(r, number, "0 to 29")),
+        30 if v14 => Message::RoleStatus(switch::decode_role_status(r)?),
+        31 if v14 => Message::TableStatus(table::decode_status(r)?),
+        32 if v14 => Message::RequestForward(decode_forward(version, r)?),
+        33 if v14 => Message::BundleControl(bundle::decode_control(r)?),
+        34 if v14 => Message::BundleAdd(bundle::decode_add(r)?),
+        _ => return Err(bad_type(r, number, right)),
     })
+}
+
+/// 1.3's experimenter messages; the ONF's about bundles are messages of their own.
+fn decode_experimenter_13(r: &mut Reader<'_>) -> Result<Message> {
+    let e = misc::decode_experimenter(Version::V13, r)?;
+    if let Some(known) = misc::nicira_setting(&e)? {
+        return Ok(Message::Nicira(known));
+    }
+    let mut body = Reader::new(&e.data, HEADER_LEN + 8, "bundle message", ErrorCode::BrcBadLen);
+    let message = match (e.experimenter, e.exp_type) {
+        (ErrorCode::ONF, Some(bundle::ONF_CONTROL)) => {
+            Message::BundleControl(bundle::decode_control(&mut body)?)
+        }
+        (ErrorCode::ONF, Some(bundle::ONF_ADD)) => {
+            Message::BundleAdd(bundle::decode_add(&mut body)?)
+        }
+        _ => return Ok(Message::Experimenter(e)),
+    };
+    body.finish()?;
+    Ok(message)
+}
+
+/// Reads the request that a requestforward holds (1.4.1 §7.4.6).
+fn decode_forward(version: Version, r: &mut Reader<'_>) -> Result<RequestForward> {
+    let mut inner = r.element(2, HEADER_LEN, "forwarded request", ErrorCode::BrcBadLen)?;
+    let number = (inner.u8()?, inner.u8()?).1;
+    inner.skip(2)?;
+    let xid = Xid(inner.u32()?);
+    let request = match number {
+        15 => ForwardedRequest::Group(group::decode_mod(version, &mut inner)?),
+        29 => ForwardedRequest::Meter(meter::decode_mod(&mut inner)?),
+        _ => return Err(bad_type(&inner, number, "15 or 29")),
+    };
+    inner.finish()?;
+    Ok(RequestForward { xid, request })
 }
 
 fn bad_type(r: &Reader<'_>, number: u8, right: &'static str) -> DecodeError {
@@ -284,18 +355,19 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
         Message::Error(error) => misc::encode_error(buf, version, error)?,
         Message::EchoRequest(data) | Message::EchoReply(data) => buf.extend_from_slice(data),
         Message::Experimenter(e) => misc::encode_experimenter(buf, version, e),
+        Message::Nicira(setting) => misc::encode_nicira(buf, setting),
         Message::FeaturesReply(features) => switch::encode_features(buf, version, features),
         Message::GetConfigReply(config) | Message::SetConfig(config) => {
             switch::encode_config(buf, config);
         }
-        Message::PacketIn(packet) => misc::encode_packet_in(buf, version, packet),
-        Message::FlowRemoved(removed) => flow::encode_removed(buf, version, removed),
+        Message::PacketIn(packet) => misc::encode_packet_in(buf, version, packet)?,
+        Message::FlowRemoved(removed) => flow::encode_removed(buf, version, removed)?,
         Message::PortStatus(status) => port::encode_status(buf, version, status),
         Message::PacketOut(packet) => misc::encode_packet_out(buf, version, packet)?,
         Message::FlowMod(flow_mod) => flow::encode_mod(buf, version, flow_mod)?,
-        Message::GroupMod(group_mod) => group::encode_mod(buf, group_mod)?,
+        Message::GroupMod(group_mod) => group::encode_mod(buf, version, group_mod)?,
         Message::PortMod(port_mod) => port::encode_mod(buf, version, port_mod)?,
-        Message::TableMod(table_mod) => table::encode_mod(buf, table_mod),
+        Message::TableMod(table_mod) => table::encode_mod(buf, version, table_mod),
         Message::MultipartRequest(request) => multipart::encode_request(buf, version, request)?,
         Message::MultipartReply(reply) => {
             // Writes its headers itself, as there may be several.
@@ -306,11 +378,33 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
             port::encode_queue_request(buf, version, request)?;
         }
         Message::QueueGetConfigReply(reply) => port::encode_queue_reply(buf, version, reply),
-        Message::RoleRequest(role) | Message::RoleReply(role) => switch::encode_role(buf, role),
-        Message::GetAsyncReply(config) | Message::SetAsync(config) => {
-            switch::encode_async(buf, config);
+        Message::RoleRequest(role) | Message::RoleReply(role) => {
+            switch::encode_role(buf, version, role);
         }
+        Message::GetAsyncReply(config) => {
+            switch::encode_async(buf, version, &AsyncChange::all(version, config));
+        }
+        Message::SetAsync(change) => switch::encode_async(buf, version, change),
         Message::MeterMod(meter_mod) => meter::encode_mod(buf, meter_mod),
+        Message::RoleStatus(status) => switch::encode_role_status(buf, status),
+        Message::TableStatus(status) => table::encode_status(buf, status),
+        Message::RequestForward(forward) => {
+            let inner = buf.len();
+            put_header(buf, version, forward.number(), forward.xid);
+            match &forward.request {
+                ForwardedRequest::Group(m) => group::encode_mod(buf, version, m)?,
+                ForwardedRequest::Meter(m) => meter::encode_mod(buf, m),
+            }
+            finish_message(buf, inner)?;
+        }
+        Message::BundleControl(control) => {
+            put_onf(buf, version, bundle::ONF_CONTROL);
+            bundle::encode_control(buf, control);
+        }
+        Message::BundleAdd(add) => {
+            put_onf(buf, version, bundle::ONF_ADD);
+            bundle::encode_add(buf, add);
+        }
         Message::FeaturesRequest
         | Message::GetConfigRequest
         | Message::BarrierRequest
@@ -318,6 +412,14 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
         | Message::GetAsyncRequest => {}
     }
     finish_message(buf, start)
+}
+
+/// What comes before the body of a bundle message in 1.3.
+fn put_onf(buf: &mut Vec<u8>, version: Version, exp_type: u32) {
+    if version == Version::V13 {
+        buf.put_u32(ErrorCode::ONF);
+        buf.put_u32(exp_type);
+    }
 }
 
 fn put_header(buf: &mut Vec<u8>, version: Version, number: u8, xid: Xid) {
@@ -344,7 +446,7 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::Error(_) => Header::ERROR,
         Message::EchoRequest(_) => 2,
         Message::EchoReply(_) => 3,
-        Message::Experimenter(_) => 4,
+        Message::Experimenter(_) | Message::Nicira(_) => 4,
         Message::FeaturesRequest => 5,
         Message::FeaturesReply(_) => 6,
         Message::GetConfigRequest => 7,
@@ -354,6 +456,8 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::FlowRemoved(_) => 11,
         Message::PortStatus(_) => 12,
         Message::PacketOut(_) => 13,
+        // NXM's flow-mod is a vendor's message.
+        Message::FlowMod(m) if m.extended && version == Version::V10 => 4,
         Message::FlowMod(_) => 14,
         Message::GroupMod(_) => 15,
         Message::PortMod(_) => 16,
@@ -370,12 +474,20 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::GetAsyncReply(_) => 27,
         Message::SetAsync(_) => 28,
         Message::MeterMod(_) => 29,
+        Message::RoleStatus(_) => 30,
+        Message::TableStatus(_) => 31,
+        Message::RequestForward(_) => 32,
+        // The ONF's experimenter messages.
+        Message::BundleControl(_) | Message::BundleAdd(_) if version == Version::V13 => 4,
+        Message::BundleControl(_) => 33,
+        Message::BundleAdd(_) => 34,
     };
     match (version, number) {
-        (Version::V13, n) | (Version::V10, n @ 0..=14) => Ok(n),
+        (Version::V10, n @ 0..=14) | (Version::V13, n @ 0..=29) => Ok(n),
+        (Version::V14 | Version::V15, n @ (0..=21 | 24..=34)) => Ok(n),
         (Version::V10, 16) => Ok(15),
         (Version::V10, n @ 18..=23) => Ok(n - 2),
-        (Version::V10, _) => Err(EncodeError::NotInVersion { version, what: message.type_name() }),
+        _ => Err(EncodeError::NotInVersion { version, what: message.type_name() }),
     }
 }
 

@@ -7,11 +7,11 @@
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{
-    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, finish_message, flow, group, meter, misc,
-    port, put_header, switch, table,
+    Encode, EncodeError, HEADER_LEN, MESSAGE_LEN_MAX, NICIRA, bundle, finish_message, flow, group,
+    meter, misc, monitor, nicira, port, put_header, switch, table,
 };
 use crate::error::ErrorCode;
-use crate::ids::{GroupId, MeterId, Xid};
+use crate::ids::{GroupId, MeterId, PortNo, Xid};
 use crate::multipart::{
     MultipartReply, MultipartReplyBody as Reply, MultipartRequest, MultipartRequestBody as Request,
 };
@@ -31,6 +31,11 @@ const METER_CONFIG: u16 = 10;
 const METER_FEATURES: u16 = 11;
 const TABLE_FEATURES: u16 = 12;
 const PORT_DESC: u16 = 13;
+const TABLE_DESC: u16 = 14;
+const QUEUE_DESC: u16 = 15;
+const FLOW_MONITOR: u16 = 16;
+const FLOW_COUNTS: u16 = 17;
+const BUNDLE_FEATURES: u16 = 19;
 const EXPERIMENTER: u16 = 0xffff;
 
 const MORE: u16 = 1;
@@ -40,6 +45,10 @@ fn exists(version: Version, number: u16) -> bool {
     match version {
         Version::V10 => matches!(number, DESC..=QUEUE | PORT_DESC | EXPERIMENTER),
         Version::V13 => matches!(number, DESC..=PORT_DESC | EXPERIMENTER),
+        Version::V14 => matches!(number, DESC..=FLOW_MONITOR | EXPERIMENTER),
+        Version::V15 => {
+            matches!(number, DESC..=FLOW_COUNTS | BUNDLE_FEATURES | EXPERIMENTER)
+        }
     }
 }
 
@@ -50,11 +59,13 @@ fn decode_head(version: Version, r: &mut Reader<'_>) -> Result<(u16, bool)> {
         let right = match version {
             Version::V10 => "0 to 5, 13 or 0xffff",
             Version::V13 => "0 to 13 or 0xffff",
+            Version::V14 => "0 to 16 or 0xffff",
+            Version::V15 => "0 to 17, 19 or 0xffff",
         };
         return Err(r.bad_value(ErrorCode::BrcBadMultipart, "multipart type", number, right));
     }
     let more = r.u16()? & MORE != 0;
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(4)?;
     }
     Ok((number, more))
@@ -66,7 +77,7 @@ fn put_head(buf: &mut Vec<u8>, version: Version, number: u16, more: bool) -> Enc
     }
     buf.put_u16(number);
     buf.put_u16(if more { MORE } else { 0 });
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.pad(4);
     }
     Ok(())
@@ -81,6 +92,11 @@ fn name(number: u16) -> &'static str {
         METER_CONFIG => "OFPMP_METER_CONFIG",
         METER_FEATURES => "OFPMP_METER_FEATURES",
         TABLE_FEATURES => "OFPMP_TABLE_FEATURES",
+        TABLE_DESC => "OFPMP_TABLE_DESC",
+        QUEUE_DESC => "OFPMP_QUEUE_DESC",
+        FLOW_MONITOR => "OFPMP_FLOW_MONITOR",
+        FLOW_COUNTS => "OFPMP_FLOW_STATS",
+        BUNDLE_FEATURES => "OFPMP_BUNDLE_FEATURES",
         _ => "such multipart message",
     }
 }
@@ -112,20 +128,50 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         PORT_STATS => Request::PortStats(port::decode_stats_request(version, r)?),
         QUEUE => Request::Queue(port::decode_queue_stats_request(version, r)?),
         GROUP => Request::Group(GroupId(id()?)),
-        GROUP_DESC => Request::GroupDesc,
+        //= openflow-1.5.1 §7.3.5.10: from 1.5 on one group may be asked about.
+        GROUP_DESC if version >= Version::V15 => Request::GroupDesc(GroupId(id()?)),
+        GROUP_DESC => Request::GroupDesc(GroupId::ALL),
         GROUP_FEATURES => Request::GroupFeatures,
         METER => Request::Meter(MeterId(id()?)),
         METER_CONFIG => Request::MeterConfig(MeterId(id()?)),
         METER_FEATURES => Request::MeterFeatures,
-        TABLE_FEATURES => Request::TableFeatures(entries(r, table::decode_features)?),
+        TABLE_FEATURES => {
+            Request::TableFeatures(entries(r, |r| table::decode_features(version, r))?)
+        }
+        PORT_DESC if version >= Version::V15 => Request::PortDesc(PortNo(id()?)),
         PORT_DESC => {
             // Some senders append a port number, as 1.5 does; all ports are the answer in 1.3.
             r.rest();
-            Request::PortDesc
+            Request::PortDesc(PortNo::ANY)
         }
-        _ => Request::Experimenter(misc::decode_experimenter(version, r)?),
+        TABLE_DESC => Request::TableDesc,
+        QUEUE_DESC => Request::QueueDesc(port::decode_queue_stats_request(version, r)?),
+        FLOW_MONITOR => Request::FlowMonitor(entries(r, |r| monitor::decode_request(version, r))?),
+        FLOW_COUNTS => Request::FlowCounts(flow::decode_stats_request(version, r)?),
+        BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
+        _ => match nicira_stats(version, r) {
+            Some(0) => Request::Flow(nicira::decode_stats_request(r)?),
+            Some(_) => Request::Aggregate(nicira::decode_stats_request(r)?),
+            None => Request::Experimenter(misc::decode_experimenter(version, r)?),
+        },
     };
     Ok(MultipartRequest { more, body })
+}
+
+/// Passes over the head of Nicira's requests for flow entries (0) and their sums (1), if it is one.
+fn nicira_stats(version: Version, r: &mut Reader<'_>) -> Option<u32> {
+    let mut ahead = *r;
+    let known = version == Version::V10 && ahead.u32() == Ok(NICIRA);
+    let subtype = ahead.u32().ok().filter(|subtype| known && *subtype <= 1)?;
+    ahead.skip(4).ok()?;
+    *r = ahead;
+    Some(subtype)
+}
+
+fn put_nicira(buf: &mut Vec<u8>, subtype: u32) {
+    buf.put_u32(NICIRA);
+    buf.put_u32(subtype);
+    buf.pad(4);
 }
 
 pub(super) fn encode_request(
@@ -133,7 +179,10 @@ pub(super) fn encode_request(
     version: Version,
     request: &MultipartRequest,
 ) -> Encode {
-    let number = match request.body {
+    let number = match &request.body {
+        Request::Flow(m) | Request::Aggregate(m) if m.extended && version == Version::V10 => {
+            EXPERIMENTER
+        }
         Request::Desc => DESC,
         Request::Flow(_) => FLOW,
         Request::Aggregate(_) => AGGREGATE,
@@ -141,22 +190,33 @@ pub(super) fn encode_request(
         Request::PortStats(_) => PORT_STATS,
         Request::Queue(_) => QUEUE,
         Request::Group(_) => GROUP,
-        Request::GroupDesc => GROUP_DESC,
+        Request::GroupDesc(_) => GROUP_DESC,
         Request::GroupFeatures => GROUP_FEATURES,
         Request::Meter(_) => METER,
         Request::MeterConfig(_) => METER_CONFIG,
         Request::MeterFeatures => METER_FEATURES,
         Request::TableFeatures(_) => TABLE_FEATURES,
-        Request::PortDesc => PORT_DESC,
+        Request::PortDesc(_) => PORT_DESC,
+        Request::TableDesc => TABLE_DESC,
+        Request::QueueDesc(_) => QUEUE_DESC,
+        Request::FlowMonitor(_) => FLOW_MONITOR,
+        Request::FlowCounts(_) => FLOW_COUNTS,
+        Request::BundleFeatures(_) => BUNDLE_FEATURES,
         Request::Experimenter(_) => EXPERIMENTER,
     };
     put_head(buf, version, number, request.more)?;
     match &request.body {
-        Request::Flow(m) | Request::Aggregate(m) => {
+        Request::Flow(m) | Request::Aggregate(m) if number == EXPERIMENTER => {
+            put_nicira(buf, u32::from(matches!(request.body, Request::Aggregate(_))));
+            nicira::encode_stats_request(buf, m)?;
+        }
+        Request::Flow(m) | Request::Aggregate(m) | Request::FlowCounts(m) => {
             flow::encode_stats_request(buf, version, m)?;
         }
         Request::PortStats(port) => port::encode_stats_request(buf, version, *port)?,
-        Request::Queue(m) => port::encode_queue_stats_request(buf, version, m)?,
+        Request::Queue(m) | Request::QueueDesc(m) => {
+            port::encode_queue_stats_request(buf, version, m)?;
+        }
         Request::Group(GroupId(id))
         | Request::Meter(MeterId(id))
         | Request::MeterConfig(MeterId(id)) => {
@@ -164,15 +224,24 @@ pub(super) fn encode_request(
             buf.pad(4);
         }
         Request::TableFeatures(list) => {
-            list.iter().for_each(|m| table::encode_features(buf, m));
+            list.iter().for_each(|m| table::encode_features(buf, version, m));
         }
         Request::Experimenter(m) => misc::encode_experimenter(buf, version, m),
+        Request::GroupDesc(GroupId(id)) | Request::PortDesc(PortNo(id)) => {
+            if version >= Version::V15 {
+                buf.put_u32(*id);
+                buf.pad(4);
+            }
+        }
+        Request::FlowMonitor(list) => {
+            list.iter().try_for_each(|m| monitor::encode_request(buf, version, m))?;
+        }
+        Request::BundleFeatures(m) => bundle::encode_features_request(buf, m),
         Request::Desc
         | Request::Table
-        | Request::GroupDesc
         | Request::GroupFeatures
         | Request::MeterFeatures
-        | Request::PortDesc => {}
+        | Request::TableDesc => {}
     }
     Ok(())
 }
@@ -182,19 +251,28 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
     let body = match number {
         DESC => Reply::Desc(Box::new(switch::decode_desc(r)?)),
         FLOW => Reply::Flow(entries(r, |r| flow::decode_stats(version, r))?),
-        AGGREGATE => Reply::Aggregate(flow::decode_aggregate(r)?),
+        AGGREGATE => Reply::Aggregate(flow::decode_aggregate(version, r)?),
         TABLE => Reply::Table(entries(r, |r| table::decode_stats(version, r))?),
         PORT_STATS => Reply::PortStats(entries(r, |r| port::decode_stats(version, r))?),
         QUEUE => Reply::Queue(entries(r, |r| port::decode_queue_stats(version, r))?),
         GROUP => Reply::Group(entries(r, group::decode_stats)?),
-        GROUP_DESC => Reply::GroupDesc(entries(r, group::decode_desc)?),
+        GROUP_DESC => Reply::GroupDesc(entries(r, |r| group::decode_desc(version, r))?),
         GROUP_FEATURES => Reply::GroupFeatures(group::decode_features(r)?),
         METER => Reply::Meter(entries(r, meter::decode_stats)?),
         METER_CONFIG => Reply::MeterConfig(entries(r, meter::decode_config)?),
-        METER_FEATURES => Reply::MeterFeatures(meter::decode_features(r)?),
-        TABLE_FEATURES => Reply::TableFeatures(entries(r, table::decode_features)?),
+        METER_FEATURES => Reply::MeterFeatures(meter::decode_features(version, r)?),
+        TABLE_FEATURES => Reply::TableFeatures(entries(r, |r| table::decode_features(version, r))?),
+        TABLE_DESC => Reply::TableDesc(entries(r, table::decode_desc)?),
+        QUEUE_DESC => Reply::QueueDesc(entries(r, port::decode_queue_desc)?),
+        FLOW_MONITOR => Reply::FlowMonitor(entries(r, |r| monitor::decode_update(version, r))?),
+        FLOW_COUNTS => Reply::FlowCounts(entries(r, flow::decode_counts)?),
+        BUNDLE_FEATURES => Reply::BundleFeatures(bundle::decode_features(r)?),
         PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
-        _ => Reply::Experimenter(misc::decode_experimenter(version, r)?),
+        _ => match nicira_stats(version, r) {
+            Some(0) => Reply::NxFlow(entries(r, nicira::decode_stats)?),
+            Some(_) => Reply::NxAggregate(flow::decode_aggregate(version, r)?),
+            None => Reply::Experimenter(misc::decode_experimenter(version, r)?),
+        },
     };
     Ok(MultipartReply { more, body })
 }
@@ -211,6 +289,9 @@ pub(super) fn encode_reply(
         Reply::Desc(_) => DESC,
         Reply::Flow(_) => FLOW,
         Reply::Aggregate(_) => AGGREGATE,
+        Reply::NxFlow(_) | Reply::NxAggregate(_) if version == Version::V10 => EXPERIMENTER,
+        Reply::NxFlow(_) => FLOW,
+        Reply::NxAggregate(_) => AGGREGATE,
         Reply::Table(_) => TABLE,
         Reply::PortStats(_) => PORT_STATS,
         Reply::Queue(_) => QUEUE,
@@ -222,16 +303,35 @@ pub(super) fn encode_reply(
         Reply::MeterFeatures(_) => METER_FEATURES,
         Reply::TableFeatures(_) => TABLE_FEATURES,
         Reply::PortDesc(_) => PORT_DESC,
+        Reply::TableDesc(_) => TABLE_DESC,
+        Reply::QueueDesc(_) => QUEUE_DESC,
+        Reply::FlowMonitor(_) => FLOW_MONITOR,
+        Reply::FlowCounts(_) => FLOW_COUNTS,
+        Reply::BundleFeatures(_) => BUNDLE_FEATURES,
         Reply::Experimenter(_) => EXPERIMENTER,
     };
     let start = buf.len();
     put_header(buf, version, message_number, xid);
     put_head(buf, version, number, reply.more)?;
+    if number == EXPERIMENTER {
+        match &reply.body {
+            Reply::NxFlow(_) => put_nicira(buf, 0),
+            Reply::NxAggregate(_) => put_nicira(buf, 1),
+            _ => {}
+        }
+    }
     let mut parts = Parts { start, head_len: buf.len() - start };
     match &reply.body {
         Reply::Desc(m) => switch::encode_desc(buf, m),
         Reply::Flow(list) => parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?,
-        Reply::Aggregate(m) => flow::encode_aggregate(buf, m),
+        Reply::Aggregate(m) => flow::encode_aggregate(buf, version, m),
+        Reply::NxFlow(list) if version == Version::V10 => {
+            parts.put(buf, list, nicira::encode_stats)?;
+        }
+        Reply::NxFlow(list) => {
+            parts.put(buf, list, |buf, m| flow::encode_stats(buf, version, m))?
+        }
+        Reply::NxAggregate(m) => flow::encode_aggregate(buf, version, m),
         Reply::Table(list) => {
             parts.put_all(buf, list, |b, m| table::encode_stats(b, version, m))?
         }
@@ -242,12 +342,23 @@ pub(super) fn encode_reply(
             parts.put_all(buf, list, |b, m| port::encode_queue_stats(b, version, m))?;
         }
         Reply::Group(list) => parts.put_all(buf, list, group::encode_stats)?,
-        Reply::GroupDesc(list) => parts.put(buf, list, group::encode_desc)?,
+        Reply::GroupDesc(list) => {
+            parts.put(buf, list, |buf, m| group::encode_desc(buf, version, m))?;
+        }
         Reply::GroupFeatures(m) => group::encode_features(buf, m),
         Reply::Meter(list) => parts.put_all(buf, list, meter::encode_stats)?,
         Reply::MeterConfig(list) => parts.put_all(buf, list, meter::encode_config)?,
-        Reply::MeterFeatures(m) => meter::encode_features(buf, m),
-        Reply::TableFeatures(list) => parts.put_all(buf, list, table::encode_features)?,
+        Reply::MeterFeatures(m) => meter::encode_features(buf, version, m),
+        Reply::TableFeatures(list) => {
+            parts.put_all(buf, list, |b, m| table::encode_features(b, version, m))?;
+        }
+        Reply::TableDesc(list) => parts.put_all(buf, list, table::encode_desc)?,
+        Reply::QueueDesc(list) => parts.put_all(buf, list, port::encode_queue_desc)?,
+        Reply::FlowMonitor(list) => {
+            parts.put(buf, list, |buf, m| monitor::encode_update(buf, version, m))?;
+        }
+        Reply::FlowCounts(list) => parts.put(buf, list, flow::encode_counts)?,
+        Reply::BundleFeatures(m) => bundle::encode_features(buf, m),
         Reply::PortDesc(list) => {
             parts.put_all(buf, list, |b, m| port::encode_desc(b, version, m))?
         }

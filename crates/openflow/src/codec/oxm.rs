@@ -2,9 +2,11 @@
 
 use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
+use super::{Encode, Loss};
 use crate::error::ErrorCode;
 use crate::field::{OXM_CLASS_EXPERIMENTER, OxmHeader};
 use crate::flow_match::{Match, MatchError, MatchField};
+use crate::version::Version;
 
 /// `OFPMT_OXM`.
 const MATCH_TYPE_OXM: u16 = 1;
@@ -19,7 +21,11 @@ pub(super) enum Unknown {
 }
 
 /// Reads `ofp_match` with its padding.
-pub(super) fn decode_match(r: &mut Reader<'_>, unknown: Unknown) -> Result<Match> {
+pub(super) fn decode_match(
+    version: Version,
+    r: &mut Reader<'_>,
+    unknown: Unknown,
+) -> Result<Match> {
     let mut head = r.named("match", ErrorCode::BmcBadLen);
     let match_type = head.u16()?;
     if match_type != MATCH_TYPE_OXM {
@@ -39,7 +45,7 @@ pub(super) fn decode_match(r: &mut Reader<'_>, unknown: Unknown) -> Result<Match
     let mut seen = 0u64;
     while !fields.is_empty() {
         let header = OxmHeader(fields.u32()?);
-        let Some(id) = header.field() else {
+        let Some(id) = header.field().filter(|id| id.info().since <= version) else {
             if unknown == Unknown::Skip {
                 fields.skip(header.length())?;
                 continue;
@@ -48,7 +54,7 @@ pub(super) fn decode_match(r: &mut Reader<'_>, unknown: Unknown) -> Result<Match
                 ErrorCode::BmcBadField,
                 "OXM header",
                 header.0,
-                "a field of class 0x8000 numbered 0 to 39",
+                "a field of this version, or one of Nicira's that are known",
             ));
         };
         let info = id.info();
@@ -89,13 +95,22 @@ pub(super) fn match_error(r: &Reader<'_>, error: MatchError) -> DecodeError {
 }
 
 /// Writes `ofp_match` with its padding.
-pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match) {
+pub(super) fn encode_match(
+    buf: &mut Vec<u8>,
+    version: Version,
+    matching: &Match,
+    loss: Loss,
+) -> Encode {
     let start = buf.len();
     buf.put_u16(MATCH_TYPE_OXM);
     buf.put_u16(0);
     for field in matching {
+        if field.id.info().since > version {
+            loss.leave_out(version, "a later version's field in a match")?;
+            continue;
+        }
         let bytes = usize::from(field.id.info().bytes);
-        buf.put_u32(OxmHeader::of(field.id, !field.is_exact()).0);
+        buf.put_u32(OxmHeader::in_version(field.id, !field.is_exact(), version).0);
         buf.put_number(field.value, bytes);
         if !field.is_exact() {
             buf.put_number(field.mask, bytes);
@@ -103,6 +118,7 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match) {
     }
     buf.patch_length(start + 2, start);
     buf.pad_to_8(start);
+    Ok(())
 }
 
 /// Reads a list of OXM headers, as table features have it. Experimenters' fields, of which none is

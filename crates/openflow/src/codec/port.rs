@@ -1,5 +1,6 @@
-//! Ports and queues (1.3.5 §7.2.1, §7.2.2, §7.3.4.3, §7.3.5.6, §7.4.3; 1.0.2 §5.2.1, §5.2.2).
+//! Ports and queues (1.4.1 §7.2.2, §7.3.5.6; 1.3.5 §7.2.1, §7.2.2, §7.3.4.3, §7.3.5.6, §7.4.3; 1.0.2 §5.2.1, §5.2.2).
 
+use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{Encode, Loss};
@@ -24,21 +25,21 @@ const MEDIA: u32 = 0x1f << 11;
 fn config_bits(version: Version) -> PortConfig {
     match version {
         Version::V10 => PortConfig::V10,
-        Version::V13 => PortConfig::V13,
+        _ => PortConfig::V13,
     }
 }
 
 fn state_bits(version: Version) -> PortState {
     match version {
         Version::V10 => STATE_V10,
-        Version::V13 => STATE_V13,
+        _ => STATE_V13,
     }
 }
 
 fn features_from_wire(version: Version, bits: u32) -> PortFeatures {
     PortFeatures::from_bits_truncate(match version {
         Version::V10 => bits & SPEEDS_V10 | bits << 4 & MEDIA,
-        Version::V13 => bits,
+        _ => bits,
     })
 }
 
@@ -46,23 +47,94 @@ fn features_to_wire(version: Version, features: PortFeatures) -> u32 {
     let bits = features.bits();
     match version {
         Version::V10 => bits & SPEEDS_V10 | (bits & MEDIA) >> 4,
-        Version::V13 => bits,
+        _ => bits,
     }
 }
 
-/// Bytes of a port's description.
+/// Bytes of a port's description, in 1.4 and later with its one property.
 pub(super) const fn desc_len(version: Version) -> usize {
     match version {
         Version::V10 => 48,
         Version::V13 => 64,
+        Version::V14 | Version::V15 => 72,
     }
+}
+
+/// The type of properties about Ethernet.
+const PROPERTY_ETHERNET: u16 = 0;
+
+//= openflow-1.4.1 §7.2.2: a port's description holds properties; what is Ethernet's is one of them.
+fn decode_desc_14(list: &mut Reader<'_>) -> Result<PortDesc> {
+    let version = Version::V14;
+    let number = PortNo(list.u32()?);
+    // The length counts from the number on.
+    let length = usize::from(list.u16()?);
+    let Some(left) = length.checked_sub(6) else {
+        return Err(list.bad_length(length, "40 or more"));
+    };
+    let mut r = list.sub(left, "port description", ErrorCode::BrcBadLen)?;
+    r.skip(2)?;
+    let hw_addr = r.mac()?;
+    r.skip(2)?;
+    let name = r.text(NAME_LEN)?;
+    let config = PortConfig::from_bits_truncate(r.u32()?) & config_bits(version);
+    let state = PortState::from_bits_truncate(r.u32()?) & state_bits(version);
+    let none = PortFeatures::empty();
+    let mut desc = PortDesc {
+        port_no: number,
+        hw_addr,
+        name,
+        config,
+        state,
+        curr: none,
+        advertised: none,
+        supported: none,
+        peer: none,
+        curr_speed: 0,
+        max_speed: 0,
+    };
+    while let Some((number, mut property)) = property::next(&mut r, "port property")? {
+        if number != PROPERTY_ETHERNET {
+            // What is not known only informs.
+            continue;
+        }
+        property.skip(4)?;
+        let mut features = || property.u32().map(|bits| features_from_wire(version, bits));
+        (desc.curr, desc.advertised) = (features()?, features()?);
+        (desc.supported, desc.peer) = (features()?, features()?);
+        (desc.curr_speed, desc.max_speed) = (property.u32()?, property.u32()?);
+        property.finish()?;
+    }
+    Ok(desc)
+}
+
+fn encode_desc_14(buf: &mut Vec<u8>, m: &PortDesc) {
+    let version = Version::V14;
+    let start = buf.len();
+    buf.put_u32(m.port_no.0);
+    buf.put_u16(0);
+    buf.pad(2);
+    buf.put_mac(m.hw_addr);
+    buf.pad(2);
+    buf.put_text(&m.name, NAME_LEN);
+    buf.put_u32((m.config & config_bits(version)).bits());
+    buf.put_u32((m.state & state_bits(version)).bits());
+    let at = property::begin(buf, PROPERTY_ETHERNET);
+    buf.pad(4);
+    for features in [m.curr, m.advertised, m.supported, m.peer] {
+        buf.put_u32(features_to_wire(version, features));
+    }
+    buf.put_u32(m.curr_speed);
+    buf.put_u32(m.max_speed);
+    property::end(buf, at);
+    buf.patch_length(start + 4, start);
 }
 
 /// A port's number; 1.3 has it in 32 bits.
 fn port_no(version: Version, r: &mut Reader<'_>) -> Result<PortNo> {
     match version {
         Version::V10 => r.u16().map(PortNo::from_v10),
-        Version::V13 => r.u32().map(PortNo),
+        _ => r.u32().map(PortNo),
     }
 }
 
@@ -70,18 +142,21 @@ fn port_no(version: Version, r: &mut Reader<'_>) -> Result<PortNo> {
 fn put_port(buf: &mut Vec<u8>, version: Version, port: PortNo) {
     match version {
         Version::V10 => buf.put_u16(port.to_v10().unwrap_or(0xffff)),
-        Version::V13 => buf.put_u32(port.0),
+        _ => buf.put_u32(port.0),
     }
 }
 
 pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<PortDesc> {
+    if version >= Version::V14 {
+        return decode_desc_14(list);
+    }
     let mut r = list.sub(desc_len(version), "port description", ErrorCode::BrcBadLen)?;
     let port_no = port_no(version, &mut r)?;
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(4)?;
     }
     let hw_addr = r.mac()?;
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(2)?;
     }
     let name = r.text(NAME_LEN)?;
@@ -91,7 +166,7 @@ pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<Por
     let (curr, advertised, supported, peer) = (features()?, features()?, features()?, features()?);
     let (curr_speed, max_speed) = match version {
         Version::V10 => (0, 0),
-        Version::V13 => (r.u32()?, r.u32()?),
+        _ => (r.u32()?, r.u32()?),
     };
     Ok(PortDesc {
         port_no,
@@ -109,12 +184,15 @@ pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<Por
 }
 
 pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &PortDesc) {
+    if version >= Version::V14 {
+        return encode_desc_14(buf, m);
+    }
     put_port(buf, version, m.port_no);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.pad(4);
     }
     buf.put_mac(m.hw_addr);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.pad(2);
     }
     buf.put_text(&m.name, NAME_LEN);
@@ -123,7 +201,7 @@ pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &PortDesc) {
     for features in [m.curr, m.advertised, m.supported, m.peer] {
         buf.put_u32(features_to_wire(version, features));
     }
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.put_u32(m.curr_speed);
         buf.put_u32(m.max_speed);
     }
@@ -156,11 +234,11 @@ pub(super) fn encode_status(buf: &mut Vec<u8>, version: Version, m: &PortStatus)
 
 pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<PortMod> {
     let port_no = port_no(version, r)?;
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(4)?;
     }
     let hw_addr = r.mac()?;
-    if version == Version::V13 {
+    if version >= Version::V13 {
         r.skip(2)?;
     }
     let config = r.u32()?;
@@ -176,27 +254,51 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<PortMod
     }
     let mask = PortConfig::from_bits_truncate(mask);
     let config = PortConfig::from_bits_truncate(config) & known;
-    let advertise = features_from_wire(version, r.u32()?);
-    r.skip(4)?;
+    let advertise = if version >= Version::V14 {
+        decode_mod_properties(version, r)?
+    } else {
+        let advertise = features_from_wire(version, r.u32()?);
+        r.skip(4)?;
+        advertise
+    };
     Ok(PortMod { port_no, hw_addr, config, mask, advertise })
+}
+
+fn decode_mod_properties(version: Version, r: &mut Reader<'_>) -> Result<PortFeatures> {
+    let mut advertise = PortFeatures::empty();
+    while let Some((number, mut property)) = property::next(r, "port property")? {
+        match number {
+            PROPERTY_ETHERNET => advertise = features_from_wire(version, property.u32()?),
+            property::EXPERIMENTER => return Err(property::experimenter(&mut property)?),
+            _ => return Err(property::unknown(&property, "port property", number)),
+        }
+        property.finish()?;
+    }
+    Ok(advertise)
 }
 
 pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &PortMod) -> Encode {
     match version {
         Version::V10 => buf.put_u16(Loss::Refuse.port(m.port_no)?),
-        Version::V13 => {
+        _ => {
             buf.put_u32(m.port_no.0);
             buf.pad(4);
         }
     }
     buf.put_mac(m.hw_addr);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.pad(2);
     }
     buf.put_u32((m.config & config_bits(version)).bits());
     buf.put_u32((m.mask & config_bits(version)).bits());
-    buf.put_u32(features_to_wire(version, m.advertise));
-    buf.pad(4);
+    if version >= Version::V14 {
+        let at = property::begin(buf, PROPERTY_ETHERNET);
+        buf.put_u32(features_to_wire(version, m.advertise));
+        property::end(buf, at);
+    } else {
+        buf.put_u32(features_to_wire(version, m.advertise));
+        buf.pad(4);
+    }
     Ok(())
 }
 
@@ -204,7 +306,7 @@ pub(super) fn decode_stats_request(version: Version, r: &mut Reader<'_>) -> Resu
     let port = port_no(version, r)?;
     r.skip(match version {
         Version::V10 => 6,
-        Version::V13 => 4,
+        _ => 4,
     })?;
     Ok(port)
 }
@@ -213,13 +315,78 @@ pub(super) fn encode_stats_request(buf: &mut Vec<u8>, version: Version, port: Po
     let start = buf.len();
     match version {
         Version::V10 => buf.put_u16(Loss::Refuse.port(port)?),
-        Version::V13 => buf.put_u32(port.0),
+        _ => buf.put_u32(port.0),
     }
     buf.pad_to_8(start);
     Ok(())
 }
 
+/// Reads a port's counters of 1.4, those of Ethernet being a property (1.4.1 §7.3.5.6).
+fn decode_stats_14(list: &mut Reader<'_>) -> Result<PortStats> {
+    let mut r = list.element(0, 80, "port statistics", ErrorCode::BrcBadLen)?;
+    r.skip(4)?;
+    let port_no = PortNo(r.u32()?);
+    let age = Age { sec: r.u32()?, nsec: r.u32()? };
+    let mut stats = PortStats {
+        port_no,
+        rx_packets: r.u64()?,
+        tx_packets: r.u64()?,
+        rx_bytes: r.u64()?,
+        tx_bytes: r.u64()?,
+        rx_dropped: r.u64()?,
+        tx_dropped: r.u64()?,
+        rx_errors: r.u64()?,
+        tx_errors: r.u64()?,
+        rx_frame_err: u64::MAX,
+        rx_over_err: u64::MAX,
+        rx_crc_err: u64::MAX,
+        collisions: u64::MAX,
+        age,
+    };
+    while let Some((number, mut property)) = property::next(&mut r, "port statistics property")? {
+        if number == PROPERTY_ETHERNET {
+            property.skip(4)?;
+            stats.rx_frame_err = property.u64()?;
+            stats.rx_over_err = property.u64()?;
+            stats.rx_crc_err = property.u64()?;
+            stats.collisions = property.u64()?;
+            property.finish()?;
+        }
+    }
+    Ok(stats)
+}
+
+fn encode_stats_14(buf: &mut Vec<u8>, m: &PortStats) {
+    let start = buf.len();
+    buf.put_u16(0);
+    buf.pad(2);
+    buf.put_u32(m.port_no.0);
+    buf.put_age(m.age);
+    for counter in [
+        m.rx_packets,
+        m.tx_packets,
+        m.rx_bytes,
+        m.tx_bytes,
+        m.rx_dropped,
+        m.tx_dropped,
+        m.rx_errors,
+        m.tx_errors,
+    ] {
+        buf.put_u64(counter);
+    }
+    let at = property::begin(buf, PROPERTY_ETHERNET);
+    buf.pad(4);
+    for counter in [m.rx_frame_err, m.rx_over_err, m.rx_crc_err, m.collisions] {
+        buf.put_u64(counter);
+    }
+    property::end(buf, at);
+    buf.patch_length(start, start);
+}
+
 pub(super) fn decode_stats(version: Version, r: &mut Reader<'_>) -> Result<PortStats> {
+    if version >= Version::V14 {
+        return decode_stats_14(r);
+    }
     let port_no = decode_stats_request(version, r)?;
     Ok(PortStats {
         port_no,
@@ -242,11 +409,14 @@ pub(super) fn decode_stats(version: Version, r: &mut Reader<'_>) -> Result<PortS
 fn decode_age(version: Version, r: &mut Reader<'_>) -> Result<Age> {
     match version {
         Version::V10 => Ok(PortStats::NO_AGE),
-        Version::V13 => Ok(Age { sec: r.u32()?, nsec: r.u32()? }),
+        _ => Ok(Age { sec: r.u32()?, nsec: r.u32()? }),
     }
 }
 
 pub(super) fn encode_stats(buf: &mut Vec<u8>, version: Version, m: &PortStats) {
+    if version >= Version::V14 {
+        return encode_stats_14(buf, m);
+    }
     let start = buf.len();
     put_port(buf, version, m.port_no);
     buf.pad_to_8(start);
@@ -266,7 +436,7 @@ pub(super) fn encode_stats(buf: &mut Vec<u8>, version: Version, m: &PortStats) {
     ] {
         buf.put_u64(counter);
     }
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.put_age(m.age);
     }
 }
@@ -297,13 +467,21 @@ pub(super) fn encode_queue_stats_request(
             buf.put_u16(Loss::Refuse.port(port)?);
             buf.pad(2);
         }
-        Version::V13 => buf.put_u32(m.port_no.0),
+        _ => buf.put_u32(m.port_no.0),
     }
     buf.put_u32(m.queue_id.0);
     Ok(())
 }
 
 pub(super) fn decode_queue_stats(version: Version, r: &mut Reader<'_>) -> Result<QueueStats> {
+    if version >= Version::V14 {
+        let mut r = r.element(0, 48, "queue statistics", ErrorCode::BrcBadLen)?;
+        r.skip(8)?;
+        let (port_no, queue_id) = (PortNo(r.u32()?), QueueId(r.u32()?));
+        let (tx_bytes, tx_packets, tx_errors) = (r.u64()?, r.u64()?, r.u64()?);
+        let age = decode_age(version, &mut r)?;
+        return Ok(QueueStats { port_no, queue_id, tx_bytes, tx_packets, tx_errors, age });
+    }
     let port_no = port_no(version, r)?;
     if version == Version::V10 {
         r.skip(2)?;
@@ -319,6 +497,10 @@ pub(super) fn decode_queue_stats(version: Version, r: &mut Reader<'_>) -> Result
 }
 
 pub(super) fn encode_queue_stats(buf: &mut Vec<u8>, version: Version, m: &QueueStats) {
+    if version >= Version::V14 {
+        buf.put_u16(48);
+        buf.pad(6);
+    }
     put_port(buf, version, m.port_no);
     if version == Version::V10 {
         buf.pad(2);
@@ -327,7 +509,7 @@ pub(super) fn encode_queue_stats(buf: &mut Vec<u8>, version: Version, m: &QueueS
     buf.put_u64(m.tx_bytes);
     buf.put_u64(m.tx_packets);
     buf.put_u64(m.tx_errors);
-    if version == Version::V13 {
+    if version >= Version::V13 {
         buf.put_age(m.age);
     }
 }
@@ -339,7 +521,7 @@ pub(super) fn decode_queue_request(
     let port_no = port_no(version, r)?;
     r.skip(match version {
         Version::V10 => 2,
-        Version::V13 => 4,
+        _ => 4,
     })?;
     Ok(QueueConfigRequest { port_no })
 }
@@ -354,7 +536,7 @@ pub(super) fn encode_queue_request(
             buf.put_u16(Loss::Refuse.port(m.port_no)?);
             buf.pad(2);
         }
-        Version::V13 => {
+        _ => {
             buf.put_u32(m.port_no.0);
             buf.pad(4);
         }
@@ -374,7 +556,7 @@ pub(super) fn decode_queue_reply(version: Version, r: &mut Reader<'_>) -> Result
                 let properties = decode_properties(version, &mut r)?;
                 QueueConfig { queue_id, port_no: PortNo::ANY, properties }
             }
-            Version::V13 => {
+            _ => {
                 let mut r = r.element(8, 16, "queue", ErrorCode::BrcBadLen)?;
                 let queue_id = QueueId(r.u32()?);
                 let port_no = PortNo(r.u32()?);
@@ -385,6 +567,54 @@ pub(super) fn decode_queue_reply(version: Version, r: &mut Reader<'_>) -> Result
         });
     }
     Ok(QueueConfigReply { port_no, queues })
+}
+
+/// Reads a queue's description of 1.4 (1.4.1 §7.3.5.10).
+pub(super) fn decode_queue_desc(list: &mut Reader<'_>) -> Result<QueueConfig> {
+    let mut r = list.element(8, 16, "queue description", ErrorCode::BrcBadLen)?;
+    let (port_no, queue_id) = (PortNo(r.u32()?), QueueId(r.u32()?));
+    r.skip(8)?;
+    let mut properties = Vec::new();
+    while let Some((number, mut property)) = property::next(&mut r, "queue property")? {
+        properties.push(match number {
+            1 => QueueProperty::MinRate(property.u16()?),
+            2 => QueueProperty::MaxRate(property.u16()?),
+            PROPERTY_EXPERIMENTER => {
+                let experimenter = property.u32()?;
+                QueueProperty::Experimenter { experimenter, data: property.rest().to_vec() }
+            }
+            _ => continue,
+        });
+    }
+    Ok(QueueConfig { queue_id, port_no, properties })
+}
+
+pub(super) fn encode_queue_desc(buf: &mut Vec<u8>, m: &QueueConfig) {
+    let start = buf.len();
+    buf.put_u32(m.port_no.0);
+    buf.put_u32(m.queue_id.0);
+    buf.put_u16(0);
+    buf.pad(6);
+    for p in &m.properties {
+        let number = match p {
+            QueueProperty::MinRate(_) => 1,
+            QueueProperty::MaxRate(_) => 2,
+            QueueProperty::Experimenter { .. } => PROPERTY_EXPERIMENTER,
+        };
+        let at = property::begin(buf, number);
+        match p {
+            QueueProperty::MinRate(rate) | QueueProperty::MaxRate(rate) => {
+                buf.put_u16(*rate);
+                buf.pad(2);
+            }
+            QueueProperty::Experimenter { experimenter, data } => {
+                buf.put_u32(*experimenter);
+                buf.extend_from_slice(data);
+            }
+        }
+        property::end(buf, at);
+    }
+    buf.patch_length(start + 8, start);
 }
 
 fn decode_properties(version: Version, list: &mut Reader<'_>) -> Result<Vec<QueueProperty>> {
@@ -417,7 +647,7 @@ pub(super) fn encode_queue_reply(buf: &mut Vec<u8>, version: Version, m: &QueueC
     for queue in &m.queues {
         let start = buf.len();
         buf.put_u32(queue.queue_id.0);
-        if version == Version::V13 {
+        if version >= Version::V13 {
             buf.put_u32(queue.port_no.0);
         }
         let length_at = buf.len();

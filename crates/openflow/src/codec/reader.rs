@@ -68,6 +68,16 @@ pub enum DecodeFault {
         /// What would be right.
         right: &'static str,
     },
+    /// Something that is known by name and not done here.
+    #[error("{what} {subtype}, {name}, is not there")]
+    Absent {
+        /// What kind of thing.
+        what: &'static str,
+        /// Its name.
+        name: &'static str,
+        /// Its number.
+        subtype: u16,
+    },
     /// The match is wrong.
     #[error("{0}")]
     Match(MatchError),

@@ -1,12 +1,12 @@
 //! Features, configuration, description, roles, asynchronous configuration.
 
-use super::port;
 use super::reader::{Reader, Result};
 use super::writer::Put;
+use super::{port, property};
 use crate::error::ErrorCode;
 use crate::switch::{
-    AsyncConfig, Capabilities, Features, FragmentHandling, Role, RoleMessage, SwitchConfig,
-    SwitchDesc,
+    AsyncChange, AsyncConfig, AsyncKind, Capabilities, Features, FragmentHandling, Role,
+    RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
 };
 use crate::version::Version;
 
@@ -20,6 +20,8 @@ const COMMON: Capabilities = Capabilities::FLOW_STATS
     .union(Capabilities::QUEUE_STATS);
 const CAPABILITIES_V13: Capabilities =
     COMMON.union(Capabilities::GROUP_STATS).union(Capabilities::PORT_BLOCKED);
+const CAPABILITIES_V15: Capabilities =
+    CAPABILITIES_V13.union(Capabilities::BUNDLES).union(Capabilities::FLOW_MONITORING);
 const TEXT_LEN: usize = 256;
 const SERIAL_LEN: usize = 32;
 
@@ -32,7 +34,8 @@ fn capabilities_from_wire(version: Version, bits: u32) -> Capabilities {
             c.set(Capabilities::ARP_MATCH_IP, bits & ARP_MATCH_IP_V10 != 0);
             c
         }
-        Version::V13 => all & CAPABILITIES_V13,
+        Version::V15 => all & CAPABILITIES_V15,
+        _ => all & CAPABILITIES_V13,
     }
 }
 
@@ -43,7 +46,8 @@ fn capabilities_to_wire(version: Version, c: Capabilities) -> u32 {
             let arp = if c.contains(Capabilities::ARP_MATCH_IP) { ARP_MATCH_IP_V10 } else { 0 };
             (c & COMMON).bits() | stp | arp
         }
-        Version::V13 => (c & CAPABILITIES_V13).bits(),
+        Version::V15 => (c & CAPABILITIES_V15).bits(),
+        _ => (c & CAPABILITIES_V13).bits(),
     }
 }
 
@@ -64,7 +68,7 @@ pub(super) fn decode_features(version: Version, r: &mut Reader<'_>) -> Result<Fe
                 ports.push(port::decode_desc(version, r)?);
             }
         }
-        Version::V13 => actions = 0,
+        _ => actions = 0,
     }
     Ok(Features { datapath_id, n_buffers, n_tables, auxiliary_id, capabilities, actions, ports })
 }
@@ -75,7 +79,7 @@ pub(super) fn encode_features(buf: &mut Vec<u8>, version: Version, m: &Features)
     buf.put_u8(m.n_tables);
     match version {
         Version::V10 => buf.pad(1),
-        Version::V13 => buf.put_u8(m.auxiliary_id),
+        _ => buf.put_u8(m.auxiliary_id),
     }
     buf.pad(2);
     buf.put_u32(capabilities_to_wire(version, m.capabilities));
@@ -84,7 +88,7 @@ pub(super) fn encode_features(buf: &mut Vec<u8>, version: Version, m: &Features)
             buf.put_u32(m.actions);
             m.ports.iter().for_each(|p| port::encode_desc(buf, version, p));
         }
-        Version::V13 => buf.pad(4),
+        _ => buf.pad(4),
     }
 }
 
@@ -129,37 +133,129 @@ pub(super) fn encode_desc(buf: &mut Vec<u8>, m: &SwitchDesc) {
     buf.put_text(&m.datapath, TEXT_LEN);
 }
 
-pub(super) fn decode_role(r: &mut Reader<'_>) -> Result<RoleMessage> {
-    let number = r.u32()?;
-    let role = match number {
+fn role_from_wire(r: &Reader<'_>, number: u32) -> Result<Role> {
+    Ok(match number {
         0 => Role::NoChange,
         1 => Role::Equal,
         2 => Role::Master,
         3 => Role::Slave,
         _ => return Err(r.bad_value(ErrorCode::RrfcBadRole, "role", number, "0 to 3")),
-    };
-    r.skip(4)?;
-    Ok(RoleMessage { role, generation_id: r.u64()? })
+    })
 }
 
-pub(super) fn encode_role(buf: &mut Vec<u8>, m: &RoleMessage) {
-    buf.put_u32(match m.role {
+fn role_to_wire(role: Role) -> u32 {
+    match role {
         Role::NoChange => 0,
         Role::Equal => 1,
         Role::Master => 2,
         Role::Slave => 3,
-    });
-    buf.pad(4);
+    }
+}
+
+pub(super) fn decode_role(version: Version, r: &mut Reader<'_>) -> Result<RoleMessage> {
+    let number = r.u32()?;
+    let role = role_from_wire(r, number)?;
+    let mut short_id = RoleMessage::NO_ID;
+    if version >= Version::V15 {
+        short_id = r.u16()?;
+        r.skip(2)?;
+    } else {
+        r.skip(4)?;
+    }
+    Ok(RoleMessage { role, short_id, generation_id: r.u64()? })
+}
+
+pub(super) fn encode_role(buf: &mut Vec<u8>, version: Version, m: &RoleMessage) {
+    buf.put_u32(role_to_wire(m.role));
+    buf.put_u16(if version >= Version::V15 { m.short_id } else { 0 });
+    buf.pad(2);
     buf.put_u64(m.generation_id);
 }
 
-pub(super) fn decode_async(r: &mut Reader<'_>) -> Result<AsyncConfig> {
-    let mut pair = || Ok([r.u32()?, r.u32()?]);
-    Ok(AsyncConfig { packet_in: pair()?, port_status: pair()?, flow_removed: pair()? })
+pub(super) fn decode_role_status(r: &mut Reader<'_>) -> Result<RoleStatus> {
+    let number = r.u32()?;
+    let role = role_from_wire(r, number)?;
+    let number = r.u8()?;
+    let reason = match number {
+        0 => RoleReason::MasterRequest,
+        1 => RoleReason::Config,
+        2 => RoleReason::Experimenter,
+        _ => {
+            return Err(r.bad_value(ErrorCode::BrcBadType, "role-status reason", number, "0 to 2"));
+        }
+    };
+    r.skip(3)?;
+    let generation_id = r.u64()?;
+    // Properties only inform, and none is known.
+    r.rest();
+    Ok(RoleStatus { role, reason, generation_id })
 }
 
-pub(super) fn encode_async(buf: &mut Vec<u8>, m: &AsyncConfig) {
-    for mask in [m.packet_in, m.port_status, m.flow_removed].as_flattened() {
-        buf.put_u32(*mask);
+pub(super) fn encode_role_status(buf: &mut Vec<u8>, m: &RoleStatus) {
+    buf.put_u32(role_to_wire(m.role));
+    buf.put_u8(match m.reason {
+        RoleReason::MasterRequest => 0,
+        RoleReason::Config => 1,
+        RoleReason::Experimenter => 2,
+    });
+    buf.pad(3);
+    buf.put_u64(m.generation_id);
+}
+
+/// Reads what set-async changes: all masks up to 1.3, the properties that are there from 1.4 on.
+pub(super) fn decode_async(version: Version, r: &mut Reader<'_>) -> Result<AsyncChange> {
+    let mut change = AsyncChange::default();
+    if version < Version::V14 {
+        for kind in &AsyncKind::ALL[..AsyncKind::count(version)] {
+            for slave in [false, true] {
+                change.masks.push((*kind, slave, r.u32()?));
+            }
+        }
+        return Ok(change);
     }
+    while let Some((number, mut property)) = property::next(r, "asynchronous property")? {
+        let kind = AsyncKind::ALL[..AsyncKind::count(version)].get(usize::from(number / 2));
+        match (kind, number) {
+            (Some(kind), _) => {
+                let mask = property.u32()?;
+                //= openflow-1.4.1 §7.3.10: a mask of reasons that there are not is OFPACFC_INVALID.
+                if mask & !kind.reasons() != 0 {
+                    let (code, right) = (ErrorCode::AcfcInvalid, "bits of reasons that there are");
+                    return Err(property.bad_value(code, "asynchronous mask", mask, right));
+                }
+                change.masks.push((*kind, number % 2 == 0, mask));
+            }
+            (None, 0xfffe | 0xffff) => return Err(property::experimenter(&mut property)?),
+            (None, _) => {
+                return Err(property::unknown(&property, "asynchronous property", number));
+            }
+        }
+        property.finish()?;
+    }
+    Ok(change)
+}
+
+pub(super) fn encode_async(buf: &mut Vec<u8>, version: Version, m: &AsyncChange) {
+    if version < Version::V14 {
+        let mut config = AsyncConfig::default();
+        m.apply(&mut config);
+        for masks in &config.masks[..AsyncKind::count(version)] {
+            masks.iter().for_each(|mask| buf.put_u32(*mask));
+        }
+        return;
+    }
+    for (kind, slave, mask) in &m.masks {
+        if *kind as usize >= AsyncKind::count(version) {
+            continue;
+        }
+        let at = property::begin(buf, 2 * *kind as u16 + u16::from(!slave));
+        buf.put_u32(*mask);
+        property::end(buf, at);
+    }
+}
+
+pub(super) fn decode_async_config(version: Version, r: &mut Reader<'_>) -> Result<AsyncConfig> {
+    let mut config = AsyncConfig::default();
+    decode_async(version, r)?.apply(&mut config);
+    Ok(config)
 }

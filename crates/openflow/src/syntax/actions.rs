@@ -9,7 +9,8 @@ use super::matches::text;
 use super::piece::{Piece, Result, Word, Words};
 use super::{Context, value};
 use crate::action::{
-    Action, ExperimenterAction, ExperimenterInstruction, Instruction, Instructions, SetField,
+    Action, CopyField, ExperimenterAction, ExperimenterInstruction, Instruction, Instructions,
+    SetField, Subfield,
 };
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
@@ -55,6 +56,10 @@ const WORDS: &[(&str, Version)] = &[
     ("set_mpls_tc", Version::V13),
     ("set_mpls_ttl", Version::V13),
     ("dec_mpls_ttl", Version::V13),
+    ("move", Version::V10),
+    ("load", Version::V10),
+    ("note", Version::V10),
+    ("resubmit", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
@@ -83,14 +88,10 @@ const EXTENSIONS: &[&str] = &[
     "exit",
     "fin_timeout",
     "learn",
-    "load",
-    "move",
     "multipath",
-    "note",
     "pop",
     "pop_queue",
     "push",
-    "resubmit",
     "sample",
     "set_tunnel",
     "set_tunnel64",
@@ -184,7 +185,8 @@ fn actions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Vec<Action>> {
 /// Reads one action where no instruction may stand; nothing for `drop`.
 pub(super) fn action(word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Action>> {
     // Looked at before it is read, so that instructions do not nest.
-    if ORDER.iter().any(|w| word.key.is(w)) || word.key.is("experimenter_instruction") {
+    let meters = cx.version >= Version::V15 && word.key.is("meter");
+    if !meters && ORDER.iter().any(|w| word.key.is(w)) || word.key.is("experimenter_instruction") {
         return Err(word.key.refused("an instruction, where only actions may stand"));
     }
     match one(word, cx)? {
@@ -272,6 +274,12 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
             Some(ids) if !ids.text.is_empty() => Err(word.extension()),
             _ => plain(Action::DecNwTtl),
         },
+        // From 1.5 on; before it is an instruction.
+        "meter" => Ok(Action::Meter(MeterId(word.arg()?.u32()?))),
+        "move" => moved(word),
+        "load" => loaded(word),
+        "note" => note(word),
+        "resubmit" => resubmit(word, cx),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
         "experimenter" => {
@@ -286,7 +294,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
 
 fn instruction(name: &str, word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Instruction>> {
     Ok(Some(match name {
-        "meter" => Instruction::Meter(MeterId(word.arg()?.u32()?)),
+        "meter" if cx.version < Version::V15 => Instruction::Meter(MeterId(word.arg()?.u32()?)),
         "goto_table" => Instruction::GotoTable(TableId(word.arg()?.u8()?)),
         "clear_actions" => {
             word.bare()?;
@@ -371,10 +379,11 @@ fn pushed(word: &Word<'_>, allowed: &[u16]) -> Result<u16> {
 
 fn exact(arg: Piece<'_>, field: FieldId, cx: &Context<'_>) -> Result<Action> {
     let (value, mask) = value::parse(field, arg, cx)?;
-    if mask != field.all_bits() {
+    let mask = (mask != field.all_bits()).then_some(mask);
+    if mask.is_some() && cx.version < Version::V15 {
         return Err(arg.refused("a masked set-field needs OpenFlow 1.5"));
     }
-    Ok(Action::set_field(field, value))
+    Ok(Action::SetField(SetField { field, value, mask }))
 }
 
 /// `set_field:VALUE->FIELD`.
@@ -383,7 +392,7 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     let Some((value, name)) = arg.split_once("->") else {
         return Err(arg.expected("`set_field:VALUE->FIELD`"));
     };
-    if name.is("nw_ttl") || name.is("mpls_ttl") || name.text.contains('[') {
+    if name.is("mpls_ttl") || name.text.contains('[') {
         return Err(name.error(Fault::Extension));
     }
     if name.is("nw_tos") {
@@ -398,10 +407,107 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     if !field.info().settable {
         return Err(name.refused("no action may set this field"));
     }
-    if cx.version == Version::V10 && !settable_in_v10(field) {
+    let later = field.info().since > cx.version;
+    if later || cx.version == Version::V10 && !settable_in_v10(field) {
         return Err(name.error(Fault::NotIn { version: cx.version, what: "field to set" }));
     }
     exact(value, field, cx)
+}
+
+/// `move:SRC[a..b]->DST[c..d]`.
+fn moved(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((from, to)) = arg.split_once("->") else {
+        return Err(arg.expected("`move:SRC[BITS]->DST[BITS]`"));
+    };
+    let ((from, bits), (to, to_bits)) = (subfield(from)?, subfield(to)?);
+    if bits != to_bits {
+        return Err(arg.expected("as many bits on both sides"));
+    }
+    Ok(Action::CopyField(CopyField { bits, from, to }))
+}
+
+/// `load:VALUE->FIELD[a..b]`.
+fn loaded(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((value, to)) = arg.split_once("->") else {
+        return Err(arg.expected("`load:VALUE->FIELD[BITS]`"));
+    };
+    let (Subfield { field, offset }, bits) = subfield(to)?;
+    if !field.info().settable {
+        return Err(to.refused("no action may set this field"));
+    }
+    let value = u128::from(value.number(u32::from(bits).min(64))?) << offset;
+    let mask = (u128::MAX >> (128 - u32::from(bits))) << offset;
+    let mask = (mask != field.all_bits()).then_some(mask);
+    Ok(Action::SetField(SetField { field, value, mask }))
+}
+
+/// `note:XX.XX...`: bytes in hexadecimal, filled up with zeros to 6, 14, ... of them.
+fn note(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let byte = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| text.len() == 2);
+    let bytes: Option<Vec<u8>> = arg.text.split('.').map(byte).collect();
+    let Some(mut bytes) = bytes else {
+        return Err(arg.expected("bytes of two hexadecimal digits with dots between"));
+    };
+    bytes.resize((bytes.len() + 2).next_multiple_of(8) - 2, 0);
+    Ok(Action::Note(bytes))
+}
+
+/// `resubmit:PORT`, `resubmit(PORT,TABLE)`; either may be left out in parentheses.
+fn resubmit(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let (port, table) = match arg.split_once(",") {
+        Some((port, table)) => (port.trim(), Some(table.trim())),
+        None => (arg, None),
+    };
+    let in_port = match port.text {
+        "" => PortNo::IN_PORT,
+        _ => port.port(cx)?,
+    };
+    let table = match table {
+        Some(table) if !table.text.is_empty() => TableId(table.u8()?),
+        _ => TableId::ALL,
+    };
+    Ok(Action::Resubmit { in_port, table })
+}
+
+/// `FIELD`, `FIELD[]`, `FIELD[a]` or `FIELD[a..b]`, and how many bits it has.
+fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
+    let (name, bits) = match piece.split_once("[") {
+        None => (piece, None),
+        Some((name, rest)) => match rest.split_once("]") {
+            Some((bits, rest)) if rest.text.is_empty() => (name, Some(bits)),
+            _ => return Err(rest.expected("bits and `]`")),
+        },
+    };
+    let Some(field) = FieldId::from_name(name.text) else {
+        return Err(super::matches::unknown_field(name));
+    };
+    let width = field.info().bits as u16;
+    let (first, last) = match bits {
+        None => (0, width - 1),
+        Some(bits) if bits.text.is_empty() => (0, width - 1),
+        Some(bits) => match bits.split_once("..") {
+            None => (bits.u16()?, bits.u16()?),
+            Some((first, last)) => (first.u16()?, last.u16()?),
+        },
+    };
+    if first > last || last >= width {
+        return Err(piece.expected(format!("bits from 0 to {}", width - 1)));
+    }
+    Ok((Subfield { field, offset: first }, last - first + 1))
+}
+
+fn print_subfield(out: &mut dyn Write, of: Subfield, bits: u16) -> fmt::Result {
+    let info = of.field.info();
+    out.write_str(info.name)?;
+    match (of.offset, of.offset + bits - 1) {
+        (0, last) if u32::from(last) + 1 == info.bits => out.write_str("[]"),
+        (first, last) if first == last => write!(out, "[{first}]"),
+        (first, last) => write!(out, "[{first}..{last}]"),
+    }
 }
 
 /// Whether 1.0 has an action that sets the field.
@@ -521,6 +627,30 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
         Action::SetNwTtl(ttl) => write!(out, "mod_nw_ttl:{ttl}"),
         Action::DecNwTtl => out.write_str("dec_ttl"),
         Action::SetField(set) => print_set_field(out, set, version),
+        Action::Meter(meter) => write!(out, "meter:{meter}"),
+        Action::CopyField(CopyField { bits, from, to }) => {
+            out.write_str("move:")?;
+            print_subfield(out, *from, *bits)?;
+            out.write_str("->")?;
+            print_subfield(out, *to, *bits)
+        }
+        Action::Note(bytes) => {
+            out.write_str("note:")?;
+            bytes.iter().enumerate().try_for_each(|(i, byte)| {
+                write!(out, "{}{byte:02x}", if i == 0 { "" } else { "." })
+            })
+        }
+        Action::Resubmit { in_port, table } => {
+            out.write_str("resubmit(")?;
+            if *in_port != PortNo::IN_PORT {
+                write!(out, "{in_port}")?;
+            }
+            out.write_char(',')?;
+            if *table != TableId::ALL {
+                write!(out, "{table}")?;
+            }
+            out.write_char(')')
+        }
         Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
         Action::PopPbb => out.write_str("pop_pbb"),
         Action::SetVlanVid(vid) => write!(out, "mod_vlan_vid:{vid}"),

@@ -86,7 +86,10 @@ pub fn parse_flow(text: &str, cx: &Context<'_>) -> Result<FlowMod> {
             if STATISTICS.iter().any(|name| word.key.is(name)) {
                 word.arg()?;
             } else if word.key.is("importance") {
-                return Err(word.not_in(cx.version, "setting"));
+                if cx.version < Version::V14 {
+                    return Err(word.not_in(cx.version, "setting"));
+                }
+                flow.importance = word.arg()?.u16()?;
             } else {
                 matching.word(&word)?;
             }
@@ -133,7 +136,7 @@ fn table(flow: &FlowMod, word: &Word<'_>, cx: &Context<'_>) -> Result<TableId> {
         (Version::V10, _, table) if table != TableId::ALL => {
             Err(word.not_in(cx.version, "setting"))
         }
-        (Version::V13, FlowModCommand::Add, TableId::ALL) => {
+        (Version::V13 | Version::V14 | Version::V15, FlowModCommand::Add, TableId::ALL) => {
             Err(word.whole.expected(format!("a table from 0 to {}", TableId::MAX)))
         }
         _ => Ok(table),
@@ -220,6 +223,7 @@ pub fn print_flow(flow: &FlowStats, version: Version, statistics: bool) -> Strin
             write!(out, "hard_timeout={}, ", flow.hard_timeout)?;
         }
         print_flags(out, flow.flags)?;
+        print_importance(out, flow.importance)?;
         print_body(out, flow.priority, &flow.matching, version)?;
         out.write_str("actions=")?;
         actions::print(out, &flow.instructions, version)
@@ -245,6 +249,10 @@ fn print_flags(out: &mut dyn Write, flags: FlowModFlags) -> fmt::Result {
         .iter()
         .filter(|(_, bit, _)| flags.contains(*bit))
         .try_for_each(|(name, ..)| write!(out, "{name} "))
+}
+
+fn print_importance(out: &mut dyn Write, importance: u16) -> fmt::Result {
+    if importance == 0 { Ok(()) } else { write!(out, "importance={importance}, ") }
 }
 
 /// Prints priority and match, with a blank behind them if there is anything.
@@ -296,6 +304,7 @@ pub fn print_flow_mod(flow: &FlowMod, version: Version) -> String {
             write!(out, "out_group={}, ", flow.out_group)?;
         }
         print_flags(out, flow.flags)?;
+        print_importance(out, flow.importance)?;
         print_body(out, flow.priority, &flow.matching, version)?;
         if is_delete {
             return Ok(());

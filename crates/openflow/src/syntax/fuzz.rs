@@ -55,6 +55,7 @@ fn fuzz_line(line: &str, cx: &Context<'_>) {
             idle_timeout: flow.idle_timeout,
             hard_timeout: flow.hard_timeout,
             flags: flow.flags,
+            importance: 0,
             cookie: flow.cookie,
             packet_count: 3,
             byte_count: 4,

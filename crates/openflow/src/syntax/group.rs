@@ -5,7 +5,7 @@ use super::actions;
 use super::error::{Fault, nearest};
 use super::matches::text;
 use super::piece::{Piece, Result, Words};
-use crate::group::{Bucket, GroupDesc, GroupMod, GroupModCommand, GroupType};
+use crate::group::{Bucket, BucketId, GroupDesc, GroupMod, GroupModCommand, GroupType};
 use crate::ids::{GroupId, PortNo};
 use crate::version::Version;
 use std::fmt::{self, Write};
@@ -14,7 +14,20 @@ const COMMANDS: &[(&str, GroupModCommand)] = &[
     ("add", GroupModCommand::Add),
     ("modify", GroupModCommand::Modify),
     ("delete", GroupModCommand::Delete),
+    ("insert_buckets", GroupModCommand::InsertBucket),
+    ("insert_bucket", GroupModCommand::InsertBucket),
+    ("remove_buckets", GroupModCommand::RemoveBucket),
+    ("remove_bucket", GroupModCommand::RemoveBucket),
 ];
+
+/// Places among a group's buckets that have names.
+const PLACES: &[(&str, BucketId)] =
+    &[("first", BucketId::FIRST), ("last", BucketId::LAST), ("all", BucketId::ALL)];
+
+/// Commands about some buckets of a group.
+fn is_about_buckets(command: GroupModCommand) -> bool {
+    matches!(command, GroupModCommand::InsertBucket | GroupModCommand::RemoveBucket)
+}
 
 /// The first name of each type is the one to print.
 const TYPES: &[(&str, GroupType)] = &[
@@ -39,17 +52,20 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     }
     let mut command = GroupModCommand::Add;
     let (mut group_id, mut group_type) = (None, None);
+    let mut command_bucket = BucketId::ALL;
     let mut buckets = Vec::new();
     let mut words = Words::of(line);
     let mut first = true;
     while let Some(word) = words.next()? {
         if std::mem::replace(&mut first, false) {
             if let Some((_, named)) = COMMANDS.iter().find(|(name, _)| word.whole.is(name)) {
+                if is_about_buckets(*named) && cx.version < Version::V15 {
+                    return Err(word.not_in(cx.version, "command"));
+                }
                 command = *named;
                 continue;
             }
-            let later = ["add_or_mod", "insert_bucket", "insert_buckets", "remove_bucket"];
-            if later.iter().any(|name| word.whole.is(name)) {
+            if word.whole.is("add_or_mod") {
                 return Err(word.not_in(cx.version, "command"));
             }
         }
@@ -68,10 +84,12 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
                 if word.value.is_none() {
                     return Err(word.key.expected("`bucket=`"));
                 }
-                if command == GroupModCommand::Delete {
+                if matches!(command, GroupModCommand::Delete | GroupModCommand::RemoveBucket) {
                     return Err(word.key.refused("a delete has no buckets"));
                 }
-                let Some(group_type) = group_type else {
+                // An insertion leaves the group as it is.
+                let inserts = command == GroupModCommand::InsertBucket;
+                let Some(group_type) = group_type.or(inserts.then_some(GroupType::Select)) else {
                     return Err(word.key.refused("`type=` must come before it"));
                 };
                 buckets = self::buckets(word.rest, group_type, cx)?;
@@ -80,7 +98,16 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
             "selection_method" | "selection_method_param" | "fields" => {
                 return Err(word.extension());
             }
-            "command_bucket_id" => return Err(word.not_in(cx.version, "setting")),
+            "command_bucket_id" if !is_about_buckets(command) => {
+                return Err(word.not_in(cx.version, "setting"));
+            }
+            "command_bucket_id" => {
+                let arg = word.arg()?;
+                command_bucket = match PLACES.iter().find(|(name, _)| arg.is(name)) {
+                    Some((_, place)) => *place,
+                    None => BucketId(arg.u32()?),
+                };
+            }
             name => {
                 let known = ["group_id", "type", "bucket", "add", "modify", "delete"];
                 let nearest = nearest(name, known);
@@ -100,13 +127,17 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     };
     let group_type = match group_type {
         Some(group_type) => group_type,
-        None if is_delete => GroupType::All,
+        None if is_delete || is_about_buckets(command) => GroupType::All,
         None => return Err(end.expected("`type=`")),
     };
-    if group_type == GroupType::Indirect && !is_delete && buckets.len() != 1 {
+    if group_type == GroupType::Indirect
+        && !is_delete
+        && !is_about_buckets(command)
+        && buckets.len() != 1
+    {
         return Err(end.expected("exactly one bucket, as the group is indirect"));
     }
-    Ok(GroupMod { command, group_type, group_id, buckets })
+    Ok(GroupMod { command, group_type, group_id, command_bucket, buckets })
 }
 
 fn id(arg: Piece<'_>) -> Result<GroupId> {
@@ -129,10 +160,12 @@ fn default_weight(group_type: GroupType) -> u16 {
 fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Result<Vec<Bucket>> {
     let new = |piece: Piece<'a>| Reading {
         start: Piece { text: "", ..piece },
+        numbered: false,
         said: false,
         named: false,
         dropped: false,
         bucket: Bucket {
+            id: BucketId(0),
             weight: default_weight(group_type),
             watch_port: PortNo::ANY,
             watch_group: GroupId::ANY,
@@ -148,7 +181,8 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
                 return Err(word.key.expected("`bucket=`"));
             }
             words = Words::of(word.rest);
-            done.push(std::mem::replace(&mut reading, new(word.rest)).finish()?);
+            let place = done.len();
+            done.push(std::mem::replace(&mut reading, new(word.rest)).finish(place)?);
             continue;
         }
         let bucket = &mut reading.bucket;
@@ -160,7 +194,17 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
             "watch_port" => bucket.watch_port = word.arg()?.port(cx)?,
             "watch_group" if word.arg()?.is("any") => bucket.watch_group = GroupId::ANY,
             "watch_group" => bucket.watch_group = GroupId(word.arg()?.u32()?),
-            "bucket_id" => return Err(word.not_in(cx.version, "setting of a bucket")),
+            "bucket_id" if cx.version < Version::V15 => {
+                return Err(word.not_in(cx.version, "setting of a bucket"));
+            }
+            "bucket_id" => {
+                let id = word.arg()?.u32()?;
+                if id > BucketId::MAX.0 {
+                    return Err(word.arg()?.expected("a bucket from 0 to 4294967040"));
+                }
+                bucket.id = BucketId(id);
+                reading.numbered = true;
+            }
             // Each part of the line is gone over once more at most.
             "actions" | "action" if reading.named => return Err(word.key.error(Fault::Twice)),
             "actions" | "action" => {
@@ -182,7 +226,8 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
             }
         }
     }
-    done.push(reading.finish()?);
+    let place = done.len();
+    done.push(reading.finish(place)?);
     Ok(done)
 }
 
@@ -190,6 +235,8 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
 struct Reading<'a> {
     /// Where it begins.
     start: Piece<'a>,
+    /// Whether it has a `bucket_id`.
+    numbered: bool,
     /// Whether there were actions, or the word for them.
     said: bool,
     /// Whether there was that word.
@@ -200,12 +247,16 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn finish(self) -> Result<Bucket> {
+    /// The bucket; one without a number has its place's.
+    fn finish(mut self, place: usize) -> Result<Bucket> {
         if !self.said {
             return Err(self.start.expected("a bucket with `actions=`"));
         }
         if self.dropped && !self.bucket.actions.is_empty() {
             return Err(self.start.refused("a bucket that drops has no other actions"));
+        }
+        if !self.numbered {
+            self.bucket.id = BucketId(place as u32);
         }
         Ok(self.bucket)
     }
@@ -227,6 +278,15 @@ pub fn print_group_mod(group: &GroupMod, version: Version) -> String {
             write!(out, "{name} ")?;
         }
         let buckets = if is_delete { &[][..] } else { &group.buckets };
+        if is_about_buckets(group.command) {
+            let id = group.command_bucket;
+            write!(out, "group_id={},command_bucket_id=", group.group_id)?;
+            match PLACES.iter().find(|(_, place)| *place == id) {
+                Some((name, _)) => out.write_str(name)?,
+                None => write!(out, "{}", id.0)?,
+            }
+            return print_buckets(out, GroupType::Select, buckets, version);
+        }
         let group_type = (!is_delete).then_some(group.group_type);
         print(out, group_type, group.group_id, buckets, version)
     })
@@ -247,8 +307,20 @@ fn print(
     if let Some((name, _)) = TYPES.iter().find(|(_, t)| *t == group_type) {
         write!(out, ",type={name}")?;
     }
+    print_buckets(out, group_type, buckets, version)
+}
+
+fn print_buckets(
+    out: &mut dyn Write,
+    group_type: GroupType,
+    buckets: &[Bucket],
+    version: Version,
+) -> fmt::Result {
     for bucket in buckets {
         out.write_str(",bucket=")?;
+        if version >= Version::V15 {
+            write!(out, "bucket_id:{},", bucket.id.0)?;
+        }
         if bucket.weight != default_weight(group_type) {
             write!(out, "weight:{},", bucket.weight)?;
         }

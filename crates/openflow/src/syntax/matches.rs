@@ -53,18 +53,12 @@ const SPECIAL: &[&str] = &[
 
 /// Fields that are only in Open vSwitch's extensions, or not in any version read here.
 const EXTENSIONS: &[&str] = &[
-    "nw_ttl",
-    "nw_frag",
-    "ip_frag",
-    "tcp_flags",
     "mpls_ttl",
     "pkt_mark",
     "skb_priority",
     "conj_id",
     "recirc_id",
     "dp_hash",
-    "packet_type",
-    "actset_output",
     "vlan_tci1",
     "dl_vlan1",
     "dl_vlan_pcp1",
@@ -76,7 +70,7 @@ const EXTENSIONS: &[&str] = &[
 
 /// Beginnings of the same.
 const EXTENSION_PREFIXES: &[&str] =
-    &["nxm_", "nxoxm_", "erspan_", "reg", "xreg", "xxreg", "ct_", "tun_", "nsh_"];
+    &["nxm_", "nxoxm_", "erspan_", "xreg", "xxreg", "ct_", "tun_", "nsh_"];
 
 fn is_extension(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
@@ -167,6 +161,9 @@ impl<'c, 'a> Builder<'c, 'a> {
     }
 
     fn field(&mut self, word: &Word<'a>, id: FieldId) -> Result<()> {
+        if id.info().since > self.cx.version && self.cx.version > Version::V10 {
+            return Err(word.not_in(self.cx.version, "field"));
+        }
         let (value, mask) = value::parse(id, word.arg()?, self.cx)?;
         self.set(word.whole, id, value, mask)
     }
@@ -376,6 +373,13 @@ impl Printer<'_> {
             self.field(FieldId::IpProto, "nw_proto")?;
         }
         self.fields(&[
+            (FieldId::ActsetOutput, "actset_output"),
+            (FieldId::PacketType, "packet_type"),
+        ])?;
+        for id in FieldId::ALL.iter().filter(|id| id.is_register()) {
+            self.field(*id, id.info().ofctl[0])?;
+        }
+        self.fields(&[
             (FieldId::TunnelId, "tun_id"),
             (FieldId::Metadata, "metadata"),
             (FieldId::InPort, "in_port"),
@@ -410,10 +414,13 @@ impl Printer<'_> {
         }
         self.fields(&[
             (FieldId::IpEcn, "nw_ecn"),
+            (FieldId::NwTtl, "nw_ttl"),
+            (FieldId::IpFrag, "nw_frag"),
             (FieldId::MplsLabel, "mpls_label"),
             (FieldId::MplsTc, "mpls_tc"),
             (FieldId::MplsBos, "mpls_bos"),
             (FieldId::PbbIsid, "pbb_isid"),
+            (FieldId::PbbUca, "pbb_uca"),
             (FieldId::Icmpv4Type, "icmp_type"),
             (FieldId::Icmpv4Code, "icmp_code"),
             (FieldId::Icmpv6Type, "icmp_type"),
@@ -427,6 +434,7 @@ impl Printer<'_> {
             (FieldId::Ipv6NdTarget, "nd_target"),
             (FieldId::Ipv6NdSll, "nd_sll"),
             (FieldId::Ipv6NdTll, "nd_tll"),
+            (FieldId::TcpFlags, "tcp_flags"),
         ])
     }
 

@@ -108,7 +108,7 @@ impl<'a> Piece<'a> {
                 Version::V10 => u16::try_from(number)
                     .map(PortNo::from_v10)
                     .map_err(|_| self.expected("a port of OpenFlow10, from 0 to 65535")),
-                Version::V13 => Ok(PortNo(number as u32)),
+                _ => Ok(PortNo(number as u32)),
             };
         }
         self.port_name(cx).ok_or_else(|| self.expected("a port's number or name"))

@@ -100,6 +100,10 @@ fn printed_flows_read_back() {
         let mut rng = Rng::new(0x5379_6e74 + u64::from(version.wire()));
         for _ in 0..4000 {
             let mut flow = arbitrary::flow_mod(&mut rng, version);
+            if flow.extended {
+                // The syntax of 1.0 is that without extensions.
+                continue;
+            }
             unsayable(&mut flow);
             let printed = print_flow_mod(&flow, version);
             assert_eq!(parse_flow(&printed, &cx(version)), Ok(flow), "{printed}");
@@ -114,7 +118,7 @@ fn printed_flows_read_back() {
 fn unsayable(flow: &mut FlowMod) {
     flow.buffer_id = None;
     match flow.command {
-        FlowModCommand::Add if flow.dialect == Version::V13 && flow.table_id == TableId::ALL => {
+        FlowModCommand::Add if flow.dialect >= Version::V13 && flow.table_id == TableId::ALL => {
             flow.table_id = TableId(0);
             flow.cookie_mask = 0;
         }
@@ -252,6 +256,7 @@ fn dumped_flows_read_back() {
         idle_timeout: f.idle_timeout,
         hard_timeout: 0,
         flags: f.flags,
+        importance: 0,
         cookie: f.cookie,
         packet_count: 7,
         byte_count: 8,

@@ -16,11 +16,13 @@ enum Form {
     Ipv6,
     Decimal,
     Hex { digits: usize },
+    TcpFlags,
+    Fragment,
 }
 
 fn form(id: FieldId) -> Form {
     match id {
-        FieldId::InPort | FieldId::InPhyPort => Form::Port,
+        FieldId::InPort | FieldId::InPhyPort | FieldId::ActsetOutput => Form::Port,
         FieldId::EthDst
         | FieldId::EthSrc
         | FieldId::ArpSha
@@ -32,6 +34,10 @@ fn form(id: FieldId) -> Form {
         FieldId::Metadata | FieldId::TunnelId | FieldId::Ipv6Exthdr | FieldId::PbbIsid => {
             Form::Hex { digits: 0 }
         }
+        FieldId::PacketType => Form::Hex { digits: 0 },
+        FieldId::TcpFlags => Form::TcpFlags,
+        FieldId::IpFrag => Form::Fragment,
+        id if id.is_register() => Form::Hex { digits: 0 },
         FieldId::EthType => Form::Hex { digits: 4 },
         FieldId::Ipv6Flabel => Form::Hex { digits: 5 },
         _ => Form::Decimal,
@@ -47,6 +53,17 @@ pub(super) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(
     };
     let all = id.all_bits();
     let form = form(id);
+    let named = match (form, mask) {
+        (Form::TcpFlags, None) => tcp_flags(piece)?,
+        (Form::Fragment, None) => FRAGMENTS
+            .iter()
+            .find(|(name, ..)| piece.is(name))
+            .map(|(_, value, mask)| (*value, *mask)),
+        _ => None,
+    };
+    if let Some(named) = named {
+        return Ok(named);
+    }
     let value = one(form, id, value, cx)?;
     let mask = match mask {
         None => all,
@@ -78,8 +95,61 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
             Ok(address) => Ok(address.into()),
             Err(_) => Err(piece.expected("an IPv6 address")),
         },
-        Form::Decimal | Form::Hex { .. } => piece.number(id.info().bits.min(64)).map(u128::from),
+        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::Fragment => {
+            piece.number(id.info().bits.min(64)).map(u128::from)
+        }
     }
+}
+
+/// The names of TCP's flags, from bit 0 on.
+const TCP_FLAGS: [&str; 12] =
+    ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
+
+/// What `nw_frag` says: value and mask.
+const FRAGMENTS: [(&str, u128, u128); 5] =
+    [("no", 0, 3), ("first", 1, 3), ("later", 3, 3), ("yes", 1, 1), ("not_later", 0, 2)];
+
+/// `+syn-ack` (these bits alone) or `syn|ack` (all bits); nothing for a number.
+fn tcp_flags(piece: Piece<'_>) -> Result<Option<(u128, u128)>> {
+    let text = piece.text;
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let bit = |name: &str| TCP_FLAGS.iter().position(|flag| flag.eq_ignore_ascii_case(name));
+    let (mut value, mut mask) = (0u128, 0u128);
+    let signed = text.starts_with(['+', '-']);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (sign, tail) = match rest.chars().next() {
+            Some(sign @ ('+' | '-' | '|')) => (sign, &rest[1..]),
+            _ => ('|', rest),
+        };
+        let end = tail.find(['+', '-', '|']).unwrap_or(tail.len());
+        let Some(bit) = bit(&tail[..end]).filter(|_| signed == (sign != '|')) else {
+            return Err(piece.expected("TCP flags like `+syn-ack`, `syn|ack` or a number"));
+        };
+        mask |= 1 << bit;
+        if sign != '-' {
+            value |= 1 << bit;
+        }
+        rest = &tail[end..];
+    }
+    Ok(Some((value, if signed { mask } else { 0xfff })))
+}
+
+fn print_tcp_flags(out: &mut dyn Write, value: u128, mask: u128) -> fmt::Result {
+    let flags = |bits: u128| (0..12).filter(move |i| bits >> i & 1 == 1);
+    if mask == 0xfff {
+        if value == 0 {
+            return out.write_char('0');
+        }
+        return flags(value).enumerate().try_for_each(|(i, bit)| {
+            write!(out, "{}{}", if i == 0 { "" } else { "|" }, TCP_FLAGS[bit])
+        });
+    }
+    flags(mask).try_for_each(|bit| {
+        write!(out, "{}{}", if value >> bit & 1 == 1 { '+' } else { '-' }, TCP_FLAGS[bit])
+    })
 }
 
 /// An IPv4 address.
@@ -114,6 +184,11 @@ pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -
     let exact = mask == id.all_bits();
     let form = form(id);
     match form {
+        Form::TcpFlags => print_tcp_flags(out, value, mask),
+        Form::Fragment => match FRAGMENTS.iter().find(|f| (f.1, f.2) == (value, mask)) {
+            Some((name, ..)) => out.write_str(name),
+            None => write!(out, "{value:#x}/{mask:#x}"),
+        },
         Form::Decimal | Form::Hex { .. } => {
             let digits = if let Form::Hex { digits } = form { digits } else { 0 };
             match exact {
@@ -154,7 +229,9 @@ fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
             write!(out, "::{}", Ipv4Addr::from(value as u32))
         }
         Form::Ipv6 => write!(out, "{}", Ipv6Addr::from(value)),
-        Form::Decimal | Form::Hex { .. } => write!(out, "{value:#x}"),
+        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::Fragment => {
+            write!(out, "{value:#x}")
+        }
     }
 }
 

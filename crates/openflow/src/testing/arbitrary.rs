@@ -3,28 +3,33 @@
 
 use super::Rng;
 use crate::action::{
-    Action, ActionType, Actions, ExperimenterAction, ExperimenterInstruction, Instruction,
-    InstructionType, Instructions,
+    Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
+    Instruction, InstructionType, Instructions, SetField, Subfield,
 };
+use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
-    AggregateStats, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    FlowStats, FlowStatsRequest,
+    AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
+    FlowRemovedReason, FlowStats, FlowStatsRequest,
 };
 use crate::flow_match::Match;
 use crate::group::{
-    Bucket, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod, GroupModCommand,
-    GroupStats, GroupType,
+    Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
+    GroupModCommand, GroupStats, GroupType,
 };
-use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
-use crate::message::{Experimenter, Hello, Message};
+use crate::ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
+use crate::message::{Experimenter, ForwardedRequest, Hello, Message, RequestForward};
 use crate::meter::{
     Band, BandKind, BandStats, MeterConfig, MeterFeatures, MeterFlags, MeterMod, MeterModCommand,
     MeterStats,
 };
+use crate::monitor::{
+    FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, MonitorCommand, MonitorFlags,
+};
 use crate::multipart::{
-    MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+    BundleFeatures, BundleFeaturesRequest, MultipartReply, MultipartReplyBody, MultipartRequest,
+    MultipartRequestBody,
 };
 use crate::packet::{PacketIn, PacketInReason, PacketOut};
 use crate::port::{
@@ -32,10 +37,13 @@ use crate::port::{
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
 use crate::switch::{
-    AsyncConfig, Capabilities, Features, FragmentHandling, QueueConfigRequest, Role, RoleMessage,
-    SwitchConfig, SwitchDesc,
+    AsyncChange, AsyncConfig, Capabilities, Features, FragmentHandling, QueueConfigRequest, Role,
+    RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
 };
-use crate::table::{TableFeatures, TableMod, TableProperty, TableStats};
+use crate::table::{
+    TableDesc, TableFeatures, TableMod, TableProperty, TableReason, TableStats, TableStatus,
+    Vacancy,
+};
 use crate::version::{Version, VersionSet};
 use smallvec::smallvec;
 
@@ -43,7 +51,8 @@ use smallvec::smallvec;
 pub fn kinds(version: Version) -> usize {
     match version {
         Version::V10 => 22,
-        Version::V13 => 30,
+        Version::V13 => 32,
+        Version::V14 | Version::V15 => 35,
     }
 }
 
@@ -76,7 +85,13 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
             buffer_id: buffer(rng),
             in_port: match version {
                 Version::V10 => PortNo(rng.u32() % 0xff00),
-                Version::V13 => port(rng, version),
+                _ => port(rng, version),
+            },
+            pipeline: match version {
+                Version::V15 if rng.one_in(2) => {
+                    Match::new().with(FieldId::Metadata, rng.u64().into())
+                }
+                _ => Match::new(),
             },
             actions: actions(rng, version),
             data: rng.bytes(100),
@@ -93,24 +108,38 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
         17 => Message::MultipartReply(multipart_reply(rng, version)),
         18 => Message::BarrierRequest,
         19 => Message::BarrierReply,
+        20 | 21 if version >= Version::V14 => Message::BarrierRequest,
         20 => Message::QueueGetConfigRequest(QueueConfigRequest { port_no: port(rng, version) }),
         21 => Message::QueueGetConfigReply(queue_config_reply(rng, version)),
         22 => Message::GroupMod(GroupMod {
-            command: rng.choose(&[
-                GroupModCommand::Add,
-                GroupModCommand::Modify,
-                GroupModCommand::Delete,
-            ]),
+            command: rng.choose(
+                &[
+                    GroupModCommand::Add,
+                    GroupModCommand::Modify,
+                    GroupModCommand::Delete,
+                    GroupModCommand::InsertBucket,
+                    GroupModCommand::RemoveBucket,
+                ][..if version >= Version::V15 { 5 } else { 3 }],
+            ),
             group_type: group_type(rng),
             group_id: GroupId(rng.u32()),
-            buckets: list(rng, bucket),
+            command_bucket: match version {
+                Version::V15 => BucketId(rng.u32()),
+                _ => BucketId::ALL,
+            },
+            buckets: buckets(rng, version),
         }),
-        23 => Message::TableMod(TableMod { table_id: TableId(rng.u8()), config: rng.u32() }),
-        24 => Message::RoleRequest(role(rng)),
-        25 => Message::RoleReply(role(rng)),
+        23 => Message::TableMod(TableMod {
+            table_id: TableId(rng.u8()),
+            config: rng.u32(),
+            eviction: eviction(rng, version),
+            vacancy: vacancy(rng, version).map(|v| Vacancy { now: 0, ..v }),
+        }),
+        24 => Message::RoleRequest(role(rng, version)),
+        25 => Message::RoleReply(role(rng, version)),
         26 => Message::GetAsyncRequest,
-        27 => Message::GetAsyncReply(async_config(rng)),
-        28 => Message::SetAsync(async_config(rng)),
+        27 => Message::GetAsyncReply(async_config(rng, version)),
+        28 => Message::SetAsync(async_change(rng, version)),
         29 => Message::MeterMod(MeterMod {
             command: rng.choose(&[
                 MeterModCommand::Add,
@@ -121,8 +150,49 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
             meter_id: MeterId(rng.u32()),
             bands: list(rng, band),
         }),
+        30 => Message::BundleControl(BundleControl {
+            bundle_id: BundleId(rng.u32()),
+            control: rng.choose(&BundleControlType::ALL),
+            flags: BundleFlags::from_bits_retain(rng.u16()),
+            time: rng.one_in(4).then(|| (rng.u64(), rng.u32())),
+        }),
+        31 => Message::BundleAdd(BundleAdd {
+            bundle_id: BundleId(rng.u32()),
+            flags: BundleFlags::from_bits_retain(rng.u16()),
+            message: crate::codec::encode(version, Xid(1), &flow_mod_message(rng, version))
+                .unwrap_or_default(),
+        }),
+        32 => Message::RoleStatus(RoleStatus {
+            role: rng.choose(&[Role::Equal, Role::Master, Role::Slave]),
+            reason: rng.choose(&[
+                RoleReason::MasterRequest,
+                RoleReason::Config,
+                RoleReason::Experimenter,
+            ]),
+            generation_id: rng.u64(),
+        }),
+        33 => Message::TableStatus(TableStatus {
+            reason: rng.choose(&[TableReason::VacancyDown, TableReason::VacancyUp]),
+            desc: table_desc(rng, version),
+        }),
+        34 => Message::RequestForward(RequestForward {
+            xid: Xid(rng.u32()),
+            request: match (message_of_kind(rng, version, 22), message_of_kind(rng, version, 29)) {
+                (Message::GroupMod(m), _) if rng.one_in(2) => ForwardedRequest::Group(m),
+                (_, Message::MeterMod(m)) => ForwardedRequest::Meter(m),
+                // The kinds are those of a group-mod and a meter-mod.
+                _ => return Message::FeaturesRequest,
+            },
+        }),
         _ => Message::FeaturesRequest,
     }
+}
+
+fn flow_mod_message(rng: &mut Rng, version: Version) -> Message {
+    let mut m = flow_mod(rng, version);
+    m.matching = Match::new();
+    m.instructions = Instructions::new();
+    Message::FlowMod(m)
 }
 
 fn list<T>(rng: &mut Rng, mut entry: impl FnMut(&mut Rng) -> T) -> Vec<T> {
@@ -149,7 +219,7 @@ fn buffer(rng: &mut Rng) -> Option<BufferId> {
 pub fn port(rng: &mut Rng, version: Version) -> PortNo {
     match (rng.below(4), version) {
         (0, _) => rng.choose(&PortNo::RESERVED).0,
-        (1, Version::V13) => PortNo(1 + rng.u32() % 0xffff_feff),
+        (1, v) if v >= Version::V13 => PortNo(1 + rng.u32() % 0xffff_feff),
         _ => PortNo(1 + rng.u32() % 0xfeff),
     }
 }
@@ -157,7 +227,7 @@ pub fn port(rng: &mut Rng, version: Version) -> PortNo {
 fn error(rng: &mut Rng, version: Version) -> ErrorMessage {
     let kind = match rng.below(8) {
         0 => ErrorKind::Unknown { error_type: 99, code: rng.u16() },
-        1 if version == Version::V13 => {
+        1 if version >= Version::V13 => {
             ErrorKind::Experimenter { experimenter: rng.u32(), exp_type: rng.u16() }
         }
         _ => loop {
@@ -173,7 +243,7 @@ fn error(rng: &mut Rng, version: Version) -> ErrorMessage {
 fn experimenter(rng: &mut Rng, version: Version) -> Experimenter {
     Experimenter {
         experimenter: rng.u32(),
-        exp_type: (version == Version::V13).then(|| rng.u32()),
+        exp_type: (version >= Version::V13).then(|| rng.u32()),
         data: rng.bytes(30),
     }
 }
@@ -191,7 +261,9 @@ fn config(rng: &mut Rng) -> SwitchConfig {
 
 fn features(rng: &mut Rng, version: Version) -> Features {
     let capabilities = Capabilities::from_bits_truncate(rng.u32());
-    let new = Capabilities::GROUP_STATS | Capabilities::PORT_BLOCKED;
+    let newest = Capabilities::BUNDLES | Capabilities::FLOW_MONITORING;
+    let new = Capabilities::GROUP_STATS | Capabilities::PORT_BLOCKED | newest;
+    let capabilities = if version >= Version::V15 { capabilities } else { capabilities - newest };
     let old = Capabilities::STP | Capabilities::ARP_MATCH_IP;
     let v10 = version == Version::V10;
     Features {
@@ -208,7 +280,7 @@ fn features(rng: &mut Rng, version: Version) -> Features {
 fn port_config(rng: &mut Rng, version: Version) -> PortConfig {
     let known = match version {
         Version::V10 => PortConfig::V10,
-        Version::V13 => PortConfig::V13,
+        _ => PortConfig::V13,
     };
     PortConfig::from_bits_truncate(rng.u32()) & known
 }
@@ -244,7 +316,7 @@ pub fn port_desc(rng: &mut Rng, version: Version) -> PortDesc {
 fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
     let v10 = version == Version::V10;
     let mut matching = Match::new().with(FieldId::InPort, port(rng, version).0.into());
-    let reasons = [PacketInReason::NoMatch, PacketInReason::Action, PacketInReason::InvalidTtl];
+    let reasons = PacketInReason::ALL;
     if !v10 && rng.one_in(2) {
         matching.set(FieldId::Metadata, rng.u64().into());
         matching.set(FieldId::TunnelId, rng.u64().into());
@@ -252,7 +324,11 @@ fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
     PacketIn {
         buffer_id: buffer(rng),
         total_len: rng.u16(),
-        reason: rng.choose(if v10 { &reasons[..2] } else { &reasons }),
+        reason: rng.choose(match version {
+            Version::V10 => &reasons[..2],
+            Version::V13 => &reasons[..3],
+            Version::V14 | Version::V15 => &reasons,
+        }),
         table_id: TableId(if v10 { 0 } else { rng.u8() }),
         cookie: if v10 { PacketIn::NO_COOKIE } else { rng.u64() },
         matching,
@@ -264,11 +340,13 @@ fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
 pub fn matching(rng: &mut Rng, version: Version) -> Match {
     match version {
         Version::V10 => matching_10(rng),
-        Version::V13 => {
+        _ => {
             let mut m = Match::new();
             for _ in 0..rng.below(5) {
                 let id = rng.choose(FieldId::ALL);
-                add_field(rng, &mut m, id);
+                if id.info().since <= version {
+                    add_field(rng, &mut m, id);
+                }
             }
             m
         }
@@ -378,7 +456,8 @@ pub fn actions(rng: &mut Rng, version: Version) -> Actions {
 fn action(rng: &mut Rng, version: Version) -> Action {
     let kind = match version {
         Version::V10 => rng.below(13),
-        Version::V13 => 13 + rng.below(17),
+        Version::V13 | Version::V14 => 13 + rng.below(17),
+        Version::V15 => 13 + rng.below(20),
     };
     match kind {
         0 => Action::SetVlanVid(rng.u16() & 0xfff),
@@ -410,9 +489,20 @@ fn action(rng: &mut Rng, version: Version) -> Action {
         26 => Action::DecNwTtl,
         27 => Action::PushPbb(0x88e7),
         28 => Action::PopPbb,
+        30 => Action::Meter(MeterId(rng.u32())),
+        31 => Action::CopyField(CopyField {
+            bits: 1 + rng.u16() % 16,
+            from: Subfield { field: FieldId::EthSrc, offset: rng.u16() % 16 },
+            to: Subfield { field: FieldId::Reg3, offset: rng.u16() % 16 },
+        }),
+        32 => {
+            let mask = 1 + rng.u128() % 0xffff;
+            let value = rng.u128() & mask;
+            Action::SetField(SetField { field: FieldId::EthDst, value, mask: Some(mask) })
+        }
         _ => loop {
             let field = rng.choose(FieldId::ALL);
-            if field.info().settable {
+            if field.info().settable && field.info().since <= version {
                 let present = if field == FieldId::VlanVid { VLAN_PRESENT } else { 0 };
                 break Action::set_field(field, rng.u128() & field.all_bits() | present);
             }
@@ -436,6 +526,7 @@ pub fn instructions(rng: &mut Rng, version: Version) -> Instructions {
             continue;
         }
         instructions.push(match kind {
+            0 if version >= Version::V15 => continue,
             0 => Instruction::Meter(MeterId(rng.u32())),
             1 => Instruction::ApplyActions(actions(rng, version)),
             2 => Instruction::ClearActions,
@@ -458,25 +549,35 @@ fn flow_flags(rng: &mut Rng, version: Version) -> FlowModFlags {
             flags
                 & (FlowModFlags::SEND_FLOW_REM | FlowModFlags::CHECK_OVERLAP | FlowModFlags::EMERG)
         }
-        Version::V13 => flags - FlowModFlags::EMERG,
+        _ => flags - FlowModFlags::EMERG,
     }
 }
 
 /// A random flow-mod.
 pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
     let v10 = version == Version::V10;
+    // NXM's flow-mod, whose match says more and filters by cookie.
+    let extended = v10 && rng.one_in(3);
+    let mut m = matching(rng, version);
+    if extended {
+        m.set_masked(FieldId::Reg7, rng.u128(), rng.u128() | 1);
+        m.set_masked(FieldId::EthDst, rng.u128(), rng.u128() | 1);
+    }
+    let command = rng.choose(&[
+        FlowModCommand::Add,
+        FlowModCommand::Modify,
+        FlowModCommand::ModifyStrict,
+        FlowModCommand::Delete,
+        FlowModCommand::DeleteStrict,
+    ]);
+    // The cookie of NXM is a filter or the entry's.
+    let filters = if v10 { extended && command != FlowModCommand::Add } else { true };
     FlowMod {
         dialect: version,
-        cookie: rng.u64(),
-        cookie_mask: if v10 { 0 } else { rng.u64() },
+        cookie: if extended && filters { 0 } else { rng.u64() },
+        cookie_mask: if filters { rng.u64() | 1 } else { 0 },
         table_id: if v10 { TableId::ALL } else { TableId(rng.u8()) },
-        command: rng.choose(&[
-            FlowModCommand::Add,
-            FlowModCommand::Modify,
-            FlowModCommand::ModifyStrict,
-            FlowModCommand::Delete,
-            FlowModCommand::DeleteStrict,
-        ]),
+        command,
         idle_timeout: rng.u16(),
         hard_timeout: rng.u16(),
         priority: rng.u16(),
@@ -484,7 +585,9 @@ pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
         out_port: port(rng, version),
         out_group: if v10 { GroupId::ANY } else { GroupId(rng.u32()) },
         flags: flow_flags(rng, version),
-        matching: matching(rng, version),
+        importance: if version >= Version::V14 { rng.u16() } else { 0 },
+        extended,
+        matching: m,
         instructions: instructions(rng, version),
     }
 }
@@ -496,11 +599,17 @@ fn flow_removed(rng: &mut Rng, version: Version) -> FlowRemoved {
         FlowRemovedReason::HardTimeout,
         FlowRemovedReason::Delete,
         FlowRemovedReason::GroupDelete,
+        FlowRemovedReason::MeterDelete,
+        FlowRemovedReason::Eviction,
     ];
     FlowRemoved {
         cookie: rng.u64(),
         priority: rng.u16(),
-        reason: rng.choose(if v10 { &reasons[..3] } else { &reasons }),
+        reason: rng.choose(match version {
+            Version::V10 => &reasons[..3],
+            Version::V13 => &reasons[..4],
+            Version::V14 | Version::V15 => &reasons,
+        }),
         table_id: TableId(if v10 { 0 } else { rng.u8() }),
         age: age(rng),
         idle_timeout: rng.u16(),
@@ -521,6 +630,7 @@ pub fn flow_stats(rng: &mut Rng, version: Version) -> FlowStats {
         idle_timeout: rng.u16(),
         hard_timeout: rng.u16(),
         flags: if v10 { FlowModFlags::empty() } else { flow_flags(rng, version) },
+        importance: if version >= Version::V14 { rng.u16() } else { 0 },
         cookie: rng.u64(),
         packet_count: rng.u64(),
         byte_count: rng.u64(),
@@ -538,6 +648,7 @@ fn flow_stats_request(rng: &mut Rng, version: Version) -> FlowStatsRequest {
         cookie: if v10 { 0 } else { rng.u64() },
         cookie_mask: if v10 { 0 } else { rng.u64() },
         matching: matching(rng, version),
+        extended: v10 && rng.one_in(2),
     }
 }
 
@@ -545,12 +656,21 @@ fn group_type(rng: &mut Rng) -> GroupType {
     rng.choose(&[GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover])
 }
 
-fn bucket(rng: &mut Rng) -> Bucket {
+fn buckets(rng: &mut Rng, version: Version) -> Vec<Bucket> {
+    let mut buckets = list(rng, |rng| bucket(rng, version));
+    if version < Version::V15 {
+        buckets.iter_mut().enumerate().for_each(|(i, b)| b.id = BucketId(i as u32));
+    }
+    buckets
+}
+
+fn bucket(rng: &mut Rng, version: Version) -> Bucket {
     Bucket {
+        id: BucketId(rng.u32() % (BucketId::MAX.0 + 1)),
         weight: rng.u16(),
         watch_port: port(rng, Version::V13),
         watch_group: GroupId(rng.u32()),
-        actions: actions(rng, Version::V13),
+        actions: actions(rng, version),
     }
 }
 
@@ -574,18 +694,116 @@ fn band(rng: &mut Rng) -> Band {
     }
 }
 
-fn role(rng: &mut Rng) -> RoleMessage {
+fn role(rng: &mut Rng, version: Version) -> RoleMessage {
     RoleMessage {
+        short_id: if version >= Version::V15 { rng.u16() } else { RoleMessage::NO_ID },
         role: rng.choose(&[Role::NoChange, Role::Equal, Role::Master, Role::Slave]),
         generation_id: rng.u64(),
     }
 }
 
-fn async_config(rng: &mut Rng) -> AsyncConfig {
-    AsyncConfig {
-        packet_in: [rng.u32(), rng.u32()],
-        port_status: [rng.u32(), rng.u32()],
-        flow_removed: [rng.u32(), rng.u32()],
+fn async_config(rng: &mut Rng, version: Version) -> AsyncConfig {
+    let mut config = AsyncConfig::default();
+    let mut change = AsyncChange::all(version, &AsyncConfig { masks: [[rng.u32(), rng.u32()]; 8] });
+    if version >= Version::V14 {
+        change.masks.iter_mut().for_each(|(kind, _, mask)| *mask &= kind.reasons());
+    }
+    change.apply(&mut config);
+    config
+}
+
+fn async_change(rng: &mut Rng, version: Version) -> AsyncChange {
+    let mut change = AsyncChange::all(version, &async_config(rng, version));
+    if version >= Version::V14 {
+        change.masks.retain(|_| rng.one_in(2));
+    }
+    change
+}
+
+fn eviction(rng: &mut Rng, version: Version) -> Option<u32> {
+    (version >= Version::V14 && rng.one_in(2)).then(|| rng.u32())
+}
+
+fn vacancy(rng: &mut Rng, version: Version) -> Option<Vacancy> {
+    (version >= Version::V14 && rng.one_in(2)).then(|| {
+        let down = rng.u8() % 101;
+        Vacancy { down, up: down + rng.u8() % (101 - down), now: rng.u8() }
+    })
+}
+
+fn table_desc(rng: &mut Rng, version: Version) -> TableDesc {
+    TableDesc {
+        table_id: TableId(rng.u8()),
+        config: rng.u32(),
+        eviction: eviction(rng, version),
+        vacancy: vacancy(rng, version),
+    }
+}
+
+fn flow_monitor(rng: &mut Rng, version: Version) -> FlowMonitorRequest {
+    FlowMonitorRequest {
+        monitor_id: rng.u32(),
+        command: rng.choose(&[MonitorCommand::Add, MonitorCommand::Modify, MonitorCommand::Delete]),
+        flags: MonitorFlags::from_bits_truncate(rng.u16()),
+        out_port: port(rng, version),
+        out_group: GroupId(rng.u32()),
+        table_id: TableId(rng.u8()),
+        matching: matching(rng, version),
+    }
+}
+
+fn flow_update(rng: &mut Rng, version: Version) -> FlowUpdate {
+    match rng.below(6) {
+        0 => FlowUpdate::Abbreviated(Xid(rng.u32())),
+        1 => FlowUpdate::Paused,
+        2 => FlowUpdate::Resumed,
+        _ => FlowUpdate::Full(FullUpdate {
+            kind: rng.choose(&[
+                FlowUpdateKind::Initial,
+                FlowUpdateKind::Added,
+                FlowUpdateKind::Removed,
+                FlowUpdateKind::Modified,
+            ]),
+            table_id: TableId(rng.u8()),
+            reason: rng.u8(),
+            idle_timeout: rng.u16(),
+            hard_timeout: rng.u16(),
+            priority: rng.u16(),
+            cookie: rng.u64(),
+            matching: matching(rng, version),
+            instructions: instructions(rng, version),
+        }),
+    }
+}
+
+fn queue_config(rng: &mut Rng, version: Version) -> QueueConfig {
+    QueueConfig {
+        queue_id: QueueId(rng.u32()),
+        port_no: port(rng, version),
+        properties: list(rng, |rng| match rng.below(3) {
+            0 => QueueProperty::MinRate(rng.u16()),
+            1 => QueueProperty::MaxRate(rng.u16()),
+            _ => QueueProperty::Experimenter {
+                experimenter: rng.u32(),
+                data: vec![rng.u8(); 4 + 8 * rng.below(3)],
+            },
+        }),
+    }
+}
+
+fn flow_counts(rng: &mut Rng, version: Version) -> FlowCounts {
+    FlowCounts {
+        table_id: TableId(rng.u8()),
+        reason: rng.u8(),
+        priority: rng.u16(),
+        matching: matching(rng, version),
+        stats: EntryStats {
+            duration: rng.one_in(2).then(|| age(rng)),
+            idle: rng.one_in(2).then(|| age(rng)),
+            flows: rng.one_in(2).then(|| rng.u32()),
+            packets: rng.one_in(2).then(|| rng.u64()),
+            bytes: rng.one_in(2).then(|| rng.u64()),
+        },
     }
 }
 
@@ -613,6 +831,8 @@ fn multipart_kinds(version: Version) -> usize {
     match version {
         Version::V10 => 8,
         Version::V13 => 15,
+        Version::V14 => 18,
+        Version::V15 => 20,
     }
 }
 
@@ -630,15 +850,32 @@ fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
             },
             queue_id: QueueId(rng.u32()),
         }),
-        6 => MultipartRequestBody::PortDesc,
+        6 => MultipartRequestBody::PortDesc(match version {
+            Version::V15 => port(rng, version),
+            _ => PortNo::ANY,
+        }),
         7 => MultipartRequestBody::Experimenter(experimenter(rng, version)),
         8 => MultipartRequestBody::Group(GroupId(rng.u32())),
-        9 => MultipartRequestBody::GroupDesc,
+        9 => MultipartRequestBody::GroupDesc(match version {
+            Version::V15 => GroupId(rng.u32()),
+            _ => GroupId::ALL,
+        }),
         10 => MultipartRequestBody::GroupFeatures,
         11 => MultipartRequestBody::Meter(MeterId(rng.u32())),
         12 => MultipartRequestBody::MeterConfig(MeterId(rng.u32())),
         13 => MultipartRequestBody::MeterFeatures,
-        _ => MultipartRequestBody::TableFeatures(list(rng, table_features)),
+        14 => MultipartRequestBody::TableFeatures(list(rng, |rng| table_features(rng, version))),
+        15 => MultipartRequestBody::TableDesc,
+        16 => MultipartRequestBody::QueueDesc(QueueStatsRequest {
+            port_no: port(rng, version),
+            queue_id: QueueId(rng.u32()),
+        }),
+        17 => MultipartRequestBody::FlowMonitor(list(rng, |rng| flow_monitor(rng, version))),
+        18 => MultipartRequestBody::FlowCounts(flow_stats_request(rng, version)),
+        _ => MultipartRequestBody::BundleFeatures(BundleFeaturesRequest {
+            flags: 1,
+            time: rng.one_in(2).then(|| (rng.u64(), rng.u32())),
+        }),
     };
     MultipartRequest { more: rng.one_in(4), body }
 }
@@ -667,7 +904,7 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
         9 => MultipartReplyBody::GroupDesc(list(rng, |rng| GroupDesc {
             group_type: group_type(rng),
             group_id: GroupId(rng.u32()),
-            buckets: list(rng, bucket),
+            buckets: buckets(rng, version),
         })),
         10 => MultipartReplyBody::GroupFeatures(GroupFeatures {
             types: rng.u32(),
@@ -687,8 +924,16 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
             capabilities: rng.u32(),
             max_bands: rng.u8(),
             max_color: rng.u8(),
+            features: if version >= Version::V15 { rng.u32() } else { 0 },
         }),
-        _ => MultipartReplyBody::TableFeatures(list(rng, table_features)),
+        14 => MultipartReplyBody::TableFeatures(list(rng, |rng| table_features(rng, version))),
+        15 => MultipartReplyBody::TableDesc(list(rng, |rng| table_desc(rng, version))),
+        16 => MultipartReplyBody::QueueDesc(list(rng, |rng| queue_config(rng, version))),
+        17 => MultipartReplyBody::FlowMonitor(list(rng, |rng| flow_update(rng, version))),
+        18 => MultipartReplyBody::FlowCounts(list(rng, |rng| flow_counts(rng, version))),
+        _ => MultipartReplyBody::BundleFeatures(BundleFeatures {
+            capabilities: BundleFlags::from_bits_retain(rng.u16()),
+        }),
     };
     MultipartReply { more: rng.one_in(4), body }
 }
@@ -763,27 +1008,34 @@ fn meter_stats(rng: &mut Rng) -> MeterStats {
 }
 
 /// Random features of a table.
-pub fn table_features(rng: &mut Rng) -> TableFeatures {
+pub fn table_features(rng: &mut Rng, version: Version) -> TableFeatures {
+    let v15 = version >= Version::V15;
     TableFeatures {
+        command: if v15 { rng.u8() } else { 0 },
+        features: if v15 { rng.u32() } else { 0 },
         table_id: TableId(rng.u8()),
         name: text(rng, 31),
         metadata_match: rng.u64(),
         metadata_write: rng.u64(),
         config: rng.u32(),
         max_entries: rng.u32(),
-        properties: list(rng, table_property),
+        properties: list(rng, |rng| table_property(rng, version)),
     }
 }
 
-fn table_property(rng: &mut Rng) -> TableProperty {
+fn table_property(rng: &mut Rng, version: Version) -> TableProperty {
     let miss = rng.one_in(2);
-    let kind = rng.below(9);
+    let kind = match version {
+        Version::V10 | Version::V13 => rng.below(9),
+        Version::V14 => rng.below(10),
+        Version::V15 => rng.below(13),
+    };
     let headers =
         |rng: &mut Rng| list(rng, |rng| OxmHeader::of(rng.choose(FieldId::ALL), rng.one_in(2)));
     let types = |rng: &mut Rng| {
         list(rng, |rng| match rng.one_in(5) {
             true => ActionType::Experimenter(rng.u32()),
-            false => rng.choose(&ActionType::STANDARD),
+            false => rng.choose(ActionType::standard(version)),
         })
     };
     match kind {
@@ -801,6 +1053,10 @@ fn table_property(rng: &mut Rng) -> TableProperty {
         5 => TableProperty::Wildcards(headers(rng)),
         6 => TableProperty::WriteSetField { miss, fields: headers(rng) },
         7 => TableProperty::ApplySetField { miss, fields: headers(rng) },
+        9 => TableProperty::SyncFrom(list(rng, |rng| TableId(rng.u8()))),
+        10 => TableProperty::WriteCopyField { miss, fields: headers(rng) },
+        11 => TableProperty::ApplyCopyField { miss, fields: headers(rng) },
+        12 => TableProperty::PacketTypes(list(rng, |rng| rng.u32())),
         _ => TableProperty::Experimenter {
             miss,
             experimenter: rng.u32(),

@@ -65,7 +65,7 @@ impl Rng {
     }
 }
 
-/// A fuzz target's body: bytes as a stream of messages.
+/// A fuzz target's body: bytes as a stream of messages, in every version.
 ///
 /// Whatever decodes must encode, and what that gives must decode to the same message.
 ///

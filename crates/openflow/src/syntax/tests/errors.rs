@@ -56,8 +56,8 @@ fn of_flows() {
                 "column 8: expected an Ethernet address like 00:11:22:33:44:55, found `00:11:22:33:44`",
             ),
             (
-                "tcp,tp_dst=80/0xf0,actions=drop",
-                "column 5: `tp_dst=80/0xf0`: field tcp_dst takes no mask, yet has 0xf0",
+                "ip,nw_proto=80/0xf0,actions=drop",
+                "column 4: `nw_proto=80/0xf0`: field ip_proto takes no mask, yet has 0xf0",
             ),
             ("tcp,udp,actions=drop", "column 5: `udp` is there twice; once is right"),
             (
@@ -68,8 +68,11 @@ fn of_flows() {
                 "in_port=eth9,actions=drop",
                 "column 9: expected a port's number or name, found `eth9`",
             ),
-            ("reg0=1,actions=drop", "column 1: `reg0`: Nicira extension not supported yet"),
-            ("ip,nw_ttl=5,actions=drop", "column 4: `nw_ttl`: Nicira extension not supported yet"),
+            ("xreg0=1,actions=drop", "column 1: `xreg0`: Nicira extension not supported yet"),
+            (
+                "actset_output=5,actions=drop",
+                "column 1: `actset_output`: OpenFlow13 has no such field",
+            ),
             (
                 "table=255,actions=drop",
                 "column 1: expected a table from 0 to 254, found `table=255`",
@@ -126,11 +129,19 @@ fn of_actions() {
                 "write_actions(1,goto_table:2)",
                 "column 17: `goto_table`: an instruction, where only actions may stand",
             ),
-            ("resubmit(,1)", "column 1: `resubmit`: Nicira extension not supported yet"),
-            ("load:1->NXM_NX_REG0[]", "column 1: `load`: Nicira extension not supported yet"),
+            ("clone(1)", "column 1: `clone`: Nicira extension not supported yet"),
+            ("load:1->reg0[4..2]", "column 9: expected bits from 0 to 31, found `reg0[4..2]`"),
+            (
+                "move:reg0[0..3]->reg1",
+                "column 6: expected as many bits on both sides, found `reg0[0..3]->reg1`",
+            ),
+            (
+                "note:1",
+                "column 6: expected bytes of two hexadecimal digits with dots between, found `1`",
+            ),
             ("learn(table=1)", "column 1: `learn`: Nicira extension not supported yet"),
             ("dec_ttl(1,2)", "column 1: `dec_ttl`: Nicira extension not supported yet"),
-            ("set_field:1->reg3", "column 14: `reg3`: Nicira extension not supported yet"),
+            ("set_field:1->xreg3", "column 14: `xreg3`: Nicira extension not supported yet"),
             (
                 "set_field:1.2.3.4->nw_scr",
                 "column 20: unknown field `nw_scr`; did you mean `nw_src`?",

@@ -1,0 +1,97 @@
+//! How controllers configured the tables: eviction and vacancy events (1.4.1 §6.10, §6.11, §7.3.3).
+
+use crate::agent::Agent;
+use crate::refusal::Refusal;
+use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
+use openflow::{TableDesc, TableId, TableMod, Vacancy, Version};
+
+/// `OFPTMPEF_IMPORTANCE`: entries of the least importance go first.
+const BY_IMPORTANCE: u32 = 1 << 1;
+/// `OFPTMPEF_LIFETIME`: among those, the one that would expire first.
+const BY_LIFETIME: u32 = 1 << 2;
+
+/// One table's configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableConfig {
+    /// Entries may be evicted to make room.
+    pub(crate) eviction: bool,
+    /// When controllers are told how full it is.
+    pub(crate) vacancy: Option<Vacancy>,
+    /// The last that was told: less than the lower threshold is left.
+    pub(crate) told_down: bool,
+}
+
+/// The configuration of all tables.
+#[derive(Debug)]
+pub(crate) struct TableConfigs(Vec<TableConfig>);
+
+impl TableConfigs {
+    /// Nothing configured yet.
+    pub(crate) fn new(tables: u32) -> TableConfigs {
+        TableConfigs(vec![TableConfig::default(); tables as usize])
+    }
+
+    /// A table's; that of a table that is not there is the default.
+    pub(crate) fn get(&self, table: u8) -> TableConfig {
+        self.0.get(usize::from(table)).copied().unwrap_or_default()
+    }
+
+    /// A table's, to be changed.
+    pub(crate) fn get_mut(&mut self, table: u8) -> Option<&mut TableConfig> {
+        self.0.get_mut(usize::from(table))
+    }
+}
+
+impl Agent {
+    /// Sets what a table-mod says; the table and the bits are known.
+    pub(crate) fn configure_tables(
+        &mut self,
+        version: Version,
+        request: &TableMod,
+    ) -> Result<(), Refusal> {
+        // 1.3's message says nothing of these.
+        if version < Version::V14 {
+            return Ok(());
+        }
+        let all = request.table_id == TableId::ALL;
+        let tables = if all {
+            0..self.flows.tables() as u8
+        } else {
+            request.table_id.0..request.table_id.0 + 1
+        };
+        for table in tables {
+            let Some(config) = self.table_configs.get_mut(table) else { continue };
+            config.eviction = request.config & TABLE_EVICTION != 0;
+            let wanted = request.config & TABLE_VACANCY_EVENTS != 0;
+            //= openflow-1.4.1 §7.3.3: without thresholds those from before stay.
+            let thresholds = request.vacancy.or(config.vacancy).unwrap_or_default();
+            config.vacancy = wanted.then_some(Vacancy { now: 0, ..thresholds });
+        }
+        Ok(())
+    }
+
+    /// How much of a table is left, in percent.
+    pub(crate) fn vacancy(&self, table: u8) -> u8 {
+        let left = (self.capacity as usize).saturating_sub(self.flows.len(table));
+        (left * 100 / (self.capacity as usize).max(1)) as u8
+    }
+
+    //= openflow-1.4.1 §7.3.5.16: a table's configuration, and how much of it is left.
+    pub(crate) fn table_desc(&self, table: u8) -> TableDesc {
+        let config = self.table_configs.get(table);
+        let mut bits = 0;
+        if config.eviction {
+            bits |= TABLE_EVICTION;
+        }
+        if config.vacancy.is_some() {
+            bits |= TABLE_VACANCY_EVENTS;
+        }
+        let now = self.vacancy(table);
+        TableDesc {
+            table_id: TableId(table),
+            config: bits,
+            eviction: Some(BY_IMPORTANCE | BY_LIFETIME),
+            vacancy: config.vacancy.map(|v| Vacancy { now, ..v }),
+        }
+    }
+}
