@@ -244,7 +244,13 @@ impl<'a> Lexer<'a> {
     /// an end, with what follows an argument after it, and not like the beginning of another string.
     fn closes(&self) -> bool {
         let rest = self.rest();
-        let Some(end) = rest.find('"') else { return false };
+        let mut escaped = false;
+        let end = rest.bytes().position(|b| {
+            let quote = b == b'"' && !escaped;
+            escaped = b == b'\\' && !escaped;
+            quote
+        });
+        let Some(end) = end else { return false };
         rest[end + 1..].trim_start().starts_with([')', ',', ']', '}', ';', '"'])
     }
 

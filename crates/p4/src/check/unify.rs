@@ -210,6 +210,10 @@ impl Checker<'_> {
                 Ok(Expr { ty: settled, ..e })
             }
             (Ty::Int, Ty::Bit(_) | Ty::Signed(_)) => Ok(self.cast_to(e, to, false)),
+            // A number without a width fits a `type` of numbers, as the PINS programs write them.
+            (Ty::Int, Ty::New(_)) if self.width_of(to).is_some() && e.value.is_some() => {
+                Ok(self.cast_to(e, to, false))
+            }
             // A number with a width that is known may be an `int`.
             (Ty::Bit(_) | Ty::Signed(_), Ty::Int) if e.value.is_some() => {
                 Ok(self.cast_to(e, to, true))
