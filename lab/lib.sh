@@ -32,7 +32,7 @@ LAB_DIR=
 LAB_PIDS=()
 SWITCH_PID=
 SWITCH_LOG=
-PROTOCOLS=OpenFlow10,OpenFlow13
+PROTOCOLS=OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15
 PORTS=()
 
 skip() { echo "skipped: $*"; exit 77; }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The common part of ofctl_10 and ofctl_13: a list of commands, each with what it must print.
+# The common part of ofctl_10, ofctl_13, ofctl_14 and ofctl_15: a list of commands, each with what it must print.
 #
 #     ok  PATTERN COMMAND...    exits 0 and prints something that matches the extended regular expression
 #     no  PATTERN COMMAND...    is refused (exits not 0), with this in its message
@@ -122,7 +122,9 @@ commands() {
     ok '' queue-stats SW
     ok 'Finished' benchmark SW 100 100
     ok '' del-flows SW
-    if [ "$version" = 13 ]; then commands_13; fi
+    if [ "$version" -ge 13 ]; then commands_13; fi
+    if [ "$version" -ge 14 ]; then commands_14; fi
+    if [ "$version" -ge 15 ]; then commands_15; fi
     all '' --no-stats dump-flows SW
 }
 
@@ -177,6 +179,45 @@ commands_13() {
     ok '' del-meter SW meter=1
     all '' --no-stats dump-flows SW
     ok '' del-meters SW
+}
+
+commands_14() {
+    # Tables.
+    ok '' mod-table SW 2 evict
+    ok '' mod-table SW 2 vacancy:20,80
+    ok 'vacancy=on vacancy_down=20% vacancy_up=80%' dump-table-desc SW
+    ok '' mod-table SW 2 novacancy
+    ok '' mod-table SW 2 noevict
+    ok '' add-flow SW 'importance=5,priority=78,arp,actions=output:3'
+    all 'importance=5, priority=78,arp actions=output:3' --no-stats --no-names dump-flows SW
+    ok '' del-flows SW
+
+    # Bundles: all of it, or nothing.
+    printf '%s\n' 'group add group_id=7,type=all,bucket=output:2' \
+        'flow add priority=8,ip,nw_dst=10.9.9.8,actions=group:7' 'flow add priority=7,arp,actions=output:2' \
+        'flow delete_strict priority=7,arp' >"$LAB_DIR/good"
+    ok '' bundle SW "$LAB_DIR/good"
+    all 'priority=8,ip,nw_dst=10.9.9.8 actions=group:7' --no-stats --no-names dump-flows SW
+    printf '%s\n' 'flow add priority=6,arp,actions=output:2' 'flow delete' \
+        'flow add priority=5,arp,actions=group:99' >"$LAB_DIR/bad"
+    no 'BAD_OUT_GROUP|MSG_FAILED' bundle SW "$LAB_DIR/bad"
+    all 'priority=8,ip,nw_dst=10.9.9.8 actions=group:7' --no-stats --no-names dump-flows SW
+    ok '' del-groups SW
+    all '' --no-stats dump-flows SW
+}
+
+commands_15() {
+    ok '1\("?p1"?\): addr' dump-ports-desc SW 1
+    ok '' add-group SW 'group_id=1,type=all,bucket=bucket_id=1,output:2'
+    ok '' insert-buckets SW 'group_id=1,command_bucket_id=last,bucket=bucket_id:9,output:3'
+    ok 'bucket_id:1.*bucket_id:9' dump-groups SW 1
+    no 'UNKNOWN_BUCKET' remove-buckets SW 'group_id=1,command_bucket_id=5'
+    ok '' remove-buckets SW 'group_id=1,command_bucket_id=1'
+    ok 'bucket=bucket_id:9,[^b]*$' dump-groups SW 1
+    ok '' del-groups SW
+    ok '' add-flow SW 'priority=3,ip,actions=set_field:10.0.0.0/255.0.0.0->ip_dst,move:NXM_OF_IP_SRC[0..7]->NXM_OF_IP_DST[0..7],output:2'
+    ok 'actions=set_field:10.0.0.0/8->ip_dst|0xa|move:' --no-stats dump-flows SW
+    ok '' del-flows SW
 }
 
 for target in "$TARGET_TCP" "$(target_unix)"; do commands; done
