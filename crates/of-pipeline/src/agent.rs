@@ -270,6 +270,7 @@ impl Agent {
             self.receive(message);
         }
         self.expire();
+        self.watch_vacancy();
         std::mem::take(&mut self.events)
     }
 

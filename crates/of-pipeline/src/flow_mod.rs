@@ -115,7 +115,10 @@ impl Agent {
         }
         let old = self.flows.find_strict(table, priority, &request.matching);
         //= openflow-1.3.5 §6.4: no room is OFPFMFC_TABLE_FULL.
-        if old.is_none() && self.flows.len(table) >= self.capacity as usize {
+        let full = old.is_none() && self.flows.len(table) >= self.capacity as usize;
+        //= openflow-1.4.1 §7.3.3: a table that may evict makes room.
+        let victim = if full { self.victim(table, request.importance) } else { None };
+        if full && victim.is_none() {
             return Err(Refusal::TableFull { table, capacity: self.capacity });
         }
         let context = context(priority, &request.matching);
@@ -139,9 +142,11 @@ impl Agent {
         let id = TableId(table.into());
         let Some(key) = old else {
             let EntryId(fresh) = tx.take_entry_id()?;
+            removed::take_out(&mut tx, &self.flows, victim.into_iter());
             tx.push(Update::Insert(id, entry(fresh, &flow, action)));
-            // Nothing was spent.
-            tx.commit()?.retire(&self.switch);
+            let spent = tx.commit()?;
+            let gone = victim.map(|victim| (victim, FlowRemovedReason::Eviction));
+            self.forget_flows(gone.into_iter(), spent);
             self.flows.insert(FlowKey { table, id: fresh }, flow);
             return Ok(());
         };

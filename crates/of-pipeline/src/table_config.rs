@@ -1,9 +1,18 @@
-//! How controllers configured the tables: eviction and vacancy events (1.4.1 §6.10, §6.11, §7.3.3).
+//! How controllers configured the tables: eviction and vacancy events (1.4.1 §7.3.3).
+//!
+//! A full table that may evict gives up, for a new entry, the one of the least importance, and among
+//! those the one that would expire first; never one of greater importance than the new one. Finding it
+//! looks at every entry of the table, so adding to a full table takes time with its size.
+//!
+//! Vacancy events have hysteresis: after one that less than the lower threshold is left comes none
+//! until more than the upper one is, and the other way round.
 
 use crate::agent::Agent;
+use crate::event::Event;
+use crate::flow_table::{Flow, FlowKey};
 use crate::refusal::Refusal;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
-use openflow::{TableDesc, TableId, TableMod, Vacancy, Version};
+use openflow::{TableDesc, TableId, TableMod, TableReason, TableStatus, Vacancy, Version};
 
 /// `OFPTMPEF_IMPORTANCE`: entries of the least importance go first.
 const BY_IMPORTANCE: u32 = 1 << 1;
@@ -17,8 +26,9 @@ pub(crate) struct TableConfig {
     pub(crate) eviction: bool,
     /// When controllers are told how full it is.
     pub(crate) vacancy: Option<Vacancy>,
-    /// The last that was told: less than the lower threshold is left.
-    pub(crate) told_down: bool,
+    /// The next event is that more than the upper threshold is left; otherwise that less than the
+    /// lower one is.
+    pub(crate) awaits_up: bool,
 }
 
 /// The configuration of all tables.
@@ -65,9 +75,62 @@ impl Agent {
             let wanted = request.config & TABLE_VACANCY_EVENTS != 0;
             //= openflow-1.4.1 §7.3.3: without thresholds those from before stay.
             let thresholds = request.vacancy.or(config.vacancy).unwrap_or_default();
+            let begins = wanted && config.vacancy.is_none();
             config.vacancy = wanted.then_some(Vacancy { now: 0, ..thresholds });
+            if begins {
+                //= openflow-1.4.1 §7.3.3: which event comes first follows from what is left now.
+                let awaits_up = self.vacancy(table) < thresholds.up;
+                if let Some(config) = self.table_configs.get_mut(table) {
+                    config.awaits_up = awaits_up;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The entry of a full table that makes room for one of this importance; none if no entry may go.
+    pub(crate) fn victim(&self, table: u8, importance: u16) -> Option<FlowKey> {
+        if !self.table_configs.get(table).eviction {
+            return None;
+        }
+        let reader = self.switch.counters();
+        // When an entry would expire, in nanoseconds of the switch's clock.
+        let expires = |key: FlowKey, flow: &Flow| {
+            let after = |since: u64, timeout: u16| match timeout {
+                0 => u64::MAX,
+                seconds => since.saturating_add(u64::from(seconds) * 1_000_000_000),
+            };
+            let used = || reader.read(key.id).and_then(|count| count.last_used_ns);
+            let idle = match flow.idle_timeout {
+                0 => u64::MAX,
+                timeout => after(used().unwrap_or(0).max(flow.created_ns), timeout),
+            };
+            idle.min(after(flow.created_ns, flow.hard_timeout))
+        };
+        let least = self.flows.iter(table).map(|(_, flow)| flow.importance).min()?;
+        let candidates = self.flows.iter(table).filter(|(_, flow)| flow.importance == least);
+        let first = candidates.min_by_key(|(key, flow)| (expires(*key, flow), flow.created_ns));
+        first.filter(|_| least <= importance).map(|(key, _)| key)
+    }
+
+    /// Tells controllers of tables whose vacancy has crossed a threshold.
+    pub(crate) fn watch_vacancy(&mut self) {
+        for table in 0..self.flows.tables() as u8 {
+            let config = self.table_configs.get(table);
+            let Some(vacancy) = config.vacancy else { continue };
+            let now = self.vacancy(table);
+            //= openflow-1.4.1 §7.3.3: an event for each threshold crossed, in turn.
+            let reason = match config.awaits_up {
+                true if now > vacancy.up => TableReason::VacancyUp,
+                false if now < vacancy.down => TableReason::VacancyDown,
+                _ => continue,
+            };
+            if let Some(config) = self.table_configs.get_mut(table) {
+                config.awaits_up = !config.awaits_up;
+            }
+            let desc = self.table_desc(table);
+            self.events.push(Event::TableStatus(TableStatus { reason, desc }));
+        }
     }
 
     /// How much of a table is left, in percent.

@@ -1,11 +1,13 @@
 //! Bundles: all or nothing, in one version; buckets of 1.5; what 1.4 and 1.5 add to actions.
 
 use super::bed::*;
+use crate::Event;
 use openflow::{
     Action, Bucket, BucketId, CopyField, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowModFlags,
-    GroupDesc, GroupId, GroupMod, GroupModCommand, GroupType, Instructions, Match, Message,
-    MeterFlags, MeterId, MeterMod, MeterModCommand, MultipartReplyBody, MultipartRequestBody,
-    PacketOut, PortConfig, PortMod, PortNo, SetField, Subfield, TableId, Version,
+    FlowRemovedReason, GroupDesc, GroupId, GroupMod, GroupModCommand, GroupType, Instructions,
+    Match, Message, MeterFlags, MeterId, MeterMod, MeterModCommand, MultipartReplyBody,
+    MultipartRequestBody, PacketOut, PortConfig, PortMod, PortNo, SetField, Subfield, TableId,
+    Version,
 };
 
 const V15: Version = Version::V15;
@@ -316,6 +318,81 @@ fn tables_are_described_as_configured() {
     assert_eq!((tables.len(), tables[1].config), (8, 0));
     assert_eq!(tables[2].config, config);
     assert_eq!(tables[2].vacancy, Some(Vacancy { down: 20, up: 80, now: 100 }));
+}
+
+#[test]
+fn a_full_table_evicts_by_importance_then_lifetime() {
+    use openflow::{TableMod, table};
+    let mut bed = Bed::new(1);
+    let entry = |port: u32, importance: u16, hard_timeout: u16| {
+        let matching = from_port(port);
+        let flags = FlowModFlags::SEND_FLOW_REM;
+        let flow = add(matching, apply([]));
+        Request(V15, Message::FlowMod(FlowMod { importance, hard_timeout, flags, ..flow }))
+    };
+    for port in 1..=100 {
+        let timeout = if port == 40 { 600 } else { 0 };
+        bed.ok(entry(port, if (30..50).contains(&port) { 2 } else { 5 }, timeout));
+    }
+    assert_eq!(bed.refused(entry(101, 9, 0)), ErrorCode::FmfcTableFull, "not without leave");
+    let config = table::TABLE_EVICTION;
+    let leave = TableMod { table_id: TableId(0), config, eviction: None, vacancy: None };
+    bed.ok(Request(Version::V14, Message::TableMod(leave)));
+    //= openflow-1.4.1 §7.3.3: a full table makes room by eviction, told with its reason.
+    assert_eq!(bed.refused(entry(101, 1, 0)), ErrorCode::FmfcTableFull, "all are worth more");
+    let gone = |bed: &mut Bed| {
+        let removed = bed.event(|event| match event {
+            Event::FlowRemoved(removed) => Some(removed.clone()),
+            _ => None,
+        });
+        assert_eq!(removed.reason, FlowRemovedReason::Eviction);
+        removed.matching
+    };
+    // The one that would expire, then the oldest.
+    for (new, old) in [(101, 40), (102, 30), (103, 31)] {
+        bed.ok(entry(new, 9, 0));
+        assert_eq!(gone(&mut bed), from_port(old));
+        assert_eq!(bed.flows(TableId(0)).len(), 100);
+    }
+    // A replacement needs no room.
+    bed.ok(entry(50, 0, 0));
+    assert_eq!(bed.flows(TableId(0)).len(), 100);
+}
+
+#[test]
+fn vacancy_events_come_in_turn() {
+    use openflow::{TableMod, TableReason, Vacancy, table};
+    let mut bed = Bed::new(1);
+    let vacancy = Some(Vacancy { down: 20, up: 60, now: 0 });
+    let config = table::TABLE_VACANCY_EVENTS;
+    let request = TableMod { table_id: TableId(0), config, eviction: None, vacancy };
+    bed.ok(Request(Version::V14, Message::TableMod(request)));
+    let told = |bed: &mut Bed| -> Vec<(TableReason, u8)> {
+        let events = bed.agent.poll();
+        let status = events.iter().filter_map(|event| match event {
+            Event::TableStatus(s) => Some((s.reason, s.desc.vacancy.map_or(255, |v| v.now))),
+            _ => None,
+        });
+        status.collect()
+    };
+    let flow = |port: u32| add(from_port(port), apply([]));
+    //= openflow-1.4.1 §7.3.3: down below the lower threshold, then up above the upper one.
+    let mut all = Vec::new();
+    for port in 1..=90 {
+        bed.ok(flow(port));
+        all.extend(told(&mut bed));
+    }
+    assert_eq!(all, [(TableReason::VacancyDown, 19)]);
+    all.clear();
+    for round in 0..2 {
+        for port in (1..=90).rev() {
+            let delete = FlowMod { command: FlowModCommand::DeleteStrict, ..flow(port) };
+            bed.ok(delete);
+            all.extend(told(&mut bed));
+        }
+        assert_eq!(all, [(TableReason::VacancyUp, 61)][round..], "told once");
+        all.clear();
+    }
 }
 
 #[test]
