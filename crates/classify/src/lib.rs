@@ -166,6 +166,8 @@ pub trait Structure: std::fmt::Debug + Send + Sync {
     fn remove(&mut self, id: u32) -> Option<Rule>;
     /// Gives a rule another action, in place; false if there is no rule of that id.
     fn set_action(&mut self, id: u32, action: u32) -> bool;
+    /// What is kept of this rule will be changed soon: asks for its memory, where that gains.
+    fn touch(&self, _id: u32) {}
     /// The best rule that matches, or [`Hit::MISS`].
     fn lookup(&self, key: &[u8]) -> Hit;
     /// Looks up `hits.len()` keys, the i-th of which begins at `keys[i * stride]`.

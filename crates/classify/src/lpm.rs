@@ -803,6 +803,12 @@ impl Structure for Lpm {
         true
     }
 
+    fn touch(&self, id: u32) {
+        if let Some(slot) = self.store.find(id) {
+            prefetch(self.store.entry(slot));
+        }
+    }
+
     fn lookup(&self, key: &[u8]) -> Hit {
         assert_key(&self.layout, key);
         let Some(exact) = self.exact.as_ref() else { return Hit::MISS };

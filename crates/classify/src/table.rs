@@ -211,6 +211,12 @@ impl Table {
         current!(&mut self.current, s => s.set_action(id, action))
     }
 
+    /// Asks for the memory of a rule that will be changed soon; see [`Structure::touch`].
+    #[inline]
+    pub fn touch(&self, id: u32) {
+        current!(&self.current, s => s.touch(id))
+    }
+
     /// Takes every rule out and chooses as for an empty table.
     pub fn clear(&mut self) {
         *self = Self::build(self.layout().clone(), self.forced);

@@ -305,11 +305,34 @@ struct Rank {
     sequence: u64,
 }
 
+impl Rank {
+    fn of(table: &Table, entry: &Entry, sequence: u64) -> Rank {
+        Rank {
+            priority: std::cmp::Reverse(entry.priority),
+            prefix_len: std::cmp::Reverse(entry.prefix_len(table)),
+            sequence,
+        }
+    }
+}
+
+/// An entry, with its place in the order of insertion.
+#[derive(Clone, Debug)]
+struct Held {
+    entry: Arc<Entry>,
+    sequence: u64,
+}
+
 /// The entries of one table.
+///
+/// Entries lie in slots; what finds them holds the slots' numbers, so that replacing an entry looks
+/// it up once and touches no order.
 #[derive(Clone, Debug)]
 pub struct Entries {
-    by_id: HashMap<EntryId, (Rank, Arc<Entry>)>,
-    in_order: BTreeMap<Rank, Arc<Entry>>,
+    slots: Vec<Option<Held>>,
+    /// Slots without an entry.
+    free: Vec<u32>,
+    by_id: HashMap<EntryId, u32>,
+    in_order: BTreeMap<Rank, u32>,
     /// Ids by hash of priority and key; the hash lies beside, so that growing looks at no entry.
     by_key: HashTable<(u32, EntryId)>,
     hasher: hashbrown::DefaultHashBuilder,
@@ -328,6 +351,8 @@ fn spread(hash: u32) -> u64 {
 impl Entries {
     fn new(table: &Table) -> Entries {
         Entries {
+            slots: Vec::new(),
+            free: Vec::new(),
             by_id: HashMap::new(),
             in_order: BTreeMap::new(),
             by_key: HashTable::new(),
@@ -348,12 +373,14 @@ impl Entries {
 
     /// The entry with this id.
     pub fn get(&self, id: EntryId) -> Option<&Arc<Entry>> {
-        self.by_id.get(&id).map(|(_, e)| e)
+        let slot = self.by_id.get(&id)?;
+        self.slots[*slot as usize].as_ref().map(|held| &held.entry)
     }
 
     /// All entries, best first: the first one that matches is the one that wins.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.in_order.values()
+        let held = self.in_order.values().filter_map(|slot| self.slots[*slot as usize].as_ref());
+        held.map(|held| &held.entry)
     }
 
     /// The default action.
@@ -371,32 +398,38 @@ impl Entries {
     }
 
     fn insert(&mut self, table: &Table, entry: Arc<Entry>, sequence: u64) {
-        let rank = Rank {
-            priority: std::cmp::Reverse(entry.priority),
-            prefix_len: std::cmp::Reverse(entry.prefix_len(table)),
-            sequence,
-        };
+        let rank = Rank::of(table, &entry, sequence);
         let id = entry.id;
         let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
-        self.in_order.insert(rank, entry.clone());
-        self.by_id.insert(id, (rank, entry));
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(None);
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.slots[slot as usize] = Some(Held { entry, sequence });
+        self.in_order.insert(rank, slot);
+        self.by_id.insert(id, slot);
         self.by_key.insert_unique(spread(hash), (hash, id), |(hash, _)| spread(*hash));
     }
 
-    fn remove(&mut self, id: EntryId) -> Option<(u64, Arc<Entry>)> {
-        let (rank, entry) = self.by_id.remove(&id)?;
-        self.in_order.remove(&rank);
+    fn remove(&mut self, table: &Table, id: EntryId) -> Option<(u64, Arc<Entry>)> {
+        let slot = self.by_id.remove(&id)?;
+        let Held { entry, sequence } = self.slots[slot as usize].take()?;
+        self.free.push(slot);
+        self.in_order.remove(&Rank::of(table, &entry, sequence));
         let hash = key_hash(&self.hasher, entry.priority, &entry.matches);
         if let Ok(slot) = self.by_key.find_entry(spread(hash), |(_, other)| *other == id) {
             slot.remove();
         }
-        Some((rank.sequence, entry))
+        Some((sequence, entry))
     }
 
-    fn replace(&mut self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
-        let slot = self.by_id.get_mut(&entry.id)?;
-        self.in_order.insert(slot.0, entry.clone());
-        Some(std::mem::replace(&mut slot.1, entry))
+    /// The entry with this id, where it can be replaced.
+    fn get_mut(&mut self, id: EntryId) -> Option<&mut Arc<Entry>> {
+        let slot = self.by_id.get(&id)?;
+        self.slots[*slot as usize].as_mut().map(|held| &mut held.entry)
     }
 }
 
@@ -503,7 +536,7 @@ impl Pipeline {
     ///
     /// On an error, the index of the update that was refused comes with the reason.
     pub fn transact(&mut self, updates: &[Update]) -> Result<u64, (usize, UpdateError)> {
-        let mut undo = Vec::with_capacity(updates.len());
+        let mut undo: SmallVec<[Undo; 4]> = SmallVec::new();
         for (i, update) in updates.iter().enumerate() {
             match self.apply(update) {
                 Ok(step) => undo.push(step),
@@ -539,31 +572,29 @@ impl Pipeline {
                     return Err(UpdateError::Duplicate { table: name(), existing: e.id });
                 }
                 self.sequence += 1;
-                let program = self.program.clone();
-                let table = &program.tables[id.index()];
+                let table = &self.program.tables[id.index()];
                 self.tables[id.index()].insert(table, entry.clone(), self.sequence);
                 Undo::Remove(*id, entry.id)
             }
             Update::Modify(id, entry) => {
-                let name = self.table(*id)?.name.clone();
+                self.table(*id)?;
                 verify::entry(self, *id, entry)?;
-                let Some(old) = self.tables[id.index()].get(entry.id) else {
-                    return Err(UpdateError::NoEntry { table: name, id: entry.id });
+                let name = || self.program.tables[id.index()].name.clone();
+                let Some(old) = self.tables[id.index()].get_mut(entry.id) else {
+                    return Err(UpdateError::NoEntry { table: name(), id: entry.id });
                 };
                 if old.priority != entry.priority || old.matches != entry.matches {
-                    return Err(UpdateError::KeyChanged { table: name, id: entry.id });
+                    return Err(UpdateError::KeyChanged { table: name(), id: entry.id });
                 }
-                match self.tables[id.index()].replace(entry.clone()) {
-                    Some(old) => Undo::Replace(*id, old),
-                    None => return Err(UpdateError::NoEntry { table: name, id: entry.id }),
-                }
+                Undo::Replace(*id, std::mem::replace(old, entry.clone()))
             }
             Update::Delete(id, entry) => {
                 self.table(*id)?;
-                match self.tables[id.index()].remove(*entry) {
+                let table = &self.program.tables[id.index()];
+                match self.tables[id.index()].remove(table, *entry) {
                     Some((sequence, old)) => Undo::Reinsert(*id, sequence, old),
                     None => {
-                        let table = self.table(*id)?.name.clone();
+                        let table = table.name.clone();
                         return Err(UpdateError::NoEntry { table, id: *entry });
                     }
                 }
@@ -640,14 +671,16 @@ impl Pipeline {
         }
         match step {
             Undo::Remove(t, id) => {
-                self.tables[t.index()].remove(id);
+                self.tables[t.index()].remove(&self.program.tables[t.index()], id);
             }
             Undo::Reinsert(t, sequence, entry) => {
-                let program = self.program.clone();
-                self.tables[t.index()].insert(&program.tables[t.index()], entry, sequence);
+                let table = &self.program.tables[t.index()];
+                self.tables[t.index()].insert(table, entry, sequence);
             }
             Undo::Replace(t, entry) => {
-                self.tables[t.index()].replace(entry);
+                if let Some(held) = self.tables[t.index()].get_mut(entry.id) {
+                    *held = entry;
+                }
             }
             Undo::Entries(t, entries) => self.tables[t.index()] = *entries,
             Undo::Default(t, call) => self.tables[t.index()].default = call,

@@ -51,9 +51,9 @@ impl Updated {
     }
 }
 
-/// Changes without end: the `n`-th one, given what the pipeline holds.
+/// Changes without end: what the `n`-th transaction consists of.
 trait Changes: Send {
-    fn next(&mut self, n: u64) -> Vec<Update>;
+    fn next(&mut self, n: u64, updates: &mut Vec<Update>);
 }
 
 /// Commits changes at a rate until told to stop. `committed` counts them.
@@ -68,12 +68,14 @@ fn drive(
     let mut done = Updated::default();
     let mut published_at = started;
     let mut pending = false;
+    let mut updates = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let elapsed = started.elapsed();
         let due = (elapsed.as_secs_f64() * rate as f64) as u64;
         let batch = due.saturating_sub(done.updates).min(BATCH);
         for _ in 0..batch {
-            let updates = changes.next(done.updates);
+            updates.clear();
+            changes.next(done.updates, &mut updates);
             bed.pipeline.transact(&updates).map_err(|(_, e)| Failure::bad(e))?;
             done.updates += 1;
             // Before anybody can forward by it.
@@ -120,27 +122,27 @@ fn route_table() -> TableId {
 }
 
 impl Changes for Churn {
-    fn next(&mut self, n: u64) -> Vec<Update> {
+    fn next(&mut self, n: u64, updates: &mut Vec<Update>) {
         // Withdrawn routes come back in the order in which they went.
         if n % 8 == 7 && !self.withdrawn.is_empty() {
             let route = self.routes[self.withdrawn.remove(0)].clone();
-            return vec![Update::Insert(route_table(), route)];
+            return updates.push(Update::Insert(route_table(), route));
         }
         let place = self.random.below(self.routes.len() as u64) as usize;
         if self.withdrawn.contains(&place) {
             let at = self.withdrawn.iter().position(|p| *p == place).unwrap_or(0);
             let route = self.routes[self.withdrawn.remove(at)].clone();
-            return vec![Update::Insert(route_table(), route)];
+            return updates.push(Update::Insert(route_table(), route));
         }
         if n % 8 == 3 && self.withdrawn.len() < 8 {
             self.withdrawn.push(place);
-            return vec![Update::Delete(route_table(), self.routes[place].id)];
+            return updates.push(Update::Delete(route_table(), self.routes[place].id));
         }
         let mut route = (*self.routes[place]).clone();
         let hop = Gateway::hop_mac(self.random.below(64) as u32);
         set_last(&mut route, 48, hop.into());
         self.routes[place] = Arc::new(route);
-        vec![Update::Modify(route_table(), self.routes[place].clone())]
+        updates.push(Update::Modify(route_table(), self.routes[place].clone()));
     }
 }
 
@@ -272,7 +274,7 @@ impl Stamps {
     }
 
     /// The updates that stamp a pair.
-    fn stamp(&self, pair: usize, stamp: u64) -> Vec<Update> {
+    fn stamp(&self, pair: usize, stamp: u64, updates: &mut Vec<Update>) {
         let Pair { user: (table, user), route, .. } = &self.pairs[pair];
         let mut user = (**user).clone();
         let public = STAMPED | (stamp as u32 & ((1 << STAMP_BITS) - 1));
@@ -282,13 +284,14 @@ impl Stamps {
         let args = route.action.args.iter_mut().filter(|a| a.width() == 48);
         // The source is set first.
         args.zip(macs).for_each(|(arg, mac)| *arg = Bits::from_u128(mac.into(), 48));
-        vec![Update::Modify(*table, Arc::new(user)), Update::Modify(route_table(), Arc::new(route))]
+        updates.push(Update::Modify(*table, Arc::new(user)));
+        updates.push(Update::Modify(route_table(), Arc::new(route)));
     }
 }
 
 impl Changes for Stamps {
-    fn next(&mut self, n: u64) -> Vec<Update> {
-        self.stamp(pair_of(n + 1, self.pairs.len()), n + 1)
+    fn next(&mut self, n: u64, updates: &mut Vec<Update>) {
+        self.stamp(pair_of(n + 1, self.pairs.len()), n + 1, updates);
     }
 }
 
@@ -375,7 +378,8 @@ pub(crate) fn check(
     if pairs == 0 {
         return Err(Failure::bad("no route of this gateway is taken by itself"));
     }
-    let first: Vec<Update> = (0..pairs).flat_map(|pair| stamps.stamp(pair, 0)).collect();
+    let mut first = Vec::new();
+    (0..pairs).for_each(|pair| stamps.stamp(pair, 0, &mut first));
     let base = bed.transact(&first, 0)?;
     bed.publish();
     bed.settle();
