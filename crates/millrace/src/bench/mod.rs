@@ -125,6 +125,13 @@ impl Series {
     fn ns(&self) -> f64 {
         median(self.samples.iter().map(Sample::ns).collect())
     }
+
+    /// The median of what each of these took by what stood beside it, a moment later: a clock that
+    /// changes from run to run changes both.
+    fn per(&self, beside: &Series) -> f64 {
+        let pairs = self.samples.iter().zip(&beside.samples);
+        median(pairs.map(|(one, other)| one.ns() / other.ns()).collect())
+    }
 }
 
 /// `millrace bench pipeline`.
@@ -195,6 +202,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         }
     }
     drop(lanes);
+    let own = Series { samples: engine.iter().map(|(sample, _)| *sample).collect() };
     engine.sort_by(|a, b| a.0.ns().total_cmp(&b.0.ns()));
     let spread = (engine[0].0.ns(), engine[runs - 1].0.ns());
     let (sample, tally) = &engine[runs / 2];
@@ -235,17 +243,16 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
             "ns_per_packet": counted.ns(),
             "ns_per_packet_uncounted": plain.ns(),
             "ns_copy": copied.ns(),
-            "ratio": ns / counted.ns(),
+            "ratio": own.per(&counted) * workers as f64,
             "checked": limit.frames,
             "mismatches": limit.mismatches,
         });
     }
     if let Some((attack, _)) = &attack {
-        let attacked = attacked.ns();
-        value["attack"] = json!({
+                value["attack"] = json!({
             "name": attack.word(),
-            "ns_per_packet": attacked,
-            "rate_change": ns / attacked - 1.0,
+            "ns_per_packet": attacked.ns(),
+            "rate_change": own.per(&attacked) - 1.0,
         });
     }
     if let Some(rate) = options.updates.filter(|_| options.check.is_none()) {
