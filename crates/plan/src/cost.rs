@@ -597,8 +597,9 @@ impl Model {
         };
         let frame = Cost::touch(&a.record, near(pipeline.frame_bytes));
         let spread = if pipeline.frame_bytes > 0 { frame.ns - frame.near_ns } else { 0.0 };
-        let packet = Cost { ns: a.packet + spread, ..Cost::flat(a.packet) };
+        let packet = Cost { ns: a.packet + NOT_HIDDEN * spread, ..Cost::flat(a.packet) };
         add("packet in and out".into(), packet);
+        let unlearnt = pipeline.frame_bytes > LEARNT_BYTES;
         add(
             format!("parse {} headers", number(pipeline.parse_layers)),
             Cost::flat(a.parse_layer * pipeline.parse_layers),
@@ -609,6 +610,12 @@ impl Model {
             let lookup = self.lookup(*template, stage.steps, stage.key_words, near(own));
             let place = if own == 0 { "" } else { self.level(near(own)) };
             add(format!("{name}: {template}{place}"), lookup.times(*visits));
+            if unlearnt && matches!(template, Template::DirectCode | Template::Scan) {
+                // Where all entries are as likely, all but one of them are not the one guessed.
+                let others = 1.0 - 1.0 / stage.entries.min(stage.active).max(1) as f64;
+                let wrong = Cost::flat(MISPREDICTED_CYCLES / self.ghz.max(0.1) * others);
+                add(format!("{name}: branches guessed wrong"), wrong.times(*visits));
+            }
             if *template != Template::DirectCode {
                 let bytes = near(record_set(stage));
                 add(format!("{name}: action record"), Cost::touch(&a.record, bytes).times(*visits));
@@ -629,6 +636,13 @@ impl Model {
                 + a.output * act.outputs;
             add(format!("{name}: action"), Cost::flat(ns).times(*visits));
         }
+        // Frames are asked for while those before them are worked on: work hides how long they take,
+        // but for the little that it cannot, and only as much as there is.
+        let stream = if pipeline.frame_bytes > 0 { FRAME_LINES * frame.ns } else { 0.0 };
+        if spread > 0.0 && stream > total.ns {
+            lines.push(("waiting for frames".into(), stream - total.ns));
+            total.ns = stream;
+        }
         Prediction {
             ns_per_packet: total.ns,
             near_ns: total.near_ns,
@@ -648,6 +662,15 @@ impl Model {
         }
     }
 }
+
+/// Share of the time that a frame takes to come near which no other work hides.
+const NOT_HIDDEN: f64 = 0.35;
+/// Lines that come with a frame from afar: its bytes, and its share of what describes frames.
+const FRAME_LINES: f64 = 1.6;
+/// What a branch costs that was guessed wrong.
+const MISPREDICTED_CYCLES: f64 = 18.0;
+/// Traffic that repeats after so many bytes of buffers is learnt by heart by branch predictors.
+const LEARNT_BYTES: u64 = 4 << 20;
 
 /// Rows up to which a table of a decomposition is a chain of compares.
 const SCAN_ROWS_MAX: usize = 16;

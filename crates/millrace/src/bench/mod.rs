@@ -177,12 +177,14 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     // Caches, predictors, pages.
     engine_run(&mut lanes, trace, &mut ats, time / 4);
     let mut engine: Vec<(Sample, Tally)> = Vec::new();
+    let mut clocks = Vec::new();
     let mut attacked = Series::default();
     let (mut counted, mut plain, mut copied) = Default::default();
     let mut series: [&mut Series; 3] = [&mut counted, &mut plain, &mut copied];
     let (mut limit_at, mut attack_at) = (0, 0);
     for run in 0..runs {
         engine.push(engine_run(&mut lanes, trace, &mut ats, time));
+        clocks.push(plan::calibrate::clock_ghz());
         if let Some((_, trace)) = &attack {
             let mut tally = Tally::new();
             let lane = &mut lanes[0];
@@ -207,8 +209,10 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     let spread = (engine[0].0.ns(), engine[runs - 1].0.ns());
     let (sample, tally) = &engine[runs / 2];
     let ns = sample.ns() * workers as f64;
+    let clock = median(clocks);
     let flows = if case.is_some() { options.active_flows } else { trace.len() };
 
+    let predicted = predicted(&bed, trace, flows);
     let mut value = json!({
         "engine": bed.engine.name(),
         "packets": sample.packets,
@@ -221,7 +225,9 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         "mismatches": checked.mismatches,
         "tables": tables(&bed),
         "compile_ms": bed.compile.as_secs_f64() * 1e3,
-        "predicted_ns_per_packet": predicted(&bed, trace, flows),
+        "predicted_ns_per_packet": predicted.as_ref().map(|p| p.cycles / clock),
+        "predicted_parts": predicted.as_ref().map(|p| parts(p, clock)),
+        "clock_ghz": clock,
         "cpu": cpu(),
         "first_ms": bed.first.as_secs_f64() * 1e3,
         "ns_least": spread.0 * workers as f64,
@@ -249,7 +255,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         });
     }
     if let Some((attack, _)) = &attack {
-                value["attack"] = json!({
+        value["attack"] = json!({
             "name": attack.word(),
             "ns_per_packet": attacked.ns(),
             "rate_change": own.per(&attacked) - 1.0,
@@ -295,14 +301,21 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
 }
 
 /// What the cost model says of the traffic that has gone through; none if the engine has no code.
-fn predicted(bed: &Bed, trace: &Trace, flows: usize) -> Option<f64> {
+fn predicted(bed: &Bed, trace: &Trace, flows: usize) -> Option<plan::Prediction> {
     let snapshot = bed.publisher.snapshot();
     let lookups = |table| snapshot.state().table(table).0;
     // Every packet looks the first table up.
     let packets = lookups(ir::TableId(0));
     let bytes = trace.bytes() as u64;
     let stages = bed.engine.stages(packets, flows as u64, bytes, &lookups)?;
-    Some(crate::model::load().predict(&stages).ns_per_packet)
+    Some(crate::model::load().predict(&stages))
+}
+
+/// What a prediction is made of, in nanoseconds at this clock. Prices were taken at the model's own:
+/// a slower one makes all of them dearer alike, as the caches, but for the memory, run with it.
+fn parts(predicted: &plan::Prediction, clock_ghz: f64) -> Vec<(&str, f64)> {
+    let scale = predicted.cycles / clock_ghz / predicted.ns_per_packet.max(1e-9);
+    predicted.lines.iter().map(|(name, ns)| (name.as_str(), ns * scale)).collect()
 }
 
 /// One run of all lanes, each on a thread of its own if there are several.
