@@ -507,7 +507,10 @@ impl<'a> Lower<'a> {
                     let size = number(0).unwrap_or(1);
                     let first = self.meters;
                     self.meters += size.max(1);
-                    self.names.meters.push((own.clone(), first, size));
+                    // MeterType.packets is the first member.
+                    let packets = number(1) == Some(0);
+                    let name = own.clone();
+                    self.names.meters.push(names::MeterName { name, first, size, packets });
                     ObjectKind::Meter(first)
                 }
                 _ => ObjectKind::Plain,

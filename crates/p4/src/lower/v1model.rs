@@ -513,6 +513,7 @@ impl Lower<'_> {
             keys: vec![KeyName { name: "session".into(), width: 32, kind: MatchKind::Exact }],
             actions,
             counter: None,
+            entries_const: false,
         });
         if egress {
             self.names.mirror_egress = Some(action);
