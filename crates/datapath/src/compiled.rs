@@ -265,6 +265,8 @@ pub struct JitEngine {
     actions: BTreeMap<ActionId, Arc<Action>>,
     value_sets: Vec<Vec<Select>>,
     epoch: u64,
+    /// A program was set since code was chosen last.
+    new_program: bool,
     watches: Vec<Watch>,
     /// Tables touched since the last publication, each once.
     touched: Vec<TableId>,
@@ -305,6 +307,7 @@ impl JitEngine {
             actions: BTreeMap::new(),
             value_sets: Vec::new(),
             epoch: 0,
+            new_program: false,
             watches: Vec::new(),
             touched: Vec::new(),
             code: None,
@@ -345,6 +348,7 @@ impl JitEngine {
         self.touched.clear();
         self.epoch += 1;
         self.program = program;
+        self.new_program = true;
     }
 
     fn touch(&mut self, table: TableId) {
@@ -530,7 +534,9 @@ impl JitEngine {
             Some(Fit::Broken(why)) => (why, true),
             None => ("there is no code".to_string(), true),
         };
-        if self.failed.is_none() && (self.options.synchronous || self.budget.allows()) {
+        // Workers go on with the old program until there is code for the new one.
+        let at_once = std::mem::take(&mut self.new_program) || self.options.synchronous;
+        if self.failed.is_none() && (at_once || self.budget.allows()) {
             match self.compile_now() {
                 Ok(code) => {
                     tracing::debug!(%why, us = code.compile_time.as_micros(), "compiled");

@@ -1,7 +1,8 @@
 //! What belongs to a program and is written by its packets: table counters, registers, counter
 //! arrays.
 //!
-//! It is made with the program and shared by all snapshots of it; another program has another one.
+//! It is made with the program and shared by all snapshots of it; another program has another one,
+//! which goes on with the registers and counter arrays that are the same in both (name, size, width).
 //! Table and array counters are per worker and summed by readers; registers are shared, as a program
 //! expects of them.
 
@@ -11,6 +12,7 @@ use crossbeam_utils::CachePadded;
 use ir::{Bits, Program, RegisterId};
 use smallvec::{SmallVec, smallvec};
 use state::registers::Registers;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Packets and bytes.
@@ -23,33 +25,53 @@ struct Cell {
 /// One worker's counters.
 struct PerWorker {
     tables: Box<[TableCell]>,
-    arrays: Box<[Box<[Cell]>]>,
+    arrays: Box<[Arc<[Cell]>]>,
 }
 
 /// Counters and registers of one program.
 pub struct ProgramState {
     workers: Box<[CachePadded<PerWorker>]>,
-    registers: Box<[Registers]>,
+    registers: Box<[Arc<Registers>]>,
 }
 
 impl ProgramState {
     /// Zero everywhere, for so many workers.
     pub fn new(program: &Program, workers: usize) -> ProgramState {
-        let per_worker = || PerWorker {
+        ProgramState::after(program, workers, None)
+    }
+
+    /// The state of a program that takes the place of another: zero, but for what is in both.
+    pub fn after(
+        program: &Program,
+        workers: usize,
+        before: Option<(&Program, &ProgramState)>,
+    ) -> ProgramState {
+        let array = |worker: usize, array: &ir::program::CounterArray| -> Arc<[Cell]> {
+            let kept = before.and_then(|(old, state)| {
+                let at = old.counters.iter().position(|c| c == array)?;
+                state.workers.get(worker)?.arrays.get(at).cloned()
+            });
+            kept.unwrap_or_else(|| (0..array.size).map(|_| Cell::default()).collect())
+        };
+        let per_worker = |worker| PerWorker {
             tables: program.tables.iter().map(|_| TableCell::default()).collect(),
-            arrays: program
-                .counters
-                .iter()
-                .map(|array| (0..array.size).map(|_| Cell::default()).collect())
-                .collect(),
+            arrays: program.counters.iter().map(|c| array(worker, c)).collect(),
         };
         let register = |r: &ir::Register| {
-            // The verifier bounds widths far below what an array refuses.
-            Registers::new(r.size as usize, r.width)
-                .unwrap_or_else(|e| unreachable!("register {} passed the verifier: {e}", r.name))
+            let kept = before.and_then(|(old, state)| {
+                let at = old.registers.iter().position(|o| o == r)?;
+                state.registers.get(at).cloned()
+            });
+            kept.unwrap_or_else(|| {
+                // The verifier bounds widths far below what an array refuses.
+                let made = Registers::new(r.size as usize, r.width).unwrap_or_else(|e| {
+                    unreachable!("register {} passed the verifier: {e}", r.name)
+                });
+                Arc::new(made)
+            })
         };
         ProgramState {
-            workers: (0..workers).map(|_| CachePadded::new(per_worker())).collect(),
+            workers: (0..workers).map(|w| CachePadded::new(per_worker(w))).collect(),
             registers: program.registers.iter().map(register).collect(),
         }
     }
@@ -154,6 +176,29 @@ mod tests {
         }
         assert_eq!(state.read_register(RegisterId(99), 0), None);
         state.write_register(RegisterId(99), 0, &Bits::ones(8));
+    }
+
+    #[test]
+    fn what_two_programs_share_goes_on() {
+        let program = |size: u32| {
+            let mut b = Builder::new();
+            b.register("other", 8, size);
+            b.register("same", 16, 4);
+            b.counter("resized", size);
+            b.counter("same", 2);
+            b.finish()
+        };
+        let (old, new) = (program(1), program(2));
+        let before = ProgramState::new(&old, 2);
+        let value = Bits::from_u128(0xbeef, 16);
+        before.write_register(RegisterId(1), 3, &value);
+        before.write_register(RegisterId(0), 0, &Bits::ones(8));
+        (0..2).for_each(|worker| before.count_array(worker, 1, 1, 100));
+        before.count_array(0, 0, 0, 100);
+        let after = ProgramState::after(&new, 2, Some((&old, &before)));
+        assert_eq!(after.read_register(RegisterId(1), 3), Some(value));
+        assert_eq!(after.read_register(RegisterId(0), 0), Some(Bits::zero(8)));
+        assert_eq!((after.array(1, 1), after.array(0, 0)), (Some((2, 200)), Some((0, 0))));
     }
 
     #[test]

@@ -737,6 +737,8 @@ pub struct InterpEngine {
     /// What `following` lacks: first what `serving` already has, then what came since.
     behind: Vec<Step>,
     sequence: u64,
+    /// The program that was applied last, and its state.
+    latest: (Arc<Program>, Arc<ProgramState>),
     /// Steps to take before the next publication that `serving` lacks, too.
     fresh: Vec<Step>,
 }
@@ -758,6 +760,7 @@ impl InterpEngine {
             serving: serving.clone(),
             behind: Vec::new(),
             sequence: 0,
+            latest: (program, state),
             fresh: Vec::new(),
         };
         (engine, serving)
@@ -786,10 +789,12 @@ impl InterpEngine {
             },
             Update::RemoveMeter(id) => Step::SetMeter(*id, None),
             Update::SetValueSet(id, members) => Step::SetValueSet(*id, members.clone()),
-            Update::SetProgram(program) => Step::SetProgram(
-                program.clone(),
-                Arc::new(ProgramState::new(program, self.workers)),
-            ),
+            Update::SetProgram(program) => {
+                let (old, state) = &self.latest;
+                let state = ProgramState::after(program, self.workers, Some((old, state)));
+                self.latest = (program.clone(), Arc::new(state));
+                Step::SetProgram(program.clone(), self.latest.1.clone())
+            }
         }
     }
 }

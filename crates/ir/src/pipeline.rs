@@ -532,6 +532,25 @@ impl Pipeline {
         &self.value_sets[id.index()]
     }
 
+    /// What makes this of version 0 of its program.
+    pub fn contents(&self) -> Vec<Update> {
+        let mut updates = Vec::new();
+        updates.extend(self.added_actions().map(|(id, a)| Update::AddAction(id, a.clone())));
+        for set in (0..self.value_sets.len() as u32).map(ValueSetId) {
+            updates.push(Update::SetValueSet(set, self.value_set(set).to_vec()));
+        }
+        updates.extend(self.meters().map(|(id, meter)| Update::SetMeter(id, meter.clone())));
+        updates.extend(self.groups().map(|(id, group)| Update::SetGroup(id, group.clone())));
+        for (n, table) in (0..).zip(&self.program.tables) {
+            let entries = self.entries(TableId(n));
+            if *entries.default() != table.default {
+                updates.push(Update::SetDefault(TableId(n), entries.default().clone()));
+            }
+            updates.extend(entries.iter().map(|e| Update::Insert(TableId(n), e.clone())));
+        }
+        updates
+    }
+
     /// Does all of the updates, in order, or none of them. Returns the new version.
     ///
     /// On an error, the index of the update that was refused comes with the reason.

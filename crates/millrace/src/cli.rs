@@ -190,6 +190,12 @@ pub(crate) struct RunOptions {
     /// Meters to start with, in ovs-ofctl's syntax
     #[arg(long = "meters", value_name = "FILE")]
     pub(crate) meters: Vec<PathBuf>,
+    /// Forward by this P4-16 program in place of OpenFlow's tables
+    #[arg(long, value_name = "FILE.p4")]
+    pub(crate) p4: Option<PathBuf>,
+    /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
+    #[arg(long, value_name = "FILE")]
+    pub(crate) entries: Option<PathBuf>,
     /// Worker threads [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<usize>,
@@ -258,17 +264,23 @@ pub(crate) struct QueryOptions {
 #[derive(Args, Debug)]
 pub(crate) struct Source {
     /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters", "p4"])]
     pub(crate) ctl: Option<PathBuf>,
     /// Look into these flow entries in place of a running switch
-    #[arg(long = "flows", value_name = "FILE")]
+    #[arg(long = "flows", value_name = "FILE", conflicts_with = "p4")]
     pub(crate) flows: Vec<PathBuf>,
     /// With these groups
-    #[arg(long = "groups", value_name = "FILE")]
+    #[arg(long = "groups", value_name = "FILE", conflicts_with = "p4")]
     pub(crate) groups: Vec<PathBuf>,
     /// And these meters
-    #[arg(long = "meters", value_name = "FILE")]
+    #[arg(long = "meters", value_name = "FILE", conflicts_with = "p4")]
     pub(crate) meters: Vec<PathBuf>,
+    /// Look into this P4 program in place of a running switch
+    #[arg(long, value_name = "FILE.p4")]
+    pub(crate) p4: Option<PathBuf>,
+    /// With these entries, in the manner of simple_switch_CLI
+    #[arg(long, value_name = "FILE", requires = "p4")]
+    pub(crate) entries: Option<PathBuf>,
 }
 
 /// `millrace explain`.
@@ -333,18 +345,8 @@ pub(crate) struct TraceOptions {
     /// The port it comes in by, if the packet does not say
     #[arg(long, value_name = "N")]
     pub(crate) in_port: Option<u32>,
-    /// Control socket of the running switch
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["flows", "groups", "meters"])]
-    pub(crate) ctl: Option<PathBuf>,
-    /// Trace through these flow entries in place of a running switch
-    #[arg(long = "flows", value_name = "FILE")]
-    pub(crate) flows: Vec<PathBuf>,
-    /// With these groups
-    #[arg(long = "groups", value_name = "FILE")]
-    pub(crate) groups: Vec<PathBuf>,
-    /// And these meters
-    #[arg(long = "meters", value_name = "FILE")]
-    pub(crate) meters: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) source: Source,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -387,10 +389,44 @@ pub(crate) enum P4Command {
     Check(P4CheckOptions),
     /// Compile a program and print it in the pipeline language
     Build(P4BuildOptions),
+    /// Tables, entries, groups, registers of a running switch by name, in the manner of simple_switch_CLI
+    Do(P4DoOptions),
+    /// Put another program into a running switch; entries of tables that are the same come along
+    Load(P4LoadOptions),
+}
+
+/// `millrace p4 do`.
+#[derive(Args, Debug)]
+pub(crate) struct P4DoOptions {
+    /// The command, as in: show_tables; table_dump routes; table_add routes route 10.0.0.0/8 => 2
+    #[arg(required_unless_present = "file", allow_hyphen_values = true, trailing_var_arg = true)]
+    pub(crate) words: Vec<String>,
+    /// Commands from a file, a line each; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "words")]
+    pub(crate) file: Option<PathBuf>,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ctl: Option<PathBuf>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace p4 load`.
+#[derive(Args, Debug)]
+pub(crate) struct P4LoadOptions {
+    #[command(flatten)]
+    pub(crate) source: P4Source,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ctl: Option<PathBuf>,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// A P4 program and how to read it.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) struct P4Source {
     /// The program
     pub(crate) file: PathBuf,

@@ -32,6 +32,8 @@ struct File {
     groups: Vec<PathBuf>,
     #[serde(default)]
     meters: Vec<PathBuf>,
+    p4: Option<PathBuf>,
+    entries: Option<PathBuf>,
     workers: Option<usize>,
     cpus: Option<String>,
     engine: Option<EngineName>,
@@ -59,6 +61,10 @@ pub(crate) struct Config {
     pub(crate) groups: Vec<PathBuf>,
     /// Files with meters.
     pub(crate) meters: Vec<PathBuf>,
+    /// The P4 program that forwards in place of OpenFlow's tables.
+    pub(crate) p4: Option<PathBuf>,
+    /// The P4 program's entries.
+    pub(crate) entries: Option<PathBuf>,
     /// Worker threads.
     pub(crate) workers: usize,
     /// Their processors.
@@ -86,6 +92,25 @@ impl Config {
             a.extend(b);
             a
         };
+        let (p4, entries) = (options.p4.or(file.p4), options.entries.or(file.entries));
+        if entries.is_some() && p4.is_none() {
+            return Err(Failure::usage("--entries are of a P4 program: name it with --p4"));
+        }
+        let given = |name, option: bool, file: bool| (option || file).then_some(name);
+        let openflow = [
+            given("--flows", !options.flows.is_empty(), !file.flows.is_empty()),
+            given("--groups", !options.groups.is_empty(), !file.groups.is_empty()),
+            given("--meters", !options.meters.is_empty(), !file.meters.is_empty()),
+            given("--controller", !options.controllers.is_empty(), !file.controller.is_empty()),
+            given("--listen", !options.listeners.is_empty(), !file.listen.is_empty()),
+            given("--snoop", options.snoop.is_some(), file.snoop.is_some()),
+            given("--fail-mode", options.fail_mode.is_some(), file.fail_mode.is_some()),
+        ];
+        if let (Some(_), Some(name)) = (&p4, openflow.into_iter().flatten().next()) {
+            return Err(Failure::Usage(format!(
+                "{name} is for OpenFlow's tables, which --p4 takes the place of; fill the program's tables with --entries or `millrace p4 do`"
+            )));
+        }
         let ports = both(file.port, options.ports)
             .iter()
             .map(|s| Spec::parse(s).map_err(Failure::usage))
@@ -143,6 +168,8 @@ impl Config {
             flows: paths(file.flows, options.flows),
             groups: paths(file.groups, options.groups),
             meters: paths(file.meters, options.meters),
+            p4,
+            entries,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             ctl: options.ctl.or(file.ctl),

@@ -1,7 +1,9 @@
 //! The control socket, both ends: one JSON object asked, one answered, a line each.
 //!
 //! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
-//! `stats`, `explain` and `dump` ask there. Whoever may connect may look; nothing can be changed here.
+//! `stats`, `explain` and `dump` ask there. Whoever may connect may look, and change a P4 program's
+//! entries or the program (`p4 do`, `p4 load`): the system asks for the right to write to the socket's
+//! file, which only its owner has.
 //! `capture`'s answer is a stream: after one line that says that it was understood, the capture's
 //! bytes, until either side closes.
 
@@ -14,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest request line, in bytes: a traced frame in hexadecimal, and some.
-const REQUEST_MAX: u64 = 256 << 10;
+/// Longest request line, in bytes: a file of P4 entries.
+const REQUEST_MAX: u64 = 64 << 20;
 /// A client that says nothing for so long is let go.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -41,6 +43,16 @@ pub(crate) enum Request {
     },
     /// Frames as they come and go.
     Capture(CaptureRequest),
+    /// Lines of `millrace p4 do`.
+    P4Do {
+        /// The lines.
+        text: String,
+    },
+    /// Another P4 program in place of the one that runs.
+    P4Load {
+        /// Which, by paths that the switch can read.
+        source: crate::cli::P4Source,
+    },
 }
 
 /// Which frames, and how they are to be told.
@@ -237,7 +249,10 @@ mod tests {
         let server = Server::start(&path, |request| match request {
             Request::Stats => Ok(Reply::Value(serde_json::json!({"ports": []}))),
             Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
-            Request::Explain | Request::Dump { .. } => Ok(Reply::Value(Value::Null)),
+            Request::Explain
+            | Request::Dump { .. }
+            | Request::P4Do { .. }
+            | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),
             Request::Capture(_) => Ok(Reply::Stream(Box::new(|mut out| out.write_all(b"frames")))),
         })
         .unwrap();

@@ -15,6 +15,7 @@
 //! | [`doctor`] | `doctor`: what this machine lacks |
 //! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
+//! [`p4_host`] is a P4 program on a switch, with its control by name.
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
 mod bench;
@@ -28,6 +29,7 @@ mod filetest;
 mod logging;
 mod model;
 mod p4;
+mod p4_host;
 mod query;
 mod run;
 mod stf;

@@ -1,11 +1,13 @@
 //! `millrace p4 check`: what is wrong with a P4-16 program, and what would be right. `millrace p4
-//! build`: the program in the pipeline language, with its own entries.
+//! build`: the program in the pipeline language, with its own entries. `millrace p4 do` and `millrace p4
+//! load` ask a running switch for what [`Host`](crate::p4_host::Host) does.
 //!
 //! Diagnoses go to standard error as text, or to standard output as one JSON object; status 1 if there
 //! are errors.
 
 use crate::Failure;
-use crate::cli::{P4BuildOptions, P4CheckOptions, P4Command, P4Source};
+use crate::cli::{P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4LoadOptions, P4Source};
+use crate::ctl::{Request, ask};
 use ::p4::preprocess::{Disk, Options};
 use std::path::Path;
 
@@ -14,6 +16,8 @@ pub(crate) fn run(command: P4Command) -> Result<(), Failure> {
     match command {
         P4Command::Check(options) => check(options),
         P4Command::Build(options) => build(options),
+        P4Command::Do(options) => commands(options),
+        P4Command::Load(options) => load(options),
     }
 }
 
@@ -36,18 +40,81 @@ pub(crate) fn read(path: &Path) -> Result<String, Failure> {
 
 /// A program compiled; what is wrong with it goes to standard error.
 pub(crate) fn compile(source: &P4Source) -> Result<::p4::lower::Lowered, Failure> {
+    let (lowered, told) = compile_told(source)?;
+    eprint!("{told}");
+    lowered.ok_or_else(|| Failure::bad(format!("{} was not compiled", source.file.display())))
+}
+
+/// A program compiled, unless something is wrong with it, and what is to be said of it.
+pub(crate) fn compile_told(
+    source: &P4Source,
+) -> Result<(Option<::p4::lower::Lowered>, String), Failure> {
     let text = read(&source.file)?;
     let preprocess = options(source);
-    let (lowered, told) = ::p4::with_stack(|| {
+    Ok(::p4::with_stack(|| {
         let mut c = ::p4::front(&Disk, &preprocess, &source.file, &text);
         let lowered = match c.diagnostics.errors() {
             0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
             _ => None,
         };
         (lowered, c.diagnostics.render(&c.map))
-    });
-    eprint!("{told}");
-    lowered.ok_or_else(|| Failure::bad(format!("{} was not compiled", source.file.display())))
+    }))
+}
+
+/// `millrace p4 do`.
+fn commands(options: P4DoOptions) -> Result<(), Failure> {
+    let text = match &options.file {
+        None => options.words.join(" "),
+        Some(path) if path.as_os_str() == "-" => {
+            std::io::read_to_string(std::io::stdin()).map_err(Failure::bad)?
+        }
+        Some(path) => read(path)?,
+    };
+    let value = ask(options.ctl.as_deref(), &Request::P4Do { text })?;
+    let wrong = value["wrong"].as_array().map_or(&[][..], Vec::as_slice);
+    if options.json {
+        println!("{value}");
+    } else {
+        for line in value["told"].as_array().into_iter().flatten() {
+            println!("{}", line.as_str().unwrap_or(""));
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let told = |w: &serde_json::Value| {
+        let text = w["text"].as_str().unwrap_or("");
+        match &options.file {
+            Some(path) => format!("{}:{}: {text}", path.display(), w["line"]),
+            None => text.to_string(),
+        }
+    };
+    let lines: Vec<String> = wrong.iter().map(told).collect();
+    Err(Failure::Bad(lines.join("\nmillrace: ")))
+}
+
+/// `millrace p4 load`. The switch compiles: it may lie elsewhere than the command is run, so paths are made
+/// absolute.
+fn load(options: P4LoadOptions) -> Result<(), Failure> {
+    let whole = |path: &Path| {
+        std::fs::canonicalize(path).map_err(|e| Failure::Usage(format!("{}: {e}", path.display())))
+    };
+    let mut source = options.source;
+    source.file = whole(&source.file)?;
+    source.include = source.include.iter().map(|p| whole(p)).collect::<Result<_, _>>()?;
+    let value = ask(options.ctl.as_deref(), &Request::P4Load { source })?;
+    if options.json {
+        println!("{value}");
+        return Ok(());
+    }
+    println!(
+        "version {}: compiled in {} ms, in force {} ms later; {} entries of {} tables came along",
+        value["version"], value["compile_ms"], value["swap_ms"], value["entries"], value["tables"]
+    );
+    for line in value["left"].as_array().into_iter().flatten() {
+        println!("left behind: {}", line.as_str().unwrap_or(""));
+    }
+    Ok(())
 }
 
 fn build(build: P4BuildOptions) -> Result<(), Failure> {

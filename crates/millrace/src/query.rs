@@ -35,12 +35,22 @@ pub(crate) fn dump(options: DumpOptions) -> Result<(), Failure> {
     show(&value, options.json, |value| text(&value["text"]).to_string())
 }
 
+/// A switch made of the files that are named, if any are.
+fn offline(source: &Source) -> Result<Option<Switch>, Failure> {
+    if let Some(p4) = &source.p4 {
+        return crate::p4_host::offline(p4, source.entries.as_deref()).map(Some);
+    }
+    if source.flows.is_empty() && source.groups.is_empty() && source.meters.is_empty() {
+        return Ok(None);
+    }
+    crate::run::offline(&source.flows, &source.groups, &source.meters).map(Some)
+}
+
 /// Asks a running switch or, if files are named, one that is made of them.
 fn look(source: &Source, request: Request) -> Result<Value, Failure> {
-    if source.flows.is_empty() && source.groups.is_empty() && source.meters.is_empty() {
+    let Some(switch) = offline(source)? else {
         return ask(source.ctl.as_deref(), &request);
-    }
-    let switch = crate::run::offline(&source.flows, &source.groups, &source.meters)?;
+    };
     let value = answer(&switch, &|| Value::Null, request);
     switch.stop();
     value.map_err(Failure::Bad)
@@ -49,15 +59,16 @@ fn look(source: &Source, request: Request) -> Result<Value, Failure> {
 /// `millrace trace`.
 pub(crate) fn trace(options: TraceOptions) -> Result<(), Failure> {
     let (in_port, bytes) = packet(&options.packet, options.in_port)?;
-    let offline =
-        !(options.flows.is_empty() && options.groups.is_empty() && options.meters.is_empty());
-    let value = if offline {
-        let switch = crate::run::offline(&options.flows, &options.groups, &options.meters)?;
-        let value = trace_value(&switch, in_port, &bytes);
-        switch.stop();
-        value
-    } else {
-        ask(options.ctl.as_deref(), &Request::Trace { in_port, packet: digits(&bytes) })?
+    let value = match offline(&options.source)? {
+        Some(switch) => {
+            let value = trace_value(&switch, in_port, &bytes);
+            switch.stop();
+            value
+        }
+        None => {
+            let request = Request::Trace { in_port, packet: digits(&bytes) };
+            ask(options.source.ctl.as_deref(), &request)?
+        }
     };
     show(&value, options.json, print_trace)
 }
@@ -126,6 +137,10 @@ pub(crate) fn answer(
             Ok(trace_value(switch, in_port, &bytes))
         }
         Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
+        Request::P4Do { .. } | Request::P4Load { .. } => Err(
+            "this switch runs OpenFlow's tables; `millrace run --p4 PROGRAM.p4` runs a P4 program"
+                .to_owned(),
+        ),
     }
 }
 

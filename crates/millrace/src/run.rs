@@ -2,6 +2,7 @@
 
 use crate::cli::RunOptions;
 use crate::config::Config;
+use crate::p4_host::Host;
 use crate::{Failure, capture, ctl, query};
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
@@ -19,10 +20,77 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
     let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let engine = config.engine.clone();
-    let switch =
-        start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?;
+    let host = match &config.p4 {
+        Some(path) => Some(Host::start(path, |program| switch::Config {
+            program,
+            workers: config.workers,
+            cpus: config.cpus.clone(),
+            punt_rate: config.punt_rate,
+            engine: engine.clone(),
+            validate: config.validate,
+        })?),
+        None => None,
+    };
+    let switch = match &host {
+        Some(host) => host.switch().clone(),
+        None => {
+            start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?
+        }
+    };
+    let described = add_ports(&switch, &config.ports)?;
+    let control = match host {
+        Some(mut host) => {
+            if let Some(path) = &config.entries {
+                host.read(path)?;
+            }
+            host.log_messages()?;
+            Side::P4(Arc::new(Mutex::new(host)))
+        }
+        None => Side::OpenFlow(openflow(&switch, &config)?),
+    };
+    let server = control_socket(&switch, &control, config.ctl.as_deref())?;
+    switch.sync();
+    let mut listeners: Vec<String> = match &control {
+        Side::OpenFlow(channel) => {
+            lock(channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect()
+        }
+        Side::P4(_) => Vec::new(),
+    };
+    listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
+    eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
+    wait(&signals);
+    tracing::info!("stopping");
+    drop(server);
+    // Controllers first: who still talks to the switch must find it running.
+    if let Side::OpenFlow(channel) = &control {
+        drop(lock(channel).take());
+    }
+    switch.stop();
+    Ok(())
+}
+
+/// Who programs the switch.
+#[derive(Clone)]
+enum Side {
+    /// Controllers; none once the switch stops.
+    OpenFlow(Arc<Mutex<Option<Channel>>>),
+    /// A P4 program's control.
+    P4(Arc<Mutex<Host>>),
+}
+
+/// The OpenFlow agent, what the files put into it, and the way to controllers.
+fn openflow(switch: &Switch, config: &Config) -> Result<Arc<Mutex<Option<Channel>>>, Failure> {
+    let agent = Arc::new(Mutex::new(agent(switch, config.datapath_id)?));
+    load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
+    let channel =
+        Channel::start(switch.clone(), agent, config.channel.clone()).map_err(Failure::bad)?;
+    Ok(Arc::new(Mutex::new(Some(channel))))
+}
+
+/// Opens the ports; number and name of each.
+fn add_ports(switch: &Switch, specs: &[Spec]) -> Result<Vec<String>, Failure> {
     let mut described = Vec::new();
-    for spec in &config.ports {
+    for spec in specs {
         let port = open(spec).map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         for warning in &port.info().warnings {
             tracing::warn!(port = %port.info().name, "{warning}");
@@ -33,25 +101,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         described.push(format!("{number}={name}"));
     }
-    let agent = agent(&switch, config.datapath_id)?;
-    let agent = Arc::new(Mutex::new(agent));
-    load(&agent, &switch, &config.flows, &config.groups, &config.meters)?;
-    let channel =
-        Channel::start(switch.clone(), agent.clone(), config.channel).map_err(Failure::bad)?;
-    let channel = Arc::new(Mutex::new(Some(channel)));
-    let server = control(&switch, &channel, config.ctl.as_deref())?;
-    switch.sync();
-    let mut listeners: Vec<String> =
-        lock(&channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect();
-    listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
-    eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
-    wait(&signals);
-    tracing::info!("stopping");
-    drop(server);
-    // Controllers first: who still talks to the switch must find it running.
-    drop(lock(&channel).take());
-    switch.stop();
-    Ok(())
+    Ok(described)
 }
 
 fn words(list: &[String]) -> String {
@@ -161,15 +211,17 @@ fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Resu
 }
 
 /// The control socket: where told, or at the default place unless another switch has it.
-fn control(
+fn control_socket(
     switch: &Switch,
-    channel: &Arc<Mutex<Option<Channel>>>,
+    side: &Side,
     path: Option<&Path>,
 ) -> Result<Option<ctl::Server>, Failure> {
     let place = path.map_or_else(ctl::default_path, Path::to_path_buf);
-    let (switch, channel) = (switch.clone(), channel.clone());
+    let (switch, side) = (switch.clone(), side.clone());
+    let of = side.clone();
     let controllers = move || {
-        let channel = lock(&channel);
+        let Side::OpenFlow(channel) = &of else { return "none".into() };
+        let channel = lock(channel);
         let connected = channel.as_ref().map_or_else(Vec::new, Channel::connected);
         let versions: Vec<&str> = connected.iter().map(|v| v.name()).collect();
         serde_json::Value::String(if versions.is_empty() {
@@ -178,9 +230,17 @@ fn control(
             versions.join(", ")
         })
     };
-    let answer = move |request| match request {
-        ctl::Request::Capture(request) => capture::stream(&switch, request),
-        request => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),
+    let answer = move |request| match (request, &side) {
+        (ctl::Request::Capture(request), _) => capture::stream(&switch, request),
+        (ctl::Request::P4Do { text }, Side::P4(host)) => {
+            Ok(ctl::Reply::Value(lock(host).commands(&text)))
+        }
+        (ctl::Request::P4Load { source }, Side::P4(host)) => {
+            // The program is compiled before anybody has to wait.
+            let lowered = Host::compile(&source)?;
+            lock(host).load(lowered).map(ctl::Reply::Value)
+        }
+        (request, _) => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),
     };
     match ctl::Server::start(&place, answer) {
         Ok(server) => Ok(Some(server)),

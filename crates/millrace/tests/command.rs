@@ -264,3 +264,94 @@ fn run_says_ready_answers_and_stops() {
     assert_eq!(running.stop(), Some(0));
     assert!(!Path::new(&ctl).exists(), "the control socket is left behind");
 }
+
+/// A file of the project.
+fn project(path: &str) -> String {
+    format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_p4_program_runs_is_asked_changed_and_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let ctl = file("ctl");
+    let (program, entries) = (project("examples/p4/router.p4"), project("examples/p4/router.txt"));
+    let words = [
+        "run",
+        "--port",
+        "memory:pa",
+        "--port",
+        "memory:pb",
+        "--ctl",
+        &ctl,
+        "--p4",
+        &program,
+        "--entries",
+        &entries,
+    ];
+    let (running, ready) = Running::start(&words);
+    assert!(ready.contains(&format!("listening ctl:{ctl}")), "{ready}");
+    let packet = "020000000100 020000000001 0800 45000014 00000000 401166d4 0a010001 0a020002";
+    let trace = || json(&millrace(&["trace", "--in-port", "1", packet, "--ctl", &ctl, "--json"]));
+    assert_eq!(trace()["outputs"][0]["port"], 2, "{}", trace());
+    let p4 = |words: &[&str]| {
+        let (what, rest) = words.split_first().unwrap();
+        millrace(&[&["p4", what, "--ctl", &ctl][..], rest].concat())
+    };
+    let done = p4(&["do", "table_modify", "routes", "route", "1", "=>", "1", "10.1.0.1"]);
+    assert_eq!(done.status.code(), Some(0), "{}", err(&done));
+    assert_eq!(trace()["outputs"][0]["port"], 1, "{}", trace());
+    let dump = out(&p4(&["do", "table_dump", "routes"]));
+    assert!(dump.contains("Forward.route 0xa020000/16 => 1 0xa010001  # handle 1"), "{dump}");
+    let refused = p4(&["do", "table_add", "routs", "route", "1/8", "=>", "1"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(err(&refused).contains("the nearest is `routes`"), "{}", err(&refused));
+    // A program that is wrong leaves all as it was; one that is right takes the entries over.
+    let next = file("next.p4");
+    let text = std::fs::read_to_string(&program).unwrap();
+    std::fs::write(&next, text.replace("h.ip.ttl <= 1", "h.ip.ttll <= 1")).unwrap();
+    let wrong = p4(&["load", &next]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(err(&wrong).contains("ttll"), "{}", err(&wrong));
+    assert_eq!(trace()["outputs"][0]["port"], 1);
+    std::fs::write(&next, text.replace("h.ip.ttl <= 1", "h.ip.ttl <= 64")).unwrap();
+    let loaded = p4(&["load", &next, "--json"]);
+    assert_eq!(loaded.status.code(), Some(0), "{}", err(&loaded));
+    assert_eq!(json(&loaded)["entries"], 7, "{}", out(&loaded));
+    assert_eq!(trace()["outputs"].as_array().map(Vec::len), Some(0), "{}", trace());
+    let explained = json(&millrace(&["explain", "--ctl", &ctl, "--json"]));
+    assert!(explained.to_string().contains("Forward.neighbours"), "{explained}");
+    assert_eq!(running.stop(), Some(0));
+}
+
+#[test]
+fn p4_and_openflow_are_one_or_the_other() {
+    let program = project("examples/p4/router.p4");
+    for (words, told) in [
+        (&["run", "--p4", &program, "--listen", "ptcp:0"][..], "--listen is for OpenFlow's tables"),
+        (&["run", "--entries", "x"], "name it with --p4"),
+        (&["trace", "tcp", "--p4", &program, "--flows", "x"], "cannot be used with"),
+    ] {
+        let output = millrace(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", err(&output));
+        assert!(err(&output).contains(told), "{words:?}: {}", err(&output));
+    }
+    // Entries that are wrong are told all at once, with their lines.
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("entries");
+    std::fs::write(&path, "table_add routs route 1/8 => 1 2\n\ntable_add routes route 1/8 => 1\n")
+        .unwrap();
+    let entries = path.to_str().unwrap();
+    let output = millrace(&["trace", "tcp", "--p4", &program, "--entries", entries]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).contains("entries:1: table_add: there is no table `routs`"),
+        "{}",
+        err(&output)
+    );
+    assert!(
+        err(&output).contains("entries:3: table_add: `Forward.route` takes 2 arguments"),
+        "{}",
+        err(&output)
+    );
+}

@@ -9,7 +9,8 @@
 //! | [`lex`], [`literal`], [`preprocess`] | tokens; numbers; `#include`, macros, conditions |
 //! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
 //! | [`lower`] | from the typed tree to the pipeline language; the v1model architecture |
-//! | [`control`], [`stf`] | entries, groups, sessions by name; p4c's packet tests |
+//! | [`control`] | entries, groups, sessions by name; another program in place of the one that runs |
+//! | [`commands`], [`stf`] | these as lines of text, in the manner of bmv2's; p4c's packet tests |
 //! | [`types`], [`hir`], [`check`] | types; the typed tree; the checker, from one tree to the other |
 //!
 //! Invariants: any bytes end in a tree or an error, within bounded memory and stack; `core.p4` and
@@ -19,6 +20,7 @@ use std::path::Path;
 
 pub mod ast;
 pub mod check;
+pub mod commands;
 pub mod control;
 pub mod diag;
 pub mod hir;

@@ -66,6 +66,8 @@ pub struct Options {
 struct Macro {
     span: Span,
     params: Option<Vec<Name>>,
+    /// The last parameter is `__VA_ARGS__`: all arguments from there on.
+    variadic: bool,
     body: Rc<[Token]>,
 }
 
@@ -140,7 +142,8 @@ impl Preprocessor<'_> {
         let Some((_, start)) = self.map.add("<command line>", value, true) else { return };
         let body = lex(value, start, self.diagnostics);
         let span = Span { lo: start, hi: start + value.len() as u32 };
-        self.macros.insert(name.into(), Macro { span, params: None, body: body.into() });
+        self.macros
+            .insert(name.into(), Macro { span, params: None, variadic: false, body: body.into() });
     }
 
     fn file(&mut self, path: &Path, text: &str, embedded: bool, from: Span) {
@@ -291,6 +294,7 @@ impl Preprocessor<'_> {
         let span = rest[0].span;
         let mut body = &rest[1..];
         let mut params = None;
+        let mut variadic = false;
         if let Some(open) = body.first().filter(|t| t.tok == Tok::P("(") && !t.spaced) {
             let mut names = Vec::new();
             let Some(close) = body.iter().position(|t| t.tok == Tok::P(")")) else {
@@ -302,6 +306,10 @@ impl Preprocessor<'_> {
                 match (&t.tok, i % 2) {
                     (tok, 0) if tok.word().is_some() => names.push(tok.word().unwrap_or("").into()),
                     (Tok::P(","), 1) => {}
+                    (Tok::P("..."), 0) if i + 2 == close => {
+                        names.push("__VA_ARGS__".into());
+                        variadic = true;
+                    }
                     _ => {
                         let text = "parameters are names with commas between them";
                         return self.error("bad-macro", t.span, text);
@@ -313,6 +321,7 @@ impl Preprocessor<'_> {
         }
         let same = |m: &Macro| {
             m.params == params
+                && m.variadic == variadic
                 && m.body.len() == body.len()
                 && m.body.iter().zip(body).all(|(a, b)| a.tok == b.tok)
         };
@@ -324,7 +333,7 @@ impl Preprocessor<'_> {
             );
             self.diagnostics.add(d.note(old.span, "it was defined here"));
         }
-        self.macros.insert(name, Macro { span, params, body: body.into() });
+        self.macros.insert(name, Macro { span, params, variadic, body: body.into() });
     }
 
     fn include(&mut self, rest: &[Token], span: Span, from: &Path) {
@@ -461,7 +470,7 @@ impl Preprocessor<'_> {
                 out.push(Token { span, ..token.clone() });
                 continue;
             }
-            let Some((args, after)) = arguments(tokens, i) else {
+            let Some((mut args, after)) = arguments(tokens, i) else {
                 let d = Diagnostic::error(
                     "bad-macro",
                     span,
@@ -471,6 +480,11 @@ impl Preprocessor<'_> {
                 return;
             };
             let whole = site.unwrap_or(token.span.to(tokens[after - 1].span));
+            if m.variadic && args.len() + 1 >= params.len() {
+                let comma = Token { tok: Tok::P(","), span, first: false, spaced: false };
+                let rest = args.split_off(params.len() - 1);
+                args.push(rest.join(&comma));
+            }
             let empty = params.is_empty() && args.len() == 1 && args[0].is_empty();
             if args.len() != params.len() && !empty {
                 let d = Diagnostic::error(

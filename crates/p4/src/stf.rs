@@ -19,7 +19,8 @@
 //! Packets leave in order, port by port. Every expectation must be met, and in a file with any, every
 //! packet that leaves must be expected. Bytes without `$` are the packet's beginning. Higher priorities win.
 
-use crate::control::{Control, value};
+use crate::control::value::value;
+use crate::control::{Control, Written};
 use crate::lower::names::find;
 use ir::text::filetest::{Engine, Event, Injected};
 use ir::{EntryId, TableId, Update};
@@ -326,10 +327,7 @@ impl Run<'_> {
         let (action, args) = call(rest)?;
         let t = self.control.table(table)?;
         let id = t.id;
-        let prioritised = t.keys.iter().any(|k| {
-            use ir::program::MatchKind as M;
-            matches!(k.kind, M::Ternary | M::Range | M::Optional)
-        });
+        let prioritised = crate::control::prioritised(t);
         let (entry, updates) = self.control.add(
             table,
             &keys,
@@ -435,8 +433,7 @@ fn number_after(text: &str, word: &str) -> Option<u64> {
 }
 
 /// `NAME(NAME:VALUE, ...)`.
-#[allow(clippy::type_complexity)]
-fn call(text: &str) -> Result<(String, Vec<(Option<String>, String)>), String> {
+fn call(text: &str) -> Result<(String, Vec<Written>), String> {
     let text = text.trim();
     let (name, rest) =
         text.split_once('(').ok_or(format!("`{text}`: an action is written with parentheses"))?;

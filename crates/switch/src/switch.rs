@@ -595,6 +595,27 @@ impl Switch {
         TableStats { lookups, matches, entries }
     }
 
+    /// The snapshot that has all that was committed before.
+    fn published(&self) -> Arc<dyn datapath::Forward> {
+        self.inner.publish(&mut lock(&self.inner.control));
+        self.inner.publisher.snapshot()
+    }
+
+    /// A cell of a register; none past its end.
+    pub fn register(&self, register: ir::RegisterId, index: u32) -> Option<ir::Bits> {
+        self.published().state().read_register(register, index)
+    }
+
+    /// Writes a cell of a register, beside packets that may write it, too; past its end does nothing.
+    pub fn set_register(&self, register: ir::RegisterId, index: u32, value: &ir::Bits) {
+        self.published().state().write_register(register, index, value);
+    }
+
+    /// Packets and bytes of a cell of an array of counters; none past its end.
+    pub fn array_counter(&self, array: u32, index: u32) -> Option<(u64, u64)> {
+        self.published().state().array(array, index)
+    }
+
     /// What a meter has counted, if it exists: packets and bytes that reached it, and for each band,
     /// in the order of the meter's bands, what it applied to.
     pub fn meter_stats(&self, meter: ir::MeterId) -> Option<MeterStats> {

@@ -6,7 +6,7 @@
 
 use crate::Failure;
 use crate::run;
-use ir::{Pipeline, Program, TableId, Update, ValueSetId};
+use ir::{Pipeline, Program, Update};
 use openflow::syntax::{self, Context};
 use openflow::{Message, Version};
 use std::path::Path;
@@ -64,33 +64,32 @@ impl Contents {
         })
     }
 
+    /// Of a P4 program and its entries.
+    pub(crate) fn p4(program: &Path, entries: Option<&Path>) -> Result<Contents, Failure> {
+        let lowered = crate::p4::compile(&crate::p4_host::source(program))?;
+        let mut control = p4::control::Control::new(lowered).map_err(Failure::Bad)?;
+        if let Some(path) = entries {
+            let text = crate::p4::read(path)?;
+            let (_, wrong) = p4::commands::run(&text, &mut control, &mut p4::commands::Blind);
+            crate::p4_host::refuse(path, &wrong)?;
+        }
+        Ok(Contents::of(&control.pipeline))
+    }
+
     fn of(pipeline: &Pipeline) -> Contents {
-        let program = pipeline.program().clone();
-        let mut updates = Vec::new();
+        let updates = pipeline.contents();
         let mut ids = 0;
         let mut id = |n: u32| ids = ids.max(n + 1);
-        updates.extend(pipeline.added_actions().map(|(id, a)| Update::AddAction(id, a.clone())));
-        for set in (0..program.value_sets.len() as u32).map(ValueSetId) {
-            updates.push(Update::SetValueSet(set, pipeline.value_set(set).to_vec()));
-        }
-        for (meter, config) in pipeline.meters() {
-            updates.push(Update::SetMeter(meter, (**config).clone().into()));
-        }
-        for (group, config) in pipeline.groups() {
-            id(config.counter.0);
-            config.buckets.iter().for_each(|b| id(b.counter.0));
-            updates.push(Update::SetGroup(group, config.clone()));
-        }
-        for (n, table) in (0..).zip(&program.tables) {
-            let entries = pipeline.entries(TableId(n));
-            if *entries.default() != table.default {
-                updates.push(Update::SetDefault(TableId(n), entries.default().clone()));
-            }
-            for entry in entries.iter() {
-                id(entry.id.0);
-                updates.push(Update::Insert(TableId(n), entry.clone()));
+        for update in &updates {
+            match update {
+                Update::Insert(_, entry) => id(entry.id.0),
+                Update::SetGroup(_, group) => {
+                    id(group.counter.0);
+                    group.buckets.iter().for_each(|b| id(b.counter.0));
+                }
+                _ => {}
             }
         }
-        Contents { program, updates, ids }
+        Contents { program: pipeline.program().clone(), updates, ids }
     }
 }

@@ -74,11 +74,6 @@ struct Subject {
 }
 
 fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
-    if options.p4.is_some() || options.entries.is_some() {
-        return Err(Failure::usage(
-            "P4 programs cannot be run yet; bench flow entries with --flows or --use-case",
-        ));
-    }
     if let Some(name) = &options.use_case {
         if !options.trace.is_empty() {
             return Err(Failure::usage("a use case brings its own traffic: leave --trace out"));
@@ -97,15 +92,22 @@ fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
         })?;
         return Ok(Subject { case: Some(case), contents, trace, ports });
     }
-    let Some(flows) = &options.flows else {
-        return Err(Failure::usage("say what to bench: --flows FILE or --use-case NAME"));
-    };
+    if options.flows.is_none() && options.p4.is_none() {
+        return Err(Failure::usage(
+            "say what to bench: --flows FILE, --p4 FILE or --use-case NAME",
+        ));
+    }
     if options.trace.is_empty() {
         return Err(Failure::usage("say what to send: --trace [PORT=]FILE.pcap"));
     }
     let trace = Trace::of_files(&options.trace)?;
     let ports = options.ports.unwrap_or(0);
-    Ok(Subject { case: None, contents: Contents::read(flows, ports)?, trace, ports })
+    let contents = match (&options.p4, &options.flows) {
+        (Some(p4), _) => Contents::p4(p4, options.entries.as_deref())?,
+        (None, Some(flows)) => Contents::read(flows, ports)?,
+        (None, None) => unreachable!("one of them was given, as was checked above"),
+    };
+    Ok(Subject { case: None, contents, trace, ports })
 }
 
 fn active(flows: usize) -> Result<usize, Failure> {

@@ -14,6 +14,7 @@
 //! | `stmt` | statements, calls, tables, states |
 //! | `tree` | the structured tree, and blocks, actions and states from it |
 //! | `externs` | what v1model's externs do |
+//! | `made` | headers that a parser makes valid, invalid or copies |
 //! | `v1model` | the architecture: which part runs when, what is between them |
 //! | `names` | what the control plane calls tables, keys, actions |
 //!
@@ -21,6 +22,7 @@
 
 mod expr;
 mod externs;
+mod made;
 pub mod names;
 mod stmt;
 mod tree;
@@ -507,7 +509,10 @@ impl<'a> Lower<'a> {
                     let size = number(0).unwrap_or(1);
                     let first = self.meters;
                     self.meters += size.max(1);
-                    self.names.meters.push((own.clone(), first, size));
+                    // MeterType.packets is the first member.
+                    let packets = number(1) == Some(0);
+                    let name = own.clone();
+                    self.names.meters.push(names::MeterName { name, first, size, packets });
                     ObjectKind::Meter(first)
                 }
                 _ => ObjectKind::Plain,

@@ -39,6 +39,21 @@ pub struct TableName {
     pub actions: Vec<ActionName>,
     /// Its direct counter's name.
     pub counter: Option<String>,
+    /// `const entries`: the control plane may not change them.
+    pub entries_const: bool,
+}
+
+/// A meter array.
+#[derive(Clone, Debug)]
+pub struct MeterName {
+    /// Full name.
+    pub name: String,
+    /// Number of its first meter.
+    pub first: u32,
+    /// How many meters.
+    pub size: u32,
+    /// Rates count packets; otherwise bytes.
+    pub packets: bool,
 }
 
 /// All names.
@@ -50,8 +65,8 @@ pub struct Names {
     pub counters: Vec<(String, u32)>,
     /// Registers, and the width of a cell in bits.
     pub registers: Vec<(String, ir::RegisterId, u32)>,
-    /// Meter arrays: the number of the first, and how many.
-    pub meters: Vec<(String, u32, u32)>,
+    /// Meter arrays.
+    pub meters: Vec<MeterName>,
     /// Value sets and the widths of their fields in bits.
     pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).

@@ -906,6 +906,7 @@ impl Lower<'_> {
             keys: key_names,
             actions: names,
             counter,
+            entries_const: table.entries_const && !table.entries.is_empty(),
         });
         self.tables.push(TableSite { id, actions });
         self.v1.table_sites.insert(key, site);

@@ -406,11 +406,13 @@ impl Lower<'_> {
                     let step = Step::If(condition, wrap(then), wrap(or_else));
                     self.state_steps(w, vec![step], name, span)?;
                 }
+                Step::Op(Op::SetValid(h)) => self.parser_valid(h, true, &mut w.ops, span)?,
+                Step::Op(Op::SetInvalid(h)) => self.parser_valid(h, false, &mut w.ops, span)?,
+                Step::Op(Op::CopyHeader { to, from }) => {
+                    self.parser_copy(to, from, &mut w.ops, span)?;
+                }
                 Step::Op(op) => {
                     let what = match op {
-                        Op::SetValid(_) => "making a header valid",
-                        Op::SetInvalid(_) => "making a header invalid",
-                        Op::CopyHeader { .. } => "copying a header",
                         Op::PushFront(..) | Op::PopFront(..) => "shifting a stack",
                         Op::RegisterRead { .. } | Op::RegisterWrite { .. } => "a register",
                         Op::Count { .. } => "a counter",

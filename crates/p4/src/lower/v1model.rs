@@ -20,7 +20,7 @@ use crate::types::*;
 use ir::builder::Builder;
 use ir::program::{Key, MatchKind, Table, Transition, intrinsic};
 use ir::{BinaryOp, Bits, BlockId, Checksum, Copy, DropReason, Expr, FieldRef, MetaId, Op, Param};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Blocks that actions go to, known when all blocks are.
@@ -50,6 +50,7 @@ pub(super) struct State {
     pub(super) uses_clone_egress: bool,
     pub(super) own_lists: u8,
     pub(super) checksums: Vec<Checksum>,
+    pub(super) made: BTreeMap<ir::HeaderId, super::made::Made>,
     mirror_port: MetaId,
     copy_port: MetaId,
     copy_rid: MetaId,
@@ -93,6 +94,7 @@ impl State {
             uses_clone_egress: false,
             own_lists: 0,
             checksums: Vec::new(),
+            made: BTreeMap::new(),
             mirror_port: b.meta("v1.mirror_port", 9),
             copy_port: b.meta("v1.copy_port", 9),
             copy_rid: b.meta("v1.copy_rid", 16),
@@ -272,6 +274,8 @@ impl Lower<'_> {
         let start =
             self.steps(|l| l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span))?;
         asm.steps(start);
+        let made = self.made_steps();
+        asm.steps(made.clone());
         let is_again = Expr::meta(self.v1.again);
         asm.steps(vec![Step::If(is_again, vec![Step::Break(again)], Vec::new())]);
         asm.steps(verify);
@@ -295,6 +299,7 @@ impl Lower<'_> {
             l.set_sm("instance_type", Expr::int(1, 32), span)?;
             l.set_sm("parser_error", Expr::meta(intrinsic::PARSER_ERROR), span)
         })?;
+        asm.steps(made);
         asm.steps(steps);
         asm.steps(vec![Step::Break(egress_label)]);
         let multicast = self.label();
@@ -513,6 +518,7 @@ impl Lower<'_> {
             keys: vec![KeyName { name: "session".into(), width: 32, kind: MatchKind::Exact }],
             actions,
             counter: None,
+            entries_const: false,
         });
         if egress {
             self.names.mirror_egress = Some(action);
@@ -605,6 +611,7 @@ impl Lower<'_> {
     /// The program and its names, with every block where it is.
     pub(super) fn finish(self) -> (ir::Program, super::Names, Vec<(ir::TableId, ir::Entry)>) {
         let mut program = self.b.finish();
+        super::made::apply(&mut program, &self.v1.made);
         let places = &self.v1.places;
         for (i, (mut ops, end)) in self.v1.blocks.into_iter().enumerate() {
             patch(&mut ops, places);

@@ -1,0 +1,254 @@
+//! A P4 program on a switch: its control by name, and another program in its place.
+//!
+//! [`Host`] keeps the program's [`Control`] and hands what that has taken to the switch. Ids of entries
+//! are the switch's counters, so that direct counters count. A new program is compiled by whoever asks
+//! for it, with nothing locked; [`Host::load`] then hands program, entries, groups and the rest to the
+//! switch as one transaction: every packet is treated by one program or the other.
+
+use crate::Failure;
+use crate::cli::P4Source;
+use ::p4::commands::{self, Counted, Plane, Wrong};
+use ::p4::control::Control;
+use ::p4::lower::Lowered;
+use ir::{Bits, EntryId, RegisterId, TableId, Update};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use switch::{EngineKind, Switch};
+
+/// Lines that went wrong that are told of a file, at most.
+const WRONG_MAX: usize = 20;
+/// Packets and digests for the control plane are waited for so long at a time.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// A program and its switch.
+pub(crate) struct Host {
+    control: Control,
+    plane: SwitchPlane,
+    /// Gone with the host.
+    alive: Arc<()>,
+}
+
+/// The switch as what forwards by the program.
+struct SwitchPlane {
+    switch: Switch,
+    /// What cells of counter arrays had counted when they were set to zero.
+    bases: HashMap<(u32, u32), Counted>,
+}
+
+/// A program's file without folders or macros.
+pub(crate) fn source(path: &Path) -> P4Source {
+    P4Source { file: path.to_path_buf(), include: Vec::new(), define: Vec::new() }
+}
+
+/// Tells what is wrong with a file, if anything is.
+pub(crate) fn refuse(path: &Path, wrong: &[Wrong]) -> Result<(), Failure> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let mut lines: Vec<String> = wrong
+        .iter()
+        .take(WRONG_MAX)
+        .map(|w| format!("{}:{}: {}", path.display(), w.line, w.text))
+        .collect();
+    if wrong.len() > WRONG_MAX {
+        lines.push(format!("and {} more", wrong.len() - WRONG_MAX));
+    }
+    Err(Failure::Bad(lines.join("\nmillrace: ")))
+}
+
+/// A switch without ports with a program and its entries, for looking into it.
+pub(crate) fn offline(program: &Path, entries: Option<&Path>) -> Result<Switch, Failure> {
+    let mut host = Host::start(program, |program| switch::Config {
+        program,
+        workers: 1,
+        cpus: Vec::new(),
+        punt_rate: 1000,
+        engine: EngineKind::default(),
+        validate: None,
+    })?;
+    if let Some(path) = entries {
+        host.read(path)?;
+    }
+    Ok(host.plane.switch)
+}
+
+impl Host {
+    /// A running switch with this program, without ports.
+    pub(crate) fn start(
+        program: &Path,
+        config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
+    ) -> Result<Host, Failure> {
+        Host::of(crate::p4::compile(&source(program))?, config)
+    }
+
+    fn of(
+        lowered: Lowered,
+        config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
+    ) -> Result<Host, Failure> {
+        let switch =
+            Switch::start(config(Arc::new(lowered.program.clone()))).map_err(Failure::bad)?;
+        let from = switch.clone();
+        let ids = move || from.allocate_counter().map_err(|e| e.to_string());
+        let control = Control::with_ids(lowered, Box::new(ids)).map_err(Failure::Bad)?;
+        switch.transact(&control.pipeline.contents()).map_err(|(_, e)| Failure::bad(e))?;
+        let plane = SwitchPlane { switch, bases: HashMap::new() };
+        Ok(Host { control, plane, alive: Arc::new(()) })
+    }
+
+    /// Its switch.
+    pub(crate) fn switch(&self) -> &Switch {
+        &self.plane.switch
+    }
+
+    /// Does the lines of a file of entries; all of them must be right.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<(), Failure> {
+        let text = crate::p4::read(path)?;
+        let (_, wrong) = self.run(&text);
+        refuse(path, &wrong)
+    }
+
+    fn run(&mut self, text: &str) -> (Vec<String>, Vec<Wrong>) {
+        let done = commands::run(text, &mut self.control, &mut self.plane);
+        self.retire();
+        done
+    }
+
+    fn retire(&mut self) {
+        for id in std::mem::take(&mut self.control.retired) {
+            self.plane.switch.retire_counter(id);
+        }
+    }
+
+    /// Does lines of `millrace p4 do`; what they did is in force when this returns.
+    pub(crate) fn commands(&mut self, text: &str) -> Value {
+        let (told, wrong) = self.run(text);
+        let version = self.plane.switch.sync();
+        let wrong: Vec<Value> =
+            wrong.iter().map(|w| json!({"line": w.line, "text": w.text})).collect();
+        json!({"version": version, "told": told, "wrong": wrong})
+    }
+
+    /// Compiles a program for [`load`](Self::load), and how long that took in milliseconds.
+    pub(crate) fn compile(source: &P4Source) -> Result<(Lowered, f64), String> {
+        let started = Instant::now();
+        let (lowered, told) = crate::p4::compile_told(source).map_err(|e| match e {
+            Failure::Bad(text) | Failure::Usage(text) => text,
+        })?;
+        let lowered = lowered.ok_or_else(|| {
+            format!(
+                "{} was not compiled; the switch goes on as it was\n{told}",
+                source.file.display()
+            )
+        })?;
+        Ok((lowered, millis(started)))
+    }
+
+    /// Puts a program in place of the one that runs; every worker forwards by it when this returns.
+    pub(crate) fn load(&mut self, (lowered, compile_ms): (Lowered, f64)) -> Result<Value, String> {
+        let started = Instant::now();
+        let before = self.control.pipeline.program().clone();
+        let (updates, carried) = self.control.swap(lowered)?;
+        self.plane.update(&updates)?;
+        let version = self.plane.switch.sync();
+        // Arrays that are the same in both programs go on counting, under other numbers.
+        let arrays = &self.control.pipeline.program().counters;
+        let moved = |(array, cell): (u32, u32)| {
+            let old = before.counters.get(array as usize)?;
+            Some((arrays.iter().position(|new| new == old)? as u32, cell))
+        };
+        let bases = std::mem::take(&mut self.plane.bases);
+        self.plane.bases =
+            bases.into_iter().filter_map(|(at, base)| Some((moved(at)?, base))).collect();
+        self.retire();
+        Ok(json!({
+            "version": version,
+            "compile_ms": compile_ms,
+            "swap_ms": millis(started),
+            "tables": carried.tables,
+            "entries": carried.entries,
+            "left": carried.left,
+        }))
+    }
+
+    /// Takes digests and packets for the control plane and logs them, until the host is gone.
+    pub(crate) fn log_messages(&mut self) -> Result<(), Failure> {
+        let (switch, alive) = (self.plane.switch.clone(), Arc::downgrade(&self.alive));
+        let taking = move || {
+            while alive.strong_count() > 0 {
+                if let Some(message) = switch.next_message(PATIENCE) {
+                    log(&switch, &message);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("p4-messages".into());
+        thread.spawn(taking).map(|_| ()).map_err(Failure::bad)
+    }
+}
+
+fn log(switch: &Switch, message: &switch::Message) {
+    match message {
+        switch::Message::Digest { digest, args } => {
+            let name = switch
+                .with_pipeline(|p| p.program().digests.get(digest.index()).map(|d| d.name.clone()));
+            let values: Vec<String> = args.iter().map(::p4::control::value::show).collect();
+            tracing::info!(digest = name.unwrap_or_default(), values = values.join(","), "digest");
+        }
+        switch::Message::Punt(punt) => {
+            let packet = wire::summary(&punt.bytes);
+            tracing::info!(in_port = punt.in_port, reason = %punt.reason, %packet, "packet to the control plane");
+        }
+    }
+}
+
+/// Milliseconds since then, to a microsecond.
+fn millis(since: Instant) -> f64 {
+    (since.elapsed().as_secs_f64() * 1e6).round() / 1e3
+}
+
+impl Plane for SwitchPlane {
+    fn update(&mut self, updates: &[Update]) -> Result<(), String> {
+        self.switch.transact(updates).map(|_| ()).map_err(|(_, e)| e.to_string())
+    }
+
+    fn register(&mut self, register: RegisterId, index: u32) -> Result<Option<Bits>, String> {
+        Ok(self.switch.register(register, index))
+    }
+
+    fn set_register(&mut self, register: RegisterId, index: u32, to: &Bits) -> Result<(), String> {
+        self.switch.set_register(register, index, to);
+        Ok(())
+    }
+
+    fn counter(&mut self, array: u32, index: u32) -> Result<Option<Counted>, String> {
+        let (p, b) = self.bases.get(&(array, index)).copied().unwrap_or_default();
+        let now = self.switch.array_counter(array, index);
+        Ok(now.map(|(packets, bytes)| (packets.wrapping_sub(p), bytes.wrapping_sub(b))))
+    }
+
+    fn reset_counter(&mut self, array: u32, size: u32) -> Result<(), String> {
+        for index in 0..size {
+            if let Some(now) = self.switch.array_counter(array, index) {
+                self.bases.insert((array, index), now);
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, entry: EntryId) -> Result<Counted, String> {
+        let value = self.switch.counter(entry.0);
+        Ok((value.packets, value.bytes))
+    }
+
+    fn reset_entry(&mut self, entry: EntryId) -> Result<(), String> {
+        self.switch.reset_counter(entry.0);
+        Ok(())
+    }
+
+    fn table(&mut self, table: TableId) -> Result<(u64, u64), String> {
+        let stats = self.switch.table_stats(table);
+        Ok((stats.lookups, stats.matches))
+    }
+}

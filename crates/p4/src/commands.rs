@@ -1,0 +1,775 @@
+//! Entries, groups, registers and the rest as lines of text, in the manner of `simple_switch_CLI`.
+//!
+//! ```text
+//! table_add TABLE ACTION KEY ... => [ARGUMENT ...] [PRIORITY]     tells the entry's handle
+//! table_modify TABLE ACTION HANDLE [=>] [ARGUMENT ...]
+//! table_delete TABLE HANDLE;  table_clear TABLE
+//! table_set_default TABLE ACTION [ARGUMENT ...];  table_reset_default TABLE
+//! table_dump TABLE;  table_dump_entry TABLE HANDLE;  table_info TABLE;  table_num_entries TABLE
+//! show_tables;  show_actions
+//! mc_mgrp_create GROUP;  mc_mgrp_destroy GROUP
+//! mc_node_create RID PORT ...;  mc_node_update NODE PORT ...;  mc_node_destroy NODE
+//! mc_node_associate GROUP NODE;  mc_node_dissociate GROUP NODE
+//! mirroring_add SESSION PORT;  mirroring_add_mc SESSION GROUP;  mirroring_delete SESSION
+//! register_read REGISTER [INDEX];  register_write REGISTER INDEX VALUE;  register_reset REGISTER
+//! counter_read COUNTER INDEX;  counter_reset COUNTER
+//! meter_set_rates METER INDEX RATE:BURST [RATE:BURST];  meter_array_set_rates METER RATE:BURST ...
+//! meter_get_rates METER INDEX
+//! pvs_add VALUE_SET VALUE;  pvs_remove VALUE_SET VALUE;  pvs_clear VALUE_SET;  pvs_get VALUE_SET
+//! ```
+//! A key is `5`, `0x1f`, `10.0.0.1`, `02:00:00:00:00:01`, by its kind also `10.0.0.0/8`, `5&&&7`,
+//! `1->5`, `*`; it may be named (`hdr.ip.dst=10.0.0.1`), and then in any order. As in bmv2, a
+//! *smaller* priority wins, only tables with ternary, range or optional keys have one, and they need
+//! it. Names may be left out from the front (`routes` for `MyIngress.routes`). Rates are a microsecond's,
+//! in bytes or packets as the meter counts; the first one marks yellow, the second one red. `#` begins a
+//! comment. `table_dump` prints what `table_add` reads.
+//!
+//! Lines that go wrong change nothing and are told with their number; the others are done.
+
+use crate::control::value::{show, show_pattern, value};
+use crate::control::{Control, Written, nearest, prioritised};
+use crate::lower::names::{MeterName, TableName, find};
+use ir::program::Select;
+use ir::{ActionCall, Band, Bits, Entry, EntryId, Meter, MeterId, RegisterId, TableId, Update};
+use std::fmt::Write as _;
+
+/// Packets and bytes.
+pub type Counted = (u64, u64);
+
+/// Whatever forwards by the pipeline: follows its updates, has what packets write.
+pub trait Plane {
+    /// Takes updates, one transaction, that the pipeline under control has taken.
+    fn update(&mut self, updates: &[Update]) -> Result<(), String>;
+
+    /// A cell of a register; `None` past its end.
+    fn register(&mut self, register: RegisterId, index: u32) -> Result<Option<Bits>, String>;
+
+    /// Writes a cell of a register.
+    fn set_register(&mut self, register: RegisterId, index: u32, to: &Bits) -> Result<(), String>;
+
+    /// A cell of a counter array; `None` past its end.
+    fn counter(&mut self, array: u32, index: u32) -> Result<Option<Counted>, String>;
+
+    /// Sets a counter array to zero.
+    fn reset_counter(&mut self, array: u32, size: u32) -> Result<(), String>;
+
+    /// What an entry has counted.
+    fn entry(&mut self, entry: EntryId) -> Result<Counted, String>;
+
+    /// Sets an entry's counter to zero.
+    fn reset_entry(&mut self, entry: EntryId) -> Result<(), String>;
+
+    /// Lookups and matches of a table.
+    fn table(&mut self, table: TableId) -> Result<(u64, u64), String>;
+}
+
+/// A line that went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {text}")]
+pub struct Wrong {
+    /// Its number, from 1; 0 is what the plane refused of all that was gathered.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub text: String,
+}
+
+/// Does the lines of a text in order. What they told, and which went wrong. Updates are handed to
+/// `plane` together as far as no line asks for something in between.
+pub fn run(text: &str, control: &mut Control, plane: &mut dyn Plane) -> (Vec<String>, Vec<Wrong>) {
+    let mut session = Session { control, plane, updates: Vec::new(), told: Vec::new() };
+    let mut wrong = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let text = text.split('#').next().unwrap_or("").trim();
+        if text.is_empty() {
+            continue;
+        }
+        if let Err(text) = session.line(text) {
+            wrong.push(Wrong { line, text });
+        }
+    }
+    if let Err(text) = session.flush() {
+        wrong.push(Wrong { line: 0, text });
+    }
+    (session.told, wrong)
+}
+
+/// A command: its word, what follows it, and how many words that are at least and at most.
+struct Known {
+    word: &'static str,
+    usage: &'static str,
+    least: usize,
+    most: usize,
+}
+
+const ANY: usize = usize::MAX;
+
+const fn known(word: &'static str, usage: &'static str, least: usize, most: usize) -> Known {
+    Known { word, usage, least, most }
+}
+
+const KNOWN: &[Known] = &[
+    known("table_add", "TABLE ACTION KEY ... => [ARGUMENT ...] [PRIORITY]", 2, ANY),
+    known("table_modify", "TABLE ACTION HANDLE [=>] [ARGUMENT ...]", 3, ANY),
+    known("table_delete", "TABLE HANDLE", 2, 2),
+    known("table_clear", "TABLE", 1, 1),
+    known("table_set_default", "TABLE ACTION [ARGUMENT ...]", 2, ANY),
+    known("table_reset_default", "TABLE", 1, 1),
+    known("table_dump", "TABLE", 1, 1),
+    known("table_dump_entry", "TABLE HANDLE", 2, 2),
+    known("table_info", "TABLE", 1, 1),
+    known("table_num_entries", "TABLE", 1, 1),
+    known("show_tables", "", 0, 0),
+    known("show_actions", "", 0, 0),
+    known("mc_mgrp_create", "GROUP", 1, 1),
+    known("mc_mgrp_destroy", "GROUP", 1, 1),
+    known("mc_node_create", "RID PORT ...", 1, ANY),
+    known("mc_node_update", "NODE PORT ...", 1, ANY),
+    known("mc_node_destroy", "NODE", 1, 1),
+    known("mc_node_associate", "GROUP NODE", 2, 2),
+    known("mc_node_dissociate", "GROUP NODE", 2, 2),
+    known("mirroring_add", "SESSION PORT", 2, 2),
+    known("mirroring_add_mc", "SESSION GROUP", 2, 2),
+    known("mirroring_delete", "SESSION", 1, 1),
+    known("register_read", "REGISTER [INDEX]", 1, 2),
+    known("register_write", "REGISTER INDEX VALUE", 3, 3),
+    known("register_reset", "REGISTER", 1, 1),
+    known("counter_read", "COUNTER INDEX", 2, 2),
+    known("counter_reset", "COUNTER", 1, 1),
+    known("meter_set_rates", "METER INDEX RATE:BURST [RATE:BURST]", 3, 4),
+    known("meter_array_set_rates", "METER RATE:BURST [RATE:BURST]", 2, 3),
+    known("meter_get_rates", "METER INDEX", 2, 2),
+    known("pvs_add", "VALUE_SET VALUE", 2, 2),
+    known("pvs_remove", "VALUE_SET VALUE", 2, 2),
+    known("pvs_clear", "VALUE_SET", 1, 1),
+    known("pvs_get", "VALUE_SET", 1, 1),
+];
+
+/// Commands of bmv2 for which there is nothing here, and why.
+const REFUSED: &[(&str, &str)] = &[
+    ("table_set_timeout", "entries of P4 tables have no timeouts"),
+    (
+        "act_prof_create_member",
+        "action profiles are not supported: their tables take entries with actions, by table_add",
+    ),
+    (
+        "act_prof_create_group",
+        "action selectors are not supported: their tables take entries with actions, by table_add",
+    ),
+    (
+        "table_indirect_add",
+        "action profiles are not supported: their tables take entries with actions, by table_add",
+    ),
+    (
+        "table_indirect_add_with_group",
+        "action selectors are not supported: their tables take entries with actions, by table_add",
+    ),
+    ("load_new_config_file", "a program is replaced by `millrace p4 load`"),
+    ("swap_configs", "a program is replaced by `millrace p4 load`"),
+    ("port_add", "ports are given to `millrace run` with --port"),
+    ("set_crc16_parameters", "the parameters of CRC are fixed"),
+    ("set_crc32_parameters", "the parameters of CRC are fixed"),
+    ("reset_state", "write out what is to be reset: table_clear, register_reset, counter_reset"),
+];
+
+struct Session<'a> {
+    control: &'a mut Control,
+    plane: &'a mut dyn Plane,
+    /// Taken by the pipeline and not yet by the plane.
+    updates: Vec<Update>,
+    told: Vec<String>,
+}
+
+/// Something of a list by name, or what the nearest is.
+fn named<'a, T>(
+    list: &'a [T],
+    name_of: impl Fn(&T) -> &str,
+    kind: &str,
+    name: &str,
+) -> Result<&'a T, String> {
+    find(list, &name_of, name).ok_or_else(|| {
+        let near = nearest(name, list.iter().map(&name_of));
+        format!("there is no {kind} `{name}`{near}")
+    })
+}
+
+fn int(text: &str, what: &str) -> Result<u32, String> {
+    value(text, 32).map(|v| v.low_u32()).map_err(|e| format!("{what}: {e}"))
+}
+
+fn port(text: &str) -> Result<u16, String> {
+    match value(text, 9) {
+        Ok(v) => Ok(v.low_u32() as u16),
+        Err(_) => Err(format!("`{text}` is no port: 0 to 511 are")),
+    }
+}
+
+/// `NAME=VALUE`, or a value alone.
+fn written(text: &str) -> Written {
+    match text.split_once('=') {
+        Some((name, value))
+            if !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            (Some(name.to_string()), value.to_string())
+        }
+        _ => (None, text.to_string()),
+    }
+}
+
+impl Session<'_> {
+    fn flush(&mut self) -> Result<(), String> {
+        let updates = std::mem::take(&mut self.updates);
+        if updates.is_empty() { Ok(()) } else { self.plane.update(&updates) }
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        let mut words = line.split_whitespace();
+        let Some(word) = words.next() else { return Ok(()) };
+        let rest: Vec<&str> = words.collect();
+        let Some(known) = KNOWN.iter().find(|k| k.word == word) else {
+            if let Some((_, why)) = REFUSED.iter().find(|r| r.0 == word) {
+                return Err(format!("{word}: {why}"));
+            }
+            let near = crate::diag::nearest(word, KNOWN.iter().map(|k| k.word));
+            let near = near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
+            return Err(format!("there is no command `{word}`{near}"));
+        };
+        if rest.len() < known.least || rest.len() > known.most {
+            return Err(format!("write `{word} {}`", known.usage));
+        }
+        self.command(word, &rest).map_err(|e| format!("{word}: {e}"))
+    }
+
+    fn take(&mut self, updates: Vec<Update>) -> Result<(), String> {
+        self.updates.extend(updates);
+        Ok(())
+    }
+
+    fn tell(&mut self, line: impl Into<String>) -> Result<(), String> {
+        self.told.push(line.into());
+        Ok(())
+    }
+
+    fn command(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let ports = |words: &[&str]| -> Result<Vec<u16>, String> {
+            if words.contains(&"|") {
+                return Err("link aggregation groups are not supported: write ports".into());
+            }
+            words.iter().map(|p| port(p)).collect()
+        };
+        match word {
+            "table_add" => self.add(rest),
+            "table_modify" => {
+                let handle = int(rest[2], "the handle")?;
+                let (_, entry) = self.control.entry(rest[0], handle)?;
+                let args = if rest.get(3) == Some(&"=>") { &rest[4..] } else { &rest[3..] };
+                let args: Vec<Written> = args.iter().map(|a| written(a)).collect();
+                let updates = self.control.modify(rest[0], entry, rest[1], &args)?;
+                self.take(updates)
+            }
+            "table_delete" => {
+                let (table, entry) = self.control.entry(rest[0], int(rest[1], "the handle")?)?;
+                let updates = self.control.remove(table, entry)?;
+                self.take(updates)
+            }
+            "table_clear" => {
+                let updates = self.control.clear(rest[0])?;
+                self.take(updates)
+            }
+            "table_set_default" => {
+                let args = rest[2..].iter().filter(|a| **a != "=>");
+                let args: Vec<Written> = args.map(|a| written(a)).collect();
+                let updates = self.control.set_default(rest[0], rest[1], &args)?;
+                self.take(updates)
+            }
+            "table_reset_default" => {
+                let updates = self.control.reset_default(rest[0])?;
+                self.take(updates)
+            }
+            "table_dump" => self.dump(rest[0]),
+            "table_dump_entry" => {
+                let t = self.control.table(rest[0])?.clone();
+                let (_, entry) = self.control.entry(rest[0], int(rest[1], "the handle")?)?;
+                self.flush()?;
+                let line = self.entry_line(&t, entry)?;
+                self.tell(line)
+            }
+            "table_info" => {
+                let t = self.control.table(rest[0])?.clone();
+                self.table_info(&t)
+            }
+            "table_num_entries" => {
+                let id = self.control.table(rest[0])?.id;
+                let n = self.control.pipeline.entries(id).len();
+                self.tell(n.to_string())
+            }
+            "show_tables" => {
+                let tables = self.control.names.tables.clone();
+                tables.iter().try_for_each(|t| self.table_info(t))
+            }
+            "show_actions" => {
+                let mut lines: Vec<String> =
+                    self.control.names.tables.iter().flat_map(|t| &t.actions).map(action).collect();
+                lines.sort();
+                lines.dedup();
+                self.told.extend(lines);
+                Ok(())
+            }
+            "mc_mgrp_create" => {
+                let updates = self.control.group_create(int(rest[0], "the group")?)?;
+                self.take(updates)
+            }
+            "mc_mgrp_destroy" => {
+                let updates = self.control.group_destroy(int(rest[0], "the group")?)?;
+                self.take(updates)
+            }
+            "mc_node_create" => {
+                let rid = value(rest[0], 16).map_err(|e| format!("the replica: {e}"))?;
+                let node = self.control.node_create(rid.low_u32() as u16, ports(&rest[1..])?);
+                self.tell(format!("node {node}"))
+            }
+            "mc_node_update" => {
+                let node = int(rest[0], "the node")? as usize;
+                let updates = self.control.node_update(node, ports(&rest[1..])?)?;
+                self.take(updates)
+            }
+            "mc_node_destroy" => {
+                let updates = self.control.node_destroy(int(rest[0], "the node")? as usize)?;
+                self.take(updates)
+            }
+            "mc_node_associate" | "mc_node_dissociate" => {
+                let (group, node) =
+                    (int(rest[0], "the group")?, int(rest[1], "the node")? as usize);
+                let updates = match word {
+                    "mc_node_associate" => self.control.node_associate(group, node)?,
+                    _ => self.control.node_dissociate(group, node)?,
+                };
+                self.take(updates)
+            }
+            "mirroring_add" => {
+                let updates = self.control.mirror(int(rest[0], "the session")?, port(rest[1])?)?;
+                self.take(updates)
+            }
+            "mirroring_add_mc" => {
+                let (session, group) = (int(rest[0], "the session")?, int(rest[1], "the group")?);
+                let updates = self.control.mirror_group(session, group)?;
+                self.take(updates)
+            }
+            "mirroring_delete" => {
+                let updates = self.control.mirror_delete(int(rest[0], "the session")?)?;
+                self.take(updates)
+            }
+            "register_read" | "register_write" | "register_reset" => self.register(word, rest),
+            "counter_read" | "counter_reset" => self.counter(word, rest),
+            "meter_set_rates" | "meter_array_set_rates" | "meter_get_rates" => {
+                self.meter(word, rest)
+            }
+            _ => self.value_set(word, rest),
+        }
+    }
+
+    fn add(&mut self, rest: &[&str]) -> Result<(), String> {
+        let (table, name) = (rest[0], rest[1]);
+        let t = self.control.table(table)?;
+        let Some(arrow) = rest.iter().position(|w| *w == "=>") else {
+            let keys: Vec<&str> = t.keys.iter().map(|k| k.name.as_str()).collect();
+            return Err(format!(
+                "`=>` is missing between the keys ({}) and the arguments",
+                if keys.is_empty() { "none here".to_string() } else { keys.join(", ") }
+            ));
+        };
+        if arrow < 2 {
+            return Err("the table and the action come before `=>`".into());
+        }
+        // A key's value may itself be written with spaces around `&&&` and `->`.
+        let keys: Vec<Written> = joined(&rest[2..arrow]).iter().map(|k| written(k)).collect();
+        let mut args: Vec<Written> = rest[arrow + 1..].iter().map(|a| written(a)).collect();
+        if keys.len() != t.keys.len() && keys.iter().all(|k| k.0.is_none()) {
+            let all: Vec<String> = t.keys.iter().map(key).collect();
+            return Err(format!(
+                "the table `{}` has {} keys, not {}: {}",
+                t.name,
+                t.keys.len(),
+                keys.len(),
+                all.join(", ")
+            ));
+        }
+        let mut priority = 0;
+        if prioritised(t) {
+            let params = t.action(name).map(|a| a.params.len());
+            let last = args.last().filter(|_| params.is_none_or(|n| args.len() > n));
+            let Some((None, text)) = last else {
+                return Err(format!(
+                    "the table `{}` needs a priority after the arguments, as it has ternary, range or optional keys; smaller ones win",
+                    t.name
+                ));
+            };
+            let p: i32 = text.parse().ok().filter(|p| *p >= 0).ok_or_else(|| {
+                format!("`{text}` is no priority: write a number from 0 to {}", i32::MAX)
+            })?;
+            priority = -p;
+            args.pop();
+        }
+        let (entry, updates) = self.control.add(table, &keys, priority, name, &args)?;
+        let id = self.control.table(table)?.id;
+        let handle = self.control.handle(id, entry).unwrap_or_default();
+        self.take(updates)?;
+        self.tell(format!("handle {handle}"))
+    }
+
+    fn dump(&mut self, table: &str) -> Result<(), String> {
+        self.flush()?;
+        let t = self.control.table(table)?.clone();
+        let entries: Vec<EntryId> = self.control.handles(t.id).map(|(_, e)| e).collect();
+        for entry in entries {
+            let line = self.entry_line(&t, entry)?;
+            self.told.push(line);
+        }
+        let default = self.control.pipeline.entries(t.id).default();
+        // A table without a default action has one that no command can name: it does nothing.
+        match Control::action_of(&t, default.action) {
+            Some(_) => self.tell(format!("table_set_default {} {}", t.name, call(&t, default))),
+            None => Ok(()),
+        }
+    }
+
+    /// An entry as it could be added, with its handle and counts as a comment.
+    fn entry_line(&mut self, t: &TableName, id: EntryId) -> Result<String, String> {
+        let entry = self.control.pipeline.entries(t.id).get(id).cloned();
+        let Some(entry) = entry else { return Err("the entry is gone".into()) };
+        let mut line = entry_text(t, &entry);
+        let handle = self.control.handle(t.id, id).unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = write!(line, "  # handle {handle}");
+        if self.control.pipeline.program().tables[t.id.index()].counters {
+            let (packets, bytes) = self.plane.entry(id)?;
+            let _ = write!(line, ", {packets} packets, {bytes} bytes");
+        }
+        Ok(line)
+    }
+
+    fn table_info(&mut self, t: &TableName) -> Result<(), String> {
+        self.flush()?;
+        let (lookups, matches) = self.plane.table(t.id)?;
+        let entries = self.control.pipeline.entries(t.id).len();
+        let keys: Vec<String> = t.keys.iter().map(key).collect();
+        let actions: Vec<String> = t.actions.iter().map(action).collect();
+        self.told
+            .push(format!("{}: {entries} entries, {lookups} lookups, {matches} matches", t.name));
+        self.told.push(format!(
+            "  keys {}",
+            if keys.is_empty() { "none".into() } else { keys.join(", ") }
+        ));
+        self.tell(format!("  actions {}", actions.join(", ")))
+    }
+
+    fn register(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let (name, id, width) =
+            named(&self.control.names.registers, |r| &r.0, "register", rest[0])?.clone();
+        let size = self.control.pipeline.program().registers[id.index()].size;
+        let inside = |text: &str| -> Result<u32, String> {
+            let index = int(text, "the index")?;
+            match index < size {
+                true => Ok(index),
+                false => Err(format!("the register `{name}` has {size} cells: 0 to {}", size - 1)),
+            }
+        };
+        self.flush()?;
+        match (word, rest.get(1)) {
+            ("register_write", Some(index)) => {
+                let index = inside(index)?;
+                let v = value(rest[2], width)?;
+                self.plane.set_register(id, index, &v)
+            }
+            ("register_read", Some(index)) => {
+                let index = inside(index)?;
+                let v = self.plane.register(id, index)?.ok_or("the register has no such cell")?;
+                self.tell(format!("{name}[{index}] = {}", show(&v)))
+            }
+            ("register_read", None) => {
+                let mut all = Vec::new();
+                for index in 0..size {
+                    let v =
+                        self.plane.register(id, index)?.ok_or("the register has no such cell")?;
+                    all.push(show(&v));
+                }
+                self.tell(format!("{name} = {}", all.join(", ")))
+            }
+            _ => (0..size).try_for_each(|i| self.plane.set_register(id, i, &Bits::zero(width))),
+        }
+    }
+
+    fn counter(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let direct = self.control.names.tables.iter().filter_map(|t| {
+            let name = t.counter.clone()?;
+            Some((name, t.clone()))
+        });
+        let direct: Vec<(String, TableName)> = direct.collect();
+        self.flush()?;
+        let array = find(&self.control.names.counters, |c| &c.0, rest[0]).cloned();
+        if let (None, Some((name, t))) = (&array, find(&direct, |d| &d.0, rest[0])) {
+            if word == "counter_reset" {
+                let entries: Vec<EntryId> = self.control.handles(t.id).map(|h| h.1).collect();
+                return entries.into_iter().try_for_each(|e| self.plane.reset_entry(e));
+            }
+            let handle = int(rest[1], "the handle")?;
+            let (_, entry) = self.control.entry(&t.name, handle)?;
+            let (packets, bytes) = self.plane.entry(entry)?;
+            return self.tell(format!("{name}[{handle}]: {packets} packets, {bytes} bytes"));
+        }
+        let Some((name, id)) = array else {
+            let mut known = self.control.names.counters.clone();
+            known.extend(direct.into_iter().map(|d| (d.0, 0)));
+            return named(&known, |c| &c.0, "counter", rest[0]).map(|_| ());
+        };
+        let size = self.control.pipeline.program().counters[id as usize].size;
+        if word == "counter_reset" {
+            return self.plane.reset_counter(id, size);
+        }
+        let index = int(rest[1], "the index")?;
+        match self.plane.counter(id, index)? {
+            Some((packets, bytes)) => {
+                self.tell(format!("{name}[{index}]: {packets} packets, {bytes} bytes"))
+            }
+            None => Err(format!("the counter `{name}` has {size} cells: 0 to {}", size - 1)),
+        }
+    }
+
+    fn meter(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let m = named(&self.control.names.meters, |m| &m.name, "meter", rest[0])?.clone();
+        let inside = |text: &str| -> Result<u32, String> {
+            let index = int(text, "the index")?;
+            match index < m.size {
+                true => Ok(index),
+                false => {
+                    Err(format!("the meter `{}` has {} cells: 0 to {}", m.name, m.size, m.size - 1))
+                }
+            }
+        };
+        match word {
+            "meter_set_rates" => {
+                let index = inside(rest[1])?;
+                let config = rates(&rest[2..], &m)?;
+                let updates = self.control.set_meter(MeterId(m.first + index), config)?;
+                self.take(updates)
+            }
+            "meter_array_set_rates" => {
+                let config = rates(&rest[1..], &m)?;
+                for index in 0..m.size {
+                    let id = MeterId(m.first + index);
+                    let updates = self.control.set_meter(id, config.clone())?;
+                    self.take(updates)?;
+                }
+                Ok(())
+            }
+            _ => {
+                let index = inside(rest[1])?;
+                let config = self.control.pipeline.meter(MeterId(m.first + index)).cloned();
+                let text = match config {
+                    None => "no rates: everything is green".to_string(),
+                    Some(config) => {
+                        let unit =
+                            if m.packets { ("packets/s", "packets") } else { ("kbit/s", "kbit") };
+                        let bands: Vec<String> = config
+                            .bands
+                            .iter()
+                            .map(|b| format!("{} {}, burst {} {}", b.rate, unit.0, b.burst, unit.1))
+                            .collect();
+                        bands.join("; ")
+                    }
+                };
+                self.tell(format!("{}[{index}]: {text}", m.name))
+            }
+        }
+    }
+
+    fn value_set(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let (name, id, widths) =
+            named(&self.control.names.value_sets, |v| &v.0, "value set", rest[0])?.clone();
+        let width = widths.iter().sum();
+        let mut members = self.control.pipeline.value_set(id).to_vec();
+        let member = |text: &str| -> Result<Select, String> {
+            Ok(match text.split_once("&&&") {
+                Some((v, m)) => {
+                    let (v, m) = (value(v, width)?, value(m, width)?);
+                    Select::Masked(v.and(&m), m)
+                }
+                None => Select::Masked(value(text, width)?, Bits::ones(width)),
+            })
+        };
+        match word {
+            "pvs_add" => {
+                let new = member(rest[1])?;
+                if members.contains(&new) {
+                    return Err(format!("`{}` is in `{name}` already", rest[1]));
+                }
+                members.push(new);
+            }
+            "pvs_remove" => {
+                let old = member(rest[1])?;
+                let at = members.iter().position(|m| *m == old);
+                members.remove(at.ok_or_else(|| format!("`{}` is not in `{name}`", rest[1]))?);
+            }
+            "pvs_clear" => members.clear(),
+            _ => {
+                let shown = |m: &Select| match m {
+                    Select::Masked(v, m) if m.is_ones() => show(v),
+                    Select::Masked(v, m) => format!("{}&&&{}", show(v), show(m)),
+                    Select::Range(a, b) => format!("{}->{}", show(a), show(b)),
+                    Select::Any | Select::ValueSet(_) => "*".to_string(),
+                };
+                let all: Vec<String> = members.iter().map(shown).collect();
+                return self.tell(format!("{name}: {}", all.join(", ")));
+            }
+        }
+        let updates = self.control.set_value_set(id, members)?;
+        self.take(updates)
+    }
+}
+
+/// Words of keys with what belongs to them: `5 &&& 7` is one key.
+fn joined(words: &[&str]) -> Vec<String> {
+    let mut out: Vec<String> = Vec::new();
+    let mut open = false;
+    for w in words {
+        let links = matches!(*w, "&&&" | "->");
+        match out.last_mut() {
+            Some(last) if open || links => last.push_str(w),
+            _ => out.push((*w).to_string()),
+        }
+        open = links;
+    }
+    out
+}
+
+/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in kilobits.
+fn rates(words: &[&str], m: &MeterName) -> Result<Meter, String> {
+    let mut bands = Vec::new();
+    for (word, color) in words.iter().zip(1u8..) {
+        let parsed = word.split_once(':').and_then(|(rate, burst)| {
+            let rate: f64 = rate.parse().ok().filter(|r: &f64| r.is_finite() && *r >= 0.0)?;
+            Some((rate, burst.parse::<u64>().ok()?))
+        });
+        let Some((rate, burst)) = parsed else {
+            return Err(format!("`{word}`: write RATE:BURST, as in 0.125:10000"));
+        };
+        // Conversions of floats saturate.
+        let (rate, burst) = match m.packets {
+            true => ((rate * 1e6).round() as u64, burst),
+            false => ((rate * 8e3).round() as u64, burst.saturating_mul(8).div_ceil(1000)),
+        };
+        bands.push(Band { rate, burst, color, level: 0 });
+    }
+    if let [low, high] = bands.as_slice()
+        && low.rate > high.rate
+    {
+        return Err(
+            "the first rate, which marks yellow, is at most the second, which marks red".into()
+        );
+    }
+    Ok(Meter { packets: m.packets, bands })
+}
+
+fn key(k: &crate::lower::names::KeyName) -> String {
+    format!("{} ({}, {} bits)", k.name, k.kind.word(), k.width)
+}
+
+fn action(a: &crate::lower::names::ActionName) -> String {
+    let params: Vec<String> = a.params.iter().map(|(n, w)| format!("{n}: {w} bits")).collect();
+    format!("{}({})", a.name, params.join(", "))
+}
+
+fn call(t: &TableName, call: &ActionCall) -> String {
+    let name = Control::action_of(t, call.action).map_or("NoAction", |a| a.name.as_str());
+    let args: String = call.args.iter().map(|a| format!(" {}", show(a))).collect();
+    format!("{name}{args}")
+}
+
+/// An entry as `table_add` reads it.
+pub fn entry_text(t: &TableName, entry: &Entry) -> String {
+    let mut line = String::from("table_add ");
+    let name = Control::action_of(t, entry.action.action).map_or("NoAction", |a| a.name.as_str());
+    let _ = write!(line, "{} {name}", t.name);
+    for (i, k) in t.keys.iter().enumerate() {
+        let pattern = entry.matches.iter().find(|m| m.key as usize == i).map(|m| &m.pattern);
+        let _ = write!(line, " {}", show_pattern(pattern, k));
+    }
+    line.push_str(" =>");
+    for a in &entry.action.args {
+        let _ = write!(line, " {}", show(a));
+    }
+    if prioritised(t) {
+        let _ = write!(line, " {}", -i64::from(entry.priority));
+    }
+    line
+}
+
+/// The body of the fuzz target: any text is done or refused line by line, and what a table then holds
+/// reads back to the same entries.
+///
+/// # Panics
+/// If it does not.
+pub fn fuzz(program: &crate::lower::Lowered, data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let mut control = Control::new(program.clone()).expect("the program is good");
+    let (_, wrong) = run(&text, &mut control, &mut Blind);
+    for w in &wrong {
+        assert!(!w.text.is_empty());
+    }
+    let mut again = Control::new(program.clone()).expect("the program is good");
+    for t in control.names.tables.clone().into_iter().filter(|t| !t.entries_const) {
+        let lines: Vec<String> =
+            control.pipeline.entries(t.id).iter().map(|e| entry_text(&t, e)).collect();
+        again.clear(&t.name).expect("the table exists");
+        let (_, wrong) = run(&lines.join("\n"), &mut again, &mut Blind);
+        // An entry of the program's own may have a priority that no line can have.
+        let odd = wrong.iter().all(|w| w.text.contains("is no priority"));
+        assert!(odd, "{wrong:?}\n{}", lines.join("\n"));
+        if wrong.is_empty() {
+            let of = |c: &Control| -> Vec<String> {
+                let mut lines: Vec<String> =
+                    c.pipeline.entries(t.id).iter().map(|e| entry_text(&t, e)).collect();
+                lines.sort();
+                lines
+            };
+            assert_eq!(of(&control), of(&again));
+        }
+    }
+}
+
+/// A plane that forwards nothing: for checking a file, and where nothing but the pipeline counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blind;
+
+impl Plane for Blind {
+    fn update(&mut self, _: &[Update]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn register(&mut self, _: RegisterId, _: u32) -> Result<Option<Bits>, String> {
+        Err("only a running switch has registers to read".into())
+    }
+
+    fn set_register(&mut self, _: RegisterId, _: u32, _: &Bits) -> Result<(), String> {
+        Err("only a running switch has registers to write".into())
+    }
+
+    fn counter(&mut self, _: u32, _: u32) -> Result<Option<Counted>, String> {
+        Err("only a running switch counts".into())
+    }
+
+    fn reset_counter(&mut self, _: u32, _: u32) -> Result<(), String> {
+        Err("only a running switch counts".into())
+    }
+
+    fn entry(&mut self, _: EntryId) -> Result<Counted, String> {
+        Ok((0, 0))
+    }
+
+    fn reset_entry(&mut self, _: EntryId) -> Result<(), String> {
+        Err("only a running switch counts".into())
+    }
+
+    fn table(&mut self, _: TableId) -> Result<(u64, u64), String> {
+        Ok((0, 0))
+    }
+}

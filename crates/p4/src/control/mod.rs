@@ -1,0 +1,474 @@
+//! A lowered program under control: entries, groups and sessions by the names that a person uses.
+//!
+//! In: names, keys and values as text. Out: [`Update`]s, each checked by the pipeline before it is
+//! handed on. It keeps the pipeline as it then is; engines follow the updates. STF files and the
+//! text form of entries ([`commands`](crate::commands)) are both written in its terms.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`value`] | numbers, addresses and patterns as text |
+//! | `multicast` | groups, nodes, mirroring sessions |
+//! | `swap` | another program in place of this one, with what was put in |
+//!
+//! Ids of entries come from whoever counts ([`Ids`]), as each is the index of a counter. *Handles*
+//! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
+
+mod multicast;
+mod swap;
+pub mod value;
+
+pub use swap::Carried;
+
+use crate::lower::Lowered;
+use crate::lower::names::{ActionName, Names, TableName, find};
+use ir::program::MatchKind;
+use ir::{
+    ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use value::{pattern, value};
+
+/// Gives out ids of entries that are not in use; each is the index of a counter at zero.
+pub type Ids = Box<dyn FnMut() -> Result<u32, String> + Send>;
+
+/// A key or an argument as written, with its name if that is written.
+pub type Written = (Option<String>, String);
+
+/// Entries of a table by handle.
+#[derive(Clone, Debug, Default)]
+struct Handles {
+    next: u32,
+    by_handle: BTreeMap<u32, EntryId>,
+    of_entry: HashMap<EntryId, u32>,
+}
+
+impl Handles {
+    fn insert(&mut self, entry: EntryId) {
+        self.by_handle.insert(self.next, entry);
+        self.of_entry.insert(entry, self.next);
+        self.next += 1;
+    }
+
+    fn remove(&mut self, entry: EntryId) {
+        if let Some(handle) = self.of_entry.remove(&entry) {
+            self.by_handle.remove(&handle);
+        }
+    }
+}
+
+/// A program with what is put into it.
+pub struct Control {
+    /// The program's names.
+    pub names: Names,
+    /// The pipeline as it is.
+    pub pipeline: Pipeline,
+    /// Ids that nothing in the pipeline has any more, for whoever gave them out.
+    pub retired: Vec<u32>,
+    ids: Ids,
+    /// What all groups and buckets count with: nothing asks.
+    group_counter: CounterId,
+    handles: BTreeMap<TableId, Handles>,
+    /// Entries that the program itself has.
+    own: HashSet<EntryId>,
+    multicast: multicast::Multicast,
+}
+
+impl std::fmt::Debug for Control {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+/// Keys that a lookup needs priorities for.
+pub fn prioritised(table: &TableName) -> bool {
+    use MatchKind as M;
+    table.keys.iter().any(|k| matches!(k.kind, M::Ternary | M::Range | M::Optional))
+}
+
+/// What is there in place of a name that is not: the nearest known one, or all if they are few. A name
+/// may stand for what ends in it, so the last parts of names are compared, too.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = known.collect();
+    let ends = all.iter().filter_map(|n| n.rsplit('.').next());
+    let near = crate::diag::nearest(name, all.iter().copied())
+        .or_else(|| crate::diag::nearest(name, ends));
+    match near {
+        Some(near) => format!("; the nearest is `{near}`"),
+        None if all.is_empty() => "; the program has none".to_string(),
+        None if all.len() <= 16 => format!("; there are {}", all.join(", ")),
+        None => String::new(),
+    }
+}
+
+impl Control {
+    /// A program with its own entries. Ids count from 0.
+    pub fn new(lowered: Lowered) -> Result<Control, String> {
+        let mut next = 0;
+        let ids = move || {
+            let id = next;
+            next += 1;
+            Ok(id)
+        };
+        Control::with_ids(lowered, Box::new(ids))
+    }
+
+    /// A program with its own entries. What brings an engine there that has the program alone is
+    /// [`Pipeline::contents`].
+    pub fn with_ids(lowered: Lowered, mut ids: Ids) -> Result<Control, String> {
+        let pipeline = Pipeline::new(Arc::new(lowered.program)).map_err(|e| e.to_string())?;
+        let mut control = Control {
+            names: lowered.names,
+            pipeline,
+            retired: Vec::new(),
+            group_counter: CounterId(ids()?),
+            ids,
+            handles: BTreeMap::new(),
+            own: HashSet::new(),
+            multicast: multicast::Multicast::default(),
+        };
+        control.own_entries(lowered.entries)?;
+        Ok(control)
+    }
+
+    /// The program's own entries; what was done.
+    fn own_entries(&mut self, entries: Vec<(TableId, Entry)>) -> Result<Vec<Update>, String> {
+        let mut updates = Vec::new();
+        for (table, entry) in entries {
+            let id = EntryId((self.ids)()?);
+            let update = Update::Insert(table, Arc::new(Entry { id, ..entry }));
+            // The first of two equal entries wins; the second is never reached.
+            if self.pipeline.transact(std::slice::from_ref(&update)).is_ok() {
+                self.own.insert(id);
+                self.handles.entry(table).or_default().insert(id);
+                updates.push(update);
+            } else {
+                self.retired.push(id.0);
+            }
+        }
+        Ok(updates)
+    }
+
+    fn commit(&mut self, updates: Vec<Update>) -> Result<Vec<Update>, String> {
+        match self.pipeline.transact(&updates) {
+            Ok(_) => Ok(updates),
+            Err((_, e)) => Err(e.to_string()),
+        }
+    }
+
+    /// The table with this name.
+    pub fn table(&self, name: &str) -> Result<&TableName, String> {
+        self.names.table(name).ok_or_else(|| {
+            let known = self.names.tables.iter().map(|t| t.name.as_str());
+            format!("there is no table `{name}`{}", nearest(name, known))
+        })
+    }
+
+    /// The table with this name, whose entries the control plane may change.
+    fn writable(&self, name: &str) -> Result<&TableName, String> {
+        let t = self.table(name)?;
+        Self::may_change(t).map(|()| t)
+    }
+
+    fn may_change(t: &TableName) -> Result<(), String> {
+        match t.entries_const {
+            true => Err(format!(
+                "the table `{}` has const entries, which only the program changes; write `entries` in place of `const entries`",
+                t.name
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn action<'t>(table: &'t TableName, name: &str) -> Result<&'t ActionName, String> {
+        table.action(name).ok_or_else(|| {
+            let known: Vec<&str> = table.actions.iter().map(|a| a.name.as_str()).collect();
+            format!(
+                "the table `{}` has no action `{name}`; it has {}",
+                table.name,
+                known.join(", ")
+            )
+        })
+    }
+
+    fn call(table: &TableName, action: &str, args: &[Written]) -> Result<ActionCall, String> {
+        let a = Self::action(table, action)?;
+        if args.len() != a.params.len() {
+            let params: Vec<String> =
+                a.params.iter().map(|(p, w)| format!("{p} ({w} bits)")).collect();
+            return Err(format!(
+                "`{}` takes {} arguments, not {}: {}",
+                a.name,
+                a.params.len(),
+                args.len(),
+                if params.is_empty() { "it has no parameters".into() } else { params.join(", ") }
+            ));
+        }
+        let mut values: Vec<Option<Bits>> = vec![None; a.params.len()];
+        for (i, (name, text)) in args.iter().enumerate() {
+            let at = match name {
+                Some(n) => a
+                    .params
+                    .iter()
+                    .position(|(p, _)| p == n)
+                    .ok_or_else(|| format!("`{}` has no parameter `{n}`", a.name))?,
+                None => i,
+            };
+            let (param, width) = &a.params[at];
+            let v = value(text, *width)
+                .map_err(|e| format!("`{}`, parameter `{param}`: {e}", a.name))?;
+            values[at] = Some(v);
+        }
+        let values: Option<Vec<Bits>> = values.into_iter().collect();
+        let values = values.ok_or_else(|| format!("`{}`: an argument is given twice", a.name))?;
+        Ok(ActionCall::with(a.id, values))
+    }
+
+    /// What the keys of an entry must look like, from their texts.
+    fn matches(t: &TableName, keys: &[Written]) -> Result<Box<[KeyMatch]>, String> {
+        let mut patterns: Vec<Option<Option<Pattern>>> = vec![None; t.keys.len()];
+        for (i, (name, text)) in keys.iter().enumerate() {
+            let at = match name {
+                Some(n) => Self::key(t, n, i)?,
+                None if i < t.keys.len() => i,
+                None => {
+                    return Err(format!(
+                        "the table `{}` has {} keys, not {}",
+                        t.name,
+                        t.keys.len(),
+                        keys.len()
+                    ));
+                }
+            };
+            patterns[at] = Some(
+                pattern(text, &t.keys[at]).map_err(|e| format!("the table `{}`: {e}", t.name))?,
+            );
+        }
+        let mut matches = Vec::new();
+        for (i, p) in patterns.into_iter().enumerate() {
+            match p {
+                Some(Some(pattern)) => matches.push(KeyMatch { key: i as u16, pattern }),
+                None if t.keys[i].kind == MatchKind::Exact => {
+                    return Err(format!("the key `{}` is exact and needs a value", t.keys[i].name));
+                }
+                Some(None) | None => {}
+            }
+        }
+        Ok(matches.into())
+    }
+
+    /// Adds an entry; its id, too. Higher priorities win.
+    pub fn add(
+        &mut self,
+        table: &str,
+        keys: &[Written],
+        priority: i32,
+        action: &str,
+        args: &[Written],
+    ) -> Result<(EntryId, Vec<Update>), String> {
+        let t = self.writable(table)?;
+        let (table, matches) = (t.id, Self::matches(t, keys)?);
+        let action = Self::call(t, action, args)?;
+        let refused = Self::action_of(t, action.action).filter(|a| a.default_only);
+        if let Some(a) = refused {
+            return Err(format!(
+                "`{}` is @defaultonly in the table `{}`: no entry may have it",
+                a.name, t.name
+            ));
+        }
+        self.insert(table, matches, priority, action)
+    }
+
+    fn insert(
+        &mut self,
+        table: TableId,
+        matches: Box<[KeyMatch]>,
+        priority: i32,
+        action: ActionCall,
+    ) -> Result<(EntryId, Vec<Update>), String> {
+        let id = EntryId((self.ids)()?);
+        let entry = Entry {
+            id,
+            priority,
+            matches,
+            action,
+            cookie: 0,
+            idle_timeout_ns: 0,
+            hard_timeout_ns: 0,
+        };
+        match self.commit(vec![Update::Insert(table, Arc::new(entry))]) {
+            Ok(updates) => {
+                self.handles.entry(table).or_default().insert(id);
+                Ok((id, updates))
+            }
+            Err(e) => {
+                self.retired.push(id.0);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives an entry another action.
+    pub fn modify(
+        &mut self,
+        table: &str,
+        entry: EntryId,
+        action: &str,
+        args: &[Written],
+    ) -> Result<Vec<Update>, String> {
+        let t = self.writable(table)?;
+        let (id, action) = (t.id, Self::call(t, action, args)?);
+        let old = self.pipeline.entries(id).get(entry).cloned();
+        let old = old.ok_or_else(|| format!("the table `{table}` has no such entry"))?;
+        self.commit(vec![Update::Modify(id, Arc::new(Entry { action, ..(*old).clone() }))])
+    }
+
+    /// The entry with a handle.
+    pub fn entry(&self, table: &str, handle: u32) -> Result<(TableId, EntryId), String> {
+        let t = self.table(table)?;
+        let handles = self.handles.get(&t.id);
+        let entry = handles.and_then(|h| h.by_handle.get(&handle)).copied();
+        entry.map(|e| (t.id, e)).ok_or_else(|| {
+            let next = handles.map_or(0, |h| h.next);
+            let why = if handle < next { "it was deleted" } else { "it was never given" };
+            format!("the table `{}` has no entry with the handle {handle}: {why}", t.name)
+        })
+    }
+
+    /// The handle of an entry.
+    pub fn handle(&self, table: TableId, entry: EntryId) -> Option<u32> {
+        self.handles.get(&table)?.of_entry.get(&entry).copied()
+    }
+
+    /// The entries of a table in the order of their handles.
+    pub fn handles(&self, table: TableId) -> impl Iterator<Item = (u32, EntryId)> + '_ {
+        self.handles.get(&table).into_iter().flat_map(|h| h.by_handle.iter().map(|(n, e)| (*n, *e)))
+    }
+
+    /// What a table calls an action.
+    pub fn action_of(table: &TableName, action: ir::ActionId) -> Option<&ActionName> {
+        table.actions.iter().find(|a| a.id == action)
+    }
+
+    /// The key that a name means: itself, an end of it, or one that it ends with.
+    fn key(t: &TableName, name: &str, position: usize) -> Result<usize, String> {
+        let plain = {
+            let mut out = String::new();
+            let mut chars = name.chars().peekable();
+            while let Some(c) = chars.next() {
+                if c == '$' {
+                    out.push('[');
+                    while let Some(d) = chars.next_if(char::is_ascii_digit) {
+                        out.push(d);
+                    }
+                    out.push(']');
+                } else {
+                    out.push(c);
+                }
+            }
+            out
+        };
+        let names: Vec<(usize, &str)> =
+            t.keys.iter().enumerate().map(|(i, k)| (i, k.name.as_str())).collect();
+        if let Some((i, _)) = find(&names, |n| n.1, &plain) {
+            return Ok(*i);
+        }
+        // P4-14's `valid(h)` is called as the header.
+        let valid: Vec<(usize, &str)> =
+            names.iter().filter_map(|(i, n)| Some((*i, n.strip_suffix(".isValid()")?))).collect();
+        if let Some((i, _)) = find(&valid, |n| n.1, &plain) {
+            return Ok(*i);
+        }
+        // Slices and validity as other tools spell them.
+        let squeeze = |s: &str| s.chars().filter(|c| c.is_ascii_alphanumeric()).collect::<String>();
+        let same: Vec<usize> = names
+            .iter()
+            .filter(|(_, n)| {
+                let (a, b) = (squeeze(n), squeeze(&plain));
+                a.ends_with(&b) || b.ends_with(&a) || a.replace("isValid", "valid").ends_with(&b)
+            })
+            .map(|(i, _)| *i)
+            .collect();
+        match same.as_slice() {
+            [one] => Ok(*one),
+            _ if names.len() == 1 && position == 0 => Ok(0),
+            _ => {
+                let known: Vec<&str> = names.iter().map(|n| n.1).collect();
+                Err(format!(
+                    "the table `{}` has no key `{name}`; it has {}",
+                    t.name,
+                    known.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// Sets a table's default action.
+    pub fn set_default(
+        &mut self,
+        table: &str,
+        action: &str,
+        args: &[Written],
+    ) -> Result<Vec<Update>, String> {
+        let t = self.table(table)?.clone();
+        let call = Self::call(&t, action, args)?;
+        self.commit(vec![Update::SetDefault(t.id, call)])
+    }
+
+    /// Sets a table's default action to what the program says.
+    pub fn reset_default(&mut self, table: &str) -> Result<Vec<Update>, String> {
+        let id = self.table(table)?.id;
+        let default = self.pipeline.program().tables[id.index()].default.clone();
+        self.commit(vec![Update::SetDefault(id, default)])
+    }
+
+    /// Removes an entry.
+    pub fn remove(&mut self, table: TableId, entry: EntryId) -> Result<Vec<Update>, String> {
+        if let Some(t) = self.names.tables.iter().find(|t| t.id == table) {
+            Self::may_change(t)?;
+        }
+        let updates = self.commit(vec![Update::Delete(table, entry)])?;
+        self.forget(table, entry);
+        Ok(updates)
+    }
+
+    /// Removes all entries of a table.
+    pub fn clear(&mut self, table: &str) -> Result<Vec<Update>, String> {
+        let id = self.writable(table)?.id;
+        let entries: Vec<EntryId> = self.pipeline.entries(id).iter().map(|e| e.id).collect();
+        let updates = self.commit(vec![Update::Clear(id)])?;
+        entries.into_iter().for_each(|e| self.forget(id, e));
+        Ok(updates)
+    }
+
+    fn forget(&mut self, table: TableId, entry: EntryId) {
+        if let Some(handles) = self.handles.get_mut(&table) {
+            handles.remove(entry);
+        }
+        self.own.remove(&entry);
+        self.retired.push(entry.0);
+    }
+
+    /// Sets the members of a value set.
+    pub fn set_value_set(
+        &mut self,
+        set: ir::ValueSetId,
+        members: Vec<ir::program::Select>,
+    ) -> Result<Vec<Update>, String> {
+        self.commit(vec![Update::SetValueSet(set, members)])
+    }
+
+    /// Sets a meter.
+    pub fn set_meter(
+        &mut self,
+        meter: ir::MeterId,
+        config: ir::Meter,
+    ) -> Result<Vec<Update>, String> {
+        self.commit(vec![Update::SetMeter(meter, Arc::new(config))])
+    }
+
+    /// Makes a meter green.
+    pub fn remove_meter(&mut self, meter: ir::MeterId) -> Result<Vec<Update>, String> {
+        self.commit(vec![Update::RemoveMeter(meter)])
+    }
+}

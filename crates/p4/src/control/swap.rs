@@ -1,0 +1,233 @@
+//! Another program in place of this one, with what was put into this one.
+//!
+//! Carried over are entries of tables that are the same: the same full name and the same keys (name,
+//! width, match kind, in order). Such an entry keeps its id, so its counter goes on, and its action if
+//! the new table has one of the same name and parameters. So are defaults that were set, multicast
+//! groups and mirroring sessions, and meters and value sets of the same name, size and width. Entries
+//! that a program has itself come and go with it. Whatever has no place is left behind, and counted.
+
+use super::{Control, Handles};
+use crate::lower::Lowered;
+use crate::lower::names::{Names, TableName};
+use ir::{ActionCall, Entry, EntryId, MeterId, Pipeline, TableId, Update};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// What came along to the new program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Tables that are the same in both programs.
+    pub tables: usize,
+    /// Entries that came along.
+    pub entries: usize,
+    /// What did not, a line each: the table or thing, how much of it, and why.
+    pub left: Vec<String>,
+}
+
+fn same_keys(a: &TableName, b: &TableName) -> bool {
+    a.keys.len() == b.keys.len()
+        && a.keys
+            .iter()
+            .zip(&b.keys)
+            .all(|(a, b)| a.name == b.name && a.width == b.width && a.kind == b.kind)
+}
+
+/// The same call in another table.
+fn call_in(from: &TableName, to: &TableName, call: &ActionCall) -> Result<ActionCall, String> {
+    let Some(old) = Control::action_of(from, call.action) else {
+        return Ok(call.clone());
+    };
+    let new = to.actions.iter().find(|a| a.name == old.name);
+    match new {
+        Some(new) if new.params == old.params => {
+            Ok(ActionCall { action: new.id, args: call.args.clone() })
+        }
+        Some(_) => Err(format!("the parameters of `{}` are others now", old.name)),
+        None => Err(format!("it has no action `{}` any more", old.name)),
+    }
+}
+
+impl Control {
+    /// Takes another program; the updates that do it, to be taken as one transaction, and what came
+    /// along. On an error all is as it was.
+    pub fn swap(&mut self, lowered: Lowered) -> Result<(Vec<Update>, Carried), String> {
+        let program = Arc::new(lowered.program);
+        let mut pipeline = self.pipeline.clone();
+        pipeline
+            .transact(&[Update::SetProgram(program.clone())])
+            .map_err(|(_, e)| e.to_string())?;
+        let old_pipeline = std::mem::replace(&mut self.pipeline, pipeline);
+        let old_names = std::mem::replace(&mut self.names, lowered.names);
+        let old_own = std::mem::take(&mut self.own);
+        let old_handles = std::mem::take(&mut self.handles);
+        let multicast = self.multicast.clone();
+        let mut updates = vec![Update::SetProgram(program)];
+        let result = self.swapped(
+            lowered.entries,
+            &Before {
+                pipeline: &old_pipeline,
+                names: &old_names,
+                own: &old_own,
+                handles: &old_handles,
+            },
+            &mut updates,
+        );
+        match result {
+            Ok(carried) => {
+                // Ids of entries that are gone.
+                for t in &old_names.tables {
+                    for e in old_pipeline.entries(t.id).iter() {
+                        if !self.has(e.id) {
+                            self.retired.push(e.id.0);
+                        }
+                    }
+                }
+                Ok((updates, carried))
+            }
+            Err(e) => {
+                let new: HashSet<EntryId> = self.own.drain().collect();
+                self.retired.extend(new.into_iter().map(|e| e.0));
+                self.pipeline = old_pipeline;
+                self.names = old_names;
+                self.own = old_own;
+                self.handles = old_handles;
+                self.multicast = multicast;
+                Err(e)
+            }
+        }
+    }
+
+    fn has(&self, entry: EntryId) -> bool {
+        self.handles.values().any(|h| h.of_entry.contains_key(&entry))
+    }
+
+    fn swapped(
+        &mut self,
+        entries: Vec<(TableId, Entry)>,
+        before: &Before<'_>,
+        updates: &mut Vec<Update>,
+    ) -> Result<Carried, String> {
+        let mut carried = Carried::default();
+        updates.extend(self.own_entries(entries)?);
+        let groups = self.all_groups();
+        updates.extend(self.commit(groups)?);
+        for old in &before.names.tables {
+            self.carry_table(old, before, updates, &mut carried)?;
+        }
+        self.carry_meters(before, updates, &mut carried)?;
+        self.carry_value_sets(before, updates, &mut carried)?;
+        Ok(carried)
+    }
+
+    fn carry_table(
+        &mut self,
+        old: &TableName,
+        before: &Before<'_>,
+        updates: &mut Vec<Update>,
+        carried: &mut Carried,
+    ) -> Result<(), String> {
+        let held = before.pipeline.entries(old.id);
+        let mut put: Vec<Arc<Entry>> =
+            held.iter().filter(|e| !before.own.contains(&e.id)).cloned().collect();
+        let handle = |e: &Arc<Entry>| before.handles.get(&old.id)?.of_entry.get(&e.id).copied();
+        put.sort_by_key(|e| handle(e));
+        let new = self.names.tables.iter().find(|t| t.name == old.name).cloned();
+        let why = match &new {
+            None => "the new program has no such table",
+            Some(new) if !same_keys(old, new) => "its keys are others now",
+            Some(_) => "",
+        };
+        let Some(new) = new.filter(|_| why.is_empty()) else {
+            if !put.is_empty() {
+                carried.left.push(format!("{}: {} entries, as {why}", old.name, put.len()));
+            }
+            return Ok(());
+        };
+        carried.tables += 1;
+        let given = &before.pipeline.program().tables[old.id.index()].default;
+        if held.default() != given {
+            let done = call_in(old, &new, held.default())
+                .and_then(|call| self.commit(vec![Update::SetDefault(new.id, call)]));
+            match done {
+                Ok(done) => updates.extend(done),
+                Err(e) => carried.left.push(format!("{}: its default action: {e}", old.name)),
+            }
+        }
+        let mut refused: BTreeMap<String, usize> = BTreeMap::new();
+        for e in put {
+            let done = call_in(old, &new, &e.action).and_then(|action| {
+                let entry = Arc::new(Entry { action, ..(*e).clone() });
+                self.commit(vec![Update::Insert(new.id, entry)])
+            });
+            match done {
+                Ok(done) => {
+                    updates.extend(done);
+                    self.handles.entry(new.id).or_default().insert(e.id);
+                    carried.entries += 1;
+                }
+                Err(e) => *refused.entry(e).or_default() += 1,
+            }
+        }
+        for (why, n) in refused {
+            carried.left.push(format!("{}: {n} entries: {why}", old.name));
+        }
+        Ok(())
+    }
+
+    fn carry_meters(
+        &mut self,
+        before: &Before<'_>,
+        updates: &mut Vec<Update>,
+        carried: &mut Carried,
+    ) -> Result<(), String> {
+        for old in &before.names.meters {
+            let set: Vec<_> = (0..old.size)
+                .filter_map(|i| Some((i, before.pipeline.meter(MeterId(old.first + i))?.clone())))
+                .collect();
+            if set.is_empty() {
+                continue;
+            }
+            let same = self.names.meters.iter().find(|m| m.name == old.name && m.size == old.size);
+            let Some(first) = same.map(|m| m.first) else {
+                carried.left.push(format!("{}: the rates of {} meters", old.name, set.len()));
+                continue;
+            };
+            let sets =
+                set.into_iter().map(|(i, m)| Update::SetMeter(MeterId(first + i), m)).collect();
+            updates.extend(self.commit(sets)?);
+        }
+        Ok(())
+    }
+
+    fn carry_value_sets(
+        &mut self,
+        before: &Before<'_>,
+        updates: &mut Vec<Update>,
+        carried: &mut Carried,
+    ) -> Result<(), String> {
+        for (name, id, widths) in &before.names.value_sets {
+            let members = before.pipeline.value_set(*id).to_vec();
+            if members.is_empty() {
+                continue;
+            }
+            let same = self.names.value_sets.iter().find(|v| v.0 == *name && v.2 == *widths);
+            let done = match same.map(|v| v.1) {
+                Some(id) => self.commit(vec![Update::SetValueSet(id, members)]),
+                None => Err("the new program has no such value set".to_string()),
+            };
+            match done {
+                Ok(done) => updates.extend(done),
+                Err(e) => carried.left.push(format!("{name}: its members: {e}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What there was.
+struct Before<'a> {
+    pipeline: &'a Pipeline,
+    names: &'a Names,
+    own: &'a HashSet<EntryId>,
+    handles: &'a BTreeMap<TableId, Handles>,
+}

@@ -1,0 +1,325 @@
+//! Entries as text: what is done, what is told, what is refused and how; and programs swapped.
+
+mod common;
+
+use common::{compile, control, files, folder};
+use ir::{Bits, EntryId, Pipeline, RegisterId, TableId, Update};
+use p4::commands::{Blind, Plane, Wrong, run};
+use p4::control::Control;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A plane that keeps a pipeline of its own, as a switch does.
+struct Follower {
+    pipeline: Pipeline,
+    cells: HashMap<(u32, u32), Bits>,
+}
+
+impl Follower {
+    fn of(control: &Control) -> Follower {
+        let mut pipeline = Pipeline::new(control.pipeline.program().clone()).unwrap();
+        pipeline.transact(&control.pipeline.contents()).unwrap();
+        Follower { pipeline, cells: HashMap::new() }
+    }
+}
+
+impl Plane for Follower {
+    fn update(&mut self, updates: &[Update]) -> Result<(), String> {
+        self.pipeline.transact(updates).map(|_| ()).map_err(|(_, e)| e.to_string())
+    }
+    fn register(&mut self, r: RegisterId, i: u32) -> Result<Option<Bits>, String> {
+        let width = self.pipeline.program().registers[r.index()].width;
+        Ok(Some(self.cells.get(&(r.0, i)).cloned().unwrap_or(Bits::zero(width))))
+    }
+    fn set_register(&mut self, r: RegisterId, i: u32, to: &Bits) -> Result<(), String> {
+        self.cells.insert((r.0, i), to.clone());
+        Ok(())
+    }
+    fn counter(&mut self, _: u32, i: u32) -> Result<Option<(u64, u64)>, String> {
+        Ok((i < 4).then_some((u64::from(i), 64 * u64::from(i))))
+    }
+    fn reset_counter(&mut self, _: u32, _: u32) -> Result<(), String> {
+        Ok(())
+    }
+    fn entry(&mut self, e: EntryId) -> Result<(u64, u64), String> {
+        Ok((e.0.into(), 0))
+    }
+    fn reset_entry(&mut self, _: EntryId) -> Result<(), String> {
+        Ok(())
+    }
+    fn table(&mut self, _: TableId) -> Result<(u64, u64), String> {
+        Ok((0, 0))
+    }
+}
+
+const EVERYTHING: &str = include_str!("../../../filetests/p4/everything.p4");
+
+fn everything() -> Control {
+    Control::new(compile(Path::new("everything.p4"), EVERYTHING)).unwrap()
+}
+
+/// Does lines; all of them are right. What they told.
+#[track_caller]
+fn good(control: &mut Control, plane: &mut Follower, text: &str) -> String {
+    let (told, wrong) = run(text, control, plane);
+    assert_eq!(wrong, Vec::<Wrong>::new());
+    assert_eq!(
+        ir::text::print_pipeline(&control.pipeline).replace(' ', ""),
+        ir::text::print_pipeline(&plane.pipeline).replace(' ', ""),
+        "the switch has what control has"
+    );
+    told.join("\n")
+}
+
+/// What is told of a line that is refused; it changes nothing.
+#[track_caller]
+fn refused(control: &mut Control, line: &str) -> String {
+    let before = ir::text::print_pipeline(&control.pipeline);
+    let (_, wrong) = run(&format!("\n{line}"), control, &mut Blind);
+    assert_eq!(wrong.len(), 1, "{line} is taken");
+    assert_eq!(wrong[0].line, 2);
+    assert_eq!(before, ir::text::print_pipeline(&control.pipeline));
+    wrong[0].text.clone()
+}
+
+#[test]
+fn entries_of_every_kind_are_added_dumped_and_taken_away() {
+    let (mut c, p) = (everything(), &mut Follower::of(&everything()));
+    let told = good(
+        &mut c,
+        p,
+        "table_add exactly go 1 0x10 => 3   # a comment
+         table_add I.exactly I.group kind=7 h.h.a=10.0.0.1 => g=9
+         table_add longest go 10.0.0.0/8 => 1
+         table_add longest go 0/0 => 2
+         table_add many go 0x0a000000 &&& 0xff000000 1 -> 5 * => 4 10
+         table_add many go 0&&&0 0..255 7 => 5 20",
+    );
+    assert_eq!(told, "handle 0\nhandle 1\nhandle 0\nhandle 1\nhandle 0\nhandle 1");
+    let dump = good(&mut c, p, "table_dump exactly");
+    assert!(dump.starts_with("table_add I.exactly I.go 0x1 16 => 3  # handle 0, "), "{dump}");
+    let dump = good(&mut c, p, "table_dump many\ntable_num_entries many");
+    assert_eq!(
+        dump,
+        "table_add I.many I.go 0xa000000&&&0xff000000 1->5 * => 4 10  # handle 0\n\
+         table_add I.many I.go 0&&&0 0->255 7 => 5 20  # handle 1\n2"
+    );
+    // A smaller number wins.
+    let table = c.table("many").unwrap().id;
+    let best = c.pipeline.entries(table).iter().next().unwrap();
+    assert_eq!(best.priority, -10);
+    // What a dump prints, another switch reads.
+    let (mut again, q) = (everything(), &mut Follower::of(&everything()));
+    good(&mut again, q, &dump[..dump.rfind('\n').unwrap()]);
+    assert_eq!(good(&mut again, q, "table_dump many"), good(&mut c, p, "table_dump many"));
+    good(&mut c, p, "table_modify exactly go 1 => 8\ntable_delete exactly 0\ntable_clear many");
+    assert!(good(&mut c, p, "table_dump_entry exactly 1").contains("I.go 0xa000001 7 => 8"));
+    assert_eq!(good(&mut c, p, "table_add exactly go 1 0x10 => 3"), "handle 2");
+    good(&mut c, p, "table_set_default longest go 5\ntable_reset_default longest");
+    assert_eq!(c.retired.len(), 3);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_what_would_be_right() {
+    let mut c = everything();
+    good(&mut c, &mut Follower::of(&everything()), "table_add longest go 10.0.0.0/8 => 1");
+    for (line, told) in [
+        ("table_ad x y", "there is no command `table_ad`; the nearest is `table_add`"),
+        (
+            "table_add exactly",
+            "write `table_add TABLE ACTION KEY ... => [ARGUMENT ...] [PRIORITY]`",
+        ),
+        ("table_add exacty go 1 2 => 3", "there is no table `exacty`; the nearest is `exactly`"),
+        ("table_add exactly gone 1 2 => 3", "has no action `gone`; it has I.go, I.group"),
+        ("table_add exactly go 1 2 3", "`=>` is missing between the keys (h.h.a, kind)"),
+        (
+            "table_add exactly go 1 => 3",
+            "has 2 keys, not 1: h.h.a (exact, 32 bits), kind (exact, 16 bits)",
+        ),
+        ("table_add exactly go 1 70000 => 3", "`70000` needs 17 bits and has 16"),
+        ("table_add exactly go 1 x => 3", "`x` is no number"),
+        ("table_add exactly go 1 2/8 => 3", "a prefix for the key `kind`, which is exact"),
+        (
+            "table_add exactly go 1 2 => 512",
+            "`I.go`, parameter `port`: `512` needs 10 bits and has 9",
+        ),
+        ("table_add exactly go 1 2 => 1 2", "`I.go` takes 1 arguments, not 2: port (9 bits)"),
+        ("table_add exactly go 1 2 =>", "`I.go` takes 1 arguments, not 0: port (9 bits)"),
+        ("table_add longest go 10.0.0.0/33 => 1", "a prefix of the key `h.h.a` has 0 to 32 bits"),
+        ("table_add longest go 10.0.0.0/8 => 4", "entry"),
+        ("table_add longest drop 11.0.0.0/8 =>", "`I.drop` is @defaultonly"),
+        ("table_add many go 1&&&1 1->2 3 => 4", "needs a priority after the arguments"),
+        ("table_add many go 1&&&1 1->2 3 => 4 high", "`high` is no priority"),
+        ("table_add many go 1&&&1 5->2 3 => 4 1", "ends before it begins"),
+        ("table_add fixed go 3 => 1", "has const entries"),
+        ("table_clear fixed", "has const entries"),
+        ("table_delete fixed 0", "has const entries"),
+        ("table_delete longest 7", "no entry with the handle 7: it was never given"),
+        ("table_set_timeout longest 0 5", "entries of P4 tables have no timeouts"),
+        ("register_write lost 0 1", "there is no register `lost`; the nearest is `last`"),
+        ("register_write last 3 1", "the register `I.last` has 3 cells: 0 to 2"),
+        ("register_write last 0 0x1000000", "needs 25 bits and has 24"),
+        ("counter_read hitz 0", "there is no counter `hitz`"),
+        ("meter_set_rates rate 0 fast", "write RATE:BURST"),
+        ("meter_set_rates rate 0 2:1 1:1", "the first rate"),
+        ("meter_set_rates rate 2 1:1", "has 2 cells: 0 to 1"),
+        ("mc_node_associate 1 0", "there is no multicast node 0"),
+        ("mc_mgrp_create 0", "numbers from 1"),
+        ("mc_node_create 1 600", "`600` is no port: 0 to 511 are"),
+        ("mirroring_delete 4", "there is no mirroring session 4"),
+        ("pvs_remove seen 4", "`4` is not in"),
+        ("pvs_add sen 4", "there is no value set `sen`"),
+        ("act_prof_create_member p a", "action profiles are not supported"),
+    ] {
+        let text = refused(&mut c, line);
+        assert!(text.contains(told), "{line}: {text}");
+    }
+}
+
+#[test]
+fn groups_sessions_registers_meters_and_value_sets() {
+    let (mut c, p) = (everything(), &mut Follower::of(&everything()));
+    let told = good(
+        &mut c,
+        p,
+        "mc_mgrp_create 1\nmc_node_create 0 1 2\nmc_node_create 1 3\nmc_node_associate 1 0
+         mc_node_associate 1 1\nmirroring_add 5 7\nmirroring_add_mc 5 1\nmirroring_add 6 2",
+    );
+    assert_eq!(told, "node 0\nnode 1");
+    let group = |p: &Follower| p.pipeline.group(ir::GroupId(1)).unwrap().buckets.len();
+    assert_eq!(group(p), 3);
+    good(&mut c, p, "mc_node_update 0 4\nmc_node_destroy 1\nmirroring_delete 6");
+    assert_eq!(group(p), 1);
+    good(&mut c, p, "mirroring_delete 5\nregister_write last 1 0xabc");
+    assert_eq!(
+        good(&mut c, p, "register_read last\nregister_read last 1"),
+        "I.last = 0x0, 0xabc, 0x0\nI.last[1] = 0xabc"
+    );
+    good(&mut c, p, "register_reset last");
+    assert_eq!(good(&mut c, p, "register_read last 1"), "I.last[1] = 0x0");
+    assert_eq!(good(&mut c, p, "counter_read hits 3"), "I.hits[3]: 3 packets, 192 bytes");
+    good(&mut c, p, "table_add exactly go 1 2 => 3");
+    assert!(good(&mut c, p, "counter_read used 0").starts_with("I.used[0]: "));
+    good(&mut c, p, "meter_set_rates rate 1 0.001:5 0.002:6");
+    assert_eq!(
+        good(&mut c, p, "meter_get_rates rate 1\nmeter_get_rates rate 0"),
+        "I.rate[1]: 1000 packets/s, burst 5 packets; 2000 packets/s, burst 6 packets\n\
+         I.rate[0]: no rates: everything is green"
+    );
+    good(&mut c, p, "pvs_add seen 0x800\npvs_add seen 6&&&7\npvs_remove seen 0x800");
+    assert!(good(&mut c, p, "pvs_get seen").ends_with("seen: 6&&&7"));
+    let info = good(&mut c, p, "table_info many");
+    assert!(info.contains("keys h.h.a (ternary, 32 bits), h.h.c (range, 8 bits)"), "{info}");
+    assert!(good(&mut c, p, "show_actions").contains("I.go(port: 9 bits)"));
+}
+
+#[test]
+fn another_program_gets_what_fits_it() {
+    let (mut c, p) = (everything(), &mut Follower::of(&everything()));
+    good(
+        &mut c,
+        p,
+        "table_add exactly go 1 2 => 3\ntable_add exactly group 2 2 => 3
+         table_add longest go 10.0.0.0/8 => 1\ntable_add many go 1&&&1 1->2 3 => 4 5
+         table_set_default longest go 9\nmc_mgrp_create 1\nmc_node_create 0 1\nmc_node_associate 1 0
+         mirroring_add 5 7\nmeter_set_rates rate 1 0.001:5\npvs_add seen 0x800",
+    );
+    let ids = |c: &Control| -> Vec<u32> {
+        let t = c.table("exactly").unwrap().id;
+        c.handles(t).map(|(_, e)| e.0).collect()
+    };
+    let before = ids(&c);
+    // `many` has another key, `exactly` lost an action, a table came, tables stand in another order.
+    let text = EVERYTHING
+        .replace("h.h.d: optional", "h.h.d: ternary")
+        .replace("actions = { go; group; } counters", "actions = { go; } counters")
+        .replace(
+            "    table exactly",
+            "    table first { key = { h.h.b: exact; } actions = { go; } }\n    table exactly",
+        )
+        .replace("exactly.apply();", "first.apply(); exactly.apply();");
+    let (updates, carried) = c.swap(compile(Path::new("next.p4"), &text)).unwrap();
+    let version = p.pipeline.version();
+    p.update(&updates).unwrap();
+    assert_eq!(p.pipeline.version(), version + 1, "one step");
+    assert_eq!(carried.entries, 3, "{carried:?}");
+    assert_eq!(carried.left.len(), 2, "{carried:?}");
+    assert!(carried.left.contains(&"I.many: 1 entries, as its keys are others now".to_string()));
+    assert!(carried.left.iter().any(|l| l.contains("no action `I.group` any more")), "{carried:?}");
+    assert_eq!(ids(&c), before[..1], "entries keep their counters");
+    let told = good(&mut c, p, "table_dump longest\nmeter_get_rates rate 1\npvs_get seen");
+    assert!(told.contains("table_add I.longest I.go 0xa000000/8 => 1"), "{told}");
+    assert!(told.contains("table_set_default I.longest I.go 9"), "{told}");
+    assert!(told.contains("1000 packets/s") && told.contains("seen: 2048"), "{told}");
+    assert!(p.pipeline.group(ir::GroupId(1)).is_some());
+    // Ids of what was left behind are free: two entries, and the two that the program itself had.
+    assert_eq!(c.retired.len(), 4);
+    // And back again.
+    let (updates, carried) = c.swap(compile(Path::new("e.p4"), EVERYTHING)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!((carried.entries, carried.left.len()), (3, 0));
+    good(&mut c, p, "table_add many go 1&&&1 1->2 3 => 4 5");
+}
+
+#[test]
+fn entries_of_the_examples_are_right() {
+    for path in files("examples/p4", "txt") {
+        let program = path.with_extension("p4");
+        let mut c = control(&program);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (_, wrong) = run(&text, &mut c, &mut Blind);
+        assert_eq!(wrong, Vec::<Wrong>::new(), "{}", path.display());
+    }
+    assert!(folder("examples/p4/router.txt").exists());
+}
+
+#[test]
+fn any_bytes_are_done_or_refused() {
+    let lowered = compile(Path::new("everything.p4"), EVERYTHING);
+    let words = [
+        "table_add",
+        "table_delete",
+        "table_modify",
+        "table_clear",
+        "exactly",
+        "many",
+        "longest",
+        "fixed",
+        "go",
+        "group",
+        "=>",
+        "1",
+        "0x1*",
+        "10.0.0.1/8",
+        "5&&&7",
+        "1->9",
+        "*",
+        "-1",
+        "99999999999",
+        "a=b",
+        "=",
+        "::1",
+        "\n",
+        "\n",
+        "\n",
+        "pvs_add",
+        "seen",
+        "mirroring_add",
+        "mc_mgrp_create",
+        "mc_node_create",
+        "mc_node_associate",
+        "meter_set_rates",
+        "rate",
+        "1:1",
+        "last",
+        "é",
+        "#",
+        "&&&",
+    ];
+    let mut random = ir::testing::Rng::new(7);
+    for _ in 0..1000 {
+        let n = random.below(40);
+        let text: Vec<&str> = (0..n).map(|_| random.pick(&words)).collect();
+        p4::commands::fuzz(&lowered, text.join(" ").as_bytes());
+    }
+}

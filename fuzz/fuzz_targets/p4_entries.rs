@@ -1,0 +1,18 @@
+//! Entries of a P4 program as text. The body is in the crate.
+#![no_main]
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// Tables of every match kind, groups, registers, meters, value sets.
+static PROGRAM: LazyLock<p4::lower::Lowered> = LazyLock::new(|| {
+    let text = include_str!("../../filetests/p4/everything.p4");
+    p4::with_stack(|| {
+        let options = p4::preprocess::Options::default();
+        let path = Path::new("everything.p4");
+        let mut c = p4::front(&p4::preprocess::NoFiles, &options, path, text);
+        p4::lower::lower(&c.program, &mut c.diagnostics).expect("the program is good")
+    })
+});
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| p4::commands::fuzz(&PROGRAM, data));
