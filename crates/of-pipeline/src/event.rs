@@ -1,5 +1,6 @@
 //! What the switch tells controllers without being asked, the same for every version.
 
+use crate::monitor::FlowChange;
 use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, TableStatus, Version};
 
 /// An asynchronous event.
@@ -12,6 +13,8 @@ pub enum Event {
     FlowRemoved(FlowRemoved),
     /// A port came, went or changed.
     PortStatus(PortStatus),
+    /// A flow entry came, went or changed, and somebody watches.
+    FlowChange(Box<FlowChange>),
     /// A table's vacancy crossed a threshold (1.4).
     TableStatus(TableStatus),
 }
@@ -30,6 +33,7 @@ impl Event {
             }
             (Event::FlowRemoved(r), Version::V10) => r.table_id == TableId(0),
             (Event::TableStatus(_), version) => version >= Version::V14,
+            (Event::FlowChange(_), _) => true,
             (Event::FlowRemoved(_) | Event::PortStatus(_), _) => true,
         }
     }

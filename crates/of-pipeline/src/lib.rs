@@ -15,6 +15,7 @@
 //! | [`ports`] | port descriptions and configuration; the groups of ALL and FLOOD |
 //! | [`normal`] | learning for NORMAL |
 //! | `punt`, `packet_out` | packets to and from controllers |
+//! | [`monitor`] | who watches flow entries |
 //! | `removed` | entries that go: expiry, flow-removed |
 //! | `stats`, `features` | multipart replies |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
@@ -38,6 +39,7 @@ pub mod fuzz;
 pub mod group_table;
 pub mod lower;
 pub mod meter_table;
+pub mod monitor;
 pub mod normal;
 mod packet_out;
 pub mod ports;

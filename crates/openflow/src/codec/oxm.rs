@@ -39,7 +39,15 @@ pub(super) fn decode_match(
         r.sub(length.next_multiple_of(8), "match with its padding", ErrorCode::BmcBadLen)?;
     padded.skip(4)?;
     let mut fields = padded.sub(length - 4, "match", ErrorCode::BmcBadLen)?;
+    decode_fields(version, &mut fields, unknown)
+}
 
+/// Reads the TLVs of a match to the end.
+pub(super) fn decode_fields(
+    version: Version,
+    fields: &mut Reader<'_>,
+    unknown: Unknown,
+) -> Result<Match> {
     let mut matching = Match::new();
     // A field under an all-zero mask is as good as absent, yet may not come twice.
     let mut seen = 0u64;
@@ -72,19 +80,19 @@ pub(super) fn decode_match(
             let mask = fields.number(bytes)?;
             if !info.maskable {
                 let error = MatchError::NotMaskable { field: id, mask };
-                return Err(match_error(&fields, error));
+                return Err(match_error(fields, error));
             }
             MatchField::masked(id, value, mask)
         } else {
             MatchField::exact(id, value)
         }
-        .map_err(|e| match_error(&fields, e))?;
+        .map_err(|e| match_error(fields, e))?;
         if seen >> id as u8 & 1 == 1 {
-            return Err(match_error(&fields, MatchError::Duplicate { field: id }));
+            return Err(match_error(fields, MatchError::Duplicate { field: id }));
         }
         seen |= 1 << id as u8;
         //= openflow-1.3.5 §7.2.3.6: what a field depends on precedes it.
-        matching.check_prerequisites(id).map_err(|e| match_error(&fields, e))?;
+        matching.check_prerequisites(id).map_err(|e| match_error(fields, e))?;
         matching.set_masked(id, field.value, field.mask);
     }
     Ok(matching)
@@ -104,6 +112,19 @@ pub(super) fn encode_match(
     let start = buf.len();
     buf.put_u16(MATCH_TYPE_OXM);
     buf.put_u16(0);
+    encode_fields(buf, version, matching, loss)?;
+    buf.patch_length(start + 2, start);
+    buf.pad_to_8(start);
+    Ok(())
+}
+
+/// Writes the TLVs of a match.
+pub(super) fn encode_fields(
+    buf: &mut Vec<u8>,
+    version: Version,
+    matching: &Match,
+    loss: Loss,
+) -> Encode {
     for field in matching {
         if field.id.info().since > version {
             loss.leave_out(version, "a later version's field in a match")?;
@@ -116,8 +137,6 @@ pub(super) fn encode_match(
             buf.put_number(field.mask, bytes);
         }
     }
-    buf.patch_length(start + 2, start);
-    buf.pad_to_8(start);
     Ok(())
 }
 
