@@ -7,7 +7,7 @@ use super::action::{
     instructions_from_v10,
 };
 use super::nicira;
-use super::oxm::{Unknown, decode_fields, decode_match, encode_fields, encode_match};
+use super::oxm::{Unknown, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{Encode, Loss};
@@ -59,34 +59,27 @@ pub(super) fn decode_request_nx(
     let monitor_id = r.u32()?;
     let bits = r.u16()?;
     let flags = flags_from_nx(r, bits)?;
-    let (out_port, length, table_id, matching);
+    let (out_port, table_id, matching);
     if version == Version::V10 {
         out_port = PortNo::from_v10(r.u16()?);
-        length = usize::from(r.u16()?);
+        let length = usize::from(r.u16()?);
         table_id = TableId(r.u8()?);
         r.skip(5)?;
         matching = nicira::decode_match(r, length)?.matching;
     } else {
-        length = usize::from(r.u16()?);
+        // The match tells its length itself, too.
+        r.skip(2)?;
         out_port = PortNo(r.u32()?);
         table_id = TableId(r.u8()?);
         r.skip(3)?;
-        matching = decode_bare(version, r, length)?;
+        matching = decode_match(version, r, Unknown::Refuse)?;
     }
     let (command, out_group) = (MonitorCommand::Add, GroupId::ANY);
     Ok(FlowMonitorRequest { monitor_id, command, flags, out_port, out_group, table_id, matching })
 }
 
-/// Reads so many bytes of OXM TLVs without a head, and the padding behind them.
-fn decode_bare(version: Version, r: &mut Reader<'_>, length: usize) -> Result<crate::Match> {
-    let padded = length.next_multiple_of(8);
-    let mut all = r.sub(padded, "match with its padding", ErrorCode::BmcBadLen)?;
-    let mut fields = all.sub(length, "match", ErrorCode::BmcBadLen)?;
-    decode_fields(version, &mut fields, Unknown::Refuse)
-}
-
-/// Writes a match without a head, padded; gives back its length without the padding.
-fn encode_bare(
+/// Writes a match, padded; gives back its length without the padding.
+fn encode_whole(
     buf: &mut Vec<u8>,
     version: Version,
     matching: &crate::Match,
@@ -96,10 +89,9 @@ fn encode_bare(
     if version == Version::V10 {
         return Ok(nicira::encode_match(buf, matching, (0, 0)) as u16);
     }
-    encode_fields(buf, version, matching, loss)?;
-    let length = buf.len() - start;
-    buf.pad_to_8(start);
-    Ok(length as u16)
+    encode_match(buf, version, matching, loss)?;
+    // The match tells its length itself, behind its type.
+    Ok(u16::from_be_bytes([buf[start + 2], buf[start + 3]]))
 }
 
 /// Writes a request in Nicira's or the ONF's form.
@@ -128,7 +120,7 @@ pub(super) fn encode_request_nx(
         buf.put_u8(m.table_id.0);
         buf.pad(3);
     }
-    let length = encode_bare(buf, version, &m.matching, Loss::Refuse)?;
+    let length = encode_whole(buf, version, &m.matching, Loss::Refuse)?;
     buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
     Ok(())
 }
@@ -163,7 +155,7 @@ pub(super) fn decode_update_nx(version: Version, list: &mut Reader<'_>) -> Resul
         matching = nicira::decode_match(&mut r, length)?.matching;
         instructions = instructions_from_v10(decode_actions(version, &mut r)?);
     } else {
-        matching = decode_bare(version, &mut r, length)?;
+        matching = decode_match(version, &mut r, Unknown::Refuse)?;
         instructions = decode_instructions(version, &mut r)?;
     }
     r.finish()?;
@@ -201,7 +193,7 @@ pub(super) fn encode_update_nx(buf: &mut Vec<u8>, version: Version, m: &FlowUpda
             buf.put_u8(m.table_id.0);
             buf.pad(1);
             buf.put_u64(m.cookie);
-            let length = encode_bare(buf, version, &m.matching, Loss::LeaveOut)?;
+            let length = encode_whole(buf, version, &m.matching, Loss::LeaveOut)?;
             buf[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
             if version == Version::V10 {
                 encode_instructions_10(buf, &m.instructions, Loss::LeaveOut)?;
