@@ -64,7 +64,7 @@ impl Asynchronous {
     /// The kind and reason of the message that tells an event.
     pub fn of(event: &Event) -> Asynchronous {
         match event {
-            Event::PacketIn(p) => Asynchronous::PacketIn(p.reason),
+            Event::PacketIn(p) | Event::PacketInTo(_, p) => Asynchronous::PacketIn(p.reason),
             Event::FlowRemoved(r) => Asynchronous::FlowRemoved(r.reason),
             Event::PortStatus(s) => Asynchronous::PortStatus(s.reason),
             Event::TableStatus(s) => Asynchronous::TableStatus(s.reason),

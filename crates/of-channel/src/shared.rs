@@ -76,6 +76,16 @@ pub(crate) struct Shared {
     snoopers: AtomicUsize,
     next_id: AtomicU64,
     packet_ins_dropped: AtomicU64,
+    shaking_hands: Arc<AtomicUsize>,
+}
+
+/// A place among those who shake hands for TLS; given back when dropped.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -108,6 +118,7 @@ impl Shared {
             snoopers: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
             packet_ins_dropped: AtomicU64::new(0),
+            shaking_hands: Arc::default(),
         };
         shared.members_changed();
         shared
@@ -176,6 +187,15 @@ impl Shared {
     /// Connections, whether or not they have shaken hands.
     pub(crate) fn connections(&self) -> usize {
         lock(&self.members).len()
+    }
+
+    /// A place for one more connection that shakes hands for TLS, if there are fewer than `most` in all.
+    pub(crate) fn shaking_hands(&self, most: usize) -> Option<Place> {
+        if self.connections() + self.shaking_hands.load(Ordering::Relaxed) >= most {
+            return None;
+        }
+        self.shaking_hands.fetch_add(1, Ordering::Relaxed);
+        Some(Place(self.shaking_hands.clone()))
     }
 
     /// Versions of the controllers that are connected.
@@ -338,7 +358,14 @@ impl Shared {
             }
             let kind = Asynchronous::of(&event);
             let wants = |(id, m): &(&ConnectionId, &Member)| {
-                m.controller().is_some_and(|v| event.is_for(v)) && roles.is_wanted(**id, kind)
+                let id_of_event = match &event {
+                    Event::PacketInTo(id, _) => Some(*id),
+                    Event::PacketIn(_) => Some(0),
+                    _ => None,
+                };
+                id_of_event.is_none_or(|id| id == m.controller_id)
+                    && m.controller().is_some_and(|v| event.is_for(v))
+                    && roles.is_wanted(**id, kind)
             };
             to.clear();
             to.extend(members.iter().filter(wants).map(|(_, m)| &m.queue));
@@ -346,7 +373,7 @@ impl Shared {
                 continue;
             }
             let message = match event {
-                Event::PacketIn(p) => Message::PacketIn(p),
+                Event::PacketIn(p) | Event::PacketInTo(_, p) => Message::PacketIn(p),
                 Event::FlowRemoved(r) => Message::FlowRemoved(r),
                 Event::PortStatus(s) => Message::PortStatus(s),
                 Event::TableStatus(s) => Message::TableStatus(s),

@@ -290,6 +290,9 @@ impl Agent {
             switch::Message::Digest { digest, args } if digest == self.layout.learn => {
                 self.learn(&args);
             }
+            switch::Message::Digest { digest, args } if digest == self.layout.learn_entry => {
+                self.learn_entry(&args);
+            }
             switch::Message::Digest { digest, .. } => {
                 tracing::error!(%digest, "a digest that the program does not send");
             }

@@ -9,6 +9,8 @@ use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, Table
 pub enum Event {
     /// A packet for the controllers.
     PacketIn(PacketIn),
+    /// A packet for the controllers that set this id.
+    PacketInTo(u16, PacketIn),
     /// A flow entry that asked for it went.
     FlowRemoved(FlowRemoved),
     /// A port came, went or changed.
@@ -27,6 +29,7 @@ impl Event {
     /// in 1.3 such a packet is dropped. 1.0 knows neither invalid TTLs nor tables but the first.
     pub fn is_for(&self, version: Version) -> bool {
         match (self, version) {
+            (Event::PacketInTo(..), _) => true,
             (Event::PacketIn(p), Version::V10) => p.reason != PacketInReason::InvalidTtl,
             (Event::PacketIn(p), _) => {
                 p.reason != PacketInReason::NoMatch || p.cookie != PacketIn::NO_COOKIE

@@ -67,6 +67,8 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
         LowerError::Resubmit => ErrorCode::BacBadArgument,
+        LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
+        LowerError::LearnInPacketOut => ErrorCode::BacBadArgument,
     }
 }
 
