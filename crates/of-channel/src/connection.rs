@@ -184,6 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Err(closed) => return closed,
             };
             self.take_queued();
+            self.resume_monitors();
             // Answers leave before more is read: a peer that asks one by one waits for them.
             if let Err(error) = self.write_some() {
                 return error.into();
@@ -289,6 +290,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             _ = tokio::time::timeout(time, tell) => {}
             () = stopping => {}
         }
+    }
+
+    /// The version agreed on; before that, the newest of ours.
+    pub(crate) fn version(&self) -> Version {
+        self.version.unwrap_or(self.hello_version)
     }
 
     fn next_xid(&mut self) -> Xid {
@@ -408,6 +414,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         for _ in 0..self.queue.len() {
             if let Some(queued) = self.queue.try_next() {
                 self.take(queued);
+            }
+        }
+    }
+
+    /// After a pause of flow monitors, once the peer has taken what waited.
+    fn resume_monitors(&mut self) {
+        if let Some(version) = self.version
+            && self.output.pending() < WRITE_HIGH
+            && self.queue.resumes()
+        {
+            for message in self.shared.resume(self.id, version) {
+                self.push(Xid(0), &message);
             }
         }
     }

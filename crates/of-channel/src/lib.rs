@@ -15,6 +15,7 @@
 //! | [`connection`] | one connection: bytes to messages, answers, probes |
 //! | `request` | what to do with a message |
 //! | `bundles` | messages that are done together or not at all |
+//! | `monitors` | flow monitors, and what they are told |
 //! | `queue` | what waits for one connection, bounded |
 //! | `output` | bytes on their way to the peer |
 //! | [`roles`] | who is master; which asynchronous messages each connection wants |
@@ -30,6 +31,7 @@ mod bundles;
 pub mod channel;
 pub mod connection;
 mod listener;
+mod monitors;
 mod output;
 mod queue;
 mod request;

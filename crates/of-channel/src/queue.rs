@@ -62,6 +62,8 @@ struct Waiting {
     lossy_bytes: AtomicUsize,
     state: AtomicUsize,
     overrun: AtomicBool,
+    /// Flow monitors tell nothing until what waits has been taken.
+    paused: AtomicBool,
 }
 
 /// The end that events are put in.
@@ -102,7 +104,26 @@ impl Sender {
     }
 }
 
+impl Sender {
+    /// Messages that must not be lost and wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.state.load(Ordering::Relaxed)
+    }
+
+    /// Flow monitors pause.
+    pub(crate) fn pause(&self) {
+        self.waiting.paused.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Receiver {
+    /// Whether flow monitors paused and all that waited is taken: they go on.
+    pub(crate) fn resumes(&self) -> bool {
+        self.waiting.paused.load(Ordering::Relaxed)
+            && self.receiver.is_empty()
+            && self.waiting.paused.swap(false, Ordering::Relaxed)
+    }
+
     /// The next message, waiting for it. None when there will be no more.
     pub(crate) async fn next(&mut self) -> Option<Queued> {
         let queued = self.receiver.recv().await;

@@ -8,8 +8,9 @@ use crate::connection::Connection;
 use crate::roles::{Asynchronous, ConnectionId};
 use crate::shared::Origin;
 use openflow::{
-    BundleControl, ErrorCode, ForwardedRequest, Message, MultipartRequestBody, Nicira,
-    RequestForward, Role, RoleReason, RoleStatus, Version, Xid,
+    BundleControl, ErrorCode, FlowMonitorRequest, ForwardedRequest, GroupId, Match, Message,
+    MonitorCommand, MonitorFlags, MultipartRequest, MultipartRequestBody, Nicira, PortNo,
+    RequestForward, Role, RoleReason, RoleStatus, TableId, Version, Xid,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -58,6 +59,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.refuse(bytes, code, &text);
                 }
             }
+            Message::MultipartRequest(MultipartRequest {
+                body: MultipartRequestBody::FlowMonitor(requests),
+                more: false,
+            }) => {
+                // What came before is told before.
+                self.shared.gather();
+                self.flush_queued();
+                match self.shared.monitor(self.id, version, &requests) {
+                    Ok(list) => list.iter().for_each(|reply| self.reply(xid, reply, bytes)),
+                    Err((code, text)) => self.refuse(bytes, code, &text),
+                }
+            }
             message => self.pass_on(version, xid, message, bytes),
         }
     }
@@ -70,9 +83,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let forwarded = forwardable(&message);
         let shared = self.shared.clone();
-        let result = shared
-            .agent()
-            .handle_into(version, message, &mut |reply| self.reply(xid, &reply, bytes));
+        let result = {
+            let mut agent = shared.agent();
+            agent.set_requester(Some((self.id.0, xid)));
+            let result =
+                agent.handle_into(version, message, &mut |reply| self.reply(xid, &reply, bytes));
+            agent.set_requester(None);
+            result
+        };
         if let Err(refusal) = result {
             self.refuse(bytes, refusal.code(), &refusal.to_string());
         } else if let Some(request) = forwarded {
@@ -85,6 +103,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match setting {
             Nicira::FlowFormat(0 | 2) | Nicira::PacketInFormat(0) => {}
             Nicira::FlowModTableId(on) => self.table_ids = on,
+            Nicira::ControllerId(id) => self.shared.set_controller_id(self.id, id),
+            Nicira::MonitorCancel(id) => {
+                let cancel = FlowMonitorRequest {
+                    monitor_id: id,
+                    command: MonitorCommand::Delete,
+                    flags: MonitorFlags::empty(),
+                    out_port: PortNo::ANY,
+                    out_group: GroupId::ANY,
+                    table_id: TableId::ALL,
+                    matching: Match::new(),
+                };
+                let version = self.version();
+                if let Err((code, text)) = self.shared.monitor(self.id, version, &[cancel]) {
+                    self.refuse(bytes, code, &text);
+                }
+            }
+            Nicira::MonitorPaused | Nicira::MonitorResumed => {
+                let text = "only switches tell of pauses";
+                self.refuse(bytes, ErrorCode::BrcBadExpType, text);
+            }
             Nicira::FlowFormat(format) => {
                 let text = format!("flow format {format}: 0 (OpenFlow 1.0) and 2 (NXM) are known");
                 self.refuse(bytes, ErrorCode::BrcEperm, &text);
@@ -119,7 +157,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     heads.push(head);
                     requests.push(message);
                 }
-                let done = self.shared.agent().bundle(version, requests);
+                let done = {
+                    let mut agent = self.shared.agent();
+                    agent.set_requester(Some((self.id.0, xid)));
+                    let done = agent.bundle(version, requests);
+                    agent.set_requester(None);
+                    done
+                };
                 match done {
                     Ok(()) => {
                         self.reply(xid, &Message::BundleControl(answer), bytes);

@@ -54,6 +54,8 @@ pub enum Asynchronous {
     RoleStatus(RoleReason),
     /// `OFPT_TABLE_STATUS`.
     TableStatus(TableReason),
+    /// What a flow monitor tells; the monitors themselves say who wants it.
+    FlowUpdate,
     /// `OFPT_REQUESTFORWARD`: 0 for a group-mod, 1 for a meter-mod.
     RequestForward(u8),
 }
@@ -62,10 +64,11 @@ impl Asynchronous {
     /// The kind and reason of the message that tells an event.
     pub fn of(event: &Event) -> Asynchronous {
         match event {
-            Event::PacketIn(p) => Asynchronous::PacketIn(p.reason),
+            Event::PacketIn(p) | Event::PacketInTo(_, p) => Asynchronous::PacketIn(p.reason),
             Event::FlowRemoved(r) => Asynchronous::FlowRemoved(r.reason),
             Event::PortStatus(s) => Asynchronous::PortStatus(s.reason),
             Event::TableStatus(s) => Asynchronous::TableStatus(s.reason),
+            Event::FlowChange(_) => Asynchronous::FlowUpdate,
         }
     }
 }
@@ -170,6 +173,7 @@ impl Roles {
                     TableReason::VacancyUp => 4,
                 },
             ),
+            Asynchronous::FlowUpdate => return true,
             Asynchronous::RequestForward(kind) => (AsyncKind::RequestForward, kind),
         };
         let masks = member.wants.of(kind);

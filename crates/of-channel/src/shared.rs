@@ -5,11 +5,15 @@
 //! `spreading` keeps events in order, as two threads collect them.
 
 use crate::channel::{Config, FailMode};
+use crate::monitors::{Monitors, WAITING_MAX, messages};
 use crate::queue::{Queued, Sender, Told};
 use crate::roles::{Asynchronous, ConnectionId, Roles};
 use of_pipeline::{Agent, Event};
 use openflow::codec::Header;
-use openflow::{Message, Version};
+use openflow::{
+    ErrorCode, FlowMonitorRequest, FlowUpdate, Message, MonitorCommand, MultipartReply,
+    MultipartReplyBody, Nicira, Version,
+};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -34,9 +38,27 @@ struct Member {
     queue: Sender,
     version: Option<Version>,
     origin: Origin,
+    monitors: Monitors,
+    /// Packet-ins of `controller` actions with another id are not for it.
+    controller_id: u16,
 }
 
 impl Member {
+    /// Queues what its flow monitors tell.
+    fn tell_updates(&mut self) {
+        for message in self.monitors.take() {
+            let kind = Asynchronous::FlowUpdate;
+            self.queue.put(Queued::Told(Arc::new(Told { kind, message })));
+        }
+        if !self.monitors.paused && self.queue.waiting() > WAITING_MAX {
+            self.monitors.paused = true;
+            let message = pause(self.version, FlowUpdate::Paused);
+            let kind = Asynchronous::FlowUpdate;
+            self.queue.put(Queued::Told(Arc::new(Told { kind, message })));
+            self.queue.pause();
+        }
+    }
+
     /// The version of a controller that has shaken hands.
     fn controller(&self) -> Option<Version> {
         self.version.filter(|_| self.origin != Origin::Snooper)
@@ -54,11 +76,33 @@ pub(crate) struct Shared {
     snoopers: AtomicUsize,
     next_id: AtomicU64,
     packet_ins_dropped: AtomicU64,
+    shaking_hands: Arc<AtomicUsize>,
+}
+
+/// A place among those who shake hands for TLS; given back when dropped.
+pub(crate) struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // See `switch`: what is guarded changes in single steps.
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// That flow updates pause or go on, in the words of a version.
+fn pause(version: Option<Version>, update: FlowUpdate) -> Message {
+    if version.is_none_or(|v| v >= Version::V14) {
+        let body = MultipartReplyBody::FlowMonitor(vec![update]);
+        return Message::MultipartReply(MultipartReply { more: false, body });
+    }
+    Message::Nicira(match update {
+        FlowUpdate::Paused => Nicira::MonitorPaused,
+        _ => Nicira::MonitorResumed,
+    })
 }
 
 impl Shared {
@@ -74,6 +118,7 @@ impl Shared {
             snoopers: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
             packet_ins_dropped: AtomicU64::new(0),
+            shaking_hands: Arc::default(),
         };
         shared.members_changed();
         shared
@@ -91,7 +136,16 @@ impl Shared {
     pub(crate) fn arrived(&self, origin: Origin, queue: Sender) -> ConnectionId {
         // Relaxed, here and below: the numbers guard nothing.
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
-        lock(&self.members).insert(id, Member { queue, version: None, origin });
+        lock(&self.members).insert(
+            id,
+            Member {
+                queue,
+                version: None,
+                origin,
+                monitors: Monitors::default(),
+                controller_id: 0,
+            },
+        );
         if origin == Origin::Snooper {
             self.snoopers.fetch_add(1, Ordering::Relaxed);
         }
@@ -119,12 +173,29 @@ impl Shared {
         if member.controller().is_some() {
             self.roles().leave(id);
             self.members_changed();
+            self.watch_changed();
+        }
+    }
+
+    /// The id by which `controller` actions name this connection.
+    pub(crate) fn set_controller_id(&self, id: ConnectionId, controller_id: u16) {
+        if let Some(member) = lock(&self.members).get_mut(&id) {
+            member.controller_id = controller_id;
         }
     }
 
     /// Connections, whether or not they have shaken hands.
     pub(crate) fn connections(&self) -> usize {
         lock(&self.members).len()
+    }
+
+    /// A place for one more connection that shakes hands for TLS, if there are fewer than `most` in all.
+    pub(crate) fn shaking_hands(&self, most: usize) -> Option<Place> {
+        if self.connections() + self.shaking_hands.load(Ordering::Relaxed) >= most {
+            return None;
+        }
+        self.shaking_hands.fetch_add(1, Ordering::Relaxed);
+        Some(Place(self.shaking_hands.clone()))
     }
 
     /// Versions of the controllers that are connected.
@@ -206,14 +277,95 @@ impl Shared {
         }
     }
 
+    /// Begins, changes or ends flow monitors of a connection. Gives back what they tell first; on a
+    /// refusal, of the request with this number, nothing from there on was done.
+    pub(crate) fn monitor(
+        &self,
+        id: ConnectionId,
+        version: Version,
+        requests: &[FlowMonitorRequest],
+    ) -> Result<Vec<Message>, (ErrorCode, String)> {
+        let mut updates = Vec::new();
+        let result = {
+            let mut agent = self.agent();
+            let mut members = lock(&self.members);
+            let Some(member) = members.get_mut(&id) else { return Ok(Vec::new()) };
+            let result = requests.iter().try_for_each(|request| {
+                let first = match request.command {
+                    MonitorCommand::Delete => Vec::new(),
+                    _ => agent
+                        .monitored(version, request)
+                        .map_err(|refusal| (refusal.code(), refusal.to_string()))?,
+                };
+                member.monitors.request(request)?;
+                updates.extend(first);
+                Ok(())
+            });
+            agent.set_watched(members.values().any(|m| !m.monitors.is_empty()));
+            result
+        };
+        result.map(|()| {
+            let mut list = messages(updates);
+            if list.is_empty() {
+                let body = MultipartReplyBody::FlowMonitor(Vec::new());
+                list.push(Message::MultipartReply(MultipartReply { more: false, body }));
+            }
+            let last = list.len() - 1;
+            for message in &mut list[..last] {
+                if let Message::MultipartReply(reply) = message {
+                    reply.more = true;
+                }
+            }
+            list
+        })
+    }
+
+    /// What the flow monitors of a connection tell after a pause.
+    pub(crate) fn resume(&self, id: ConnectionId, version: Version) -> Vec<Message> {
+        let agent = self.agent();
+        let mut members = lock(&self.members);
+        let Some(member) = members.get_mut(&id) else { return Vec::new() };
+        member.monitors.paused = false;
+        let mut list = messages(member.monitors.all(&agent, version));
+        list.push(pause(Some(version), FlowUpdate::Resumed));
+        list
+    }
+
+    /// Changes are told while somebody watches.
+    fn watch_changed(&self) {
+        let mut agent = self.agent();
+        let watched = lock(&self.members).values().any(|m| !m.monitors.is_empty());
+        agent.set_watched(watched);
+    }
+
     fn spread(&self, events: Vec<Event>) {
-        let members = lock(&self.members);
+        let mut members = lock(&self.members);
+        let changes = events.iter().filter_map(|event| match event {
+            Event::FlowChange(change) => Some(change),
+            _ => None,
+        });
+        for change in changes {
+            for (id, member) in members.iter_mut().filter(|(_, m)| !m.monitors.is_empty()) {
+                member.monitors.change(change, id.0);
+            }
+        }
+        members.values_mut().filter(|m| !m.monitors.is_empty()).for_each(Member::tell_updates);
         let roles = self.roles();
         let mut to: Vec<&Sender> = Vec::new();
         for event in events {
+            if matches!(event, Event::FlowChange(_)) {
+                continue;
+            }
             let kind = Asynchronous::of(&event);
             let wants = |(id, m): &(&ConnectionId, &Member)| {
-                m.controller().is_some_and(|v| event.is_for(v)) && roles.is_wanted(**id, kind)
+                let id_of_event = match &event {
+                    Event::PacketInTo(id, _) => Some(*id),
+                    Event::PacketIn(_) => Some(0),
+                    _ => None,
+                };
+                id_of_event.is_none_or(|id| id == m.controller_id)
+                    && m.controller().is_some_and(|v| event.is_for(v))
+                    && roles.is_wanted(**id, kind)
             };
             to.clear();
             to.extend(members.iter().filter(wants).map(|(_, m)| &m.queue));
@@ -221,10 +373,11 @@ impl Shared {
                 continue;
             }
             let message = match event {
-                Event::PacketIn(p) => Message::PacketIn(p),
+                Event::PacketIn(p) | Event::PacketInTo(_, p) => Message::PacketIn(p),
                 Event::FlowRemoved(r) => Message::FlowRemoved(r),
                 Event::PortStatus(s) => Message::PortStatus(s),
                 Event::TableStatus(s) => Message::TableStatus(s),
+                Event::FlowChange(_) => continue,
             };
             let told = Arc::new(Told { kind, message });
             for queue in &to {

@@ -15,6 +15,7 @@ use crate::flow_table::FlowTables;
 use crate::group_table::GroupTable;
 use crate::lower::{self, Interner, Layout, ProgramConfig};
 use crate::meter_table::MeterTable;
+use crate::monitor::Requester;
 use crate::normal::Stations;
 use crate::ports::{Ports, Unread};
 use crate::refusal::Refusal;
@@ -105,6 +106,8 @@ pub struct Agent {
     pub(crate) settings: SwitchConfig,
     pub(crate) miss: Miss,
     pub(crate) events: Vec<Event>,
+    pub(crate) watched: bool,
+    pub(crate) requester: Option<Requester>,
 }
 
 impl Agent {
@@ -133,6 +136,8 @@ impl Agent {
             settings: SwitchConfig::DEFAULT,
             miss: Miss::default(),
             events: Vec::new(),
+            watched: false,
+            requester: None,
         };
         // Ports that are there now are told in descriptions; what happened to them is past.
         while agent.switch.try_port_event().is_some() {}
@@ -284,6 +289,9 @@ impl Agent {
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn => {
                 self.learn(&args);
+            }
+            switch::Message::Digest { digest, args } if digest == self.layout.learn_entry => {
+                self.learn_entry(&args);
             }
             switch::Message::Digest { digest, .. } => {
                 tracing::error!(%digest, "a digest that the program does not send");

@@ -147,7 +147,9 @@ impl Agent {
             let spent = tx.commit()?;
             let gone = victim.map(|victim| (victim, FlowRemovedReason::Eviction));
             self.forget_flows(gone.into_iter(), spent);
-            self.flows.insert(FlowKey { table, id: fresh }, flow);
+            let key = FlowKey { table, id: fresh };
+            self.flows.insert(key, flow);
+            self.tell_change(key, None);
             return Ok(());
         };
         //= openflow-1.3.5 §6.4: an equal entry is replaced, without a flow-removed message; its
@@ -170,8 +172,9 @@ impl Agent {
         if v10 || request.flags.contains(FlowModFlags::RESET_COUNTS) {
             self.reset_counter(key.id);
         }
-        self.flows.remove(key);
+        let before = self.flows.remove(key).map(|old| old.instructions);
         self.flows.insert(key, flow);
+        self.tell_change(key, before);
         Ok(())
     }
 
@@ -233,14 +236,16 @@ impl Agent {
         for (key, action) in keys.iter().zip(actions) {
             //= openflow-1.3.5 §6.4: instructions change; cookie, timeouts, flags, counters and
             //= durations stay, unless RESET_COUNTS is set.
+            let mut before = Default::default();
             self.flows.change(*key, |flow| {
-                flow.instructions = request.instructions.clone();
+                before = std::mem::replace(&mut flow.instructions, request.instructions.clone());
                 flow.action = action;
                 //= openflow-1.0.2 §5.3.3: a modify sets the cookie.
                 if v10 {
                     flow.cookie = request.cookie;
                 }
             });
+            self.tell_change(*key, Some(before));
             if request.flags.contains(FlowModFlags::RESET_COUNTS) {
                 self.reset_counter(key.id);
             }

@@ -84,13 +84,15 @@ fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
         .flatten()
 }
 
-fn outputs_to(instructions: &[Instruction], to: PortNo) -> bool {
+/// Whether instructions output to a port.
+pub(crate) fn outputs_to(instructions: &[Instruction], to: PortNo) -> bool {
     actions(instructions).any(
         |a| matches!(a, Action::Output { port, .. } | Action::Enqueue { port, .. } if *port == to),
     )
 }
 
-fn uses_group(instructions: &[Instruction], group: GroupId) -> bool {
+/// Whether instructions use a group.
+pub(crate) fn uses_group(instructions: &[Instruction], group: GroupId) -> bool {
     actions(instructions).any(|a| *a == Action::Group(group))
 }
 

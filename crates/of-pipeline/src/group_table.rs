@@ -251,7 +251,9 @@ impl Agent {
             {
                 return Err(Refusal::UnknownGroup { group });
             }
-            GroupModCommand::Add if self.groups.len() >= self.config.groups_max as usize => {
+            GroupModCommand::Add | GroupModCommand::AddOrModify
+                if !exists && self.groups.len() >= self.config.groups_max as usize =>
+            {
                 return Err(Refusal::OutOfGroups { max: self.config.groups_max });
             }
             _ => {}

@@ -15,6 +15,8 @@
 //! | [`ports`] | port descriptions and configuration; the groups of ALL and FLOOD |
 //! | [`normal`] | learning for NORMAL |
 //! | `punt`, `packet_out` | packets to and from controllers |
+//! | `learning` | entries that `learn` makes of packets |
+//! | [`monitor`] | who watches flow entries |
 //! | `removed` | entries that go: expiry, flow-removed |
 //! | `stats`, `features` | multipart replies |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
@@ -36,8 +38,10 @@ pub mod flow_table;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod group_table;
+mod learning;
 pub mod lower;
 pub mod meter_table;
+pub mod monitor;
 pub mod normal;
 mod packet_out;
 pub mod ports;

@@ -64,7 +64,7 @@ impl Agent {
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
         let cookie =
             key.and_then(|key| self.flows.get(key)).map_or(PacketIn::NO_COOKIE, |f| f.cookie);
-        Some(Event::PacketIn(PacketIn {
+        let packet = PacketIn {
             buffer_id: None,
             total_len: u16::try_from(punt.bytes.len()).unwrap_or(u16::MAX),
             reason: reason(punt.reason),
@@ -72,7 +72,11 @@ impl Agent {
             cookie,
             matching: pipeline_fields(&args),
             data: punt.bytes,
-        }))
+        };
+        Some(match args.controller_id {
+            0 => Event::PacketIn(packet),
+            id => Event::PacketInTo(id, packet),
+        })
     }
 }
 

@@ -67,6 +67,8 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
         LowerError::Resubmit => ErrorCode::BacBadArgument,
+        LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
+        LowerError::LearnInPacketOut => ErrorCode::BacBadArgument,
     }
 }
 
@@ -225,9 +227,14 @@ refusals! {
     NotInBundle { /// Its type.
         name: &'static str } => BfcMsgUnsup,
         "{name} cannot be in a bundle; flow-, group-, meter- and port-mods and packet-outs can (OFPBFC_MSG_UNSUP)";
-    /// Flow monitors.
+    /// A flow monitor where no connection is.
     FlowMonitor => MofcUnknown,
-        "flow entries are not monitored for this connection (OFPMOFC_UNKNOWN)";
+        "flow monitors belong to a connection; ask over one (OFPMOFC_UNKNOWN)";
+    /// A flow monitor of a table that is not there.
+    MonitorTable { /// Which.
+        table: u8, /// How many there are.
+        tables: u32 } => MofcBadTableId,
+        "there is no table {table} to monitor; tables are 0 to {}, and 255 for all (OFPMOFC_BAD_TABLE_ID)" (.tables - 1);
     /// A bucket that is there already.
     BucketExists { /// Which group.
         group: u32, /// Which bucket.

@@ -63,10 +63,10 @@ impl Agent {
     ) {
         let mut wanted = Vec::new();
         for (key, reason) in gone {
+            let Some(flow) = self.flows.remove(key) else { continue };
+            self.tell_gone(key, &flow, reason);
             //= openflow-1.3.5 §5.5: entries with SEND_FLOW_REM are reported when they go.
-            if let Some(flow) = self.flows.remove(key)
-                && flow.flags.contains(FlowModFlags::SEND_FLOW_REM)
-            {
+            if flow.flags.contains(FlowModFlags::SEND_FLOW_REM) {
                 wanted.push((key, reason, flow));
             }
         }

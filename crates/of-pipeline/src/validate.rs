@@ -16,8 +16,8 @@ use crate::ports::Ports;
 use crate::refusal::Refusal;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, CopyField, FieldId, GroupId, Instruction, InstructionType, Match, PortNo, Prerequisite,
-    QueueId, SetField,
+    Action, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn, LearnSource,
+    LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield,
 };
 
 /// Actions in one list, at most.
@@ -105,6 +105,19 @@ impl Packet {
             }
             Prerequisite::VlanTag => self.tagged,
             Prerequisite::Present(_) => true,
+        }
+    }
+
+    /// A field has another value, which is not known.
+    fn changed(&mut self, field: FieldId) {
+        match field {
+            FieldId::EthType => self.retype(Known::Changed),
+            FieldId::IpProto => {
+                self.ip_proto = Known::Changed;
+                self.icmpv6_type = Known::Changed;
+            }
+            FieldId::Icmpv6Type => self.icmpv6_type = Known::Changed,
+            _ => {}
         }
     }
 
@@ -283,6 +296,13 @@ impl Rules<'_> {
                 false => Err(Refusal::BadMeter { meter: meter.0 }),
             },
             Action::CopyField(copy) => copy_field(copy, packet),
+            Action::StackPop(bits) => set_bits("pop", bits.of, packet),
+            Action::CheckPktLarger { to, .. } => set_bits("check_pkt_larger", *to, packet),
+            Action::Multipath(m) => set_bits("multipath", m.to.of, packet),
+            Action::StackPush(bits) => needs("push", bits.of.field, packet),
+            Action::OutputField { from, .. } => needs("output", from.of.field, packet),
+            Action::Learn(learn) => self.learn(learn, packet),
+            Action::DecNwTtlTo(_) => ip("dec_nw_ttl", packet),
             Action::Experimenter(e) => {
                 Err(Refusal::ActionExperimenter { experimenter: e.experimenter })
             }
@@ -294,8 +314,28 @@ impl Rules<'_> {
             | Action::SetTpDst(_)
             // Where a resubmit may stand shows when it is lowered.
             | Action::Resubmit { .. }
+            | Action::Controller(_)
             | Action::Note(_) => Ok(()),
         }
+    }
+
+    /// A learned entry's table must be there; what it is made of must be there, too.
+    fn learn(&self, learn: &Learn, packet: &Packet) -> Result<(), Refusal> {
+        let table = learn.table_id.0;
+        if u32::from(table) >= self.tables {
+            return Err(Refusal::FlowTable { table, tables: self.tables });
+        }
+        for spec in &learn.specs {
+            if let LearnSource::Field(of) = spec.from {
+                needs("learn", of.field, packet)?;
+            }
+            if let LearnTarget::Load(to) = spec.to
+                && !to.field.info().settable
+            {
+                return Err(Refusal::SetType { field: to.field });
+            }
+        }
+        Ok(())
     }
 
     /// A number that a port has, or may get.
@@ -334,6 +374,14 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Meter(_) => "meter",
         Action::CopyField(_) => "copy_field",
         Action::Resubmit { .. } => "resubmit",
+        Action::Controller(_) => "controller with options",
+        Action::DecNwTtlTo(_) => "dec_ttl with ids",
+        Action::OutputField { .. } => "output to a field",
+        Action::StackPush(_) => "push",
+        Action::StackPop(_) => "pop",
+        Action::CheckPktLarger { .. } => "check_pkt_larger",
+        Action::Multipath(_) => "multipath",
+        Action::Learn(_) => "learn",
         Action::Note(_) => "note",
         _ => return Ok(()),
     };
@@ -383,6 +431,27 @@ fn ip(action: &'static str, packet: &Packet) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// A field that is read must be there.
+fn needs(action: &str, field: FieldId, packet: &Packet) -> Result<(), Refusal> {
+    match field.info().prerequisites.iter().find(|needs| !packet.fulfils(needs)) {
+        None => Ok(()),
+        Some(needs) => {
+            let action = format!("{action} of {field}");
+            Err(Refusal::Inconsistent { action, needs: *needs })
+        }
+    }
+}
+
+/// Bits of a field that are written: it must be there, and be writable.
+fn set_bits(action: &str, to: Subfield, packet: &mut Packet) -> Result<(), Refusal> {
+    if !to.field.info().settable {
+        return Err(Refusal::SetType { field: to.field });
+    }
+    needs(action, to.field, packet)?;
+    packet.changed(to.field);
+    Ok(())
+}
+
 /// A copy-field: what it reads and writes must be there, and be writable.
 fn copy_field(copy: &CopyField, packet: &mut Packet) -> Result<(), Refusal> {
     let CopyField { from, to, .. } = *copy;
@@ -396,15 +465,7 @@ fn copy_field(copy: &CopyField, packet: &mut Packet) -> Result<(), Refusal> {
             return Err(Refusal::Inconsistent { action, needs: *needs });
         }
     }
-    match to.field {
-        FieldId::EthType => packet.retype(Known::Changed),
-        FieldId::IpProto => {
-            packet.ip_proto = Known::Changed;
-            packet.icmpv6_type = Known::Changed;
-        }
-        FieldId::Icmpv6Type => packet.icmpv6_type = Known::Changed,
-        _ => {}
-    }
+    packet.changed(to.field);
     Ok(())
 }
 

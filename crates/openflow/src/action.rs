@@ -7,6 +7,7 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
+use crate::extension::{Bits, Learn, Multipath, ToController};
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
@@ -86,11 +87,43 @@ pub enum Action {
     },
     /// Nicira's `note`: bytes for people; without effect.
     Note(Vec<u8>),
+    /// Nicira's `controller` with options.
+    Controller(ToController),
+    /// Nicira's `dec_ttl` with the ids of the controllers that are told of what expires.
+    DecNwTtlTo(Vec<u16>),
+    /// Nicira's `output` to the port that a field names; to the controller at most `max_len` bytes.
+    OutputField {
+        /// Where the port's number is.
+        from: Bits,
+        /// Bytes for the controller.
+        max_len: u16,
+    },
+    /// Nicira's `push`: puts bits on the packet's stack.
+    StackPush(Bits),
+    /// Nicira's `pop`: takes bits from it.
+    StackPop(Bits),
+    /// Open vSwitch's `check_pkt_larger`: one bit, whether the packet has more bytes.
+    CheckPktLarger {
+        /// Than so many.
+        bytes: u16,
+        /// Takes the answer.
+        to: Subfield,
+    },
+    /// Nicira's `multipath`.
+    Multipath(Box<Multipath>),
+    /// Nicira's `learn`.
+    Learn(Box<Learn>),
     /// An experimenter's (1.0: vendor's) action.
     Experimenter(Box<ExperimenterAction>),
 }
 
 impl Action {
+    /// Whether it is one of Open vSwitch's that no version of OpenFlow has.
+    pub fn is_extension(&self) -> bool {
+        self.action_type() == ActionType::Experimenter(crate::codec::NICIRA)
+            && !matches!(self, Action::Experimenter(_))
+    }
+
     /// `OFPCML_MAX`: the largest `max_len` that is a length.
     pub const MAX_LEN_MAX: u16 = 0xffe5;
     /// `OFPCML_NO_BUFFER`: the whole packet, not buffered.
@@ -134,9 +167,16 @@ impl Action {
             Action::PopPbb => ActionType::PopPbb,
             Action::Meter(_) => ActionType::Meter,
             Action::CopyField(_) => ActionType::CopyField,
-            Action::Resubmit { .. } | Action::Note(_) => {
-                ActionType::Experimenter(crate::codec::NICIRA)
-            }
+            Action::Resubmit { .. }
+            | Action::Note(_)
+            | Action::Controller(_)
+            | Action::DecNwTtlTo(_)
+            | Action::OutputField { .. }
+            | Action::StackPush(_)
+            | Action::StackPop(_)
+            | Action::CheckPktLarger { .. }
+            | Action::Multipath(_)
+            | Action::Learn(_) => ActionType::Experimenter(crate::codec::NICIRA),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
     }

@@ -24,6 +24,8 @@ pub enum GroupModCommand {
     Add,
     /// Replace its type and buckets.
     Modify,
+    /// Modify it, or create it if it is not there (Open vSwitch's).
+    AddOrModify,
     /// Delete it, with all flow entries that use it.
     Delete,
     /// Add buckets to it (1.5).

@@ -19,6 +19,7 @@ pub mod action;
 pub mod bundle;
 pub mod codec;
 pub mod error;
+pub mod extension;
 pub mod field;
 pub mod flow;
 pub mod flow_match;
@@ -45,6 +46,10 @@ pub use codec::{
     DecodeError, DecodeFault, EncodeError, Frame, Header, decode, encode, encode_into, frame,
 };
 pub use error::{ErrorCode, ErrorKind, ErrorMessage};
+pub use extension::{
+    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
+    ToController,
+};
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,

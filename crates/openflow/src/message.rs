@@ -163,6 +163,15 @@ pub enum Nicira {
     FlowModTableId(bool),
     /// `NXT_SET_PACKET_IN_FORMAT`: 0 for the version's own.
     PacketInFormat(u32),
+    /// `NXT_SET_CONTROLLER_ID`: packet-ins of `controller` actions with another id are not for this
+    /// connection.
+    ControllerId(u16),
+    /// `NXT_FLOW_MONITOR_CANCEL`: ends the flow monitor of this number.
+    MonitorCancel(u32),
+    /// `NXT_FLOW_MONITOR_PAUSED`: no flow updates until what waits has been taken.
+    MonitorPaused,
+    /// `NXT_FLOW_MONITOR_RESUMED`: all is told again.
+    MonitorResumed,
 }
 
 /// A group-mod or meter-mod of another controller, once it is done (1.4.1 §7.4.6).

@@ -235,6 +235,14 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::CopyField(_)
         | Action::Resubmit { .. }
         | Action::Note(_)
+        | Action::Controller(_)
+        | Action::DecNwTtlTo(_)
+        | Action::OutputField { .. }
+        | Action::StackPush(_)
+        | Action::StackPop(_)
+        | Action::CheckPktLarger { .. }
+        | Action::Multipath(_)
+        | Action::Learn(_)
         | Action::Experimenter(_) => return None,
     };
     Some((kind as u8, 0))

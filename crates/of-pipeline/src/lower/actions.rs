@@ -1,11 +1,16 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
 use super::action_set::{Kind, as_set, has_slot, merge};
+use super::layout::LEARN_VALUES;
 use super::step::{self, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
-use openflow::{Action, CopyField, FieldId, Instruction, Match, PortNo, Prerequisite, SetField};
+use openflow::{
+    Action, CopyField, FieldId, HashAlgorithm, Instruction, Learn, LearnSource, LearnTarget, Match,
+    PacketInReason, PortNo, Prerequisite, SetField, ToController,
+};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// What an entry or bucket does: steps, and values for their parameters in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,12 +19,22 @@ pub struct Call {
     pub shape: Shape,
     /// One value for each parameter.
     pub args: SmallVec<[Bits; 1]>,
+    /// The `learn`s that [`Step::Learn`] names by their places here until the call is interned.
+    pub learns: Vec<Arc<Learn>>,
 }
 
 impl Call {
     /// The call as an entry holds it; the interner counts one more user of the shape.
     pub fn intern(self, interner: &mut Interner) -> ActionCall {
-        ActionCall { action: interner.acquire(&self.shape), args: self.args }
+        let mut shape = self.shape;
+        for step in &mut shape {
+            if let Step::Learn(at) = step
+                && let Some(learn) = self.learns.get(*at as usize)
+            {
+                *at = interner.learn(learn);
+            }
+        }
+        ActionCall { action: interner.acquire(&shape), args: self.args }
     }
 
     /// The action itself and its arguments, for a packet that the controller injects.
@@ -94,6 +109,17 @@ pub enum LowerError {
         "resubmit is done where it is the last applied action, without goto beside it, to a later table and without another port"
     )]
     Resubmit,
+    /// More values of the packet than one digest tells.
+    #[error("a learn takes at most {max} values of the packet; this one takes {count}")]
+    LearnValues {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// A `learn` where no entry is.
+    #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
+    LearnInPacketOut,
     /// An action that an action set cannot hold.
     #[error("{0} cannot be in an action set; apply it at once instead")]
     NotInSet(&'static str),
@@ -247,10 +273,71 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             call.step(Step::Copy(*bits, *from, *to));
         }
         Action::Note(_) => {}
+        Action::Controller(ToController { max_len, reason, id }) => {
+            call.with(Step::ControllerOf(punt_reason(*reason)), *max_len, 16);
+            call.arg(*id, 16);
+        }
+        Action::DecNwTtlTo(ids) => {
+            call.step(Step::DecNwTtlTo(ids.len() as u16));
+            ids.iter().for_each(|id| call.arg(*id, 16));
+        }
+        Action::OutputField { from, max_len } => {
+            call.with(Step::OutputField(*from), *max_len, 16);
+        }
+        Action::StackPush(bits) => call.step(Step::StackPush(*bits)),
+        Action::StackPop(bits) => {
+            settable(bits.of.field)?;
+            call.step(Step::StackPop(*bits));
+        }
+        Action::CheckPktLarger { bytes, to } => {
+            settable(to.field)?;
+            call.with(Step::CheckPktLarger(*to), *bytes, 32);
+        }
+        Action::Multipath(m) => {
+            settable(m.to.of.field)?;
+            let links = u32::from(m.max_link) + 1;
+            call.with(Step::Multipath(m.fields, m.algorithm, m.to), m.basis, 16);
+            call.arg(links, 32);
+            if m.algorithm == HashAlgorithm::Modulo {
+                // 2^64 / links, rounded up: of one link it wraps to 0, and so does every remainder.
+                call.arg((u64::MAX / u64::from(links)).wrapping_add(1), 64);
+            }
+        }
+        Action::Learn(_) if context == Context::PacketOut => {
+            return Err(LowerError::LearnInPacketOut);
+        }
+        Action::Learn(learn) => {
+            let mut count = 0;
+            for spec in &learn.specs {
+                if let LearnTarget::Load(to) = spec.to {
+                    settable(to.field)?;
+                }
+                if let LearnSource::Field(of) = spec.from {
+                    count += 1;
+                    call.step(Step::LearnFrom(openflow::Bits { of, count: spec.bits }));
+                }
+            }
+            if count > LEARN_VALUES {
+                return Err(LowerError::LearnValues { count, max: LEARN_VALUES });
+            }
+            call.step(Step::Learn(call.learns.len() as u32));
+            call.learns.push(Arc::new((**learn).clone()));
+        }
         Action::Resubmit { .. } => return Err(LowerError::Resubmit),
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
     Ok(())
+}
+
+fn punt_reason(reason: PacketInReason) -> PuntReason {
+    match reason {
+        PacketInReason::NoMatch => PuntReason::TableMiss,
+        PacketInReason::Action => PuntReason::Action,
+        PacketInReason::InvalidTtl => PuntReason::InvalidTtl,
+        PacketInReason::ActionSet => PuntReason::ActionSet,
+        PacketInReason::Group => PuntReason::Group,
+        PacketInReason::PacketOut => PuntReason::PacketOut,
+    }
 }
 
 fn settable(field: FieldId) -> Result<u32, LowerError> {
@@ -351,6 +438,16 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             }
             Action::Resubmit { .. } => return Err(LowerError::Resubmit),
             Action::Note(_) => return Err(LowerError::NotInSet("note")),
+            Action::Controller(_)
+            | Action::DecNwTtlTo(_)
+            | Action::OutputField { .. }
+            | Action::StackPush(_)
+            | Action::StackPop(_)
+            | Action::CheckPktLarger { .. }
+            | Action::Multipath(_)
+            | Action::Learn(_) => {
+                return Err(LowerError::NotInSet("an action of Open vSwitch's"));
+            }
             Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
             Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),

@@ -137,6 +137,25 @@ pub fn copy(h: &Headers, bits: u16, from: Subfield, to: Subfield) -> Vec<Op> {
     write(h, to.field, merge(read(h, to.field), shifted, Expr::int(mask, width)))
 }
 
+/// Writes bits of a field, whose others stay; `value` has at least so many.
+pub fn write_bits(h: &Headers, to: Subfield, count: u16, value: Expr) -> Vec<Op> {
+    let (count, at) = (u32::from(count), u32::from(to.offset));
+    let width = to.field.info().bits;
+    let value = value.cast(count);
+    if count == width {
+        return write(h, to.field, value);
+    }
+    let mask = (u128::MAX >> (128 - count)) << at;
+    let shifted = Expr::binary(BinaryOp::Shl, value.cast(width), Expr::int(at.into(), 8));
+    write(h, to.field, merge(read(h, to.field), shifted, Expr::int(mask, width)))
+}
+
+/// Bits of a field.
+pub fn read_bits(h: &Headers, of: Subfield, count: u16) -> Expr {
+    let at = u32::from(of.offset);
+    read(h, of.field).slice(at + u32::from(count) - 1, at)
+}
+
 /// `old` with the bits of `mask` replaced by those of `value`, which has no others.
 pub fn merge(old: Expr, value: Expr, mask: Expr) -> Expr {
     let keep = Expr::Unary(ir::UnaryOp::Not, Box::new(mask));

@@ -99,6 +99,10 @@ headers! {
     tunnel_id: MetaId,
     /// Open vSwitch's registers.
     regs: [MetaId; 16],
+    /// The packet's stack: what was pushed last comes first.
+    stack: [MetaId; 4],
+    /// How many are on it.
+    stacked: MetaId,
     /// An output to the ingress port was suppressed.
     suppressed: MetaId,
     /// What the meter said.
@@ -249,6 +253,8 @@ impl Headers {
         let routed = b.meta("of.routed", 1);
         let metadata = b.meta("of.metadata", 64);
         let regs = std::array::from_fn(|i| b.meta(&format!("of.reg{i}"), 32));
+        let stack = std::array::from_fn(|i| b.meta(&format!("of.stack{i}"), 128));
+        let stacked = b.meta("of.stacked", 8);
         let tunnel_id = b.meta("of.tunnel_id", 64);
         let suppressed = b.meta("of.suppressed", 1);
         let color = b.meta("of.color", 8);
@@ -360,6 +366,8 @@ impl Headers {
             metadata,
             tunnel_id,
             regs,
+            stack,
+            stacked,
             suppressed,
             color,
             level,

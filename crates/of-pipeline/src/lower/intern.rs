@@ -13,6 +13,7 @@ use super::layout::Layout;
 use super::step::{self, Shape, Step};
 use hashbrown::HashMap;
 use ir::{Action, ActionId, Update};
+use openflow::Learn;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,6 +22,14 @@ struct Slot {
     shape: Shape,
     action: Arc<Action>,
     users: usize,
+}
+
+/// The `learn`s of a shape, each as often as it is there.
+fn learns(shape: &[Step]) -> impl Iterator<Item = u32> {
+    shape.iter().filter_map(|step| match step {
+        Step::Learn(id) => Some(*id),
+        _ => None,
+    })
 }
 
 /// Shapes in use.
@@ -33,6 +42,9 @@ pub struct Interner {
     next: u32,
     /// Actions touched since the last commit, with the users they had then; `None` for new ones.
     touched: BTreeMap<ActionId, Option<usize>>,
+    /// The `learn`s of the shapes, and of how many shapes each is.
+    learns: HashMap<Arc<Learn>, u32>,
+    learn_users: BTreeMap<u32, (Arc<Learn>, usize)>,
 }
 
 impl Interner {
@@ -45,12 +57,32 @@ impl Interner {
             slots: BTreeMap::new(),
             free: BTreeSet::new(),
             touched: BTreeMap::new(),
+            learns: HashMap::new(),
+            learn_users: BTreeMap::new(),
         }
     }
 
     /// The ids of the program's parts.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
+    }
+
+    /// The number of a `learn`, which a shape is about to name.
+    pub fn learn(&mut self, learn: &Arc<Learn>) -> u32 {
+        if let Some(id) = self.learns.get(learn) {
+            return *id;
+        }
+        // The least that is free.
+        let id = (0..).zip(self.learn_users.keys()).find(|(i, id)| i != *id);
+        let id = id.map_or(self.learn_users.len() as u32, |(i, _)| i);
+        self.learns.insert(learn.clone(), id);
+        self.learn_users.insert(id, (learn.clone(), 0));
+        id
+    }
+
+    /// The `learn` of a number.
+    pub fn learn_of(&self, id: u32) -> Option<&Arc<Learn>> {
+        self.learn_users.get(&id).map(|(learn, _)| learn)
     }
 
     /// The action of a shape, with one more user.
@@ -63,6 +95,11 @@ impl Interner {
             self.next += 1;
             ActionId(self.next - 1)
         });
+        for id in learns(shape) {
+            if let Some((_, users)) = self.learn_users.get_mut(&id) {
+                *users += 1;
+            }
+        }
         let action = Arc::new(step::build(shape, &self.layout));
         let shape = Shape::from_slice(shape);
         self.by_shape.insert(shape.clone(), id);
@@ -160,6 +197,14 @@ impl Interner {
         if let Some(slot) = self.slots.remove(&id) {
             self.by_shape.remove(&slot.shape);
             self.free.insert(id);
+            for id in learns(&slot.shape) {
+                let Some((learn, users)) = self.learn_users.get_mut(&id) else { continue };
+                *users = users.saturating_sub(1);
+                if *users == 0 {
+                    self.learns.remove(learn);
+                    self.learn_users.remove(&id);
+                }
+            }
         }
     }
 }

@@ -16,8 +16,12 @@ pub const GROUP_ALL: GroupId = GroupId(0xffff_ff01);
 /// The internal group of the ports that take part in flooding (`OFPP_FLOOD`, and NORMAL's).
 pub const GROUP_FLOOD: GroupId = GroupId(0xffff_ff02);
 
+/// Values of the packet in one `learn`, at most: 128 bits each.
+pub const LEARN_VALUES: usize = 8;
+
 /// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
-/// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16).
+/// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16),
+/// `controller_id` (16).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PuntArgs {
     /// Ingress port.
@@ -31,6 +35,8 @@ pub struct PuntArgs {
     /// Bytes of the packet that the action asks for; 0xffff is all. For reason `invalid_ttl` no
     /// action asked, and it is 0xffff: `miss_send_len` applies.
     pub max_len: u16,
+    /// Connections that set this id; 0 for those that set none.
+    pub controller_id: u16,
 }
 
 impl PuntArgs {
@@ -43,6 +49,7 @@ impl PuntArgs {
             metadata: at(2),
             tunnel_id: at(3),
             max_len: at(4) as u16,
+            controller_id: at(5) as u16,
         }
     }
 }
@@ -69,6 +76,8 @@ pub struct Layout {
     /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port
     /// (32).
     pub learn: DigestId,
+    /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
+    pub learn_entry: DigestId,
     /// Values of `of.fragment` (2 bits: 1 first, 3 later fragments) that are dropped
     /// (`OFPC_FRAG_DROP`); empty is `OFPC_FRAG_NORMAL`.
     pub drop_fragments: ValueSetId,

@@ -9,7 +9,7 @@ use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD};
 use ir::program::intrinsic;
 use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, HeaderId, Op, PuntReason};
-use openflow::PortNo;
+use openflow::{HashFields, PortNo};
 
 fn when(condition: Expr, then: Vec<Op>) -> Op {
     Op::If { condition, then, or_else: Vec::new() }
@@ -66,7 +66,13 @@ pub fn run_copy(block: BlockId) -> Op {
 
 /// Sends a copy to the controller, with the arguments of [`super::PuntArgs`].
 pub fn punt(h: &Headers, reason: PuntReason, max_len: Expr) -> Op {
-    let args = vec![in_port(), in_port(), Expr::meta(h.metadata), Expr::meta(h.tunnel_id), max_len];
+    punt_to(h, reason, max_len, Expr::int(0, 16))
+}
+
+/// The same for the controllers of an id.
+pub fn punt_to(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
+    let (metadata, tunnel_id) = (Expr::meta(h.metadata), Expr::meta(h.tunnel_id));
+    let args = vec![in_port(), in_port(), metadata, tunnel_id, max_len, id];
     Op::Punt { reason, args }
 }
 
@@ -208,36 +214,40 @@ pub fn copy_ttl_in(h: &Headers) -> Vec<Op> {
 
 /// A packet whose TTL is 0 or would become it goes to the controller, if that wants it, and no
 /// further (1.3.5 §7.4.1 `OFPR_INVALID_TTL`).
-fn decrement(h: &Headers, ttl: Expr, has: Expr, store: impl Fn(Expr) -> Vec<Op>) -> Vec<Op> {
+fn decrement(
+    h: &Headers,
+    ids: Vec<Expr>,
+    ttl: Expr,
+    has: Expr,
+    store: impl Fn(Expr) -> Vec<Op>,
+) -> Vec<Op> {
     let expired = Expr::binary(BinaryOp::Le, ttl.clone(), Expr::int(1, 8));
     let less = Expr::binary(BinaryOp::Sub, ttl, Expr::int(1, 8));
-    vec![when(
-        has,
-        vec![Op::If {
-            condition: expired,
-            then: vec![
-                punt(h, PuntReason::InvalidTtl, Expr::int(u16::MAX.into(), 16)),
-                Op::Drop(DropReason::InvalidTtl),
-            ],
-            or_else: store(less),
-        }],
-    )]
+    let all = || Expr::int(u16::MAX.into(), 16);
+    let tell = ids.into_iter().map(|id| punt_to(h, PuntReason::InvalidTtl, all(), id));
+    let then = tell.chain([Op::Drop(DropReason::InvalidTtl)]).collect();
+    vec![when(has, vec![Op::If { condition: expired, then, or_else: store(less) }])]
 }
 
 /// Decrements the outermost MPLS TTL.
 pub fn dec_mpls_ttl(h: &Headers) -> Vec<Op> {
     let store = |ttl| vec![Op::Assign(h.mpls_ttl, ttl)];
-    decrement(h, get(h.mpls_ttl), Expr::Valid(h.mpls_0), store)
+    decrement(h, vec![Expr::int(0, 16)], get(h.mpls_ttl), Expr::Valid(h.mpls_0), store)
 }
 
 /// Decrements the TTL or hop limit of an IP packet (not of one behind MPLS).
 pub fn dec_nw_ttl(h: &Headers) -> Vec<Op> {
+    dec_nw_ttl_to(h, vec![Expr::int(0, 16)])
+}
+
+/// The same; who is told of what expires are the controllers of these ids.
+pub fn dec_nw_ttl_to(h: &Headers, ids: Vec<Expr>) -> Vec<Op> {
     let ttl = Headers::either(h.ipv4_ttl, h.ipv6_hlim);
     let present = Expr::Valid(h.ipv4).or(Expr::Valid(h.ipv6));
     // Whichever header is missing takes no write, so the second assignment reads what the first did.
     let store =
         |less: Expr| vec![Op::Assign(h.ipv4_ttl, less.clone()), Op::Assign(h.ipv6_hlim, less)];
-    decrement(h, ttl, h.is_ip().and(present), store)
+    decrement(h, ids, ttl, h.is_ip().and(present), store)
 }
 
 /// Sets the TTL or hop limit of an IP packet (not of one behind MPLS).
@@ -294,6 +304,59 @@ pub fn meter(h: &Headers, id: Expr) -> Vec<Op> {
             }],
         ),
     ]
+}
+
+/// Puts a value on the packet's stack. A packet whose stack is full is dropped: one that went on
+/// without its value would go wrong.
+pub fn stack_push(h: &Headers, value: Expr) -> Vec<Op> {
+    let full = Expr::meta(h.stacked).eq(Expr::int(h.stack.len() as u128, 8));
+    let mut ops = vec![when(full, vec![Op::Drop(DropReason::HeaderStackOverflow)])];
+    for i in (1..h.stack.len()).rev() {
+        ops.push(Op::Assign(FieldRef::Meta(h.stack[i]), Expr::meta(h.stack[i - 1])));
+    }
+    ops.push(Op::Assign(FieldRef::Meta(h.stack[0]), value.cast(128)));
+    let more = Expr::binary(BinaryOp::Add, Expr::meta(h.stacked), Expr::int(1, 8));
+    ops.push(Op::Assign(FieldRef::Meta(h.stacked), more));
+    ops
+}
+
+/// Takes the last value off the stack; `store` writes it. An empty stack gives nothing.
+pub fn stack_pop(h: &Headers, store: Vec<Op>) -> Vec<Op> {
+    let mut ops = store;
+    for i in 1..h.stack.len() {
+        ops.push(Op::Assign(FieldRef::Meta(h.stack[i - 1]), Expr::meta(h.stack[i])));
+    }
+    let less = Expr::binary(BinaryOp::Sub, Expr::meta(h.stacked), Expr::int(1, 8));
+    ops.push(Op::Assign(FieldRef::Meta(h.stacked), less));
+    vec![when(Expr::meta(h.stacked).ne(Expr::int(0, 8)), ops)]
+}
+
+/// A hash of 32 bits of the packet's fields. Symmetric ones take each pair's exclusive or, so that
+/// both directions have one hash.
+pub fn multipath_hash(h: &Headers, fields: HashFields, basis: Expr) -> Expr {
+    let xor = |a: FieldRef, b: FieldRef| Expr::binary(BinaryOp::Xor, get(a), get(b));
+    let network = || vec![xor(h.ipv4_src, h.ipv4_dst), xor(h.ipv6_src, h.ipv6_dst)];
+    let ports = || vec![xor(h.tcp_src, h.tcp_dst), xor(h.sctp_src, h.sctp_dst)];
+    let proto = || Expr::meta(h.ip_proto);
+    let mut inputs = match fields {
+        HashFields::EthSrc => vec![get(h.eth_src)],
+        HashFields::NwSrc => vec![get(h.ipv4_src), get(h.ipv6_src)],
+        HashFields::NwDst => vec![get(h.ipv4_dst), get(h.ipv6_dst)],
+        HashFields::SymmetricL4 => {
+            let link = [xor(h.eth_src, h.eth_dst), Expr::meta(h.ether_type), get(h.vlan_vid)];
+            let udp = [xor(h.udp_src, h.udp_dst), proto()];
+            link.into_iter().chain(network()).chain(ports()).chain(udp).collect()
+        }
+        HashFields::SymmetricL3L4 => {
+            network().into_iter().chain(ports()).chain([proto()]).collect()
+        }
+        HashFields::SymmetricL3L4Udp => {
+            let udp = [xor(h.udp_src, h.udp_dst), proto()];
+            network().into_iter().chain(ports()).chain(udp).collect()
+        }
+    };
+    inputs.push(basis);
+    Expr::Hash { algorithm: ir::HashAlgorithm::Crc32c, width: 32, inputs }
 }
 
 /// Pushes a tag with id and priority 0 onto a packet without one, as 1.0's `SET_VLAN_VID` and

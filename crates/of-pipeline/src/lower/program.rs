@@ -19,7 +19,7 @@ use super::action_set::{self, Slots};
 use super::checksums;
 use super::fields;
 use super::headers::Headers;
-use super::layout::Layout;
+use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
 use ir::builder::Builder;
@@ -58,6 +58,10 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     let tables = u32::from(config.tables.max(1));
 
     let learn = b.digest("learn", &[("vlan", 12), ("mac", 48), ("port", 32)]);
+    let values: Vec<String> = (0..LEARN_VALUES).map(|i| format!("v{i}")).collect();
+    let mut columns = vec![("learn", 32)];
+    columns.extend(values.iter().map(|name| (name.as_str(), 128)));
+    let learn_entry = b.digest("learn_entry", &columns);
     let miss = b.action("miss", &[], vec![Op::Drop(DropReason::TableMiss)]);
     let miss_to_controller = b.action(
         "miss_to_controller",
@@ -174,6 +178,7 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
         normal_src,
         normal_dst,
         learn,
+        learn_entry,
         drop_fragments,
         miss,
         miss_to_controller,

@@ -7,10 +7,10 @@
 
 use super::action_set::{Kind, field_bit};
 use super::fields;
-use super::layout::Layout;
+use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
-use ir::{Action, BlockId, Expr, FieldRef, Op, Param, PuntReason};
-use openflow::{FieldId, Subfield};
+use ir::{Action, BinaryOp, BlockId, Expr, FieldRef, Op, Param, PuntReason};
+use openflow::{Bits, FieldId, HashAlgorithm, HashFields, Subfield};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -97,8 +97,31 @@ pub enum Step {
     Metadata,
     /// Sets bits of the metadata: value 64, mask 64.
     MetadataMasked,
+    /// To the controllers of an id: max_len 16, id 16.
+    ControllerOf(PuntReason),
+    /// Decrements the IP TTL; so many ids are told of what expires: ids 16.
+    DecNwTtlTo(u16),
+    /// To the port that bits of a field name: max_len 16.
+    OutputField(Bits),
+    /// Puts bits of a field on the stack.
+    StackPush(Bits),
+    /// Takes bits of a field from the stack.
+    StackPop(Bits),
+    /// One bit, whether the packet came with more bytes: bytes 32.
+    CheckPktLarger(Subfield),
+    /// A link's number by a hash: basis 16, links 32, and for a remainder 2^64 by the links, 64.
+    Multipath(HashFields, HashAlgorithm, Bits),
+    /// A value of the packet for the [`Step::Learn`] that follows.
+    LearnFrom(Bits),
+    /// Tells of a packet that an entry is to be learned from: by which `learn`.
+    Learn(u32),
     /// Goes on in a later table.
     Goto(u8),
+}
+
+/// The product, of so many bits.
+fn times(a: Expr, b: Expr, width: u32) -> Expr {
+    Expr::binary(BinaryOp::Mul, a.cast(width), b.cast(width))
 }
 
 /// Collects operations and parameters.
@@ -106,6 +129,8 @@ struct Build<'a> {
     layout: &'a Layout,
     params: Vec<Param>,
     body: Vec<Op>,
+    /// What the next learn takes.
+    learned: Vec<Expr>,
 }
 
 impl Build<'_> {
@@ -158,6 +183,59 @@ impl Build<'_> {
                 fields::write_masked(h, id, value, mask)
             }
             Step::Copy(bits, from, to) => fields::copy(h, bits, from, to),
+            Step::ControllerOf(reason) => {
+                let max_len = self.param("max_len", 16);
+                vec![ops::punt_to(h, reason, max_len, self.param("id", 16))]
+            }
+            Step::DecNwTtlTo(count) => {
+                let ids = (0..count).map(|_| self.param("id", 16)).collect();
+                ops::dec_nw_ttl_to(h, ids)
+            }
+            Step::OutputField(Bits { of, count }) => {
+                let max_len = self.param("max_len", 16);
+                let to = fields::read_bits(h, of, count).cast(32);
+                let reason = PuntReason::Action;
+                vec![ops::output_last(h, to, max_len, reason, layout.normal)]
+            }
+            Step::StackPush(Bits { of, count }) => {
+                ops::stack_push(h, fields::read_bits(h, of, count))
+            }
+            Step::StackPop(Bits { of, count }) => {
+                let top = Expr::meta(h.stack[0]);
+                ops::stack_pop(h, fields::write_bits(h, of, count, top))
+            }
+            Step::CheckPktLarger(to) => {
+                let length = Expr::meta(ir::program::intrinsic::PACKET_LENGTH);
+                let larger = Expr::binary(BinaryOp::Gt, length, self.param("bytes", 32));
+                fields::write_bits(h, to, 1, larger)
+            }
+            Step::Multipath(hashed, algorithm, Bits { of, count }) => {
+                let basis = self.param("basis", 16);
+                let hash = ops::multipath_hash(h, hashed, basis);
+                let links = self.param("links", 32);
+                let link = match algorithm {
+                    // The links share the range of 32 bits in order.
+                    HashAlgorithm::Threshold => times(hash, links, 64).slice(63, 32),
+                    // hash % links: the fraction of hash * (2^64 / links), times links (Lemire,
+                    // Kaser, Kurz, *Faster remainder by direct computation*, 2019).
+                    HashAlgorithm::Modulo => {
+                        let inverse = self.param("inverse", 64);
+                        let fraction = times(hash, inverse, 64);
+                        times(fraction, links, 128).slice(95, 64)
+                    }
+                };
+                fields::write_bits(h, of, count, link)
+            }
+            Step::LearnFrom(Bits { of, count }) => {
+                self.learned.push(fields::read_bits(h, of, count).cast(128));
+                Vec::new()
+            }
+            Step::Learn(which) => {
+                let mut args = vec![Expr::int(which.into(), 32)];
+                args.append(&mut self.learned);
+                args.resize(1 + LEARN_VALUES, Expr::int(0, 128));
+                vec![Op::Digest { digest: layout.learn_entry, args }]
+            }
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
             Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src, h.arp_spa]),
             Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst, h.arp_tpa]),
@@ -279,6 +357,19 @@ fn word(step: &Step, out: &mut String) {
         Step::Mark(_) => Ok(()),
         Step::Metadata => write!(out, "metadata"),
         Step::MetadataMasked => write!(out, "metadata_masked"),
+        Step::ControllerOf(reason) => write!(out, "controller_of_{reason}"),
+        Step::DecNwTtlTo(count) => write!(out, "dec_nw_ttl_to_{count}"),
+        Step::OutputField(b) => write!(out, "output_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::StackPush(b) => write!(out, "push_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::StackPop(b) => write!(out, "pop_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::CheckPktLarger(to) => write!(out, "larger_{}_{}", to.field, to.offset),
+        Step::Multipath(fields, algorithm, b) => {
+            let Bits { of, count } = b;
+            let name = format!("{fields:?}_{algorithm:?}").to_lowercase();
+            write!(out, "multipath_{name}_{}_{}_{count}", of.field, of.offset)
+        }
+        Step::LearnFrom(b) => write!(out, "from_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::Learn(which) => write!(out, "learn_{which}"),
         Step::Goto(table) => write!(out, "goto_{table}"),
     };
 }
@@ -297,7 +388,7 @@ pub fn name(shape: &[Step]) -> String {
 
 /// The action of a shape.
 pub fn build(shape: &[Step], layout: &Layout) -> Action {
-    let mut b = Build { layout, params: Vec::new(), body: Vec::new() };
+    let mut b = Build { layout, params: Vec::new(), body: Vec::new(), learned: Vec::new() };
     shape.iter().for_each(|step| b.add(*step));
     Action { name: name(shape), params: b.params, body: b.body }
 }

@@ -3,6 +3,7 @@
 mod bed;
 mod bundles;
 mod errors;
+mod extensions;
 mod flow_rules;
 mod groups;
 mod model;

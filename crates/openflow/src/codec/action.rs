@@ -448,7 +448,7 @@ fn encode_action_13(
             nicira::encode_action(buf, action);
             return Ok(());
         }
-        Action::Resubmit { .. } | Action::Note(_) => {
+        _ if action.is_extension() => {
             nicira::encode_action(buf, action);
             return Ok(());
         }

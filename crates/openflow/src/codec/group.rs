@@ -14,6 +14,9 @@ use crate::group::{
 use crate::ids::{Age, GroupId, PortNo};
 use crate::version::Version;
 
+/// Open vSwitch's command of `--may-create`.
+const ADD_OR_MODIFY: u16 = 0x8000;
+
 const TYPES: [GroupType; 4] =
     [GroupType::All, GroupType::Select, GroupType::Indirect, GroupType::FastFailover];
 
@@ -41,6 +44,7 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<GroupMo
         2 => GroupModCommand::Delete,
         3 if version >= Version::V15 => GroupModCommand::InsertBucket,
         5 if version >= Version::V15 => GroupModCommand::RemoveBucket,
+        ADD_OR_MODIFY => GroupModCommand::AddOrModify,
         _ => {
             let code = ErrorCode::GmfcBadCommand;
             let right = if version >= Version::V15 { "0 to 3 or 5" } else { "0 to 2" };
@@ -174,6 +178,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &GroupMod) -> E
         GroupModCommand::Add => 0,
         GroupModCommand::Modify => 1,
         GroupModCommand::Delete => 2,
+        GroupModCommand::AddOrModify => ADD_OR_MODIFY,
         _ if version < Version::V15 => {
             return Loss::Refuse.leave_out(version, "insert or removal of buckets");
         }

@@ -120,6 +120,13 @@ pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
             Nicira::FlowModTableId(on != 0)
         }
         16 => Nicira::PacketInFormat(r.u32()?),
+        20 => {
+            r.skip(6)?;
+            Nicira::ControllerId(r.u16()?)
+        }
+        21 => Nicira::MonitorCancel(r.u32()?),
+        22 => Nicira::MonitorPaused,
+        23 => Nicira::MonitorResumed,
         _ => return Ok(None),
     };
     r.finish()?;
@@ -142,6 +149,17 @@ pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
             buf.put_u32(16);
             buf.put_u32(*format);
         }
+        Nicira::ControllerId(id) => {
+            buf.put_u32(20);
+            buf.pad(6);
+            buf.put_u16(*id);
+        }
+        Nicira::MonitorCancel(id) => {
+            buf.put_u32(21);
+            buf.put_u32(*id);
+        }
+        Nicira::MonitorPaused => buf.put_u32(22),
+        Nicira::MonitorResumed => buf.put_u32(23),
     }
 }
 

@@ -33,6 +33,7 @@ pub use nicira::NICIRA;
 pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;
+use crate::field::FieldId;
 use crate::ids::{PortNo, Xid};
 use crate::message::{ForwardedRequest, Message, RequestForward};
 use crate::switch::AsyncChange;
@@ -57,6 +58,26 @@ pub struct Header {
     pub length: u16,
     /// Transaction.
     pub xid: Xid,
+}
+
+/// The field that NXM calls so: for its tag, the bit from which on it is the VLAN priority; and how
+/// many bits it has.
+pub(crate) fn nxm_field(name: &str) -> Option<(FieldId, u16, u16)> {
+    nicira::NAMES
+        .iter()
+        .find(|(known, ..)| known.eq_ignore_ascii_case(name))
+        .map(|(_, id, shift, bits)| (*id, *shift, *bits))
+}
+
+/// What NXM, or OpenFlow, calls a field; where in that its bits begin; how many bits there are.
+pub(crate) fn nxm_name(id: FieldId) -> (&'static str, u16, u16) {
+    if id == FieldId::VlanPcp {
+        return ("NXM_OF_VLAN_TCI", 13, 16);
+    }
+    match nicira::NAMES.iter().find(|(_, known, ..)| *known == id) {
+        Some((name, _, _, bits)) => (name, 0, *bits),
+        None => (id.info().name, 0, id.info().bits as u16),
+    }
 }
 
 impl Header {

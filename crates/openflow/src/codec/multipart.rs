@@ -149,8 +149,11 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         FLOW_MONITOR => Request::FlowMonitor(entries(r, |r| monitor::decode_request(version, r))?),
         FLOW_COUNTS => Request::FlowCounts(flow::decode_stats_request(version, r)?),
         BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
-        _ => match nicira_stats(version, r) {
+        _ => match vendor_stats(version, r) {
             Some(0) => Request::Flow(nicira::decode_stats_request(r)?),
+            Some(MONITOR) => {
+                Request::FlowMonitor(entries(r, |r| monitor::decode_request_nx(version, r))?)
+            }
             Some(_) => Request::Aggregate(nicira::decode_stats_request(r)?),
             None => Request::Experimenter(misc::decode_experimenter(version, r)?),
         },
@@ -158,14 +161,40 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
     Ok(MultipartRequest { more, body })
 }
 
-/// Passes over the head of Nicira's requests for flow entries (0) and their sums (1), if it is one.
-fn nicira_stats(version: Version, r: &mut Reader<'_>) -> Option<u32> {
+/// Nicira's subtype of flow monitors.
+const MONITOR: u32 = 2;
+/// The ONF's of the same, in 1.3.
+const MONITOR_ONF: u32 = 1870;
+
+/// Passes over the head of requests about flow entries (0), their sums (1) and their monitors (2) that
+/// are Nicira's in 1.0 or the ONF's in 1.3, if it is one.
+fn vendor_stats(version: Version, r: &mut Reader<'_>) -> Option<u32> {
     let mut ahead = *r;
-    let known = version == Version::V10 && ahead.u32() == Ok(NICIRA);
-    let subtype = ahead.u32().ok().filter(|subtype| known && *subtype <= 1)?;
-    ahead.skip(4).ok()?;
+    let vendor = ahead.u32().ok()?;
+    let subtype = match (version, vendor, ahead.u32().ok()?) {
+        (Version::V10, NICIRA, subtype @ 0..=MONITOR) => {
+            ahead.skip(4).ok()?;
+            subtype
+        }
+        (Version::V13, ErrorCode::ONF, MONITOR_ONF) => MONITOR,
+        _ => return None,
+    };
     *r = ahead;
     Some(subtype)
+}
+
+/// Whether a version says flow monitors by an extension.
+fn monitors_by_vendor(version: Version) -> bool {
+    version < Version::V14
+}
+
+fn put_monitor(buf: &mut Vec<u8>, version: Version) {
+    if version == Version::V10 {
+        put_nicira(buf, MONITOR);
+    } else {
+        buf.put_u32(ErrorCode::ONF);
+        buf.put_u32(MONITOR_ONF);
+    }
 }
 
 fn put_nicira(buf: &mut Vec<u8>, subtype: u32) {
@@ -183,6 +212,7 @@ pub(super) fn encode_request(
         Request::Flow(m) | Request::Aggregate(m) if m.extended && version == Version::V10 => {
             EXPERIMENTER
         }
+        Request::FlowMonitor(_) if monitors_by_vendor(version) => EXPERIMENTER,
         Request::Desc => DESC,
         Request::Flow(_) => FLOW,
         Request::Aggregate(_) => AGGREGATE,
@@ -233,6 +263,10 @@ pub(super) fn encode_request(
                 buf.pad(4);
             }
         }
+        Request::FlowMonitor(list) if number == EXPERIMENTER => {
+            put_monitor(buf, version);
+            list.iter().try_for_each(|m| monitor::encode_request_nx(buf, version, m))?;
+        }
         Request::FlowMonitor(list) => {
             list.iter().try_for_each(|m| monitor::encode_request(buf, version, m))?;
         }
@@ -268,7 +302,10 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
         FLOW_COUNTS => Reply::FlowCounts(entries(r, flow::decode_counts)?),
         BUNDLE_FEATURES => Reply::BundleFeatures(bundle::decode_features(r)?),
         PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
-        _ => match nicira_stats(version, r) {
+        _ => match vendor_stats(version, r) {
+            Some(MONITOR) => {
+                Reply::FlowMonitor(entries(r, |r| monitor::decode_update_nx(version, r))?)
+            }
             Some(0) => Reply::NxFlow(entries(r, nicira::decode_stats)?),
             Some(_) => Reply::NxAggregate(flow::decode_aggregate(version, r)?),
             None => Reply::Experimenter(misc::decode_experimenter(version, r)?),
@@ -286,6 +323,7 @@ pub(super) fn encode_reply(
     reply: &MultipartReply,
 ) -> Encode {
     let number = match reply.body {
+        Reply::FlowMonitor(_) if monitors_by_vendor(version) => EXPERIMENTER,
         Reply::Desc(_) => DESC,
         Reply::Flow(_) => FLOW,
         Reply::Aggregate(_) => AGGREGATE,
@@ -317,6 +355,7 @@ pub(super) fn encode_reply(
         match &reply.body {
             Reply::NxFlow(_) => put_nicira(buf, 0),
             Reply::NxAggregate(_) => put_nicira(buf, 1),
+            Reply::FlowMonitor(_) => put_monitor(buf, version),
             _ => {}
         }
     }
@@ -354,6 +393,9 @@ pub(super) fn encode_reply(
         }
         Reply::TableDesc(list) => parts.put_all(buf, list, table::encode_desc)?,
         Reply::QueueDesc(list) => parts.put_all(buf, list, port::encode_queue_desc)?,
+        Reply::FlowMonitor(list) if number == EXPERIMENTER => {
+            parts.put(buf, list, |buf, m| monitor::encode_update_nx(buf, version, m))?;
+        }
         Reply::FlowMonitor(list) => {
             parts.put(buf, list, |buf, m| monitor::encode_update(buf, version, m))?;
         }

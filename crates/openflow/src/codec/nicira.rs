@@ -9,9 +9,14 @@ use super::writer::Put;
 use super::{Encode, Loss};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
+use crate::extension::{
+    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
+    ToController,
+};
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
 use crate::ids::{GroupId, PortNo, QueueId, TableId};
+use crate::packet::PacketInReason;
 
 /// Nicira's experimenter id.
 pub const NICIRA: u32 = 0x0000_2320;
@@ -61,6 +66,48 @@ const NXM: [(FieldId, u16, u8, u8); 35] = {
     ]
 };
 
+/// NXM's names of fields that OpenFlow names otherwise: with the bit from which on the tag is the
+/// VLAN priority, and how many bits there are.
+pub(super) const NAMES: [(&str, FieldId, u16, u16); 34] = {
+    use FieldId::*;
+    [
+        ("NXM_OF_IN_PORT", InPort, 0, 16),
+        ("NXM_OF_ETH_DST", EthDst, 0, 48),
+        ("NXM_OF_ETH_SRC", EthSrc, 0, 48),
+        ("NXM_OF_ETH_TYPE", EthType, 0, 16),
+        ("NXM_OF_VLAN_TCI", VlanVid, 13, 16),
+        ("NXM_OF_IP_PROTO", IpProto, 0, 8),
+        ("NXM_OF_IP_SRC", Ipv4Src, 0, 32),
+        ("NXM_OF_IP_DST", Ipv4Dst, 0, 32),
+        ("NXM_OF_TCP_SRC", TcpSrc, 0, 16),
+        ("NXM_OF_TCP_DST", TcpDst, 0, 16),
+        ("NXM_OF_UDP_SRC", UdpSrc, 0, 16),
+        ("NXM_OF_UDP_DST", UdpDst, 0, 16),
+        ("NXM_OF_ICMP_TYPE", Icmpv4Type, 0, 8),
+        ("NXM_OF_ICMP_CODE", Icmpv4Code, 0, 8),
+        ("NXM_OF_ARP_OP", ArpOp, 0, 16),
+        ("NXM_OF_ARP_SPA", ArpSpa, 0, 32),
+        ("NXM_OF_ARP_TPA", ArpTpa, 0, 32),
+        ("NXM_NX_TUN_ID", TunnelId, 0, 64),
+        ("NXM_NX_ARP_SHA", ArpSha, 0, 48),
+        ("NXM_NX_ARP_THA", ArpTha, 0, 48),
+        ("NXM_NX_IPV6_SRC", Ipv6Src, 0, 128),
+        ("NXM_NX_IPV6_DST", Ipv6Dst, 0, 128),
+        ("NXM_NX_ICMPV6_TYPE", Icmpv6Type, 0, 8),
+        ("NXM_NX_ICMPV6_CODE", Icmpv6Code, 0, 8),
+        ("NXM_NX_ND_TARGET", Ipv6NdTarget, 0, 128),
+        ("NXM_NX_ND_SLL", Ipv6NdSll, 0, 48),
+        ("NXM_NX_ND_TLL", Ipv6NdTll, 0, 48),
+        ("NXM_NX_IP_FRAG", IpFrag, 0, 2),
+        ("NXM_NX_IPV6_LABEL", Ipv6Flabel, 0, 20),
+        ("NXM_NX_IP_ECN", IpEcn, 0, 2),
+        ("NXM_NX_IP_TTL", NwTtl, 0, 8),
+        ("NXM_NX_TCP_FLAGS", TcpFlags, 0, 12),
+        ("OXM_OF_METADATA", Metadata, 0, 64),
+        ("OXM_OF_MPLS_LABEL", MplsLabel, 0, 20),
+    ]
+};
+
 /// `NXM_OF_VLAN_TCI`: the tag's 16 bits, of which 0x1000 says that there is one.
 const VLAN_TCI: (u16, u8) = (NXM_CLASS_OF, 4);
 /// `NXM_OF_IP_TOS`: the DSCP in its place in the byte.
@@ -105,6 +152,12 @@ pub(super) fn decode_match(r: &mut Reader<'_>, length: usize) -> Result<NxMatch>
     let mut out = NxMatch::default();
     while !fields.is_empty() {
         let header = OxmHeader(fields.u32()?);
+        if let Some((first, count)) = super::oxm::registers(header) {
+            for field in super::oxm::decode_registers(&mut fields, header, first, count)? {
+                out.matching.insert(field).map_err(|e| super::oxm::match_error(&fields, e))?;
+            }
+            continue;
+        }
         let key = (header.class(), header.number());
         let (id, bytes) = match key {
             VLAN_TCI => (FieldId::VlanVid, 2),
@@ -217,23 +270,19 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
 fn name(subtype: u16) -> &'static str {
     match subtype {
         5 => "pop_queue",
-        10 => "multipath",
         12 | 13 => "bundle",
-        15 | 32 => "output to a field",
-        16 | 45 => "learn",
+        32 => "output to an experimenter's field",
+        45 => "learn with a limit or a result",
         17 => "exit",
         19 => "fin_timeout",
-        21 => "dec_ttl with controller ids",
-        27 | 28 => "push and pop",
         29 | 38 | 41 => "sample",
         34 => "conjunction",
         35 | 36 | 43 | 44 => "ct",
-        37 => "controller with options",
+        37 => "controller with userdata, pause or a meter",
         39 => "a truncating output",
         42 => "clone",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
-        49 => "check_pkt_larger",
         50 => "delete_field",
         _ => "an action",
     }
@@ -248,6 +297,204 @@ fn unknown(r: &Reader<'_>, subtype: u16) -> DecodeError {
             subtype,
         },
     )
+}
+
+/// Bits of a field by its NXM header: NXM's tag is OpenFlow's VLAN id and priority.
+fn bits_of(r: &mut Reader<'_>, header: u32, offset: u16, count: u16) -> Result<Subfield> {
+    let known = OxmHeader(header);
+    let of = if (known.class(), known.number()) == VLAN_TCI && !known.has_mask() {
+        match offset {
+            0..=12 => Subfield { field: FieldId::VlanVid, offset },
+            _ => Subfield { field: FieldId::VlanPcp, offset: offset - 13 },
+        }
+    } else {
+        Subfield { field: subfield(r, header)?, offset }
+    };
+    within(r, of.field, of.offset, count)?;
+    Ok(of)
+}
+
+/// The header and offset that NXM has for bits of a field.
+fn header_of_bits(of: Subfield, count: u16) -> (u32, u16) {
+    match of.field {
+        FieldId::VlanVid => (0x0000_0802, of.offset),
+        FieldId::VlanPcp => (0x0000_0802, of.offset + 13),
+        // NXM's ports have 16 bits.
+        FieldId::InPort if of.offset + count > 16 => (OxmHeader::of(of.field, false).0, of.offset),
+        field => (header_of(field, false).0.0, of.offset),
+    }
+}
+
+/// Where one run of bits begins, and how many there are, in one word.
+fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
+    let place = r.u16()?;
+    Ok((place >> 6, (place & 0x3f) + 1))
+}
+
+/// `NX_LEARN_F_SEND_FLOW_REM`.
+const LEARN_SEND_FLOW_REM: u16 = 1;
+/// Parts of a learned entry, at most.
+const LEARN_SPECS_MAX: usize = 64;
+
+fn decode_learn(r: &mut Reader<'_>) -> Result<Learn> {
+    let (idle_timeout, hard_timeout, priority) = (r.u16()?, r.u16()?, r.u16()?);
+    let (cookie, flags) = (r.u64()?, r.u16()?);
+    let table_id = TableId(r.u8()?);
+    r.skip(1)?;
+    let (fin_idle, fin_hard) = (r.u16()?, r.u16()?);
+    let bad = |r: &Reader<'_>, what, got: u16, right| {
+        Err(r.bad_value(ErrorCode::BacBadArgument, what, got, right))
+    };
+    if flags & !LEARN_SEND_FLOW_REM != 0 {
+        return bad(r, "learn's flags", flags, "0 or send_flow_rem (1); others are not there");
+    }
+    if fin_idle != 0 || fin_hard != 0 {
+        return bad(r, "learn's fin timeouts", fin_idle | fin_hard, "0; others are not there");
+    }
+    if table_id == TableId::ALL {
+        return bad(r, "learn's table", 255, "one table");
+    }
+    let mut specs = Vec::new();
+    while r.left() >= 2 {
+        let head = r.u16()?;
+        // Padding.
+        if head == 0 {
+            break;
+        }
+        if specs.len() == LEARN_SPECS_MAX {
+            return bad(r, "learn's part", head, "64 parts at most");
+        }
+        let bits = head & 0x3ff;
+        let from = if head >> 13 & 1 == 1 {
+            let bytes = usize::from(bits.div_ceil(16)) * 2;
+            if bits == 0 || bytes > 16 {
+                return bad(r, "bits of learn's value", bits, "1 to 128");
+            }
+            LearnSource::Value(r.number(bytes)?)
+        } else {
+            let (header, offset) = (r.u32()?, r.u16()?);
+            LearnSource::Field(bits_of(r, header, offset, bits)?)
+        };
+        if let LearnSource::Value(value) = from
+            && bits < 128
+            && value >> bits != 0
+        {
+            return bad(r, "learn's value", value as u16, "a value of so many bits");
+        }
+        let to = match head >> 11 & 3 {
+            2 => LearnTarget::Output,
+            kind @ (0 | 1) => {
+                let (header, offset) = (r.u32()?, r.u16()?);
+                let of = bits_of(r, header, offset, bits)?;
+                if kind == 0 { LearnTarget::Match(of) } else { LearnTarget::Load(of) }
+            }
+            kind => return bad(r, "learn's target", kind, "0 to 2"),
+        };
+        if head >> 14 != 0 {
+            return bad(r, "learn's part", head, "two highest bits 0");
+        }
+        specs.push(LearnSpec { bits, from, to });
+    }
+    r.rest();
+    let send_flow_rem = flags & LEARN_SEND_FLOW_REM != 0;
+    Ok(Learn { idle_timeout, hard_timeout, priority, cookie, send_flow_rem, table_id, specs })
+}
+
+fn encode_learn(buf: &mut Vec<u8>, m: &Learn) {
+    buf.put_u16(m.idle_timeout);
+    buf.put_u16(m.hard_timeout);
+    buf.put_u16(m.priority);
+    buf.put_u64(m.cookie);
+    buf.put_u16(if m.send_flow_rem { LEARN_SEND_FLOW_REM } else { 0 });
+    buf.put_u8(m.table_id.0);
+    buf.pad(5);
+    let put = |buf: &mut Vec<u8>, of, bits| {
+        let (header, offset) = header_of_bits(of, bits);
+        buf.put_u32(header);
+        buf.put_u16(offset);
+    };
+    for spec in &m.specs {
+        let value = matches!(spec.from, LearnSource::Value(_));
+        let kind = match spec.to {
+            LearnTarget::Match(_) => 0,
+            LearnTarget::Load(_) => 1,
+            LearnTarget::Output => 2,
+        };
+        buf.put_u16(u16::from(value) << 13 | kind << 11 | spec.bits);
+        match spec.from {
+            LearnSource::Field(of) => put(buf, of, spec.bits),
+            LearnSource::Value(value) => {
+                buf.put_number(value, usize::from(spec.bits.div_ceil(16)) * 2);
+            }
+        }
+        if let LearnTarget::Match(of) | LearnTarget::Load(of) = spec.to {
+            put(buf, of, spec.bits);
+        }
+    }
+}
+
+/// The reason that a `controller` action gives.
+fn reason(r: &Reader<'_>, number: u8) -> Result<PacketInReason> {
+    PacketInReason::ALL.get(usize::from(number)).copied().ok_or_else(|| {
+        r.bad_value(ErrorCode::BacBadArgument, "controller's reason", number, "0 to 5")
+    })
+}
+
+/// A `controller` action: a plain output where it asks for nothing else.
+fn to_controller(max_len: u16, reason: PacketInReason, id: u16) -> Action {
+    if id == 0 && reason == PacketInReason::Action {
+        Action::Output { port: PortNo::CONTROLLER, max_len }
+    } else {
+        Action::Controller(ToController { max_len, reason, id })
+    }
+}
+
+/// `controller` with properties.
+fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
+    r.skip(6)?;
+    let (mut max_len, mut id, mut why) = (u16::MAX, 0, PacketInReason::Action);
+    while r.left() >= 4 {
+        let start = r.left();
+        let mut ahead = *r;
+        let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
+        let padded = length.next_multiple_of(8).min(start);
+        let mut p = r.sub(padded, "controller's property", ErrorCode::BacBadLen)?;
+        p.skip(4)?;
+        match kind {
+            0 => max_len = p.u16()?,
+            1 => id = p.u16()?,
+            2 => {
+                let number = p.u8()?;
+                why = reason(&p, number)?;
+            }
+            _ => return Err(unknown(r, 37)),
+        }
+        p.rest();
+    }
+    r.rest();
+    Ok(to_controller(max_len, why, id))
+}
+
+fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
+    let (fields, basis) = (r.u16()?, r.u16()?);
+    r.skip(2)?;
+    let (algorithm, max_link, arg) = (r.u16()?, r.u16()?, r.u32()?);
+    r.skip(2)?;
+    let (offset, count) = place(r)?;
+    let header = r.u32()?;
+    let of = bits_of(r, header, offset, count)?;
+    let bad =
+        |r: &Reader<'_>, what, got, right| r.bad_value(ErrorCode::BacBadArgument, what, got, right);
+    let known = HashFields::ALL.get(usize::from(fields));
+    let (fields, _) = *known.ok_or_else(|| bad(r, "multipath's fields", fields, "0 to 5"))?;
+    let known = HashAlgorithm::ALL.get(usize::from(algorithm));
+    let (algorithm, _) = *known.ok_or_else(|| {
+        bad(r, "multipath's algorithm", algorithm, "modulo_n (0) or hash_threshold (1)")
+    })?;
+    if count < 16 && max_link >> count != 0 || !of.field.info().settable {
+        return Err(bad(r, "multipath's links", max_link, "as many as a settable field can hold"));
+    }
+    Ok(Multipath { fields, basis, algorithm, max_link, arg, to: Bits { of, count } })
 }
 
 /// One end of a load or move.
@@ -300,23 +547,15 @@ pub(super) fn decode_action(mut r: Reader<'_>) -> Result<Action> {
             let bits = r.u16()?;
             let (from_offset, to_offset) = (r.u16()?, r.u16()?);
             let (from, to) = (r.u32()?, r.u32()?);
-            let (from, to) = (subfield(&mut r, from)?, subfield(&mut r, to)?);
-            within(&r, from, from_offset, bits)?;
-            within(&r, to, to_offset, bits)?;
-            let from = Subfield { field: from, offset: from_offset };
-            Action::CopyField(CopyField {
-                bits,
-                from,
-                to: Subfield { field: to, offset: to_offset },
-            })
+            let from = bits_of(&mut r, from, from_offset, bits)?;
+            let to = bits_of(&mut r, to, to_offset, bits)?;
+            Action::CopyField(CopyField { bits, from, to })
         }
         7 => {
-            let place = r.u16()?;
-            let (offset, bits) = (place >> 6, (place & 0x3f) + 1);
+            let (offset, bits) = place(&mut r)?;
             let header = r.u32()?;
-            let field = subfield(&mut r, header)?;
+            let Subfield { field, offset } = bits_of(&mut r, header, offset, bits)?;
             let value = u128::from(r.u64()?);
-            within(&r, field, offset, bits)?;
             if bits < 64 && value >> bits != 0 {
                 let right = "a value of so many bits";
                 return Err(r.bad_value(ErrorCode::BacBadArgument, "load's value", value, right));
@@ -336,12 +575,52 @@ pub(super) fn decode_action(mut r: Reader<'_>) -> Result<Action> {
         }
         20 => {
             let max_len = r.u16()?;
-            let (id, reason) = (r.u16()?, r.u8()?);
+            let (id, number) = (r.u16()?, r.u8()?);
             r.skip(1)?;
-            if id != 0 || reason != 1 {
-                return Err(unknown(&r, 37));
+            to_controller(max_len, reason(&r, number)?, id)
+        }
+        37 => decode_controller(&mut r)?,
+        10 => Action::Multipath(Box::new(decode_multipath(&mut r)?)),
+        15 => {
+            let (offset, count) = place(&mut r)?;
+            let header = r.u32()?;
+            let of = bits_of(&mut r, header, offset, count)?;
+            let max_len = r.u16()?;
+            r.skip(6)?;
+            Action::OutputField { from: Bits { of, count }, max_len }
+        }
+        16 => Action::Learn(Box::new(decode_learn(&mut r)?)),
+        21 => {
+            let count = usize::from(r.u16()?);
+            r.skip(4)?;
+            if count == 0 || count * 2 > r.left() {
+                let right = "as many ids as there are";
+                return Err(r.bad_value(
+                    ErrorCode::BacBadLen,
+                    "dec_ttl's ids",
+                    count as u16,
+                    right,
+                ));
             }
-            Action::Output { port: PortNo::CONTROLLER, max_len }
+            let ids = (0..count).map(|_| r.u16()).collect::<Result<_>>()?;
+            r.rest();
+            Action::DecNwTtlTo(ids)
+        }
+        27 | 28 => {
+            let offset = r.u16()?;
+            let header = r.u32()?;
+            let count = r.u16()?;
+            let of = bits_of(&mut r, header, offset, count)?;
+            r.rest();
+            let bits = Bits { of, count };
+            if subtype == 27 { Action::StackPush(bits) } else { Action::StackPop(bits) }
+        }
+        49 => {
+            let (bytes, offset) = (r.u16()?, r.u16()?);
+            let header = r.u32()?;
+            let to = bits_of(&mut r, header, offset, 1)?;
+            r.rest();
+            Action::CheckPktLarger { bytes, to }
         }
         23 => Action::PushMpls(padded(&mut r)?),
         24 => Action::PopMpls(padded(&mut r)?),
@@ -445,6 +724,59 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
                     buf.put_number(mask, bytes);
                 }
             }
+        }
+        Action::Controller(ToController { max_len, reason, id }) => {
+            head(buf, 20);
+            buf.put_u16(*max_len);
+            buf.put_u16(*id);
+            buf.put_u8(reason.wire(crate::version::Version::V15));
+            buf.pad(1);
+        }
+        Action::DecNwTtlTo(ids) => {
+            head(buf, 21);
+            buf.put_u16(ids.len() as u16);
+            buf.pad(4);
+            ids.iter().for_each(|id| buf.put_u16(*id));
+        }
+        Action::OutputField { from: Bits { of, count }, max_len } => {
+            head(buf, 15);
+            let (header, offset) = header_of_bits(*of, *count);
+            buf.put_u16(offset << 6 | (count - 1));
+            buf.put_u32(header);
+            buf.put_u16(*max_len);
+            buf.pad(6);
+        }
+        Action::StackPush(Bits { of, count }) | Action::StackPop(Bits { of, count }) => {
+            head(buf, if matches!(action, Action::StackPush(_)) { 27 } else { 28 });
+            let (header, offset) = header_of_bits(*of, *count);
+            buf.put_u16(offset);
+            buf.put_u32(header);
+            buf.put_u16(*count);
+        }
+        Action::CheckPktLarger { bytes, to } => {
+            head(buf, 49);
+            let (header, offset) = header_of_bits(*to, 1);
+            buf.put_u16(*bytes);
+            buf.put_u16(offset);
+            buf.put_u32(header);
+        }
+        Action::Multipath(m) => {
+            head(buf, 10);
+            let number = |at: Option<usize>| at.unwrap_or(0) as u16;
+            buf.put_u16(number(HashFields::ALL.iter().position(|(f, _)| *f == m.fields)));
+            buf.put_u16(m.basis);
+            buf.pad(2);
+            buf.put_u16(number(HashAlgorithm::ALL.iter().position(|(a, _)| *a == m.algorithm)));
+            buf.put_u16(m.max_link);
+            buf.put_u32(m.arg);
+            buf.pad(2);
+            let (header, offset) = header_of_bits(m.to.of, m.to.count);
+            buf.put_u16(offset << 6 | (m.to.count - 1));
+            buf.put_u32(header);
+        }
+        Action::Learn(m) => {
+            head(buf, 16);
+            encode_learn(buf, m);
         }
         Action::SetQueue(queue) => {
             head(buf, 4);

@@ -4,7 +4,7 @@ use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
 use super::{Encode, Loss};
 use crate::error::ErrorCode;
-use crate::field::{OXM_CLASS_EXPERIMENTER, OxmHeader};
+use crate::field::{FieldId, NXM_CLASS_NX, OXM_CLASS_EXPERIMENTER, OXM_CLASS_REGISTERS, OxmHeader};
 use crate::flow_match::{Match, MatchError, MatchField};
 use crate::version::Version;
 
@@ -39,12 +39,26 @@ pub(super) fn decode_match(
         r.sub(length.next_multiple_of(8), "match with its padding", ErrorCode::BmcBadLen)?;
     padded.skip(4)?;
     let mut fields = padded.sub(length - 4, "match", ErrorCode::BmcBadLen)?;
+    decode_fields(version, &mut fields, unknown)
+}
 
+/// Reads the TLVs of a match to the end.
+fn decode_fields(version: Version, fields: &mut Reader<'_>, unknown: Unknown) -> Result<Match> {
     let mut matching = Match::new();
     // A field under an all-zero mask is as good as absent, yet may not come twice.
     let mut seen = 0u64;
     while !fields.is_empty() {
         let header = OxmHeader(fields.u32()?);
+        if let Some((first, count)) = registers(header) {
+            for field in decode_registers(fields, header, first, count)? {
+                if seen >> field.id as u8 & 1 == 1 {
+                    return Err(match_error(fields, MatchError::Duplicate { field: field.id }));
+                }
+                seen |= 1 << field.id as u8;
+                matching.set_masked(field.id, field.value, field.mask);
+            }
+            continue;
+        }
         let Some(id) = header.field().filter(|id| id.info().since <= version) else {
             if unknown == Unknown::Skip {
                 fields.skip(header.length())?;
@@ -72,22 +86,64 @@ pub(super) fn decode_match(
             let mask = fields.number(bytes)?;
             if !info.maskable {
                 let error = MatchError::NotMaskable { field: id, mask };
-                return Err(match_error(&fields, error));
+                return Err(match_error(fields, error));
             }
             MatchField::masked(id, value, mask)
         } else {
             MatchField::exact(id, value)
         }
-        .map_err(|e| match_error(&fields, e))?;
+        .map_err(|e| match_error(fields, e))?;
         if seen >> id as u8 & 1 == 1 {
-            return Err(match_error(&fields, MatchError::Duplicate { field: id }));
+            return Err(match_error(fields, MatchError::Duplicate { field: id }));
         }
         seen |= 1 << id as u8;
         //= openflow-1.3.5 §7.2.3.6: what a field depends on precedes it.
-        matching.check_prerequisites(id).map_err(|e| match_error(&fields, e))?;
+        matching.check_prerequisites(id).map_err(|e| match_error(fields, e))?;
         matching.set_masked(id, field.value, field.mask);
     }
     Ok(matching)
+}
+
+/// The first register, and how many there are, of a header that names several: 1.5's packet
+/// registers (1.5.1 §7.2.3.10) are pairs, Nicira's `xxreg`s fours; the first is the highest.
+pub(super) fn registers(header: OxmHeader) -> Option<(usize, usize)> {
+    match (header.class(), usize::from(header.number())) {
+        (OXM_CLASS_REGISTERS, n @ 0..=7) => Some((2 * n, 2)),
+        (NXM_CLASS_NX, n @ 111..=114) => Some((4 * (n - 111), 4)),
+        _ => None,
+    }
+}
+
+/// Reads the value of several registers, as one match field for each.
+pub(super) fn decode_registers(
+    fields: &mut Reader<'_>,
+    header: OxmHeader,
+    first: usize,
+    count: usize,
+) -> Result<Vec<MatchField>> {
+    let bytes = 4 * count;
+    if header.length() != bytes << u32::from(header.has_mask()) {
+        let right = "the field's length, doubled with a mask";
+        return Err(fields.bad_value(ErrorCode::BmcBadLen, "OXM header", header.0, right));
+    }
+    let value = fields.number(bytes)?;
+    let all = u128::MAX >> (128 - 8 * bytes);
+    let mask = if header.has_mask() { fields.number(bytes)? } else { all };
+    if value & !mask != 0 {
+        let right = "a value within its mask";
+        return Err(fields.bad_value(ErrorCode::BmcBadWildcards, "register", value, right));
+    }
+    let mut list = Vec::with_capacity(count);
+    for i in 0..count {
+        let shift = 32 * (count - 1 - i);
+        let id = FieldId::ALL[FieldId::Reg0 as usize + first + i];
+        let part = |bits: u128| bits >> shift & id.all_bits();
+        if part(mask) != 0 {
+            let field = MatchField::masked(id, part(value), part(mask));
+            list.push(field.map_err(|e| match_error(fields, e))?);
+        }
+    }
+    Ok(list)
 }
 
 pub(super) fn match_error(r: &Reader<'_>, error: MatchError) -> DecodeError {
@@ -104,6 +160,14 @@ pub(super) fn encode_match(
     let start = buf.len();
     buf.put_u16(MATCH_TYPE_OXM);
     buf.put_u16(0);
+    encode_fields(buf, version, matching, loss)?;
+    buf.patch_length(start + 2, start);
+    buf.pad_to_8(start);
+    Ok(())
+}
+
+/// Writes the TLVs of a match.
+fn encode_fields(buf: &mut Vec<u8>, version: Version, matching: &Match, loss: Loss) -> Encode {
     for field in matching {
         if field.id.info().since > version {
             loss.leave_out(version, "a later version's field in a match")?;
@@ -116,8 +180,6 @@ pub(super) fn encode_match(
             buf.put_number(field.mask, bytes);
         }
     }
-    buf.patch_length(start + 2, start);
-    buf.pad_to_8(start);
     Ok(())
 }
 

@@ -12,8 +12,13 @@ use crate::action::{
     Action, CopyField, ExperimenterAction, ExperimenterInstruction, Instruction, Instructions,
     SetField, Subfield,
 };
+use crate::extension::{
+    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
+    ToController,
+};
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::packet::PacketInReason;
 use crate::version::Version;
 use std::fmt::{self, Write};
 
@@ -60,6 +65,11 @@ const WORDS: &[(&str, Version)] = &[
     ("load", Version::V10),
     ("note", Version::V10),
     ("resubmit", Version::V10),
+    ("learn", Version::V10),
+    ("push", Version::V10),
+    ("pop", Version::V10),
+    ("check_pkt_larger", Version::V10),
+    ("multipath", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
@@ -74,7 +84,6 @@ const WORDS: &[(&str, Version)] = &[
 const EXTENSIONS: &[&str] = &[
     "bundle",
     "bundle_load",
-    "check_pkt_larger",
     "clone",
     "conjunction",
     "ct",
@@ -87,11 +96,7 @@ const EXTENSIONS: &[&str] = &[
     "encap",
     "exit",
     "fin_timeout",
-    "learn",
-    "multipath",
-    "pop",
     "pop_queue",
-    "push",
     "sample",
     "set_tunnel",
     "set_tunnel64",
@@ -271,7 +276,12 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "set_mpls_ttl" => Ok(Action::SetMplsTtl(word.arg()?.u8()?)),
         "dec_mpls_ttl" => plain(Action::DecMplsTtl),
         "dec_ttl" => match word.value {
-            Some(ids) if !ids.text.is_empty() => Err(word.extension()),
+            Some(ids) if !ids.text.is_empty() => {
+                let ids = ids.text.split(',').map(|id| id.trim().parse().ok());
+                let ids: Option<Vec<u16>> = ids.collect();
+                ids.map(Action::DecNwTtlTo)
+                    .ok_or_else(|| word.key.expected("`dec_ttl(ID,ID...)`, ids from 0 to 65535"))
+            }
             _ => plain(Action::DecNwTtl),
         },
         // From 1.5 on; before it is an instruction.
@@ -280,6 +290,11 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "load" => loaded(word),
         "note" => note(word),
         "resubmit" => resubmit(word, cx),
+        "learn" => learn(word, cx),
+        "push" => bits(word.arg()?).map(Action::StackPush),
+        "pop" => settable_bits(word.arg()?).map(Action::StackPop),
+        "check_pkt_larger" => larger(word),
+        "multipath" => multipath(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
         "experimenter" => {
@@ -324,8 +339,12 @@ fn instruction(name: &str, word: &Word<'_>, cx: &Context<'_>) -> Result<Option<I
 
 fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     let arg = word.arg()?;
-    // A truncating output, or one to what a field says.
-    if arg.text.contains(['[', '=']) {
+    // To what a field says.
+    if arg.text.contains('[') {
+        return Ok(Action::OutputField { from: bits(arg)?, max_len: Action::NO_BUFFER });
+    }
+    // A truncating output.
+    if arg.text.contains('=') {
         return Err(word.extension());
     }
     arg.port(cx).map(Action::output)
@@ -334,18 +353,29 @@ fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
 /// `controller`, `controller:N`, `controller(max_len=N)`.
 fn controller(word: &Word<'_>) -> Result<Action> {
     let mut max_len = Action::NO_BUFFER;
+    let (mut why, mut id) = (PacketInReason::Action, 0);
     match word.value {
         Some(options) if word.parenthesised() => {
             let mut words = Words::of(options);
             while let Some(option) = words.next()? {
                 match option.key.text {
                     "max_len" => max_len = option.arg()?.u16()?,
-                    "reason" if option.arg()?.is("action") => {}
-                    "reason" | "id" | "userdata" | "pause" | "meter_id" => {
+                    "id" => id = option.arg()?.u16()?,
+                    "reason" => {
+                        let known = REASONS.iter().find(|(name, _)| option.value_is(name));
+                        match known {
+                            Some((_, reason)) => why = *reason,
+                            None => {
+                                let names: Vec<_> = REASONS.iter().map(|(name, _)| *name).collect();
+                                return Err(option.arg()?.expected(names.join(", ")));
+                            }
+                        }
+                    }
+                    "userdata" | "pause" | "meter_id" => {
                         return Err(option.extension());
                     }
                     name => {
-                        let nearest = nearest(name, ["max_len", "reason"]);
+                        let nearest = nearest(name, ["max_len", "reason", "id"]);
                         let fault = Fault::Unknown { what: "option of `controller`", nearest };
                         return Err(option.key.error(fault));
                     }
@@ -355,7 +385,231 @@ fn controller(word: &Word<'_>) -> Result<Action> {
         Some(_) => max_len = word.arg()?.u16()?,
         None => {}
     }
+    if id != 0 || why != PacketInReason::Action {
+        return Ok(Action::Controller(ToController { max_len, reason: why, id }));
+    }
     Ok(Action::Output { port: PortNo::CONTROLLER, max_len })
+}
+
+/// What a `controller` action may give as its reason.
+const REASONS: [(&str, PacketInReason); 6] = [
+    ("no_match", PacketInReason::NoMatch),
+    ("action", PacketInReason::Action),
+    ("invalid_ttl", PacketInReason::InvalidTtl),
+    ("action_set", PacketInReason::ActionSet),
+    ("group", PacketInReason::Group),
+    ("packet_out", PacketInReason::PacketOut),
+];
+
+/// Bits of a field.
+fn bits(arg: Piece<'_>) -> Result<Bits> {
+    subfield(arg).map(|(of, count)| Bits { of, count })
+}
+
+/// Bits of a field that actions may write.
+fn settable_bits(arg: Piece<'_>) -> Result<Bits> {
+    let bits = bits(arg)?;
+    if bits.of.field.info().settable {
+        Ok(bits)
+    } else {
+        Err(arg.refused("no action may set this field"))
+    }
+}
+
+/// `check_pkt_larger(BYTES)->FIELD[BIT]`.
+fn larger(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let Some((bytes, to)) = arg.split_once("->") else {
+        return Err(arg.expected("`check_pkt_larger(BYTES)->FIELD[BIT]`"));
+    };
+    let bytes = bytes.strip(&['(', ')']);
+    let Bits { of: to, count: 1 } = settable_bits(to)? else {
+        return Err(to.expected("one bit"));
+    };
+    Ok(Action::CheckPktLarger { bytes: bytes.u16()?, to })
+}
+
+/// `multipath(FIELDS,BASIS,ALGORITHM,LINKS,ARG,FIELD[BITS])`.
+fn multipath(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let wrong = || arg.expected("`multipath(FIELDS,BASIS,ALGORITHM,LINKS,ARG,FIELD[BITS])`");
+    let mut rest = Some(arg);
+    let mut next = || -> Result<Piece<'_>> {
+        let piece = rest.take().ok_or_else(wrong)?;
+        Ok(match piece.split_once(",") {
+            Some((first, others)) => {
+                rest = Some(others);
+                first.trim()
+            }
+            None => piece.trim(),
+        })
+    };
+    let (fields, basis, algorithm) = (next()?, next()?, next()?);
+    let (links, value, to) = (next()?, next()?, next()?);
+    let found = HashFields::ALL.iter().find(|(_, name)| fields.is(name));
+    let (hashed, _) = *found.ok_or_else(|| fields.expected("fields that can be hashed"))?;
+    let found = HashAlgorithm::ALL.iter().find(|(_, name)| algorithm.is(name));
+    let (how, _) = *found.ok_or_else(|| algorithm.expected("`modulo_n` or `hash_threshold`"))?;
+    let count = links.u32()?;
+    let to = settable_bits(to)?;
+    let most = (1u64 << to.count.min(16)).min(65_536);
+    if count == 0 || u64::from(count) > most {
+        return Err(links.expected(format!("1 to {most} links")));
+    }
+    Ok(Action::Multipath(Box::new(Multipath {
+        fields: hashed,
+        basis: basis.u16()?,
+        algorithm: how,
+        max_link: (count - 1) as u16,
+        arg: value.u32()?,
+        to,
+    })))
+}
+
+/// `learn(OPTIONS, FIELD[BITS]=FIELD[BITS], FIELD=VALUE, load:...->..., output:FIELD[BITS])`.
+fn learn(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let mut learn = Learn {
+        idle_timeout: 0,
+        hard_timeout: 0,
+        priority: 0x8000,
+        cookie: 0,
+        send_flow_rem: false,
+        table_id: TableId(1),
+        specs: Vec::new(),
+    };
+    let arg = word.arg()?;
+    for piece in arg.list() {
+        let (key, value) = match piece.split_once("=") {
+            Some((key, value)) if !piece.text.starts_with("load:") => (key, Some(value)),
+            _ => (piece, None),
+        };
+        match (key.text, value) {
+            ("idle_timeout", Some(value)) => learn.idle_timeout = value.u16()?,
+            ("hard_timeout", Some(value)) => learn.hard_timeout = value.u16()?,
+            ("priority", Some(value)) => learn.priority = value.u16()?,
+            ("cookie", Some(value)) => learn.cookie = value.number(64)?,
+            ("table", Some(value)) => match value.u8()? {
+                255 => return Err(value.expected("a table from 0 to 254")),
+                table => learn.table_id = TableId(table),
+            },
+            ("send_flow_rem", None) => learn.send_flow_rem = true,
+            ("delete_learned", None)
+            | ("fin_idle_timeout" | "fin_hard_timeout" | "limit" | "result_dst", Some(_)) => {
+                return Err(key.error(Fault::Extension));
+            }
+            _ => learn.specs.push(learned(piece, key, value, cx)?),
+        }
+    }
+    Ok(Action::Learn(Box::new(learn)))
+}
+
+/// One part of a learned entry.
+fn learned(
+    piece: Piece<'_>,
+    key: Piece<'_>,
+    value: Option<Piece<'_>>,
+    cx: &Context<'_>,
+) -> Result<LearnSpec> {
+    if let Some((_, load)) = piece.split_once("load:").filter(|(before, _)| before.text.is_empty())
+    {
+        let Some((from, to)) = load.split_once("->") else {
+            return Err(piece.expected("`load:VALUE->FIELD[BITS]` or `load:FIELD[BITS]->...`"));
+        };
+        let Bits { of, count: bits } = settable_bits(to)?;
+        let from = if from.text.contains('[') {
+            let (source, n) = subfield(from)?;
+            if n != bits {
+                return Err(piece.expected("as many bits on both sides"));
+            }
+            LearnSource::Field(source)
+        } else {
+            LearnSource::Value(from.number(u32::from(bits).min(64))?.into())
+        };
+        return Ok(LearnSpec { bits, from, to: LearnTarget::Load(of) });
+    }
+    if let Some((_, port)) = piece.split_once("output:").filter(|(b, _)| b.text.is_empty()) {
+        let (source, bits) = subfield(port)?;
+        let from = LearnSource::Field(source);
+        return Ok(LearnSpec { bits, from, to: LearnTarget::Output });
+    }
+    let (of, bits) = subfield(key)?;
+    let from = match value {
+        // The field's own value.
+        None => LearnSource::Field(of),
+        Some(value) if value.text.contains('[') => {
+            let (source, n) = subfield(value)?;
+            if n != bits {
+                return Err(piece.expected("as many bits on both sides"));
+            }
+            LearnSource::Field(source)
+        }
+        Some(value) => {
+            let (number, mask) = value::parse(of.field, value, cx)?;
+            if mask != of.field.all_bits() {
+                return Err(value.expected("a value without a mask"));
+            }
+            LearnSource::Value(number)
+        }
+    };
+    Ok(LearnSpec { bits, from, to: LearnTarget::Match(of) })
+}
+
+fn print_learn(out: &mut dyn Write, m: &Learn) -> fmt::Result {
+    write!(out, "learn(table={}", m.table_id)?;
+    if m.idle_timeout != 0 {
+        write!(out, ",idle_timeout={}", m.idle_timeout)?;
+    }
+    if m.hard_timeout != 0 {
+        write!(out, ",hard_timeout={}", m.hard_timeout)?;
+    }
+    if m.priority != 0x8000 {
+        write!(out, ",priority={}", m.priority)?;
+    }
+    if m.send_flow_rem {
+        out.write_str(",send_flow_rem")?;
+    }
+    if m.cookie != 0 {
+        write!(out, ",cookie={:#x}", m.cookie)?;
+    }
+    for LearnSpec { bits, from, to } in &m.specs {
+        out.write_char(',')?;
+        match (to, from) {
+            (LearnTarget::Match(to), LearnSource::Field(from)) => {
+                print_subfield(out, *to, *bits)?;
+                if to != from {
+                    out.write_char('=')?;
+                    print_subfield(out, *from, *bits)?;
+                }
+            }
+            (LearnTarget::Match(to), LearnSource::Value(value)) => {
+                let info = to.field.info();
+                if u32::from(*bits) == info.bits {
+                    write!(out, "{}=", info.ofctl[0])?;
+                    value::print(out, to.field, *value, to.field.all_bits())?;
+                } else {
+                    print_subfield(out, *to, *bits)?;
+                    write!(out, "={value:#x}")?;
+                }
+            }
+            (LearnTarget::Load(to), from) => {
+                out.write_str("load:")?;
+                match from {
+                    LearnSource::Field(from) => print_subfield(out, *from, *bits)?,
+                    LearnSource::Value(value) => write!(out, "{value:#x}")?,
+                }
+                out.write_str("->")?;
+                print_subfield(out, *to, *bits)?;
+            }
+            (LearnTarget::Output, from) => {
+                out.write_str("output:")?;
+                match from {
+                    LearnSource::Field(from) => print_subfield(out, *from, *bits)?,
+                    LearnSource::Value(value) => write!(out, "{value}")?,
+                }
+            }
+        }
+    }
+    out.write_char(')')
 }
 
 /// `enqueue:PORT:QUEUE`, `enqueue(PORT,QUEUE)`.
@@ -482,10 +736,15 @@ fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
             _ => return Err(rest.expected("bits and `]`")),
         },
     };
-    let Some(field) = FieldId::from_name(name.text) else {
-        return Err(super::matches::unknown_field(name));
+    let (field, shift, width) = match crate::codec::nxm_field(name.text) {
+        Some(known) => known,
+        None => {
+            let Some(field) = FieldId::from_name(name.text) else {
+                return Err(super::matches::unknown_field(name));
+            };
+            (field, 0, field.info().bits as u16)
+        }
     };
-    let width = field.info().bits as u16;
     let (first, last) = match bits {
         None => (0, width - 1),
         Some(bits) if bits.text.is_empty() => (0, width - 1),
@@ -497,14 +756,22 @@ fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
     if first > last || last >= width {
         return Err(piece.expected(format!("bits from 0 to {}", width - 1)));
     }
+    // NXM's tag is OpenFlow's VLAN id and priority.
+    if shift != 0 && first >= shift {
+        return Ok((Subfield { field: FieldId::VlanPcp, offset: first - shift }, last - first + 1));
+    }
+    if shift != 0 && last >= shift {
+        return Err(piece.expected("bits 0 to 12, or 13 to 15"));
+    }
     Ok((Subfield { field, offset: first }, last - first + 1))
 }
 
 fn print_subfield(out: &mut dyn Write, of: Subfield, bits: u16) -> fmt::Result {
-    let info = of.field.info();
-    out.write_str(info.name)?;
+    let (name, shift, width) = crate::codec::nxm_name(of.field);
+    let of = Subfield { offset: of.offset + shift, ..of };
+    out.write_str(name)?;
     match (of.offset, of.offset + bits - 1) {
-        (0, last) if u32::from(last) + 1 == info.bits => out.write_str("[]"),
+        (0, last) if last + 1 == width => out.write_str("[]"),
         (first, last) if first == last => write!(out, "[{first}]"),
         (first, last) => write!(out, "[{first}..{last}]"),
     }
@@ -634,6 +901,50 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             out.write_str("->")?;
             print_subfield(out, *to, *bits)
         }
+        Action::Controller(ToController { max_len, reason, id }) => {
+            let mut parts = Vec::new();
+            if *reason != PacketInReason::Action {
+                let name = REASONS.iter().find(|(_, r)| r == reason).map_or("action", |(n, _)| n);
+                parts.push(format!("reason={name}"));
+            }
+            if *max_len != Action::NO_BUFFER {
+                parts.push(format!("max_len={max_len}"));
+            }
+            if *id != 0 {
+                parts.push(format!("id={id}"));
+            }
+            write!(out, "controller({})", parts.join(","))
+        }
+        Action::DecNwTtlTo(ids) => {
+            let ids: Vec<String> = ids.iter().map(u16::to_string).collect();
+            write!(out, "dec_ttl({})", ids.join(","))
+        }
+        Action::OutputField { from, .. } => {
+            out.write_str("output:")?;
+            print_subfield(out, from.of, from.count)
+        }
+        Action::StackPush(bits) => {
+            out.write_str("push:")?;
+            print_subfield(out, bits.of, bits.count)
+        }
+        Action::StackPop(bits) => {
+            out.write_str("pop:")?;
+            print_subfield(out, bits.of, bits.count)
+        }
+        Action::CheckPktLarger { bytes, to } => {
+            write!(out, "check_pkt_larger({bytes})->")?;
+            print_subfield(out, *to, 1)
+        }
+        Action::Multipath(m) => {
+            let fields = HashFields::ALL.iter().find(|(f, _)| *f == m.fields).map_or("", |f| f.1);
+            let how = HashAlgorithm::ALL.iter().find(|(a, _)| *a == m.algorithm);
+            let how = how.map_or("", |a| a.1);
+            let links = u32::from(m.max_link) + 1;
+            write!(out, "multipath({fields},{},{how},{links},{},", m.basis, m.arg)?;
+            print_subfield(out, m.to.of, m.to.count)?;
+            out.write_char(')')
+        }
+        Action::Learn(m) => print_learn(out, m),
         Action::Note(bytes) => {
             out.write_str("note:")?;
             bytes.iter().enumerate().try_for_each(|(i, byte)| {

@@ -13,6 +13,7 @@ use std::fmt::{self, Write};
 const COMMANDS: &[(&str, GroupModCommand)] = &[
     ("add", GroupModCommand::Add),
     ("modify", GroupModCommand::Modify),
+    ("add_or_mod", GroupModCommand::AddOrModify),
     ("delete", GroupModCommand::Delete),
     ("insert_buckets", GroupModCommand::InsertBucket),
     ("insert_bucket", GroupModCommand::InsertBucket),

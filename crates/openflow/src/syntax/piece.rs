@@ -68,6 +68,32 @@ impl<'a> Piece<'a> {
         self.text.eq_ignore_ascii_case(word)
     }
 
+    /// Without these signs at its ends.
+    pub(super) fn strip(self, signs: &[char]) -> Piece<'a> {
+        let start = self.text.len() - self.text.trim_start_matches(signs).len();
+        let piece = self.from(start);
+        piece.to(piece.text.trim_end_matches(signs).len())
+    }
+
+    /// What stands between commas outside parentheses, without blanks around.
+    pub(super) fn list(self) -> Vec<Piece<'a>> {
+        let (mut all, mut start, mut depth) = (Vec::new(), 0, 0usize);
+        for (i, c) in self.text.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                ',' if depth == 0 => {
+                    all.push(self.to(i).from(start).trim());
+                    start = i + 1;
+                }
+                _ => {}
+            }
+        }
+        all.push(self.from(start).trim());
+        all.retain(|piece| !piece.text.is_empty());
+        all
+    }
+
     /// A number of at most `bits` bits: decimal, `0x` hexadecimal, or octal with a leading 0.
     pub(super) fn number(self, bits: u32) -> Result<u64> {
         let text = self.text;
@@ -164,6 +190,11 @@ impl<'a> Word<'a> {
         }
     }
 
+    /// Whether it has this value.
+    pub(super) fn value_is(&self, text: &str) -> bool {
+        self.value.is_some_and(|value| value.is(text))
+    }
+
     /// Checks that there is no value.
     pub(super) fn bare(&self) -> Result<()> {
         match self.value {
@@ -221,7 +252,14 @@ impl<'a> Words<'a> {
             }
             Some('(') => {
                 let len = closing(after)?;
-                (Some(after.to(len)), key_len + len + 2)
+                match after.from(len + 1) {
+                    // `check_pkt_larger(1500)->FIELD[0]`: the value ends behind the arrow's target.
+                    arrow if arrow.text.starts_with("->") => {
+                        let len = len + 1 + value_len(arrow)?;
+                        (Some(after.to(len)), key_len + 1 + len)
+                    }
+                    _ => (Some(after.to(len)), key_len + len + 2),
+                }
             }
             _ => (None, key_len),
         };

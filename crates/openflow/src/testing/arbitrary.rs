@@ -116,6 +116,7 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
                 &[
                     GroupModCommand::Add,
                     GroupModCommand::Modify,
+                    GroupModCommand::AddOrModify,
                     GroupModCommand::Delete,
                     GroupModCommand::InsertBucket,
                     GroupModCommand::RemoveBucket,

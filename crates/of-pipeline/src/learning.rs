@@ -1,0 +1,144 @@
+//! Entries that `learn` makes of packets (ovs-actions(7), NXAST_LEARN).
+//!
+//! The packet path tells the values of a packet in a digest; the entry is made here, some time later
+//! ([`Agent::poll`]), as a controller's add would make it: packets that come before it is there do
+//! not find it. An entry that is there already is added anew at most every [`REFRESH_NS`], so that
+//! its timeouts begin anew while packets keep coming, and its counters stay.
+
+use crate::agent::Agent;
+use ir::Bits;
+use openflow::field::VLAN_PRESENT;
+use openflow::{
+    Action, FieldId, FlowMod, FlowModFlags, Instruction, Instructions, Learn, LearnSource,
+    LearnTarget, Match, PortNo, SetField,
+};
+
+/// An entry that has been there for so long is added anew.
+const REFRESH_NS: u64 = 500_000_000;
+
+/// So many low bits.
+fn ones(bits: u16) -> u128 {
+    u128::MAX >> (128 - u32::from(bits.clamp(1, 128)))
+}
+
+/// The entry that a `learn` makes of these values, one for each part that is taken of the packet.
+pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> FlowMod {
+    let mut matching = Match::new();
+    let mut actions = Vec::new();
+    for spec in &learn.specs {
+        let value = match spec.from {
+            LearnSource::Value(value) => value,
+            LearnSource::Field(_) => values.next().unwrap_or(0),
+        } & ones(spec.bits);
+        match spec.to {
+            LearnTarget::Match(to) => {
+                // NXM's ports have 16 bits, OpenFlow's field 32.
+                let whole = to.field == FieldId::InPort && spec.bits >= 16;
+                let bits = if whole { to.field.all_bits() } else { ones(spec.bits) << to.offset };
+                let before = matching.get(to.field).map_or((0, 0), |f| (f.value, f.mask));
+                let mut value = before.0 | value << to.offset;
+                let mask = before.1 | bits;
+                // An exact VLAN id says that there is a tag.
+                if to.field == FieldId::VlanVid && mask & VLAN_PRESENT != 0 && value != 0 {
+                    value |= VLAN_PRESENT;
+                }
+                matching.set_masked(to.field, value & mask, mask);
+            }
+            LearnTarget::Load(to) => {
+                let mask = ones(spec.bits) << to.offset;
+                let part = (mask != to.field.all_bits()).then_some(mask);
+                let value = value << to.offset;
+                actions.push(Action::SetField(SetField { field: to.field, value, mask: part }));
+            }
+            LearnTarget::Output => actions.push(Action::output(PortNo(value as u32))),
+        }
+    }
+    let mut instructions = Instructions::new();
+    if !actions.is_empty() {
+        instructions.push(Instruction::ApplyActions(actions));
+    }
+    let flags =
+        if learn.send_flow_rem { FlowModFlags::SEND_FLOW_REM } else { FlowModFlags::empty() };
+    FlowMod {
+        table_id: learn.table_id,
+        idle_timeout: learn.idle_timeout,
+        hard_timeout: learn.hard_timeout,
+        priority: learn.priority,
+        cookie: learn.cookie,
+        flags,
+        ..FlowMod::add(matching, instructions)
+    }
+}
+
+impl Agent {
+    /// A digest came: an entry is to be learned.
+    pub(crate) fn learn_entry(&mut self, args: &[Bits]) {
+        let which = args.first().map_or(0, Bits::low_u64) as u32;
+        // A digest may be older than the entry's removal that asked for it.
+        let Some(learn) = self.interner.learn_of(which).cloned() else { return };
+        let request = entry(&learn, args[1..].iter().map(Bits::low_u128));
+        let table = learn.table_id.0;
+        let known = self.flows.find_strict(table, request.priority, &request.matching);
+        if let Some(flow) = known.and_then(|key| self.flows.get(key)) {
+            let same = flow.instructions == request.instructions && flow.cookie == request.cookie;
+            let timed = flow.idle_timeout != 0 || flow.hard_timeout != 0;
+            let old = self.switch.now_ns().saturating_sub(flow.created_ns) >= REFRESH_NS;
+            if same && !(timed && old) {
+                return;
+            }
+        }
+        if let Err(refusal) = self.flow_mod(request) {
+            tracing::debug!(%refusal, "not learned");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openflow::{LearnSpec, Subfield, TableId};
+
+    #[test]
+    fn parts_become_match_and_actions() {
+        let of = |field, offset| Subfield { field, offset };
+        let spec = |bits, from, to| LearnSpec { bits, from, to };
+        let learn = Learn {
+            idle_timeout: 1,
+            hard_timeout: 2,
+            priority: 3,
+            cookie: 4,
+            send_flow_rem: true,
+            table_id: TableId(5),
+            specs: vec![
+                spec(16, LearnSource::Value(0x800), LearnTarget::Match(of(FieldId::EthType, 0))),
+                spec(
+                    48,
+                    LearnSource::Field(of(FieldId::EthSrc, 0)),
+                    LearnTarget::Match(of(FieldId::EthDst, 0)),
+                ),
+                spec(
+                    12,
+                    LearnSource::Field(of(FieldId::VlanVid, 0)),
+                    LearnTarget::Match(of(FieldId::VlanVid, 0)),
+                ),
+                spec(
+                    16,
+                    LearnSource::Field(of(FieldId::InPort, 0)),
+                    LearnTarget::Load(of(FieldId::Reg0, 16)),
+                ),
+                spec(16, LearnSource::Field(of(FieldId::InPort, 0)), LearnTarget::Output),
+            ],
+        };
+        let made = entry(&learn, [0x0200_0000_0001, 100, 7, 7].into_iter());
+        let mut matching =
+            Match::new().with(FieldId::EthType, 0x800).with(FieldId::EthDst, 0x0200_0000_0001);
+        matching.set_masked(FieldId::VlanVid, 100, 0xfff);
+        assert_eq!(made.matching, matching);
+        let load = SetField { field: FieldId::Reg0, value: 7 << 16, mask: Some(0xffff_0000) };
+        let actions = vec![Action::SetField(load), Action::output(PortNo(7))];
+        assert_eq!(made.instructions[..], [Instruction::ApplyActions(actions)]);
+        assert_eq!((made.table_id, made.priority, made.cookie), (TableId(5), 3, 4));
+        assert_eq!((made.idle_timeout, made.hard_timeout), (1, 2));
+        assert!(made.flags.contains(FlowModFlags::SEND_FLOW_REM));
+    }
+}

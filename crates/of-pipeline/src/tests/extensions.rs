@@ -1,0 +1,362 @@
+//! Open vSwitch's actions on real packets, and what table features promise.
+
+use super::bed::*;
+use crate::Event;
+use openflow::{
+    Action, Bits, ErrorCode, FieldId, FlowMod, HashAlgorithm, HashFields, Instruction,
+    InstructionType, Instructions, Learn, LearnSource, LearnSpec, LearnTarget, Match,
+    MultipartReplyBody, MultipartRequestBody, Multipath, OxmHeader, PacketInReason, PortNo,
+    Prerequisite, SetField, Subfield, TableFeatures, TableId, TableProperty, ToController, Version,
+};
+
+fn of(field: FieldId, offset: u16) -> Subfield {
+    Subfield { field, offset }
+}
+
+fn bits(field: FieldId, offset: u16, count: u16) -> Bits {
+    Bits { of: of(field, offset), count }
+}
+
+fn load(field: FieldId, value: u128) -> Action {
+    Action::set_field(field, value)
+}
+
+fn to_goto(actions: Vec<Action>, table: u8) -> Instructions {
+    let list = vec![Instruction::ApplyActions(actions), Instruction::GotoTable(TableId(table))];
+    Instructions::from_vec(list)
+}
+
+/// A learning bridge as its users write it: what comes from a station is learned, what goes to it
+/// goes where it is.
+fn bridge() -> Learn {
+    let spec = |bits, from, to| LearnSpec { bits, from: LearnSource::Field(from), to };
+    Learn {
+        idle_timeout: 0,
+        hard_timeout: 0,
+        priority: 7,
+        cookie: 5,
+        send_flow_rem: false,
+        table_id: TableId(1),
+        specs: vec![
+            spec(48, of(FieldId::EthSrc, 0), LearnTarget::Match(of(FieldId::EthDst, 0))),
+            spec(16, of(FieldId::InPort, 0), LearnTarget::Load(of(FieldId::Reg0, 0))),
+            spec(16, of(FieldId::InPort, 0), LearnTarget::Output),
+        ],
+    }
+}
+
+#[test]
+fn learn_makes_entries_of_packets() {
+    let mut bed = Bed::new(3);
+    bed.ok(add(Match::new(), to_goto(vec![Action::Learn(Box::new(bridge()))], 1)));
+    let flood = Action::output(PortNo::FLOOD);
+    let miss = FlowMod { table_id: TableId(1), priority: 0, ..add(Match::new(), apply([flood])) };
+    bed.ok(miss);
+    bed.send(1, &frame(0x2222, 0x1111));
+    assert_eq!(bed.receive(2), frame(0x2222, 0x1111));
+    assert_eq!(bed.receive(3), frame(0x2222, 0x1111));
+    bed.until("it is learned", |bed| bed.agent.flows().len(1) == 2);
+    // To where it was seen, and nowhere else.
+    bed.send(2, &frame(0x1111, 0x2222));
+    assert_eq!(bed.receive(1), frame(0x1111, 0x2222));
+    bed.silent(3);
+    bed.until("the other one, too", |bed| bed.agent.flows().len(1) == 3);
+    let learned = bed.flows(TableId(1)).into_iter().find(|f| f.cookie == 5).unwrap();
+    assert_eq!(learned.priority, 7);
+    let part = SetField { field: FieldId::Reg0, value: 1, mask: Some(0xffff) };
+    assert_eq!(learned.instructions, apply([Action::SetField(part), output(1)]));
+    // It moved.
+    bed.send(3, &frame(0x2222, 0x1111));
+    assert_eq!(bed.receive(2), frame(0x2222, 0x1111));
+    bed.until("it moves", |bed| {
+        let mut all = bed.agent.flows().iter(1);
+        all.any(|(_, f)| format!("{:?}", f.instructions).contains("PortNo(3)"))
+    });
+    assert_eq!(bed.agent.flows().len(1), 3);
+    // Without the entry that learns nothing is learned any more.
+    bed.ok(FlowMod { table_id: TableId(0), ..delete(Match::new()) });
+    bed.send(1, &frame(0x2222, 0x4444));
+    bed.no_event();
+    assert_eq!(bed.agent.flows().len(1), 3);
+}
+
+#[test]
+fn learns_that_cannot_be_are_refused() {
+    let mut bed = Bed::new(2);
+    let mut ask =
+        |learn: Learn| bed.refused(add(Match::new(), apply([Action::Learn(learn.into())])));
+    assert_eq!(ask(Learn { table_id: TableId(200), ..bridge() }), ErrorCode::FmfcBadTableId);
+    let from_ip = LearnSpec {
+        bits: 32,
+        from: LearnSource::Field(of(FieldId::Ipv4Src, 0)),
+        to: LearnTarget::Match(of(FieldId::Ipv4Dst, 0)),
+    };
+    assert_eq!(
+        ask(Learn { specs: vec![from_ip], ..bridge() }),
+        ErrorCode::BacMatchInconsistent,
+        "the match does not say that there is an IP header"
+    );
+    let port = bridge().specs[2];
+    assert_eq!(ask(Learn { specs: vec![port; 9], ..bridge() }), ErrorCode::BacTooMany);
+    let read_only = LearnSpec { to: LearnTarget::Load(of(FieldId::InPort, 0)), ..port };
+    assert_eq!(ask(Learn { specs: vec![read_only], ..bridge() }), ErrorCode::BacBadSetType);
+}
+
+#[test]
+fn the_stack_gives_back_what_was_pushed_last_first() {
+    let mut bed = Bed::new(2);
+    bed.ok(add(
+        Match::new(),
+        apply([
+            load(FieldId::Reg0, 0x1234_5678),
+            Action::StackPush(bits(FieldId::Reg0, 0, 32)),
+            Action::StackPush(bits(FieldId::EthSrc, 0, 48)),
+            Action::StackPop(bits(FieldId::EthDst, 0, 48)),
+            Action::StackPop(bits(FieldId::EthSrc, 8, 32)),
+            // Nothing is left.
+            Action::StackPop(bits(FieldId::EthSrc, 0, 8)),
+            output(2),
+        ]),
+    ));
+    bed.send(1, &frame(0xaa, 0x0200_0000_00bb));
+    assert_eq!(bed.receive(2), frame(0x0200_0000_00bb, 0x0212_3456_78bb));
+    // One more than there is room for drops the packet.
+    let push = || Action::StackPush(bits(FieldId::Reg0, 0, 32));
+    let room: Vec<Action> = (0..4).map(|_| push()).chain([output(2)]).collect();
+    bed.ok(add(Match::new(), apply(room)));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    let full: Vec<Action> = (0..5).map(|_| push()).chain([output(2)]).collect();
+    bed.ok(add(Match::new(), apply(full)));
+    bed.send(1, &frame(1, 2));
+    bed.silent(2);
+}
+
+#[test]
+fn outputs_to_what_a_field_says() {
+    let mut bed = Bed::new(3);
+    let out = Action::OutputField { from: bits(FieldId::Reg0, 4, 16), max_len: 0xffff };
+    bed.ok(add(Match::new(), apply([load(FieldId::Reg0, 0x35), out.clone()])));
+    bed.send(1, &frame(1, 2));
+    assert_eq!(bed.receive(3), frame(1, 2));
+    bed.silent(2);
+    // Not back to where it came from.
+    bed.send(3, &frame(1, 2));
+    bed.silent(3);
+}
+
+#[test]
+fn larger_packets_are_told_apart() {
+    let mut bed = Bed::new(2);
+    let larger = Action::CheckPktLarger { bytes: 60, to: of(FieldId::Reg0, 3) };
+    bed.ok(add(Match::new(), to_goto(vec![larger], 1)));
+    let large = Match::new().with_masked(FieldId::Reg0, 8, 8);
+    bed.ok(FlowMod { table_id: TableId(1), ..add(large, apply([output(2)])) });
+    bed.send(1, &frame(1, 2));
+    bed.silent(2);
+    let mut more = frame(1, 2);
+    more.push(0);
+    bed.send(1, &more);
+    assert_eq!(bed.receive(2), more);
+}
+
+#[test]
+fn multipath_spreads_and_keeps_both_directions_together() {
+    for algorithm in [HashAlgorithm::Modulo, HashAlgorithm::Threshold] {
+        for links in [1u16, 2, 3, 7, 16] {
+            let mut bed = Bed::new(2);
+            let choose = |fields| {
+                Action::Multipath(Box::new(Multipath {
+                    fields,
+                    basis: 50,
+                    algorithm,
+                    max_link: links - 1,
+                    arg: 0,
+                    to: bits(FieldId::EthDst, 0, 16),
+                }))
+            };
+            bed.ok(add(Match::new(), apply([choose(HashFields::SymmetricL4), output(2)])));
+            let mut seen = std::collections::BTreeMap::new();
+            for n in 1..=200u64 {
+                let link = |bed: &Bed, a: u64, b: u64| {
+                    bed.send(1, &frame(a, b));
+                    let got = bed.receive(2);
+                    u16::from_be_bytes([got[4], got[5]])
+                };
+                // The high bits are not touched by the answer, so both ways differ in nothing else.
+                let (a, b) = (0x0200_0000_0000 | n << 16, 0x0600_0000_0000);
+                let there = link(&bed, a, b);
+                assert_eq!(there, link(&bed, b, a), "{algorithm:?} {links}");
+                *seen.entry(there).or_insert(0) += 1;
+            }
+            assert!(seen.keys().all(|link| *link < links), "{seen:?}");
+            assert_eq!(seen.len(), usize::from(links), "{algorithm:?}: {seen:?}");
+        }
+    }
+}
+
+#[test]
+fn packets_for_some_controllers() {
+    let mut bed = Bed::new(2);
+    let to = ToController { max_len: 100, reason: PacketInReason::NoMatch, id: 3 };
+    bed.ok(FlowMod { cookie: 9, ..add(Match::new(), apply([Action::Controller(to)])) });
+    bed.send(1, &frame(1, 2));
+    let (id, p) = bed.event(|e| match e {
+        Event::PacketInTo(id, p) => Some((*id, p.clone())),
+        _ => None,
+    });
+    assert_eq!((id, p.reason, p.cookie), (3, PacketInReason::NoMatch, 9));
+    // What expires is told to each of the ids.
+    let ip = Match::new().with(FieldId::EthType, 0x0800);
+    bed.ok(FlowMod {
+        priority: 0x9000,
+        ..add(ip, apply([Action::DecNwTtlTo(vec![1, 2]), output(2)]))
+    });
+    let mut packet = frame(1, 2);
+    packet[12..14].copy_from_slice(&[8, 0]);
+    packet[14] = 0x45;
+    packet[17] = 46;
+    packet[22] = 1;
+    bed.send(1, &packet);
+    let mut told = Vec::new();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while told.len() < 2 && std::time::Instant::now() < until {
+        told.extend(bed.agent.poll().into_iter().filter_map(|e| match e {
+            Event::PacketInTo(id, p) if p.reason == PacketInReason::InvalidTtl => Some(id),
+            _ => None,
+        }));
+    }
+    assert_eq!(told, [1, 2]);
+    bed.silent(2);
+    packet[22] = 2;
+    bed.send(1, &packet);
+    assert_eq!(bed.receive(2)[22], 1);
+}
+
+/// A match that promises what a field needs.
+fn promising(field: FieldId) -> Match {
+    let mut matching = Match::new();
+    for needs in field.info().prerequisites {
+        match *needs {
+            Prerequisite::OneOf(id, values) => matching.set(id, values[0]),
+            Prerequisite::VlanTag => matching.set_masked(FieldId::VlanVid, 0x1000, 0x1000),
+            Prerequisite::Present(id) => matching.set(id, 1),
+        }
+    }
+    matching
+}
+
+fn tagged(field: FieldId) -> Match {
+    let mut matching = promising(field);
+    if field == FieldId::VlanVid {
+        matching.set_masked(FieldId::VlanVid, 0x1000, 0x1000);
+    }
+    matching
+}
+
+fn value(field: FieldId) -> u128 {
+    if field == FieldId::VlanVid { 0x1001 } else { 1 }
+}
+
+#[test]
+fn table_features_promise_what_flow_mods_keep() {
+    //= openflow-1.5.1 §7.3.5.18: what a table's features say is what it takes.
+    for version in [Version::V13, Version::V14, Version::V15] {
+        let mut bed = Bed::new(1);
+        let parts = bed.ask(version, MultipartRequestBody::TableFeatures(vec![]));
+        let tables: Vec<TableFeatures> = parts
+            .into_iter()
+            .flat_map(|p| match p {
+                MultipartReplyBody::TableFeatures(f) => f,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let first = &tables[0];
+        let mut taken = |matching: Match, instructions: Instructions| {
+            let request = FlowMod { dialect: version, ..add(matching, instructions) };
+            let message = openflow::Message::FlowMod(request);
+            let done = bed.agent.handle(version, message);
+            bed.ok(FlowMod { table_id: TableId::ALL, ..delete(Match::new()) });
+            done.is_ok()
+        };
+        let of = |fields: &[OxmHeader]| -> Vec<FieldId> {
+            fields.iter().map(|header| header.field().unwrap()).collect()
+        };
+        for property in &first.properties {
+            match property {
+                TableProperty::Match(fields) => {
+                    for (header, id) in fields.iter().zip(of(fields)) {
+                        let mut exact = promising(id);
+                        exact.set(id, if id == FieldId::PacketType { 0 } else { value(id) });
+                        assert!(taken(exact, Instructions::new()), "{version} {id}");
+                        if header.has_mask() {
+                            let mut part = promising(id);
+                            let bit = if id == FieldId::VlanVid { 0x1000 } else { 1 };
+                            part.set_masked(id, bit, bit);
+                            assert!(taken(part, Instructions::new()), "{version} {id} masked");
+                        }
+                    }
+                }
+                TableProperty::ApplySetField { fields, .. } => {
+                    let listed = of(fields);
+                    for id in FieldId::ALL.iter().filter(|id| id.info().since <= version) {
+                        let set = apply([Action::set_field(*id, value(*id))]);
+                        assert_eq!(listed.contains(id), taken(tagged(*id), set), "{version} {id}");
+                    }
+                }
+                TableProperty::WriteSetField { fields, .. } => {
+                    let listed = of(fields);
+                    for id in FieldId::ALL.iter().filter(|id| id.info().since <= version) {
+                        let set = Action::set_field(*id, value(*id));
+                        let write = Instruction::WriteActions(vec![set]);
+                        let write = Instructions::from_iter([write]);
+                        assert_eq!(
+                            listed.contains(id),
+                            taken(tagged(*id), write),
+                            "{version} {id}"
+                        );
+                    }
+                }
+                TableProperty::ApplyCopyField { fields, .. } => {
+                    let listed = of(fields);
+                    for id in FieldId::ALL.iter().filter(|id| id.info().since <= version) {
+                        let copy = Action::CopyField(openflow::CopyField {
+                            bits: 1,
+                            from: Subfield { field: FieldId::Reg1, offset: 0 },
+                            to: Subfield { field: *id, offset: 0 },
+                        });
+                        assert_eq!(
+                            listed.contains(id),
+                            taken(tagged(*id), apply([copy])),
+                            "{version} {id}"
+                        );
+                    }
+                }
+                TableProperty::NextTables { tables: next, .. } => {
+                    for to in 0..=255u8 {
+                        let goto = Instruction::GotoTable(TableId(to));
+                        let kept = taken(Match::new(), Instructions::from_iter([goto]));
+                        assert_eq!(next.contains(&TableId(to)), kept, "{version} {to}");
+                    }
+                }
+                TableProperty::Instructions { types, .. } => {
+                    let standard = [
+                        Instruction::GotoTable(TableId(1)),
+                        Instruction::WriteMetadata { value: 1, mask: 3 },
+                        Instruction::WriteActions(Vec::new()),
+                        Instruction::ApplyActions(Vec::new()),
+                        Instruction::ClearActions,
+                    ];
+                    for instruction in standard {
+                        let kind = instruction.instruction_type();
+                        let kept = taken(Match::new(), Instructions::from_iter([instruction]));
+                        assert_eq!(types.contains(&kind), kept, "{version} {kind:?}");
+                    }
+                    let meters = types.contains(&InstructionType::Meter);
+                    assert_eq!(meters, version < Version::V15, "from 1.5 on it is an action");
+                }
+                _ => {}
+            }
+        }
+    }
+}

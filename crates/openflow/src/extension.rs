@@ -1,0 +1,136 @@
+//! Actions of Open vSwitch's that no version of OpenFlow has a word for (ovs-actions(7)).
+
+use crate::action::Subfield;
+use crate::ids::TableId;
+use crate::packet::PacketInReason;
+
+/// Some bits of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bits {
+    /// The field, and its lowest bit that counts.
+    pub of: Subfield,
+    /// How many of them.
+    pub count: u16,
+}
+
+/// A packet for the controllers of an id, with a reason of one's own (`controller(...)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ToController {
+    /// Bytes of it, at most.
+    pub max_len: u16,
+    /// Why, as the packet-in tells it.
+    pub reason: PacketInReason,
+    /// Connections that set this id; 0 for those that set none.
+    pub id: u16,
+}
+
+/// Where a part of a learned entry comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LearnSource {
+    /// Bits of the packet's.
+    Field(Subfield),
+    /// A value.
+    Value(u128),
+}
+
+/// What a part of a learned entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LearnTarget {
+    /// The entry matches these bits.
+    Match(Subfield),
+    /// The entry loads these bits.
+    Load(Subfield),
+    /// The entry outputs to the port.
+    Output,
+}
+
+/// One part of a learned entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LearnSpec {
+    /// How many bits.
+    pub bits: u16,
+    /// From where.
+    pub from: LearnSource,
+    /// What for.
+    pub to: LearnTarget,
+}
+
+/// Adds a flow entry made of the packet (`learn(...)`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Learn {
+    /// Seconds without a packet until the entry goes; 0 for never.
+    pub idle_timeout: u16,
+    /// Seconds until it goes; 0 for never.
+    pub hard_timeout: u16,
+    /// Higher wins.
+    pub priority: u16,
+    /// The entry's.
+    pub cookie: u64,
+    /// Tell the controller when it goes.
+    pub send_flow_rem: bool,
+    /// Its table.
+    pub table_id: TableId,
+    /// What it matches and does.
+    pub specs: Vec<LearnSpec>,
+}
+
+/// Which fields a choice depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HashFields {
+    /// The Ethernet source.
+    EthSrc,
+    /// Addresses and ports of all layers, both directions alike.
+    SymmetricL4,
+    /// IP addresses and TCP or SCTP ports, both directions alike.
+    SymmetricL3L4,
+    /// The same with UDP ports.
+    SymmetricL3L4Udp,
+    /// The IP source.
+    NwSrc,
+    /// The IP destination.
+    NwDst,
+}
+
+impl HashFields {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [(HashFields, &'static str); 6] = [
+        (HashFields::EthSrc, "eth_src"),
+        (HashFields::SymmetricL4, "symmetric_l4"),
+        (HashFields::SymmetricL3L4, "symmetric_l3l4"),
+        (HashFields::SymmetricL3L4Udp, "symmetric_l3l4+udp"),
+        (HashFields::NwSrc, "nw_src"),
+        (HashFields::NwDst, "nw_dst"),
+    ];
+}
+
+/// How a hash becomes a link's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HashAlgorithm {
+    /// The remainder by the number of links.
+    Modulo,
+    /// The links share the hash's range in order.
+    Threshold,
+}
+
+impl HashAlgorithm {
+    /// Those that are known, in the order of their numbers.
+    pub const ALL: [(HashAlgorithm, &'static str); 2] =
+        [(HashAlgorithm::Modulo, "modulo_n"), (HashAlgorithm::Threshold, "hash_threshold")];
+}
+
+/// Chooses a link by a hash of the packet's fields (`multipath(...)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Multipath {
+    /// Of these.
+    pub fields: HashFields,
+    /// Goes into the hash.
+    pub basis: u16,
+    /// How.
+    pub algorithm: HashAlgorithm,
+    /// The number of links less one.
+    pub max_link: u16,
+    /// For algorithms that take one; kept.
+    pub arg: u32,
+    /// Takes the link's number.
+    pub to: Bits,
+}
