@@ -23,7 +23,8 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?;
     let mut described = Vec::new();
     for spec in &config.ports {
-        let port = open(spec).map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
+        let port = open(spec, &config.dpdk)
+            .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         for warning in &port.info().warnings {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
@@ -102,9 +103,10 @@ pub(crate) fn offline(
     Ok(switch)
 }
 
-fn open(spec: &Spec) -> Result<Box<dyn Port>, port::Error> {
+fn open(spec: &Spec, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, port::Error> {
     match &spec.kind {
         Kind::AfXdp(xdp) => port_xdp::open(xdp),
+        Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
         _ => spec.open(),
     }
 }
