@@ -202,6 +202,12 @@ pub(crate) struct RunOptions {
     /// Processors for the workers, in order: 1,2,4-7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
+    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub(crate) eal: Option<String>,
+    /// Frames that DPDK ports have room for, all together [default: 65535]
+    #[arg(long, value_name = "N")]
+    pub(crate) mbufs: Option<u32>,
     /// The engine [default: jit]
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,

@@ -36,6 +36,8 @@ struct File {
     entries: Option<PathBuf>,
     workers: Option<usize>,
     cpus: Option<String>,
+    eal: Option<String>,
+    mbufs: Option<u32>,
     engine: Option<EngineName>,
     no_decompose: Option<bool>,
     validate: Option<String>,
@@ -45,6 +47,9 @@ struct File {
     max_backoff: Option<u64>,
     inactivity_probe: Option<u64>,
 }
+
+/// Fewer buffers do not fill one device's queues.
+const MBUFS_MIN: u32 = 4096;
 
 /// Everything `run` needs to know, checked.
 #[derive(Debug)]
@@ -69,6 +74,8 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Their processors.
     pub(crate) cpus: Vec<usize>,
+    /// How DPDK's devices are opened.
+    pub(crate) dpdk: port_dpdk::Options,
     /// The control socket.
     pub(crate) ctl: Option<PathBuf>,
     /// Packets per second to controllers, at most.
@@ -135,6 +142,19 @@ impl Config {
         if workers == 0 {
             return Err(Failure::usage("--workers 0: at least 1 is needed"));
         }
+        let eal = options.eal.or(file.eal).unwrap_or_default();
+        let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
+        if mbufs < MBUFS_MIN {
+            return Err(Failure::Usage(format!(
+                "--mbufs {mbufs}: at least {MBUFS_MIN} are needed"
+            )));
+        }
+        let dpdk = port_dpdk::Options {
+            workers,
+            rx_queues: None,
+            eal: port_dpdk::eal::split(&eal).map_err(Failure::Usage)?,
+            mbufs,
+        };
         let template = options.template.or(file.template);
         let template = template.map(|name| name.parse().map_err(Failure::usage)).transpose()?;
         let engine = match options.engine.or(file.engine) {
@@ -172,6 +192,7 @@ impl Config {
             entries,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
+            dpdk,
             ctl: options.ctl.or(file.ctl),
             punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
             engine,

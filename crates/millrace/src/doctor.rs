@@ -264,12 +264,41 @@ impl Machine {
         }
     }
 
+    /// Whether a device can be had, by having one; with what is slow about it.
     fn dpdk(&self) -> Finding {
-        Finding::bad(
-            "dpdk",
-            "not in this build; af_xdp and af_packet take the same interfaces",
-            None,
-        )
+        let what = "dpdk";
+        // The least that DPDK starts with, so that nothing big is taken to find out.
+        let options = port_dpdk::Options { mbufs: 4096, ..Default::default() };
+        if let Err(error) = port_dpdk::open("doctor", "net_null_doctor,no-rx=1", &options) {
+            let mend = match port_dpdk::BUILT_IN {
+                true => None,
+                false => Some(
+                    "sudo apt-get install libdpdk-dev && cargo build --release --features dpdk"
+                        .to_owned(),
+                ),
+            };
+            let detail = error.to_string();
+            let detail = detail.strip_prefix("doctor: ").unwrap_or(&detail).to_owned();
+            let detail = detail.split("; ").next().unwrap_or(&detail).to_owned();
+            return Finding::bad(what, detail, mend);
+        }
+        let wanted = port_dpdk::eal::wanted_mib(port_dpdk::MBUFS);
+        let free = port_dpdk::eal::Machine::read().huge_mib;
+        let mut detail = "opened a device".to_owned();
+        if free < wanted {
+            detail.push_str(&format!(
+                "; {free} MiB of huge pages are free and {wanted} are wanted: without them it works, \
+                 slower; sudo sysctl vm.nr_hugepages={} gives them",
+                wanted.div_ceil(2)
+            ));
+        }
+        if !Path::new("/sys/bus/pci/drivers/vfio-pci").exists() {
+            detail.push_str(
+                "; network cards of most kinds need the kernel's vfio-pci: sudo modprobe vfio-pci, \
+                 then dpdk-devbind.py --bind=vfio-pci ADDRESS",
+            );
+        }
+        Finding::good(what, detail)
     }
 }
 
@@ -340,7 +369,7 @@ mod tests {
     fn what_needs_no_privilege_works() {
         assert!(memory().works);
         assert!(pcap().works, "{:?}", pcap());
-        assert!(!Machine::read().dpdk().works);
+        assert_eq!(Machine::read().dpdk().works, port_dpdk::BUILT_IN);
     }
 
     #[test]

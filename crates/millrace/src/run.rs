@@ -37,7 +37,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?
         }
     };
-    let described = add_ports(&switch, &config.ports)?;
+    let described = add_ports(&switch, &config)?;
     let control = match host {
         Some(mut host) => {
             if let Some(path) = &config.entries {
@@ -88,10 +88,11 @@ fn openflow(switch: &Switch, config: &Config) -> Result<Arc<Mutex<Option<Channel
 }
 
 /// Opens the ports; number and name of each.
-fn add_ports(switch: &Switch, specs: &[Spec]) -> Result<Vec<String>, Failure> {
+fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
     let mut described = Vec::new();
-    for spec in specs {
-        let port = open(spec).map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
+    for spec in &config.ports {
+        let port = open(spec, &config.dpdk)
+            .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         for warning in &port.info().warnings {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
@@ -152,9 +153,10 @@ pub(crate) fn offline(
     Ok(switch)
 }
 
-fn open(spec: &Spec) -> Result<Box<dyn Port>, port::Error> {
+fn open(spec: &Spec, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, port::Error> {
     match &spec.kind {
         Kind::AfXdp(xdp) => port_xdp::open(xdp),
+        Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
         _ => spec.open(),
     }
 }

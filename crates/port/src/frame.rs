@@ -5,14 +5,19 @@
 //! move, at worst into a larger buffer: no operation fails for lack of room.
 //!
 //! Two sizes of buffer serve all traffic: [`SMALL_BYTES`] for what a wire carries, [`BIG_BYTES`]
-//! for frames that stand for many segments. The representation is private: a buffer of an AF_XDP
-//! umem or a DPDK mempool can take the heap's place here without anybody noticing.
+//! for frames that stand for many segments. A driver with buffers of its own lends them in the heap's
+//! place ([`Frame::lent`]); nobody notices but the port that takes the buffer back
+//! ([`Frame::redeem`]).
 //!
 //! Invariant: `start + len <= buffer length`.
 //! Cost: a new buffer is an allocation and a clearing; a recycled one (see [`Pool`](crate::Pool)),
 //! a pop.
 
+use std::ptr::NonNull;
+
 use crate::offload::Offload;
+use crate::sys::buffer::Buffer;
+pub use crate::sys::buffer::Lender;
 
 /// Room kept before the bytes of a fresh frame, in bytes.
 pub const HEADROOM: usize = 128;
@@ -29,7 +34,7 @@ pub const BIG_LEN_MAX: usize = BIG_BYTES - HEADROOM;
 ///
 /// Dropping it frees its memory; [`Pool::give`](crate::Pool::give) recycles it.
 pub struct Frame {
-    buffer: Box<[u8]>,
+    buffer: Buffer,
     start: usize,
     len: usize,
     /// The port it came in by, as the worker numbers its ports; 0 until somebody says.
@@ -44,7 +49,7 @@ impl Frame {
     /// An empty frame with a buffer for `len` bytes behind the usual headroom. Prefer
     /// [`Pool::take`](crate::Pool::take) where a pool is at hand.
     pub fn with_room(len: usize) -> Frame {
-        Frame::from_buffer(vec![0; buffer_bytes(len)].into_boxed_slice())
+        Frame::from_buffer(Buffer::zeroed(buffer_bytes(len)))
     }
 
     /// A frame with a copy of `bytes`.
@@ -55,27 +60,72 @@ impl Frame {
     }
 
     /// An empty frame in a given buffer.
-    pub(crate) fn from_buffer(buffer: Box<[u8]>) -> Frame {
+    pub(crate) fn from_buffer(buffer: Buffer) -> Frame {
         let start = HEADROOM.min(buffer.len());
         Frame { buffer, start, len: 0, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
     }
 
     /// The buffer, for the pool.
-    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+    #[inline]
+    pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
     }
 
+    /// A frame of `len` bytes that begin `start` bytes into a lent buffer of `buffer_len` bytes from
+    /// `buffer` on, which `lender` knows by `token`. Whoever drops the frame, or moves its bytes for
+    /// want of room, releases the buffer.
+    ///
+    /// # Safety
+    /// The buffer is initialised memory that any thread may read and write, and nobody else touches
+    /// it until it was released or redeemed. `start + len <= buffer_len`.
+    #[allow(unsafe_code)]
+    #[inline]
+    pub unsafe fn lent(
+        lender: &'static Lender,
+        token: NonNull<()>,
+        buffer: NonNull<u8>,
+        buffer_len: usize,
+        start: usize,
+        len: usize,
+    ) -> Frame {
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len) };
+        Frame { buffer, start, len, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
+    }
+
+    /// Whether its buffer is one that `lender` has lent.
+    #[inline]
+    pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
+        self.buffer.is_lent_by(lender)
+    }
+
+    /// Hands a lent buffer back to its lender without a release: its token, where the bytes begin,
+    /// and how many they are. The frame itself if its buffer is another's.
+    // The frame comes back whole so that no one loses it.
+    #[allow(clippy::result_large_err)]
+    #[inline]
+    pub fn redeem(self, lender: &'static Lender) -> Result<(NonNull<()>, usize, usize), Frame> {
+        let Frame { buffer, start, len, .. } = self;
+        match buffer.redeem(lender) {
+            Ok(token) => Ok((token, start, len)),
+            Err(buffer) => Err(Frame { buffer, ..self }),
+        }
+    }
+
     /// The bytes, from the Ethernet header on.
+    #[inline]
     pub fn data(&self) -> &[u8] {
         &self.buffer[self.start..self.start + self.len]
     }
 
     /// The bytes, to be changed in place.
+    #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start..self.start + self.len]
     }
 
     /// How many bytes, from the Ethernet header on.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -101,6 +151,7 @@ impl Frame {
     }
 
     /// The whole buffer, where in it the bytes begin, and how many they are.
+    #[inline]
     pub fn parts_mut(&mut self) -> (&mut [u8], usize, usize) {
         (&mut self.buffer, self.start, self.len)
     }
@@ -153,7 +204,7 @@ impl Frame {
     /// moved the transport header calls [`Offload::shift`].
     pub fn replace(&mut self, bytes: &[u8]) {
         if self.buffer.len() < HEADROOM + bytes.len() {
-            self.buffer = vec![0; buffer_bytes(bytes.len())].into_boxed_slice();
+            self.buffer = Buffer::zeroed(buffer_bytes(bytes.len()));
         }
         self.start = HEADROOM;
         self.len = bytes.len();
@@ -201,7 +252,7 @@ impl Frame {
         if wanted <= self.buffer.len() {
             self.buffer.copy_within(self.start..self.start + self.len, front);
         } else {
-            let mut buffer = vec![0; buffer_bytes(wanted)].into_boxed_slice();
+            let mut buffer = Buffer::zeroed(buffer_bytes(wanted));
             buffer[front..front + self.len].copy_from_slice(self.data());
             self.buffer = buffer;
         }

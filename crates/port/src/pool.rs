@@ -10,6 +10,7 @@
 //! Cost: a push or a pop; the most recently used buffer, the one still in cache, is taken first.
 
 use crate::frame::{BIG_BYTES, BIG_LEN_MAX, Frame, SMALL_BYTES, SMALL_LEN_MAX};
+use crate::sys::buffer::Buffer;
 
 /// Small buffers kept by default.
 pub const SMALL_KEPT: usize = 1024;
@@ -18,8 +19,8 @@ pub const BIG_KEPT: usize = 128;
 
 /// A free list of frame buffers.
 pub struct Pool {
-    small: Vec<Box<[u8]>>,
-    big: Vec<Box<[u8]>>,
+    small: Vec<Buffer>,
+    big: Vec<Buffer>,
     small_max: usize,
     big_max: usize,
 }
@@ -67,9 +68,13 @@ impl Pool {
         copy
     }
 
-    /// Takes a frame back; frees it if the list is full or the buffer of an odd size.
+    /// Takes a frame back; frees it if the list is full or the buffer of an odd size or lent.
+    #[inline]
     pub fn give(&mut self, frame: Frame) {
         let buffer = frame.into_buffer();
+        if buffer.is_lent() {
+            return;
+        }
         let (list, max) = match buffer.len() {
             SMALL_BYTES => (&mut self.small, self.small_max),
             BIG_BYTES => (&mut self.big, self.big_max),

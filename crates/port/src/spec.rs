@@ -198,7 +198,7 @@ impl Spec {
                 Ok(Box::new(Pcap::open(self.name(), rx.as_deref(), tx.as_deref(), *repeat)?))
             }
             Kind::AfXdp(_) => elsewhere("af_xdp ports are opened by the crate port-xdp"),
-            Kind::Dpdk(_) => elsewhere("dpdk ports need a build with DPDK"),
+            Kind::Dpdk(_) => elsewhere("dpdk ports are opened by the crate port-dpdk"),
         }
     }
 }

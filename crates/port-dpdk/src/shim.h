@@ -1,0 +1,83 @@
+/* What Rust sees of DPDK: plain values and opaque pointers. `sys.rs` declares the same. */
+#ifndef MILLRACE_SHIM_H
+#define MILLRACE_SHIM_H
+
+#include <stdint.h>
+
+/* Bits of `mr_frame.flags`: what the driver says of the frame's bytes. */
+#define MR_CSUM_GOOD 1    /* the transport checksum was found right */
+#define MR_CSUM_OWED 2    /* it holds the pseudo header's sum; the data are known to be right */
+#define MR_SCATTERED 4    /* several buffers, or one that others refer to: to be copied */
+#define MR_LRO 8          /* stands for several segments of `segment` bytes */
+
+/* A frame received. */
+struct mr_frame {
+	void *mbuf;
+	uint8_t *buffer;
+	uint32_t len;      /* of the whole frame, all buffers */
+	uint16_t buffer_len;
+	uint16_t start;    /* where in the first buffer the bytes begin */
+	uint16_t segment;
+	uint16_t flags;
+};
+
+/* Bits of `mr_device.can`. */
+#define MR_CAN_CSUM 1     /* completes TCP and UDP checksums */
+#define MR_CAN_TSO 2      /* cuts TCP into segments */
+#define MR_CAN_CHAIN 4    /* sends frames of several buffers */
+#define MR_CAN_RX_CSUM 8  /* checks checksums */
+#define MR_CAN_RSS 16     /* spreads over queues by a hash */
+
+/* A device: what it is, and how it was set up. */
+struct mr_device {
+	char driver[32];
+	uint8_t mac[6];
+	uint16_t mtu;
+	uint16_t rx_queues_max;
+	uint16_t tx_queues_max;
+	uint16_t rx_queues;
+	uint16_t tx_queues;
+	uint32_t can;
+};
+
+/* What a frame still owes when it leaves. */
+struct mr_owed {
+	uint16_t l2_len;
+	uint16_t l3_len;
+	uint16_t l4_len;
+	uint16_t segment;  /* 0: no segmentation */
+	uint8_t ipv6;
+	uint8_t udp;
+};
+
+struct mr_link {
+	uint8_t up;
+	uint32_t mbps;     /* UINT32_MAX: unknown */
+};
+
+struct mr_stats {
+	uint64_t missed, rx_errors, rx_nombuf, tx_errors;
+};
+
+int mr_init(int argc, char **argv);
+int mr_pool(uint32_t mbufs);
+uint32_t mr_pool_free(void);
+int mr_probe(const char *devargs, uint16_t *port);
+int mr_setup(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, int symmetric,
+	     struct mr_device *out);
+void mr_close(uint16_t port);
+int mr_link(uint16_t port, struct mr_link *out);
+int mr_set_link(uint16_t port, int up);
+int mr_stats(uint16_t port, struct mr_stats *out);
+int mr_thread(int on);
+uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max);
+uint16_t mr_tx(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
+uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
+void mr_trim(void *mbuf, uint16_t start, uint16_t len);
+void mr_owe(void *mbuf, const struct mr_owed *owed);
+void *mr_copy_in(const uint8_t *bytes, uint32_t len);
+int mr_copy_out(const void *mbuf, uint8_t *bytes, uint32_t len);
+void mr_free(void *mbuf);
+const char *mr_error(int error);
+
+#endif

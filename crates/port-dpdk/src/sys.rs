@@ -1,0 +1,411 @@
+//! The shim's declarations, and safe wrappers around them: the only `unsafe` of this crate.
+//!
+//! What goes out is safe by ownership. [`Device`] closes its device when the last of its clones goes;
+//! [`RxLine`] and [`TxLine`] are one queue each, not to be cloned, so that DPDK's rule (one thread at
+//! a time in a queue) holds by exclusive borrowing. A received mbuf is a frame's lent buffer from the
+//! moment it is seen, and an [`Mbuf`] owns one that is about to leave.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use port::{BURST_MAX, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool};
+
+/// `struct mr_frame`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Received {
+    mbuf: *mut c_void,
+    buffer: *mut u8,
+    len: u32,
+    buffer_len: u16,
+    start: u16,
+    segment: u16,
+    flags: u16,
+}
+
+const CSUM_GOOD: u16 = 1;
+const CSUM_OWED: u16 = 2;
+const SCATTERED: u16 = 4;
+const LRO: u16 = 8;
+
+/// `struct mr_device`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Setup {
+    driver: [c_char; 32],
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: u16,
+    pub(crate) rx_queues_max: u16,
+    pub(crate) tx_queues_max: u16,
+    pub(crate) rx_queues: u16,
+    pub(crate) tx_queues: u16,
+    pub(crate) can: u32,
+}
+
+/// Completes TCP and UDP checksums.
+pub(crate) const CAN_CSUM: u32 = 1;
+/// Cuts TCP into segments.
+pub(crate) const CAN_TSO: u32 = 2;
+/// Sends frames of several buffers.
+pub(crate) const CAN_CHAIN: u32 = 4;
+/// Spreads over queues by a hash.
+pub(crate) const CAN_RSS: u32 = 16;
+
+/// `struct mr_owed`: what a frame still owes when it leaves, lengths in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Owed {
+    pub(crate) l2_len: u16,
+    pub(crate) l3_len: u16,
+    pub(crate) l4_len: u16,
+    pub(crate) segment: u16,
+    pub(crate) ipv6: u8,
+    pub(crate) udp: u8,
+}
+
+/// `struct mr_link`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct LinkNow {
+    pub(crate) up: u8,
+    /// `u32::MAX`: unknown.
+    pub(crate) mbps: u32,
+}
+
+/// `struct mr_stats`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Stats {
+    pub(crate) missed: u64,
+    pub(crate) rx_errors: u64,
+    pub(crate) rx_nombuf: u64,
+    pub(crate) tx_errors: u64,
+}
+
+unsafe extern "C" {
+    fn mr_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
+    fn mr_pool(mbufs: u32) -> c_int;
+    fn mr_pool_free() -> u32;
+    fn mr_probe(devargs: *const c_char, port: *mut u16) -> c_int;
+    fn mr_setup(port: u16, rx: u16, tx: u16, symmetric: c_int, out: *mut Setup) -> c_int;
+    fn mr_close(port: u16);
+    fn mr_link(port: u16, out: *mut LinkNow) -> c_int;
+    fn mr_set_link(port: u16, up: c_int) -> c_int;
+    fn mr_stats(port: u16, out: *mut Stats) -> c_int;
+    fn mr_thread(on: c_int) -> c_int;
+    fn mr_rx(port: u16, queue: u16, out: *mut Received, max: u16) -> u16;
+    fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
+    fn mr_tx_prepare(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
+    fn mr_trim(mbuf: *mut (), start: u16, len: u16);
+    fn mr_owe(mbuf: *mut (), owed: *const Owed);
+    fn mr_copy_in(bytes: *const u8, len: u32) -> *mut ();
+    fn mr_copy_out(mbuf: *const c_void, bytes: *mut u8, len: u32) -> c_int;
+    fn mr_free(mbuf: *mut ());
+    fn mr_error(error: c_int) -> *const c_char;
+}
+
+/// A negative result as an error, with DPDK's words for it.
+fn check(result: c_int) -> io::Result<()> {
+    if result >= 0 {
+        return Ok(());
+    }
+    // SAFETY: a string constant, or one of this thread that stays until the next call.
+    let words = unsafe { CStr::from_ptr(mr_error(result)) }.to_string_lossy().into_owned();
+    Err(io::Error::other(words))
+}
+
+/// Starts DPDK; once in a process. The calling thread becomes DPDK's first and is pinned by it, so it
+/// should be one that ends soon.
+pub(crate) fn start(args: &[String], mbufs: u32) -> io::Result<()> {
+    let args: Vec<CString> =
+        args.iter().map(|a| CString::new(a.as_str())).collect::<Result<_, _>>()?;
+    // DPDK reorders the list and keeps pointers into it: both stay for good.
+    let mut list: Vec<*mut c_char> = args.into_iter().map(CString::into_raw).collect();
+    let count = list.len() as c_int;
+    list.push(std::ptr::null_mut());
+    // SAFETY: a list of so many strings, ended by a null, none of which is ever freed.
+    check(unsafe { mr_init(count, Box::leak(list.into_boxed_slice()).as_mut_ptr()) })?;
+    // SAFETY: DPDK runs.
+    check(unsafe { mr_pool(mbufs) })
+}
+
+/// Buffers of the pool that nobody has.
+pub(crate) fn pool_free() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { mr_pool_free() }
+}
+
+/// This thread is known to DPDK, and has a cache of the pool.
+struct Known;
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        // SAFETY: this thread was made known, and it ends.
+        unsafe { mr_thread(0) };
+    }
+}
+
+thread_local! {
+    static KNOWN: RefCell<Option<Option<Known>>> = const { RefCell::new(None) };
+}
+
+/// Makes this thread known to DPDK until it ends, once.
+fn know_thread() {
+    KNOWN.with_borrow_mut(|known| {
+        if known.is_none() {
+            // SAFETY: DPDK runs, as there are devices; this thread is none of its own.
+            let result = check(unsafe { mr_thread(1) });
+            if let Err(error) = &result {
+                tracing::warn!(%error, "DPDK does not take this thread, which costs speed");
+            }
+            *known = Some(result.is_ok().then_some(Known));
+        }
+    });
+}
+
+unsafe fn release(token: NonNull<()>) {
+    // SAFETY: the token is an mbuf that we own.
+    unsafe { mr_free(token.as_ptr()) }
+}
+
+/// Who lends mbufs.
+// SAFETY: DPDK takes an mbuf back on any thread, and is told once.
+pub(crate) static LENDER: Lender = unsafe { Lender::new("dpdk", release) };
+
+/// An mbuf of ours.
+#[repr(transparent)]
+pub(crate) struct Mbuf(NonNull<()>);
+
+// SAFETY: an mbuf may be handled by any thread, one at a time.
+unsafe impl Send for Mbuf {}
+
+impl Drop for Mbuf {
+    fn drop(&mut self) {
+        // SAFETY: it is ours.
+        unsafe { release(self.0) }
+    }
+}
+
+impl Mbuf {
+    /// The mbuf that a frame came in, with the frame's bytes now; the frame if it is in none.
+    // The frame comes back whole so that no one loses it.
+    #[allow(clippy::result_large_err)]
+    #[inline]
+    pub(crate) fn of(frame: Frame) -> Result<Mbuf, Frame> {
+        let (token, start, len) = frame.redeem(&LENDER)?;
+        // SAFETY: ours; a lent buffer is no longer than 64 KiB, and start and length lie within it.
+        unsafe { mr_trim(token.as_ptr(), start as u16, len as u16) };
+        Ok(Mbuf(token))
+    }
+
+    /// A copy of these bytes, in as many mbufs as it takes; none if the pool has no more.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Option<Mbuf> {
+        let len = u32::try_from(bytes.len()).ok()?;
+        // SAFETY: so many readable bytes; there is a pool, as DPDK runs.
+        NonNull::new(unsafe { mr_copy_in(bytes.as_ptr(), len) }).map(Mbuf)
+    }
+
+    /// What the device is to complete.
+    pub(crate) fn owe(&mut self, owed: &Owed) {
+        // SAFETY: ours; `Owed` is laid out as the shim's.
+        unsafe { mr_owe(self.0.as_ptr(), owed) }
+    }
+}
+
+/// A started device.
+pub(crate) struct Device {
+    port: u16,
+    pub(crate) setup: Setup,
+}
+
+impl Device {
+    /// Finds or makes the device of these devargs, sets it up with so many queues (or as many as it
+    /// has), and starts it.
+    pub(crate) fn start(devargs: &str, rx: u16, tx: u16) -> io::Result<Arc<Device>> {
+        let devargs = CString::new(devargs)?;
+        let mut port = 0;
+        // SAFETY: a string, and a place for the number.
+        check(unsafe { mr_probe(devargs.as_ptr(), &raw mut port) })?;
+        let mut setup = Setup {
+            driver: [0; 32],
+            mac: [0; 6],
+            mtu: 0,
+            rx_queues_max: 0,
+            tx_queues_max: 0,
+            rx_queues: 0,
+            tx_queues: 0,
+            can: 0,
+        };
+        // SAFETY: a device that is there, and a place for the answer.
+        let done = check(unsafe { mr_setup(port, rx, tx, 1, &raw mut setup) });
+        if done.is_err() {
+            // SAFETY: the device is ours, and has no queues that anybody uses.
+            unsafe { mr_close(port) };
+        }
+        done.map(|()| Arc::new(Device { port, setup }))
+    }
+
+    /// The driver's name: `net_pcap`, `net_mlx5`, ...
+    pub(crate) fn driver(&self) -> String {
+        let bytes = self.setup.driver.iter().map(|&c| c.cast_unsigned());
+        bytes.take_while(|&b| b != 0).map(char::from).collect()
+    }
+
+    pub(crate) fn link(&self) -> io::Result<LinkNow> {
+        let mut link = LinkNow::default();
+        // SAFETY: the device is there, and a place for the answer.
+        check(unsafe { mr_link(self.port, &raw mut link) }).map(|()| link)
+    }
+
+    pub(crate) fn set_link(&self, up: bool) -> io::Result<()> {
+        // SAFETY: the device is there.
+        check(unsafe { mr_set_link(self.port, c_int::from(up)) })
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::default();
+        // SAFETY: the device is there, and a place for the answer. An error leaves zeros.
+        unsafe { mr_stats(self.port, &raw mut stats) };
+        stats
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // SAFETY: the last of port and queues goes, so nobody is in it.
+        unsafe { mr_close(self.port) }
+    }
+}
+
+/// A receive queue.
+pub(crate) struct RxLine {
+    device: Arc<Device>,
+    queue: u16,
+    received: [Received; BURST_MAX],
+}
+
+// SAFETY: the pointers are those of the last burst, and are not followed between calls.
+unsafe impl Send for RxLine {}
+
+impl RxLine {
+    /// Queue `queue`, which is the device's and nobody else's.
+    pub(crate) fn new(device: Arc<Device>, queue: u16) -> RxLine {
+        let none = Received {
+            mbuf: std::ptr::null_mut(),
+            buffer: std::ptr::null_mut(),
+            len: 0,
+            buffer_len: 0,
+            start: 0,
+            segment: 0,
+            flags: 0,
+        };
+        RxLine { device, queue, received: [none; BURST_MAX] }
+    }
+
+    /// Hands up to `max` frames to `sink`; why, for one that was lost.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        max: usize,
+        pool: &mut Pool,
+        mut sink: impl FnMut(Result<Frame, DropReason>),
+    ) {
+        know_thread();
+        let max = max.min(BURST_MAX) as u16;
+        let (port, place) = (self.device.port, self.received.as_mut_ptr());
+        // SAFETY: the queue is ours alone, and there is room for as many.
+        let n = unsafe { mr_rx(port, self.queue, place, max) };
+        for received in &self.received[..usize::from(n)] {
+            sink(frame(received, pool));
+        }
+    }
+}
+
+/// A frame in its mbuf, or copied where it lies in several.
+#[inline]
+fn frame(received: &Received, pool: &mut Pool) -> Result<Frame, DropReason> {
+    let Received { len, buffer_len, start, .. } = *received;
+    let (Some(token), Some(buffer)) =
+        (NonNull::new(received.mbuf.cast::<()>()), NonNull::new(received.buffer))
+    else {
+        return Err(DropReason::RxCorrupt);
+    };
+    let (len, buffer_len, start) = (len as usize, usize::from(buffer_len), usize::from(start));
+    let mut frame = if received.flags & SCATTERED != 0 {
+        let mut frame = pool.take(len);
+        // SAFETY: an mbuf of ours, and so much room.
+        let copied =
+            unsafe { mr_copy_out(received.mbuf, frame.room_mut()[..len].as_mut_ptr(), len as u32) };
+        // SAFETY: ours, and no longer needed.
+        unsafe { release(token) };
+        if copied < 0 {
+            return Err(DropReason::RxCorrupt);
+        }
+        frame.set_filled(len);
+        frame
+    } else if start + len > buffer_len {
+        // SAFETY: ours.
+        unsafe { release(token) };
+        return Err(DropReason::RxCorrupt);
+    } else {
+        // SAFETY: an mbuf of ours alone (one segment, its own buffer, no other reference), whose
+        // memory DPDK has mapped zeroed; `frame` is the only way to it until released or redeemed.
+        unsafe { Frame::lent(&LENDER, token, buffer, buffer_len, start, len) }
+    };
+    if received.flags != 0 {
+        frame.offload = offload(received, &frame);
+    }
+    Ok(frame)
+}
+
+/// What the driver says that a frame owes, or has been checked for.
+#[cold]
+fn offload(received: &Received, frame: &Frame) -> Offload {
+    let csum = match received.flags {
+        flags if flags & CSUM_OWED != 0 => port::gso::find_debt(frame.data()),
+        flags if flags & CSUM_GOOD != 0 => Csum::Valid,
+        _ => Csum::None,
+    };
+    if received.flags & LRO == 0 || received.segment == 0 {
+        return Offload { csum, gso: None };
+    }
+    let ipv6 = wire::layers::Layers::of(frame.data()).network == wire::layers::Network::Ipv6;
+    let kind = if ipv6 { GsoKind::TcpV6 } else { GsoKind::TcpV4 };
+    let gso = Gso { kind, size: received.segment, hdr_len: 0, ecn: false };
+    Offload { csum, gso: Some(gso) }
+}
+
+/// A transmit queue.
+pub(crate) struct TxLine {
+    device: Arc<Device>,
+    queue: u16,
+}
+
+impl TxLine {
+    /// Queue `queue`, which is the device's and nobody else's.
+    pub(crate) fn new(device: Arc<Device>, queue: u16) -> TxLine {
+        TxLine { device, queue }
+    }
+
+    /// Sends from the start of the list; those sent are taken off it. Returns how many the driver
+    /// could prepare, if it was asked to, and how many it took.
+    #[inline]
+    pub(crate) fn send(&mut self, mbufs: &mut Vec<Mbuf>, prepare: bool) -> (usize, usize) {
+        know_thread();
+        let mut n = mbufs.len().min(BURST_MAX) as u16;
+        let list = mbufs.as_mut_ptr().cast::<NonNull<()>>();
+        if prepare {
+            // SAFETY: a list of so many mbufs of ours; an `Mbuf` is a pointer and nothing else.
+            n = unsafe { mr_tx_prepare(self.device.port, self.queue, list, n) };
+        }
+        // SAFETY: as above; the queue is borrowed exclusively.
+        let sent = usize::from(unsafe { mr_tx(self.device.port, self.queue, list, n) });
+        // Those sent are the device's now: they leave the list without an end of their own.
+        mbufs.drain(..sent.min(mbufs.len())).for_each(std::mem::forget);
+        (usize::from(n), sent)
+    }
+}

@@ -1,0 +1,201 @@
+//! A frame's buffer: bytes on the heap, or bytes that somebody else has lent.
+//!
+//! A driver that has its own buffers (DPDK's mbufs) lends one with each frame, so that nothing is
+//! copied on the way in; when the frame leaves by a port of the same driver, it is taken back as it
+//! is ([`Buffer::redeem`]). However else a frame ends, the lender hears of it once, by
+//! [`Lender::release`], on whatever thread that happens.
+//!
+//! Invariant: a buffer is the only way to its bytes for as long as it lives.
+#![allow(unsafe_code)]
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Who lends buffers. One `static` for each driver; its address tells lenders apart.
+#[derive(Debug)]
+pub struct Lender {
+    /// The driver, for messages.
+    pub name: &'static str,
+    /// Takes a buffer back, on any thread.
+    release: unsafe fn(NonNull<()>),
+}
+
+impl Lender {
+    /// A lender.
+    ///
+    /// # Safety
+    /// `release` may be called on any thread, once with each token that came with a buffer.
+    pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
+        Lender { name, release }
+    }
+}
+
+/// A loan: the lender, and what it knows the buffer by.
+#[derive(Clone, Copy)]
+struct Loan {
+    lender: &'static Lender,
+    token: NonNull<()>,
+}
+
+/// Owned bytes of a fixed number.
+pub(crate) struct Buffer {
+    start: NonNull<u8>,
+    len: usize,
+    /// Whose they are; without one, they are a box's.
+    loan: Option<Loan>,
+}
+
+// SAFETY: a buffer is the only way to its bytes (as a box is), and a lender's `release` may be called
+// on any thread.
+unsafe impl Send for Buffer {}
+// SAFETY: through a shared buffer, bytes can only be read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// So many zeros, on the heap.
+    pub(crate) fn zeroed(len: usize) -> Buffer {
+        Buffer::from(vec![0; len].into_boxed_slice())
+    }
+
+    /// `len` bytes from `start` on, which `lender` knows by `token`.
+    ///
+    /// # Safety
+    /// The bytes are initialised, may be read and written from any thread, and nobody else touches
+    /// them until `token` was given to `lender.release` or handed out by [`redeem`](Self::redeem).
+    pub(crate) unsafe fn lent(
+        lender: &'static Lender,
+        token: NonNull<()>,
+        start: NonNull<u8>,
+        len: usize,
+    ) -> Buffer {
+        Buffer { start, len, loan: Some(Loan { lender, token }) }
+    }
+
+    /// Whether `lender` has lent it.
+    pub(crate) fn is_lent_by(&self, lender: &'static Lender) -> bool {
+        self.loan.is_some_and(|loan| std::ptr::eq(loan.lender, lender))
+    }
+
+    /// Whether anybody has lent it.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.loan.is_some()
+    }
+
+    /// Ends the loan without a release: the token, if `lender` has lent it, else the buffer.
+    pub(crate) fn redeem(self, lender: &'static Lender) -> Result<NonNull<()>, Buffer> {
+        match self.loan {
+            Some(loan) if std::ptr::eq(loan.lender, lender) => {
+                std::mem::forget(self);
+                Ok(loan.token)
+            }
+            _ => Err(self),
+        }
+    }
+}
+
+impl From<Box<[u8]>> for Buffer {
+    fn from(bytes: Box<[u8]>) -> Buffer {
+        let len = bytes.len();
+        // SAFETY: a box's pointer is not null.
+        let start = unsafe { NonNull::new_unchecked(Box::into_raw(bytes).cast::<u8>()) };
+        Buffer { start, len, loan: None }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` initialised bytes from `start` on, of a box or as `lent` was promised.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buffer {
+    #[inline]
+    fn drop(&mut self) {
+        match self.loan {
+            // SAFETY: the token came with this buffer, which ends here, and once.
+            Some(loan) => unsafe { (loan.lender.release)(loan.token) },
+            None => {
+                let bytes = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+                // SAFETY: pointer and length are those of the box that it was made from.
+                drop(unsafe { Box::from_raw(bytes) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Frame, Pool};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static RELEASED: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe fn release(token: NonNull<()>) {
+        RELEASED.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: every token of these tests is a box that was leaked for it.
+        drop(unsafe { Box::from_raw(token.cast::<[u8; 512]>().as_ptr()) });
+    }
+
+    // SAFETY: `release` frees a box, on any thread.
+    static LENDER: Lender = unsafe { Lender::new("test", release) };
+    // SAFETY: as above.
+    static OTHER: Lender = unsafe { Lender::new("other", release) };
+
+    fn lend(bytes: &[u8], start: usize) -> Frame {
+        let mut memory = Box::new([0u8; 512]);
+        memory[start..start + bytes.len()].copy_from_slice(bytes);
+        let memory = NonNull::from(Box::leak(memory));
+        // SAFETY: 512 bytes that nobody else knows of.
+        unsafe { Frame::lent(&LENDER, memory.cast(), memory.cast(), 512, start, bytes.len()) }
+    }
+
+    /// One test, as all of them count releases.
+    #[test]
+    fn lent_buffers_go_back_once() {
+        // Freed.
+        let mut frame = lend(b"abc", 64);
+        assert_eq!((frame.data(), frame.headroom(), frame.tailroom()), (&b"abc"[..], 64, 445));
+        frame.push_front(64).fill(1);
+        assert!(frame.is_lent_by(&LENDER) && !frame.is_lent_by(&OTHER));
+        drop(frame);
+        assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
+        // Outgrown: the bytes move to the heap.
+        let mut frame = lend(b"abc", 64);
+        frame.push_front(65).fill(1);
+        assert_eq!((frame.len(), RELEASED.load(Ordering::SeqCst)), (68, 2));
+        assert!(!frame.is_lent_by(&LENDER));
+        assert_eq!(&frame.data()[65..], b"abc");
+        // Given to a pool, which keeps none of others' buffers.
+        let mut pool = Pool::new();
+        pool.give(lend(b"abc", 0));
+        assert_eq!((RELEASED.load(Ordering::SeqCst), pool.idle()), (3, (0, 0)));
+        // Taken back whole, by its lender alone.
+        let frame = lend(b"abc", 7).redeem(&OTHER).unwrap_err();
+        let (token, start, len) = lend(b"xy", 9).redeem(&LENDER).unwrap();
+        assert_eq!((start, len, RELEASED.load(Ordering::SeqCst)), (9, 2, 3));
+        // SAFETY: redeemed, so it is ours again.
+        unsafe { release(token) };
+        std::thread::spawn(move || drop(frame)).join().unwrap();
+        assert_eq!(RELEASED.load(Ordering::SeqCst), 5);
+        // A copy is the heap's.
+        let frame = lend(b"abc", 7);
+        let copy = frame.clone();
+        drop(frame);
+        assert_eq!((copy.data(), RELEASED.load(Ordering::SeqCst)), (&b"abc"[..], 6));
+        drop(copy);
+        assert_eq!(RELEASED.load(Ordering::SeqCst), 6);
+    }
+}
