@@ -183,7 +183,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     let mut attacked = Series::default();
     let (mut counted, mut plain, mut copied) = Default::default();
     let mut series: [&mut Series; 3] = [&mut counted, &mut plain, &mut copied];
-    let (mut limit_at, mut attack_at) = (0, 0);
+    let (mut limit_at, mut attack_at, mut attack_left) = (0, 0, 0);
     for run in 0..runs {
         engine.push(engine_run(&mut lanes, trace, &mut ats, time));
         clocks.push(plan::calibrate::clock_ghz());
@@ -191,6 +191,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
             let mut tally = Tally::new();
             let lane = &mut lanes[0];
             attacked.samples.push(measure::lane(lane, trace, &mut attack_at, time, &mut tally));
+            attack_left += tally.left;
         }
         if let Some(limit) = &mut limit {
             let (mut tally, at) = (Tally::new(), &mut limit_at);
@@ -261,6 +262,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
             "name": attack.word(),
             "ns_per_packet": attacked.ns(),
             "rate_change": own.per(&attacked) - 1.0,
+            "interpreted": attack_left,
         });
     }
     if let Some(rate) = options.updates.filter(|_| options.check.is_none()) {
