@@ -1,0 +1,134 @@
+//! A table's entries against the plainest equivalent: a list, sorted when it is read.
+
+use ir::testing::Rng;
+use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update};
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+const TABLE: TableId = TableId(0);
+
+fn pipeline() -> Pipeline {
+    let text = "use std
+action send(port: 32) { output port }
+table t { key eth.type exact; key ipv4.dst lpm }
+block start { apply t hit last miss last }
+block last { end }
+";
+    ir::text::pipeline(text).unwrap()
+}
+
+fn entry(random: &mut Rng, id: u32) -> Entry {
+    let len = random.pick(&[0, 8, 16, 24, 32]);
+    let value = if len == 0 { 0 } else { (random.below(4) as u64) << (32 - len) };
+    let mut matches = vec![KeyMatch {
+        key: 0,
+        pattern: Pattern::Exact(Bits::from_u128(0x800 + random.below(2) as u128, 16)),
+    }];
+    if len > 0 {
+        let value = Bits::from_u128(value.into(), 32);
+        matches.push(KeyMatch { key: 1, pattern: Pattern::Prefix(value, len) });
+    }
+    Entry {
+        id: EntryId(id),
+        priority: random.below(3) as i32,
+        matches: matches.into(),
+        action: send(random),
+        cookie: random.below(1 << 20) as u64,
+        idle_timeout_ns: 0,
+        hard_timeout_ns: 0,
+    }
+}
+
+fn send(random: &mut Rng) -> ActionCall {
+    ActionCall::with(ir::ActionId(0), [Bits::from_u128(random.below(1000) as u128, 32)])
+}
+
+/// What the table should hold, in the order of insertion.
+type Model = Vec<(u64, Arc<Entry>)>;
+
+fn prefix_len(entry: &Entry) -> u32 {
+    match entry.matches.get(1).map(|m| &m.pattern) {
+        Some(Pattern::Prefix(_, len)) => *len,
+        _ => 0,
+    }
+}
+
+/// Does an update to the model; false if it must be refused.
+fn follow(model: &mut Model, sequence: &mut u64, update: &Update) -> bool {
+    let alike = |a: &Entry, b: &Entry| a.priority == b.priority && a.matches == b.matches;
+    match update {
+        Update::Insert(_, new) => {
+            let clash = model.iter().any(|(_, e)| e.id == new.id || alike(e, new));
+            if !clash {
+                *sequence += 1;
+                model.push((*sequence, new.clone()));
+            }
+            !clash
+        }
+        Update::Modify(_, new) => match model.iter_mut().find(|(_, e)| e.id == new.id) {
+            Some((_, held)) if alike(held, new) => {
+                *held = new.clone();
+                true
+            }
+            _ => false,
+        },
+        Update::Delete(_, id) => match model.iter().position(|(_, e)| e.id == *id) {
+            Some(at) => {
+                model.remove(at);
+                true
+            }
+            None => false,
+        },
+        _ => unreachable!("not drawn here"),
+    }
+}
+
+#[test]
+fn entries_are_those_of_a_plain_list() {
+    for seed in 0..20 {
+        let mut random = Rng::new(seed);
+        let (mut pipeline, mut model, mut sequence) = (pipeline(), Model::new(), 0);
+        let (mut done, mut refused) = (0, 0);
+        for _ in 0..300 {
+            let updates: Vec<Update> = (0..1 + random.below(4))
+                .map(|_| {
+                    let id = random.below(24) as u32;
+                    let held = model.iter().find(|(_, e)| e.id.0 == id).map(|(_, e)| e.clone());
+                    match (random.below(8), held) {
+                        (0..3, Some(held)) => {
+                            let changed = Entry { action: send(&mut random), ..(*held).clone() };
+                            Update::Modify(TABLE, Arc::new(changed))
+                        }
+                        (3..5, _) => Update::Delete(TABLE, EntryId(id)),
+                        (5, _) => Update::Modify(TABLE, Arc::new(entry(&mut random, id))),
+                        _ => Update::Insert(TABLE, Arc::new(entry(&mut random, id))),
+                    }
+                })
+                .collect();
+            let (mut next, mut count) = (model.clone(), sequence);
+            let refuses = updates.iter().position(|u| !follow(&mut next, &mut count, u));
+            match (pipeline.transact(&updates), refuses) {
+                (Ok(_), None) => {
+                    (model, sequence) = (next, count);
+                    done += 1;
+                }
+                (Err((at, _)), Some(expected)) => {
+                    assert_eq!(at, expected);
+                    refused += 1;
+                }
+                (got, expected) => panic!("{updates:?}: {got:?}, but the list says {expected:?}"),
+            }
+            let mut best: Vec<_> = model.iter().collect();
+            best.sort_by_key(|(n, e)| (Reverse(e.priority), Reverse(prefix_len(e)), *n));
+            let entries = pipeline.entries(TABLE);
+            assert_eq!(entries.len(), best.len());
+            assert!(entries.iter().eq(best.iter().map(|(_, e)| e)), "seed {seed}");
+            for (_, e) in &model {
+                assert_eq!(entries.get(e.id), Some(e));
+                assert_eq!(entries.find_strict(e.priority, &e.matches), Some(e));
+            }
+            assert_eq!(entries.get(EntryId(24)), None);
+        }
+        assert!(done > 60 && refused > 60, "{done} transactions done, {refused} refused");
+    }
+}
