@@ -69,7 +69,7 @@ impl Line {
 }
 
 /// Key words to payloads.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Buckets {
     lines: Vec<Line>,
     /// Words of a key, at least one.

@@ -41,6 +41,8 @@ pub enum Kind {
     /// [`crate::cuts`]; made where there is time to choose for all entries at once
     /// ([`Table::improved`](crate::Table::improved)).
     Cuts,
+    /// [`crate::bit_vectors`]; made as cuts are, of some thousand entries at most.
+    BitVectors,
     /// A tree of tables, one column first; planned from the entries and handed to
     /// [`Table::from_structure`](crate::Table::from_structure).
     Decomposed,
@@ -48,7 +50,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, special ones first after the oracle.
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 10] = [
         Kind::Linear,
         Kind::Hash,
         Kind::Lpm,
@@ -57,8 +59,14 @@ impl Kind {
         Kind::TupleMerge,
         Kind::TupleSpace,
         Kind::Cuts,
+        Kind::BitVectors,
         Kind::Decomposed,
     ];
+
+    /// Whether it is one of the forms that may take any rules, between which measured lookups decide.
+    pub fn is_general(self) -> bool {
+        matches!(self, Kind::TupleMerge | Kind::Cuts | Kind::BitVectors)
+    }
 
     /// The name in reports and options.
     pub fn name(self) -> &'static str {
@@ -71,6 +79,7 @@ impl Kind {
             Kind::TupleMerge => "tuple_merge",
             Kind::TupleSpace => "tuple_space",
             Kind::Cuts => "cuts",
+            Kind::BitVectors => "bit_vectors",
             Kind::Decomposed => "decomposed",
         }
     }
@@ -94,7 +103,7 @@ impl std::str::FromStr for Kind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown lookup structure {0:?}; there are linear, hash, lpm, range, scan, tuple_merge, tuple_space, \
-     cuts and decomposed"
+     cuts, bit_vectors and decomposed"
 )]
 pub struct UnknownKind(pub String);
 
@@ -176,6 +185,13 @@ pub enum Declined {
         /// How many at most.
         max: usize,
     },
+    /// Too many entries with ranges that may have one value otherwise.
+    Colliding {
+        /// How many.
+        entries: usize,
+        /// How many at most.
+        max: usize,
+    },
     /// Too many masks of many entries.
     Probes {
         /// How many.
@@ -226,6 +242,9 @@ impl fmt::Display for Declined {
             Declined::Entries { entries, max } => write!(f, "{entries} entries; {max} at most"),
             Declined::Compared { entries, max } => {
                 write!(f, "{entries} entries of rare masks; {max} at most")
+            }
+            Declined::Colliding { entries, max } => {
+                write!(f, "{entries} entries of masks of many compare ranges; {max} at most")
             }
             Declined::Probes { masks, max } => {
                 write!(f, "{masks} masks of many entries; {max} at most")
@@ -324,6 +343,12 @@ const LPM_MASKS_MIN: usize = 4;
 /// of five, six fifths.
 pub const TUPLE_SPACE_MASKS_MAX: usize = 3;
 
+/// Whether there is nothing to gain by merging these masks: they are few, and so are the rules that collide but for
+/// their ranges, which merged tuples part by what their ranges have in common.
+pub fn is_few_masks(shape: &TableShape) -> bool {
+    shape.masks.len() <= TUPLE_SPACE_MASKS_MAX && shape.ranged <= scan::RANGED_MAX
+}
+
 /// Chooses among the structures for a table, or takes the one that is `pinned` if it fits.
 pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
     let masks = shape.masks.len();
@@ -388,16 +413,16 @@ pub fn choose(shape: &TableShape, pinned: Option<Kind>) -> Choice {
     };
     verdicts.push((Kind::Scan, verdict));
     let asked = pinned == Some(Kind::TupleSpace);
-    if asked || pinned.is_none() && chosen.is_none() && masks <= TUPLE_SPACE_MASKS_MAX {
+    if asked || pinned.is_none() && chosen.is_none() && is_few_masks(shape) {
         let probes = if masks == 1 { "probe" } else { "probes" };
         let asked = if asked { "asked for; " } else { "" };
         let cost = format!("{asked}{masks} masks, at most {masks} {probes}");
         verdicts.push((Kind::TupleSpace, Verdict::Chosen(cost)));
         chosen = Some(Kind::TupleSpace);
     }
-    if pinned == Some(Kind::Cuts) {
-        verdicts.push((Kind::Cuts, Verdict::Chosen("asked for".into())));
-        chosen = Some(Kind::Cuts);
+    if let Some(kind @ (Kind::Cuts | Kind::BitVectors)) = pinned {
+        verdicts.push((kind, Verdict::Chosen("asked for".into())));
+        chosen = Some(kind);
     }
     let verdict = match chosen {
         Some(taken) => Verdict::Passed(format!("{taken} serves")),
@@ -588,6 +613,20 @@ mod tests {
         );
         assert_eq!(line(&many(2, 2049)), "  scan         declined: 4098 entries; 4096 at most");
         assert_eq!(line(&[]), "  scan         declined: no entries yet");
+        // Rules that differ in their ranges alone would be compared one by one.
+        let ranged = |count: u32| {
+            let rule = |n: u32| {
+                let range = crate::Range { offset: 1, len: 2, lo: 300 + u128::from(n), hi: 50_000 };
+                Rule { ranges: [range].into(), ..rule(n, n, &[0xff, 0, 0]) }
+            };
+            let rules: Vec<Rule> = (0..count).map(rule).collect();
+            report(&[1, 1, 1], &rules, None)
+        };
+        assert!(ranged(128).contains("scan         chosen: 0 entries compared, 1 probe"));
+        assert!(ranged(129).contains(
+            "scan         declined: 129 entries of masks of many compare ranges; 128 at most"
+        ));
+        assert!(ranged(129).ends_with("tuple_merge  chosen: 1 mask to merge"));
         // Of few masks, a table too large for that is not merged either.
         let large = |masks| report(&[1, 2], &many(masks, 5000 / masks), None);
         assert!(large(3).ends_with(

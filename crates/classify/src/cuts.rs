@@ -169,7 +169,7 @@ struct Row {
 type Rank = (u32, Reverse<u64>, Reverse<u32>);
 
 /// Nodes and leaves.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cuts {
     layout: Layout,
     /// Words of a key.

@@ -23,6 +23,7 @@ use hashbrown::HashMap;
 
 use crate::choose::{Declined, Kind};
 use crate::mask::{load, windows};
+use crate::probes::Probes;
 use crate::rule::{Field, Layout, LayoutError, Range, Rule, RuleError};
 use crate::rules::{assert_burst, assert_key};
 use crate::table::Table;
@@ -539,6 +540,10 @@ impl Structure for Decomposed {
 
     fn len(&self) -> usize {
         self.general.as_ref().map_or(self.rules.len(), |general| general.len())
+    }
+
+    fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        self.general.as_ref()?.probes(keys)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -40,7 +40,7 @@ pub(crate) fn unpack(payload: u64) -> Hit {
 }
 
 /// Rows, ids, and what payloads mean: what all groups of a table share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Store {
     pub(crate) rows: Rows,
     pub(crate) ids: Ids,
@@ -66,7 +66,7 @@ impl Store {
 }
 
 /// All rules of one mask.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Group {
     mask: Box<[u8]>,
     windows: Box<[Window]>,

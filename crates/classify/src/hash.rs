@@ -27,7 +27,7 @@ const STAGES_FROM: usize = 8;
 const PREFETCHED_FROM: usize = 1 << 18;
 
 /// All rules under one mask.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Hash {
     rules: Rules,
     /// The group under the mask, while there is one.

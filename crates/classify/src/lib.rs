@@ -16,11 +16,12 @@
 //! | [`decomposed`] | what it was planned from | one small table after another |
 //! | [`tuple_merge`] | everything | one probe per merged tuple, fewer with early exit |
 //! | [`cuts`] | what bits of the key part, all at once; later ones go the same ways | a node and a leaf or two |
+//! | [`bit_vectors`] | up to some two thousand, all at once; later ones stand beside | a line for each two bytes of the key and 512 rules |
 //! | [`tuple_space`] | everything; only for few masks | one probe per distinct mask, fewer with early exit |
 //!
 //! [`Table`] owns one of them, moves its entries when an insert no longer fits, and says why
-//! ([`Choice`]). [`Table::arranged`] is the general form as there is time to choose it for all rules: merged tuples or
-//! cuts, by what lookups take ([`probes`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
+//! ([`Choice`]). [`Table::arranged`] is the general form as there is time to choose it for all rules: merged tuples,
+//! cuts or bit vectors, by what lookups take ([`probes`]). `hash`, `range`, `scan` and `tuple_space` keep their rules in the same store, grouped and
 //! indexed by mask, so that one can take over from another without copying a rule; to and from the
 //! others the rules are copied.
 //!
@@ -50,6 +51,7 @@ mod shape;
 pub(crate) mod simd;
 mod tagged;
 
+pub mod bit_vectors;
 pub mod choose;
 pub mod classbench;
 pub mod cuts;
@@ -143,6 +145,7 @@ impl std::fmt::Display for Explain {
                 Kind::Lpm => "nodes",
                 Kind::Range | Kind::Scan => "steps",
                 Kind::Cuts => "nodes",
+                Kind::BitVectors => "parts",
                 Kind::Hash | Kind::TupleMerge | Kind::TupleSpace | Kind::Decomposed => "probes",
             },
             self.ranged,

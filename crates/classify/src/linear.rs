@@ -11,7 +11,7 @@ use crate::rules::{admit, assert_key};
 use crate::{Explain, Hit, InsertError, Structure};
 
 /// Rules in order of precedence.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Linear {
     layout: Layout,
     rules: Vec<Rule>,

@@ -61,7 +61,7 @@ const PHASES_FROM: usize = 1 << 19;
 const CATCH_ALL: u32 = u32::MAX;
 
 /// Prefixes under a side key.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lpm {
     layout: Layout,
     field: Field,
@@ -118,7 +118,7 @@ impl Priorities {
 }
 
 /// The mask outside the prefix field.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Exact {
     mask: Box<[u8]>,
     windows: Box<[Window]>,

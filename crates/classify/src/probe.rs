@@ -37,7 +37,7 @@ const SEEDS: u64 = 16;
 const RANGED: u32 = 1 << 31;
 
 /// Masked keys to ranks.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Probe {
     windows: Box<[Window]>,
     seed: u64,

@@ -17,9 +17,9 @@ const SAMPLES: usize = 1024;
 pub struct Probes {
     /// How many lookups.
     pub lookups: usize,
-    /// Tables asked: tuples, or nodes.
+    /// Tables asked: tuples, nodes, or parts of the key.
     pub tables: usize,
-    /// Compares: of rules, or of blocks of eight rules.
+    /// Compares: of rules, of blocks of eight rules, or of lines of bits.
     pub compared: usize,
     /// Of these, the ones that another had to come before.
     pub behind: usize,
@@ -41,6 +41,7 @@ impl Probes {
         let prices = match (kind, bytes > NEAR) {
             (Kind::Cuts, false) => [6.0, 11.0, 9.0, 0.0],
             (Kind::Cuts, true) => [15.0, 18.0, 9.0, 0.0],
+            (Kind::BitVectors, _) => [5.0, 1.6, 0.75, 0.0],
             (_, false) => [12.0, 9.0, 0.0, 6.0],
             (_, true) => [10.0, 15.0, 0.0, 5.0],
         };

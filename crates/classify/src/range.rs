@@ -31,7 +31,7 @@ use crate::{Explain, Hit, InsertError, Structure};
 const FIELD_MAX: usize = 8;
 
 /// Intervals of one field under a hash of the exact part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Intervals {
     rules: Rules,
     field: Field,
@@ -47,7 +47,7 @@ pub struct Intervals {
 }
 
 /// The mask outside the field.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Exact {
     mask: Box<[u8]>,
     /// At least one.
@@ -147,7 +147,7 @@ struct Member {
 }
 
 /// The rules with one exact part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Set {
     /// Where each piece starts; the first at 0.
     starts: Vec<u64>,

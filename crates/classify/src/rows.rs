@@ -5,10 +5,10 @@
 //! the same value and ranges, lies apart, and the link names it. Rows are handed out in chunks that
 //! belong to one group, so nothing moves when a table grows.
 //!
-//! Ids are found through pages of sixteen, since callers number their entries side by side.
+//! Ids are found side by side, or, far off ones, through pages of sixteen.
 //!
 //! Invariants: a row number stays while its rule does; numbers of free rows are reused.
-//! Cost: a row of any number is two loads away; an id, one hash lookup.
+//! Cost: a row of any number is two loads away; an id, one load, or one hash lookup.
 //! Checked by: `tests/model.rs`.
 
 use foldhash::fast::FixedState;
@@ -45,14 +45,14 @@ impl Candidate {
 }
 
 /// Rows that belong to one group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Chunk {
     words: Box<[u64]>,
     group: u32,
 }
 
 /// What few rules have.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Extra {
     next: u32,
     ranges: Box<[Range]>,
@@ -65,7 +65,7 @@ fn places(chunk: u32) -> std::ops::RangeInclusive<u32> {
 }
 
 /// All rows of a table.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     chunks: Vec<Chunk>,
     free_chunks: Vec<u32>,
@@ -75,7 +75,7 @@ pub(crate) struct Rows {
 }
 
 /// The rows of one group.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Share {
     group: u32,
     width: usize,
@@ -289,17 +289,24 @@ impl Rows {
 
 /// Ids of a page.
 const PAGE: u32 = 16;
+/// Ids below so many, and below so many for each that is held, lie side by side.
+const NEAR_MIN: usize = 1 << 10;
+const NEAR_EACH: usize = 4;
 
 /// From ids to rows.
-#[derive(Debug)]
+///
+/// Callers number their entries from 0 on and use numbers again, so nearly all ids are found in one array, with one
+/// look at memory; those far off lie in pages that are found by a hash.
+#[derive(Debug, Clone)]
 pub(crate) struct Ids {
+    near: Vec<u32>,
     pages: HashMap<u32, [u32; PAGE as usize], FixedState>,
     len: usize,
 }
 
 impl Ids {
     pub(crate) fn new(seed: u64) -> Ids {
-        Ids { pages: HashMap::with_hasher(FixedState::with_seed(seed)), len: 0 }
+        Ids { near: Vec::new(), pages: HashMap::with_hasher(FixedState::with_seed(seed)), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -309,31 +316,101 @@ impl Ids {
     /// The row of an id.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Option<u32> {
-        let row = self.pages.get(&(id / PAGE))?[(id % PAGE) as usize];
+        let row = match self.near.get(id as usize) {
+            Some(row) => *row,
+            None => self.pages.get(&(id / PAGE))?[(id % PAGE) as usize],
+        };
         (row != NONE).then_some(row)
     }
 
     /// Adds an id that is not there yet.
     pub(crate) fn insert(&mut self, id: u32, row: u32) {
+        self.len += 1;
+        if id as usize >= self.near.len() && (id as usize) < NEAR_MIN.max(NEAR_EACH * self.len) {
+            self.widen(id as usize + 1);
+        }
+        if let Some(slot) = self.near.get_mut(id as usize) {
+            *slot = row;
+            return;
+        }
         let page = self.pages.entry(id / PAGE).or_insert([NONE; PAGE as usize]);
         page[(id % PAGE) as usize] = row;
-        self.len += 1;
+    }
+
+    /// Lets so many ids, at least, lie side by side.
+    fn widen(&mut self, ids: usize) {
+        let ids = ids.next_power_of_two().max(2 * PAGE as usize);
+        self.near.resize(ids, NONE);
+        let near = &mut self.near;
+        // The length is a multiple of a page, so pages are either here or there.
+        self.pages.retain(|at, page| {
+            let from = *at as usize * PAGE as usize;
+            let Some(to) = near.get_mut(from..from + PAGE as usize) else { return true };
+            to.copy_from_slice(page);
+            false
+        });
     }
 
     pub(crate) fn remove(&mut self, id: u32) -> Option<u32> {
-        let page = self.pages.get_mut(&(id / PAGE))?;
-        let row = std::mem::replace(&mut page[(id % PAGE) as usize], NONE);
-        if page.iter().all(|&row| row == NONE) {
-            self.pages.remove(&(id / PAGE));
-        }
+        let row = match self.near.get_mut(id as usize) {
+            Some(slot) => std::mem::replace(slot, NONE),
+            None => {
+                let page = self.pages.get_mut(&(id / PAGE))?;
+                let row = std::mem::replace(&mut page[(id % PAGE) as usize], NONE);
+                if page.iter().all(|&row| row == NONE) {
+                    self.pages.remove(&(id / PAGE));
+                }
+                row
+            }
+        };
         if row == NONE {
             return None;
         }
         self.len -= 1;
+        if self.len == 0 {
+            // What many ids needed is not kept.
+            self.near = Vec::new();
+        }
         Some(row)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.pages.allocation_size()
+        self.near.capacity() * 4 + self.pages.allocation_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn ids_near_and_far_are_found() {
+        let mut ids = Ids::new(3);
+        let mut held = BTreeMap::new();
+        let mut state = 7u64;
+        for step in 0..60_000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let draw = (state >> 33) as u32;
+            // Side by side, some way off, anywhere, and the last ones there are.
+            let id = match step / 3 % 4 {
+                0 => draw % 500,
+                1 => draw % 9000,
+                2 => draw.wrapping_mul(40_503),
+                _ => u32::MAX - 1 - draw % 20,
+            };
+            if held.contains_key(&id) || step % 20_000 > 15_000 {
+                assert_eq!(ids.remove(id), held.remove(&id));
+            } else {
+                ids.insert(id, step);
+                held.insert(id, step);
+            }
+            assert_eq!((ids.get(id), ids.len()), (held.get(&id).copied(), held.len()));
+        }
+        for (id, row) in std::mem::take(&mut held) {
+            assert_eq!(ids.get(id), Some(row));
+            assert_eq!((ids.remove(id), ids.remove(id)), (Some(row), None));
+        }
+        assert_eq!((ids.len(), ids.pages.len(), ids.near.len()), (0, 0, 0));
     }
 }

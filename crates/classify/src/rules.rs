@@ -20,7 +20,7 @@ use crate::rows::{Candidate, Ids, Rows};
 use crate::rule::{Layout, Rule};
 
 /// All rules of a table.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rules {
     layout: Layout,
     groups: Vec<Option<Group>>,

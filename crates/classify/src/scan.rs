@@ -39,8 +39,12 @@ pub const COMPARED_PER_MASK_MAX: usize = 16;
 /// Masks that have a hash, at most.
 pub const PROBES_MAX: usize = 16;
 
+/// Rules that compare ranges under masks that have a hash, at most: those of one value are compared one after the
+/// other, and nothing says how many of one value there are.
+pub const RANGED_MAX: usize = 128;
+
 /// Every rule or mask, tried on all keys at once.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Scan {
     rules: Rules,
     level: Level,
@@ -53,14 +57,14 @@ pub struct Scan {
 }
 
 /// A part of the search.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Step {
     /// The best rank that it could find.
     best: u32,
     what: What,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum What {
     /// Rules in lanes; whether some compare ranges besides.
     Compare(Box<Round>, bool),
@@ -73,11 +77,13 @@ struct Extent {
     entries: usize,
     compared: usize,
     probes: usize,
+    /// Of the rules under masks that are probed, those with ranges.
+    ranged: usize,
 }
 
 impl Extent {
     fn fits(&self) -> Result<(), Declined> {
-        let Extent { entries, compared, probes } = *self;
+        let Extent { entries, compared, probes, ranged } = *self;
         if entries > ENTRIES_MAX {
             return Err(Declined::Entries { entries, max: ENTRIES_MAX });
         }
@@ -86,6 +92,9 @@ impl Extent {
         }
         if probes > PROBES_MAX {
             return Err(Declined::Probes { masks: probes, max: PROBES_MAX });
+        }
+        if ranged > RANGED_MAX {
+            return Err(Declined::Colliding { entries: ranged, max: RANGED_MAX });
         }
         Ok(())
     }
@@ -97,7 +106,7 @@ pub(crate) fn fits(shape: &TableShape) -> Result<(), Declined> {
         return Err(Declined::Empty);
     }
     let (compared, probes) = steps(shape);
-    Extent { entries: shape.entries, compared, probes }.fits()
+    Extent { entries: shape.entries, compared, probes, ranged: ranged(shape) }.fits()
 }
 
 /// Entries that would be compared, and masks that would be probed.
@@ -113,6 +122,13 @@ pub fn steps(shape: &TableShape) -> (usize, usize) {
             (compared + mask.entries, probes)
         }
     })
+}
+
+/// Entries with ranges under masks that would be probed.
+pub(crate) fn ranged(shape: &TableShape) -> usize {
+    let masks = shape.masks.iter();
+    let probed = masks.filter(|mask| probed(mask.entries, mask::windows(&mask.mask).len()));
+    probed.map(|mask| mask.ranged).sum()
 }
 
 /// Whether rules of one mask are found by a hash.
@@ -253,7 +269,8 @@ impl Scan {
 
     /// Whether one more rule of this mask fits.
     fn has_room(&self, rule: &Rule) -> Result<(), Declined> {
-        let mut extent = Extent { entries: self.order.len() + 1, compared: 0, probes: 0 };
+        let mut extent =
+            Extent { entries: self.order.len() + 1, compared: 0, probes: 0, ranged: 0 };
         let of = self.rules.group_for(&rule.mask);
         let takes_all = rule.ranges.is_empty() && rule.mask.iter().all(|&byte| byte == 0);
         if of.is_none() && !takes_all {
@@ -264,6 +281,8 @@ impl Scan {
             let has = self.probe(at).is_some();
             if has || probed(entries, group.windows().len()) {
                 extent.probes += 1;
+                let one_more = of == Some(at) && !rule.ranges.is_empty();
+                extent.ranged += group.ranged() + usize::from(one_more);
             } else if !(group.ranged() == 0
                 && (of != Some(at) || takes_all)
                 && group.mask().iter().all(|&byte| byte == 0))

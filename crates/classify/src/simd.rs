@@ -62,6 +62,11 @@ impl<'a, const W: usize> View<'a, W> {
     }
 }
 
+/// A cache line.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line(pub(crate) [u64; 8]);
+
 /// A loop over a burst, compiled for each kind of processor.
 pub(crate) trait Kernel {
     /// Does it. Implementations are `#[inline(always)]`, else they are compiled plainly.
@@ -128,6 +133,23 @@ pub(crate) trait Lanes {
         };
         let lanes = ranges.iter().enumerate();
         lanes.fold(0, |bits, (at, &word)| bits | u8::from(inside(word)) << at)
+    }
+
+    /// What some rows of `N` lines have in common with a first one, line by line: which of the eight words are not
+    /// zero, and the first of these (any, if there is none). Rows are named by their first lines.
+    #[inline(always)]
+    fn common<const N: usize>(first: &[Line; N], rows: &[Line], lines: &[u32]) -> [(u8, u64); N] {
+        let mut all = *first;
+        for &line in lines {
+            let row = &rows[line as usize..][..N];
+            for (all, row) in all.iter_mut().zip(row) {
+                all.0.iter_mut().zip(&row.0).for_each(|(all, word)| *all &= word);
+            }
+        }
+        all.map(|Line(all)| {
+            let words = (0..8).fold(0, |bits, at| bits | u8::from(all[at] != 0) << at);
+            (words, all[words.trailing_zeros() as usize % 8])
+        })
     }
 
     /// The bits of a word under a mask, side by side.

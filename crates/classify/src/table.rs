@@ -14,6 +14,7 @@
 //! `lpm` a trie insert per prefix.
 //! Checked by: `tests/model.rs`.
 
+use crate::bit_vectors::BitVectors;
 use crate::buckets::PHASE;
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
 use crate::cuts::Cuts;
@@ -54,6 +55,7 @@ enum Current {
     Scan(Box<Scan>),
     TupleMerge(Box<TupleMerge>),
     Cuts(Box<Cuts>),
+    BitVectors(Box<BitVectors>),
     TupleSpace(TupleSpace),
     Other(Box<dyn Structure>),
 }
@@ -96,6 +98,7 @@ macro_rules! current {
             Current::Scan($s) => $body,
             Current::TupleMerge($s) => $body,
             Current::Cuts($s) => $body,
+            Current::BitVectors($s) => $body,
             Current::TupleSpace($s) => $body,
             Current::Other($s) => $body,
         }
@@ -186,13 +189,19 @@ impl Table {
             Ok(normal) => {
                 rules.insert(&normal);
                 let choice = choose(&TableShape::of_rules(&rules), Some(kind));
-                if choice.kind == kind {
+                let layout = rules.layout().clone();
+                let declined = match kind {
+                    // Whether it can be shows when it is made.
+                    Kind::BitVectors => BitVectors::of(layout, rules.iter()).err(),
+                    _ => (choice.kind != kind).then(|| choice.declined(kind)),
+                };
+                let Some(declined) = declined else {
                     self.current = Current::of(&choice, rules);
                     self.choice = choice;
                     return Ok(Inserted::InPlace);
-                }
+                };
                 rules.remove(normal.id);
-                InsertError::Declined(choice.declined(kind))
+                InsertError::Declined(declined)
             }
             Err(refused) => refused,
         };
@@ -271,22 +280,58 @@ impl Table {
                 Current::TupleMerge(Box::new(TupleMerge::arranged(layout, rules.iter())))
             }
             Kind::Cuts => Current::Cuts(Box::new(Cuts::of(self.layout().clone(), rules.iter())?)),
+            Kind::BitVectors => {
+                let layout = self.layout().clone();
+                Current::BitVectors(Box::new(BitVectors::of(layout, rules.iter())?))
+            }
             _ => Current::of(&choice, rules),
         };
         Ok(Table { current, choice, forced: self.forced })
     }
 
+    /// Another table of the same rules, which goes its own way from here on. Takes as long as the memory takes to
+    /// be copied; where a structure made elsewhere serves, its rules are read out one by one, and stand in a
+    /// plain list.
+    #[must_use]
+    pub fn snapshot(&self) -> Table {
+        let current = match &self.current {
+            Current::Linear(s) => Current::Linear(s.clone()),
+            Current::Hash(s) => Current::Hash(s.clone()),
+            Current::Lpm(s) => Current::Lpm(s.clone()),
+            Current::Range(s) => Current::Range(s.clone()),
+            Current::Scan(s) => Current::Scan(s.clone()),
+            Current::TupleMerge(s) => Current::TupleMerge(s.clone()),
+            Current::Cuts(s) => Current::Cuts(s.clone()),
+            Current::BitVectors(s) => Current::BitVectors(s.clone()),
+            Current::TupleSpace(s) => Current::TupleSpace(s.clone()),
+            Current::Other(s) => {
+                let mut linear = Linear::new(s.layout().clone());
+                for rule in s.iter() {
+                    // What one structure has admitted is no news to another.
+                    let _ = linear.insert(&rule);
+                }
+                Current::Linear(linear)
+            }
+        };
+        Table { current, choice: self.choice.clone(), forced: self.forced }
+    }
+
     /// Another table of the same rules in the general form, as there is time to choose it for all rules at
-    /// once: [`Kind::TupleMerge`] or [`Kind::Cuts`], whichever takes less to look up keys that the rules
-    /// suggest.
+    /// once: [`Kind::TupleMerge`], [`Kind::Cuts`] or [`Kind::BitVectors`], whichever takes least to look up keys
+    /// that the rules suggest.
     ///
     /// Takes a second or so per 100,000 rules, but leaves this table alone.
     pub fn arranged(&self) -> Table {
+        self.arranged_for(&mut std::iter::empty())
+    }
+
+    /// As [`Table::arranged`], by what it takes to look these keys up, if there are some.
+    pub fn arranged_for(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Table {
         let mut rules = Rules::new(self.layout().clone());
         for rule in self.iter() {
             rules.insert(&rule);
         }
-        let current = Current::arranged(&rules);
+        let current = Current::arranged(&rules, keys);
         let kind = current!(&current, s => s.kind());
         let choice = choose(&TableShape::of_rules(&rules), Some(kind));
         Table { current, choice, forced: self.forced }
@@ -300,25 +345,29 @@ impl Table {
     /// this is asked now and then on a control core, with keys that traffic has brought, and decides by
     /// what looking them up takes ([`Probes`]), not by a clock: replicas agree.
     pub fn improved(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Table> {
-        let general = matches!(self.current, Current::TupleMerge(_) | Current::Cuts(_));
-        if !general || self.forced.is_some() {
+        if !self.kind().is_general() || self.forced.is_some() {
             return None;
         }
         let mut keys: Vec<Box<[u8]>> = keys.map(Box::from).collect();
         if keys.is_empty() {
             keys = probes::sample(&self.iter().collect::<Vec<Rule>>());
         }
-        let other = self.arranged();
-        let ns = |table: &Table| {
-            let probes = table.probes(&mut keys.iter().map(|key| &**key))?;
-            Some(probes.ns(table.kind(), table.memory_bytes()))
-        };
-        (ns(&other)? <= WORTH * ns(self)?).then_some(other)
+        let keys = || keys.iter().map(|key| &**key);
+        let other = self.arranged_for(&mut keys());
+        (other.ns(&mut keys())? <= WORTH * self.ns(&mut keys())?).then_some(other)
     }
 
-    /// How the general form holds the entries, in a line: masks, tables, collisions, and what a lookup of keys
-    /// that the entries suggest takes; none where another structure serves.
-    pub fn accounting(&self) -> Option<String> {
+    /// Nanoseconds that looking up one of these keys takes, about: counted ([`Probes`]), not timed. None where no
+    /// general form serves. Panics if a key is not as long as the layout says.
+    pub fn ns(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<f64> {
+        let probes = self.probes(keys)?;
+        Some(probes.ns(self.kind(), self.memory_bytes()))
+    }
+
+    /// How the general form holds the entries, in a line: masks, tables, collisions, and what a lookup takes: of
+    /// keys that the entries suggest, and of these keys, which traffic has brought. None where another structure
+    /// serves.
+    pub fn accounting(&self, traffic: &mut dyn Iterator<Item = &[u8]>) -> Option<String> {
         let (tables, collisions, each, unit) = match &self.current {
             Current::TupleMerge(s) => {
                 let longest = s.chain_longest();
@@ -328,17 +377,31 @@ impl Table {
                 let copies = s.copies() as f64 / s.len().max(1) as f64;
                 (s.nodes(), format!("{copies:.2} copies of each"), "nodes", "blocks of rules")
             }
+            Current::BitVectors(s) => {
+                (s.parts(), format!("{} entries beside", s.beside()), "parts", "lines of bits")
+            }
+            Current::Other(s) if s.kind().is_general() => {
+                (s.explain().probes_max, "in place of a tree".to_string(), "tuples", "rules")
+            }
             _ => return None,
         };
         let rules: Vec<Rule> = self.iter().collect();
         let keys = probes::sample(&rules);
-        let probes = self.probes(&mut keys.iter().map(|key| &**key))?;
+        let expected = self.probes(&mut keys.iter().map(|key| &**key))?;
+        let measured = self.probes(traffic)?;
         let Explain { entries, masks, ranged, .. } = self.explain();
+        let took = |probes: Probes| {
+            let (asked, compared) = (probes.tables_per_lookup(), probes.compared_per_lookup());
+            format!("asks {asked:.1} {each} and compares {compared:.1} {unit}")
+        };
+        let measured = match measured.lookups {
+            0 => "no traffic has been measured".to_string(),
+            lookups => format!("measured on {lookups} keys of traffic, it {}", took(measured)),
+        };
         Some(format!(
             "wildcards: {entries} entries in {masks} masks, {ranged} with ranges; {tables} {each}, \
-             {collisions}; a lookup asks {:.1} {each} and compares {:.1} {unit}, about",
-            probes.tables_per_lookup(),
-            probes.compared_per_lookup(),
+             {collisions}; expected, a lookup {}; {measured}",
+            took(expected),
         ))
     }
 
@@ -359,6 +422,7 @@ impl Table {
             Current::Scan(s) => TableShape::of_rules(s.rules()),
             Current::TupleMerge(s) => s.shape(),
             Current::Cuts(s) => s.shape(),
+            Current::BitVectors(s) => s.shape(),
             Current::TupleSpace(s) => TableShape::of_rules(s.rules()),
         }
     }
@@ -421,6 +485,7 @@ impl Table {
             Current::TupleSpace(s) => s.into_rules(),
             Current::TupleMerge(s) => copied(&mut s.iter()),
             Current::Cuts(s) => copied(&mut s.iter()),
+            Current::BitVectors(s) => copied(&mut s.iter()),
             Current::Linear(s) => copied(&mut s.iter()),
             Current::Other(s) => copied(&mut s.iter()),
         }
@@ -463,25 +528,31 @@ pub fn lookup_mixed<'a>(
 }
 
 impl Current {
-    /// The general form where there is time to choose for all rules at once: tuples or cuts, whichever takes
-    /// less to look some keys up.
-    fn arranged(rules: &Rules) -> Current {
+    /// The general form where there is time to choose for all rules at once: tuples, cuts or bit vectors, whichever
+    /// take least to look some keys up.
+    fn arranged(rules: &Rules, keys: &mut dyn Iterator<Item = &[u8]>) -> Current {
         let layout = rules.layout();
         let merged = TupleMerge::arranged(layout.clone(), rules.iter());
-        let Ok(cuts) = Cuts::of(layout.clone(), rules.iter()) else {
-            return Current::TupleMerge(Box::new(merged));
-        };
-        let keys = probes::sample(&rules.iter().collect::<Vec<Rule>>());
-        let ns = |structure: &dyn Structure| {
-            let probes = structure.probes(&mut keys.iter().map(|key| &**key));
-            let bytes = structure.memory_bytes();
-            probes.map_or(f64::INFINITY, |probes| probes.ns(structure.kind(), bytes))
-        };
-        if ns(&cuts) < ns(&merged) {
-            Current::Cuts(Box::new(cuts))
-        } else {
-            Current::TupleMerge(Box::new(merged))
+        let mut made = vec![Current::TupleMerge(Box::new(merged))];
+        if let Ok(cuts) = Cuts::of(layout.clone(), rules.iter()) {
+            made.push(Current::Cuts(Box::new(cuts)));
         }
+        if let Ok(bits) = BitVectors::of(layout.clone(), rules.iter()) {
+            made.push(Current::BitVectors(Box::new(bits)));
+        }
+        let mut keys: Vec<Box<[u8]>> = keys.map(Box::from).collect();
+        if keys.is_empty() {
+            keys = probes::sample(&rules.iter().collect::<Vec<Rule>>());
+        }
+        let ns = |made: &Current| {
+            let probes = current!(made, s => s.probes(&mut keys.iter().map(|key| &**key)));
+            let (kind, bytes) = current!(made, s => (s.kind(), s.memory_bytes()));
+            probes.map_or(f64::INFINITY, |probes| probes.ns(kind, bytes))
+        };
+        // Of equals the first.
+        let at = (1..made.len())
+            .fold(0, |best, at| if ns(&made[at]) < ns(&made[best]) { at } else { best });
+        made.swap_remove(at)
     }
 
     fn of(choice: &Choice, rules: Rules) -> Current {
@@ -503,6 +574,11 @@ impl Current {
             (Kind::TupleSpace, _) => Current::TupleSpace(TupleSpace::from_rules(rules)),
             (Kind::Cuts, _) if let Ok(cuts) = Cuts::of(rules.layout().clone(), rules.iter()) => {
                 Current::Cuts(Box::new(cuts))
+            }
+            (Kind::BitVectors, _)
+                if let Ok(bits) = BitVectors::of(rules.layout().clone(), rules.iter()) =>
+            {
+                Current::BitVectors(Box::new(bits))
             }
             _ => {
                 let layout = rules.layout().clone();

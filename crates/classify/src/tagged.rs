@@ -81,7 +81,7 @@ fn tag_of(hash: u64) -> u64 {
 }
 
 /// Hashes to heads.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Tagged {
     buckets: Vec<Bucket>,
     len: usize,

@@ -57,6 +57,10 @@ const SAMPLES: usize = 1000;
 const CLOSE_BITS: u32 = 4;
 /// Ranges that a row holds itself.
 const RANGES: usize = 2;
+/// Tuples that a lookup of one key asks at a time.
+const AHEAD: usize = 4;
+/// Priorities of a tuple that are told apart, at most.
+const PRIORITIES_MAX: usize = 512;
 /// In a row's link: the rule compares ranges.
 const RANGED: u32 = 1 << 31;
 /// In a row's link: no row behind it.
@@ -74,19 +78,58 @@ struct Line([u64; 8]);
 struct Aside {
     seq: u64,
     tuple: u32,
-    /// The rows of the same tuple before and behind.
-    before: u32,
-    after: u32,
 }
 
 /// Rules whose masks have some bits in common.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tuple {
     mask: Box<[u64]>,
     salt: u64,
     len: usize,
-    first: u32,
-    priorities: BTreeMap<u32, u32>,
+    priorities: Priorities,
+}
+
+/// How many rules have which priority: by ranges of priorities, where they have many.
+///
+/// So few are told apart that counting touches little memory; what comes of it is a bound ([`Priorities::best`]).
+#[derive(Debug, Clone, Default)]
+struct Priorities {
+    /// Low bits that are left out.
+    shift: u32,
+    counts: BTreeMap<u32, u32>,
+}
+
+impl Priorities {
+    fn add(&mut self, priority: u32) {
+        *self.counts.entry(priority >> self.shift).or_insert(0) += 1;
+        if self.counts.len() > PRIORITIES_MAX {
+            // Neighbours are taken together; where that joins few, it comes to it again.
+            self.shift += 1;
+            let counts = std::mem::take(&mut self.counts);
+            for (at, count) in counts {
+                *self.counts.entry(at >> 1).or_insert(0) += count;
+            }
+        }
+    }
+
+    fn remove(&mut self, priority: u32) {
+        if let Some(count) = self.counts.get_mut(&(priority >> self.shift)) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&(priority >> self.shift));
+            }
+        }
+    }
+
+    /// A priority than which none is greater; the greatest, if there are few.
+    fn best(&self) -> Option<u32> {
+        let (&best, _) = self.counts.last_key_value()?;
+        Some(best << self.shift | ((1 << self.shift) - 1))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.counts.len() * 14
+    }
 }
 
 /// A tuple's place in the order of probing.
@@ -97,7 +140,7 @@ struct Place {
 }
 
 /// Merged tuples.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TupleMerge {
     layout: Layout,
     /// Words of a key.
@@ -341,7 +384,34 @@ impl TupleMerge {
         lengths.into_values().max().unwrap_or(0)
     }
 
+    /// Whether there is a rule of this id.
+    pub(crate) fn has(&self, id: u32) -> bool {
+        self.ids.get(id).is_some()
+    }
+
+    /// What decides between the rule of this id and others, if it is there: the greater wins.
+    pub(crate) fn precedence_of(&self, id: u32) -> Option<(u32, Reverse<u64>, Reverse<u32>)> {
+        let Rank { priority, seq, id } = self.rank(self.ids.get(id)?);
+        Some((priority, seq, id))
+    }
+
     // Rows.
+
+    /// Asks for what lookups need of a row.
+    #[inline(always)]
+    fn prefetch_line(&self, row: u32) {
+        if let Some(line) = self.lines.get(row as usize * self.span) {
+            simd::prefetch(line);
+        }
+    }
+
+    /// Asks for a row's memory.
+    fn prefetch(&self, row: u32) {
+        if let Some(aside) = self.aside.get(row as usize) {
+            simd::prefetch(aside);
+            simd::prefetch(&self.lines[row as usize * self.span]);
+        }
+    }
 
     #[inline]
     fn word(&self, row: u32, at: usize) -> u64 {
@@ -395,6 +465,14 @@ impl TupleMerge {
         Rank { priority: self.priority(row), seq: Reverse(seq), id: Reverse(id) }
     }
 
+    /// Whether a row decides before another: mostly its priority says so, and `seq` is far off.
+    fn is_ahead(&self, row: u32, other: u32) -> bool {
+        match self.priority(row).cmp(&self.priority(other)) {
+            std::cmp::Ordering::Equal => self.rank(row) > self.rank(other),
+            order => order.is_gt(),
+        }
+    }
+
     fn ranges(&self, row: u32) -> Vec<Range> {
         if self.link(row) & RANGED == 0 {
             return Vec::new();
@@ -419,7 +497,7 @@ impl TupleMerge {
     fn write(&mut self, rule: &Rule) -> u32 {
         let row = self.free.pop().unwrap_or_else(|| {
             self.lines.resize(self.lines.len() + self.span, Line([0; 8]));
-            self.aside.push(Aside { seq: 0, tuple: NONE, before: NONE, after: NONE });
+            self.aside.push(Aside { seq: 0, tuple: NONE });
             (self.aside.len() - 1) as u32
         });
         for at in 0..self.words {
@@ -449,16 +527,17 @@ impl TupleMerge {
 
     /// The rule in a row.
     fn read(&self, row: u32) -> Rule {
-        let bytes = |words: &mut dyn Iterator<Item = u64>| -> Vec<u8> {
-            let bytes = words.flat_map(u64::to_le_bytes);
-            bytes.take(self.layout.key_len()).collect()
+        let bytes = |words: &mut dyn Iterator<Item = u64>| -> Box<[u8]> {
+            let mut bytes = vec![0; self.layout.key_len()].into_boxed_slice();
+            for (to, word) in bytes.chunks_mut(8).zip(words) {
+                to.copy_from_slice(&word.to_le_bytes()[..to.len()]);
+            }
+            bytes
         };
-        let Hit { entry, action } = self.hit(row);
+        let Hit { entry: id, action } = self.hit(row);
         let (value, mask) = (bytes(&mut self.value(row)), bytes(&mut self.mask(row)));
-        let seq = self.aside[row as usize].seq;
-        let mut rule = Rule::new(entry, self.priority(row), seq, &value, &mask).with_action(action);
-        rule.ranges = self.ranges(row).into();
-        rule
+        let (priority, seq) = (self.priority(row), self.aside[row as usize].seq);
+        Rule { id, priority, seq, value, mask, ranges: self.ranges(row).into(), action }
     }
 
     /// Rows in use, in the order of their numbers.
@@ -487,9 +566,11 @@ impl TupleMerge {
     /// The head of the chain on which a row hangs, or would.
     fn head(&self, row: u32, at: u32, tuple: &Tuple, hash: u64) -> Option<u32> {
         self.heads.heads(hash).find(|&head| {
-            self.aside[head as usize].tuple == at
-                && (self.value(head).zip(self.value(row)).zip(&tuple.mask))
-                    .all(|((a, b), mask)| (a ^ b) & mask == 0)
+            // Both are far off; let them come at once.
+            self.prefetch(head);
+            (self.value(head).zip(self.value(row)).zip(&tuple.mask))
+                .all(|((a, b), mask)| (a ^ b) & mask == 0)
+                && self.aside[head as usize].tuple == at
         })
     }
 
@@ -503,8 +584,7 @@ impl TupleMerge {
         let Some(tuple) = self.tuple(at) else { return };
         let hash = self.hash_in(row, tuple);
         let head = self.head(row, at, tuple, hash);
-        let rank = self.rank(row);
-        let before = self.chain(head).take_while(|&other| self.rank(other) > rank).last();
+        let before = self.chain(head).take_while(|&other| self.is_ahead(other, row)).last();
         match (head, before) {
             (_, Some(before)) => {
                 let next = self.next(before);
@@ -525,21 +605,16 @@ impl TupleMerge {
         }
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
-        let best = tuple.best();
-        let after = std::mem::replace(&mut tuple.first, row);
+        let best = tuple.priorities.best();
         tuple.len += 1;
-        *tuple.priorities.entry(priority).or_insert(0) += 1;
-        self.aside[row as usize] =
-            Aside { tuple: at, before: NONE, after, seq: self.aside[row as usize].seq };
-        if after != NONE {
-            self.aside[after as usize].before = row;
-        }
+        tuple.priorities.add(priority);
+        self.aside[row as usize].tuple = at;
         self.reorder(at, best);
     }
 
     /// Takes a row off its tuple, which goes if it was the last.
     fn unhang(&mut self, row: u32) {
-        let Aside { tuple: at, before, after, .. } = self.aside[row as usize];
+        let at = self.aside[row as usize].tuple;
         let Some(tuple) = self.tuple(at) else { return };
         let hash = self.hash_in(row, tuple);
         let head = self.head(row, at, tuple, hash);
@@ -554,26 +629,12 @@ impl TupleMerge {
                 self.heads = heads;
             }
         }
-        if before != NONE {
-            self.aside[before as usize].after = after;
-        }
-        if after != NONE {
-            self.aside[after as usize].before = before;
-        }
         self.aside[row as usize].tuple = NONE;
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
-        let best = tuple.best();
-        if before == NONE {
-            tuple.first = after;
-        }
+        let best = tuple.priorities.best();
         tuple.len -= 1;
-        if let Some(count) = tuple.priorities.get_mut(&priority) {
-            *count -= 1;
-            if *count == 0 {
-                tuple.priorities.remove(&priority);
-            }
-        }
+        tuple.priorities.remove(priority);
         self.reorder(at, best);
         if self.tuple(at).is_some_and(|tuple| tuple.len == 0) {
             self.tuples[at as usize] = None;
@@ -583,7 +644,7 @@ impl TupleMerge {
 
     /// Moves a tuple whose best priority was `before` to where it belongs now.
     fn reorder(&mut self, tuple: u32, before: Option<u32>) {
-        let now = self.tuple(tuple).and_then(Tuple::best);
+        let now = self.tuple(tuple).and_then(|tuple| tuple.priorities.best());
         if now == before {
             return;
         }
@@ -605,8 +666,8 @@ impl TupleMerge {
         }
         let at = self.free_tuples.pop().unwrap_or(self.tuples.len() as u32);
         let salt = self.layout.seed() ^ u64::from(at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (mask, priorities) = (mask.into(), BTreeMap::new());
-        let tuple = Some(Tuple { mask, salt, len: 0, first: NONE, priorities });
+        let (mask, priorities) = (mask.into(), Priorities::default());
+        let tuple = Some(Tuple { mask, salt, len: 0, priorities });
         match self.tuples.get_mut(at as usize) {
             Some(slot) => *slot = tuple,
             None => self.tuples.push(tuple),
@@ -644,12 +705,10 @@ impl TupleMerge {
         self.hang(row, at);
     }
 
-    /// The rows of a tuple.
+    /// The rows of a tuple: a pass over all, but a tuple that is parted has many of them.
     fn rows_of(&self, at: u32) -> Vec<u32> {
-        let used = |row: &u32| *row != NONE;
-        let first = self.tuple(at).map(|tuple| tuple.first).filter(used);
-        let after = |&row: &u32| Some(self.aside[row as usize].after).filter(used);
-        std::iter::successors(first, after).collect()
+        let of = |(row, aside): (u32, &Aside)| (aside.tuple == at).then_some(row);
+        (0..).zip(&self.aside).filter_map(of).collect()
     }
 
     /// The mask of a tuple that takes some of these rows, which collide, and parts them; none if there
@@ -759,12 +818,6 @@ impl TupleMerge {
                 *prefixed = len.is_some_and(|len| len > 0 && len < 8 * field.len as u32);
             }
         }
-    }
-}
-
-impl Tuple {
-    fn best(&self) -> Option<u32> {
-        self.priorities.last_key_value().map(|(&best, _)| best)
     }
 }
 
@@ -922,9 +975,7 @@ impl TupleMerge {
             }
             let found = &found[..some];
             for &(_, head) in found {
-                if let Some(line) = self.lines.get(head as usize * self.span) {
-                    simd::prefetch(line);
-                }
+                self.prefetch_line(head);
             }
             // Most chains are short: their first rows decide, or nothing does.
             let mut count = 0;
@@ -962,20 +1013,36 @@ impl TupleMerge {
     fn search_one<const W: usize>(&self, key: &[u8]) -> Hit {
         let words: [u64; W] = std::array::from_fn(|at| load(key, 8 * at));
         let mut best = NOBODY;
-        for place in &self.order {
-            if best.priority > i64::from(place.best.0) {
+        // Some tuples at a time: what they ask of memory comes at once, and is hardly more than is needed.
+        let mut hashes = [0; AHEAD];
+        for places in self.order.chunks(AHEAD) {
+            if places.first().is_some_and(|place| best.priority > i64::from(place.best.0)) {
                 break;
             }
-            let Some(tuple) = self.tuple(place.tuple) else { continue };
-            let Some(mask) = tuple.mask.first_chunk::<W>() else { continue };
-            let hash = hash(tuple.salt, &std::array::from_fn::<u64, W, _>(|w| words[w] & mask[w]));
-            let (slots, head, more) = self.heads.look(self.heads.home(hash), hash);
-            if more {
-                for head in self.heads.heads(hash) {
+            for (place, to) in places.iter().zip(&mut hashes) {
+                let Some(tuple) = self.tuple(place.tuple) else { continue };
+                let Some(mask) = tuple.mask.first_chunk::<W>() else { continue };
+                *to = hash(tuple.salt, &std::array::from_fn::<u64, W, _>(|w| words[w] & mask[w]));
+                self.heads.prefetch(self.heads.home(*to));
+            }
+            for &hash in &hashes[..places.len()] {
+                let (slots, head, _) = self.heads.look(self.heads.home(hash), hash);
+                if slots.any() {
+                    self.prefetch_line(head);
+                }
+            }
+            for (place, &hash) in places.iter().zip(&hashes) {
+                if best.priority > i64::from(place.best.0) {
+                    break;
+                }
+                let (slots, head, more) = self.heads.look(self.heads.home(hash), hash);
+                if more {
+                    for head in self.heads.heads(hash) {
+                        self.walk(head, W, |w| words[w], key, &mut best);
+                    }
+                } else if slots.any() {
                     self.walk(head, W, |w| words[w], key, &mut best);
                 }
-            } else if slots.any() {
-                self.walk(head, W, |w| words[w], key, &mut best);
             }
         }
         if best.row == NONE { Hit::MISS } else { self.hit(best.row) }
@@ -1009,6 +1076,9 @@ impl Structure for TupleMerge {
     }
 
     fn insert(&mut self, rule: &Rule) -> Result<(), InsertError> {
+        if let Some(&row) = self.free.last() {
+            self.prefetch(row);
+        }
         let rule = admit(&self.layout, rule, self.ids.get(rule.id).is_some())?;
         self.note_prefixes(&rule);
         let row = self.write(&rule);
@@ -1018,6 +1088,7 @@ impl Structure for TupleMerge {
 
     fn remove(&mut self, id: u32) -> Option<Rule> {
         let row = self.ids.get(id)?;
+        self.prefetch(row);
         let rule = self.read(row);
         self.unhang(row);
         self.ids.remove(id);
@@ -1077,7 +1148,7 @@ impl Structure for TupleMerge {
             + self.apart.allocation_size()
             + self.apart.values().map(|ranges| size_of_val(&**ranges)).sum::<usize>()
             + self.tuples.capacity() * size_of::<Option<Tuple>>()
-            + tuples.map(|t| size_of_val(&*t.mask) + t.priorities.len() * 14).sum::<usize>()
+            + tuples.map(|t| size_of_val(&*t.mask) + t.priorities.memory_bytes()).sum::<usize>()
             + self.free_tuples.capacity() * 4
             + self.order.capacity() * size_of::<Place>()
             + self.heads.memory_bytes()

@@ -30,7 +30,7 @@ struct Tuple {
 }
 
 /// One hash per distinct mask.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TupleSpace {
     rules: Rules,
     order: Vec<Tuple>,

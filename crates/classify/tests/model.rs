@@ -1,5 +1,6 @@
 //! Random operations on every structure and on `linear`, compared after each.
 
+use classify::bit_vectors::BitVectors;
 use classify::cuts::Cuts;
 use classify::hash::Hash;
 use classify::linear::Linear;
@@ -360,6 +361,69 @@ fn arranged_tuples_answer_as_linear() {
     }
 }
 
+/// Bits of rules that are there at first; others come and go, and all are taken together now and then.
+#[test]
+fn bit_vectors_answer_as_linear() {
+    let made = |layout: &Layout, rules: &mut dyn Iterator<Item = Rule>| {
+        let bits = BitVectors::of(layout.clone(), rules).ok()?;
+        Some(Box::new(bits) as Box<dyn Structure>)
+    };
+    let (mut played, mut anew) = (0, 0);
+    for layout in layouts() {
+        for (masks, count) in [
+            (Masks::One, 300),
+            (Masks::Prefixes, 700),
+            (Masks::Ranges, 30),
+            (Masks::Any, 700),
+            (Masks::Any, 1500),
+            (Masks::Any, 0),
+        ] {
+            if layout.key_len() == 200 {
+                continue;
+            }
+            let mut random = Random(u64::from(count) + layout.key_len() as u64);
+            let drawn = |random: &mut Random, step: u32| {
+                let mut rule = draw(random, &layout, masks, step);
+                // Those of more than two bytes are declined.
+                if matches!(masks, Masks::Any) {
+                    rule.ranges = [].into();
+                }
+                rule
+            };
+            let mut oracle = Linear::new(layout.clone());
+            for step in 0..count {
+                let mut rule = drawn(&mut random, step);
+                rule.id += 500 * (step % 4);
+                let _ = oracle.insert(&rule);
+            }
+            let twice = oracle.iter().next();
+            let subject = made(&layout, &mut oracle.iter().chain(twice));
+            let Some(mut subject) = subject else { continue };
+            played += 1;
+            assert_eq!(sorted(subject.iter()), sorted(oracle.iter()));
+            for step in 0..500 {
+                let rule = drawn(&mut random, step);
+                if random.below(3) > 0 {
+                    assert_eq!(subject.remove(rule.id), oracle.remove(rule.id));
+                }
+                let inserted = oracle.insert(&rule);
+                match subject.insert(&rule) {
+                    Err(InsertError::Declined(_)) => {
+                        anew += 1;
+                        let Some(next) = made(&layout, &mut oracle.iter()) else { break };
+                        subject = next;
+                    }
+                    other => assert_eq!(other, inserted),
+                }
+                let id = random.below(200) as u32;
+                assert_eq!(subject.set_action(id, step), oracle.set_action(id, step));
+                probe(&mut random, &oracle, &[&subject], step);
+            }
+        }
+    }
+    assert!(played >= 10 && anew >= 5, "{played} tables, {anew} times made anew");
+}
+
 #[test]
 fn hash_answers_as_linear() {
     for layout in layouts() {
@@ -482,6 +546,8 @@ fn a_table_answers_as_linear_whatever_serves() {
                         match left.rebuilt(kind) {
                             Ok(built) => {
                                 assert_eq!(built.kind(), kind);
+                                // What is drawn below is the same, however many kinds there are.
+                                let mut random = Random(u64::from(step) + kind as u64);
                                 probe(&mut random, &oracle, &[&built], step);
                                 assert_eq!(sorted(built.iter()), sorted(oracle.iter()));
                             }

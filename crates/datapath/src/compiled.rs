@@ -17,7 +17,10 @@
 //! all ([`Budget`]): workers go on by the old version meanwhile. Else the snapshot goes out with what
 //! fits, at worst with no code, so that the interpreter runs everything, and the code is made on a
 //! control core ([`Engine::job`]) and published when it is done. A table that changes often is not
-//! compiled into the code but looked up in its index, until it has been quiet.
+//! compiled into the code but looked up in its index, until it has been quiet. Which structure that index should be
+//! is thought over when the table has been quiet; where a general form serves, also when an eighth of it has changed, or
+//! when lookups of the keys that workers have sampled ([`samples`](crate::samples)) have come to take longer than
+//! they did. The other structure is then made aside (module `aside`).
 //!
 //! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
 //! both replicas see the same steps, so variants and columns agree between them. The body that code
@@ -26,9 +29,10 @@
 //! Cost: an update that fits, a look at its table's summary; compiling, see `docs/performance.md`.
 //! Checked by: `tests/differential`, `tests/compiled.rs`, `tests/filetests.rs`.
 
+use crate::aside::{Aside, Next};
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::records::RETIRED;
-use crate::replica::{InterpEngine, Replica, Served};
+use crate::replica::{Beside, InterpEngine, Replica, Served};
 use classify::Kind;
 use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
 use jit::{NodeSpec, Unit};
@@ -98,6 +102,9 @@ pub struct Options {
     pub passes: opt::Options,
     /// Compiles before each publication that wants it, however long that takes.
     pub synchronous: bool,
+    /// A table is quiet when it has not changed for so long; how it is looked up is thought over then, and
+    /// ten times as long after the last time at the earliest.
+    pub quiet: Duration,
     /// What the code generator does.
     pub code: jit::Options,
 }
@@ -113,6 +120,7 @@ impl Default for Options {
             // What the code generator leaves to the interpreter has no effect on code.
             passes: opt::Options { bail: opt::Bail::ALL, ..opt::Options::default() },
             synchronous: false,
+            quiet: QUIET,
             code: jit::Options::default(),
         }
     }
@@ -124,11 +132,13 @@ pub const DIRECT_MAX: usize = 16;
 const DIRECT_FORCED_MAX: usize = 256;
 /// A table that has changed so often since it was last quiet does not become code.
 const CHANGES_MAX: u32 = 4;
-/// Entries of a table whose arrangement is looked into when it has become quiet, at most: three times as long
-/// as that takes, changes wait.
-const ARRANGED_MAX: usize = 1 << 16;
 /// A table is quiet when it has not changed for so long.
 const QUIET: Duration = Duration::from_millis(100);
+/// How much longer a lookup may take, by what traffic of now has been measured to take, before another arrangement
+/// is looked for.
+const WORSE: f64 = 1.25;
+/// Keys of traffic that are enough to judge by.
+const TRAFFIC_MIN: usize = 64;
 
 /// Code for a version, and for those after it as long as it fits.
 pub struct Code {
@@ -245,6 +255,10 @@ struct Watch {
     recent: u32,
     /// Changes when the arrangement of its rules was last looked into.
     arranged: u64,
+    /// What a lookup of the traffic then took, in the arrangement that was kept or made; none if there was none.
+    ns: Option<f64>,
+    /// Not before then is it looked into again.
+    after: Instant,
     at: Instant,
 }
 
@@ -256,6 +270,15 @@ impl Watch {
 }
 
 type Outcome = (Result<Code, jit::Error>, jit::Cache);
+
+/// What was made of a table aside.
+struct Rearranged {
+    /// The number of its [`Aside`].
+    number: u64,
+    /// None if there is nothing to gain.
+    made: Option<Beside>,
+    took: Duration,
+}
 
 /// The compiling engine.
 pub struct JitEngine {
@@ -278,6 +301,10 @@ pub struct JitEngine {
     wanted: Option<String>,
     /// Why the last compilation failed; not tried again until something changes.
     failed: Option<String>,
+    /// A table that is being rearranged.
+    aside: Option<Aside>,
+    /// How many tables have been.
+    asides: u64,
     /// With whoever compiles in the background, if there is none.
     cache: Option<jit::Cache>,
     compiling: bool,
@@ -314,6 +341,8 @@ impl JitEngine {
             ready: None,
             wanted: None,
             failed: None,
+            aside: None,
+            asides: 0,
             cache: Some(jit::Cache::default()),
             compiling: false,
             budget: Budget::new(),
@@ -343,8 +372,10 @@ impl JitEngine {
         let actions = program.actions.iter().zip(0..).map(|(a, id)| (ActionId(id), a.clone()));
         self.actions = actions.collect();
         self.value_sets = vec![Vec::new(); program.value_sets.len()];
-        let watch = Watch { changes: 0, recent: 0, arranged: 0, at: Instant::now() };
+        let (at, ns) = (Instant::now(), None);
+        let watch = Watch { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
         self.watches = vec![watch; program.tables.len()];
+        self.aside = None;
         self.touched.clear();
         self.epoch += 1;
         self.program = program;
@@ -402,7 +433,7 @@ impl JitEngine {
             None if entries == 0 => true,
             None => {
                 let watch = &self.watches[table.index()];
-                let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= QUIET;
+                let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= self.options.quiet;
                 entries <= self.options.direct_max && (calm || self.options.synchronous)
             }
         }
@@ -487,38 +518,44 @@ impl JitEngine {
         .ok()
     }
 
-    /// Gives a table the structure that serves it best. True: it gets another one, at once (`now`) or
-    /// with the next publication.
-    fn replan(&mut self, table: TableId, now: bool) -> bool {
-        let replica = if now { self.replicas.following() } else { self.replicas.serving() };
-        let (Some(plan), serves) = (self.plan(replica, table), replica.kind(table)) else {
-            return false;
-        };
-        let served = match (plan.template.kind(), plan.decomposition) {
-            // The general form has been there for a while: is there a better arrangement of the rules now?
-            (Some(Kind::TupleMerge), _) if matches!(serves, Kind::TupleMerge | Kind::Cuts) => {
-                let len = replica.len(table);
-                let watch = &self.watches[table.index()];
-                let many = watch.changes - watch.arranged >= len as u64 / 8;
-                if now || !many || len > ARRANGED_MAX {
-                    return false;
-                }
-                let gains = replica.gains_by_arranging(table);
-                let watch = &mut self.watches[table.index()];
-                watch.arranged = watch.changes;
-                if !gains {
-                    return false;
-                }
-                Served::Kind(Kind::TupleMerge)
-            }
-            (Some(kind), _) if kind == serves => return false,
-            (_, Some(decomposition)) => Served::Decomposed(Arc::new(decomposition)),
-            (Some(kind), None) => Served::Kind(kind),
+    /// The structure that serves a table best, if it is another one than serves it now.
+    fn replan(&self, replica: &Replica, table: TableId) -> Option<Served> {
+        let (plan, serves) = (self.plan(replica, table)?, replica.kind(table));
+        match (plan.template.kind(), plan.decomposition) {
+            // Which of the general forms it is, is decided by what lookups take.
+            (Some(Kind::TupleMerge), _) if serves.is_general() => None,
+            (Some(kind), _) if kind == serves => None,
+            (_, Some(decomposition)) => Some(Served::Decomposed(Arc::new(decomposition))),
+            (Some(kind), None) => Some(Served::Kind(kind)),
             // It becomes code; its index is for those who come by before that.
-            (None, None) => return false,
+            (None, None) => None,
+        }
+    }
+
+    /// Whether a table that a general form serves may gain by another arrangement: much of it has changed, or
+    /// lookups of the traffic of now take longer than was measured when it was last looked into.
+    fn may_gain(&mut self, table: TableId) -> bool {
+        let replica = self.replicas.serving();
+        let watch = &self.watches[table.index()];
+        let now = Instant::now();
+        if !replica.kind(table).is_general() || replica.is_forced(table) || now < watch.after {
+            return false;
+        }
+        let many = watch.changes - watch.arranged > replica.len(table) as u64 / 8;
+        let (keys, ns) = replica.measured(table);
+        let ns = ns.filter(|_| keys >= TRAFFIC_MIN);
+        let worse = match (ns, watch.ns) {
+            (Some(now), Some(then)) => now > WORSE * then,
+            // The first traffic since.
+            (Some(_), None) => true,
+            (None, _) => false,
         };
-        self.replicas.serve(table, served, now);
-        true
+        let watch = &mut self.watches[table.index()];
+        watch.after = now + 10 * self.options.quiet;
+        if many || worse {
+            (watch.arranged, watch.ns) = (watch.changes, ns);
+        }
+        many || worse
     }
 
     /// Decides what the next snapshot runs by.
@@ -595,17 +632,32 @@ impl JitEngine {
         out
     }
 
-    /// Tables that have been quiet may become code, and their indexes what now serves best.
-    fn check_quiet(&mut self) -> bool {
-        let quiet = |w: &Watch| w.recent > 0 && w.at.elapsed() >= QUIET;
-        let calmed: Vec<usize> =
-            (0..self.watches.len()).filter(|at| quiet(&self.watches[*at])).collect();
-        let mut better = false;
-        for at in &calmed {
-            self.watches[*at].recent = 0;
-            better |= self.replan(TableId(*at as u32), false);
+    /// Tables that have been quiet may become code, and their indexes what now serves best. A table of the general
+    /// form is looked at even if it is never quiet.
+    fn check_quiet(&mut self) {
+        let mut aside = self.aside.as_ref().map(|_| ());
+        for at in 0..self.watches.len() {
+            let (table, watch) = (TableId(at as u32), &self.watches[at]);
+            let calmed = watch.recent > 0 && watch.at.elapsed() >= self.options.quiet;
+            // One at a time: the others keep until it is done.
+            if aside.is_none() {
+                let served = match calmed {
+                    true => self.replan(self.replicas.serving(), table),
+                    false => None,
+                };
+                let general = || Served::Kind(Kind::TupleMerge);
+                let served = served.or_else(|| self.may_gain(table).then(general));
+                if let Some(served) = served {
+                    self.asides += 1;
+                    self.aside = Some(Aside::new(self.asides, table, served));
+                    aside = Some(());
+                }
+                if calmed {
+                    self.watches[at].recent = 0;
+                }
+            }
         }
-        let Some(code) = self.code.as_deref() else { return better };
+        let Some(code) = self.code.as_deref() else { return };
         let replica = self.replicas.serving();
         let wants = code
             .unit
@@ -616,7 +668,31 @@ impl JitEngine {
             let name = &self.program.tables[node.table.index()].name;
             self.wanted = Some(format!("table {name} has been quiet and can become code"));
         }
-        better
+    }
+
+    fn wants_code(&self) -> bool {
+        self.wanted.is_some() && self.failed.is_none() && !self.compiling
+    }
+
+    /// Takes what came of rearranging a table aside. True: there is something better to publish.
+    fn rearranged(&mut self, Rearranged { number, made, took }: Rearranged) -> bool {
+        // The program may have been replaced meanwhile.
+        let aside = self.aside.as_mut().filter(|aside| aside.number == number);
+        let Some(aside) = aside else { return false };
+        let (table, next) = (aside.table(), aside.done(made));
+        if let Next::Work = next {
+            return false;
+        }
+        self.aside = None;
+        // Whoever rearranges spends a tenth of the time at it, at most.
+        let watch = &mut self.watches[table.index()];
+        watch.after = watch.after.max(Instant::now() + 10 * took);
+        if let Next::Adopt(beside, lacks) = next {
+            watch.ns = beside.ns;
+            self.replicas.adopt(table, beside, lacks);
+            return true;
+        }
+        false
     }
 }
 
@@ -659,6 +735,16 @@ impl Engine for JitEngine {
     fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
         self.failed = None;
         for update in updates {
+            if let Some(aside) = &mut self.aside {
+                match update {
+                    Update::Insert(table, entry) | Update::Modify(table, entry) => {
+                        (*table == aside.table()).then(|| aside.touch(Some(entry.id.0)));
+                    }
+                    Update::Delete(table, id) if *table == aside.table() => aside.touch(Some(id.0)),
+                    Update::Clear(table) if *table == aside.table() => aside.touch(None),
+                    _ => {}
+                }
+            }
             match update {
                 Update::Insert(t, _)
                 | Update::Modify(t, _)
@@ -690,8 +776,10 @@ impl Engine for JitEngine {
         let now = Instant::now();
         for table in std::mem::take(&mut self.touched) {
             self.watches[table.index()].at = now;
-            if self.options.synchronous {
-                self.replan(table, true);
+            if self.options.synchronous
+                && let Some(served) = self.replan(self.replicas.following(), table)
+            {
+                self.replicas.serve(table, served);
             }
         }
         self.choose_code();
@@ -701,22 +789,30 @@ impl Engine for JitEngine {
 
     fn settle(&mut self) -> bool {
         self.replicas.settle();
-        let mut better = self.ready.is_some();
-        if self.checked.elapsed() >= QUIET && self.replicas.is_published() {
+        if self.checked.elapsed() >= self.options.quiet && self.replicas.is_published() {
             self.checked = Instant::now();
-            better |= self.check_quiet();
+            self.check_quiet();
         }
-        better
+        self.ready.is_some()
     }
 
     fn wants_work(&self) -> bool {
-        let wanted = self.wanted.is_some() && self.failed.is_none();
-        wanted && !self.compiling && self.replicas.is_published()
+        let aside = self.aside.as_ref().is_some_and(Aside::wants_work);
+        (self.wants_code() || aside) && self.replicas.is_published()
     }
 
     fn job(&mut self) -> Option<Job> {
         if !self.wants_work() {
             return None;
+        }
+        if !self.wants_code() {
+            let aside = self.aside.as_mut()?;
+            let (number, task) = (aside.number, aside.task(self.replicas.serving())?);
+            return Some(Box::new(move || {
+                let began = Instant::now();
+                let made = task.run();
+                Box::new(Rearranged { number, made, took: began.elapsed() })
+            }));
         }
         self.wanted = None;
         self.compiling = true;
@@ -730,8 +826,12 @@ impl Engine for JitEngine {
     }
 
     fn finish(&mut self, done: Done) -> bool {
-        self.compiling = false;
+        let done = match done.downcast::<Rearranged>() {
+            Ok(outcome) => return self.rearranged(*outcome),
+            Err(done) => done,
+        };
         let Ok(outcome) = done.downcast::<Outcome>() else { return false };
+        self.compiling = false;
         let (code, cache) = *outcome;
         self.cache = Some(cache);
         match code {

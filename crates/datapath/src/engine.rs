@@ -20,6 +20,8 @@ pub struct Scratch {
     pub machine: Machine,
     /// Compiled code's.
     pub code: jit::Scratch,
+    /// Bursts run so far, counted around.
+    pub bursts: u32,
 }
 
 /// A published version, as a worker sees it. Immutable while any worker uses it.
@@ -110,8 +112,8 @@ pub trait Engine: Send {
         false
     }
 
-    /// Work that would make forwarding faster and takes its time (compiling, rebuilding), to be run
-    /// on a control core while the engine goes on; one at a time.
+    /// Work that would make forwarding faster and takes its time, to be run on a control core while the engine goes
+    /// on: compiling, or rearranging a table, of which either waits for no more than its own kind.
     fn job(&mut self) -> Option<Job> {
         None
     }

@@ -8,6 +8,8 @@
 //! | [`engine`] | the seam: what an engine is to the control side and to a worker |
 //! | [`replica`] | two replicas of the tables, one serving, one following: the interpreter engine |
 //! | [`compiled`] | the compiling engine: the same replicas, with code for them |
+//! | `aside` | a table is rearranged on a control core while it serves |
+//! | [`samples`] | keys that traffic has brought |
 //! | [`filetest`] | test files on the compiling engine |
 //! | [`lane`] | a worker's way through a snapshot: counts, and packets left to the interpreter |
 //! | [`publish`] | a version is published by one swap; who has adopted it |
@@ -26,6 +28,7 @@
 //! the control side; every frame that comes in ends as sent, punted, or counted under a reason.
 //! Nothing here knows what OpenFlow or P4 is.
 
+mod aside;
 pub mod capture;
 pub mod compiled;
 pub mod engine;
@@ -38,6 +41,7 @@ pub mod publish;
 pub mod punt;
 pub mod records;
 pub mod replica;
+pub mod samples;
 pub mod sink;
 mod stages;
 pub mod validate;

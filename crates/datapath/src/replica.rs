@@ -23,6 +23,7 @@ use crate::lane::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::records::Records;
+use crate::samples::{EVERY, Samples};
 use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
@@ -33,7 +34,7 @@ use ir::{
 use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
 use plan::{Column, Model};
 use state::counters::CounterArena;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// An update, with what it makes made once, so that both replicas share it.
@@ -51,6 +52,8 @@ enum Step {
     SetProgram(Arc<Program>, Arc<ProgramState>),
     /// Another structure takes over a table's rules.
     Serve(TableId, Served),
+    /// One that was made beside takes over.
+    Adopt(TableId, Arc<Beside>),
     Version(u64),
 }
 
@@ -72,6 +75,87 @@ pub(crate) enum Served {
     Decomposed(Arc<Decomposition>),
 }
 
+impl Served {
+    /// Makes it of a table's rules, and leaves the table alone: none if it cannot hold them, or, where a general
+    /// form serves already, if looking these keys up would not become much faster.
+    fn of(&self, table: &classify::Table, keys: &[Box<[u8]>]) -> Option<classify::Table> {
+        let mut keys = keys.iter().map(|key| &**key);
+        match self {
+            Served::Kind(Kind::TupleMerge) if table.kind().is_general() => {
+                table.improved(&mut keys)
+            }
+            // The general form has several, and time to choose.
+            Served::Kind(Kind::TupleMerge) => Some(table.arranged_for(&mut keys)),
+            Served::Kind(kind) => table.rebuilt(*kind).ok(),
+            Served::Decomposed(plan) => {
+                let rules: Vec<Rule> = table.iter().collect();
+                let structure = plan.structure(table.layout().clone(), &rules).ok()?;
+                Some(classify::Table::from_structure(Box::new(structure)))
+            }
+        }
+    }
+}
+
+/// What an index was built over; while that stays, its rules fit into another structure made for it.
+#[derive(Clone, PartialEq, Eq)]
+struct Over {
+    used: Vec<u16>,
+    flat: bool,
+}
+
+/// A table's rules as they were when another structure was asked for, and what to make of them.
+pub(crate) struct Wanted {
+    served: Served,
+    table: classify::Table,
+    keys: Vec<Box<[u8]>>,
+    over: Over,
+}
+
+impl Wanted {
+    /// Makes the structure, for each replica; takes its time. None if there is nothing to gain.
+    pub(crate) fn make(self) -> Option<Beside> {
+        let Wanted { served, table, keys, over } = self;
+        let first = served.of(&table, &keys)?;
+        let ns = match keys.is_empty() {
+            true => None,
+            false => first.ns(&mut keys.iter().map(|key| &**key)),
+        };
+        let second = match served {
+            Served::Decomposed(_) => served.of(&table, &keys)?,
+            Served::Kind(_) => first.snapshot(),
+        };
+        Some(Beside { tables: Mutex::new(vec![second, first]), over, lacks: Vec::new(), ns })
+    }
+}
+
+/// Another structure for a table, made beside the one that serves: one for each replica.
+pub(crate) struct Beside {
+    tables: Mutex<Vec<classify::Table>>,
+    over: Over,
+    /// Entries that have come, changed or gone since the rules were copied.
+    lacks: Vec<u32>,
+    /// What looking up a key of traffic takes in it, counted.
+    pub(crate) ns: Option<f64>,
+}
+
+impl Beside {
+    /// Brings it up to date: what these entries are now.
+    pub(crate) fn follow(&mut self, changes: &[(u32, Option<Rule>)]) {
+        let tables = self.tables.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for table in tables {
+            changes.iter().for_each(|(id, rule)| replace(table, *id, rule.as_ref()));
+        }
+    }
+}
+
+/// Makes an entry of a structure what it is now. What a structure refuses it lacks, so it is not adopted.
+fn replace(table: &mut classify::Table, id: u32, rule: Option<&Rule>) {
+    table.remove(id);
+    if let Some(rule) = rule {
+        let _ = table.insert(rule);
+    }
+}
+
 /// The index of one table.
 ///
 /// Which entry wins is [`ir::Table`]'s rule: priority, then prefix length, then who came first. The
@@ -89,6 +173,8 @@ struct Index {
     default: ActionCall,
     /// What the index answers with, for compiled code.
     records: Records,
+    /// Keys that traffic has brought.
+    samples: Samples,
     /// The kind asked for, where that can hold the entries.
     forced: Option<Kind>,
     /// The only `lpm` key, whose length decides between equal priorities.
@@ -124,6 +210,7 @@ impl Index {
             entries: HashMap::new(),
             default: table.default.clone(),
             records: Records::new(&table.default),
+            samples: Samples::default(),
             forced,
             lpm,
             flat: true,
@@ -140,6 +227,7 @@ impl Index {
         self.lens =
             used.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect();
         self.used = used;
+        self.samples = Samples::new(self.lens.iter().sum());
         self.build(table, self.forced);
     }
 
@@ -228,20 +316,28 @@ impl Index {
 
     /// Moves the rules to another structure, if that takes them.
     fn serve(&mut self, served: &Served) {
-        match served {
-            // The general form has two, and time to choose.
-            Served::Kind(Kind::TupleMerge) => self.table = self.table.arranged(),
-            Served::Kind(kind) => {
-                if let Ok(table) = self.table.rebuilt(*kind) {
-                    self.table = table;
-                }
-            }
-            Served::Decomposed(plan) => {
-                let rules: Vec<Rule> = self.table.iter().collect();
-                if let Ok(structure) = plan.structure(self.table.layout().clone(), &rules) {
-                    self.table = classify::Table::from_structure(Box::new(structure));
-                }
-            }
+        if let Some(table) = served.of(&self.table, &[]) {
+            self.table = table;
+        }
+    }
+
+    fn over(&self) -> Over {
+        Over { used: self.used.clone(), flat: self.flat }
+    }
+
+    /// Moves to a structure made beside, if it still fits; else nothing changes.
+    fn adopt(&mut self, table: &Table, beside: &Beside) {
+        let made = beside.tables.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let Some(mut fresh) = made.filter(|_| beside.over == self.over()) else { return };
+        for &id in &beside.lacks {
+            let rule = self.entries.get(&id).map(|held| self.rule(table, held));
+            replace(&mut fresh, id, rule.as_ref());
+        }
+        if fresh.len() == self.table.len() {
+            self.table = fresh;
+        } else {
+            let (holds, has) = (fresh.len(), self.table.len());
+            tracing::error!(table = table.name, holds, has, "a structure made beside lacks rules");
         }
     }
 
@@ -285,10 +381,21 @@ impl Index {
                 self.table.explain()
             );
         }
-        if let Some(line) = self.table.accounting() {
+        if let Some(line) = self.accounting() {
             text = format!("{}\n  {line}", text.trim_end());
         }
         text
+    }
+
+    /// How the general form holds the entries, and what lookups take, expected and measured.
+    fn accounting(&self) -> Option<String> {
+        let keys = self.traffic();
+        self.table.accounting(&mut keys.iter().map(|key| &**key))
+    }
+
+    /// Keys that traffic has brought.
+    fn traffic(&self) -> Vec<Box<[u8]>> {
+        self.samples.keys(self.table.layout().key_len())
     }
 
     /// Place of an entry among those that match: the greatest wins.
@@ -474,6 +581,9 @@ impl Replica {
             Step::Clear(t) => self.tables[t.index()].clear(&self.program.tables[t.index()]),
             Step::SetDefault(t, call) => self.tables[t.index()].set_default(call),
             Step::Serve(t, served) => self.tables[t.index()].serve(served),
+            Step::Adopt(t, beside) => {
+                self.tables[t.index()].adopt(&self.program.tables[t.index()], beside)
+            }
             Step::SetAction(id, None) => {
                 // Only what is not used is removed, so only those tables know it that have used it.
                 self.actions.remove(id);
@@ -560,12 +670,34 @@ impl Replica {
 
     /// How the general form holds a table's entries, if it does.
     pub(crate) fn accounting(&self, table: TableId) -> Option<String> {
-        self.tables[table.index()].table.accounting()
+        self.tables[table.index()].accounting()
     }
 
-    /// Whether lookups would be much faster if the general form chose its tables or cuts anew, for all rules.
-    pub(crate) fn gains_by_arranging(&self, table: TableId) -> bool {
-        self.tables[table.index()].table.improved(&mut std::iter::empty()).is_some()
+    /// Keys of a table that traffic has brought, how many ever, and what looking one up takes, counted, if a
+    /// general form serves.
+    pub(crate) fn measured(&self, table: TableId) -> (usize, Option<f64>) {
+        let index = &self.tables[table.index()];
+        let keys = index.traffic();
+        let ns = match index.table.kind().is_general() && !keys.is_empty() {
+            true => index.table.ns(&mut keys.iter().map(|key| &**key)),
+            false => None,
+        };
+        (index.samples.noted(), ns)
+    }
+
+    /// What another structure for a table is made of.
+    pub(crate) fn wanted(&self, table: TableId, served: Served) -> Wanted {
+        let index = &self.tables[table.index()];
+        let (keys, over) = (index.traffic(), index.over());
+        Wanted { served, table: index.table.snapshot(), keys, over }
+    }
+
+    /// What these entries of a table are now, as its structures know them.
+    pub(crate) fn rules_now(&self, table: TableId, ids: &[u32]) -> Vec<(u32, Option<Rule>)> {
+        let index = &self.tables[table.index()];
+        let of = &self.program.tables[table.index()];
+        let now = |&id: &u32| (id, index.entries.get(&id).map(|held| index.rule(of, held)));
+        ids.iter().map(now).collect()
     }
 
     /// A kind of structure is forced on the tables, and serves this one.
@@ -599,6 +731,8 @@ const NOWHERE: u32 = u32::MAX;
 /// Compiled code's lookups at its nodes.
 struct Nodes<'a> {
     replica: &'a Replica,
+    /// A key of each lookup is noted: this one, counted around.
+    noted: Option<u32>,
 }
 
 impl Nodes<'_> {
@@ -606,12 +740,33 @@ impl Nodes<'_> {
     fn index(&self, node: usize) -> Option<&Index> {
         self.replica.tables.get(self.replica.looked_up[node] as usize)
     }
+
+    /// Notes a key of a lookup of so many.
+    #[cold]
+    fn note(
+        &self,
+        at: u32,
+        node: impl Fn(usize) -> usize,
+        keys: &[u8],
+        stride: usize,
+        count: usize,
+    ) {
+        let at = at as usize % count.max(1);
+        if let Some(index) = self.index(node(at))
+            && let Some(key) = keys.get(at * stride..(at + 1) * stride)
+        {
+            index.samples.note(key);
+        }
+    }
 }
 
 impl jit::Tables for Nodes<'_> {
     #[inline]
     fn lookup(&self, node: usize, keys: &[u8], stride: usize, hits: &mut [Hit]) -> bool {
         let index = self.index(node);
+        if let Some(at) = self.noted {
+            self.note(at, |_| node, keys, stride, hits.len());
+        }
         if let Some(index) = index {
             index.table.lookup_burst(keys, stride, hits);
         }
@@ -627,6 +782,9 @@ impl jit::Tables for Nodes<'_> {
         hits: &mut [Hit],
     ) -> bool {
         let serves = (0..hits.len()).all(|at| self.index(node(at)).is_some());
+        if let Some(at) = self.noted {
+            self.note(at, &node, keys, stride, hits.len());
+        }
         if serves {
             let number = |at| self.replica.looked_up[node(at)] as usize;
             let table = |at| &self.replica.tables[number(at)].table;
@@ -690,7 +848,10 @@ impl Forward for Replica {
     ) {
         match &self.code {
             Some(code) => {
-                let nodes = Nodes { replica: self };
+                scratch.bursts = scratch.bursts.wrapping_add(1);
+                let noted =
+                    (scratch.bursts.is_multiple_of(EVERY)).then_some(scratch.bursts / EVERY);
+                let nodes = Nodes { replica: self, noted };
                 code.compiled.run(&nodes, counts.counters(), &mut scratch.code, packets, now_ns);
             }
             None => packets.iter_mut().for_each(|packet| packet.bail(0)),
@@ -864,16 +1025,23 @@ impl InterpEngine {
         }
     }
 
-    /// Has both replicas look a table up by another structure: the following one at once, if it has
-    /// caught up and is not published yet (`now`), else with the next publication.
-    pub(crate) fn serve(&mut self, table: TableId, served: Served, now: bool) {
+    /// Has both replicas look a table up by another structure: the following one, which has caught up and is not
+    /// published yet, at once.
+    pub(crate) fn serve(&mut self, table: TableId, served: Served) {
         let step = Step::Serve(table, served);
-        if now && let Some(replica) = Arc::get_mut(&mut self.following) {
-            replica.follow(&step);
-            self.behind.push(step);
-        } else {
-            self.fresh.push(step);
+        match Arc::get_mut(&mut self.following) {
+            Some(replica) => {
+                replica.follow(&step);
+                self.behind.push(step);
+            }
+            None => self.fresh.push(step),
         }
+    }
+
+    /// Has both replicas move a table, with the next publication, to what was made beside. `lacks` are the entries
+    /// that have come, changed or gone since it was last brought up to date.
+    pub(crate) fn adopt(&mut self, table: TableId, beside: Beside, lacks: Vec<u32>) {
+        self.fresh.push(Step::Adopt(table, Arc::new(Beside { lacks, ..beside })));
     }
 }
 

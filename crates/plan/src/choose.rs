@@ -22,7 +22,7 @@
 
 use std::fmt;
 
-use classify::choose::TUPLE_SPACE_MASKS_MAX;
+use classify::choose::is_few_masks;
 use classify::decomposed::{Decomposed, TreeError};
 use classify::{Kind, Layout, Rule, TableShape};
 
@@ -374,7 +374,7 @@ fn general(facts: &Facts<'_>, model: &Model, options: &Options) -> Offer {
     let masks = facts.shape.masks.len();
     let (template, probes) = match options.force {
         Some(Template::TupleSpace) => (Template::TupleSpace, masks),
-        None if masks <= TUPLE_SPACE_MASKS_MAX => (Template::TupleSpace, masks),
+        None if is_few_masks(facts.shape) => (Template::TupleSpace, masks),
         _ => (Template::TupleMerge, facts.probes.unwrap_or_else(|| merged_probes(masks))),
     };
     let steps = mean_probes(facts.shape) * probes as f64 / masks.max(1) as f64;

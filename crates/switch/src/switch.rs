@@ -1,8 +1,8 @@
 //! The façade: transactions, barriers, counters, injection; and the threads behind it.
 //!
 //! Threads: one per worker (the packet path); `publish`, which makes gathered updates current;
-//! `compile`, which does the engine's long work; `monitor`, which watches links. All end with the last [`Switch`] handle, or with
-//! [`Switch::stop`].
+//! `work-0` and `work-1`, which do the engine's long work, so that compiling waits for no table that is being
+//! rearranged; `monitor`, which watches links. All end with the last [`Switch`] handle, or with [`Switch::stop`].
 //!
 //! Locks, always taken in this order: ports' slots, control, counters. None is held while waiting
 //! for workers' bursts, except that publication waits (under `control`) for workers to leave the
@@ -134,8 +134,7 @@ struct Due {
 }
 
 impl Due {
-    /// While the thread, which is the only one, has not taken the last call there is no need for
-    /// another: that spares a system call for each transaction.
+    /// While no thread has taken the last call there is no need for another: that spares a system call for each transaction.
     fn wake(&self) {
         if !std::mem::replace(&mut *lock(&self.waker), true) {
             self.changed.notify_one();
@@ -154,7 +153,7 @@ impl Due {
 /// What wakes and ends the threads behind the façade.
 pub(crate) struct Signals {
     publish: Due,
-    compile: Due,
+    work: Due,
     pub(crate) monitor: Bell,
     stopping: AtomicBool,
 }
@@ -163,7 +162,7 @@ impl Signals {
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.publish.wake();
-        self.compile.wake();
+        self.work.wake();
         self.monitor.ring();
     }
 }
@@ -253,7 +252,7 @@ impl Inner {
             self.publisher.publish(forward);
             control.pending = false;
             if control.engine.wants_work() {
-                self.signals.compile.wake();
+                self.signals.work.wake();
             }
         }
         self.free_retired(control);
@@ -266,7 +265,7 @@ impl Inner {
             self.publish(control);
         }
         if control.engine.wants_work() {
-            self.signals.compile.wake();
+            self.signals.work.wake();
         }
         self.free_retired(control);
     }
@@ -379,7 +378,7 @@ impl Switch {
             workers,
             signals: Arc::new(Signals {
                 publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
-                compile: Due { waker: Mutex::new(false), changed: Condvar::new() },
+                work: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 monitor: Bell::new()?,
                 stopping: AtomicBool::new(false),
             }),
@@ -398,11 +397,17 @@ impl Switch {
                 with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
                 return;
             }
+            let mut tidied = Instant::now();
             loop {
                 std::thread::sleep(PUBLISH_INTERVAL);
                 with(&|switch| switch.inner.publish(&mut lock(&switch.inner.control)));
                 if !signals.publish.wait(PUBLISH_INTERVAL) {
                     break;
+                }
+                // Where updates never end, the tables that they change are thought over all the same.
+                if tidied.elapsed() >= LINK_INTERVAL {
+                    tidied = Instant::now();
+                    with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
                 }
             }
             // All is quiet, and by now the workers have adopted what was published last.
@@ -416,11 +421,13 @@ impl Switch {
                 with(&|switch| switch.note_validation(outcome.clone()));
             })?;
         }
-        switch.background("compile", |signals, with| {
-            if signals.compile.wait(LINK_INTERVAL) {
-                with(&|switch| switch.inner.work());
-            }
-        })?;
+        for name in ["work-0", "work-1"] {
+            switch.background(name, |signals, with| {
+                if signals.work.wait(LINK_INTERVAL) {
+                    with(&|switch| switch.inner.work());
+                }
+            })?;
+        }
         switch.background("monitor", |signals, with| {
             let events = Cell::default();
             with(&|switch| events.set(switch.link_events()));

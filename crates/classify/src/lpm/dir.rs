@@ -36,7 +36,7 @@ const CHILD: u32 = 1 << 31;
 pub(super) struct Block([u32; 1 << STRIDE]);
 
 /// An index over prefixes of left-aligned keys.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Dir {
     /// Bits that the first level leaves over.
     below: u32,

@@ -23,7 +23,7 @@ use super::{NONE, top_u32};
 const SLOT_BITS: u32 = 16;
 
 /// A trie for each value of the first 16 bits.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Slots(Box<[Slot]>);
 
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ struct Slot {
 }
 
 /// What makes lookups faster than the trie alone.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Index {
     None,
     Dir(Dir),
@@ -51,7 +51,7 @@ enum Size {
 }
 
 /// Prefixes with distinct numbers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Set {
     /// A trie of the shared memory.
     root: u32,

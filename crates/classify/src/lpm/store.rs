@@ -45,7 +45,7 @@ pub(super) enum Left {
 }
 
 /// Rules by slot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Store {
     hits: Vec<Hit>,
     entries: Vec<Entry>,

@@ -143,7 +143,7 @@ impl Node {
 }
 
 /// Blocks of up to 64 items in one vector, with a free list per size class.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Blocks<T> {
     items: Vec<T>,
     free: [Vec<u32>; CLASSES.len()],
@@ -239,7 +239,7 @@ pub(crate) struct Removed {
 }
 
 /// Tries that share their memory, each named by its root.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Trie {
     nodes: Blocks<Node>,
     results: Blocks<u32>,

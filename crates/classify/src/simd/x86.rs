@@ -13,7 +13,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Each, Kernel, Lanes, PHASE, Place, Plain, SPREAD, View};
+use super::{Each, Kernel, Lanes, Line, PHASE, Place, Plain, SPREAD, View};
 use crate::Hit;
 
 #[inline]
@@ -195,6 +195,13 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn common<const N: usize>(first: &[Line; N], rows: &[Line], lines: &[u32]) -> [(u8, u64); N] {
+        // SAFETY: as above.
+        // WHY: a search by bit vectors is little else, `benches/classbench.rs`.
+        unsafe { avx512::common(first, rows, lines) }
+    }
+
+    #[inline(always)]
     fn extract(word: u64, mask: u64) -> u64 {
         // SAFETY: as above; what has AVX-512 and is used here has BMI2.
         // WHY: a step of a search by cuts, `benches/classbench.rs`.
@@ -215,6 +222,31 @@ mod avx512 {
             (_mm512_loadu_si512(masks.as_ptr().cast()), _mm512_loadu_si512(values.as_ptr().cast()))
         };
         _mm512_cmpeq_epi64_mask(_mm512_and_si512(_mm512_set1_epi64(word as i64), masks), values)
+    }
+
+    /// [`Lanes::common`].
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
+    pub(super) fn common<const N: usize>(
+        first: &[Line; N],
+        rows: &[Line],
+        lines: &[u32],
+    ) -> [(u8, u64); N] {
+        // SAFETY: a line is 64 bytes.
+        // WHY: as in `run`.
+        let load = |line: &Line| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
+        let mut all: [__m512i; N] = std::array::from_fn(|n| load(&first[n]));
+        for &line in lines {
+            let row = &rows[line as usize..][..N];
+            for (all, row) in all.iter_mut().zip(row) {
+                *all = _mm512_and_si512(*all, load(row));
+            }
+        }
+        all.map(|all| {
+            let words = _mm512_test_epi64_mask(all, all);
+            let found = _mm512_maskz_compress_epi64(words, all);
+            (words, _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64)
+        })
     }
 
     /// Bits for the first `count` of eight.

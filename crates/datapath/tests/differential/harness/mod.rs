@@ -105,7 +105,10 @@ impl Subject {
         let usual = || Options { synchronous: true, ..Options::default() };
         let mut list = vec![
             Subject::jit("jit", usual()),
-            Subject::jit("jit(later)", Options { synchronous: false, ..usual() }),
+            Subject::jit(
+                "jit(later)",
+                Options { synchronous: false, quiet: Duration::ZERO, ..usual() },
+            ),
             Subject::jit("jit(opt=none)", Options { passes: opt::Options::none(), ..usual() }),
             Subject::jit("jit(decompose=no)", Options { decompose: false, ..usual() }),
             Subject::jit("jit(direct=no)", Options { direct_max: 0, ..usual() }),

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Between two swaps.
-const SWAP: Duration = Duration::from_millis(1);
+/// Between two swaps: as the switch publishes.
+const SWAP: Duration = switch::PUBLISH_INTERVAL;
 /// Length of a run.
 const RUN: Duration = Duration::from_millis(500);
 /// Of so many bursts beside the writer one is judged.

@@ -1,9 +1,10 @@
 //! The structures that `bench classify` knows, by name.
 //!
 //! Each is made of rules that come one by one, but for those that choose their form for all rules at once:
-//! `auto`, which is what a switch comes to use, `tuple_merge_offline` and `cuts`.
+//! `auto`, which is what a switch comes to use, `tuple_merge_offline`, `cuts` and `bit_vectors`.
 
 use super::partition_sort::PartitionSort;
+use classify::bit_vectors::BitVectors;
 use classify::cuts::Cuts;
 use classify::linear::Linear;
 use classify::probes::Probes;
@@ -37,7 +38,7 @@ pub(super) trait Subject: Send + Sync {
 pub(super) type New = fn(&[&Rule]) -> Result<Box<dyn Subject>, String>;
 
 /// Names, and what makes them.
-const NAMES: [(&str, New); 12] = [
+const NAMES: [(&str, New); 13] = [
     ("auto", auto),
     ("tuple_merge", |rules| filled(TupleMerge::new(classbench::layout()), rules)),
     ("tuple_merge_offline", |rules| {
@@ -48,6 +49,11 @@ const NAMES: [(&str, New); 12] = [
         let rules = rules.iter().map(|&rule| rule.clone());
         let cuts = Cuts::of(classbench::layout(), rules).map_err(|e| e.to_string())?;
         Ok(Box::new(Owned(cuts)))
+    }),
+    ("bit_vectors", |rules| {
+        let rules = rules.iter().map(|&rule| rule.clone());
+        let bits = BitVectors::of(classbench::layout(), rules).map_err(|e| e.to_string())?;
+        Ok(Box::new(Owned(bits)))
     }),
     ("tuple_space", |rules| filled(TupleSpace::new(classbench::layout()), rules)),
     ("partition_sort", |rules| Ok(Box::new(PartitionSort::of(rules)))),

@@ -1,0 +1,570 @@
+//! Up to some two thousand rules of any masks: a bit for each of them, and for each part of the key the bits of
+//! those that its value allows (Lakshman and Stiliadis, *High-speed policy-based packet forwarding using efficient
+//! multi-dimensional range matching*, SIGCOMM 1998).
+//!
+//! A key's fields are cut into *parts* of two bytes or one. A part's value leads by two small tables, one byte
+//! after the other, to a *row*: a bit for each rule that allows this value, the best rule first. All rows of a key,
+//! taken together (and), leave the rules that match; the first bit is the answer. With registers of 512 bits that
+//! is an instruction for each part and 512 rules, and there is no branch on what the rules are like: sets on
+//! which tuples and cuts do badly take no longer than others.
+//!
+//! Made for all rules at once ([`BitVectors::of`]). A rule that goes loses its bit in a row that is common to all keys; one
+//! that comes stands *beside*, in merged tuples, which are asked too while there are such rules. When
+//! they are many the structure declines, and it is meant to be made anew long before
+//! ([`Table::improved`](crate::Table::improved)).
+//!
+//! It declines more rules than [`ENTRIES_MAX`], rows that are many times as many as rules, and ranges of more than
+//! two bytes.
+//!
+//! Invariants: bits stand in the order of precedence, and only those of rules that are held are set in `alive`; a rule
+//! is either there or beside.
+//! Cost: lookup, two loads for each part, and a line for each part and 512 rules; insert, that of merged tuples;
+//! removal, one bit.
+//! Checked by: [`linear`](crate::linear), in the tests below and `tests/model.rs`.
+
+use std::cmp::Reverse;
+use std::hint::select_unpredictable;
+
+use hashbrown::HashMap;
+
+use crate::buckets::PHASE;
+use crate::choose::{Declined, Kind};
+use crate::probes::Probes;
+use crate::rows::Ids;
+use crate::rule::{Layout, Rule};
+use crate::rules::{admit, assert_burst, assert_key};
+use crate::shape::TableShape;
+use crate::simd::{self, Kernel, Lanes, Line};
+use crate::tuple_merge::TupleMerge;
+use crate::{Explain, Hit, InsertError, Structure};
+
+/// Rules held, at most.
+pub const ENTRIES_MAX: usize = LINES_MAX * LINE;
+/// Lines of a row, at most.
+const LINES_MAX: usize = 4;
+/// Bits of a line.
+const LINE: usize = 512;
+/// Parts of a key that some rule looks at, at most.
+const PARTS_MAX: usize = 24;
+/// Rows for each rule, about, at most.
+const ROWS_MAX: usize = 8;
+/// Rules beside, at most: so many, or half as many as there are bits.
+const BESIDE_MAX: usize = 64;
+
+/// What asking a tuple beside costs, in parts looked up.
+const BESIDE_COST: usize = 8;
+
+/// What a part's high byte leads to, or its low byte.
+type Step = [u16; 256];
+
+/// A piece of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    /// Its first byte.
+    offset: usize,
+    /// One or two.
+    len: usize,
+}
+
+impl Part {
+    /// Its bytes in a key, of which the first is 0 if there is only one.
+    #[inline(always)]
+    fn bytes(self, key: &[u8]) -> (usize, usize) {
+        let high = key[self.offset] & if self.len == 2 { 0xff } else { 0 };
+        (usize::from(high), usize::from(key[self.offset + self.len - 1]))
+    }
+}
+
+/// What a rule demands of a part's value: `(mask, value, lowest, highest)`.
+type Demand = (u16, u16, u16, u16);
+
+/// Bits of rules, by parts of the key.
+#[derive(Debug, Clone)]
+pub struct BitVectors {
+    layout: Layout,
+    parts: Vec<Part>,
+    /// For each part, by the high byte of its value: which of the `steps`.
+    firsts: Vec<Step>,
+    /// By the low byte: which row.
+    steps: Vec<Step>,
+    /// Lines of a row.
+    span: usize,
+    rows: Vec<Line>,
+    /// Rules whose bits count.
+    alive: Vec<Line>,
+    /// By bit: the answers, and a miss behind them.
+    hits: Vec<Hit>,
+    /// By bit: the rules, those that are gone too.
+    rules: Vec<Rule>,
+    /// From ids to bits.
+    ids: Ids,
+    /// Rules that came later.
+    beside: TupleMerge,
+}
+
+impl BitVectors {
+    /// Rules that are there at once; those refused are left out. None if there are too many rules or rows, or
+    /// ranges that no part holds.
+    pub fn of(
+        layout: Layout,
+        rules: impl IntoIterator<Item = Rule>,
+    ) -> Result<BitVectors, Declined> {
+        let mut ids = Ids::new(layout.seed());
+        let mut held: Vec<Rule> = Vec::new();
+        for rule in rules {
+            if let Ok(rule) = admit(&layout, &rule, ids.get(rule.id).is_some()) {
+                ids.insert(rule.id, 0);
+                held.push(rule.into_owned());
+            }
+            if held.len() > ENTRIES_MAX {
+                return Err(Declined::Entries { entries: held.len(), max: ENTRIES_MAX });
+            }
+        }
+        held.sort_unstable_by_key(|rule| (Reverse(rule.priority), rule.seq, rule.id));
+        let mut ids = Ids::new(layout.seed());
+        held.iter().zip(0..).for_each(|(rule, at)| ids.insert(rule.id, at));
+        let parts = parts(&layout, &held)?;
+        let span = held.len().div_ceil(LINE).max(1);
+        let mut made = BitVectors {
+            firsts: Vec::new(),
+            steps: Vec::new(),
+            rows: Vec::new(),
+            alive: vec![Line([0; 8]); span],
+            hits: held.iter().map(Rule::hit).chain([Hit::MISS]).collect(),
+            beside: TupleMerge::new(layout.clone()),
+            layout,
+            span,
+            parts: parts.clone(),
+            ids,
+            rules: held,
+        };
+        (0..made.rules.len()).for_each(|at| set(&mut made.alive, at));
+        for part in parts {
+            made.add_part(part)?;
+        }
+        made.rows.shrink_to_fit();
+        made.steps.shrink_to_fit();
+        Ok(made)
+    }
+
+    /// Makes the tables and rows of a part.
+    fn add_part(&mut self, part: Part) -> Result<(), Declined> {
+        // Rules by what they demand of it.
+        let mut demands: Vec<(Demand, Vec<usize>)> = Vec::new();
+        let mut places: HashMap<Demand, usize> = HashMap::new();
+        for (at, rule) in self.rules.iter().enumerate() {
+            let demand = demand(rule, part);
+            let place = *places.entry(demand).or_insert(demands.len());
+            if place == demands.len() {
+                demands.push((demand, Vec::new()));
+            }
+            demands[place].1.push(at);
+        }
+        let rows_max = ROWS_MAX * self.rules.len() + 256 * self.parts.len();
+        let mut first = [0; 256];
+        // What is left of the demands once the high byte is known; then which of them the low byte meets.
+        let mut blocks: HashMap<Vec<(usize, Demand)>, u16> = HashMap::new();
+        let mut rows: HashMap<Vec<usize>, u16> = HashMap::new();
+        let highs = if part.len == 2 { 256 } else { 1 };
+        for (high, to) in (0..highs as u16).zip(&mut first) {
+            let rest = demands.iter().zip(0..).filter_map(|(&(demand, _), n)| {
+                let rest = if part.len == 2 { below(demand, high) } else { Some(demand) };
+                Some((n, rest?))
+            });
+            let rest: Vec<(usize, Demand)> = rest.collect();
+            if let Some(&known) = blocks.get(&rest) {
+                *to = known;
+                continue;
+            }
+            let mut step = [0; 256];
+            for (low, to) in (0..=255u16).zip(&mut step) {
+                let met = rest.iter().filter(|(_, demand)| meets(*demand, low)).map(|(n, _)| *n);
+                let met: Vec<usize> = met.collect();
+                if let Some(&known) = rows.get(&met) {
+                    *to = known;
+                    continue;
+                }
+                let row = self.rows.len() / self.span;
+                if row >= rows_max.min(usize::from(u16::MAX)) {
+                    return Err(Declined::Planned);
+                }
+                let from = self.rows.len();
+                self.rows.resize(from + self.span, Line([0; 8]));
+                let lines = &mut self.rows[from..];
+                met.iter().for_each(|&n| demands[n].1.iter().for_each(|&at| set(lines, at)));
+                *to = row as u16;
+                rows.insert(met, row as u16);
+            }
+            *to = self.steps.len() as u16;
+            blocks.insert(rest, *to);
+            self.steps.push(step);
+        }
+        self.firsts.push(first);
+        Ok(())
+    }
+
+    /// The rules, summed up.
+    pub(crate) fn shape(&self) -> TableShape {
+        TableShape::of_iter(self.layout.clone(), self.iter())
+    }
+
+    /// Parts of the key that are looked at.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Rules that came later, and stand beside.
+    pub fn beside(&self) -> usize {
+        self.beside.len()
+    }
+
+    /// The line that a key's part leads to first.
+    #[inline(always)]
+    fn line(&self, at: usize, key: &[u8]) -> u32 {
+        let (high, low) = self.parts[at].bytes(key);
+        let row = self.steps[usize::from(self.firsts[at][high])][low];
+        u32::from(row) * self.span as u32
+    }
+
+    /// The first bit that all rows have, of rows of `N` lines; behind the last, if there is none.
+    #[inline(always)]
+    fn first<L: Lanes, const N: usize>(&self, lines: &[u32]) -> usize {
+        let mut found = self.hits.len() - 1;
+        let Some(alive) = self.alive.first_chunk::<N>() else { return found };
+        let common = L::common(alive, &self.rows, lines);
+        for (n, (words, word)) in common.into_iter().enumerate().rev() {
+            let at =
+                n * LINE + 64 * words.trailing_zeros() as usize + word.trailing_zeros() as usize;
+            found = select_unpredictable(words != 0, at, found);
+        }
+        found
+    }
+
+    /// The better of what a key meets at a bit and what it meets beside.
+    fn better(&self, bit: usize, beside: Hit) -> Hit {
+        let Some(rule) = self.rules.get(bit) else { return beside };
+        match self.beside.precedence_of(beside.entry) {
+            Some(other) if other > (rule.priority, Reverse(rule.seq), Reverse(rule.id)) => beside,
+            _ => self.hits[bit],
+        }
+    }
+}
+
+/// Pieces of the fields that some rule looks at.
+fn parts(layout: &Layout, rules: &[Rule]) -> Result<Vec<Part>, Declined> {
+    let mut parts = Vec::new();
+    for field in layout.fields() {
+        for offset in (field.offset..field.offset + field.len).step_by(2) {
+            let len = (field.offset + field.len - offset).min(2);
+            parts.push(Part { offset, len });
+        }
+    }
+    let mut used = vec![false; parts.len()];
+    for rule in rules {
+        for (part, used) in parts.iter().zip(&mut used) {
+            *used |= rule.mask[part.offset..part.offset + part.len].iter().any(|bits| *bits != 0);
+        }
+        for range in &rule.ranges {
+            let is = |part: &Part| {
+                part.offset == range.offset as usize && part.len == usize::from(range.len)
+            };
+            match parts.iter().position(is) {
+                Some(at) => used[at] = true,
+                None => return Err(Declined::RangeWide { bits: 8 * u32::from(range.len) }),
+            }
+        }
+    }
+    let mut used = used.into_iter();
+    parts.retain(|_| used.next() == Some(true));
+    match parts.len() {
+        0..=PARTS_MAX => Ok(parts),
+        fields => Err(Declined::Prefixes { fields }),
+    }
+}
+
+/// What a rule demands of a part.
+fn demand(rule: &Rule, part: Part) -> Demand {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u16::from(byte));
+    let span = part.offset..part.offset + part.len;
+    let (mut lowest, mut highest) = (0, u16::MAX);
+    for range in rule.ranges.iter().filter(|range| range.offset as usize == part.offset) {
+        // They have two bytes at most.
+        lowest = lowest.max(range.lo as u16);
+        highest = highest.min(range.hi as u16);
+    }
+    (number(&rule.mask[span.clone()]), number(&rule.value[span]), lowest, highest)
+}
+
+/// What a demand on two bytes demands of the lower one, where this is the higher; none if that is not met.
+fn below((mask, value, lowest, highest): Demand, high: u16) -> Option<Demand> {
+    let met = (high ^ value >> 8) & mask >> 8 == 0 && lowest >> 8 <= high && high <= highest >> 8;
+    let least = if lowest >> 8 == high { lowest & 0xff } else { 0 };
+    let most = if highest >> 8 == high { highest & 0xff } else { 0xff };
+    met.then_some((mask & 0xff, value & 0xff, least, most))
+}
+
+fn meets((mask, value, lowest, highest): Demand, number: u16) -> bool {
+    (number ^ value) & mask == 0 && lowest <= number && number <= highest
+}
+
+/// Sets a bit.
+fn set(lines: &mut [Line], at: usize) {
+    lines[at / LINE].0[at % LINE / 64] |= 1 << (at % 64);
+}
+
+/// A burst of keys, rows of `N` lines.
+struct Search<'a, const N: usize> {
+    of: &'a BitVectors,
+    keys: &'a [u8],
+    stride: usize,
+    hits: &'a mut [Hit],
+}
+
+impl<const N: usize> Kernel for Search<'_, N> {
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Search { of, keys, stride, hits } = self;
+        let count = hits.len().min(PHASE);
+        let parts = of.parts.len().min(PARTS_MAX);
+        let mut lines = [[0u32; PARTS_MAX]; PHASE];
+        for (at, (part, first)) in of.parts[..parts].iter().zip(&of.firsts).enumerate() {
+            let keys = keys.chunks_exact(stride).take(count);
+            for (lines, key) in lines.iter_mut().zip(keys) {
+                let (high, low) = part.bytes(key);
+                let row = of.steps[usize::from(first[high])][low];
+                lines[at] = u32::from(row) * N as u32;
+            }
+        }
+        if of.beside.is_empty() {
+            for (hit, lines) in hits.iter_mut().zip(&lines) {
+                *hit = of.hits[of.first::<L, N>(&lines[..parts])];
+            }
+            return;
+        }
+        of.beside.lookup_burst(keys, stride, hits);
+        for (hit, lines) in hits.iter_mut().zip(&lines) {
+            *hit = of.better(of.first::<L, N>(&lines[..parts]), *hit);
+        }
+    }
+}
+
+impl Structure for BitVectors {
+    fn kind(&self) -> Kind {
+        Kind::BitVectors
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn insert(&mut self, rule: &Rule) -> Result<(), InsertError> {
+        let taken = self.ids.get(rule.id).is_some() || self.beside.has(rule.id);
+        let rule = admit(&self.layout, rule, taken)?;
+        let (entries, max) = (self.beside.len() + 1, BESIDE_MAX.max(self.rules.len() / 2));
+        if entries > max {
+            return Err(InsertError::Declined(Declined::Entries { entries, max }));
+        }
+        self.beside.insert(&rule)
+    }
+
+    fn remove(&mut self, id: u32) -> Option<Rule> {
+        let Some(bit) = self.ids.remove(id) else { return self.beside.remove(id) };
+        let bit = bit as usize;
+        self.alive[bit / LINE].0[bit % LINE / 64] &= !(1 << (bit % 64));
+        Some(self.rules[bit].clone())
+    }
+
+    fn set_action(&mut self, id: u32, action: u32) -> bool {
+        let Some(bit) = self.ids.get(id) else { return self.beside.set_action(id, action) };
+        self.rules[bit as usize].action = action;
+        self.hits[bit as usize].action = action;
+        true
+    }
+
+    fn lookup(&self, key: &[u8]) -> Hit {
+        assert_key(&self.layout, key);
+        let mut lines = [0; PARTS_MAX];
+        let parts = self.parts.len().min(PARTS_MAX);
+        for (at, line) in lines.iter_mut().enumerate().take(parts) {
+            *line = self.line(at, key);
+        }
+        let lines = &lines[..parts];
+        let bit = match self.span {
+            1 => self.first::<simd::Plain, 1>(lines),
+            2 => self.first::<simd::Plain, 2>(lines),
+            3 => self.first::<simd::Plain, 3>(lines),
+            _ => self.first::<simd::Plain, 4>(lines),
+        };
+        match self.beside.is_empty() {
+            true => self.hits[bit],
+            false => self.better(bit, self.beside.lookup(key)),
+        }
+    }
+
+    fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
+        assert_burst(&self.layout, keys, stride, hits.len());
+        for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
+            let keys = &keys[part * PHASE * stride..];
+            match self.span {
+                1 => simd::fastest(Search::<1> { of: self, keys, stride, hits }),
+                2 => simd::fastest(Search::<2> { of: self, keys, stride, hits }),
+                3 => simd::fastest(Search::<3> { of: self, keys, stride, hits }),
+                _ => simd::fastest(Search::<4> { of: self, keys, stride, hits }),
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ids.len() + self.beside.len()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let of = |rule: &Rule| {
+            rule.value.len() + rule.mask.len() + size_of_val(&*rule.ranges) + size_of::<Rule>()
+        };
+        self.parts.capacity() * size_of::<Part>()
+            + (self.firsts.capacity() + self.steps.capacity()) * size_of::<Step>()
+            + (self.rows.capacity() + self.alive.capacity()) * size_of::<Line>()
+            + self.hits.capacity() * size_of::<Hit>()
+            + self.rules.iter().map(of).sum::<usize>()
+            + self.ids.memory_bytes()
+            + self.beside.memory_bytes()
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = Rule> + '_> {
+        let there = |rule: &&Rule| self.ids.get(rule.id).is_some();
+        Box::new(self.rules.iter().filter(there).cloned().chain(self.beside.iter()))
+    }
+
+    fn probes(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<Probes> {
+        let keys: Vec<&[u8]> = keys.collect();
+        let beside = match self.beside.is_empty() {
+            true => Probes::default(),
+            false => self.beside.probes(&mut keys.iter().copied())?,
+        };
+        let (lookups, parts) = (keys.len(), self.parts.len());
+        Some(Probes {
+            lookups,
+            tables: lookups * parts + BESIDE_COST * beside.tables,
+            compared: lookups * parts * self.span + beside.compared,
+            behind: beside.behind,
+        })
+    }
+
+    fn explain(&self) -> Explain {
+        let masks: hashbrown::HashSet<Box<[u8]>> = self.iter().map(|rule| rule.mask).collect();
+        Explain {
+            kind: Kind::BitVectors,
+            entries: self.len(),
+            masks: masks.len(),
+            probes_max: self.parts.len() + self.beside.explain().probes_max,
+            ranged: self.iter().filter(|rule| !rule.ranges.is_empty()).count(),
+            memory_bytes: self.memory_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linear::Linear;
+    use crate::rule::Range;
+
+    fn layout() -> Layout {
+        Layout::new(&[4, 2, 1]).unwrap()
+    }
+
+    /// Rule `n` of rules of all sorts.
+    fn rule(n: u32) -> Rule {
+        let mixed = u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let len = mixed as u32 >> 7 & 31;
+        let mask = (!0u32).checked_shl(len).unwrap_or(0)
+            & if n.is_multiple_of(7) { 0xffff_0ff0 } else { !0 };
+        let value = [&(mixed as u32).to_be_bytes()[..], &[0, 0], &[n as u8 & 3]].concat();
+        let mask = [&mask.to_be_bytes()[..], &[0, 0], &[n.is_multiple_of(5) as u8 * 3]].concat();
+        let mut rule = Rule::new(n, n % 97, u64::from(n), &value, &mask).with_action(n + 1);
+        let (lo, hi) = (u128::from(mixed >> 40 & 0xffff), u128::from(mixed >> 48));
+        if n.is_multiple_of(3) && lo <= hi {
+            rule.ranges = [Range { offset: 4, len: 2, lo, hi }].into();
+        }
+        rule
+    }
+
+    #[test]
+    fn rows_of_every_length_answer_as_linear() {
+        for count in [0, 1, 511, 512, 513, 1100, 1600, 2048] {
+            let mut oracle = Linear::new(layout());
+            (0..count).for_each(|n| oracle.insert(&rule(n)).unwrap());
+            let subject = BitVectors::of(layout(), oracle.iter()).unwrap();
+            let stride = layout().stride();
+            let mut keys = Vec::new();
+            for n in 0..320u32 {
+                let mut key = [0; 8];
+                let near = rule(n * 7).value;
+                key[..7].copy_from_slice(&near);
+                key[4..6].copy_from_slice(&((n * 205) as u16).to_be_bytes());
+                key[3] ^= (n % 11) as u8;
+                keys.extend(key);
+            }
+            let want: Vec<Hit> = keys.chunks(8).map(|key| oracle.lookup(&key[..7])).collect();
+            let check = || {
+                for (keys, want) in keys.chunks(33 * stride).zip(want.chunks(33)) {
+                    let mut hits = vec![Hit::MISS; want.len()];
+                    subject.lookup_burst(keys, stride, &mut hits);
+                    assert_eq!(hits, want, "{count} rules");
+                }
+            };
+            check();
+            simd::LANES_MAX.set(0);
+            check();
+            simd::LANES_MAX.set(2);
+            for (key, want) in keys.chunks(8).zip(&want) {
+                assert_eq!(subject.lookup(&key[..7]), *want);
+            }
+        }
+    }
+
+    #[test]
+    fn it_declines_what_it_cannot_hold() {
+        let many = (0..=ENTRIES_MAX as u32).map(rule);
+        let max = ENTRIES_MAX;
+        let declined = BitVectors::of(layout(), many).unwrap_err();
+        assert_eq!(declined, Declined::Entries { entries: max + 1, max });
+        let mut wide = rule(1);
+        wide.ranges = [Range { offset: 0, len: 4, lo: 3, hi: 70_000 }].into();
+        wide.mask.fill(0);
+        let declined = BitVectors::of(layout(), [wide]).unwrap_err();
+        assert_eq!(declined, Declined::RangeWide { bits: 32 });
+        // Each value of a part allows other rules: bit for bit.
+        let bits = (0..2000u32).map(|n| {
+            let mask = (1u16 << (n % 16)).to_be_bytes();
+            let tail = [(n / 16) as u8, 0, 0];
+            let (value, mask) = ([&mask[..], &tail].concat(), [&mask[..], &[0xff; 3]].concat());
+            Rule::new(n, 1, 1, &value, &mask)
+        });
+        let layout = Layout::new(&[2, 1, 2]).unwrap();
+        assert_eq!(BitVectors::of(layout, bits).unwrap_err(), Declined::Planned);
+    }
+
+    #[test]
+    fn what_comes_later_stands_beside() {
+        let mut subject = BitVectors::of(layout(), (0..200).map(rule)).unwrap();
+        let mut oracle = Linear::new(layout());
+        (0..200).for_each(|n| oracle.insert(&rule(n)).unwrap());
+        assert_eq!(subject.insert(&rule(7)), Err(InsertError::DuplicateId(7)));
+        for n in 0..100 {
+            assert_eq!(subject.remove(n), oracle.remove(n));
+            assert_eq!(subject.remove(n), None);
+            let mut again = rule(n + 300);
+            again.id = n;
+            assert_eq!(subject.insert(&again), oracle.insert(&again));
+        }
+        let declined = subject.insert(&rule(1000));
+        assert!(matches!(declined, Err(InsertError::Declined(Declined::Entries { max: 100, .. }))));
+        assert_eq!((subject.len(), subject.beside(), subject.iter().count()), (200, 100, 200));
+        for n in 0..500u32 {
+            let key = &rule(n).value;
+            assert_eq!(subject.lookup(key), oracle.lookup(key));
+        }
+    }
+}
