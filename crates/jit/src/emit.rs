@@ -15,7 +15,7 @@
 use crate::bails::Bails;
 use crate::plan::Plan;
 use crate::shape::elements;
-use crate::value::{Base, Val, load_be, load_words, store_words};
+use crate::value::{Adjust, Base, Val, load_be, load_words, store_words};
 use crate::version::{Facts, Know, Points};
 use abi::offset;
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
@@ -25,7 +25,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use ir::program::intrinsic;
-use ir::{BinaryOp, Expr, FieldId, FieldRef, HeaderId, MetaId, StackId};
+use ir::{BinaryOp, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// Code for the rest of the block is not needed: it was ended.
@@ -733,6 +733,15 @@ impl<'f, 'p> Gen<'f, 'p> {
                         Val::mux(&mut self.b, &condition, &x, &y).map_err(text)?
                     }
                 }
+            }
+            Expr::Hash { algorithm: HashAlgorithm::Csum16, width, inputs } => {
+                let (mut sum, mut position) = (Adjust::new(), 0);
+                for e in inputs {
+                    let value = self.eval(e, env)?;
+                    sum.include(&mut self.b, &value, position % 16);
+                    position += value.width;
+                }
+                sum.anew(&mut self.b).cast(&mut self.b, *width)
             }
             Expr::Hash { .. } => return Err("a hash is computed".to_owned()),
         })

@@ -1168,6 +1168,65 @@ fn adjustments_are_those_of_all_words() {
 }
 
 #[test]
+fn sums_made_anew_are_those_of_all_words() {
+    let mut random = Random(11);
+    let mut cases = Vec::new();
+    for _ in 0..200 {
+        // Fields as limbs, or whole bytes as they lie in a packet.
+        let count = random.below(8) + 1;
+        let bytes = random.below(2) == 0;
+        let fields: Vec<(u32, bool)> = (0..count)
+            .map(|_| match bytes {
+                true => (random.pick(&[8, 16, 16, 24, 32, 48, 64]), random.below(2) == 0),
+                false => (random.width().min(200), false),
+            })
+            .collect();
+        let function = function(|b, [input, _, output]| {
+            let mut sum = Adjust::new();
+            let (mut from, mut position) = (0, 0);
+            for (width, loaded) in &fields {
+                let field = match loaded {
+                    true => value::load_be(b, input, from, 0, *width, from..from + 16),
+                    false => value::load_words(b, input, from + 16, *width),
+                };
+                sum.include(b, &field, position % 16);
+                from += 16 + 8 * width.div_ceil(64) as i32;
+                position += width;
+            }
+            let new = sum.anew(b);
+            value::store_words(b, output, 0, &new);
+            value::store_be(b, output, 8, 0, 16, 8..10, &new);
+        });
+        let total: u32 = fields.iter().map(|field| field.0).sum();
+        let runs = (0..16).map(|_| {
+            let (mut all, mut position) = (vec![0; (total as usize).div_ceil(16) * 2], 0);
+            let (mut input, extreme) = (Vec::new(), random.below(4));
+            for (width, _) in &fields {
+                let field = match extreme {
+                    0 => Bits::zero(*width),
+                    1 => Bits::ones(*width),
+                    _ => random.bits(*width),
+                };
+                field.deposit(&mut all, position);
+                position += *width as usize;
+                let mut bytes = vec![0; 16.max(width.div_ceil(8) as usize)];
+                field.deposit(&mut bytes, 0);
+                bytes.truncate(16);
+                input.extend(bytes);
+                input.extend(words(&field));
+            }
+            let new = !plain_sum(be_words(&all));
+            let mut output = u64::from(new).to_le_bytes().to_vec();
+            output.extend(new.to_be_bytes());
+            Run { input, buffer: Vec::new(), base: 0, buffer_after: Vec::new(), output }
+        });
+        let runs = runs.collect();
+        cases.push(Case { function, runs, what: format!("sum of {fields:?}") });
+    }
+    check("sums", &cases);
+}
+
+#[test]
 fn what_is_not_worth_it_is_refused_with_a_reason() {
     function(|b, _| {
         let wide = Val::zero(value::WIDTH_MAX);

@@ -267,7 +267,8 @@ fn entries_of_the_examples_are_right() {
         let program = path.with_extension("p4");
         let mut c = control(&program);
         let text = std::fs::read_to_string(&path).unwrap();
-        let (_, wrong) = run(&text, &mut c, &mut Blind);
+        let mut plane = Follower::of(&c);
+        let (_, wrong) = run(&text, &mut c, &mut plane);
         assert_eq!(wrong, Vec::<Wrong>::new(), "{}", path.display());
     }
     assert!(folder("examples/p4/router.txt").exists());

@@ -1,4 +1,4 @@
-//! Adjustment of an Internet checksum (RFC 1071) for fields that changed (RFC 1624).
+//! Adjustment of an Internet checksum (RFC 1071) for fields that changed (RFC 1624), and one made anew.
 //!
 //! The sum is one of little-endian words: one's complement sums do not depend on the order of bytes
 //! (RFC 1071 §2 (B)), so fields that were read from a packet and the checksum itself need not be
@@ -163,6 +163,27 @@ impl Adjust {
             let limb = limb.shl(b, minus.shift);
             self.subtract(b, limb);
         }
+        self.complement(b, zero_is_none)
+    }
+
+    /// A part of the inputs of a checksum that is computed anew, whose first bit lies
+    /// `bit_position_mod_16` bits after the start of a word.
+    pub fn include(&mut self, b: &mut FunctionBuilder<'_>, value: &Val, bit_position_mod_16: u32) {
+        let plus = Contribution::new(b, value, bit_position_mod_16);
+        self.most += plus.most();
+        for (limb, _) in plus.parts {
+            let limb = limb.shl(b, plus.shift);
+            self.add(b, limb);
+        }
+    }
+
+    /// The checksum of what was [included](Self::include), and of nothing else.
+    pub fn anew(self, b: &mut FunctionBuilder<'_>) -> Val {
+        self.complement(b, false)
+    }
+
+    /// The complement of the sum, which is at most `most`.
+    fn complement(self, b: &mut FunctionBuilder<'_>, zero_is_none: bool) -> Val {
         let sum = self.sum.add(b, Limb::Known(self.constant)).value(b);
         let sum = fold(b, sum, self.most);
         let ones = b.ins().iconst(types::I32, 0xffff);

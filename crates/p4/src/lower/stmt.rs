@@ -24,6 +24,11 @@ const UNROLL_MAX: usize = 1024;
 /// Calls written out in place, at most.
 const INLINE_MAX: u32 = 100_000;
 
+/// What parameters are inside of a body.
+type Bound = Vec<(VarId, V)>;
+/// What is copied back when a body is done: to where, and from where.
+type Back = Vec<(V, V)>;
+
 impl Lower<'_> {
     pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> Result<()> {
         stmts.iter().try_for_each(|s| self.stmt(s))
@@ -516,7 +521,6 @@ impl Lower<'_> {
     }
 
     /// Values of parameters, and what is copied back.
-    #[allow(clippy::type_complexity)]
     fn bind_args(
         &mut self,
         params: &[hir::Param],
@@ -525,7 +529,7 @@ impl Lower<'_> {
         alias: bool,
         sees: bool,
         span: Span,
-    ) -> Result<(Vec<(VarId, V)>, Vec<(V, V)>)> {
+    ) -> Result<(Bound, Back)> {
         let mut bound = Vec::new();
         let mut back = Vec::new();
         // A body that sees other variables may change what an argument was read from.
@@ -658,7 +662,6 @@ impl Lower<'_> {
     }
 
     /// Arguments copied to where this object's parameters live.
-    #[allow(clippy::type_complexity)]
     fn bind_home(
         &mut self,
         id: usize,
@@ -666,7 +669,7 @@ impl Lower<'_> {
         c: &Call,
         inner: &Frame,
         span: Span,
-    ) -> Result<(Vec<(VarId, V)>, Vec<(V, V)>)> {
+    ) -> Result<(Bound, Back)> {
         let mut bound = Vec::new();
         let mut back = Vec::new();
         for (p, a) in params.iter().zip(&c.args) {

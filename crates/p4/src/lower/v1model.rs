@@ -40,6 +40,10 @@ pub(super) struct Request {
     pub(super) list: FieldRef,
 }
 
+/// Where an action is written out: the path of its control, the action, and for an action whose arguments
+/// the table gives, that table with its path.
+pub(super) type ActionSite = (String, ActionId, Option<(String, TableId)>);
+
 /// What lowering keeps for the architecture and the caches by instance.
 #[derive(Debug)]
 pub(super) struct State {
@@ -65,8 +69,7 @@ pub(super) struct State {
     pub(super) key_homes: HashMap<(usize, usize), V>,
     pub(super) table_sites: HashMap<(String, TableId), usize>,
     pub(super) no_action: Option<ir::ActionId>,
-    #[allow(clippy::type_complexity)]
-    pub(super) actions: HashMap<(String, ActionId, Option<(String, TableId)>), ir::ActionId>,
+    pub(super) actions: HashMap<ActionSite, ir::ActionId>,
     pub(super) value_sets: HashMap<(String, ValueSetId), ir::ValueSetId>,
     pub(super) parser_at: Option<ir::ParserStateId>,
     counts: Option<HashMap<InstanceId, u32>>,

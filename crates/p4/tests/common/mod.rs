@@ -24,7 +24,7 @@ pub fn files(name: &str, extension: &str) -> Vec<PathBuf> {
 pub fn compile(path: &Path, text: &str) -> Lowered {
     p4::with_stack(|| {
         let options = p4::preprocess::Options::default();
-        let mut c = p4::front(&p4::preprocess::NoFiles, &options, path, text);
+        let mut c = p4::front(&p4::preprocess::Disk, &options, path, text);
         assert_eq!(c.diagnostics.errors(), 0, "{}", c.diagnostics.render(&c.map));
         let lowered = p4::lower::lower(&c.program, &mut c.diagnostics);
         assert_eq!(c.diagnostics.errors(), 0, "{}", c.diagnostics.render(&c.map));
