@@ -122,10 +122,51 @@ commands() {
     ok '' queue-stats SW
     ok 'Finished' benchmark SW 100 100
     ok '' del-flows SW
+    extensions
     if [ "$version" -ge 13 ]; then commands_13; fi
     if [ "$version" -ge 14 ]; then commands_14; fi
     if [ "$version" -ge 15 ]; then commands_15; fi
     all '' --no-stats dump-flows SW
+}
+
+# Open vSwitch's own actions, in every version: what is added is dumped so. And flow monitors.
+extensions() {
+    local actions n=0 lines=
+    while read -r actions; do
+        n=$((n + 1))
+        ok '' add-flow SW "priority=$n,ip,actions=$actions"
+        lines+="priority=$n,ip actions=$actions
+"
+    done <<'A'
+learn(table=10,idle_timeout=5,hard_timeout=60,priority=7,send_flow_rem,cookie=0x5,NXM_OF_VLAN_TCI[0..11],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],eth_type=0x800,load:NXM_OF_IN_PORT[]->NXM_NX_REG0[0..15],load:0x7->NXM_NX_REG1[],output:NXM_OF_IN_PORT[])
+push:NXM_NX_REG0[],pop:NXM_NX_REG1[0..15]
+check_pkt_larger(1500)->NXM_NX_REG0[3]
+multipath(symmetric_l4,1024,modulo_n,16,0,NXM_NX_REG0[0..3])
+multipath(eth_src,50,hash_threshold,12,5,NXM_NX_REG1[])
+output:NXM_NX_REG0[0..15]
+controller(reason=no_match,max_len=100,id=3)
+controller(reason=invalid_ttl)
+dec_ttl(1,2)
+note:01.02.03.04.05.06
+resubmit(,2)
+A
+    all "$lines" --no-stats --no-names dump-flows SW
+    ok '' del-flows SW
+    ok '' add-flow SW 'priority=3,reg0=1,actions=output:2'
+    s timeout 3 ovs-ofctl -O "OpenFlow$version" monitor "$target" watch: >"$LAB_DIR/watch" 2>&1 &
+    local monitor=$!
+    sleep 1
+    ok '' add-flow SW 'priority=4,arp,actions=output:2'
+    ok '' del-flows SW arp
+    wait "$monitor"
+    checked=$((checked + 1))
+    # From 1.4 on it asks for what it changed itself, and no more.
+    if [ "$version" -lt 14 ]; then
+        [ "$(grep -cE 'event=(ADDED|DELETED).*arp' "$LAB_DIR/watch")" = 2 ] || bad "monitor watch:" "$(cat "$LAB_DIR/watch")"
+    else
+        ! grep -q OFPT_ERROR "$LAB_DIR/watch" || bad "monitor watch:" "$(cat "$LAB_DIR/watch")"
+    fi
+    ok '' del-flows SW
 }
 
 commands_13() {
@@ -157,6 +198,8 @@ commands_13() {
     ok 'ref_count=1' dump-group-stats SW group_id=1
     ok '' mod-group SW 'group_id=1,type=all,bucket=output:3'
     ok 'Group table|[Gg]roup features|types' dump-group-features SW
+    ok '' --may-create mod-group SW 'group_id=5,type=all,bucket=output:3'
+    ok '' --may-create mod-group SW 'group_id=5,type=all,bucket=output:2'
     no 'UNKNOWN_GROUP' mod-group SW 'group_id=99,type=all,bucket=output:3'
     no 'BAD_OUT_GROUP' add-flow SW 'priority=66,ip,nw_dst=10.6.6.9,actions=group:98'
     ok '' del-groups SW group_id=1

@@ -163,12 +163,27 @@ pub(crate) struct RunOptions {
     /// A port; numbers count from 1 in order
     #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
     pub(crate) ports: Vec<String>,
-    /// A controller to connect to: tcp:HOST[:PORT]
+    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
     #[arg(long = "controller", value_name = "TARGET")]
     pub(crate) controllers: Vec<String>,
-    /// Where to listen for controllers: ptcp:[PORT][:ADDR], punix:PATH
+    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
     #[arg(long = "listen", value_name = "TARGET")]
     pub(crate) listeners: Vec<String>,
+    /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
+    #[arg(long, value_name = "N")]
+    pub(crate) controller_rate: Option<u32>,
+    /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
+    #[arg(long, value_name = "N")]
+    pub(crate) controller_burst: Option<u32>,
+    /// The switch's private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) private_key: Option<PathBuf>,
+    /// The switch's certificate for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The certificate of who signs controllers' certificates; with it every controller must show one
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) ca_cert: Option<PathBuf>,
     /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
     #[arg(long, value_name = "PATH")]
     pub(crate) snoop: Option<PathBuf>,

@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::cli::{EngineName, FailModeName, RunOptions};
 use datapath::compiled;
 use of_channel::connection::Timing;
-use of_channel::{FailMode, Listen, Target};
+use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
 use openflow::{Version, VersionSet};
 use port::spec::Spec;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,11 @@ struct File {
     controller: Vec<String>,
     #[serde(default)]
     listen: Vec<String>,
+    controller_rate: Option<u32>,
+    controller_burst: Option<u32>,
+    private_key: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    ca_cert: Option<PathBuf>,
     snoop: Option<PathBuf>,
     datapath_id: Option<String>,
     fail_mode: Option<FailModeName>,
@@ -130,6 +135,36 @@ impl Config {
             .iter()
             .map(|s| s.parse::<Listen>().map_err(Failure::usage))
             .collect::<Result<_, _>>()?;
+        let burst = options.controller_burst.or(file.controller_burst);
+        let rate = options.controller_rate.or(file.controller_rate);
+        let packet_in_rate = match (rate, burst) {
+            (Some(0), _) | (_, Some(0)) => {
+                return Err(Failure::usage(
+                    "--controller-rate and --controller-burst are at least 1; leave them out for no limit",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Failure::usage("--controller-burst needs --controller-rate"));
+            }
+            (Some(per_second), burst) => {
+                Some(Rate { per_second, burst: burst.unwrap_or(per_second.div_ceil(4)) })
+            }
+            (None, None) => None,
+        };
+        let private_key = options.private_key.or(file.private_key);
+        let certificate = options.certificate.or(file.certificate);
+        let ca_cert = options.ca_cert.or(file.ca_cert);
+        let tls = match (private_key, certificate) {
+            (Some(private_key), Some(certificate)) => {
+                Some(TlsFiles { private_key, certificate, ca_cert })
+            }
+            (None, None) if ca_cert.is_none() => None,
+            _ => {
+                return Err(Failure::usage(
+                    "TLS needs both private-key and certificate, and perhaps ca-cert",
+                ));
+            }
+        };
         let fail_mode = match options.fail_mode.or(file.fail_mode) {
             Some(FailModeName::Standalone) => FailMode::Standalone,
             Some(FailModeName::Secure) | None => FailMode::Secure,
@@ -179,6 +214,8 @@ impl Config {
                 timing: Timing {
                     probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)),
                 },
+                tls,
+                packet_in_rate,
             },
             datapath_id: options
                 .datapath_id

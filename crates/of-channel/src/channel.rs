@@ -14,8 +14,10 @@
 use crate::connection::{Connection, Timing};
 use crate::listener::Listener;
 use crate::queue::queue;
+use crate::rate::Rate;
 use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
+use crate::tls::{Tls, TlsError, TlsFiles, server_name};
 use of_pipeline::Agent;
 use openflow::{Version, VersionSet};
 use std::path::PathBuf;
@@ -69,6 +71,10 @@ pub struct Config {
     pub backoff_max: Duration,
     /// Probes.
     pub timing: Timing,
+    /// Keys and certificates, for targets and listeners of TLS.
+    pub tls: Option<TlsFiles>,
+    /// Packet-ins for each controller; none for no limit but what the switch punts.
+    pub packet_in_rate: Option<Rate>,
 }
 
 impl Default for Config {
@@ -81,6 +87,8 @@ impl Default for Config {
             fail_mode: FailMode::Secure,
             backoff_max: Duration::from_secs(8),
             timing: Timing { probe: Duration::from_secs(5) },
+            tls: None,
+            packet_in_rate: None,
         }
     }
 }
@@ -91,6 +99,12 @@ pub enum ChannelError {
     /// A listener could not be opened.
     #[error("cannot listen on {0}: {1}")]
     Listen(String, std::io::Error),
+    /// TLS is asked for without what it takes.
+    #[error("{0}: TLS needs --private-key and --certificate{1}")]
+    NoTls(String, &'static str),
+    /// Keys or certificates that do not serve.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The thread could not start.
     #[error("cannot start the control channel: {0}")]
     System(std::io::Error),
@@ -115,6 +129,19 @@ impl Channel {
             .enable_all()
             .build()
             .map_err(ChannelError::System)?;
+        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
+        for listen in &config.listeners {
+            if matches!(listen, Listen::Tls { .. }) && tls.is_none() {
+                let text = ", and --ca-cert if controllers are to show certificates";
+                return Err(ChannelError::NoTls(listen.to_string(), text));
+            }
+        }
+        for target in config.controllers.iter().filter(|target| target.tls) {
+            if tls.as_ref().is_none_or(|tls| tls.connector.is_none()) {
+                return Err(ChannelError::NoTls(target.to_string(), " and --ca-cert"));
+            }
+        }
+        let tls = tls.map(Arc::new);
         let snoop = config.snoop.clone().map(Listen::Unix);
         let mut listeners = Vec::new();
         let mut listening = Vec::new();
@@ -134,7 +161,7 @@ impl Channel {
         let mut threads = Vec::new();
         let (serving, until) = (shared.clone(), stopped.clone());
         threads.push(spawn("openflow", move || {
-            runtime.block_on(serve_all(serving, listeners, until));
+            runtime.block_on(serve_all(serving, listeners, tls, until));
             // Not by dropping it: that would wait for a name server that does not answer.
             runtime.shutdown_background();
         })?);
@@ -187,14 +214,15 @@ fn spawn(
 async fn serve_all(
     shared: Arc<Shared>,
     listeners: Vec<(Listener, Origin)>,
+    tls: Option<Arc<Tls>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut accepting = tokio::task::JoinSet::new();
     for (listener, origin) in listeners {
-        accepting.spawn(accept(shared.clone(), listener, origin, stop.clone()));
+        accepting.spawn(accept(shared.clone(), listener, origin, tls.clone(), stop.clone()));
     }
     for target in shared.config.controllers.clone() {
-        tokio::spawn(pursue(shared.clone(), target, stop.clone()));
+        tokio::spawn(pursue(shared.clone(), target, tls.clone(), stop.clone()));
     }
     // An error means that the channel itself is gone: stop, too.
     let _ = stop.wait_for(|stop| *stop).await;
@@ -206,7 +234,13 @@ async fn serve_all(
 }
 
 /// Connects to a controller over and over.
-async fn pursue(shared: Arc<Shared>, target: Target, stop: watch::Receiver<bool>) {
+async fn pursue(
+    shared: Arc<Shared>,
+    target: Target,
+    tls: Option<Arc<Tls>>,
+    stop: watch::Receiver<bool>,
+) {
+    let connector = tls.and_then(|tls| tls.connector.clone()).filter(|_| target.tls);
     let mut backoff = Backoff::new(shared.config.backoff_max);
     while !*stop.borrow() {
         let attempt = TcpStream::connect((target.host.as_str(), target.port));
@@ -214,7 +248,24 @@ async fn pursue(shared: Arc<Shared>, target: Target, stop: watch::Receiver<bool>
             Ok(Ok(stream)) => {
                 without_delay(&stream);
                 let peer = target.to_string();
-                let good = serve(&shared, stream, peer, Origin::Configured, stop.clone()).await;
+                let (origin, until) = (Origin::Configured, stop.clone());
+                let good = match &connector {
+                    None => serve(&shared, stream, peer, origin, until).await,
+                    Some(connector) => {
+                        let shakes = connector.connect(server_name(&target.host), stream);
+                        match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
+                            Ok(Ok(stream)) => serve(&shared, stream, peer, origin, until).await,
+                            Ok(Err(error)) => {
+                                tracing::warn!(%target, %error, "no TLS");
+                                false
+                            }
+                            Err(_) => {
+                                tracing::warn!(%target, "no TLS: timed out");
+                                false
+                            }
+                        }
+                    }
+                };
                 if good {
                     backoff.reset();
                 }
@@ -251,6 +302,7 @@ async fn accept(
     shared: Arc<Shared>,
     listener: Listener,
     origin: Origin,
+    tls: Option<Arc<Tls>>,
     stop: watch::Receiver<bool>,
 ) {
     let mut failing = false;
@@ -259,6 +311,12 @@ async fn accept(
             Listener::Tcp(l) => l.accept().await.map(|(stream, peer)| {
                 without_delay(&stream);
                 admit(&shared, stream, format!("tcp:{peer}"), origin, &stop);
+            }),
+            Listener::Tls(l) => l.accept().await.map(|(stream, peer)| {
+                without_delay(&stream);
+                if let Some(tls) = &tls {
+                    admit_tls(&shared, tls, stream, format!("pssl:{peer}"), &stop);
+                }
             }),
             Listener::Unix { listener: l, .. } => l.accept().await.map(|(stream, _)| {
                 admit(&shared, stream, "unix".to_string(), origin, &stop);
@@ -290,6 +348,32 @@ fn admit(
     }
     let (shared, stop) = (shared.clone(), stop.clone());
     tokio::spawn(async move { serve(&shared, stream, peer, origin, stop).await });
+}
+
+/// As [`admit`], once TLS is agreed on. Those who shake hands count among the connections.
+fn admit_tls(
+    shared: &Arc<Shared>,
+    tls: &Arc<Tls>,
+    stream: TcpStream,
+    peer: String,
+    stop: &watch::Receiver<bool>,
+) {
+    let Some(place) = shared.shaking_hands(CONNECTIONS_MAX) else {
+        tracing::warn!(%peer, "closed at once: {CONNECTIONS_MAX} connections are the most");
+        return;
+    };
+    let (shared, stop, acceptor) = (shared.clone(), stop.clone(), tls.acceptor.clone());
+    tokio::spawn(async move {
+        let shakes = tokio::time::timeout(CONNECT_TIMEOUT, acceptor.accept(stream)).await;
+        drop(place);
+        match shakes {
+            Ok(Ok(stream)) => {
+                serve(&shared, stream, peer, Origin::Accepted, stop).await;
+            }
+            Ok(Err(error)) => tracing::warn!(%peer, %error, "no TLS"),
+            Err(_) => tracing::warn!(%peer, "no TLS: timed out"),
+        }
+    });
 }
 
 /// Latency over throughput: answers are small, and large ones are written in large pieces.

@@ -1,21 +1,24 @@
 //! Controller connections: negotiation, roles, asynchronous messages, barriers.
 //!
 //! In: bytes from controllers, events from the [`Agent`](of_pipeline::Agent). Out: bytes to them.
-//! Connections are made to controllers (`tcp:`) and accepted from them (`ptcp:`, `punix:`), several
+//! Connections are made to controllers (`tcp:`, `tls:`) and accepted from them (`ptcp:`, `pssl:`,
+//! `punix:`), several
 //! at once; all see the same switch. What a message does to the pipeline is the agent's business;
 //! here live the messages about the connection itself: hello, echo, roles, asynchronous
 //! configuration, barriers.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`target`] | `tcp:HOST[:PORT]`, `ptcp:[PORT][:ADDR]`, `punix:PATH`, read and printed |
+//! | [`target`] | `tcp:HOST[:PORT]`, `ptcp:[PORT][:ADDR]`, `punix:PATH` and others, read and printed |
 //! | [`channel`] | the threads: connecting with backoff, accepting, stopping |
+//! | [`tls`] | keys and certificates |
 //! | `listener` | sockets to listen on |
 //! | `shared` | what connections share: who is there, fail modes, spreading events, snooping |
 //! | [`connection`] | one connection: bytes to messages, answers, probes |
 //! | `request` | what to do with a message |
 //! | `bundles` | messages that are done together or not at all |
 //! | `monitors` | flow monitors, and what they are told |
+//! | [`rate`] | limits of packet-ins |
 //! | `queue` | what waits for one connection, bounded |
 //! | `output` | bytes on their way to the peer |
 //! | [`roles`] | who is master; which asynchronous messages each connection wants |
@@ -34,10 +37,14 @@ mod listener;
 mod monitors;
 mod output;
 mod queue;
+pub mod rate;
 mod request;
 pub mod roles;
 mod shared;
 pub mod target;
+pub mod tls;
 
 pub use channel::{Channel, ChannelError, Config, FailMode};
+pub use rate::Rate;
 pub use target::{Listen, Target, TargetError};
+pub use tls::{TlsError, TlsFiles};

@@ -19,6 +19,8 @@ const BACKLOG: i32 = 128;
 pub(crate) enum Listener {
     /// `ptcp:`
     Tcp(TcpListener),
+    /// `pssl:`
+    Tls(TcpListener),
     /// `punix:`
     Unix {
         /// The socket.
@@ -36,6 +38,11 @@ impl Listener {
                 let listener = TcpListener::bind((*address, *port)).await?;
                 let port = listener.local_addr()?.port();
                 Ok((Listener::Tcp(listener), Listen::Tcp { address: *address, port }))
+            }
+            Listen::Tls { address, port } => {
+                let listener = TcpListener::bind((*address, *port)).await?;
+                let port = listener.local_addr()?.port();
+                Ok((Listener::Tls(listener), Listen::Tls { address: *address, port }))
             }
             Listen::Unix(path) => {
                 remove_stale(path).await?;

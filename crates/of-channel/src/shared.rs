@@ -7,6 +7,7 @@
 use crate::channel::{Config, FailMode};
 use crate::monitors::{Monitors, WAITING_MAX, messages};
 use crate::queue::{Queued, Sender, Told};
+use crate::rate::Bucket;
 use crate::roles::{Asynchronous, ConnectionId, Roles};
 use of_pipeline::{Agent, Event};
 use openflow::codec::Header;
@@ -14,6 +15,7 @@ use openflow::{
     ErrorCode, FlowMonitorRequest, FlowUpdate, Message, MonitorCommand, MultipartReply,
     MultipartReplyBody, Nicira, Version,
 };
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,6 +43,8 @@ struct Member {
     monitors: Monitors,
     /// Packet-ins of `controller` actions with another id are not for it.
     controller_id: u16,
+    /// What is left of its packet-ins.
+    bucket: Cell<Bucket>,
 }
 
 impl Member {
@@ -144,6 +148,7 @@ impl Shared {
                 origin,
                 monitors: Monitors::default(),
                 controller_id: 0,
+                bucket: Cell::default(),
             },
         );
         if origin == Origin::Snooper {
@@ -368,7 +373,20 @@ impl Shared {
                     && roles.is_wanted(**id, kind)
             };
             to.clear();
-            to.extend(members.iter().filter(wants).map(|(_, m)| &m.queue));
+            let limit =
+                self.config.packet_in_rate.filter(|_| matches!(kind, Asynchronous::PacketIn(_)));
+            for (_, member) in members.iter().filter(wants) {
+                if let Some(rate) = limit {
+                    let mut bucket = member.bucket.get();
+                    let fits = bucket.take(rate, self.switch.now_ns());
+                    member.bucket.set(bucket);
+                    if !fits {
+                        self.packet_ins_dropped.fetch_add(1, Ordering::Relaxed);
+                        continue;
+                    }
+                }
+                to.push(&member.queue);
+            }
             if to.is_empty() {
                 continue;
             }

@@ -1,5 +1,6 @@
-//! Where controllers are: `tcp:HOST[:PORT]` to connect to, `ptcp:[PORT][:ADDR]` and `punix:PATH` to
-//! listen on. The words are Open vSwitch's; the port defaults to 6653 (IANA).
+//! Where controllers are: `tcp:HOST[:PORT]` and `tls:HOST[:PORT]` to connect to,
+//! `ptcp:[PORT][:ADDR]`, `pssl:[PORT][:ADDR]` and `punix:PATH` to listen on. The words are Open
+//! vSwitch's, older and newer (`ssl:` is `tls:`, `ptls:` is `pssl:`); the port defaults to 6653 (IANA).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,6 +17,8 @@ pub struct Target {
     pub host: String,
     /// Port.
     pub port: u16,
+    /// By TLS.
+    pub tls: bool,
 }
 
 /// Where to listen for controllers.
@@ -23,6 +26,13 @@ pub struct Target {
 pub enum Listen {
     /// TCP.
     Tcp {
+        /// Address to bind; all, unless given.
+        address: IpAddr,
+        /// Port; 0 takes a free one.
+        port: u16,
+    },
+    /// TLS over TCP.
+    Tls {
         /// Address to bind; all, unless given.
         address: IpAddr,
         /// Port; 0 takes a free one.
@@ -38,9 +48,6 @@ pub enum TargetError {
     /// Not one of the kinds.
     #[error("{0}: expected {1}")]
     Kind(String, &'static str),
-    /// TLS.
-    #[error("{0}: this build has no TLS; use {1}")]
-    Tls(String, &'static str),
     /// No host.
     #[error("{0}: the host is missing: tcp:HOST[:PORT]")]
     Host(String),
@@ -87,18 +94,17 @@ impl FromStr for Target {
     type Err = TargetError;
 
     fn from_str(spec: &str) -> Result<Target, TargetError> {
-        if spec.starts_with("tls:") || spec.starts_with("ssl:") {
-            return Err(TargetError::Tls(spec.to_string(), "tcp:HOST[:PORT]"));
-        }
-        let rest = spec
-            .strip_prefix("tcp:")
-            .ok_or_else(|| TargetError::Kind(spec.to_string(), "tcp:HOST[:PORT]"))?;
+        let secure = spec.strip_prefix("tls:").or_else(|| spec.strip_prefix("ssl:"));
+        let tls = secure.is_some();
+        let rest = secure.or_else(|| spec.strip_prefix("tcp:")).ok_or_else(|| {
+            TargetError::Kind(spec.to_string(), "tcp:HOST[:PORT] or tls:HOST[:PORT]")
+        })?;
         let (host, number) = split_port(rest);
         if host.is_empty() {
             return Err(TargetError::Host(spec.to_string()));
         }
         let port = number.map_or(Ok(PORT_DEFAULT), |n| port(spec, n))?;
-        Ok(Target { host: host.to_string(), port })
+        Ok(Target { host: host.to_string(), port, tls })
     }
 }
 
@@ -106,18 +112,21 @@ impl FromStr for Listen {
     type Err = TargetError;
 
     fn from_str(spec: &str) -> Result<Listen, TargetError> {
-        if spec.starts_with("pssl:") {
-            return Err(TargetError::Tls(spec.to_string(), "ptcp:[PORT][:ADDR]"));
-        }
         if let Some(path) = spec.strip_prefix("punix:") {
             if path.is_empty() {
                 return Err(TargetError::Path(spec.to_string()));
             }
             return Ok(Listen::Unix(PathBuf::from(path)));
         }
-        let rest = spec.strip_prefix("ptcp:").or(if spec == "ptcp" { Some("") } else { None });
-        let rest = rest.ok_or_else(|| {
-            TargetError::Kind(spec.to_string(), "ptcp:[PORT][:ADDR] or punix:PATH")
+        let after = |word: &str| match spec.strip_prefix(word)? {
+            "" => Some(""),
+            rest => rest.strip_prefix(':'),
+        };
+        let secure = after("pssl").or_else(|| after("ptls"));
+        let tls = secure.is_some();
+        let rest = secure.or_else(|| after("ptcp")).ok_or_else(|| {
+            let right = "ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR] or punix:PATH";
+            TargetError::Kind(spec.to_string(), right)
         })?;
         let (number, address) = match rest.split_once(':') {
             Some((number, address)) => (number, address),
@@ -133,29 +142,32 @@ impl FromStr for Listen {
                 address: address.to_string(),
             })?
         };
-        Ok(Listen::Tcp { address, port })
+        Ok(if tls { Listen::Tls { address, port } } else { Listen::Tcp { address, port } })
     }
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.tls { "tls" } else { "tcp" };
         if self.host.contains(':') {
-            write!(f, "tcp:[{}]:{}", self.host, self.port)
+            write!(f, "{word}:[{}]:{}", self.host, self.port)
         } else {
-            write!(f, "tcp:{}:{}", self.host, self.port)
+            write!(f, "{word}:{}:{}", self.host, self.port)
         }
     }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listen::Tcp { address: IpAddr::V4(a), port } if a.is_unspecified() => {
-                write!(f, "ptcp:{port}")
-            }
-            Listen::Tcp { address: IpAddr::V4(a), port } => write!(f, "ptcp:{port}:{a}"),
-            Listen::Tcp { address: IpAddr::V6(a), port } => write!(f, "ptcp:{port}:[{a}]"),
-            Listen::Unix(path) => write!(f, "punix:{}", path.display()),
+        let (word, address, port) = match self {
+            Listen::Tcp { address, port } => ("ptcp", address, port),
+            Listen::Tls { address, port } => ("pssl", address, port),
+            Listen::Unix(path) => return write!(f, "punix:{}", path.display()),
+        };
+        match address {
+            IpAddr::V4(a) if a.is_unspecified() => write!(f, "{word}:{port}"),
+            IpAddr::V4(a) => write!(f, "{word}:{port}:{a}"),
+            IpAddr::V6(a) => write!(f, "{word}:{port}:[{a}]"),
         }
     }
 }
@@ -176,11 +188,12 @@ mod tests {
             t("tcp:a:70000").unwrap_err().to_string(),
             "tcp:a:70000: 70000 is no port: a number from 1 to 65535 was expected"
         );
+        assert_eq!(t("tls:a").unwrap(), "tls:a:6653");
+        assert_eq!(t("ssl:[::1]:1").unwrap(), "tls:[::1]:1");
         assert_eq!(
-            t("tls:a").unwrap_err().to_string(),
-            "tls:a: this build has no TLS; use tcp:HOST[:PORT]"
+            t("a:1").unwrap_err().to_string(),
+            "a:1: expected tcp:HOST[:PORT] or tls:HOST[:PORT]"
         );
-        assert_eq!(t("a:1").unwrap_err().to_string(), "a:1: expected tcp:HOST[:PORT]");
     }
 
     #[test]
@@ -194,7 +207,9 @@ mod tests {
         assert_eq!(l("punix:/tmp/x").unwrap(), "punix:/tmp/x");
         assert!(matches!(l("punix:"), Err(TargetError::Path(_))));
         assert!(matches!(l("ptcp:1:host"), Err(TargetError::Address { .. })));
-        assert!(matches!(l("pssl:"), Err(TargetError::Tls(..))));
+        assert_eq!(l("pssl:").unwrap(), "pssl:6653");
+        assert_eq!(l("ptls:1:127.0.0.1").unwrap(), "pssl:1:127.0.0.1");
+        assert!(matches!(l("ptcpx:1"), Err(TargetError::Kind(..))));
         assert!(matches!(l("tcp:a"), Err(TargetError::Kind(..))));
     }
 }

@@ -282,3 +282,23 @@ fn snoopers_see_and_do_nothing() {
     assert_eq!(shown, ["OFPT_BARRIER_REQUEST", "OFPT_BARRIER_REPLY", hello, hello]);
     assert_eq!(bed.flows(), 1);
 }
+
+#[test]
+fn packet_ins_are_limited_for_each_controller() {
+    let rate = Some(of_channel::Rate { per_second: 1, burst: 10 });
+    let bed = Bed::new(of_channel::Config { packet_in_rate: rate, ..listening() });
+    let mut c = bed.controller(Version::V13);
+    let mut other = bed.controller(Version::V13);
+    c.send(&Message::FlowMod(to_controller()));
+    c.barrier();
+    for n in 0..100 {
+        assert!(bed.hosts[0].inject_bytes(&frame(n, 60)));
+    }
+    wait_for("all are told or dropped", || bed.channel().packet_ins_dropped() >= 170);
+    let packets = |c: &mut Controller| {
+        let told = c.barrier();
+        told.iter().filter(|(_, m)| matches!(m, Message::PacketIn(_))).count()
+    };
+    let (one, two) = (packets(&mut c), packets(&mut other));
+    assert!((10..=15).contains(&one) && (10..=15).contains(&two), "{one} {two}");
+}

@@ -185,7 +185,7 @@ fn controllers_are_pursued_and_fail_modes_follow() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let config = Config {
-        controllers: vec![Target { host: "127.0.0.1".into(), port }],
+        controllers: vec![Target { host: "127.0.0.1".into(), port, tls: false }],
         fail_mode: FailMode::Standalone,
         backoff_max: Duration::from_millis(400),
         ..listening()
@@ -228,7 +228,7 @@ fn it_stops_within_a_second_and_leaves_nothing() {
     let mut config = Config { snoop: Some(dir.path().join("snoop")), ..listening() };
     config.listeners.push(listen);
     // A controller that is a black hole: connecting must not hold up stopping.
-    config.controllers.push(Target { host: "192.0.2.1".into(), port: 6653 });
+    config.controllers.push(Target { host: "192.0.2.1".into(), port: 6653, tls: false });
     let mut bed = Bed::new(config);
     let address = bed.address();
     let mut open: Vec<_> = (0..50).map(|_| bed.controller(Version::V13)).collect();

@@ -132,6 +132,48 @@ struct Table {
     flows: BTreeMap<u32, Box<Flow>>,
     /// Ids by hash of priority and match; the hash lies beside, so that growing looks at no entry.
     strict: HashTable<(u32, u32)>,
+    /// In which order entries are evicted; only once that was asked.
+    victims: Option<Victims>,
+}
+
+/// Who is evicted first: the least importance, then the earliest end, then the oldest.
+type Rank = (u16, u64, u64, u32);
+
+/// The order in which entries would be evicted. An entry with an idle timeout is where it would be if
+/// no packet had matched it; it moves when its turn comes ([`FlowTables::first_victim`]).
+#[derive(Debug, Default)]
+struct Victims {
+    order: BTreeSet<Rank>,
+    ranks: HashMap<u32, Rank>,
+}
+
+impl Victims {
+    fn place(&mut self, rank: Rank) {
+        if let Some(old) = self.ranks.insert(rank.3, rank) {
+            self.order.remove(&old);
+        }
+        self.order.insert(rank);
+    }
+
+    fn remove(&mut self, id: u32) {
+        if let Some(rank) = self.ranks.remove(&id) {
+            self.order.remove(&rank);
+        }
+    }
+}
+
+/// When an entry ends that was last used then, in nanoseconds of the switch's clock.
+fn end_ns(flow: &Flow, used_ns: u64) -> u64 {
+    let after = |since: u64, timeout: u16| match timeout {
+        0 => u64::MAX,
+        seconds => since.saturating_add(u64::from(seconds) * 1_000_000_000),
+    };
+    let idle = after(used_ns.max(flow.created_ns), flow.idle_timeout);
+    idle.min(after(flow.created_ns, flow.hard_timeout))
+}
+
+fn rank(id: u32, flow: &Flow, used_ns: u64) -> Rank {
+    (flow.importance, end_ns(flow, used_ns), flow.created_ns, id)
 }
 
 /// Which entries use something.
@@ -303,6 +345,40 @@ impl FlowTables {
         }
     }
 
+    /// The entry of a table that is evicted first, and its importance: of the least importance the
+    /// one that ends first (1.4.1 §7.3.3). `used_ns` tells when a packet last matched an entry. The
+    /// first time this looks at every entry of the table, and from then on at those alone whose turn
+    /// it would be if they had not been used.
+    pub(crate) fn first_victim(
+        &mut self,
+        table: u8,
+        used_ns: impl Fn(u32) -> u64,
+    ) -> Option<(FlowKey, u16)> {
+        let t = self.tables.get_mut(usize::from(table))?;
+        let victims = match &mut t.victims {
+            Some(victims) => victims,
+            none => {
+                let mut all = Victims::default();
+                t.flows.iter().for_each(|(id, flow)| all.place(rank(*id, flow, 0)));
+                none.insert(all)
+            }
+        };
+        loop {
+            let first = *victims.order.first()?;
+            let id = first.3;
+            let Some(flow) = t.flows.get(&id) else {
+                // Not so: both hold the same entries.
+                victims.remove(id);
+                continue;
+            };
+            let now = rank(id, flow, used_ns(id));
+            if now == first {
+                return Some((FlowKey { table, id }, first.0));
+            }
+            victims.place(now);
+        }
+    }
+
     /// Adds an entry whose id, and whose priority and match, are not there yet.
     pub(crate) fn insert(&mut self, key: FlowKey, flow: Flow) {
         if let Some(journal) = &mut self.journal {
@@ -311,6 +387,9 @@ impl FlowTables {
         self.refer(key, &flow.instructions);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
         let at = hash(&self.hasher, flow.priority, &flow.matching);
+        if let Some(victims) = &mut t.victims {
+            victims.place(rank(key.id, &flow, 0));
+        }
         t.flows.insert(key.id, Box::new(flow));
         t.strict.insert_unique(spread(at), (at, key.id), |(hash, _)| spread(*hash));
     }
@@ -319,6 +398,9 @@ impl FlowTables {
     pub(crate) fn remove(&mut self, key: FlowKey) -> Option<Box<Flow>> {
         let t = self.tables.get_mut(usize::from(key.table))?;
         let flow = t.flows.remove(&key.id)?;
+        if let Some(victims) = &mut t.victims {
+            victims.remove(key.id);
+        }
         let at = hash(&self.hasher, flow.priority, &flow.matching);
         if let Ok(entry) = t.strict.find_entry(spread(at), |(_, id)| *id == key.id) {
             entry.remove();
@@ -367,5 +449,51 @@ impl FlowTables {
         references(instructions, &mut |id| disuse(groups, id, key), &mut |id| {
             disuse(meters, id, key)
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openflow::FieldId;
+    use openflow::testing::Rng;
+
+    #[test]
+    fn victims_are_those_of_a_plain_search() {
+        let mut rng = Rng::new(1);
+        let mut tables = FlowTables::new(1);
+        // When packets last matched: later and later.
+        let mut used: HashMap<u32, u64> = HashMap::new();
+        let second = 1_000_000_000;
+        let mut now = 0;
+        for id in 0..2000u32 {
+            now += u64::from(rng.u32() % 1000) * 1_000_000;
+            let flow = Flow {
+                priority: 1,
+                flags: FlowModFlags::empty(),
+                importance: rng.u16() % 3,
+                idle_timeout: rng.choose(&[0, 0, 5, 50]),
+                hard_timeout: rng.choose(&[0, 0, 20, 200]),
+                cookie: 0,
+                created_ns: now,
+                action: ActionId(0),
+                matching: Match::new().with(FieldId::EthDst, id.into()),
+                instructions: Instructions::new(),
+            };
+            tables.insert(FlowKey { table: 0, id }, flow);
+            for _ in 0..3 {
+                let id = rng.below(id as usize + 1) as u32;
+                used.insert(id, now + rng.u64() % second);
+            }
+            if id % 3 == 0 && id > 20 {
+                let of = |id: u32| used.get(&id).copied().unwrap_or(0);
+                let plain = tables.iter(0).map(|(key, flow)| rank(key.id, flow, of(key.id))).min();
+                let first = tables.first_victim(0, of);
+                assert_eq!(first.map(|(key, i)| (i, key.id)), plain.map(|r| (r.0, r.3)), "{id}");
+                if let Some((key, _)) = first.filter(|_| !rng.one_in(3)) {
+                    tables.remove(key);
+                }
+            }
+        }
     }
 }

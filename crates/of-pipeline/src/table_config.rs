@@ -1,15 +1,15 @@
 //! How controllers configured the tables: eviction and vacancy events (1.4.1 §7.3.3).
 //!
 //! A full table that may evict gives up, for a new entry, the one of the least importance, and among
-//! those the one that would expire first; never one of greater importance than the new one. Finding it
-//! looks at every entry of the table, so adding to a full table takes time with its size.
+//! those the one that would expire first; never one of greater importance than the new one. The table
+//! keeps that order once it was asked for, so finding it takes no time with the table's size.
 //!
 //! Vacancy events have hysteresis: after one that less than the lower threshold is left comes none
 //! until more than the upper one is, and the other way round.
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::flow_table::{Flow, FlowKey};
+use crate::flow_table::FlowKey;
 use crate::refusal::Refusal;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{TableDesc, TableId, TableMod, TableReason, TableStatus, Vacancy, Version};
@@ -89,28 +89,14 @@ impl Agent {
     }
 
     /// The entry of a full table that makes room for one of this importance; none if no entry may go.
-    pub(crate) fn victim(&self, table: u8, importance: u16) -> Option<FlowKey> {
+    pub(crate) fn victim(&mut self, table: u8, importance: u16) -> Option<FlowKey> {
         if !self.table_configs.get(table).eviction {
             return None;
         }
         let reader = self.switch.counters();
-        // When an entry would expire, in nanoseconds of the switch's clock.
-        let expires = |key: FlowKey, flow: &Flow| {
-            let after = |since: u64, timeout: u16| match timeout {
-                0 => u64::MAX,
-                seconds => since.saturating_add(u64::from(seconds) * 1_000_000_000),
-            };
-            let used = || reader.read(key.id).and_then(|count| count.last_used_ns);
-            let idle = match flow.idle_timeout {
-                0 => u64::MAX,
-                timeout => after(used().unwrap_or(0).max(flow.created_ns), timeout),
-            };
-            idle.min(after(flow.created_ns, flow.hard_timeout))
-        };
-        let least = self.flows.iter(table).map(|(_, flow)| flow.importance).min()?;
-        let candidates = self.flows.iter(table).filter(|(_, flow)| flow.importance == least);
-        let first = candidates.min_by_key(|(key, flow)| (expires(*key, flow), flow.created_ns));
-        first.filter(|_| least <= importance).map(|(key, _)| key)
+        let used = |id| reader.read(id).and_then(|count| count.last_used_ns).unwrap_or(0);
+        let first = self.flows.first_victim(table, used);
+        first.filter(|(_, least)| *least <= importance).map(|(key, _)| key)
     }
 
     /// Tells controllers of tables whose vacancy has crossed a threshold.

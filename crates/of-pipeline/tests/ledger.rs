@@ -1,4 +1,4 @@
-//! The conformance ledger: `docs/openflow.md` against the citations in code and tests.
+//! The conformance ledger: `conformance/openflow.md` against the citations in code and tests.
 //!
 //! A citation is a comment `//= openflow-VERSION §SECTION: what it says, in our own words`, which
 //! goes on in `//=` lines below it. The document lists the requirements of each section by hand, with
@@ -128,7 +128,7 @@ fn the_ledger_is_true() {
     }
     citations.values_mut().for_each(|c| c.sort());
 
-    let path = root.join("docs/openflow.md");
+    let path = root.join("conformance/openflow.md");
     let old = std::fs::read_to_string(&path).unwrap();
     let mut faults = Vec::new();
     let mut counts = [0; 3];
@@ -186,13 +186,13 @@ fn the_ledger_is_true() {
     for (version, section) in citations.keys().filter(|place| !listed.contains(*place)) {
         faults.push(format!("{version} §{section} is cited and not in the ledger"));
     }
-    assert!(faults.is_empty(), "docs/openflow.md:\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "conformance/openflow.md:\n{}", faults.join("\n"));
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, new).unwrap();
     } else if new != old {
         let stale = new.lines().find(|line| !old.lines().any(|l| l == *line));
         panic!(
-            "docs/openflow.md is stale; run again with BLESS=1. First new line: {}",
+            "conformance/openflow.md is stale; run again with BLESS=1. First new line: {}",
             stale.unwrap_or("(lines went)")
         );
     }

@@ -72,7 +72,7 @@ impl Bed {
 
     pub fn address(&self) -> SocketAddr {
         match self.channel().listening()[0] {
-            Listen::Tcp { address, port } => (address, port).into(),
+            Listen::Tcp { address, port } | Listen::Tls { address, port } => (address, port).into(),
             Listen::Unix(_) => panic!("a UNIX socket comes first"),
         }
     }

@@ -187,6 +187,9 @@ impl Run {
             for version in Version::ALL {
                 if event.is_for(version) {
                     let message = match event.clone() {
+                        Event::PacketInTo(_, p) => Message::PacketIn(p),
+                        // Nobody watches here.
+                        Event::FlowChange(_) => continue,
                         Event::PacketIn(packet) => Message::PacketIn(packet),
                         Event::FlowRemoved(removed) => Message::FlowRemoved(removed),
                         Event::PortStatus(status) => Message::PortStatus(status),

@@ -356,7 +356,11 @@ pub fn multipath_hash(h: &Headers, fields: HashFields, basis: Expr) -> Expr {
         }
     };
     inputs.push(basis);
-    Expr::Hash { algorithm: ir::HashAlgorithm::Crc32c, width: 32, inputs }
+    let crc = Expr::Hash { algorithm: ir::HashAlgorithm::Crc32c, width: 32, inputs };
+    // A CRC is linear: of addresses that differ in few bits its high bits take few values. The high
+    // half of a product is not.
+    let product = Expr::binary(BinaryOp::Mul, crc.cast(64), Expr::int(0x9e37_79b9_7f4a_7c15, 64));
+    product.slice(63, 32)
 }
 
 /// Pushes a tag with id and priority 0 onto a packet without one, as 1.0's `SET_VLAN_VID` and

@@ -360,3 +360,40 @@ fn table_features_promise_what_flow_mods_keep() {
         }
     }
 }
+
+#[test]
+fn requests_of_1_5_are_answered_as_it_says() {
+    use openflow::{FlowStatsRequest, PacketOut};
+    let v15 = Version::V15;
+    let mut bed = Bed::new(2);
+    //= openflow-1.5.1 §7.3.5.7: one port may be asked about.
+    let ports = |bed: &mut Bed, port| match &bed.ask(v15, MultipartRequestBody::PortDesc(port))[..]
+    {
+        [MultipartReplyBody::PortDesc(list)] => list.iter().map(|p| p.port_no).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ports(&mut bed, PortNo::ANY), [PortNo(1), PortNo(2)]);
+    assert_eq!(ports(&mut bed, PortNo(2)), [PortNo(2)]);
+    let nobody = MultipartRequestBody::PortDesc(PortNo(9));
+    let nobody = openflow::MultipartRequest { more: false, body: nobody };
+    let nobody = Request(v15, openflow::Message::MultipartRequest(nobody));
+    assert_eq!(bed.refused(nobody), ErrorCode::BrcBadPort);
+    //= openflow-1.5.1 §7.3.6: a packet-out's pipeline fields are there when its actions are done.
+    let meta = Match::new().with(FieldId::Metadata, 0x77).with(FieldId::TunnelId, 5);
+    let in_table = Match::new().with(FieldId::Metadata, 0x77).with(FieldId::TunnelId, 5);
+    bed.ok(FlowMod { dialect: v15, ..add(in_table, apply([output(2)])) });
+    let packet = PacketOut {
+        buffer_id: None,
+        in_port: PortNo(1),
+        pipeline: meta,
+        actions: vec![Action::output(PortNo::TABLE)],
+        data: frame(1, 2),
+    };
+    bed.ok(Request(v15, openflow::Message::PacketOut(packet)));
+    assert_eq!(bed.receive(2), frame(1, 2));
+    //= openflow-1.5.1 §7.3.5.3: counters of entries, without what they do.
+    let counts = bed.ask(v15, MultipartRequestBody::FlowCounts(FlowStatsRequest::all()));
+    let [MultipartReplyBody::FlowCounts(list)] = &counts[..] else { panic!("{counts:?}") };
+    assert_eq!((list.len(), list[0].stats.packets, list[0].stats.bytes), (1, Some(1), Some(60)));
+    assert!(list[0].stats.duration.is_some());
+}

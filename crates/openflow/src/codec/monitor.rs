@@ -7,7 +7,7 @@ use super::action::{
     instructions_from_v10,
 };
 use super::nicira;
-use super::oxm::{Unknown, decode_match, encode_match};
+use super::oxm::{Unknown, decode_fields, decode_match, encode_match};
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{Encode, Loss};
@@ -67,12 +67,21 @@ pub(super) fn decode_request_nx(
         r.skip(5)?;
         matching = nicira::decode_match(r, length)?.matching;
     } else {
-        // The match tells its length itself, too.
-        r.skip(2)?;
+        let length = usize::from(r.u16()?);
         out_port = PortNo(r.u32()?);
         table_id = TableId(r.u8()?);
         r.skip(3)?;
-        matching = decode_match(version, r, Unknown::Refuse)?;
+        // Open vSwitch sends a match with its head, of which the length is that told before; the
+        // extension's text has TLVs alone.
+        let head = (r.peek_u16(0), r.peek_u16(2));
+        matching = if head == (Ok(1), Ok(length as u16)) {
+            decode_match(version, r, Unknown::Refuse)?
+        } else {
+            let padded = length.next_multiple_of(8);
+            let mut all = r.sub(padded, "match with its padding", ErrorCode::BmcBadLen)?;
+            let mut fields = all.sub(length, "match", ErrorCode::BmcBadLen)?;
+            decode_fields(version, &mut fields, Unknown::Refuse)?
+        };
     }
     let (command, out_group) = (MonitorCommand::Add, GroupId::ANY);
     Ok(FlowMonitorRequest { monitor_id, command, flags, out_port, out_group, table_id, matching })

@@ -43,7 +43,11 @@ pub(super) fn decode_match(
 }
 
 /// Reads the TLVs of a match to the end.
-fn decode_fields(version: Version, fields: &mut Reader<'_>, unknown: Unknown) -> Result<Match> {
+pub(super) fn decode_fields(
+    version: Version,
+    fields: &mut Reader<'_>,
+    unknown: Unknown,
+) -> Result<Match> {
     let mut matching = Match::new();
     // A field under an all-zero mask is as good as absent, yet may not come twice.
     let mut seen = 0u64;

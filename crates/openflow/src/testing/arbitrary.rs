@@ -8,6 +8,10 @@ use crate::action::{
 };
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
+use crate::extension::{
+    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
+    ToController,
+};
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
@@ -454,7 +458,78 @@ pub fn actions(rng: &mut Rng, version: Version) -> Actions {
     list(rng, |rng| action(rng, version))
 }
 
+/// Random bits of a field that actions may write, or of one that they may read.
+fn bits(rng: &mut Rng, written: bool) -> Bits {
+    use FieldId::*;
+    let fields = [Reg0, EthDst, Ipv4Src, VlanVid, VlanPcp, Ipv6Dst, InPort, Metadata];
+    let field = rng.choose(if written { &fields[..6] } else { &fields });
+    // Nicira's ingress ports have 16 bits, and one run at most 64.
+    let width = if field == InPort { 16 } else { field.info().bits.min(64) as u16 };
+    let offset = rng.u16() % width;
+    Bits { of: Subfield { field, offset }, count: 1 + rng.u16() % (width - offset) }
+}
+
+fn learn(rng: &mut Rng) -> Learn {
+    let specs = list(rng, |rng| {
+        let from = bits(rng, false);
+        let to = loop {
+            let to = bits(rng, true).of;
+            if to.field.info().bits >= u32::from(to.offset + from.count) {
+                break to;
+            }
+        };
+        let taken = LearnSource::Field(from.of);
+        let value = LearnSource::Value(rng.u128() >> (128 - from.count));
+        let (from, bits) = (if rng.one_in(3) { value } else { taken }, from.count);
+        match rng.below(3) {
+            0 if from == taken => LearnSpec { bits, from, to: LearnTarget::Output },
+            1 => LearnSpec { bits, from, to: LearnTarget::Load(to) },
+            _ => LearnSpec { bits, from: taken, to: LearnTarget::Match(to) },
+        }
+    });
+    Learn {
+        idle_timeout: rng.u16(),
+        hard_timeout: rng.u16(),
+        priority: rng.u16(),
+        cookie: rng.u64(),
+        send_flow_rem: rng.one_in(2),
+        table_id: TableId(rng.u8() % 255),
+        specs,
+    }
+}
+
+/// One of Open vSwitch's actions.
+fn extension(rng: &mut Rng) -> Action {
+    match rng.below(7) {
+        0 => Action::Controller(ToController {
+            max_len: rng.u16(),
+            reason: rng.choose(&PacketInReason::ALL),
+            id: 1 + rng.u16() % 1000,
+        }),
+        1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
+        2 => Action::StackPush(bits(rng, false)),
+        3 => Action::StackPop(bits(rng, true)),
+        4 => Action::CheckPktLarger { bytes: rng.u16(), to: bits(rng, true).of },
+        5 => {
+            let to = bits(rng, true);
+            let most = (1u32 << to.count.min(16)) - 1;
+            Action::Multipath(Box::new(Multipath {
+                fields: rng.choose(&HashFields::ALL).0,
+                basis: rng.u16(),
+                algorithm: rng.choose(&HashAlgorithm::ALL).0,
+                max_link: (rng.u32() % (most + 1)) as u16,
+                arg: rng.u32(),
+                to,
+            }))
+        }
+        _ => Action::Learn(Box::new(learn(rng))),
+    }
+}
+
 fn action(rng: &mut Rng, version: Version) -> Action {
+    if rng.one_in(8) {
+        return extension(rng);
+    }
     let kind = match version {
         Version::V10 => rng.below(13),
         Version::V13 | Version::V14 => 13 + rng.below(17),

@@ -139,8 +139,11 @@ fn of_actions() {
                 "note:1",
                 "column 6: expected bytes of two hexadecimal digits with dots between, found `1`",
             ),
-            ("learn(table=1)", "column 1: `learn`: Nicira extension not supported yet"),
-            ("dec_ttl(1,2)", "column 1: `dec_ttl`: Nicira extension not supported yet"),
+            ("conjunction(1,1/2)", "column 1: `conjunction`: Nicira extension not supported yet"),
+            (
+                "dec_ttl(1,x)",
+                "column 1: expected `dec_ttl(ID,ID...)`, ids from 0 to 65535, found `dec_ttl`",
+            ),
             ("set_field:1->xreg3", "column 14: `xreg3`: Nicira extension not supported yet"),
             (
                 "set_field:1.2.3.4->nw_scr",
@@ -164,7 +167,7 @@ fn of_actions() {
                 "controller(max_ln=5)",
                 "column 12: unknown option of `controller` `max_ln`; did you mean `max_len`?",
             ),
-            ("controller(id=5)", "column 12: `id`: Nicira extension not supported yet"),
+            ("controller(pause)", "column 12: `pause`: Nicira extension not supported yet"),
             ("normal:3", "column 1: `normal:3`: `normal` takes no value"),
             ("output:-1", "column 8: expected a port's number or name, found `-1`"),
         ],

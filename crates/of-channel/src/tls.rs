@@ -1,0 +1,200 @@
+//! TLS, as Open vSwitch's users know it: a private key, a certificate, and the certificate of the
+//! authority that signed those of the other side.
+//!
+//! With an authority, both sides must show a certificate that it signed; names in certificates are
+//! not looked at, as controllers and switches are told apart by who signed them (ovs-pki(8)).
+//! Without one a listener asks for no certificate, and no connection is made: who answers could be
+//! anybody. TLS 1.2 and 1.3; the cryptography is rustls's, with ring.
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// Files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The switch's private key.
+    pub private_key: PathBuf,
+    /// The switch's certificate, and those between it and the authority's.
+    pub certificate: PathBuf,
+    /// The authority's that signs controllers' certificates.
+    pub ca_cert: Option<PathBuf>,
+}
+
+/// Why TLS cannot be.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read, or holds something else.
+    #[error("{path}: {what}: {source}")]
+    Pem {
+        /// Which.
+        path: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// What came instead.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A file holds no certificate.
+    #[error("{0}: holds no certificate in PEM")]
+    Empty(PathBuf),
+    /// What the files hold does not fit together.
+    #[error("{path}: {source}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rustls::Error,
+    },
+    /// The authority's certificates cannot serve as such.
+    #[error("{path}: {text}")]
+    Authority {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        text: String,
+    },
+}
+
+/// Both sides of TLS.
+pub(crate) struct Tls {
+    pub(crate) acceptor: TlsAcceptor,
+    /// None without an authority.
+    pub(crate) connector: Option<TlsConnector>,
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let what = "a certificate was expected";
+    let pem = |source| TlsError::Pem { path: path.to_path_buf(), what, source };
+    let all = CertificateDer::pem_file_iter(path).map_err(pem)?;
+    let all = all.collect::<Result<Vec<_>, _>>().map_err(pem)?;
+    if all.is_empty() { Err(TlsError::Empty(path.to_path_buf())) } else { Ok(all) }
+}
+
+impl Tls {
+    /// Reads the files.
+    pub(crate) fn load(files: &TlsFiles) -> Result<Tls, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = certificates(&files.certificate)?;
+        let key = || {
+            PrivateKeyDer::from_pem_file(&files.private_key).map_err(|source| TlsError::Pem {
+                path: files.private_key.clone(),
+                what: "a private key was expected",
+                source,
+            })
+        };
+        let refused = |source| TlsError::Refused { path: files.certificate.clone(), source };
+        let roots = match &files.ca_cert {
+            None => None,
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for certificate in certificates(path)? {
+                    let refused = |source| TlsError::Refused { path: path.clone(), source };
+                    roots.add(certificate).map_err(refused)?;
+                }
+                Some((path, Arc::new(roots)))
+            }
+        };
+        let authority = |path: &Path, text: String| {
+            let path = path.to_path_buf();
+            TlsError::Authority { path, text }
+        };
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(refused)?;
+        let server = match &roots {
+            None => server.with_no_client_auth(),
+            Some((path, roots)) => {
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+                        .build()
+                        .map_err(|e| authority(path, e.to_string()))?;
+                server.with_client_cert_verifier(verifier)
+            }
+        };
+        let server = server.with_single_cert(chain.clone(), key()?).map_err(refused)?;
+        let connector = match roots {
+            None => None,
+            Some((path, roots)) => {
+                let inner = WebPkiServerVerifier::builder_with_provider(roots, provider.clone())
+                    .build()
+                    .map_err(|e| authority(path, e.to_string()))?;
+                let client = ClientConfig::builder_with_provider(provider.clone())
+                    .with_safe_default_protocol_versions()
+                    .map_err(refused)?
+                    .dangerous()
+                    .with_custom_certificate_verifier(Arc::new(SignedBy { inner, provider }))
+                    .with_client_auth_cert(chain, key()?)
+                    .map_err(refused)?;
+                Some(TlsConnector::from(Arc::new(client)))
+            }
+        };
+        Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(server)), connector })
+    }
+}
+
+/// Whom a connection is made to, for TLS: addresses and names alike, which nobody compares.
+pub(crate) fn server_name(host: &str) -> ServerName<'static> {
+    ServerName::try_from(host.to_string())
+        .unwrap_or(ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into()))
+}
+
+/// Takes a certificate that the authority signed, whatever names are in it.
+#[derive(Debug)]
+struct SignedBy {
+    inner: Arc<WebPkiServerVerifier>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for SignedBy {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let inner = &self.inner;
+        match inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // Names come last: all else is right.
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, cert, dss, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
