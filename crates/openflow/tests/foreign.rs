@@ -17,7 +17,7 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
     (
         ErrorCode::BmcBadValue,
         "matches a VLAN id without OFPVID_PRESENT (1.3.5 §7.2.3.7)",
-        &["4-59-", "4-60-", "5-57-", "5-58-"],
+        &["4-59-", "4-60-", "4-63-", "5-57-", "5-58-"],
     ),
     (
         ErrorCode::BpcBadExperimenter,
