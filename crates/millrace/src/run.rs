@@ -1,7 +1,7 @@
 //! `millrace run`: the switch, in the foreground, until SIGINT or SIGTERM.
 
 use crate::cli::RunOptions;
-use crate::config::Config;
+use crate::config::{Config, RxWorker};
 use crate::{Failure, capture, ctl, query};
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
@@ -21,7 +21,11 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let engine = config.engine.clone();
     let switch =
         start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?;
+    switch.set_polling(config.poll);
+    // What comes before the files' entries are in place waits.
+    switch.set_receiving(false);
     let mut described = Vec::new();
+    let mut placed = 0;
     for spec in &config.ports {
         let port = open(spec, &config.dpdk)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
@@ -29,10 +33,23 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
         let name = port.info().name.clone();
+        let here = |number: Option<u32>| {
+            let numbered = number.map(|n| n.to_string());
+            let this = |r: &&RxWorker| r.port == name || Some(&r.port) == numbered.as_ref();
+            config.rx_workers.iter().filter(this).map(|r| (r.queue, r.worker)).collect::<Vec<_>>()
+        };
+        let places = here(spec.number);
+        placed += places.len();
         let number = switch
-            .add_port(spec.number, port)
+            .add_port_at(spec.number, port, &places)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         described.push(format!("{number}={name}"));
+    }
+    if placed < config.rx_workers.len() {
+        return Err(Failure::usage(
+            "--rx-worker names a port that --port does not: give its name, or the number that \
+             NAME:NUMBER=SPEC gives it",
+        ));
     }
     let agent = agent(&switch, config.datapath_id)?;
     let agent = Arc::new(Mutex::new(agent));
@@ -42,6 +59,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let channel = Arc::new(Mutex::new(Some(channel)));
     let server = control(&switch, &channel, config.ctl.as_deref())?;
     switch.sync();
+    switch.set_receiving(true);
     let mut listeners: Vec<String> =
         lock(&channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect();
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
