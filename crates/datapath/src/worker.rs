@@ -438,7 +438,10 @@ impl Worker {
             Command::Capture(tap) => self.watch.add(tap),
             Command::Poll(polls) => self.polls = polls,
             Command::Receive(receives) => self.receives = receives,
-            Command::Stop => self.stopped = true,
+            Command::Stop => {
+                self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
+                self.stopped = true;
+            }
         }
     }
 
