@@ -34,6 +34,7 @@ pub mod compiled;
 pub mod engine;
 pub mod filetest;
 pub mod lane;
+mod lines;
 pub mod meter;
 pub mod ports;
 pub mod program_state;

@@ -4,7 +4,8 @@
 //! [`Worker::poll`] is one round: take commands, adopt the current version, then for each receive
 //! queue one burst, run to completion, and flush what was queued. [`Worker::run`] repeats it on a
 //! thread of its own and sleeps on the queues' descriptors once nothing has come for
-//! [`SPIN_NS`]; a waker ends the sleep.
+//! [`SPIN_NS`]; a waker ends the sleep. Queues without a descriptor (DPDK's) are asked again every
+//! [`POLL_INTERVAL_NS`] meanwhile; [`Command::Poll`] forbids sleep altogether.
 //!
 //! Invariants: every frame received or injected ends as sent, punted, or counted under a reason; a
 //! queue whose interface is down or gone is asked again after [`RETRY_NS`], so that an interface
@@ -17,13 +18,13 @@
 use crate::capture::{Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
+use crate::lines::Lines;
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use hashbrown::HashMap;
 use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
 use port::burst::BURST_MAX;
@@ -34,6 +35,7 @@ use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -42,8 +44,13 @@ use std::time::Instant;
 pub const SPIN_NS: u64 = 50_000;
 /// A receive queue that is down, gone or in trouble is asked again after so long, in nanoseconds.
 pub const RETRY_NS: u64 = 20_000_000;
-/// Longest sleep while a queue without a descriptor must be polled, in nanoseconds.
-const POLL_INTERVAL_NS: u64 = 1_000_000;
+/// Longest sleep while a queue without a descriptor must be polled, in nanoseconds: what comes first
+/// after a silence waits so long.
+pub const POLL_INTERVAL_NS: u64 = 40_000;
+/// How much later than asked for the kernel may end such a sleep, in nanoseconds; by default 50,000.
+const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
+/// In so many rounds, every receive queue is asked once what it lost.
+const DROPS_EVERY: u64 = 64;
 /// Commands taken in one round, at most.
 const COMMANDS_MAX: usize = 256;
 
@@ -66,6 +73,10 @@ pub enum Command {
     Inject(Injection),
     /// Somebody looks at frames, until that is over.
     Capture(Arc<Tap>),
+    /// Never sleep (true), or when all is silent.
+    Poll(bool),
+    /// Receive, or leave what comes in the ports.
+    Receive(bool),
     /// The worker ends.
     Stop,
 }
@@ -195,6 +206,17 @@ struct Rx {
     state: RxState,
 }
 
+impl Rx {
+    /// Counts what the queue lost since the last time.
+    fn count_drops(&mut self, worker: usize) {
+        let drops = self.queue.drops();
+        if drops != self.drops {
+            self.shared.cell(worker).set_rx_drops(&self.drops, &drops);
+            self.drops = drops;
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RxState {
     /// Frames may come.
@@ -203,12 +225,6 @@ enum RxState {
     Retry(u64),
     /// No frame will ever come.
     Ended,
-}
-
-struct Tx {
-    shared: Arc<PortShared>,
-    queue: Box<dyn TxQueue>,
-    dirty: bool,
 }
 
 /// What compiled code has made of a frame.
@@ -251,7 +267,7 @@ pub struct Worker {
     random: Prng,
     ports: Arc<PortTable>,
     rx: Vec<Rx>,
-    tx: HashMap<u32, Tx>,
+    tx: Lines,
     burst: Burst,
     pool: Pool,
     notes: Notes,
@@ -264,6 +280,12 @@ pub struct Worker {
     progress: Arc<Progress>,
     /// Commands taken so far.
     taken: u64,
+    /// Rounds made.
+    rounds: u64,
+    /// It never sleeps.
+    polls: bool,
+    /// It takes what comes in by its queues.
+    receives: bool,
     stopped: bool,
 }
 
@@ -286,7 +308,7 @@ impl Worker {
             random: Prng::new(config.seed),
             ports: Arc::new(PortTable::default()),
             rx: Vec::new(),
-            tx: HashMap::new(),
+            tx: Lines::default(),
             burst: Burst::new(),
             pool: Pool::new(),
             notes: Notes::default(),
@@ -297,6 +319,9 @@ impl Worker {
             fate: Fate::default(),
             progress: progress.clone(),
             taken: 0,
+            rounds: 0,
+            polls: false,
+            receives: true,
             stopped: false,
         };
         Ok((worker, Handle { sender: Some(sender), waker, progress }))
@@ -311,13 +336,16 @@ impl Worker {
                 tracing::warn!(worker = self.index, cpu, %error, "cannot pin worker");
             }
         }
+        if let Err(error) = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS)) {
+            tracing::debug!(worker = self.index, %error, "sleeps are coarse");
+        }
         let now = || u64::try_from(epoch.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut last_work = now();
         while !self.stopped {
             let time = now();
             if self.poll(time) > 0 {
                 last_work = time;
-            } else if time.saturating_sub(last_work) > SPIN_NS {
+            } else if !self.polls && time.saturating_sub(last_work) > SPIN_NS {
                 self.sleep(time);
                 last_work = now();
             } else {
@@ -341,9 +369,15 @@ impl Worker {
             self.obey(command, now_ns);
         }
         let commands = work as u64;
-        if !self.stopped {
+        if !self.stopped && self.receives {
             for i in 0..self.rx.len() {
                 work += self.receive(i, now_ns);
+            }
+            // A queue that gave frames was asked what it lost; those that gave none, when there is
+            // nothing better to do, or it has been a while.
+            self.rounds = self.rounds.wrapping_add(1);
+            if work == 0 || self.rounds.is_multiple_of(DROPS_EVERY) {
+                self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
             }
         }
         if work > 0 {
@@ -380,12 +414,13 @@ impl Worker {
                     state: RxState::Open,
                 });
                 self.rx.extend(rx);
-                self.tx.insert(shared.number, Tx { queue: tx, dirty: false, shared });
+                self.tx.insert(shared, tx);
             }
             Command::RemovePort(number) => {
                 self.flush();
+                self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
                 self.rx.retain(|rx| rx.shared.number != number);
-                self.tx.remove(&number);
+                self.tx.remove(number);
             }
             Command::Ports(ports) => self.ports = ports,
             Command::Inject(injection) => {
@@ -401,7 +436,12 @@ impl Worker {
                 self.watch.settle();
             }
             Command::Capture(tap) => self.watch.add(tap),
-            Command::Stop => self.stopped = true,
+            Command::Poll(polls) => self.polls = polls,
+            Command::Receive(receives) => self.receives = receives,
+            Command::Stop => {
+                self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
+                self.stopped = true;
+            }
         }
     }
 
@@ -427,12 +467,10 @@ impl Worker {
             tracing::info!(%port, %error, ended, "nothing is received");
         }
         rx.state = state;
-        let drops = rx.queue.drops();
-        if drops != rx.drops {
-            rx.shared.cell(self.index).set_rx_drops(&rx.drops, &drops);
-            rx.drops = drops;
-        }
         let n = self.burst.len();
+        if n > 0 {
+            rx.count_drops(self.index);
+        }
         if n == 0 {
             return 0;
         }
@@ -509,24 +547,34 @@ impl Worker {
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
-        for (at, (frame, outcome)) in burst.drain().zip(outcomes.drain(..)).enumerate() {
+        let plain = before.is_none() && self.watch.is_off();
+        // Frames stay where they lie as long as they can: to move one costs as much as to send it.
+        for (at, (frame, outcome)) in burst.frames_mut().iter_mut().zip(&outcomes).enumerate() {
             match outcome.status {
-                abi::status::FORWARD => self.forwarded(frame, &outcome, from, now_ns),
+                abi::status::FORWARD if plain && outcome.outputs_len == 1 => {
+                    self.forwarded_once(frame, outcome, from, now_ns);
+                }
+                abi::status::FORWARD => {
+                    edit(frame, outcome);
+                    self.forwarded(frame.take(), outcome, from, now_ns);
+                }
                 abi::status::DROP => {
                     let reason = DropReason::ALL.get(outcome.reason as usize);
                     let reason = reason.copied().unwrap_or(DropReason::NoOutput);
                     from.cell(self.index).count_drop(reason, 1);
-                    self.pool.give(frame);
+                    self.pool.give(frame.take());
                     if before.is_some() {
                         self.fate.dropped.push((reason.word(), None));
                     }
                 }
-                _ => self.process(frame, from, Start::Pipeline, outcome.lookups, now_ns),
+                _ => self.process(frame.take(), from, Start::Pipeline, outcome.lookups, now_ns),
             }
             if let Some(before) = &mut before {
                 before.became(at, std::mem::take(&mut self.fate));
             }
         }
+        burst.clear();
+        outcomes.clear();
         self.outcomes = outcomes;
         if let (Some(before), Some(held)) = (before, &self.held) {
             self.watch.after(before, &*held.forward, &self.counters, now_ns);
@@ -536,20 +584,31 @@ impl Worker {
         }
     }
 
-    /// Sends what compiled code has forwarded; its edits are in the frame already.
-    fn forwarded(&mut self, mut frame: Frame, outcome: &Outcome, from: &PortShared, now_ns: u64) {
-        let before = frame.len();
-        match outcome.shift {
-            0 => {}
-            // The bytes are there: they were written into the headroom.
-            shift if shift < 0 => {
-                frame.push_front(shift.unsigned_abs() as usize);
+    /// Sends what compiled code has forwarded to one port, with nobody looking: what nearly all
+    /// frames are. The same as [`forwarded`](Self::forwarded), with less on the way.
+    #[inline]
+    fn forwarded_once(
+        &mut self,
+        frame: &mut Frame,
+        outcome: &Outcome,
+        from: &PortShared,
+        now_ns: u64,
+    ) {
+        edit(frame, outcome);
+        let sends = PortFlags::UP | PortFlags::NO_FORWARD;
+        match self.tx.get(outcome.outputs[0].port) {
+            Some(tx) if tx.shared.flags().0 & sends == PortFlags::UP => {
+                if let Err(reason) = tx.queue.tx_taken(frame, &mut self.pool) {
+                    tx.shared.cell(self.index).count_tx_drop(reason, 1);
+                }
             }
-            shift => frame.pull_front(shift.unsigned_abs() as usize),
+            // Counted there under its reason.
+            _ => self.forwarded(frame.take(), outcome, from, now_ns),
         }
-        if outcome.changed {
-            mend(&mut frame, before);
-        }
+    }
+
+    /// Sends what compiled code has forwarded.
+    fn forwarded(&mut self, frame: Frame, outcome: &Outcome, from: &PortShared, now_ns: u64) {
         for output in &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)] {
             self.notes.send_same(output.port, output.queue);
         }
@@ -630,9 +689,8 @@ impl Worker {
                 fate.borrow_mut().dropped.push((reason.word(), Some(port)));
             }
         };
-        let out = |outgoing: Outgoing, pool: &mut Pool| match tx.get_mut(&outgoing.port) {
+        let out = |outgoing: Outgoing, pool: &mut Pool| match tx.get(outgoing.port) {
             Some(tx) => {
-                tx.dirty = true;
                 if looks {
                     watch.out(outgoing.port, &outgoing.frame, from.number, now_ns);
                 }
@@ -658,15 +716,17 @@ impl Worker {
     }
 
     fn flush(&mut self) {
-        for tx in self.tx.values_mut().filter(|tx| tx.dirty) {
+        let index = self.index;
+        self.tx.flush(|tx| {
             let report = tx.queue.flush();
-            let cell = tx.shared.cell(self.index);
+            let cell = tx.shared.cell(index);
             cell.count_tx(report.sent, report.sent_bytes);
-            for (reason, n) in report.drops.iter().filter(|(_, n)| *n > 0) {
-                cell.count_tx_drop(reason, n);
+            if !report.drops.is_zero() {
+                for (reason, n) in report.drops.iter() {
+                    cell.count_tx_drop(reason, n);
+                }
             }
-            tx.dirty = false;
-        }
+        });
     }
 
     /// Sleeps until a frame, a command or a new version is there, or a queue is to be asked again.
@@ -674,7 +734,7 @@ impl Worker {
         let mut until_ns: Option<u64> = None;
         let mut fds = Vec::with_capacity(self.rx.len() + 1);
         fds.push(PollFd::new(&*self.waker.0, PollFlags::IN));
-        for rx in &self.rx {
+        for rx in self.rx.iter().filter(|_| self.receives) {
             let at = match (rx.state, rx.queue.fd()) {
                 (RxState::Ended, _) => continue,
                 (RxState::Retry(at), _) => at,
@@ -699,6 +759,23 @@ impl Worker {
             }
         }
         self.waker.clear();
+    }
+}
+
+/// Makes the frame what compiled code has made of its bytes, which are edited already.
+#[inline]
+fn edit(frame: &mut Frame, outcome: &Outcome) {
+    let before = frame.len();
+    match outcome.shift {
+        0 => {}
+        // The bytes are there: they were written into the headroom.
+        shift if shift < 0 => {
+            frame.push_front(shift.unsigned_abs() as usize);
+        }
+        shift => frame.pull_front(shift.unsigned_abs() as usize),
+    }
+    if outcome.changed {
+        mend(frame, before);
     }
 }
 

@@ -217,6 +217,12 @@ pub(crate) struct RunOptions {
     /// Processors for the workers, in order: 1,2,4-7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
+    /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
+    #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
+    pub(crate) rx_workers: Vec<String>,
+    /// Workers never sleep: a core each, for the least delay after a silence
+    #[arg(long)]
+    pub(crate) poll: bool,
     /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) eal: Option<String>,

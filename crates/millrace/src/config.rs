@@ -41,6 +41,9 @@ struct File {
     entries: Option<PathBuf>,
     workers: Option<usize>,
     cpus: Option<String>,
+    #[serde(default)]
+    rx_worker: Vec<String>,
+    poll: Option<bool>,
     eal: Option<String>,
     mbufs: Option<u32>,
     engine: Option<EngineName>,
@@ -79,6 +82,10 @@ pub(crate) struct Config {
     pub(crate) workers: usize,
     /// Their processors.
     pub(crate) cpus: Vec<usize>,
+    /// Receive queues that were given a worker.
+    pub(crate) rx_workers: Vec<RxWorker>,
+    /// Workers never sleep.
+    pub(crate) poll: bool,
     /// How DPDK's devices are opened.
     pub(crate) dpdk: port_dpdk::Options,
     /// The control socket.
@@ -177,6 +184,9 @@ impl Config {
         if workers == 0 {
             return Err(Failure::usage("--workers 0: at least 1 is needed"));
         }
+        let rx_workers = both(file.rx_worker, options.rx_workers);
+        let rx_workers =
+            rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
         if mbufs < MBUFS_MIN {
@@ -229,11 +239,38 @@ impl Config {
             entries,
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
+            rx_workers,
+            poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),
             punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
             engine,
             validate: validate(options.validate.or(file.validate))?,
+        })
+    }
+}
+
+/// A receive queue and its worker, `PORT[:QUEUE]=WORKER`; queue 0 if none is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RxWorker {
+    /// The port, by name or number.
+    pub(crate) port: String,
+    /// The queue, from 0.
+    pub(crate) queue: usize,
+    /// The worker, from 0.
+    pub(crate) worker: usize,
+}
+
+impl RxWorker {
+    fn parse(text: &str) -> Result<RxWorker, Failure> {
+        let parts = || {
+            let (port, worker) = text.rsplit_once('=')?;
+            let (port, queue) = port.rsplit_once(':').unwrap_or((port, "0"));
+            let (queue, worker) = (queue.parse().ok()?, worker.parse().ok()?);
+            (!port.is_empty()).then(|| RxWorker { port: port.to_owned(), queue, worker })
+        };
+        parts().ok_or_else(|| {
+            Failure::Usage(format!("--rx-worker {text}: write PORT[:QUEUE]=WORKER, as in p1:0=1"))
         })
     }
 }
@@ -319,6 +356,16 @@ mod tests {
         assert_eq!(config.ports[1].number, Some(7));
         assert_eq!(config.datapath_id, Some(255));
         assert_eq!((config.workers, config.cpus), (2, vec![0, 2, 3]));
+    }
+
+    #[test]
+    fn queues_are_given_workers() {
+        let parse = |text| RxWorker::parse(text).map(|r| (r.port, r.queue, r.worker)).ok();
+        assert_eq!(parse("p1=2"), Some(("p1".into(), 0, 2)));
+        assert_eq!(parse("7:3=0"), Some(("7".into(), 3, 0)));
+        for text in ["", "p1", "p1:x=0", "p1=x", "=1", ":0=1", "p1:=1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `millrace run`: the switch, in the foreground, until SIGINT or SIGTERM.
 
 use crate::cli::RunOptions;
-use crate::config::Config;
+use crate::config::{Config, RxWorker};
 use crate::p4_host::Host;
 use crate::{Failure, capture, ctl, query};
 use of_channel::Channel;
@@ -37,6 +37,9 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?
         }
     };
+    switch.set_polling(config.poll);
+    // What comes before the files' entries are in place waits.
+    switch.set_receiving(false);
     let described = add_ports(&switch, &config)?;
     let control = match host {
         Some(mut host) => {
@@ -50,6 +53,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     };
     let server = control_socket(&switch, &control, config.ctl.as_deref())?;
     switch.sync();
+    switch.set_receiving(true);
     let mut listeners: Vec<String> = match &control {
         Side::OpenFlow(channel) => {
             lock(channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect()
@@ -90,6 +94,7 @@ fn openflow(switch: &Switch, config: &Config) -> Result<Arc<Mutex<Option<Channel
 /// Opens the ports; number and name of each.
 fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
     let mut described = Vec::new();
+    let mut placed = 0;
     for spec in &config.ports {
         let port = open(spec, &config.dpdk)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
@@ -97,10 +102,23 @@ fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
         let name = port.info().name.clone();
+        let here = |number: Option<u32>| {
+            let numbered = number.map(|n| n.to_string());
+            let this = |r: &&RxWorker| r.port == name || Some(&r.port) == numbered.as_ref();
+            config.rx_workers.iter().filter(this).map(|r| (r.queue, r.worker)).collect::<Vec<_>>()
+        };
+        let places = here(spec.number);
+        placed += places.len();
         let number = switch
-            .add_port(spec.number, port)
+            .add_port_at(spec.number, port, &places)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         described.push(format!("{number}={name}"));
+    }
+    if placed < config.rx_workers.len() {
+        return Err(Failure::usage(
+            "--rx-worker names a port that --port does not: give its name, or the number that \
+             NAME:NUMBER=SPEC gives it",
+        ));
     }
     Ok(described)
 }

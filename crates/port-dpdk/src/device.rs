@@ -22,7 +22,7 @@ use wire::layers::{Layers, Network};
 
 use crate::Options;
 use crate::eal::{self, Machine};
-use crate::sys::{self, Device, Mbuf, Owed, RxLine, TxLine};
+use crate::sys::{self, Cut, Device, Mbuf, Owed, RxLine, TxLine, cut};
 
 /// Whether DPDK runs, or why it does not.
 static STARTED: Mutex<Option<Result<(), String>>> = Mutex::new(None);
@@ -170,6 +170,7 @@ impl Port for Dpdk {
             keeps_length: self.device.driver() == "net_vhost",
             mtu: self.info.mtu,
             pending: Vec::with_capacity(BURST_MAX),
+            cuts: Vec::with_capacity(BURST_MAX),
             lens: Vec::with_capacity(BURST_MAX),
             prepare: false,
             spare: Pool::default(),
@@ -195,16 +196,8 @@ struct Rx {
 
 impl RxQueue for Rx {
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
-        let (room, mut added, drops) = (burst.room(), 0, &mut self.drops);
-        self.line.receive(room, pool, |received| match received {
-            Ok(frame) => {
-                // No more are received than there is room for.
-                drop(burst.push(frame));
-                added += 1;
-            }
-            Err(reason) => drops.add(reason, 1),
-        });
-        Ok(added)
+        let drops = &mut self.drops;
+        Ok(self.line.receive(burst, pool, |reason| drops.add(reason, 1)))
     }
 
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -236,6 +229,8 @@ struct Tx {
     keeps_length: bool,
     mtu: u32,
     pending: Vec<Mbuf>,
+    /// What is to be cut of each that is pending.
+    cuts: Vec<Cut>,
     /// Bytes of each that is pending.
     lens: Vec<u32>,
     /// Something pending owes what the driver has to prepare.
@@ -249,8 +244,9 @@ const ROOM: usize = 2048;
 
 impl Tx {
     #[inline]
-    fn queue(&mut self, mbuf: Mbuf, len: usize) {
+    fn queue(&mut self, mbuf: Mbuf, cut: Cut, len: usize) {
         self.pending.push(mbuf);
+        self.cuts.push(cut);
         // A frame is shorter than 4 GiB.
         self.lens.push(len as u32);
         if self.pending.len() == BURST_MAX {
@@ -265,7 +261,7 @@ impl Tx {
         }
         // The pool is shared by everything, so what is missing in it fails to leave here.
         let mbuf = Mbuf::copy_of(bytes).ok_or(DropReason::TxRingFull)?;
-        self.queue(mbuf, bytes.len());
+        self.queue(mbuf, Cut::DONE, bytes.len());
         Ok(())
     }
 
@@ -290,9 +286,14 @@ impl Tx {
             forget_length(frame.data_mut(), l4);
         }
         let len = frame.len();
-        let mut mbuf = match Mbuf::of(frame) {
-            Ok(mbuf) => mbuf,
-            Err(frame) => {
+        let mut mbuf = match Mbuf::of(&mut frame) {
+            Some((mbuf, at)) => {
+                let mut one = [mbuf];
+                cut(&mut one, &[at]);
+                let [mbuf] = one;
+                mbuf
+            }
+            None => {
                 let copied = (frame.len() <= ROOM || self.can_chain)
                     .then(|| Mbuf::copy_of(frame.data()))
                     .flatten();
@@ -302,7 +303,7 @@ impl Tx {
         };
         mbuf.owe(&owed);
         self.prepare = true;
-        self.queue(mbuf, len);
+        self.queue(mbuf, Cut::DONE, len);
         Ok(())
     }
 
@@ -321,6 +322,8 @@ impl Tx {
 
     fn send_pending(&mut self) {
         let prepare = std::mem::take(&mut self.prepare);
+        cut(&mut self.pending, &self.cuts);
+        self.cuts.clear();
         let mut sent = 0;
         while !self.pending.is_empty() {
             let (prepared, n) = match &mut self.line {
@@ -363,24 +366,27 @@ impl TxQueue for Tx {
         result
     }
 
-    #[inline]
-    fn tx_owned(&mut self, frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
-        if let Err(reason) = gso::check_len(&frame, self.mtu) {
-            pool.give(frame);
+    fn tx_owned(&mut self, mut frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.tx_taken(&mut frame, pool)
+    }
+
+    fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        if let Err(reason) = gso::check_len(frame, self.mtu) {
+            pool.give(frame.take());
             return Err(reason);
         }
         if !frame.offload.is_plain() {
-            return self.queue_owing(frame, pool);
+            return self.queue_owing(frame.take(), pool);
         }
         let len = frame.len();
         match Mbuf::of(frame) {
-            Ok(mbuf) => {
-                self.queue(mbuf, len);
+            Some((mbuf, cut)) => {
+                self.queue(mbuf, cut, len);
                 Ok(())
             }
-            Err(frame) => {
+            None => {
                 let result = self.queue_copy(frame.data());
-                pool.give(frame);
+                pool.give(frame.take());
                 result
             }
         }

@@ -244,15 +244,19 @@ uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n)
 	return rte_eth_tx_prepare(port, queue, (struct rte_mbuf **)mbufs, n);
 }
 
-/* The bytes that the pipeline has made of a frame of one buffer; it owes nothing. */
-void mr_trim(void *mbuf, uint16_t start, uint16_t len)
+/* The bytes that the pipeline has made of frames of one buffer each; they owe nothing. */
+void mr_cut(void **mbufs, const struct mr_cut *cuts, uint16_t n)
 {
-	struct rte_mbuf *m = mbuf;
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = mbufs[i];
 
-	m->data_off = start;
-	m->data_len = len;
-	m->pkt_len = len;
-	m->ol_flags = 0;
+		if (!cuts[i].len)
+			continue;
+		m->data_off = cuts[i].start;
+		m->data_len = cuts[i].len;
+		m->pkt_len = cuts[i].len;
+		m->ol_flags = 0;
+	}
 }
 
 void mr_owe(void *mbuf, const struct mr_owed *owed)

@@ -12,7 +12,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use port::{BURST_MAX, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool};
+use port::{BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool};
 
 /// `struct mr_frame`.
 #[derive(Clone, Copy)]
@@ -54,6 +54,19 @@ pub(crate) const CAN_TSO: u32 = 2;
 pub(crate) const CAN_CHAIN: u32 = 4;
 /// Spreads over queues by a hash.
 pub(crate) const CAN_RSS: u32 = 16;
+
+/// `struct mr_cut`: where in its buffer a frame that leaves begins, and how long it is.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Cut {
+    pub(crate) start: u16,
+    pub(crate) len: u16,
+}
+
+impl Cut {
+    /// As the mbuf says.
+    pub(crate) const DONE: Cut = Cut { start: 0, len: 0 };
+}
 
 /// `struct mr_owed`: what a frame still owes when it leaves, lengths in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +113,7 @@ unsafe extern "C" {
     fn mr_rx(port: u16, queue: u16, out: *mut Received, max: u16) -> u16;
     fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
     fn mr_tx_prepare(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
-    fn mr_trim(mbuf: *mut (), start: u16, len: u16);
+    fn mr_cut(mbufs: *mut NonNull<()>, cuts: *const Cut, n: u16);
     fn mr_owe(mbuf: *mut (), owed: *const Owed);
     fn mr_copy_in(bytes: *const u8, len: u32) -> *mut ();
     fn mr_copy_out(mbuf: *const c_void, bytes: *mut u8, len: u32) -> c_int;
@@ -191,15 +204,13 @@ impl Drop for Mbuf {
 }
 
 impl Mbuf {
-    /// The mbuf that a frame came in, with the frame's bytes now; the frame if it is in none.
-    // The frame comes back whole so that no one loses it.
-    #[allow(clippy::result_large_err)]
+    /// The mbuf that a frame came in, and which of its bytes the frame is now, yet to be
+    /// [cut](cut); the frame is hollow then. `None`, and nothing happens, if it is in no mbuf.
     #[inline]
-    pub(crate) fn of(frame: Frame) -> Result<Mbuf, Frame> {
+    pub(crate) fn of(frame: &mut Frame) -> Option<(Mbuf, Cut)> {
         let (token, start, len) = frame.redeem(&LENDER)?;
-        // SAFETY: ours; a lent buffer is no longer than 64 KiB, and start and length lie within it.
-        unsafe { mr_trim(token.as_ptr(), start as u16, len as u16) };
-        Ok(Mbuf(token))
+        // A lent buffer is no longer than 64 KiB, and start and length lie within it.
+        Some((Mbuf(token), Cut { start: start as u16, len: len as u16 }))
     }
 
     /// A copy of these bytes, in as many mbufs as it takes; none if the pool has no more.
@@ -214,6 +225,15 @@ impl Mbuf {
         // SAFETY: ours; `Owed` is laid out as the shim's.
         unsafe { mr_owe(self.0.as_ptr(), owed) }
     }
+}
+
+/// Tells mbufs which of their bytes are the frames. As many cuts as mbufs.
+#[inline]
+pub(crate) fn cut(mbufs: &mut [Mbuf], cuts: &[Cut]) {
+    let n = mbufs.len().min(cuts.len()) as u16;
+    // SAFETY: lists of so many; an `Mbuf` is a pointer and nothing else, to an mbuf of ours, and a cut
+    // that is not empty came with it from `Mbuf::of`, so it lies within its only buffer.
+    unsafe { mr_cut(mbufs.as_mut_ptr().cast(), cuts.as_ptr(), n) }
 }
 
 /// A started device.
@@ -285,6 +305,8 @@ impl Drop for Device {
 pub(crate) struct RxLine {
     device: Arc<Device>,
     queue: u16,
+    /// The thread that uses it has been made known to DPDK.
+    known: bool,
     received: [Received; BURST_MAX],
 }
 
@@ -303,30 +325,57 @@ impl RxLine {
             segment: 0,
             flags: 0,
         };
-        RxLine { device, queue, received: [none; BURST_MAX] }
+        RxLine { device, queue, known: false, received: [none; BURST_MAX] }
     }
 
-    /// Hands up to `max` frames to `sink`; why, for one that was lost.
+    /// Fills the burst; `lost` hears why of a frame that was lost.
     #[inline]
     pub(crate) fn receive(
         &mut self,
-        max: usize,
+        burst: &mut Burst,
         pool: &mut Pool,
-        mut sink: impl FnMut(Result<Frame, DropReason>),
-    ) {
-        know_thread();
-        let max = max.min(BURST_MAX) as u16;
+        mut lost: impl FnMut(DropReason),
+    ) -> usize {
+        if !self.known {
+            know_thread();
+            self.known = true;
+        }
+        let before = burst.len();
+        let max = burst.room() as u16;
         let (port, place) = (self.device.port, self.received.as_mut_ptr());
         // SAFETY: the queue is ours alone, and there is room for as many.
         let n = unsafe { mr_rx(port, self.queue, place, max) };
         for received in &self.received[..usize::from(n)] {
-            sink(frame(received, pool));
+            let Received { buffer_len, start, len, .. } = *received;
+            let within = u32::from(start) + len <= u32::from(buffer_len);
+            if let (0, true, Some(token), Some(buffer)) = (
+                received.flags,
+                within,
+                NonNull::new(received.mbuf.cast::<()>()),
+                NonNull::new(received.buffer),
+            ) {
+                let (buffer_len, start) = (usize::from(buffer_len), usize::from(start));
+                // There is room for as many as were received.
+                if let Some(frame) = burst.add() {
+                    let len = len as usize;
+                    // SAFETY: a hollow frame; the rest as in `frame`, which does the same for what is
+                    // not so plain.
+                    unsafe { frame.lend(&LENDER, token, buffer, buffer_len, start, len) };
+                }
+                continue;
+            }
+            match frame(received, pool) {
+                // As above.
+                Ok(frame) => drop(burst.push(frame)),
+                Err(reason) => lost(reason),
+            }
         }
+        burst.len() - before
     }
 }
 
 /// A frame in its mbuf, or copied where it lies in several.
-#[inline]
+#[cold]
 fn frame(received: &Received, pool: &mut Pool) -> Result<Frame, DropReason> {
     let Received { len, buffer_len, start, .. } = *received;
     let (Some(token), Some(buffer)) =
@@ -383,19 +432,24 @@ fn offload(received: &Received, frame: &Frame) -> Offload {
 pub(crate) struct TxLine {
     device: Arc<Device>,
     queue: u16,
+    /// The thread that uses it has been made known to DPDK.
+    known: bool,
 }
 
 impl TxLine {
     /// Queue `queue`, which is the device's and nobody else's.
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> TxLine {
-        TxLine { device, queue }
+        TxLine { device, queue, known: false }
     }
 
     /// Sends from the start of the list; those sent are taken off it. Returns how many the driver
     /// could prepare, if it was asked to, and how many it took.
     #[inline]
     pub(crate) fn send(&mut self, mbufs: &mut Vec<Mbuf>, prepare: bool) -> (usize, usize) {
-        know_thread();
+        if !self.known {
+            know_thread();
+            self.known = true;
+        }
         let mut n = mbufs.len().min(BURST_MAX) as u16;
         let list = mbufs.as_mut_ptr().cast::<NonNull<()>>();
         if prepare {
@@ -405,7 +459,15 @@ impl TxLine {
         // SAFETY: as above; the queue is borrowed exclusively.
         let sent = usize::from(unsafe { mr_tx(self.device.port, self.queue, list, n) });
         // Those sent are the device's now: they leave the list without an end of their own.
-        mbufs.drain(..sent.min(mbufs.len())).for_each(std::mem::forget);
+        let left = mbufs.len().saturating_sub(sent);
+        // SAFETY: what lies behind the new length is forgotten, which frees nothing; what is left of
+        // the list moves to its start, over what was sent.
+        unsafe {
+            let start = mbufs.as_mut_ptr();
+            mbufs.set_len(0);
+            std::ptr::copy(start.add(sent), start, left);
+            mbufs.set_len(left);
+        }
         (usize::from(n), sent)
     }
 }

@@ -6,14 +6,11 @@ use crate::{Frame, Pool};
 pub const BURST_MAX: usize = 64;
 
 /// Up to [`BURST_MAX`] frames, in order of arrival.
+///
+/// The default is empty and holds no memory until a frame comes; [`Burst::new`] has room for all.
+#[derive(Default)]
 pub struct Burst {
     frames: Vec<Frame>,
-}
-
-impl Default for Burst {
-    fn default() -> Burst {
-        Burst::new()
-    }
 }
 
 impl Burst {
@@ -23,6 +20,7 @@ impl Burst {
     }
 
     /// How many frames it holds.
+    #[inline]
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -33,11 +31,13 @@ impl Burst {
     }
 
     /// How many more frames fit.
+    #[inline]
     pub fn room(&self) -> usize {
         BURST_MAX - self.frames.len()
     }
 
     /// Whether none fits any more.
+    #[inline]
     pub fn is_full(&self) -> bool {
         self.room() == 0
     }
@@ -45,6 +45,7 @@ impl Burst {
     /// Adds a frame; gives it back when the burst is full.
     // The frame comes back whole so that no one loses it uncounted.
     #[allow(clippy::result_large_err)]
+    #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.is_full() {
             return Err(frame);
@@ -53,12 +54,26 @@ impl Burst {
         Ok(())
     }
 
+    /// Adds a hollow frame, to be filled where it lies; `None` when the burst is full. A frame that is
+    /// made elsewhere and then moved here costs more than all else that a driver does for it.
+    #[inline]
+    pub fn add(&mut self) -> Option<&mut Frame> {
+        const HOLLOW: Frame = Frame::hollow();
+        if self.is_full() {
+            return None;
+        }
+        self.frames.push(HOLLOW);
+        self.frames.last_mut()
+    }
+
     /// The frames.
+    #[inline]
     pub fn frames(&self) -> &[Frame] {
         &self.frames
     }
 
     /// The frames, in order, to be changed.
+    #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
         &mut self.frames
     }
@@ -66,6 +81,12 @@ impl Burst {
     /// Takes all frames out, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Frame> {
         self.frames.drain(..)
+    }
+
+    /// Forgets all frames, those that are hollow and those that are not.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.frames.clear();
     }
 
     /// Gives all frames back to `pool`.

@@ -80,6 +80,13 @@ impl Drops {
         }
     }
 
+    /// Whether nothing was counted.
+    #[inline]
+    pub fn is_zero(&self) -> bool {
+        // Without branches, so that it takes a few instructions on wide registers.
+        self.counts.iter().fold(0, |all, n| all | n) == 0
+    }
+
     /// The sum over all reasons.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()

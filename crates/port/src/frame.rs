@@ -93,6 +93,26 @@ impl Frame {
         Frame { buffer, start, len, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
     }
 
+    /// Makes a hollow frame, where it lies, one as [`lent`](Self::lent) would make.
+    ///
+    /// # Safety
+    /// As for [`lent`](Self::lent); and the frame is [`hollow`](Self::hollow).
+    #[allow(unsafe_code)]
+    #[inline]
+    pub unsafe fn lend(
+        &mut self,
+        lender: &'static Lender,
+        token: NonNull<()>,
+        buffer: NonNull<u8>,
+        buffer_len: usize,
+        start: usize,
+        len: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.buffer.lend(lender, token, buffer, buffer_len) };
+        (self.start, self.len) = (start, len);
+    }
+
     /// Whether its buffer is one that `lender` has lent.
     #[inline]
     pub fn is_lent_by(&self, lender: &'static Lender) -> bool {
@@ -100,16 +120,27 @@ impl Frame {
     }
 
     /// Hands a lent buffer back to its lender without a release: its token, where the bytes begin,
-    /// and how many they are. The frame itself if its buffer is another's.
-    // The frame comes back whole so that no one loses it.
-    #[allow(clippy::result_large_err)]
+    /// and how many they are. The frame is hollow then. `None`, and nothing happens, if its buffer is
+    /// another's.
     #[inline]
-    pub fn redeem(self, lender: &'static Lender) -> Result<(NonNull<()>, usize, usize), Frame> {
-        let Frame { buffer, start, len, .. } = self;
-        match buffer.redeem(lender) {
-            Ok(token) => Ok((token, start, len)),
-            Err(buffer) => Err(Frame { buffer, ..self }),
-        }
+    pub fn redeem(&mut self, lender: &'static Lender) -> Option<(NonNull<()>, usize, usize)> {
+        let token = self.buffer.redeem(lender)?;
+        let (start, len) = (self.start, self.len);
+        (self.start, self.len) = (0, 0);
+        Some((token, start, len))
+    }
+
+    /// A frame without a buffer, to stand where one was taken away.
+    #[inline]
+    pub const fn hollow() -> Frame {
+        let buffer = Buffer::hollow();
+        Frame { buffer, start: 0, len: 0, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
+    }
+
+    /// Takes the frame out and leaves a hollow one.
+    #[inline]
+    pub fn take(&mut self) -> Frame {
+        std::mem::replace(self, Frame::hollow())
     }
 
     /// The bytes, from the Ethernet header on.
@@ -158,6 +189,7 @@ impl Frame {
 
     /// Puts `n` bytes before the others and returns them; their content is arbitrary. The offload
     /// shifts with them.
+    #[inline]
     pub fn push_front(&mut self, n: usize) -> &mut [u8] {
         if n > self.start {
             self.make_room(n + HEADROOM, 0);
@@ -169,6 +201,7 @@ impl Frame {
     }
 
     /// Removes the first `n` bytes (all, if there are fewer). The offload shifts with them.
+    #[inline]
     pub fn pull_front(&mut self, n: usize) {
         let n = n.min(self.len);
         self.start += n;

@@ -25,6 +25,7 @@ const HDR_LEN_HINT_MAX: u16 = 256;
 
 /// Refuses a frame that the port could not send: shorter than an Ethernet header, or longer than
 /// `mtu` allows behind a header with two VLAN tags. A GSO frame is judged by its segments.
+#[inline]
 pub fn check_len(frame: &Frame, mtu: u32) -> Result<(), DropReason> {
     if frame.len() < ETH_LEN {
         return Err(DropReason::TxTooShort);

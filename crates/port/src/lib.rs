@@ -196,6 +196,11 @@ pub trait TxQueue: Send {
         result
     }
 
+    /// As [`tx_owned`](TxQueue::tx_owned), for a frame that stays where it lies: it is hollow then.
+    fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.tx_owned(frame.take(), pool)
+    }
+
     /// Sends all that is queued, and reports what became of the frames accepted since the last
     /// report. A frame segmented in software counts as its segments.
     fn flush(&mut self) -> TxReport;

@@ -68,6 +68,14 @@ pub enum PortError {
     /// The name is in use.
     #[error("port name {0} is in use; give the port another: NAME=SPEC")]
     NameInUse(String),
+    /// No such worker.
+    #[error("there is no worker {worker}; there are {workers}, counted from 0")]
+    NoWorker {
+        /// The worker asked for.
+        worker: usize,
+        /// How many there are.
+        workers: usize,
+    },
     /// No such port.
     #[error("there is no port {0}")]
     Unknown(u32),
@@ -110,8 +118,20 @@ impl Slot {
 }
 
 impl Switch {
-    /// Adds a port, under this number or the least free one, and opens its queues.
-    pub fn add_port(&self, number: Option<u32>, mut port: Box<dyn Port>) -> Result<u32, PortError> {
+    /// Adds a port, under this number or the least free one, and opens its queues, which are spread
+    /// over the workers.
+    pub fn add_port(&self, number: Option<u32>, port: Box<dyn Port>) -> Result<u32, PortError> {
+        self.add_port_at(number, port, &[])
+    }
+
+    /// As [`add_port`](Self::add_port), with some receive queues, each given with its worker, not
+    /// where they would come to by themselves.
+    pub fn add_port_at(
+        &self,
+        number: Option<u32>,
+        mut port: Box<dyn Port>,
+        places: &[(usize, usize)],
+    ) -> Result<u32, PortError> {
         let workers = self.inner.workers.len();
         let mut slots = self.inner.slots();
         let number = match number {
@@ -129,11 +149,22 @@ impl Switch {
         if slots.iter().any(|s| s.shared.name == name) {
             return Err(PortError::NameInUse(name));
         }
+        let queues = port.info().rx_queues;
+        for &(queue, worker) in places {
+            if queue >= queues {
+                return Err(port::Error::NoQueue { name, queue, queues }.into());
+            }
+            if worker >= workers {
+                return Err(PortError::NoWorker { worker, workers });
+            }
+        }
         let shared = Arc::new(PortShared::new(number, &name, 0, workers));
         let mut rx: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        for queue in 0..port.info().rx_queues {
+        for queue in 0..queues {
             // Spread single-queue ports over the workers, and a port's queues from there on.
-            rx[(slots.len() + queue) % workers].push(port.rx_queue(queue)?);
+            let asked = places.iter().rfind(|(q, _)| *q == queue).map(|(_, worker)| *worker);
+            let worker = asked.unwrap_or((slots.len() + queue) % workers);
+            rx[worker].push(port.rx_queue(queue)?);
         }
         let tx = (0..workers).map(|_| port.tx_queue()).collect::<Result<Vec<_>, _>>()?;
         let link = port.link();
@@ -157,6 +188,23 @@ impl Switch {
         drop(slots);
         self.inner.signals.monitor.ring();
         Ok(number)
+    }
+
+    /// Whether workers poll without ever sleeping; by default they sleep when all is silent.
+    pub fn set_polling(&self, polls: bool) {
+        for worker in &self.inner.workers {
+            worker.tell(Command::Poll(polls));
+        }
+    }
+
+    /// Whether workers receive (which they do at first), or leave what comes in the ports: so that a
+    /// switch can be given ports, and then entries, before a frame meets empty tables. Obeyed when
+    /// this returns.
+    pub fn set_receiving(&self, receives: bool) {
+        for worker in &self.inner.workers {
+            worker.tell(Command::Receive(receives));
+        }
+        self.inner.settle_workers();
     }
 
     /// Removes a port. Its queues are closed when this returns, so that it can be opened anew.

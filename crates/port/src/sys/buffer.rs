@@ -81,15 +81,37 @@ impl Buffer {
         self.loan.is_some()
     }
 
-    /// Ends the loan without a release: the token, if `lender` has lent it, else the buffer.
-    pub(crate) fn redeem(self, lender: &'static Lender) -> Result<NonNull<()>, Buffer> {
-        match self.loan {
-            Some(loan) if std::ptr::eq(loan.lender, lender) => {
-                std::mem::forget(self);
-                Ok(loan.token)
-            }
-            _ => Err(self),
-        }
+    /// No bytes, and no memory.
+    #[inline]
+    pub(crate) const fn hollow() -> Buffer {
+        // A box of no bytes is what nothing needs to be freed for.
+        Buffer { start: NonNull::dangling(), len: 0, loan: None }
+    }
+
+    /// Makes a hollow buffer `len` bytes from `start` on, which `lender` knows by `token`.
+    ///
+    /// # Safety
+    /// As for [`lent`](Self::lent); and the buffer is hollow.
+    #[inline]
+    pub(crate) unsafe fn lend(
+        &mut self,
+        lender: &'static Lender,
+        token: NonNull<()>,
+        start: NonNull<u8>,
+        len: usize,
+    ) {
+        debug_assert!(self.len == 0 && self.loan.is_none(), "only a hollow buffer can be lent");
+        // What was there needs no end, as it was hollow.
+        (self.start, self.len, self.loan) = (start, len, Some(Loan { lender, token }));
+    }
+
+    /// Ends the loan without a release: the token, if `lender` has lent it. The buffer is hollow then.
+    #[inline]
+    pub(crate) fn redeem(&mut self, lender: &'static Lender) -> Option<NonNull<()>> {
+        let loan = self.loan.filter(|loan| std::ptr::eq(loan.lender, lender))?;
+        // Without the loan it is a box, of no bytes.
+        (self.loan, self.len) = (None, 0);
+        Some(loan.token)
     }
 }
 
@@ -174,22 +196,41 @@ mod tests {
         assert_eq!(RELEASED.load(Ordering::SeqCst), 1);
         // Outgrown: the bytes move to the heap.
         let mut frame = lend(b"abc", 64);
-        frame.push_front(65).fill(1);
-        assert_eq!((frame.len(), RELEASED.load(Ordering::SeqCst)), (68, 2));
+        frame.push_front(500).fill(1);
+        assert_eq!((frame.len(), RELEASED.load(Ordering::SeqCst)), (503, 2));
         assert!(!frame.is_lent_by(&LENDER));
-        assert_eq!(&frame.data()[65..], b"abc");
+        assert_eq!(&frame.data()[500..], b"abc");
         // Given to a pool, which keeps none of others' buffers.
         let mut pool = Pool::new();
         pool.give(lend(b"abc", 0));
         assert_eq!((RELEASED.load(Ordering::SeqCst), pool.idle()), (3, (0, 0)));
         // Taken back whole, by its lender alone.
-        let frame = lend(b"abc", 7).redeem(&OTHER).unwrap_err();
-        let (token, start, len) = lend(b"xy", 9).redeem(&LENDER).unwrap();
+        let mut frame = lend(b"abc", 7);
+        assert!(frame.redeem(&OTHER).is_none());
+        assert_eq!(frame.data(), b"abc");
+        let mut other = lend(b"xy", 9);
+        let (token, start, len) = other.redeem(&LENDER).unwrap();
+        assert!(other.redeem(&LENDER).is_none() && other.is_empty());
+        other.push_front(3).fill(5);
+        assert_eq!(other.data(), [5, 5, 5]);
+        drop(other);
         assert_eq!((start, len, RELEASED.load(Ordering::SeqCst)), (9, 2, 3));
         // SAFETY: redeemed, so it is ours again.
         unsafe { release(token) };
         std::thread::spawn(move || drop(frame)).join().unwrap();
         assert_eq!(RELEASED.load(Ordering::SeqCst), 5);
+        // Filled where it lies.
+        let mut burst = crate::Burst::new();
+        let memory = NonNull::from(Box::leak(Box::new([7u8; 512])));
+        let frame = burst.add().unwrap();
+        // SAFETY: 512 bytes that nobody else knows of, and a hollow frame.
+        unsafe { frame.lend(&LENDER, memory.cast(), memory.cast(), 512, 100, 3) };
+        assert_eq!((burst.frames()[0].data(), burst.len()), (&[7, 7, 7][..], 1));
+        let taken = burst.frames_mut()[0].take();
+        burst.clear();
+        assert_eq!(RELEASED.load(Ordering::SeqCst), 5);
+        drop(taken);
+        assert_eq!(RELEASED.swap(5, Ordering::SeqCst), 6);
         // A copy is the heap's.
         let frame = lend(b"abc", 7);
         let copy = frame.clone();

@@ -1,0 +1,150 @@
+//! A worker's transmit queues, by port number.
+//!
+//! They lie in one vector; a table leads from small port numbers, which nearly all are, to a place in
+//! it, and a map from the others. Those that hold something to be flushed are on a list, so that a
+//! flush asks no other.
+//!
+//! Cost: to find one, a load; to flush, one call for each queue in use since the last time.
+
+use crate::ports::PortShared;
+use hashbrown::HashMap;
+use port::TxQueue;
+use std::sync::Arc;
+
+/// Port numbers below this are looked up in a table.
+const NEAR: usize = 256;
+/// No place: there is no such port.
+const NONE: u16 = u16::MAX;
+
+/// One transmit queue.
+pub(crate) struct Line {
+    /// Flags and counters of its port.
+    pub(crate) shared: Arc<PortShared>,
+    /// The queue.
+    pub(crate) queue: Box<dyn TxQueue>,
+    dirty: bool,
+}
+
+/// All of a worker's.
+pub(crate) struct Lines {
+    lines: Vec<Line>,
+    near: Box<[u16; NEAR]>,
+    far: HashMap<u32, u16>,
+    dirty: Vec<u16>,
+}
+
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines {
+            lines: Vec::new(),
+            near: Box::new([NONE; NEAR]),
+            far: HashMap::new(),
+            dirty: Vec::new(),
+        }
+    }
+}
+
+impl Lines {
+    /// Adds a port's queue, in place of one that the port may have. What is queued should have been
+    /// flushed before.
+    pub(crate) fn insert(&mut self, shared: Arc<PortShared>, queue: Box<dyn TxQueue>) {
+        self.remove(shared.number);
+        self.lines.push(Line { shared, queue, dirty: false });
+        self.arrange();
+    }
+
+    /// Takes a port's queue out.
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.lines.retain(|line| line.shared.number != number);
+        self.arrange();
+    }
+
+    fn arrange(&mut self) {
+        self.near.fill(NONE);
+        self.far.clear();
+        self.dirty.clear();
+        // A worker has descriptors for far fewer ports than that.
+        for (at, line) in (0..NONE).zip(&mut self.lines) {
+            if line.dirty {
+                self.dirty.push(at);
+            }
+            match self.near.get_mut(line.shared.number as usize) {
+                Some(place) => *place = at,
+                None => {
+                    self.far.insert(line.shared.number, at);
+                }
+            }
+        }
+    }
+
+    /// The queue of a port, about to be used: it will be flushed.
+    #[inline]
+    pub(crate) fn get(&mut self, number: u32) -> Option<&mut Line> {
+        let at = match self.near.get(number as usize) {
+            Some(at) => *at,
+            None => *self.far.get(&number)?,
+        };
+        let line = self.lines.get_mut(usize::from(at))?;
+        if !line.dirty {
+            line.dirty = true;
+            self.dirty.push(at);
+        }
+        Some(line)
+    }
+
+    /// Hands every queue that was used to `f`, once.
+    pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut Line)) {
+        for at in self.dirty.drain(..) {
+            let line = &mut self.lines[usize::from(at)];
+            line.dirty = false;
+            f(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::PortFlags;
+    use port::{Port, memory};
+
+    fn line(number: u32) -> (Arc<PortShared>, Box<dyn TxQueue>) {
+        let (mut port, _) = memory::port("lines", memory::Config::default()).unwrap();
+        let shared = PortShared::new(number, "p", PortFlags::UP, 1);
+        (Arc::new(shared), port.tx_queue().unwrap())
+    }
+
+    #[test]
+    fn lines_are_found_and_flushed_as_in_a_map() {
+        let numbers = [1, 2, 255, 256, 70_000, 0xffff_fffe];
+        let mut random = port::prng::Prng::new(3);
+        let (mut lines, mut model) = (Lines::default(), std::collections::BTreeMap::new());
+        for _ in 0..2000 {
+            let number = numbers[random.below(6) as usize];
+            match random.below(6) {
+                0 => {
+                    let (shared, queue) = line(number);
+                    lines.insert(shared, queue);
+                    model.insert(number, false);
+                }
+                1 => {
+                    lines.remove(number);
+                    model.remove(&number);
+                }
+                2 => {
+                    let mut flushed = Vec::new();
+                    lines.flush(|line| flushed.push(line.shared.number));
+                    flushed.sort_unstable();
+                    let used: Vec<u32> = model.iter().filter(|m| *m.1).map(|m| *m.0).collect();
+                    assert_eq!(flushed, used);
+                    model.values_mut().for_each(|used| *used = false);
+                }
+                _ => {
+                    let found = lines.get(number).map(|line| line.shared.number);
+                    assert_eq!(found, model.contains_key(&number).then_some(number));
+                    model.entry(number).and_modify(|used| *used = true);
+                }
+            }
+        }
+    }
+}
