@@ -113,7 +113,7 @@ impl Bench {
             arrivals: self.settings.arrivals,
             seed: self.settings.seed.wrapping_add(self.stream.into()),
             transmit: true,
-            drain: Duration::from_millis(500),
+            drain: Duration::from_secs(2),
         }
     }
 

@@ -51,7 +51,7 @@ pub fn run(
         arrivals: settings.arrivals,
         seed: settings.seed,
         transmit: true,
-        drain: Duration::from_millis(500),
+        drain: Duration::from_secs(2),
     };
     let (data_over, capture) = match pair {
         Some((tx, rx)) => {

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// A probe that leaves so much after it was due has missed its slot, in nanoseconds.
 pub const SLOT_NS: u64 = 1_000_000;
+/// How long to look for others after the last probe has come back, in nanoseconds.
+const GRACE_NS: u64 = 50_000_000;
 /// The loop sleeps only if nothing is due for so long; shorter waits are spent looking.
 const SPIN_NS: u64 = 300_000;
 
@@ -86,7 +88,8 @@ pub struct Plan {
     pub seed: u64,
     /// Whether we send them; if not, others do, and we look for them until stopped.
     pub transmit: bool,
-    /// How long to wait for those still on their way at the end.
+    /// How long nothing must come at the end before what is missing counts as lost. If the last
+    /// probe is back, the run ends sooner.
     pub drain: Duration,
 }
 
@@ -180,7 +183,7 @@ pub fn drive(
     let start = clock::now() + 500_000;
     let (mut next, mut received) = (0, 0u64);
     let mut due = start + offsets.next().unwrap_or(0);
-    let mut drain_until = None;
+    let (mut done_at, mut last_at) = (None, 0);
     loop {
         let mut waiting = 0;
         let stopped = live.stop.load(Ordering::Acquire);
@@ -227,6 +230,7 @@ pub fn drive(
                     continue;
                 }
                 capture.received[seq] = now;
+                last_at = now;
                 capture.due[seq] = probe.due;
                 received += 1;
                 capture.reordered += u64::from(newest[flow] > u64::from(probe.seq));
@@ -241,9 +245,11 @@ pub fn drive(
         let now = clock::now();
         let done = stopped || (plan.transmit && next >= probes);
         if done {
-            let until = *drain_until.get_or_insert(now + plan.drain.as_nanos() as u64);
-            let expected = if plan.transmit { next as u64 } else { probes as u64 };
-            if received >= expected || now >= until {
+            let expected = if plan.transmit { next } else { probes };
+            let last_is_back = expected > 0 && capture.received[expected - 1] != 0;
+            let quiet = if last_is_back { GRACE_NS } else { plan.drain.as_nanos() as u64 };
+            let quiet_since = (*done_at.get_or_insert(now)).max(last_at);
+            if received >= expected as u64 || now - quiet_since >= quiet {
                 break;
             }
         }

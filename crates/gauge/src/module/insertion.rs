@@ -23,12 +23,15 @@ pub const MODULE: Module = Module {
 };
 
 /// A batch of rules that was added while their probes flowed.
+///
+/// One flow more, the *reference*, has its rule from the start. Its probes show that the path is
+/// alive, and that what was sent before them has had its turn.
 pub struct Inserted {
     /// When the first flow-mod was written.
     pub at: u64,
     /// When the barrier's reply came.
     pub barrier_at: u64,
-    /// What became of the probes; rule *i* has each *rules*-th from *i* on.
+    /// What became of the probes; rule *i* has each (*rules* + 1)-th from *i* on.
     pub capture: Capture,
     /// Rules in the batch.
     pub rules: u32,
@@ -39,51 +42,62 @@ pub struct Inserted {
 impl Inserted {
     /// When the first probe of each rule came out; 0 if none did.
     pub fn active(&self) -> Vec<u64> {
-        let mut first = vec![0; self.rules as usize];
+        let flows = self.rules as usize + 1;
+        let mut first = vec![0; flows];
         for (seq, at) in self.capture.received.iter().enumerate().filter(|(_, at)| **at > 0) {
-            let rule = &mut first[seq % self.rules as usize];
+            let rule = &mut first[seq % flows];
             *rule = if *rule == 0 { *at } else { (*rule).min(*at) };
         }
+        first.truncate(self.rules as usize);
         first
     }
 
-    /// For each rule: probes sent after the barrier's reply that did not come out before the first
-    /// one that did; and when that one was sent, if there is one.
+    /// For each rule: probes sent after the barrier's reply that did not come out, though one sent
+    /// after them did, before the first one of the rule that did; and when that one was sent, if
+    /// there is one. Probes that were still on their way at the end say nothing.
     pub fn silent_after_barrier(&self) -> Vec<(u32, Option<u64>)> {
-        let mut rules = vec![(0, None); self.rules as usize];
-        let probes = self.capture.sent.iter().zip(&self.capture.received).enumerate();
-        for (seq, (sent, received)) in probes {
-            let (silent, first): &mut (u32, Option<u64>) = &mut rules[seq % self.rules as usize];
+        let flows = self.rules as usize + 1;
+        let mut rules = vec![(0, None); flows];
+        let seen = self.capture.received.iter().rposition(|at| *at > 0).unwrap_or(0);
+        let probes = self.capture.sent.iter().zip(&self.capture.received).take(seen + 1);
+        for (seq, (sent, received)) in probes.enumerate() {
+            let (silent, first): &mut (u32, Option<u64>) = &mut rules[seq % flows];
             if *sent <= self.barrier_at || first.is_some() {
                 continue;
             }
-            if *received > 0 { *first = Some(*sent) } else { *silent += 1 }
+            if *received > 0 {
+                *first = Some(*sent);
+            } else {
+                *silent += 1;
+            }
         }
+        rules.truncate(self.rules as usize);
         rules
     }
 }
 
 /// Adds a batch of rules to an empty switch, while probes of all of them flow.
 pub fn insert(bench: &mut Bench, rules: u32) -> Result<Inserted, Error> {
-    bench.control.clear()?;
-    std::thread::sleep(Duration::from_millis(300));
-    let turn = Duration::from_secs_f64(f64::from(rules) / bench.settings.rate_pps);
+    let reference = bench.forward(rules);
+    bench.only(reference)?;
+    let flows = rules + 1;
+    let turn = Duration::from_secs_f64(f64::from(flows) / bench.settings.rate_pps);
     // As long as it may take: two turns before, two seconds for the rules, three turns after.
     let most = turn * 6 + Duration::from_secs(12);
     let probes = (most.as_secs_f64() * bench.settings.rate_pps) as u32;
-    let plan = Plan { probes, flows: rules, ..bench.plan() };
+    let plan = Plan { probes, flows, ..bench.plan() };
     let mut messages: Vec<Message> =
         (0..rules).map(|flow| Message::FlowMod(bench.forward(flow))).collect();
     messages.push(Message::BarrierRequest);
     let (capture, (at, barrier_at)) = bench.traffic(&plan, |control, live| {
         let patience = Duration::from_secs(5) + turn * 2;
-        wait(patience, || live.sent() >= u64::from(rules) * 2);
+        wait(patience, || live.sent() >= u64::from(flows) * 2);
         let (at, xid) = control.send_all(&messages)?;
         let reply = control.answer("a batch of flow entries and a barrier", xid)?;
         if let Some((_, error)) = control.take_errors().pop() {
             return Err(Error::Refused { what: "a flow entry", error: Box::new(error) });
         }
-        wait(Duration::from_secs(2) + turn, || live.flows_seen() >= rules.into());
+        wait(Duration::from_secs(2) + turn, || live.flows_seen() >= flows.into());
         std::thread::sleep(turn * 3);
         live.stop();
         Ok((at, reply.at))

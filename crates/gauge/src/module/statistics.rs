@@ -24,6 +24,8 @@ pub const MODULE: Module = Module {
 
 /// The longest that counters may take to be right, in nanoseconds.
 const FRESH_NS: u64 = 5_000_000_000;
+/// How long they must stay right, in nanoseconds: wrong ones may pass by the right number.
+const STEADY_NS: u64 = 500_000_000;
 
 fn run(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
     Ok(vec![bench.repeat(once)?])
@@ -38,6 +40,7 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
     let len = plan.len as u64;
     let since = capture.received.iter().chain(&capture.sent).copied().max().unwrap_or(0);
     let mut reply = crate::latency::Latency::default();
+    let mut right_since = None;
     let (packets, bytes, fresh_ns) = loop {
         let asked = clock::now();
         let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
@@ -53,9 +56,14 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
             .fold((0, 0), |(p, b), entry| (p + entry.packet_count, b + entry.byte_count));
         let fits = |count: u64, unit: u64| (received * unit..=sent * unit).contains(&count);
         if fits(packets, 1) && (fits(bytes, len) || fits(bytes, len + 4)) {
-            break (packets, bytes, Some(now.saturating_sub(since)));
+            let right = *right_since.get_or_insert(now);
+            if now - right >= STEADY_NS {
+                break (packets, bytes, Some(right.saturating_sub(since)));
+            }
+        } else {
+            right_since = None;
         }
-        if now.saturating_sub(since) > FRESH_NS {
+        if right_since.is_none() && now.saturating_sub(since) > FRESH_NS {
             break (packets, bytes, None);
         }
         std::thread::sleep(Duration::from_millis(20));
