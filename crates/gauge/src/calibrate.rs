@@ -1,0 +1,149 @@
+//! Self-calibration: the same generator, capture, channel and clock without a switch between.
+//!
+//! The data path is looped back over a pair of ports that are joined (a veth pair, two NIC ports and
+//! a cable). Without such a pair it is an in-process cable, which shows what scheduling and our own
+//! loop cost but not what the real ports do; the report says which it was. The control channel talks
+//! to a peer in this process over TCP on the loopback, one that answers echo requests at once.
+
+use crate::arrivals::Arrivals;
+use crate::bench::Settings;
+use crate::control::{Control, Peer, read_message};
+use crate::error::Error;
+use crate::latency::{Latency, Summary};
+use crate::module::echo;
+use crate::traffic::{self, DataPort, Live, Plan};
+use openflow::{
+    Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, SwitchDesc,
+    Version, VersionSet, codec,
+};
+use port::memory;
+use serde::Serialize;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+/// What the instrument itself costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibration {
+    /// What the data path was looped back over.
+    pub data_over: String,
+    /// From due to captured.
+    pub data: Summary,
+    /// Probes lost in the loop; any makes the calibration worthless.
+    pub data_lost: u64,
+    /// Probes that missed their slot.
+    pub data_late: u64,
+    /// From an echo request's being due to its reply.
+    pub control: Summary,
+}
+
+/// Measures both loops. `pair`: two ports that are joined back to back, if there are some.
+pub fn run(
+    pair: Option<(&mut DataPort, &mut DataPort)>,
+    settings: &Settings,
+) -> Result<Calibration, Error> {
+    let plan = Plan {
+        stream: 0xca1b,
+        probes: settings.probes,
+        flows: 1,
+        len: crate::probe::LEN_MIN,
+        rate_pps: settings.rate_pps,
+        arrivals: settings.arrivals,
+        seed: settings.seed,
+        transmit: true,
+        drain: Duration::from_secs(2),
+    };
+    let (data_over, capture) = match pair {
+        Some((tx, rx)) => {
+            let over = format!("{} {} to {}", tx.kind, tx.name, rx.name);
+            (over, traffic::drive(tx, rx, &plan, &Live::default())?)
+        }
+        None => {
+            let failed = |source| Error::Port { name: "loop".into(), source };
+            let (a, b) =
+                memory::cable("loop-a", "loop-b", memory::Config::default()).map_err(failed)?;
+            let mut a = DataPort::new("loop-a", 0, Box::new(a))?;
+            let mut b = DataPort::new("loop-b", 0, Box::new(b))?;
+            let over = "a cable in this process".to_string();
+            (over, traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
+        }
+    };
+    let mut data = Latency::default();
+    capture.latencies().for_each(|ns| data.record(ns));
+    Ok(Calibration {
+        data_over,
+        data: data.summary(),
+        data_lost: capture.sent_count() - capture.received_count(),
+        data_late: capture.late,
+        control: control(settings)?,
+    })
+}
+
+fn control(settings: &Settings) -> Result<Summary, Error> {
+    let failed =
+        |source| Error::Connect { peer: "the loopback peer".into(), action: "listening", source };
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let thread = std::thread::spawn(move || {
+        // If nobody can connect, we notice that below.
+        if let Ok((stream, _)) = listener.accept() {
+            answer_all(stream);
+        }
+    });
+    let peer = Peer::loopback(port);
+    let mut control = Control::open(&peer, &[Version::V13])?;
+    let echoes =
+        echo::exchange(&mut control, settings.echoes, settings.echo_pps, Arrivals::Constant)?;
+    drop(control);
+    // It ends with the connection; what it would say we have noticed ourselves.
+    let _ = thread.join();
+    Ok(echoes.latency.summary())
+}
+
+/// The least that a switch must say.
+fn answer_all(mut stream: TcpStream) {
+    let mut input = Vec::new();
+    // Without delay or with: the figures then show it.
+    let _ = stream.set_nodelay(true);
+    while let Ok(bytes) = read_message(&mut stream, &mut input) {
+        let Ok((xid, message)) = codec::decode(Version::V13, &bytes) else { return };
+        let answer = match message {
+            Message::Hello(_) => {
+                Message::Hello(Hello { versions: Some(VersionSet::of(&[Version::V13])) })
+            }
+            Message::FeaturesRequest => Message::FeaturesReply(Features {
+                datapath_id: 0,
+                n_buffers: 0,
+                n_tables: 1,
+                auxiliary_id: 0,
+                capabilities: Capabilities::empty(),
+                actions: 0,
+                ports: Vec::new(),
+            }),
+            Message::MultipartRequest(_) => Message::MultipartReply(MultipartReply {
+                more: false,
+                body: MultipartReplyBody::Desc(Box::new(SwitchDesc::default())),
+            }),
+            Message::EchoRequest(data) => Message::EchoReply(data),
+            _ => continue,
+        };
+        match codec::encode(Version::V13, xid, &answer) {
+            Ok(bytes) if stream.write_all(&bytes).is_ok() => {}
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measures_both_loops() {
+        let settings = Settings { probes: 2000, echoes: 200, ..Settings::default() };
+        let calibration = run(None, &settings).unwrap();
+        assert_eq!((calibration.data.count, calibration.data_lost), (2000, 0));
+        assert_eq!(calibration.control.count, 200);
+        assert!(calibration.data.spread_ns() > 0 && calibration.control.min_ns > 0);
+    }
+}

@@ -1,0 +1,472 @@
+//! The control channel: this process as the switch's controller.
+//!
+//! A thread reads, stamps each message when it has arrived whole, answers the switch's echo requests
+//! and hands the rest over; the measuring thread sends, and stamps before it writes. So a latency
+//! taken here is never too short.
+//!
+//! Holds true: what waits is bounded ([`INBOX_MAX`] messages; beyond that we stop reading), a write
+//! that nobody reads ends after [`PATIENCE`].
+
+use crate::clock;
+use crate::error::Error;
+use of_channel::{Listen, Target};
+use openflow::codec::{self, Frame, Header};
+use openflow::{
+    ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, Hello, Match, Message,
+    MultipartReplyBody, MultipartRequest, MultipartRequestBody, PacketIn, SwitchConfig, SwitchDesc,
+    TableId, Version, VersionSet, Xid,
+};
+use std::fmt;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::str::FromStr;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The longest that we wait for any answer.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Messages that may wait for the measuring thread.
+pub const INBOX_MAX: usize = 1 << 16;
+
+/// How the switch is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// We connect: `tcp:HOST[:PORT]`.
+    Dial(Target),
+    /// It connects: `ptcp:[PORT][:ADDR]`.
+    Accept(Listen),
+}
+
+impl Peer {
+    /// One that listens on this machine's loopback.
+    pub fn loopback(port: u16) -> Peer {
+        let text = format!("tcp:127.0.0.1:{port}");
+        Peer::Dial(text.parse().expect("an address and a number"))
+    }
+}
+
+impl FromStr for Peer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Peer, String> {
+        if text == "ptcp" || text.starts_with("ptcp:") {
+            return text
+                .parse()
+                .map(Peer::Accept)
+                .map_err(|e: of_channel::TargetError| e.to_string());
+        }
+        match text.split_once(':') {
+            Some(("tcp", _)) => {
+                text.parse().map(Peer::Dial).map_err(|e: of_channel::TargetError| e.to_string())
+            }
+            _ => Err(format!("{text}: expected tcp:HOST[:PORT] or ptcp:[PORT][:ADDR]")),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Dial(target) => target.fmt(f),
+            Peer::Accept(listen) => listen.fmt(f),
+        }
+    }
+}
+
+/// A message from the switch.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// When it had arrived whole, by [`clock`].
+    pub at: u64,
+    /// Its transaction.
+    pub xid: Xid,
+    /// What it says.
+    pub message: Message,
+}
+
+/// The channel, open and negotiated.
+pub struct Control {
+    version: Version,
+    writer: Arc<Mutex<TcpStream>>,
+    inbox: Receiver<Result<Received, String>>,
+    reader: Option<JoinHandle<()>>,
+    next_xid: u32,
+    features: Features,
+    description: SwitchDesc,
+    errors: Vec<(Xid, ErrorMessage)>,
+    packet_ins: Vec<(u64, PacketIn)>,
+}
+
+impl Control {
+    /// Connects, or waits for the switch to do so, and shakes hands in the newest version of
+    /// `versions` that both speak.
+    pub fn open(peer: &Peer, versions: &[Version]) -> Result<Control, Error> {
+        let io = |action| {
+            let peer = peer.to_string();
+            move |source| Error::Connect { peer, action, source }
+        };
+        let mut stream = match peer {
+            Peer::Dial(target) => {
+                TcpStream::connect((target.host.as_str(), target.port)).map_err(io("connecting"))?
+            }
+            Peer::Accept(Listen::Tcp { address, port }) => {
+                let listener = TcpListener::bind((*address, *port)).map_err(io("listening"))?;
+                accept(&listener).map_err(io("waiting for the switch to connect"))?
+            }
+            Peer::Accept(_) => {
+                let source = std::io::Error::from(ErrorKind::Unsupported);
+                return Err(io("listening on anything but ptcp:")(source));
+            }
+        };
+        stream.set_nodelay(true).map_err(io("setting it up"))?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
+        let ours = VersionSet::of(versions);
+        let no_version = || Error::Version {
+            peer: peer.to_string(),
+            ours: versions.iter().map(|v| v.name()).collect::<Vec<_>>().join(","),
+        };
+        let newest = ours.newest().ok_or_else(no_version)?;
+        let hello = Message::Hello(Hello { versions: Some(ours) });
+        stream.write_all(&codec::encode(newest, Xid(1), &hello)?).map_err(io("saying hello"))?;
+        let mut input = Vec::new();
+        let first = read_message(&mut stream, &mut input).map_err(io("waiting for its hello"))?;
+        let version = match (Header::parse(&first), codec::decode(newest, &first)) {
+            (Some(header), Ok((_, Message::Hello(hello)))) => {
+                VersionSet::negotiate(ours, header.version, hello.versions)
+                    .ok_or_else(no_version)?
+            }
+            (_, Ok((_, Message::Error(_)))) => return Err(no_version()),
+            _ => {
+                let reason = Some("its first message is no hello".to_string());
+                return Err(Error::Closed { reason });
+            }
+        };
+        // Silence is allowed from here on.
+        stream.set_read_timeout(None).map_err(io("setting it up"))?;
+        let (outbox, inbox) = mpsc::sync_channel(INBOX_MAX);
+        let writer = Arc::new(Mutex::new(stream.try_clone().map_err(io("setting it up"))?));
+        let echo = writer.clone();
+        let reader = std::thread::Builder::new()
+            .name("gauge-control".into())
+            .spawn(move || read_all(stream, input, version, &echo, &outbox))
+            .map_err(io("starting its thread"))?;
+        let mut control = Control {
+            version,
+            writer,
+            inbox,
+            reader: Some(reader),
+            next_xid: 16,
+            features: Features {
+                datapath_id: 0,
+                n_buffers: 0,
+                n_tables: 0,
+                auxiliary_id: 0,
+                capabilities: Default::default(),
+                actions: 0,
+                ports: Vec::new(),
+            },
+            description: SwitchDesc::default(),
+            errors: Vec::new(),
+            packet_ins: Vec::new(),
+        };
+        match control.ask("the features request", &Message::FeaturesRequest)?.message {
+            Message::FeaturesReply(features) => control.features = features,
+            other => return Err(unexpected(&other)),
+        }
+        if let Some(MultipartReplyBody::Desc(desc)) =
+            control.multipart("the description request", MultipartRequestBody::Desc)?.pop()
+        {
+            control.description = *desc;
+        }
+        // Whole packets to the controller, not their first bytes.
+        let fragments = FragmentHandling::Normal;
+        let miss_send_len = SwitchConfig::NO_BUFFER;
+        control.send(&Message::SetConfig(SwitchConfig { fragments, miss_send_len }))?;
+        Ok(control)
+    }
+
+    /// The version spoken.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// What the switch said of itself at the start.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Who made it.
+    pub fn description(&self) -> &SwitchDesc {
+        &self.description
+    }
+
+    /// Sends messages in one write. The time just before it, and the last one's transaction.
+    pub fn send_all(&mut self, messages: &[Message]) -> Result<(u64, Xid), Error> {
+        let mut bytes = Vec::with_capacity(128 * messages.len());
+        for message in messages {
+            self.next_xid = self.next_xid.wrapping_add(1).max(16);
+            codec::encode_into(&mut bytes, self.version, Xid(self.next_xid), message)?;
+        }
+        let mut stream = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = clock::now();
+        stream.write_all(&bytes).map_err(|e| Error::Closed { reason: Some(e.to_string()) })?;
+        Ok((at, Xid(self.next_xid)))
+    }
+
+    /// Sends one message.
+    pub fn send(&mut self, message: &Message) -> Result<(u64, Xid), Error> {
+        self.send_all(std::slice::from_ref(message))
+    }
+
+    /// The next message, or none within `wait`. Errors and packet-ins are kept aside for
+    /// [`take_errors`](Self::take_errors) and [`take_packet_ins`](Self::take_packet_ins), too.
+    pub fn next(&mut self, wait: Duration) -> Result<Option<Received>, Error> {
+        match self.inbox.recv_timeout(wait) {
+            Ok(Ok(received)) => {
+                match &received.message {
+                    Message::Error(error) => self.errors.push((received.xid, error.clone())),
+                    Message::PacketIn(packet) if self.packet_ins.len() < INBOX_MAX => {
+                        self.packet_ins.push((received.at, packet.clone()));
+                    }
+                    _ => {}
+                }
+                Ok(Some(received))
+            }
+            Ok(Err(reason)) => Err(Error::Closed { reason: Some(reason) }),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::Closed { reason: None }),
+        }
+    }
+
+    /// Waits for the answer to a transaction.
+    pub fn answer(&mut self, what: &'static str, xid: Xid) -> Result<Received, Error> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = || Error::Timeout { what, seconds: PATIENCE.as_secs() };
+            if left.is_zero() {
+                return Err(timeout());
+            }
+            match self.next(left)?.ok_or_else(timeout)? {
+                received if received.xid != xid => {}
+                Received { message: Message::Error(error), .. } => {
+                    self.errors.retain(|(x, _)| *x != xid);
+                    return Err(Error::Refused { what, error: Box::new(error) });
+                }
+                // Ours to the switch and the switch's own transactions may bear the same number.
+                Received { message: Message::PacketIn(_) | Message::PortStatus(_), .. } => {}
+                received => return Ok(received),
+            }
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub fn ask(&mut self, what: &'static str, message: &Message) -> Result<Received, Error> {
+        let (_, xid) = self.send(message)?;
+        self.answer(what, xid)
+    }
+
+    /// Waits for a barrier; when its reply came. Any error since the last barrier is one of `what`.
+    pub fn barrier(&mut self, what: &'static str) -> Result<u64, Error> {
+        let received = self.ask("a barrier", &Message::BarrierRequest)?;
+        match self.errors.pop() {
+            Some((_, error)) => {
+                self.errors.clear();
+                Err(Error::Refused { what, error: Box::new(error) })
+            }
+            None => Ok(received.at),
+        }
+    }
+
+    /// Asks for statistics or descriptions; all parts of the answer.
+    pub fn multipart(
+        &mut self,
+        what: &'static str,
+        body: MultipartRequestBody,
+    ) -> Result<Vec<MultipartReplyBody>, Error> {
+        let (_, xid) =
+            self.send(&Message::MultipartRequest(MultipartRequest { more: false, body }))?;
+        let mut parts = Vec::new();
+        loop {
+            match self.answer(what, xid)?.message {
+                Message::MultipartReply(reply) => {
+                    parts.push(reply.body);
+                    if !reply.more {
+                        return Ok(parts);
+                    }
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Removes every flow entry, and lets the switch drop what no entry forwards: without an entry
+    /// for that, OpenFlow 1.0 would send it all to us (1.0.0 §3.4).
+    pub fn clear(&mut self) -> Result<(), Error> {
+        let all = FlowMod {
+            command: FlowModCommand::Delete,
+            table_id: TableId::ALL,
+            ..FlowMod::add(Match::new(), Default::default())
+        };
+        let drop = FlowMod { priority: 0, ..FlowMod::add(Match::new(), Default::default()) };
+        self.send_all(&[Message::FlowMod(all), Message::FlowMod(drop)])?;
+        self.barrier("removing all flow entries and adding one that drops")?;
+        self.packet_ins.clear();
+        Ok(())
+    }
+
+    /// Errors that came, but for those that another call has returned.
+    pub fn take_errors(&mut self) -> Vec<(Xid, ErrorMessage)> {
+        std::mem::take(&mut self.errors)
+    }
+
+    /// Packet-ins that came, with the times at which they did; at most [`INBOX_MAX`] are kept.
+    pub fn take_packet_ins(&mut self) -> Vec<(u64, PacketIn)> {
+        std::mem::take(&mut self.packet_ins)
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let stream = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may be closed already.
+        let _ = stream.shutdown(Shutdown::Both);
+        drop(stream);
+        // The reader may wait for room in the inbox.
+        while self.inbox.try_recv().is_ok() {}
+        if let Some(reader) = self.reader.take() {
+            while !reader.is_finished() {
+                let _ = self.inbox.recv_timeout(Duration::from_millis(1));
+            }
+            let _ = reader.join();
+        }
+    }
+}
+
+fn unexpected(message: &Message) -> Error {
+    Error::Closed { reason: Some(format!("it answered by {}", message.type_name())) }
+}
+
+/// Waits for one connection, for as long as we wait for any answer.
+fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
+    listener.set_nonblocking(true)?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Reads one message; what follows it stays in `input`.
+pub(crate) fn read_message(
+    stream: &mut TcpStream,
+    input: &mut Vec<u8>,
+) -> std::io::Result<Vec<u8>> {
+    let mut chunk = [0; 1 << 16];
+    loop {
+        match codec::frame(input) {
+            Frame::Message { length } => return Ok(input.drain(..length).collect()),
+            Frame::Bad { .. } => {
+                let text = "a message is said to be shorter than its header";
+                return Err(std::io::Error::new(ErrorKind::InvalidData, text));
+            }
+            Frame::Incomplete { .. } => match stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => input.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            },
+        }
+    }
+}
+
+/// The reading thread: until the channel ends or nobody listens.
+fn read_all(
+    mut stream: TcpStream,
+    mut input: Vec<u8>,
+    version: Version,
+    writer: &Mutex<TcpStream>,
+    outbox: &SyncSender<Result<Received, String>>,
+) {
+    loop {
+        let bytes = match read_message(&mut stream, &mut input) {
+            Ok(bytes) => bytes,
+            Err(e) => {
+                let _ = outbox.send(Err(e.to_string()));
+                return;
+            }
+        };
+        let at = clock::now();
+        let sent = match codec::decode(version, &bytes) {
+            Ok((xid, Message::EchoRequest(data))) => {
+                // An echo is never longer than what it answers, so it can be encoded.
+                if let Ok(bytes) = codec::encode(version, xid, &Message::EchoReply(data)) {
+                    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                    // A channel that broke is noticed by the next read.
+                    let _ = writer.write_all(&bytes);
+                }
+                continue;
+            }
+            Ok((xid, message)) => outbox.send(Ok(Received { at, xid, message })),
+            Err(e) => outbox.send(Err(format!("it sent a message that cannot be read: {e}"))),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers() {
+        for text in ["tcp:10.0.0.1:6653", "ptcp:6633", "ptcp:6633:127.0.0.1"] {
+            assert_eq!(text.parse::<Peer>().unwrap().to_string(), text);
+        }
+        for text in ["", "udp:1", "punix:/x", "tcp:", "tls:h", "10.0.0.1"] {
+            assert!(text.parse::<Peer>().is_err(), "{text}");
+        }
+    }
+
+    /// A peer that says these bytes and ends.
+    fn against(bytes: &'static [u8]) -> Error {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let peer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(bytes).unwrap();
+            let mut hello = [0; 8];
+            stream.read_exact(&mut hello).unwrap();
+        });
+        let error = Control::open(&Peer::loopback(port), &[Version::V10, Version::V13]).err();
+        peer.join().unwrap();
+        error.expect("it is no switch")
+    }
+
+    #[test]
+    fn refuses_peers_that_are_no_switch() {
+        assert!(matches!(
+            against(b"HTTP/1.1 400 Bad"),
+            Error::Connect { .. } | Error::Closed { .. }
+        ));
+        assert!(matches!(against(&[4, 0, 0, 7, 0, 0, 0, 0]), Error::Connect { .. }));
+        assert!(matches!(against(&[]), Error::Connect { .. }));
+        // A bitmap of 1.2 alone.
+        let hello = &[3, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 8];
+        assert!(matches!(against(hello), Error::Version { .. }));
+    }
+}

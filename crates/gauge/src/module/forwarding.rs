@@ -1,0 +1,67 @@
+//! How long do frames of each size take from port to port, and are any lost, doubled or reordered?
+
+use super::Module;
+use crate::bench::{Bench, blindness, latencies};
+use crate::error::Error;
+use crate::report::{Finding, Run};
+use crate::traffic::Plan;
+
+/// The module.
+pub const MODULE: Module = Module {
+    name: "forwarding",
+    about: "how long frames of each size take from port to port, and how many are lost",
+    figures: &["sent", "lost", "doubled", "reordered"],
+    latencies: &["latency"],
+    run,
+};
+
+fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
+    let rule = bench.forward(0);
+    bench.only(rule)?;
+    // The first packets may take another way (a cache is filled, code is compiled).
+    let warm_up = Plan { probes: bench.settings.probes.min(1000), ..bench.plan() };
+    bench.traffic(&warm_up, |_, _| Ok(()))?;
+    let mut runs = Vec::new();
+    let longest = bench.input.len_max().min(bench.output.len_max());
+    for size in bench.settings.sizes.clone() {
+        let len = size.saturating_sub(4);
+        if len > longest {
+            progress(&format!("forwarding: {size} bytes are left out, longer than the ports' MTU"));
+            continue;
+        }
+        progress(&format!("forwarding: {size} bytes"));
+        runs.push(bench.repeat(|bench| once(bench, size, len))?);
+    }
+    Ok(runs)
+}
+
+fn once(bench: &mut Bench, size: usize, len: usize) -> Result<Run, Error> {
+    let plan = Plan { len, ..bench.plan() };
+    let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
+    let sent = capture.sent_count();
+    let lost = sent - capture.received_count();
+    let mut findings = Vec::new();
+    if blindness(&capture).is_empty() {
+        let mut found = |what, n: u64, did: &str| {
+            if n > 0 {
+                findings.push(Finding { what, text: format!("{n} of {sent} frames {did}") });
+            }
+        };
+        found("frames_lost", lost, "did not come out");
+        found("frames_doubled", capture.duplicates, "came out more than once");
+        found("frames_reordered", capture.reordered, "came out after one that was sent later");
+    }
+    Ok(Run {
+        label: format!("{size} bytes, {} a second", plan.rate_pps),
+        disturbed: bench.disturbances(&capture),
+        figures: vec![
+            ("sent", sent as f64),
+            ("lost", lost as f64),
+            ("doubled", capture.duplicates as f64),
+            ("reordered", capture.reordered as f64),
+        ],
+        latencies: vec![("latency", latencies(&capture).summary())],
+        findings,
+        ..Run::default()
+    })
+}

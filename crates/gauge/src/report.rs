@@ -1,0 +1,339 @@
+//! What was measured: results, thresholds, and the table for people.
+//!
+//! A report is one value that serialises; its [`SCHEMA`] names the form and changes when that does
+//! in a way that breaks a reader. Times in it are nanoseconds, rates are per second, unless a
+//! figure's name ends in another unit.
+
+use crate::bench::Settings;
+use crate::calibrate::Calibration;
+use crate::latency::Summary;
+use crate::module::MODULES;
+use serde::Serialize;
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+/// The name and version of a report's form.
+pub const SCHEMA: &str = "millrace-gauge/1";
+
+/// A session: one switch, several modules.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// millrace's version.
+    pub version: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// What was measured.
+    pub switch: SwitchUnderTest,
+    /// By what settings, seed included.
+    pub settings: Settings,
+    /// What the instrument itself costs.
+    pub calibration: Calibration,
+    /// What each module found, in the order in which they ran.
+    pub modules: Vec<ModuleReport>,
+    /// Thresholds that are broken, a sentence each.
+    pub broken_thresholds: Vec<String>,
+    /// Whether nothing was found, no threshold is broken and no run is invalid.
+    pub good: bool,
+}
+
+/// Where it ran.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Machine {
+    /// Its processor, as the kernel calls it.
+    pub cpu: String,
+    /// Processors that this process may use.
+    pub cpus: usize,
+    /// Release of the kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Machine {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let cpu_info = read("/proc/cpuinfo");
+        let cpu = cpu_info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        Machine {
+            cpu: cpu.map_or_else(String::new, |(_, name)| name.to_string()),
+            cpus: std::thread::available_parallelism().map_or(0, |n| n.get()),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_string(),
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct SwitchUnderTest {
+    /// How it was reached.
+    pub peer: String,
+    /// The version spoken.
+    pub openflow: String,
+    /// Its datapath id, in hexadecimal.
+    pub datapath_id: String,
+    /// What it says of itself (OFPMP_DESC).
+    pub manufacturer: String,
+    /// Likewise.
+    pub hardware: String,
+    /// Likewise.
+    pub software: String,
+    /// Our ports and what they are wired to.
+    pub ports: Vec<String>,
+}
+
+/// What a module found.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModuleReport {
+    /// Its name.
+    pub module: &'static str,
+    /// Its runs.
+    pub runs: Vec<Run>,
+}
+
+/// One run: one set of parameters.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// The parameters, for people.
+    pub label: String,
+    /// How often it was tried until it was undisturbed, or given up.
+    pub attempts: u32,
+    /// What disturbed it; its latencies mean nothing if there is anything.
+    pub disturbed: Vec<String>,
+    /// Single figures.
+    pub figures: Vec<(&'static str, f64)>,
+    /// Latencies.
+    pub latencies: Vec<(&'static str, Summary)>,
+    /// Which floor the latencies stand on.
+    pub floor: Floor,
+    /// What the switch did wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// A loop of the calibration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Floor {
+    /// Data port to data port.
+    #[default]
+    Data,
+    /// The control channel and back.
+    Control,
+}
+
+/// Something that a switch did wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// A stable word.
+    pub what: &'static str,
+    /// A sentence.
+    pub text: String,
+}
+
+impl Run {
+    /// A figure or percentile by the name that thresholds use; none if this run has none.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        if let Some((_, value)) = self.figures.iter().find(|(n, _)| *n == name) {
+            return Some(*value);
+        }
+        self.latencies.iter().find_map(|(latency, summary)| {
+            let rest = name.strip_prefix(latency)?.strip_prefix('_')?.strip_suffix("_us")?;
+            let ns = match rest {
+                "max" => summary.max_ns,
+                _ => summary.percentile(percent(rest)?)?,
+            };
+            Some(ns as f64 / 1000.0)
+        })
+    }
+}
+
+/// `p50`, `p99`, `p99.9`, ...
+fn percent(word: &str) -> Option<f64> {
+    let number: f64 = word.strip_prefix('p')?.parse().ok()?;
+    crate::latency::PERCENTILES.contains(&number).then_some(number)
+}
+
+/// A bound on a figure: `MODULE.FIGURE=MAX`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    module: String,
+    figure: String,
+    max: f64,
+}
+
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Threshold, String> {
+        let form =
+            || format!("{text:?}: expected MODULE.FIGURE=MAX, as in forwarding.latency_p99_us=500");
+        let (name, max) = text.rsplit_once('=').ok_or_else(form)?;
+        let (module, figure) = name.split_once('.').ok_or_else(form)?;
+        let max = max.parse().map_err(|_| form())?;
+        let Some(known) = MODULES.iter().find(|m| m.name == module) else {
+            let names: Vec<&str> = MODULES.iter().map(|m| m.name).collect();
+            return Err(format!("there is no module {module}; known: {}", names.join(", ")));
+        };
+        let is_latency = known.latencies.iter().any(|latency| {
+            let rest = figure.strip_prefix(latency).and_then(|r| r.strip_prefix('_'));
+            let word = rest.and_then(|r| r.strip_suffix("_us"));
+            word.is_some_and(|w| w == "max" || percent(w).is_some())
+        });
+        if !is_latency && !known.figures.contains(&figure) {
+            let latencies = known.latencies.iter().map(|l| format!("{l}_p50_us ({l}_max_us, ...)"));
+            let figures = known.figures.iter().map(ToString::to_string);
+            let all: Vec<String> = figures.chain(latencies).collect();
+            return Err(format!("{module} has no figure {figure}; known: {}", all.join(", ")));
+        }
+        Ok(Threshold { module: module.into(), figure: figure.into(), max })
+    }
+}
+
+impl Report {
+    /// Judges: fills in the broken thresholds, and whether all is good.
+    pub fn judge(&mut self, thresholds: &[Threshold]) {
+        self.broken_thresholds = thresholds.iter().flat_map(|t| self.against(t)).collect();
+        let runs = || self.modules.iter().flat_map(|m| &m.runs);
+        self.good = self.broken_thresholds.is_empty()
+            && runs().all(|r| r.findings.is_empty() && r.disturbed.is_empty());
+    }
+
+    fn against(&self, threshold: &Threshold) -> Vec<String> {
+        let Threshold { module, figure, max } = threshold;
+        let runs = self.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.runs);
+        let valued: Vec<(&str, f64)> = runs
+            .filter(|r| r.disturbed.is_empty())
+            .filter_map(|r| Some((r.label.as_str(), r.value(figure)?)))
+            .collect();
+        if valued.is_empty() {
+            return vec![format!(
+                "{module}.{figure} was to be at most {max}, but no valid run has it"
+            )];
+        }
+        let broken = valued.into_iter().filter(|(_, value)| value > max);
+        broken
+            .map(|(label, value)| {
+                format!("{module}.{figure} is {value:.1} ({label}), more than {max}")
+            })
+            .collect()
+    }
+}
+
+/// The table.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.switch;
+        let maker = format!("{} {} {}", s.manufacturer, s.hardware, s.software);
+        let maker = maker.split_whitespace().collect::<Vec<_>>().join(" ");
+        writeln!(f, "switch {} at {}, {}: {maker}", s.datapath_id, s.peer, s.openflow)?;
+        let c = &self.calibration;
+        writeln!(f, "floor  data    {}, over {}", floor(&c.data), c.data_over)?;
+        writeln!(f, "       control {}, over TCP on the loopback", floor(&c.control))?;
+        for module in &self.modules {
+            writeln!(f, "\n{}", module.module)?;
+            for run in &module.runs {
+                self.run(f, run)?;
+            }
+        }
+        writeln!(f)?;
+        for broken in &self.broken_thresholds {
+            writeln!(f, "threshold: {broken}")?;
+        }
+        let runs = || self.modules.iter().flat_map(|m| &m.runs);
+        let findings = runs().map(|r| r.findings.len()).sum::<usize>();
+        let invalid = runs().filter(|r| !r.disturbed.is_empty()).count();
+        writeln!(f, "{} runs, {invalid} invalid, {findings} findings", runs().count())
+    }
+}
+
+impl Report {
+    fn run(&self, f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
+        let mut line = format!("  {:<24}", run.label);
+        for (name, value) in &run.figures {
+            let _ = write!(line, " {name} {}", short(*value));
+        }
+        writeln!(f, "{}", line.trim_end())?;
+        for (name, summary) in &run.latencies {
+            let floor = match run.floor {
+                Floor::Data => &self.calibration.data,
+                Floor::Control => &self.calibration.control,
+            };
+            writeln!(f, "    {name:<22} {}", percentiles(summary, floor))?;
+        }
+        for reason in &run.disturbed {
+            writeln!(f, "    INVALID after {} attempts: {reason}", run.attempts)?;
+        }
+        for finding in &run.findings {
+            writeln!(f, "    FOUND {}: {}", finding.what, finding.text)?;
+        }
+        Ok(())
+    }
+}
+
+fn short(value: f64) -> String {
+    if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.1}") }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+fn floor(summary: &Summary) -> String {
+    let p50 = summary.percentile(50.0).map_or_else(|| "-".into(), micros);
+    format!("p50 {p50} us, spread {} us, {} samples", micros(summary.spread_ns()), summary.count)
+}
+
+fn percentiles(summary: &Summary, floor: &Summary) -> String {
+    let mut text = String::from("us:");
+    for p in summary.percentiles.iter().filter(|p| p.percent >= 50.0) {
+        let _ = write!(text, " p{} {}", p.percent, micros(p.ns));
+        let _ = match p.high_ns {
+            Some(high) => write!(text, " [{}..{}]", micros(p.low_ns), micros(high)),
+            None => write!(text, " [{}..]", micros(p.low_ns)),
+        };
+    }
+    let p50 = floor.percentile(50.0).map_or_else(|| "-".into(), micros);
+    let spread = micros(floor.spread_ns());
+    let _ = write!(text, " max {} n {}", micros(summary.max_ns), summary.count);
+    let _ = write!(text, " (floor {p50} spread {spread})");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_name_what_there_is() {
+        for good in
+            ["forwarding.latency_p99_us=500", "forwarding.lost=0", "echo.latency_max_us=1e4"]
+        {
+            assert!(good.parse::<Threshold>().is_ok(), "{good}");
+        }
+        let error = |text: &str| text.parse::<Threshold>().unwrap_err();
+        assert!(error("forwarding").contains("expected MODULE.FIGURE=MAX"));
+        assert!(error("forwarding.lost=few").contains("expected MODULE.FIGURE=MAX"));
+        assert!(error("speed.lost=0").starts_with("there is no module speed; known: echo"));
+        assert!(
+            error("forwarding.latency_p98_us=1")
+                .contains("has no figure latency_p98_us; known: sent")
+        );
+    }
+
+    #[test]
+    fn a_figure_is_found_by_its_name() {
+        let mut latency = crate::latency::Latency::default();
+        (1..=1000).for_each(|i| latency.record(i * 1000));
+        let run = Run {
+            figures: vec![("lost", 3.0)],
+            latencies: vec![("latency", latency.summary())],
+            ..Run::default()
+        };
+        assert_eq!(run.value("lost"), Some(3.0));
+        assert_eq!(run.value("latency_max_us").map(f64::round), Some(1000.0));
+        assert!((499.0..502.0).contains(&run.value("latency_p50_us").unwrap()));
+        // Too few samples for it.
+        assert_eq!(run.value("latency_p99.99_us"), None);
+        assert_eq!(run.value("latency"), None);
+    }
+}

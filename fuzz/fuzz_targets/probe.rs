@@ -1,0 +1,5 @@
+//! Captured frames, read as probes of `millrace gauge`. The body is in the crate, where the unit tests
+//! run it too.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| gauge::probe::fuzz(data));
