@@ -230,9 +230,8 @@ impl BitVectors {
     #[inline(always)]
     fn first<L: Lanes, const N: usize>(&self, lines: &[u32]) -> usize {
         let mut found = self.hits.len() - 1;
-        let Some(alive) = self.alive.first_chunk::<N>() else { return found };
-        let common = L::common(alive, &self.rows, lines);
-        for (n, (words, word)) in common.into_iter().enumerate().rev() {
+        for n in (0..N).rev() {
+            let (words, word) = L::common(&self.alive[n], &self.rows, lines, n);
             let at =
                 n * LINE + 64 * words.trailing_zeros() as usize + word.trailing_zeros() as usize;
             found = select_unpredictable(words != 0, at, found);

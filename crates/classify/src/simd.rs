@@ -135,21 +135,17 @@ pub(crate) trait Lanes {
         lanes.fold(0, |bits, (at, &word)| bits | u8::from(inside(word)) << at)
     }
 
-    /// What some rows of `N` lines have in common with a first one, line by line: which of the eight words are not
-    /// zero, and the first of these (any, if there is none). Rows are named by their first lines.
+    /// What some lines have in common with a first one, each of them `n` behind the one that is named: which of
+    /// the eight words are not zero, and the first of these (any, if there is none).
     #[inline(always)]
-    fn common<const N: usize>(first: &[Line; N], rows: &[Line], lines: &[u32]) -> [(u8, u64); N] {
-        let mut all = *first;
+    fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
+        let mut all = first.0;
         for &line in lines {
-            let row = &rows[line as usize..][..N];
-            for (all, row) in all.iter_mut().zip(row) {
-                all.0.iter_mut().zip(&row.0).for_each(|(all, word)| *all &= word);
-            }
+            let row = &rows[line as usize + n].0;
+            all.iter_mut().zip(row).for_each(|(all, word)| *all &= word);
         }
-        all.map(|Line(all)| {
-            let words = (0..8).fold(0, |bits, at| bits | u8::from(all[at] != 0) << at);
-            (words, all[words.trailing_zeros() as usize % 8])
-        })
+        let words = (0..8).fold(0, |bits, at| bits | u8::from(all[at] != 0) << at);
+        (words, all[words.trailing_zeros() as usize % 8])
     }
 
     /// The bits of a word under a mask, side by side.

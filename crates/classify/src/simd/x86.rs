@@ -195,10 +195,10 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn common<const N: usize>(first: &[Line; N], rows: &[Line], lines: &[u32]) -> [(u8, u64); N] {
+    fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
         // SAFETY: as above.
         // WHY: a search by bit vectors is little else, `benches/classbench.rs`.
-        unsafe { avx512::common(first, rows, lines) }
+        unsafe { avx512::common(first, rows, lines, n) }
     }
 
     #[inline(always)]
@@ -227,26 +227,17 @@ mod avx512 {
     /// [`Lanes::common`].
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
-    pub(super) fn common<const N: usize>(
-        first: &[Line; N],
-        rows: &[Line],
-        lines: &[u32],
-    ) -> [(u8, u64); N] {
+    pub(super) fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
         // SAFETY: a line is 64 bytes.
         // WHY: as in `run`.
         let load = |line: &Line| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
-        let mut all: [__m512i; N] = std::array::from_fn(|n| load(&first[n]));
+        let mut all = load(first);
         for &line in lines {
-            let row = &rows[line as usize..][..N];
-            for (all, row) in all.iter_mut().zip(row) {
-                *all = _mm512_and_si512(*all, load(row));
-            }
+            all = _mm512_and_si512(all, load(&rows[line as usize + n]));
         }
-        all.map(|all| {
-            let words = _mm512_test_epi64_mask(all, all);
-            let found = _mm512_maskz_compress_epi64(words, all);
-            (words, _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64)
-        })
+        let words = _mm512_test_epi64_mask(all, all);
+        let found = _mm512_maskz_compress_epi64(words, all);
+        (words, _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64)
     }
 
     /// Bits for the first `count` of eight.
