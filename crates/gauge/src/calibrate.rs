@@ -13,8 +13,8 @@ use crate::latency::{Latency, Summary};
 use crate::module::echo;
 use crate::traffic::{self, DataPort, Live, Plan};
 use openflow::{
-    Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, SwitchDesc,
-    Version, VersionSet, codec,
+    Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, Version,
+    VersionSet, codec,
 };
 use port::memory;
 use serde::Serialize;
@@ -122,7 +122,7 @@ fn answer_all(mut stream: TcpStream) {
             }),
             Message::MultipartRequest(_) => Message::MultipartReply(MultipartReply {
                 more: false,
-                body: MultipartReplyBody::Desc(Box::new(SwitchDesc::default())),
+                body: MultipartReplyBody::Desc(Box::default()),
             }),
             Message::EchoRequest(data) => Message::EchoReply(data),
             _ => continue,

@@ -54,6 +54,8 @@ pub(crate) enum Command {
     P4(P4Options),
     /// Run p4c's packet tests (.stf) on a P4 program
     Stf(StfOptions),
+    /// Measure an OpenFlow switch, of whatever make, through its control channel and data ports
+    Gauge(GaugeOptions),
     /// Print a shell's completions
     Completions {
         /// Which shell
@@ -497,6 +499,82 @@ pub(crate) struct StfOptions {
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,
     /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace gauge`.
+#[derive(Args, Debug)]
+pub(crate) struct GaugeOptions {
+    /// What to do
+    #[command(subcommand)]
+    pub(crate) command: GaugeCommand,
+}
+
+/// What can be done about a switch.
+#[derive(Subcommand, Debug)]
+pub(crate) enum GaugeCommand {
+    /// Measure a switch; this removes all its flow entries
+    Run(Box<GaugeRunOptions>),
+    /// List the modules
+    Modules,
+}
+
+/// `millrace gauge run`.
+#[derive(Args, Debug)]
+pub(crate) struct GaugeRunOptions {
+    /// The switch, as its controller reaches it: tcp:HOST[:PORT], or ptcp:[PORT][:ADDR] to wait for it
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) switch: String,
+    /// A port of this machine that is wired to the switch, twice: where probes go in, then where they
+    /// come out; NUMBER is the switch's port at the other end [default: 1, then 2]
+    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC", required = true)]
+    pub(crate) ports: Vec<String>,
+    /// A port that is joined to the other one so given, to calibrate by; without them a cable in this
+    /// process serves, which leaves out what real ports cost
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) loopback: Vec<String>,
+    /// Run this module only; repeatable [default: all, see `millrace gauge modules`]
+    #[arg(long = "module", value_name = "NAME")]
+    pub(crate) modules: Vec<String>,
+    /// OpenFlow versions to offer, separated by commas
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
+    )]
+    pub(crate) protocols: String,
+    /// Probes a second
+    #[arg(long, value_name = "N", default_value_t = 5000.0)]
+    pub(crate) rate: f64,
+    /// Probes of a run
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) probes: u32,
+    /// How they follow each other: constant, poisson, burst:N
+    #[arg(long, value_name = "KIND", default_value = "constant")]
+    pub(crate) arrivals: String,
+    /// Lengths of frames with their check sequence, in bytes
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "64,512,1518")]
+    pub(crate) sizes: Vec<usize>,
+    /// How many rules are added at once
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,10,100")]
+    pub(crate) batches: Vec<u32>,
+    /// How often each batch is added to look at barriers
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) rounds: u32,
+    /// How often a disturbed run is tried
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) attempts: u32,
+    /// What random choices begin from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// A bound on a figure, as in forwarding.latency_p99_us=500; exit status 1 if it is broken; repeatable
+    #[arg(long, value_name = "MODULE.FIGURE=MAX")]
+    pub(crate) at_most: Vec<String>,
+    /// Write the report to a file, as one JSON object
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// One JSON object on standard output, in place of the table
     #[arg(long)]
     pub(crate) json: bool,
 }

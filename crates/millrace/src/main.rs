@@ -13,6 +13,7 @@
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
+//! | [`gauge`](mod@gauge) | `gauge`: characterises any OpenFlow switch |
 //! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
 //! [`p4_host`] is a P4 program on a switch, with its control by name.
@@ -26,6 +27,7 @@ mod ctl;
 mod demo;
 mod doctor;
 mod filetest;
+mod gauge;
 mod logging;
 mod model;
 mod p4;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         cli::Command::Bench(options) => bench::run(options.command),
         cli::Command::P4(options) => p4::run(options.command),
         cli::Command::Stf(options) => stf::run(options),
+        cli::Command::Gauge(options) => gauge::run(options.command),
         cli::Command::Completions { shell } => {
             clap_complete::generate(
                 shell,

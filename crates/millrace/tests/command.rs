@@ -29,7 +29,9 @@ fn json(output: &Output) -> Value {
 fn help_names_every_command() {
     let help = millrace(&["--help"]);
     assert_eq!(help.status.code(), Some(0));
-    for command in ["demo", "run", "trace", "stats", "explain", "test", "doctor", "completions"] {
+    for command in
+        ["demo", "run", "trace", "stats", "explain", "test", "doctor", "gauge", "completions"]
+    {
         assert!(
             out(&help).contains(&format!("\n  {command} ")),
             "{command} is missing:\n{}",
