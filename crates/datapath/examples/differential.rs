@@ -11,7 +11,7 @@
 //! | `--seed N` | the first pipeline's seed; the others follow it |
 //! | `--engine jit\|interp` | what is tested |
 //! | `--template all\|auto\|direct_code\|hash\|..` | all ways in turn, or one |
-//! | `--kinds all\|shaped\|lookups\|any` | where pipelines come from |
+//! | `--kinds all\|shaped\|lookups\|any\|p4` | where pipelines come from |
 //! | `--race N` | every N-th pipeline is updated by another thread while it forwards; 16, 0 is none |
 //! | `--threads N` | so many pipelines at once |
 //! | `--out FOLDER` | where files of mismatches go |

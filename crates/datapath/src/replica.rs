@@ -898,8 +898,6 @@ pub struct InterpEngine {
     /// What `following` lacks: first what `serving` already has, then what came since.
     behind: Vec<Step>,
     sequence: u64,
-    /// The program that was applied last, and its state.
-    latest: (Arc<Program>, Arc<ProgramState>),
     /// Steps to take before the next publication that `serving` lacks, too.
     fresh: Vec<Step>,
 }
@@ -921,7 +919,6 @@ impl InterpEngine {
             serving: serving.clone(),
             behind: Vec::new(),
             sequence: 0,
-            latest: (program, state),
             fresh: Vec::new(),
         };
         (engine, serving)
@@ -951,10 +948,10 @@ impl InterpEngine {
             Update::RemoveMeter(id) => Step::SetMeter(*id, None),
             Update::SetValueSet(id, members) => Step::SetValueSet(*id, members.clone()),
             Update::SetProgram(program) => {
-                let (old, state) = &self.latest;
-                let state = ProgramState::after(program, self.workers, Some((old, state)));
-                self.latest = (program.clone(), Arc::new(state));
-                Step::SetProgram(program.clone(), self.latest.1.clone())
+                // Packets have written to what serves, whatever was set and not published since.
+                let before = Some((&*self.serving.program, &*self.serving.state));
+                let state = ProgramState::after(program, self.workers, before);
+                Step::SetProgram(program.clone(), Arc::new(state))
             }
         }
     }

@@ -49,9 +49,11 @@ fn the_interpreter_engine_agrees() {
     let shaped = hold(&subject, Kind::Shaped, 0..150, 150);
     let lookups = hold(&subject, Kind::Lookups, 0..60, 100);
     let any = hold(&subject, Kind::Any, 0..150, 60);
+    let p4 = hold(&subject, Kind::P4, 0..60, 100);
     assert!(shaped.forwarded * 3 > shaped.packets, "too few packets get through to tell");
     assert!(shaped.matches * 2 > shaped.lookups, "too few lookups match to tell");
     assert!(lookups.matches * 3 > lookups.lookups);
+    assert!(p4.matches * 3 > p4.lookups && p4.forwarded * 4 > p4.packets, "{p4:?}");
     assert!(any.packets > 0 && shaped.refused > 0);
 }
 
@@ -63,6 +65,7 @@ fn compiled_code_agrees_in_every_way() {
         assert!(shaped.bails.values().sum::<u64>() < shaped.packets, "all is left: {shaped:?}");
         hold(&subject, Kind::Lookups, from..from + 6, 100);
         hold(&subject, Kind::Any, from..from + 6, 100);
+        hold(&subject, Kind::P4, from..from + 8, 100);
     }
 }
 

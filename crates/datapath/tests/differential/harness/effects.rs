@@ -163,15 +163,26 @@ impl Plain {
             now_ns: 0,
             dead_port,
         };
-        plain.adopt(program);
+        plain.adopt(&Program::new(), program);
         plain
     }
 
-    /// What belongs to a program begins at zero.
-    pub(crate) fn adopt(&mut self, program: &Program) {
-        let cells = |r: &ir::Register| vec![Bits::zero(r.width); r.size as usize];
+    /// What belongs to a program begins at zero, but for registers and counter arrays that are the same
+    /// in the one before.
+    pub(crate) fn adopt(&mut self, before: &Program, program: &Program) {
         self.tables = vec![(0, 0); program.tables.len()];
-        self.arrays.clear();
+        let (arrays, registers) =
+            (std::mem::take(&mut self.arrays), std::mem::take(&mut self.registers));
+        for ((old, cell), count) in arrays {
+            let same = program.counters.iter().position(|c| *c == before.counters[old as usize]);
+            if let Some(new) = same {
+                self.arrays.insert((new as u32, cell), count);
+            }
+        }
+        let cells = |r: &ir::Register| {
+            let kept = before.registers.iter().position(|old| old == r);
+            kept.map_or(vec![Bits::zero(r.width); r.size as usize], |at| registers[at].clone())
+        };
         self.registers = program.registers.iter().map(cells).collect();
         self.array_sizes = program.counters.iter().map(|c| c.size).collect();
     }

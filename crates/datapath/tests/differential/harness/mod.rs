@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`source`] | where cases come from: kinds of random programs, updates and packets |
+//! | [`p4`] | the project's P4 programs as such a source |
 //! | [`case`] | a case: a program and the steps that follow, as data |
 //! | [`run`] | a case on an engine and on its oracle, compared after every packet |
 //! | [`race`] | the same with the updates on a thread of their own |
@@ -26,6 +27,7 @@
 
 pub(crate) mod case;
 pub(crate) mod effects;
+pub(crate) mod p4;
 pub(crate) mod print;
 pub(crate) mod race;
 pub(crate) mod run;

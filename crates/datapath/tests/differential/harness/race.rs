@@ -140,7 +140,8 @@ fn work(
         if !Arc::ptr_eq(&next, &forward) {
             let version = at(shared, &*next)?;
             if !Arc::ptr_eq(version.program(), pipeline.program()) {
-                lane.adopt(&*forward, version.program()).map_err(|e| (None, e))?;
+                let (old, new) = (pipeline.program(), version.program());
+                lane.adopt(&*forward, old, new).map_err(|e| (None, e))?;
             }
             (forward, pipeline) = (next, version);
             lock(&shared.versions).retain(|v, _| *v >= pipeline.version());

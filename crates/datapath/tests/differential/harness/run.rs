@@ -207,9 +207,14 @@ impl Lane {
     }
 
     /// Another program: what belongs to the old one is compared, and begins anew.
-    pub(crate) fn adopt(&mut self, old: &dyn Forward, program: &ir::Program) -> Result<(), String> {
+    pub(crate) fn adopt(
+        &mut self,
+        old: &dyn Forward,
+        before: &ir::Program,
+        program: &ir::Program,
+    ) -> Result<(), String> {
         self.check_state(old)?;
-        self.plain.adopt(program);
+        self.plain.adopt(before, program);
         Ok(())
     }
 
@@ -456,7 +461,7 @@ fn walk(
                 return Err(fail(format!("version {is} was published; right is {right}\n")));
             }
             if !Arc::ptr_eq(truth.program(), shown.program()) {
-                lane.adopt(&*forward, truth.program()).map_err(fail)?;
+                lane.adopt(&*forward, shown.program(), truth.program()).map_err(fail)?;
             }
             let old = std::mem::replace(&mut forward, next);
             before = Some((old, std::mem::replace(&mut shown, truth.clone())));

@@ -2,6 +2,7 @@
 
 use super::case::{Case, Incoming, Step};
 use super::effects::without_memory;
+use super::p4::Programs;
 use ir::testing::{self, Rng, Shaped};
 use ir::{Pipeline, Program, Update};
 use std::sync::Arc;
@@ -16,11 +17,13 @@ pub(crate) enum Kind {
     Lookups,
     /// The whole language (`ir::testing::program`).
     Any,
+    /// The project's P4 programs.
+    P4,
 }
 
 impl Kind {
     /// All of them.
-    pub(crate) const ALL: [Kind; 3] = [Kind::Shaped, Kind::Lookups, Kind::Any];
+    pub(crate) const ALL: [Kind; 4] = [Kind::Shaped, Kind::Lookups, Kind::Any, Kind::P4];
 
     /// After so many cases the kinds come again.
     pub(crate) const ROUND: u64 = 8;
@@ -31,12 +34,14 @@ impl Kind {
             Kind::Shaped => "shaped",
             Kind::Lookups => "lookups",
             Kind::Any => "any",
+            Kind::P4 => "p4",
         }
     }
 
     /// Which kind the case of this number is, when all take part: mostly shaped ones.
     pub(crate) fn of(number: u64) -> Kind {
         match number % Kind::ROUND {
+            5 => Kind::P4,
             6 => Kind::Lookups,
             7 => Kind::Any,
             _ => Kind::Shaped,
@@ -49,6 +54,7 @@ pub(crate) enum Source {
     Shaped(Shaped),
     Lookups(Lookups),
     Any(u64, Rng),
+    P4(Programs),
 }
 
 impl Source {
@@ -57,6 +63,7 @@ impl Source {
             Kind::Shaped => Source::Shaped(testing::shaped(seed)),
             Kind::Lookups => Source::Lookups(Lookups::new(seed)),
             Kind::Any => Source::Any(seed, Rng::new(seed ^ 0xabcd)),
+            Kind::P4 => Source::P4(Programs::new(seed)),
         }
     }
 
@@ -65,6 +72,7 @@ impl Source {
             Source::Shaped(s) => s.rng(),
             Source::Lookups(l) => l.rng(),
             Source::Any(_, rng) => rng,
+            Source::P4(p) => p.rng(),
         }
     }
 
@@ -73,6 +81,7 @@ impl Source {
             Source::Shaped(s) => s.program(),
             Source::Lookups(l) => l.program(),
             Source::Any(seed, _) => Arc::new(testing::program(*seed)),
+            Source::P4(p) => p.program(),
         }
     }
 
@@ -82,6 +91,7 @@ impl Source {
             Source::Shaped(s) => s.update(p),
             Source::Lookups(l) => l.update(p),
             Source::Any(_, rng) => testing::update(p, rng),
+            Source::P4(programs) => programs.update(p),
         };
         match update {
             Update::SetMeter(id, meter) => Update::SetMeter(id, without_memory(&meter)),
@@ -100,6 +110,11 @@ impl Source {
             Source::Any(_, rng) => {
                 bytes = testing::packet(rng);
                 rng.below(5) as u32
+            }
+            Source::P4(p) => {
+                let (port, packet) = p.packet();
+                bytes = packet;
+                port
             }
         };
         Incoming { in_port, bytes }
