@@ -352,6 +352,8 @@ impl JitEngine {
         engine.set_program(program);
         let code = engine.compile_now().map(Arc::new)?;
         engine.code = Some(code);
+        // The first program has its code.
+        engine.new_program = false;
         let first = engine.publish(&|| {});
         Ok((engine, first))
     }

@@ -109,7 +109,7 @@ fn wrong_use_is_told() {
         &["--use-case", "l2:10", "--seconds", "0"],
         &["--use-case", "l2:10", "--active-flows", "0"],
         &["--use-case", "l2:10", "--updates", "100"],
-        &["--p4", "x.p4", "--trace", "x.pcap"],
+        &["--p4", "x.p4"],
         &[],
     ] {
         assert!(matches!(run(words), Err(Failure::Usage(_))), "{words:?}");
