@@ -308,7 +308,11 @@ impl Index {
     /// Lets go of all entries. The next ones may look at other keys; variants of actions keep their
     /// numbers.
     fn clear(&mut self, table: &Table) {
-        self.entries.values().for_each(|held| self.records.release(held.record));
+        // In an order that both replicas share: the next calls take the records that are let go, and a
+        // structure that was made of one replica's rules may come to serve the other.
+        let mut records: Vec<u32> = self.entries.values().map(|held| held.record).collect();
+        records.sort_unstable();
+        records.into_iter().for_each(|record| self.records.release(record));
         let fresh = Index::new(table, self.forced);
         let Index { default, records, .. } = std::mem::replace(self, fresh);
         (self.default, self.records) = (default, records);

@@ -98,3 +98,10 @@ fn the_fuzz_target_takes_any_bytes() {
         fuzz(&bytes);
     }
 }
+
+/// A table is cleared and filled again, then rearranged: what was made of one replica's rules serves the other.
+#[test]
+fn a_cleared_table_is_rearranged_for_both_replicas() {
+    let later = Subject::compiled().into_iter().find(|s| s.name == "jit(later)");
+    hold(&later.expect("it is one of the ways"), Kind::Lookups, 395..405, 1000);
+}
