@@ -18,6 +18,7 @@ pub mod counters;
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
 use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 64;
@@ -37,11 +38,11 @@ const _: () = assert!(BURST_MAX <= ITEM_PLACE_MASK as usize + 1);
 pub mod status {
     /// Nothing yet.
     pub const PENDING: u8 = 0;
-    /// It goes to the ports in [`Packet::outputs`](super::Packet::outputs).
+    /// It goes to the ports in [`Outcome::outputs`](super::Outcome::outputs).
     pub const FORWARD: u8 = 1;
-    /// It is dropped, for [`Packet::reason`](super::Packet::reason) (an `ir::DropReason`).
+    /// It is dropped, for [`Outcome::reason`](super::Outcome::reason) (an `ir::DropReason`).
     pub const DROP: u8 = 2;
-    /// The interpreter must run it from the start; [`Packet::reason`](super::Packet::reason) is the
+    /// The interpreter must run it from the start; [`Outcome::reason`](super::Outcome::reason) is the
     /// number of the bail-out. Its bytes are as they came in.
     pub const BAIL: u8 = 3;
 }
@@ -56,19 +57,10 @@ pub struct Output {
     pub queue: u32,
 }
 
-/// One packet of a burst, in a buffer that is its own for as long as this lives. The caller says what
-/// it is ([`Packet::new`]), generated code what has become of it.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Packet<'a> {
-    /// The first byte.
-    data: *mut u8,
-    /// Bytes.
-    len: u32,
-    /// Bytes in front of `data` that may be written.
-    headroom: u32,
-    /// The port it came in by.
-    in_port: u32,
+/// What generated code has made of a packet. Plain data: it outlives the burst.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Outcome {
     /// What has become of it, of [`status`].
     pub status: u8,
     /// How many of `outputs` are in use.
@@ -84,7 +76,60 @@ pub struct Packet<'a> {
     pub shift: i32,
     /// Where it goes, in order; all copies are alike.
     pub outputs: [Output; OUTPUTS_MAX],
+}
+
+impl Outcome {
+    /// Nothing was done yet.
+    pub const PENDING: Outcome = Outcome {
+        status: status::PENDING,
+        outputs_len: 0,
+        changed: 0,
+        reserved: 0,
+        reason: 0,
+        lookups: 0,
+        shift: 0,
+        outputs: [Output { port: 0, queue: 0 }; OUTPUTS_MAX],
+    };
+
+    /// Where it goes.
+    #[inline]
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs[..usize::from(self.outputs_len).min(OUTPUTS_MAX)]
+    }
+}
+
+/// One packet of a burst, in a buffer that is its own for as long as this lives. The caller says what
+/// it is ([`Packet::new`]), generated code what has become of it: its [`Outcome`], which this
+/// dereferences to.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Packet<'a> {
+    /// The first byte.
+    data: *mut u8,
+    /// Bytes.
+    len: u32,
+    /// Bytes in front of `data` that may be written.
+    headroom: u32,
+    /// The port it came in by.
+    in_port: u32,
+    outcome: Outcome,
     buffer: PhantomData<&'a mut [u8]>,
+}
+
+impl Deref for Packet<'_> {
+    type Target = Outcome;
+
+    #[inline(always)]
+    fn deref(&self) -> &Outcome {
+        &self.outcome
+    }
+}
+
+impl DerefMut for Packet<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Outcome {
+        &mut self.outcome
+    }
 }
 
 impl<'a> Packet<'a> {
@@ -100,14 +145,7 @@ impl<'a> Packet<'a> {
             len: len as u32,
             headroom: headroom as u32,
             in_port,
-            status: status::PENDING,
-            outputs_len: 0,
-            changed: 0,
-            reserved: 0,
-            reason: 0,
-            lookups: 0,
-            shift: 0,
-            outputs: [Output { port: 0, queue: 0 }; OUTPUTS_MAX],
+            outcome: Outcome::PENDING,
             buffer: PhantomData,
         }
     }
@@ -126,12 +164,6 @@ impl<'a> Packet<'a> {
     /// The port it came in by.
     pub fn in_port(&self) -> u32 {
         self.in_port
-    }
-
-    /// Where it goes.
-    #[inline]
-    pub fn outputs(&self) -> &[Output] {
-        &self.outputs[..usize::from(self.outputs_len).min(OUTPUTS_MAX)]
     }
 
     /// Leaves it to the interpreter, for this reason.
@@ -207,9 +239,9 @@ pub mod offset {
     use super::{Cell, Context, NodeIo, Packet, PointIo, TableCell};
 
     macro_rules! offsets {
-        ($($(#[$doc:meta])* $name:ident = $ty:ty, $field:ident;)*) => {$(
+        ($($(#[$doc:meta])* $name:ident = $ty:ty, $($field:ident).+;)*) => {$(
             $(#[$doc])*
-            pub const $name: i32 = std::mem::offset_of!($ty, $field) as i32;
+            pub const $name: i32 = std::mem::offset_of!($ty, $($field).+) as i32;
         )*};
     }
 
@@ -222,20 +254,20 @@ pub mod offset {
         PACKET_HEADROOM = Packet<'static>, headroom;
         /// `Packet::in_port`.
         PACKET_IN_PORT = Packet<'static>, in_port;
-        /// `Packet::status`.
-        PACKET_STATUS = Packet<'static>, status;
-        /// `Packet::outputs_len`.
-        PACKET_OUTPUTS_LEN = Packet<'static>, outputs_len;
-        /// `Packet::changed`.
-        PACKET_CHANGED = Packet<'static>, changed;
-        /// `Packet::reason`.
-        PACKET_REASON = Packet<'static>, reason;
-        /// `Packet::lookups`.
-        PACKET_LOOKUPS = Packet<'static>, lookups;
-        /// `Packet::shift`.
-        PACKET_SHIFT = Packet<'static>, shift;
-        /// `Packet::outputs`.
-        PACKET_OUTPUTS = Packet<'static>, outputs;
+        /// `Outcome::status`.
+        PACKET_STATUS = Packet<'static>, outcome.status;
+        /// `Outcome::outputs_len`.
+        PACKET_OUTPUTS_LEN = Packet<'static>, outcome.outputs_len;
+        /// `Outcome::changed`.
+        PACKET_CHANGED = Packet<'static>, outcome.changed;
+        /// `Outcome::reason`.
+        PACKET_REASON = Packet<'static>, outcome.reason;
+        /// `Outcome::lookups`.
+        PACKET_LOOKUPS = Packet<'static>, outcome.lookups;
+        /// `Outcome::shift`.
+        PACKET_SHIFT = Packet<'static>, outcome.shift;
+        /// `Outcome::outputs`.
+        PACKET_OUTPUTS = Packet<'static>, outcome.outputs;
         /// [`NodeIo::records`](super::NodeIo::records).
         NODE_RECORDS = NodeIo, records;
         /// [`NodeIo::keys`](super::NodeIo::keys).

@@ -30,7 +30,9 @@ pub(crate) struct Lines {
     lines: Vec<Line>,
     near: Box<[u16; NEAR]>,
     far: HashMap<u32, u16>,
+    /// The places of those in use, then room: as many as there are, and one.
     dirty: Vec<u16>,
+    dirty_len: usize,
 }
 
 impl Default for Lines {
@@ -39,7 +41,8 @@ impl Default for Lines {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
-            dirty: Vec::new(),
+            dirty: vec![NONE],
+            dirty_len: 0,
         }
     }
 }
@@ -75,6 +78,8 @@ impl Lines {
                 }
             }
         }
+        self.dirty_len = self.dirty.len();
+        self.dirty.resize(self.lines.len() + 1, NONE);
     }
 
     /// The queue of a port, about to be used: it will be flushed.
@@ -85,17 +90,17 @@ impl Lines {
             None => *self.far.get(&number)?,
         };
         let line = self.lines.get_mut(usize::from(at))?;
-        if !line.dirty {
-            line.dirty = true;
-            self.dirty.push(at);
-        }
+        // Without a branch: which port is new in a burst, nobody can guess.
+        self.dirty[self.dirty_len] = at;
+        self.dirty_len += usize::from(!line.dirty);
+        line.dirty = true;
         Some(line)
     }
 
     /// Hands every queue that was used to `f`, once.
     pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut Line)) {
-        for at in self.dirty.drain(..) {
-            let line = &mut self.lines[usize::from(at)];
+        for at in &self.dirty[..std::mem::take(&mut self.dirty_len)] {
+            let line = &mut self.lines[usize::from(*at)];
             line.dirty = false;
             f(line);
         }

@@ -24,6 +24,7 @@ use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
+use abi::Outcome;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
@@ -225,31 +226,6 @@ enum RxState {
     Retry(u64),
     /// No frame will ever come.
     Ended,
-}
-
-/// What compiled code has made of a frame.
-struct Outcome {
-    status: u8,
-    changed: bool,
-    reason: u32,
-    lookups: u32,
-    shift: i32,
-    outputs_len: usize,
-    outputs: [abi::Output; abi::OUTPUTS_MAX],
-}
-
-impl Outcome {
-    fn of(packet: &abi::Packet<'_>) -> Outcome {
-        Outcome {
-            status: packet.status,
-            changed: packet.changed != 0,
-            reason: packet.reason,
-            lookups: packet.lookups,
-            shift: packet.shift,
-            outputs_len: packet.outputs_len.into(),
-            outputs: packet.outputs,
-        }
-    }
 }
 
 /// A worker.
@@ -524,14 +500,14 @@ impl Worker {
             .as_mut()
             .and_then(|sampler| sampler.pick(frames.len(), |at| frames[at].data()));
         let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
-        for frame in burst.frames_mut() {
+        packets.extend(burst.frames_mut().iter_mut().map(|frame| {
             frame.rx_port = from.number;
             let (buffer, start, len) = frame.parts_mut();
-            packets.push(abi::Packet::new(buffer, start, len, from.number));
-        }
+            abi::Packet::new(buffer, start, len, from.number)
+        }));
         held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let mut outcomes = std::mem::take(&mut self.outcomes);
-        outcomes.extend(packets.iter().map(Outcome::of));
+        outcomes.extend(packets.iter().map(|packet| **packet));
         drop(packets);
         if let (Some(picked), Some(sampler)) = (picked, &self.sampler)
             && let outcome = &outcomes[picked.at]
@@ -542,7 +518,7 @@ impl Worker {
             let done = Done {
                 status: outcome.status,
                 reason: outcome.reason,
-                outputs: &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)],
+                outputs: outcome.outputs(),
                 bytes,
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
@@ -609,7 +585,7 @@ impl Worker {
 
     /// Sends what compiled code has forwarded.
     fn forwarded(&mut self, frame: Frame, outcome: &Outcome, from: &PortShared, now_ns: u64) {
-        for output in &outcome.outputs[..outcome.outputs_len.min(abi::OUTPUTS_MAX)] {
+        for output in outcome.outputs() {
             self.notes.send_same(output.port, output.queue);
         }
         self.finish(frame, from, now_ns);
@@ -774,7 +750,7 @@ fn edit(frame: &mut Frame, outcome: &Outcome) {
         }
         shift => frame.pull_front(shift.unsigned_abs() as usize),
     }
-    if outcome.changed {
+    if outcome.changed != 0 {
         mend(frame, before);
     }
 }

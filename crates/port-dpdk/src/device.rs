@@ -22,7 +22,7 @@ use wire::layers::{Layers, Network};
 
 use crate::Options;
 use crate::eal::{self, Machine};
-use crate::sys::{self, Cut, Device, Mbuf, Owed, RxLine, TxLine, cut};
+use crate::sys::{self, Device, Mbuf, Owed, RxLine, TxLine};
 
 /// Whether DPDK runs, or why it does not.
 static STARTED: Mutex<Option<Result<(), String>>> = Mutex::new(None);
@@ -170,8 +170,7 @@ impl Port for Dpdk {
             keeps_length: self.device.driver() == "net_vhost",
             mtu: self.info.mtu,
             pending: Vec::with_capacity(BURST_MAX),
-            cuts: Vec::with_capacity(BURST_MAX),
-            lens: Vec::with_capacity(BURST_MAX),
+            pending_bytes: 0,
             prepare: false,
             spare: Pool::default(),
             report: TxReport::default(),
@@ -229,10 +228,8 @@ struct Tx {
     keeps_length: bool,
     mtu: u32,
     pending: Vec<Mbuf>,
-    /// What is to be cut of each that is pending.
-    cuts: Vec<Cut>,
-    /// Bytes of each that is pending.
-    lens: Vec<u32>,
+    /// Bytes of all that is pending.
+    pending_bytes: u64,
     /// Something pending owes what the driver has to prepare.
     prepare: bool,
     spare: Pool,
@@ -244,11 +241,9 @@ const ROOM: usize = 2048;
 
 impl Tx {
     #[inline]
-    fn queue(&mut self, mbuf: Mbuf, cut: Cut, len: usize) {
+    fn queue(&mut self, mbuf: Mbuf, len: usize) {
         self.pending.push(mbuf);
-        self.cuts.push(cut);
-        // A frame is shorter than 4 GiB.
-        self.lens.push(len as u32);
+        self.pending_bytes += len as u64;
         if self.pending.len() == BURST_MAX {
             self.send_pending();
         }
@@ -261,7 +256,7 @@ impl Tx {
         }
         // The pool is shared by everything, so what is missing in it fails to leave here.
         let mbuf = Mbuf::copy_of(bytes).ok_or(DropReason::TxRingFull)?;
-        self.queue(mbuf, Cut::DONE, bytes.len());
+        self.queue(mbuf, bytes.len());
         Ok(())
     }
 
@@ -287,12 +282,7 @@ impl Tx {
         }
         let len = frame.len();
         let mut mbuf = match Mbuf::of(&mut frame) {
-            Some((mbuf, at)) => {
-                let mut one = [mbuf];
-                cut(&mut one, &[at]);
-                let [mbuf] = one;
-                mbuf
-            }
+            Some(mbuf) => mbuf,
             None => {
                 let copied = (frame.len() <= ROOM || self.can_chain)
                     .then(|| Mbuf::copy_of(frame.data()))
@@ -303,7 +293,7 @@ impl Tx {
         };
         mbuf.owe(&owed);
         self.prepare = true;
-        self.queue(mbuf, Cut::DONE, len);
+        self.queue(mbuf, len);
         Ok(())
     }
 
@@ -322,10 +312,8 @@ impl Tx {
 
     fn send_pending(&mut self) {
         let prepare = std::mem::take(&mut self.prepare);
-        cut(&mut self.pending, &self.cuts);
-        self.cuts.clear();
-        let mut sent = 0;
         while !self.pending.is_empty() {
+            let before = self.pending.len();
             let (prepared, n) = match &mut self.line {
                 Own::Alone(line) => line.send(&mut self.pending, prepare),
                 Own::Shared(line) => line
@@ -333,25 +321,29 @@ impl Tx {
                     .unwrap_or_else(PoisonError::into_inner)
                     .send(&mut self.pending, prepare),
             };
-            let bytes: u64 = self.lens[sent..sent + n].iter().map(|&len| u64::from(len)).sum();
+            let left = bytes_of(&self.pending);
             self.report.sent += n as u64;
-            self.report.sent_bytes += bytes;
-            sent += n;
+            self.report.sent_bytes += self.pending_bytes.saturating_sub(left);
+            self.pending_bytes = left;
             if n > 0 {
                 continue;
             }
             // The driver cannot prepare the first one, or takes none at all.
-            let lost = if prepared == 0 { 1 } else { self.pending.len() };
+            let lost = if prepared == 0 { 1 } else { before };
             let reason = match prepared {
                 0 => DropReason::TxNoOffload,
                 _ => DropReason::TxRingFull,
             };
             self.report.drops.add(reason, lost as u64);
             self.pending.drain(..lost);
-            sent += lost;
+            self.pending_bytes = bytes_of(&self.pending);
         }
-        self.lens.clear();
     }
+}
+
+/// Bytes of frames; of none, nearly always.
+fn bytes_of(mbufs: &[Mbuf]) -> u64 {
+    mbufs.iter().map(|mbuf| u64::from(mbuf.len())).sum()
 }
 
 impl TxQueue for Tx {
@@ -380,8 +372,8 @@ impl TxQueue for Tx {
         }
         let len = frame.len();
         match Mbuf::of(frame) {
-            Some((mbuf, cut)) => {
-                self.queue(mbuf, cut, len);
+            Some(mbuf) => {
+                self.queue(mbuf, len);
                 Ok(())
             }
             None => {

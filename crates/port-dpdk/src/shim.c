@@ -209,7 +209,7 @@ uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max
 	uint16_t n = rte_eth_rx_burst(port, queue, mbufs, RTE_MIN(max, RTE_DIM(mbufs)));
 
 	for (uint16_t i = 0; i < n; i++) {
-		const struct rte_mbuf *m = mbufs[i];
+		struct rte_mbuf *m = mbufs[i];
 		const uint64_t sum = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
 		uint16_t flags = 0;
 
@@ -230,6 +230,9 @@ uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max
 		out[i].start = m->data_off;
 		out[i].segment = m->tso_segsz;
 		out[i].flags = flags;
+		/* What the frame owes when it leaves is said anew. */
+		if (m->ol_flags)
+			m->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
 	}
 	return n;
 }
@@ -244,19 +247,19 @@ uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n)
 	return rte_eth_tx_prepare(port, queue, (struct rte_mbuf **)mbufs, n);
 }
 
-/* The bytes that the pipeline has made of frames of one buffer each; they owe nothing. */
-void mr_cut(void **mbufs, const struct mr_cut *cuts, uint16_t n)
+/* Which bytes of its one buffer the frame is now. */
+void mr_cut(void *mbuf, uint16_t start, uint16_t len)
 {
-	for (uint16_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = mbufs[i];
+	struct rte_mbuf *m = mbuf;
 
-		if (!cuts[i].len)
-			continue;
-		m->data_off = cuts[i].start;
-		m->data_len = cuts[i].len;
-		m->pkt_len = cuts[i].len;
-		m->ol_flags = 0;
-	}
+	m->data_off = start;
+	m->data_len = len;
+	m->pkt_len = len;
+}
+
+uint32_t mr_len(const void *mbuf)
+{
+	return rte_pktmbuf_pkt_len((const struct rte_mbuf *)mbuf);
 }
 
 void mr_owe(void *mbuf, const struct mr_owed *owed)

@@ -40,11 +40,6 @@ struct mr_device {
 	uint32_t can;
 };
 
-/* Where in its buffer a frame that leaves begins, and how long it is; 0: as the mbuf says. */
-struct mr_cut {
-	uint16_t start, len;
-};
-
 /* What a frame still owes when it leaves. */
 struct mr_owed {
 	uint16_t l2_len;
@@ -78,7 +73,8 @@ int mr_thread(int on);
 uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max);
 uint16_t mr_tx(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
 uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
-void mr_cut(void **mbufs, const struct mr_cut *cuts, uint16_t n);
+void mr_cut(void *mbuf, uint16_t start, uint16_t len);
+uint32_t mr_len(const void *mbuf);
 void mr_owe(void *mbuf, const struct mr_owed *owed);
 void *mr_copy_in(const uint8_t *bytes, uint32_t len);
 int mr_copy_out(const void *mbuf, uint8_t *bytes, uint32_t len);

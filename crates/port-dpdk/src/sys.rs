@@ -12,7 +12,9 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use port::{BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool};
+use port::{
+    BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool, Redeemed,
+};
 
 /// `struct mr_frame`.
 #[derive(Clone, Copy)]
@@ -54,19 +56,6 @@ pub(crate) const CAN_TSO: u32 = 2;
 pub(crate) const CAN_CHAIN: u32 = 4;
 /// Spreads over queues by a hash.
 pub(crate) const CAN_RSS: u32 = 16;
-
-/// `struct mr_cut`: where in its buffer a frame that leaves begins, and how long it is.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct Cut {
-    pub(crate) start: u16,
-    pub(crate) len: u16,
-}
-
-impl Cut {
-    /// As the mbuf says.
-    pub(crate) const DONE: Cut = Cut { start: 0, len: 0 };
-}
 
 /// `struct mr_owed`: what a frame still owes when it leaves, lengths in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,7 +102,8 @@ unsafe extern "C" {
     fn mr_rx(port: u16, queue: u16, out: *mut Received, max: u16) -> u16;
     fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
     fn mr_tx_prepare(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
-    fn mr_cut(mbufs: *mut NonNull<()>, cuts: *const Cut, n: u16);
+    fn mr_cut(mbuf: *mut (), start: u16, len: u16);
+    fn mr_len(mbuf: *const ()) -> u32;
     fn mr_owe(mbuf: *mut (), owed: *const Owed);
     fn mr_copy_in(bytes: *const u8, len: u32) -> *mut ();
     fn mr_copy_out(mbuf: *const c_void, bytes: *mut u8, len: u32) -> c_int;
@@ -204,13 +194,23 @@ impl Drop for Mbuf {
 }
 
 impl Mbuf {
-    /// The mbuf that a frame came in, and which of its bytes the frame is now, yet to be
-    /// [cut](cut); the frame is hollow then. `None`, and nothing happens, if it is in no mbuf.
+    /// The mbuf that a frame came in, told what its bytes are now; the frame is hollow then. `None`,
+    /// and nothing happens, if it is in no mbuf.
     #[inline]
-    pub(crate) fn of(frame: &mut Frame) -> Option<(Mbuf, Cut)> {
-        let (token, start, len) = frame.redeem(&LENDER)?;
-        // A lent buffer is no longer than 64 KiB, and start and length lie within it.
-        Some((Mbuf(token), Cut { start: start as u16, len: len as u16 }))
+    pub(crate) fn of(frame: &mut Frame) -> Option<Mbuf> {
+        let Redeemed { token, start, len, edited } = frame.redeem(&LENDER)?;
+        if edited {
+            // A lent buffer is no longer than 64 KiB, and start and length lie within it.
+            // SAFETY: the mbuf is ours again, and has one buffer.
+            unsafe { mr_cut(token.as_ptr(), start as u16, len as u16) }
+        }
+        Some(Mbuf(token))
+    }
+
+    /// Its bytes, in all its buffers.
+    pub(crate) fn len(&self) -> u32 {
+        // SAFETY: it is ours.
+        unsafe { mr_len(self.0.as_ptr()) }
     }
 
     /// A copy of these bytes, in as many mbufs as it takes; none if the pool has no more.
@@ -225,15 +225,6 @@ impl Mbuf {
         // SAFETY: ours; `Owed` is laid out as the shim's.
         unsafe { mr_owe(self.0.as_ptr(), owed) }
     }
-}
-
-/// Tells mbufs which of their bytes are the frames. As many cuts as mbufs.
-#[inline]
-pub(crate) fn cut(mbufs: &mut [Mbuf], cuts: &[Cut]) {
-    let n = mbufs.len().min(cuts.len()) as u16;
-    // SAFETY: lists of so many; an `Mbuf` is a pointer and nothing else, to an mbuf of ours, and a cut
-    // that is not empty came with it from `Mbuf::of`, so it lies within its only buffer.
-    unsafe { mr_cut(mbufs.as_mut_ptr().cast(), cuts.as_ptr(), n) }
 }
 
 /// A started device.
@@ -354,10 +345,10 @@ impl RxLine {
                 NonNull::new(received.mbuf.cast::<()>()),
                 NonNull::new(received.buffer),
             ) {
-                let (buffer_len, start) = (usize::from(buffer_len), usize::from(start));
                 // There is room for as many as were received.
                 if let Some(frame) = burst.add() {
-                    let len = len as usize;
+                    // As short as the buffer.
+                    let len = len as u16;
                     // SAFETY: a hollow frame; the rest as in `frame`, which does the same for what is
                     // not so plain.
                     unsafe { frame.lend(&LENDER, token, buffer, buffer_len, start, len) };
@@ -383,27 +374,28 @@ fn frame(received: &Received, pool: &mut Pool) -> Result<Frame, DropReason> {
     else {
         return Err(DropReason::RxCorrupt);
     };
-    let (len, buffer_len, start) = (len as usize, usize::from(buffer_len), usize::from(start));
+    let within = u32::from(start) + len <= u32::from(buffer_len);
     let mut frame = if received.flags & SCATTERED != 0 {
-        let mut frame = pool.take(len);
+        let mut frame = pool.take(len as usize);
         // SAFETY: an mbuf of ours, and so much room.
-        let copied =
-            unsafe { mr_copy_out(received.mbuf, frame.room_mut()[..len].as_mut_ptr(), len as u32) };
+        let copied = unsafe {
+            mr_copy_out(received.mbuf, frame.room_mut()[..len as usize].as_mut_ptr(), len)
+        };
         // SAFETY: ours, and no longer needed.
         unsafe { release(token) };
         if copied < 0 {
             return Err(DropReason::RxCorrupt);
         }
-        frame.set_filled(len);
+        frame.set_filled(len as usize);
         frame
-    } else if start + len > buffer_len {
+    } else if !within {
         // SAFETY: ours.
         unsafe { release(token) };
         return Err(DropReason::RxCorrupt);
     } else {
         // SAFETY: an mbuf of ours alone (one segment, its own buffer, no other reference), whose
         // memory DPDK has mapped zeroed; `frame` is the only way to it until released or redeemed.
-        unsafe { Frame::lent(&LENDER, token, buffer, buffer_len, start, len) }
+        unsafe { Frame::lent(&LENDER, token, buffer, buffer_len, start, len as u16) }
     };
     if received.flags != 0 {
         frame.offload = offload(received, &frame);

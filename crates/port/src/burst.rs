@@ -8,32 +8,34 @@ pub const BURST_MAX: usize = 64;
 /// Up to [`BURST_MAX`] frames, in order of arrival.
 ///
 /// The default is empty and holds no memory until a frame comes; [`Burst::new`] has room for all.
+/// Invariant: places beyond `len` hold hollow frames, so that a driver fills one where it lies.
 #[derive(Default)]
 pub struct Burst {
-    frames: Vec<Frame>,
+    places: Box<[Frame]>,
+    len: usize,
 }
 
 impl Burst {
     /// An empty burst; the only allocation it ever makes.
     pub fn new() -> Burst {
-        Burst { frames: Vec::with_capacity(BURST_MAX) }
+        Burst { places: (0..BURST_MAX).map(|_| Frame::hollow()).collect(), len: 0 }
     }
 
     /// How many frames it holds.
     #[inline]
     pub fn len(&self) -> usize {
-        self.frames.len()
+        self.len
     }
 
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.len == 0
     }
 
     /// How many more frames fit.
     #[inline]
     pub fn room(&self) -> usize {
-        BURST_MAX - self.frames.len()
+        BURST_MAX - self.len
     }
 
     /// Whether none fits any more.
@@ -47,53 +49,85 @@ impl Burst {
     #[allow(clippy::result_large_err)]
     #[inline]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
-        if self.is_full() {
-            return Err(frame);
+        match self.add() {
+            Some(place) => {
+                *place = frame;
+                Ok(())
+            }
+            None => Err(frame),
         }
-        self.frames.push(frame);
-        Ok(())
     }
 
     /// Adds a hollow frame, to be filled where it lies; `None` when the burst is full. A frame that is
     /// made elsewhere and then moved here costs more than all else that a driver does for it.
     #[inline]
     pub fn add(&mut self) -> Option<&mut Frame> {
-        const HOLLOW: Frame = Frame::hollow();
-        if self.is_full() {
-            return None;
+        if self.places.is_empty() {
+            *self = Burst::new();
         }
-        self.frames.push(HOLLOW);
-        self.frames.last_mut()
+        let place = self.places.get_mut(self.len)?;
+        self.len += 1;
+        Some(place)
     }
 
     /// The frames.
     #[inline]
     pub fn frames(&self) -> &[Frame] {
-        &self.frames
+        &self.places[..self.len]
     }
 
     /// The frames, in order, to be changed.
     #[inline]
     pub fn frames_mut(&mut self) -> &mut [Frame] {
-        &mut self.frames
+        &mut self.places[..self.len]
     }
 
-    /// Takes all frames out, in order.
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Frame> {
-        self.frames.drain(..)
+    /// Takes all frames out, in order. Those that are not taken from the iterator end with it.
+    pub fn drain(&mut self) -> Drain<'_> {
+        let len = std::mem::take(&mut self.len);
+        Drain(self.places[..len].iter_mut())
     }
 
     /// Forgets all frames, those that are hollow and those that are not.
     #[inline]
     pub fn clear(&mut self) {
-        self.frames.clear();
+        let len = std::mem::take(&mut self.len);
+        for place in &mut self.places[..len] {
+            if !place.is_hollow() {
+                *place = Frame::hollow();
+            }
+        }
     }
 
     /// Gives all frames back to `pool`.
     pub fn recycle(&mut self, pool: &mut Pool) {
-        for frame in self.frames.drain(..) {
+        for frame in self.drain() {
             pool.give(frame);
         }
+    }
+}
+
+/// Frames on their way out of a [`Burst`].
+pub struct Drain<'a>(std::slice::IterMut<'a, Frame>);
+
+impl Iterator for Drain<'_> {
+    type Item = Frame;
+
+    #[inline]
+    fn next(&mut self) -> Option<Frame> {
+        self.0.next().map(Frame::take)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Drain<'_> {}
+
+impl Drop for Drain<'_> {
+    fn drop(&mut self) {
+        self.by_ref().for_each(drop);
     }
 }
 
@@ -114,5 +148,14 @@ mod tests {
         burst.recycle(&mut pool);
         assert!(burst.is_empty());
         assert_eq!(pool.idle(), (BURST_MAX, 0));
+        // What was left in a drain is gone.
+        let mut burst = Burst::default();
+        (0..5).for_each(|n| burst.push(Frame::copy_of(&[n])).unwrap());
+        assert_eq!(burst.drain().next().unwrap().data(), [0]);
+        assert!(burst.is_empty() && burst.places.iter().all(Frame::is_hollow));
+        burst.push(Frame::copy_of(&[7])).unwrap();
+        assert_eq!(burst.frames()[0].data(), [7]);
+        burst.clear();
+        assert!(burst.is_empty() && burst.places[0].is_hollow());
     }
 }

@@ -30,19 +30,35 @@ pub const SMALL_LEN_MAX: usize = SMALL_BYTES - HEADROOM;
 /// The longest frame that fits a big buffer behind its headroom, in bytes.
 pub const BIG_LEN_MAX: usize = BIG_BYTES - HEADROOM;
 
-/// One frame.
+/// One frame: a cache line.
 ///
 /// Dropping it frees its memory; [`Pool::give`](crate::Pool::give) recycles it.
+#[repr(align(64))]
 pub struct Frame {
     buffer: Buffer,
-    start: usize,
-    len: usize,
+    start: u32,
+    len: u32,
     /// The port it came in by, as the worker numbers its ports; 0 until somebody says.
     pub rx_port: u32,
     /// When it came in: nanoseconds since the Unix epoch, or of a virtual clock; 0 if unknown.
     pub rx_ns: u64,
     /// What it still owes.
     pub offload: Offload,
+}
+
+const _: () = assert!(size_of::<Frame>() == 64);
+
+/// A lent buffer that goes back to its lender, and the frame that is in it.
+#[derive(Clone, Copy, Debug)]
+pub struct Redeemed {
+    /// What the lender knows the buffer by.
+    pub token: NonNull<()>,
+    /// Bytes of the buffer before the frame.
+    pub start: usize,
+    /// The frame's bytes.
+    pub len: usize,
+    /// The frame begins elsewhere, or is of another length, than when the buffer was lent.
+    pub edited: bool,
 }
 
 impl Frame {
@@ -61,8 +77,8 @@ impl Frame {
 
     /// An empty frame in a given buffer.
     pub(crate) fn from_buffer(buffer: Buffer) -> Frame {
-        let start = HEADROOM.min(buffer.len());
-        Frame { buffer, start, len: 0, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
+        let start = HEADROOM.min(buffer.len()) as u32;
+        Frame { buffer, start, ..Frame::hollow() }
     }
 
     /// The buffer, for the pool.
@@ -84,19 +100,19 @@ impl Frame {
         lender: &'static Lender,
         token: NonNull<()>,
         buffer: NonNull<u8>,
-        buffer_len: usize,
-        start: usize,
-        len: usize,
+        buffer_len: u16,
+        start: u16,
+        len: u16,
     ) -> Frame {
         // SAFETY: the caller's promise.
-        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len) };
-        Frame { buffer, start, len, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
+        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
+        Frame { buffer, start: start.into(), len: len.into(), ..Frame::hollow() }
     }
 
     /// Makes a hollow frame, where it lies, one as [`lent`](Self::lent) would make.
     ///
     /// # Safety
-    /// As for [`lent`](Self::lent); and the frame is [`hollow`](Self::hollow).
+    /// As for [`lent`](Self::lent).
     #[allow(unsafe_code)]
     #[inline]
     pub unsafe fn lend(
@@ -104,13 +120,17 @@ impl Frame {
         lender: &'static Lender,
         token: NonNull<()>,
         buffer: NonNull<u8>,
-        buffer_len: usize,
-        start: usize,
-        len: usize,
+        buffer_len: u16,
+        start: u16,
+        len: u16,
     ) {
+        debug_assert!(self.is_hollow(), "only a hollow frame can be lent a buffer");
+        (self.rx_port, self.rx_ns, self.offload) = (0, 0, Offload::NONE);
         // SAFETY: the caller's promise.
-        unsafe { self.buffer.lend(lender, token, buffer, buffer_len) };
-        (self.start, self.len) = (start, len);
+        let lent = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
+        // What was there needs no end, as it was hollow.
+        std::mem::forget(std::mem::replace(&mut self.buffer, lent));
+        (self.start, self.len) = (start.into(), len.into());
     }
 
     /// Whether its buffer is one that `lender` has lent.
@@ -119,15 +139,16 @@ impl Frame {
         self.buffer.is_lent_by(lender)
     }
 
-    /// Hands a lent buffer back to its lender without a release: its token, where the bytes begin,
-    /// and how many they are. The frame is hollow then. `None`, and nothing happens, if its buffer is
-    /// another's.
+    /// Hands a lent buffer back to its lender without a release. The frame is hollow then. `None`,
+    /// and nothing happens, if its buffer is another's.
     #[inline]
-    pub fn redeem(&mut self, lender: &'static Lender) -> Option<(NonNull<()>, usize, usize)> {
+    pub fn redeem(&mut self, lender: &'static Lender) -> Option<Redeemed> {
+        let (at, held) = self.buffer.lent_as();
         let token = self.buffer.redeem(lender)?;
-        let (start, len) = (self.start, self.len);
-        (self.start, self.len) = (0, 0);
-        Some((token, start, len))
+        let edited = (self.start, self.len) != (at.into(), held.into());
+        let (start, len) = (self.start(), self.len());
+        self.set(0, 0);
+        Some(Redeemed { token, start, len, edited })
     }
 
     /// A frame without a buffer, to stand where one was taken away.
@@ -135,6 +156,12 @@ impl Frame {
     pub const fn hollow() -> Frame {
         let buffer = Buffer::hollow();
         Frame { buffer, start: 0, len: 0, rx_port: 0, rx_ns: 0, offload: Offload::NONE }
+    }
+
+    /// Whether it has no buffer.
+    #[inline]
+    pub fn is_hollow(&self) -> bool {
+        self.buffer.is_hollow()
     }
 
     /// Takes the frame out and leaves a hollow one.
@@ -146,19 +173,20 @@ impl Frame {
     /// The bytes, from the Ethernet header on.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        &self.buffer[self.start..self.start + self.len]
+        &self.buffer[self.start()..self.end()]
     }
 
     /// The bytes, to be changed in place.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.start..self.start + self.len]
+        let (start, end) = (self.start(), self.end());
+        &mut self.buffer[start..end]
     }
 
     /// How many bytes, from the Ethernet header on.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Whether it has no bytes.
@@ -166,14 +194,30 @@ impl Frame {
         self.len == 0
     }
 
+    #[inline]
+    fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    #[inline]
+    fn end(&self) -> usize {
+        self.start as usize + self.len as usize
+    }
+
+    /// Both lie within the buffer, which has less than 4 GiB.
+    #[inline]
+    fn set(&mut self, start: usize, len: usize) {
+        (self.start, self.len) = (start as u32, len as u32);
+    }
+
     /// Room before the bytes.
     pub fn headroom(&self) -> usize {
-        self.start
+        self.start as usize
     }
 
     /// Room behind the bytes.
     pub fn tailroom(&self) -> usize {
-        self.buffer.len() - self.start - self.len
+        self.buffer.len() - self.end()
     }
 
     /// The size of the buffer, headroom included.
@@ -184,53 +228,53 @@ impl Frame {
     /// The whole buffer, where in it the bytes begin, and how many they are.
     #[inline]
     pub fn parts_mut(&mut self) -> (&mut [u8], usize, usize) {
-        (&mut self.buffer, self.start, self.len)
+        let (start, len) = (self.start(), self.len());
+        (&mut self.buffer, start, len)
     }
 
     /// Puts `n` bytes before the others and returns them; their content is arbitrary. The offload
     /// shifts with them.
     #[inline]
     pub fn push_front(&mut self, n: usize) -> &mut [u8] {
-        if n > self.start {
+        if n > self.start() {
             self.make_room(n + HEADROOM, 0);
         }
-        self.start -= n;
-        self.len += n;
+        let start = self.start() - n;
+        self.set(start, self.len() + n);
         self.offload.shift(isize::try_from(n).unwrap_or(isize::MAX));
-        &mut self.buffer[self.start..self.start + n]
+        &mut self.buffer[start..start + n]
     }
 
     /// Removes the first `n` bytes (all, if there are fewer). The offload shifts with them.
     #[inline]
     pub fn pull_front(&mut self, n: usize) {
-        let n = n.min(self.len);
-        self.start += n;
-        self.len -= n;
+        let n = n.min(self.len());
+        self.set(self.start() + n, self.len() - n);
         self.offload.shift(-isize::try_from(n).unwrap_or(isize::MAX));
     }
 
     /// Keeps the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len);
+        self.set(self.start(), self.len().min(len));
     }
 
     /// Makes it `len` bytes long; new bytes at the end are zero.
     pub fn set_len(&mut self, len: usize) {
-        if len > self.len {
-            let more = len - self.len;
+        if len > self.len() {
+            let more = len - self.len();
             self.make_tailroom(more);
-            let end = self.start + self.len;
+            let end = self.end();
             self.buffer[end..end + more].fill(0);
         }
-        self.len = len;
+        self.set(self.start(), len);
     }
 
     /// Appends `bytes`.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.make_tailroom(bytes.len());
-        let end = self.start + self.len;
+        let end = self.end();
         self.buffer[end..end + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
+        self.set(self.start(), self.len() + bytes.len());
     }
 
     /// Makes `bytes` its content, with the usual headroom. The offload stays as it is: whoever
@@ -239,15 +283,13 @@ impl Frame {
         if self.buffer.len() < HEADROOM + bytes.len() {
             self.buffer = Buffer::zeroed(buffer_bytes(bytes.len()));
         }
-        self.start = HEADROOM;
-        self.len = bytes.len();
+        self.set(HEADROOM, bytes.len());
         self.buffer[HEADROOM..HEADROOM + bytes.len()].copy_from_slice(bytes);
     }
 
     /// Forgets bytes, offload and origin; what the pool hands out.
     pub fn reset(&mut self) {
-        self.start = HEADROOM.min(self.buffer.len());
-        self.len = 0;
+        self.set(HEADROOM.min(self.buffer.len()), 0);
         self.rx_port = 0;
         self.rx_ns = 0;
         self.offload = Offload::NONE;
@@ -256,14 +298,14 @@ impl Frame {
     /// The whole room behind the headroom, for a reader that learns the length afterwards and then
     /// calls [`set_filled`](Frame::set_filled). Content arbitrary; the frame is emptied.
     pub fn room_mut(&mut self) -> &mut [u8] {
-        self.start = HEADROOM.min(self.buffer.len());
-        self.len = 0;
-        &mut self.buffer[self.start..]
+        self.set(HEADROOM.min(self.buffer.len()), 0);
+        let start = self.start();
+        &mut self.buffer[start..]
     }
 
     /// Declares the first `len` bytes of the room filled (at most what there is).
     pub fn set_filled(&mut self, len: usize) {
-        self.len = len.min(self.buffer.len() - self.start);
+        self.set(self.start(), len.min(self.buffer.len() - self.start()));
     }
 
     /// Copies port, time and offload from another frame.
@@ -281,15 +323,16 @@ impl Frame {
 
     /// Moves the bytes so that at least `front` bytes are before and `back` behind them.
     fn make_room(&mut self, front: usize, back: usize) {
-        let wanted = front + self.len + back;
+        let (at, len) = (self.start(), self.len());
+        let wanted = front + len + back;
         if wanted <= self.buffer.len() {
-            self.buffer.copy_within(self.start..self.start + self.len, front);
+            self.buffer.copy_within(at..at + len, front);
         } else {
             let mut buffer = Buffer::zeroed(buffer_bytes(wanted));
-            buffer[front..front + self.len].copy_from_slice(self.data());
+            buffer[front..front + len].copy_from_slice(self.data());
             self.buffer = buffer;
         }
-        self.start = front;
+        self.set(front, len);
     }
 }
 
@@ -304,7 +347,7 @@ impl Clone for Frame {
 
 impl std::fmt::Debug for Frame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let shown = &self.data()[..self.len.min(64)];
+        let shown = &self.data()[..self.len().min(64)];
         f.debug_struct("Frame")
             .field("len", &self.len)
             .field("rx_port", &self.rx_port)

@@ -41,7 +41,7 @@ pub mod tap;
 pub use burst::{BURST_MAX, Burst};
 pub use drops::{DropReason, Drops, TxReport};
 pub use error::{Error, RxError};
-pub use frame::{Frame, Lender};
+pub use frame::{Frame, Lender, Redeemed};
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
 

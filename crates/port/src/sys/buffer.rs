@@ -30,19 +30,17 @@ impl Lender {
     }
 }
 
-/// A loan: the lender, and what it knows the buffer by.
-#[derive(Clone, Copy)]
-struct Loan {
-    lender: &'static Lender,
-    token: NonNull<()>,
-}
-
-/// Owned bytes of a fixed number.
+/// Owned bytes of a fixed number, less than 4 GiB. Half a cache line.
 pub(crate) struct Buffer {
     start: NonNull<u8>,
-    len: usize,
     /// Whose they are; without one, they are a box's.
-    loan: Option<Loan>,
+    lender: Option<&'static Lender>,
+    /// What the lender knows them by; meaningless without one.
+    token: NonNull<()>,
+    len: u32,
+    /// Where the frame began in them when they were lent, and how long it was.
+    lent_at: u16,
+    lent_len: u16,
 }
 
 // SAFETY: a buffer is the only way to its bytes (as a box is), and a lender's `release` may be called
@@ -57,7 +55,8 @@ impl Buffer {
         Buffer::from(vec![0; len].into_boxed_slice())
     }
 
-    /// `len` bytes from `start` on, which `lender` knows by `token`.
+    /// `len` bytes from `start` on, which `lender` knows by `token`; a frame of `frame_len` bytes
+    /// begins `frame_at` bytes into them.
     ///
     /// # Safety
     /// The bytes are initialised, may be read and written from any thread, and nobody else touches
@@ -66,61 +65,68 @@ impl Buffer {
         lender: &'static Lender,
         token: NonNull<()>,
         start: NonNull<u8>,
-        len: usize,
+        len: u16,
+        (lent_at, lent_len): (u16, u16),
     ) -> Buffer {
-        Buffer { start, len, loan: Some(Loan { lender, token }) }
+        Buffer { start, lender: Some(lender), token, len: len.into(), lent_at, lent_len }
     }
 
     /// Whether `lender` has lent it.
+    #[inline]
     pub(crate) fn is_lent_by(&self, lender: &'static Lender) -> bool {
-        self.loan.is_some_and(|loan| std::ptr::eq(loan.lender, lender))
+        self.lender.is_some_and(|own| std::ptr::eq(own, lender))
     }
 
     /// Whether anybody has lent it.
+    #[inline]
     pub(crate) fn is_lent(&self) -> bool {
-        self.loan.is_some()
+        self.lender.is_some()
+    }
+
+    /// Where the frame began when the buffer was lent, and how long it was.
+    #[inline]
+    pub(crate) fn lent_as(&self) -> (u16, u16) {
+        (self.lent_at, self.lent_len)
     }
 
     /// No bytes, and no memory.
     #[inline]
     pub(crate) const fn hollow() -> Buffer {
         // A box of no bytes is what nothing needs to be freed for.
-        Buffer { start: NonNull::dangling(), len: 0, loan: None }
+        Buffer {
+            start: NonNull::dangling(),
+            lender: None,
+            token: NonNull::dangling(),
+            len: 0,
+            lent_at: 0,
+            lent_len: 0,
+        }
     }
 
-    /// Makes a hollow buffer `len` bytes from `start` on, which `lender` knows by `token`.
-    ///
-    /// # Safety
-    /// As for [`lent`](Self::lent); and the buffer is hollow.
+    /// Whether it is [`hollow`](Self::hollow).
     #[inline]
-    pub(crate) unsafe fn lend(
-        &mut self,
-        lender: &'static Lender,
-        token: NonNull<()>,
-        start: NonNull<u8>,
-        len: usize,
-    ) {
-        debug_assert!(self.len == 0 && self.loan.is_none(), "only a hollow buffer can be lent");
-        // What was there needs no end, as it was hollow.
-        (self.start, self.len, self.loan) = (start, len, Some(Loan { lender, token }));
+    pub(crate) fn is_hollow(&self) -> bool {
+        self.len == 0 && self.lender.is_none()
     }
 
     /// Ends the loan without a release: the token, if `lender` has lent it. The buffer is hollow then.
     #[inline]
     pub(crate) fn redeem(&mut self, lender: &'static Lender) -> Option<NonNull<()>> {
-        let loan = self.loan.filter(|loan| std::ptr::eq(loan.lender, lender))?;
+        if !self.is_lent_by(lender) {
+            return None;
+        }
         // Without the loan it is a box, of no bytes.
-        (self.loan, self.len) = (None, 0);
-        Some(loan.token)
+        (self.lender, self.len) = (None, 0);
+        Some(self.token)
     }
 }
 
 impl From<Box<[u8]>> for Buffer {
     fn from(bytes: Box<[u8]>) -> Buffer {
-        let len = bytes.len();
+        let len = u32::try_from(bytes.len()).expect("a frame's buffer has less than 4 GiB");
         // SAFETY: a box's pointer is not null.
         let start = unsafe { NonNull::new_unchecked(Box::into_raw(bytes).cast::<u8>()) };
-        Buffer { start, len, loan: None }
+        Buffer { start, len, ..Buffer::hollow() }
     }
 }
 
@@ -130,7 +136,7 @@ impl Deref for Buffer {
     #[inline]
     fn deref(&self) -> &[u8] {
         // SAFETY: `len` initialised bytes from `start` on, of a box or as `lent` was promised.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
     }
 }
 
@@ -138,18 +144,19 @@ impl DerefMut for Buffer {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
     }
 }
 
 impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
-        match self.loan {
+        match self.lender {
             // SAFETY: the token came with this buffer, which ends here, and once.
-            Some(loan) => unsafe { (loan.lender.release)(loan.token) },
+            Some(lender) => unsafe { (lender.release)(self.token) },
             None => {
-                let bytes = std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+                let bytes =
+                    std::ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len as usize);
                 // SAFETY: pointer and length are those of the box that it was made from.
                 drop(unsafe { Box::from_raw(bytes) });
             }
@@ -160,6 +167,7 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Redeemed;
     use crate::{Frame, Pool};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -181,7 +189,16 @@ mod tests {
         memory[start..start + bytes.len()].copy_from_slice(bytes);
         let memory = NonNull::from(Box::leak(memory));
         // SAFETY: 512 bytes that nobody else knows of.
-        unsafe { Frame::lent(&LENDER, memory.cast(), memory.cast(), 512, start, bytes.len()) }
+        unsafe {
+            Frame::lent(
+                &LENDER,
+                memory.cast(),
+                memory.cast(),
+                512,
+                start as u16,
+                bytes.len() as u16,
+            )
+        }
     }
 
     /// One test, as all of them count releases.
@@ -209,7 +226,8 @@ mod tests {
         assert!(frame.redeem(&OTHER).is_none());
         assert_eq!(frame.data(), b"abc");
         let mut other = lend(b"xy", 9);
-        let (token, start, len) = other.redeem(&LENDER).unwrap();
+        let Redeemed { token, start, len, edited } = other.redeem(&LENDER).unwrap();
+        assert!(!edited);
         assert!(other.redeem(&LENDER).is_none() && other.is_empty());
         other.push_front(3).fill(5);
         assert_eq!(other.data(), [5, 5, 5]);
