@@ -6,7 +6,7 @@
 //! for a percentile, there is none: a maximum is not a p99.99.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The percentiles of a summary, in percent.
 pub const PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 1.0];
@@ -28,7 +28,7 @@ impl Default for Latency {
 }
 
 /// One percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
     /// Which, in percent.
     pub percent: f64,
@@ -41,7 +41,7 @@ pub struct Percentile {
 }
 
 /// A histogram, summed up.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Samples.
     pub count: u64,

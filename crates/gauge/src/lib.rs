@@ -15,6 +15,9 @@
 //! | [`module`] | the questions: one file for each |
 //! | [`bench`] | one switch on the bench: preparing, repeating, judging |
 //! | [`report`] | results, thresholds, the table |
+//! | [`stored`] | a report read back from its file |
+//! | [`page`], [`plot`] | reports as a page of plots and tables |
+//! | [`compare`], [`junit`] | two reports side by side; one for whoever guards a release |
 //!
 //! Holds true:
 //! - Latency counts from when something was due, never from when a slow sender got to it.
@@ -30,12 +33,17 @@ pub mod arrivals;
 pub mod bench;
 pub mod calibrate;
 pub mod clock;
+pub mod compare;
 pub mod control;
 pub mod error;
+pub mod junit;
 pub mod latency;
 pub mod module;
+pub mod page;
+pub mod plot;
 pub mod probe;
 pub mod report;
+pub mod stored;
 pub mod traffic;
 
 pub use arrivals::Arrivals;
@@ -43,5 +51,6 @@ pub use bench::{Bench, Settings, gauge};
 pub use control::{Control, Peer};
 pub use error::Error;
 pub use module::{MODULES, Module};
-pub use report::{Report, Threshold};
+pub use report::{Report, Run, Threshold};
+pub use stored::Stored;
 pub use traffic::DataPort;

@@ -8,7 +8,7 @@ use crate::bench::Settings;
 use crate::calibrate::Calibration;
 use crate::latency::Summary;
 use crate::module::MODULES;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
@@ -104,14 +104,29 @@ pub struct Run {
     pub figures: Vec<(&'static str, f64)>,
     /// Latencies.
     pub latencies: Vec<(&'static str, Summary)>,
+    /// What was seen in the course of it.
+    pub series: Vec<Series>,
     /// Which floor the latencies stand on.
     pub floor: Floor,
     /// What the switch did wrong.
     pub findings: Vec<Finding>,
 }
 
+/// Points in their order.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Series {
+    /// Its name.
+    pub name: &'static str,
+    /// What the first numbers are, with their unit.
+    pub x: &'static str,
+    /// What the second numbers are, with their unit.
+    pub y: &'static str,
+    /// The points.
+    pub points: Vec<(f64, f64)>,
+}
+
 /// A loop of the calibration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Floor {
     /// Data port to data port.
@@ -316,7 +331,7 @@ mod tests {
         assert!(error("speed.lost=0").starts_with("there is no module speed; known: echo"));
         assert!(
             error("forwarding.latency_p98_us=1")
-                .contains("has no figure latency_p98_us; known: sent")
+                .contains("has no figure latency_p98_us; known: bytes, sent")
         );
     }
 

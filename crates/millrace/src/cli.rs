@@ -516,8 +516,37 @@ pub(crate) struct GaugeOptions {
 pub(crate) enum GaugeCommand {
     /// Measure a switch; this removes all its flow entries
     Run(Box<GaugeRunOptions>),
+    /// Draw reports as one page of plots and tables; several are laid over each other
+    Page(GaugePageOptions),
+    /// Lay two reports side by side
+    Compare(GaugeCompareOptions),
     /// List the modules
     Modules,
+}
+
+/// `millrace gauge page`.
+#[derive(Args, Debug)]
+pub(crate) struct GaugePageOptions {
+    /// Reports that `gauge run --out` has written
+    #[arg(required = true, value_name = "REPORT")]
+    pub(crate) reports: Vec<PathBuf>,
+    /// Where the page goes
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}
+
+/// `millrace gauge compare`.
+#[derive(Args, Debug)]
+pub(crate) struct GaugeCompareOptions {
+    /// A report that `gauge run --out` has written
+    #[arg(value_name = "A")]
+    pub(crate) a: PathBuf,
+    /// The one it is compared with
+    #[arg(value_name = "B")]
+    pub(crate) b: PathBuf,
+    /// Draw both as one page, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 /// `millrace gauge run`.
@@ -565,6 +594,12 @@ pub(crate) struct GaugeRunOptions {
     /// How often a disturbed run is tried
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) attempts: u32,
+    /// Draw the report as one page, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write the verdict as JUnit XML, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
     /// What random choices begin from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -1,14 +1,20 @@
 //! `millrace gauge`: characterises any OpenFlow switch.
 //!
 //! In: how to reach the switch, and two ports wired to it. Out: a table, or with `--json` one object;
-//! progress on standard error. Exit status 0 says that nothing was found, no threshold is broken and
+//! progress on standard error; on demand a page of plots and JUnit XML. `gauge page` and `gauge compare`
+//! make theirs from the reports in files. Exit status 0 says that nothing was found, no threshold is broken and
 //! no run was invalid; 1 the contrary, or that nothing could be measured.
 
 use crate::Failure;
 use crate::cli::{GaugeCommand, GaugeRunOptions};
-use ::gauge::{Arrivals, DataPort, MODULES, Module, Peer, Settings, Threshold};
+use ::gauge::compare::compare;
+use ::gauge::junit::junit;
+use ::gauge::page::page;
+use ::gauge::{Arrivals, DataPort, MODULES, Module, Peer, Settings, Stored, Threshold};
 use openflow::Version;
 use port::spec::{Kind, Spec};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 /// `millrace gauge`.
 pub(crate) fn run(command: GaugeCommand) -> Result<(), Failure> {
@@ -20,7 +26,45 @@ pub(crate) fn run(command: GaugeCommand) -> Result<(), Failure> {
             Ok(())
         }
         GaugeCommand::Run(options) => measure(*options),
+        GaugeCommand::Page(options) => draw(&options.reports, &options.out),
+        GaugeCommand::Compare(options) => {
+            let (a, b) = (read(&options.a)?, read(&options.b)?);
+            let names = names(&[options.a.clone(), options.b.clone()]);
+            print!("{}", compare([&names[0], &names[1]], &a, &b));
+            match &options.html {
+                Some(out) => draw(&[options.a, options.b], out),
+                None => Ok(()),
+            }
+        }
     }
+}
+
+fn read(path: &Path) -> Result<Stored, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+    Stored::parse(&text).map_err(|e| failed(&e))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))
+}
+
+/// What reports are called: their files' names, or their whole paths where those are alike.
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    let stem = |path: &PathBuf| path.file_stem().map(|s| s.to_string_lossy().into_owned());
+    let short: Vec<String> = paths.iter().filter_map(stem).collect();
+    let told_apart = short.iter().collect::<BTreeSet<_>>().len() == paths.len();
+    match told_apart {
+        true => short,
+        false => paths.iter().map(|path| path.display().to_string()).collect(),
+    }
+}
+
+fn draw(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
+    let reports: Vec<Stored> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let names = names(paths);
+    let all: Vec<(&str, &Stored)> = names.iter().map(String::as_str).zip(&reports).collect();
+    write(out, &page(&all))
 }
 
 fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
@@ -51,8 +95,15 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     report.judge(&thresholds);
     let json = serde_json::to_string(&report).map_err(Failure::bad)?;
     if let Some(path) = &options.out {
-        std::fs::write(path, &json)
-            .map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))?;
+        write(path, &json)?;
+    }
+    // Drawn from what a reader of the file would have.
+    let stored = Stored::parse(&json).map_err(Failure::bad)?;
+    if let Some(path) = &options.html {
+        write(path, &page(&[("report", &stored)]))?;
+    }
+    if let Some(path) = &options.junit {
+        write(path, &junit(&stored))?;
     }
     if options.json {
         println!("{json}");

@@ -10,7 +10,7 @@ use crate::traffic::Plan;
 pub const MODULE: Module = Module {
     name: "forwarding",
     about: "how long frames of each size take from port to port, and how many are lost",
-    figures: &["sent", "lost", "doubled", "reordered"],
+    figures: &["bytes", "sent", "lost", "doubled", "reordered"],
     latencies: &["latency"],
     run,
 };
@@ -55,6 +55,7 @@ fn once(bench: &mut Bench, size: usize, len: usize) -> Result<Run, Error> {
         label: format!("{size} bytes, {} a second", plan.rate_pps),
         disturbed: bench.disturbances(&capture),
         figures: vec![
+            ("bytes", size as f64),
             ("sent", sent as f64),
             ("lost", lost as f64),
             ("doubled", capture.duplicates as f64),

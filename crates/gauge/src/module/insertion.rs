@@ -8,7 +8,7 @@
 use super::Module;
 use crate::bench::{Bench, wait};
 use crate::error::Error;
-use crate::report::{Finding, Floor, Run};
+use crate::report::{Finding, Floor, Run, Series};
 use crate::traffic::{Capture, Plan};
 use openflow::Message;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const MODULE: Module = Module {
     name: "insertion",
     about: "how long a batch of new rules takes, by its barrier and by the first packet of its last rule",
-    figures: &["control_us", "data_us", "resolution_us", "inactive"],
+    figures: &["rules", "control_us", "data_us", "resolution_us", "inactive"],
     latencies: &["rule_active"],
     run,
 };
@@ -127,20 +127,66 @@ fn once(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
         findings.push(Finding { what: "rule_inactive", text });
     }
     let mut figures = vec![
+        ("rules", f64::from(rules)),
         ("control_us", us(inserted.barrier_at)),
         ("resolution_us", inserted.turn_ns as f64 / 1000.0),
         ("inactive", inactive as f64),
     ];
     if inactive == 0 {
-        figures.insert(1, ("data_us", us(active.iter().copied().max().unwrap_or(0))));
+        figures.insert(2, ("data_us", us(active.iter().copied().max().unwrap_or(0))));
     }
     Ok(Run {
         label: format!("{rules} rules"),
         disturbed: bench.disturbances(&inserted.capture),
         figures,
         latencies: vec![("rule_active", latency.summary())],
+        series: series(&active, inserted.at),
         floor: Floor::Data,
         findings,
         ..Run::default()
     })
+}
+
+/// How many rules are active over time, and in which order they became so (OFLOPS-SUME fig. 8).
+fn series(active: &[u64], began: u64) -> Vec<Series> {
+    let mut order: Vec<(u64, usize)> = active
+        .iter()
+        .enumerate()
+        .filter(|(_, at)| **at > 0)
+        .map(|(rule, at)| (*at, rule))
+        .collect();
+    order.sort_unstable();
+    let ranked =
+        || (1..).zip(&order).map(|(rank, (at, rule))| (f64::from(rank), *at, *rule as f64));
+    let mut by_rule: Vec<(f64, f64)> = ranked().map(|(rank, _, rule)| (rule + 1.0, rank)).collect();
+    by_rule.sort_by(|a, b| a.0.total_cmp(&b.0));
+    vec![
+        Series {
+            name: "rules active over time",
+            x: "time since the first flow-mod (us)",
+            y: "rules active",
+            points: ranked().map(|(n, at, _)| (at.saturating_sub(began) as f64 / 1e3, n)).collect(),
+        },
+        Series {
+            name: "order",
+            x: "rule, in the order in which it was sent",
+            y: "rule, in the order in which it became active",
+            points: by_rule,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_tell_when_and_in_which_order() {
+        // The third rule came first, the second never.
+        let [over_time, order] = &series(&[3_500, 0, 2_000], 1_000)[..] else {
+            panic!("two series")
+        };
+        assert_eq!(over_time.points, [(1.0, 1.0), (2.5, 2.0)]);
+        assert_eq!(order.points, [(1.0, 2.0), (3.0, 1.0)]);
+    }
 }

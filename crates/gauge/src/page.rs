@@ -1,0 +1,393 @@
+//! The report as one page that needs nothing else: plots, tables, and how far to believe them.
+//!
+//! In: one report, or several to be laid over each other. Out: HTML with SVG in it; no script, no
+//! reference to anything outside. Latencies are drawn as distributions with the calibration's beside
+//! them (dashed, grey): what lies left of that, nobody has measured.
+//!
+//! The figures of the OFLOPS-SUME paper (2018) that a plot stands for are named under it: 6a and 6b are
+//! latency over frame size, 7b and 7c insertion by the control plane's and the data plane's word, 8a
+//! rules active over time, 8b the order in which they become so.
+//!
+//! Checked by: the tests below; `lab/gauge` makes a page of a real session.
+
+use crate::latency::Summary;
+use crate::plot::{Axis, Line, Plot, escape};
+use crate::stored::{Run, Stored};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}\
+h2{margin-top:2.5rem;border-bottom:1px solid #ddd}table{border-collapse:collapse;margin:1rem 0}\
+th,td{padding:.2rem .7rem;border-bottom:1px solid #e5e5e5;text-align:right}th:first-child,td:first-child\
+{text-align:left}svg{width:100%;height:auto;background:#fff;margin:.8rem 0}svg text{font:12px sans-serif;\
+fill:#333}svg .title{font-weight:600;font-size:14px}svg .grid{stroke:#e3e3e3}.bad{color:#a11;\
+font-weight:600}.good{color:#161;font-weight:600}.note{color:#666;font-size:90%}";
+
+/// The page of these reports; the names tell them apart where there are several.
+pub fn page(reports: &[(&str, &Stored)]) -> String {
+    let title = match reports {
+        [(_, one)] => format!("{}: what it really does", one.switch.name()),
+        _ => "Switches side by side".to_owned(),
+    };
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{0}</title><style>{STYLE}</style></head><body>\n\
+         <h1>{0}</h1>\n",
+        escape(&title)
+    );
+    reports.iter().for_each(|(name, report)| head(&mut out, name, report, reports.len() > 1));
+    let mut seen = BTreeSet::new();
+    let names = reports.iter().flat_map(|(_, r)| &r.modules).map(|m| m.module.as_str());
+    for module in names.filter(|name| seen.insert(*name)) {
+        section(&mut out, module, reports);
+    }
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(out, "{text}");
+}
+
+fn head(out: &mut String, name: &str, report: &Stored, several: bool) {
+    let s = &report.switch;
+    if several {
+        put(out, format_args!("<h2>{}: {}</h2>", escape(name), escape(&s.name())));
+    }
+    let runs = || report.modules.iter().flat_map(|m| &m.runs);
+    let findings = runs().map(|r| r.findings.len()).sum::<usize>();
+    let invalid = runs().filter(|r| !r.disturbed.is_empty()).count();
+    let class = if report.good { "good" } else { "bad" };
+    put(
+        out,
+        format_args!(
+            "<p class=\"{class}\">{} runs, {findings} findings, {invalid} invalid, {} thresholds \
+             broken</p>",
+            runs().count(),
+            report.broken_thresholds.len()
+        ),
+    );
+    for broken in &report.broken_thresholds {
+        put(out, format_args!("<p class=\"bad\">Threshold: {}</p>", escape(broken)));
+    }
+    let c = &report.calibration;
+    put(
+        out,
+        format_args!(
+            "<p class=\"note\">Datapath {} at {}, {}; ports {}. Measured on {} ({} processors, Linux \
+             {}) by millrace {}, seed {}, {} probes a second ({}), {} a run.<br>Floor: data {} over \
+             {}; control {} over TCP on the loopback. A difference smaller than the spread means \
+             nothing.</p>",
+            escape(&s.datapath_id),
+            escape(&s.peer),
+            escape(&s.openflow),
+            escape(&s.ports.join(", ")),
+            escape(&report.machine.cpu),
+            report.machine.cpus,
+            escape(&report.machine.kernel),
+            escape(&report.version),
+            report.settings.seed,
+            report.settings.rate_pps,
+            escape(&report.settings.arrivals),
+            report.settings.probes,
+            floor(&c.data),
+            escape(&c.data_over),
+            floor(&c.control),
+        ),
+    );
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1000.0)
+}
+
+fn floor(summary: &Summary) -> String {
+    let p50 = summary.percentile(50.0).map_or_else(|| "-".into(), micros);
+    format!("{p50} us (spread {} us)", micros(summary.spread_ns()))
+}
+
+/// The valid and invalid runs of a module, each with its report's name and number.
+fn runs_of<'a>(
+    module: &'a str,
+    reports: &'a [(&'a str, &'a Stored)],
+) -> impl Iterator<Item = (usize, &'a str, &'a Stored, &'a Run)> {
+    reports.iter().enumerate().flat_map(move |(i, (name, report))| {
+        let modules = report.modules.iter().filter(move |m| m.module == module);
+        modules.flat_map(|m| &m.runs).map(move |run| (i, *name, *report, run))
+    })
+}
+
+fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
+    put(out, format_args!("<h2>{}</h2>", escape(module)));
+    for (_, name, _, run) in runs_of(module, reports) {
+        let who = if reports.len() > 1 { format!("{name}, ") } else { String::new() };
+        let label = escape(&format!("{who}{}", run.label));
+        for finding in &run.findings {
+            let (what, text) = (escape(&finding.what), escape(&finding.text));
+            put(out, format_args!("<p class=\"bad\">{label}: {what}: {text}</p>"));
+        }
+        for reason in &run.disturbed {
+            let reason = escape(reason);
+            put(
+                out,
+                format_args!(
+                    "<p class=\"bad\">{label}: invalid after {} attempts: {reason}</p>",
+                    run.attempts
+                ),
+            );
+        }
+    }
+    for plot in plots(module, reports) {
+        out.push_str(&plot.svg());
+        if let Some(note) = note(module, &plot) {
+            put(out, format_args!("<p class=\"note\">{}</p>", escape(note)));
+        }
+    }
+    table(out, module, reports);
+}
+
+/// The paper's figure that a plot stands for, and what differs.
+fn note(module: &str, plot: &Plot) -> Option<&'static str> {
+    match (module, plot.x.label.as_str()) {
+        ("forwarding", "frame size (bytes)") => Some(
+            "OFLOPS-SUME, figures 6a and 6b. There, hardware stamped frames at the port; here the \
+             process does, so the floor is part of every figure.",
+        ),
+        ("insertion", "rules in the batch") => Some(
+            "OFLOPS-SUME, figures 7b and 7c: from the first flow-mod to the barrier's reply (control) \
+             and to the first packet of the last rule (data).",
+        ),
+        ("insertion", "time since the first flow-mod (us)") => {
+            Some("OFLOPS-SUME, figure 8a: how many rules forward, over time.")
+        }
+        ("insertion", "rule, in the order in which it was sent") => {
+            Some("OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order.")
+        }
+        _ => None,
+    }
+}
+
+fn plots(module: &str, reports: &[(&str, &Stored)]) -> Vec<Plot> {
+    let mut plots = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    for (_, _, _, run) in runs_of(module, reports) {
+        for (name, summary) in &run.latencies {
+            if summary.count > 0 && !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+    }
+    for name in names {
+        plots.push(distribution(module, name, reports));
+    }
+    let axis = |label: &str, log: bool| Axis { label: label.into(), log };
+    if let Some(lines) = over(module, reports, "bytes", &percentiles_over) {
+        let title = format!("{module}: latency over frame size");
+        let (x, y) = (axis("frame size (bytes)", false), axis("latency (us)", true));
+        plots.push(Plot { title, x, y, lines });
+    }
+    let both = |_: &Stored, run: &Run| {
+        let named = |name: &'static str| run.figure(name).map(|v| (name, v));
+        ["control_us", "data_us"]
+            .into_iter()
+            .filter_map(named)
+            .map(|(n, v)| (n.into(), v))
+            .collect()
+    };
+    if let Some(lines) = over(module, reports, "rules", &both) {
+        let title = format!("{module}: by the control plane's and the data plane's word");
+        let (x, y) = (axis("rules in the batch", true), axis("latency (us)", true));
+        plots.push(Plot { title, x, y, lines });
+    }
+    plots.extend(series(module, reports));
+    plots
+}
+
+/// What a run's line is called.
+fn legend(who: &str, run: &Run, reports: &[(&str, &Stored)]) -> String {
+    let who = if reports.len() > 1 { format!("{who}: ") } else { String::new() };
+    let invalid = if run.disturbed.is_empty() { "" } else { " (invalid)" };
+    format!("{who}{}{invalid}", run.label)
+}
+
+/// How a latency is distributed in each run, and on the floor.
+fn distribution(module: &str, name: &str, reports: &[(&str, &Stored)]) -> Plot {
+    let mut lines = Vec::new();
+    for (i, who, _, run) in runs_of(module, reports) {
+        for (_, summary) in run.latencies.iter().filter(|(n, s)| n == name && s.count > 0) {
+            let (label, colour) = (legend(who, run, reports), Some(lines.len()));
+            let (points, dashed) = (cumulated(summary), i % 2 == 1);
+            lines.push(Line { label, points, colour, dashed, marked: false });
+        }
+    }
+    for (who, report) in reports {
+        let mut runs = report.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.runs);
+        let Some(run) = runs.next() else { continue };
+        let label = match reports.len() {
+            1 => "floor (calibration)".to_owned(),
+            _ => format!("{who}: floor (calibration)"),
+        };
+        let points = cumulated(report.floor(run));
+        lines.push(Line { label, points, colour: None, dashed: true, marked: false });
+    }
+    Plot {
+        title: format!("{module}: {name}, distribution"),
+        x: Axis { label: format!("{name} (us)"), log: true },
+        y: Axis { label: "share of samples".into(), log: false },
+        lines,
+    }
+}
+
+/// Microseconds and the share of samples up to them; some hundreds of points at most.
+fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
+    const MOST: usize = 400;
+    let total = summary.count.max(1) as f64;
+    let (mut sum, mut points) = (0u64, vec![(summary.min_ns as f64 / 1000.0, 0.0)]);
+    let every = summary.histogram.len().div_ceil(MOST).max(1);
+    for (i, (ns, count)) in summary.histogram.iter().enumerate() {
+        sum += count;
+        if i % every == 0 || i + 1 == summary.histogram.len() {
+            points.push((*ns as f64 / 1000.0, sum as f64 / total));
+        }
+    }
+    points
+}
+
+/// Values of a run over one of its figures, a line for each name.
+type Values<'a> = &'a dyn Fn(&Stored, &Run) -> Vec<(String, f64)>;
+
+/// Percentiles in microseconds, and the floor's median.
+fn percentiles_over(report: &Stored, run: &Run) -> Vec<(String, f64)> {
+    let mut values = Vec::new();
+    for (_, summary) in &run.latencies {
+        let stated = summary.percentiles.iter().filter(|p| p.percent >= 50.0);
+        values.extend(stated.map(|p| (format!("p{}", p.percent), p.ns as f64 / 1000.0)));
+    }
+    let floor = report.floor(run).percentile(50.0);
+    values.extend(floor.map(|ns| ("floor, p50".to_owned(), ns as f64 / 1000.0)));
+    values
+}
+
+/// Lines over a figure that two or more runs have; none if fewer do.
+fn over(
+    module: &str,
+    reports: &[(&str, &Stored)],
+    figure: &str,
+    values: Values<'_>,
+) -> Option<Vec<Line>> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (i, who, report, run) in runs_of(module, reports) {
+        let Some(x) = run.figure(figure).filter(|_| run.disturbed.is_empty()) else { continue };
+        for (name, y) in values(report, run) {
+            let label = if reports.len() == 1 { name.clone() } else { format!("{who}: {name}") };
+            let at = match lines.iter().position(|line| line.label == label) {
+                Some(at) => at,
+                None => {
+                    let colour = (!name.starts_with("floor")).then_some(lines.len());
+                    let dashed = colour.is_none() || i % 2 == 1;
+                    lines.push(Line { label, points: Vec::new(), colour, dashed, marked: true });
+                    lines.len() - 1
+                }
+            };
+            lines[at].points.push((x, y));
+        }
+    }
+    lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    lines.iter().any(|line| line.points.len() > 1).then_some(lines)
+}
+
+/// One plot for each name of series, a line for each run.
+fn series(module: &str, reports: &[(&str, &Stored)]) -> Vec<Plot> {
+    let mut plots: Vec<(String, Plot)> = Vec::new();
+    for (i, who, _, run) in runs_of(module, reports) {
+        for series in run.series.iter().filter(|s| s.points.len() > 1) {
+            let at = match plots.iter().position(|(name, _)| *name == series.name) {
+                Some(at) => at,
+                None => {
+                    let axis = |label: &String| Axis { label: label.clone(), log: false };
+                    let (x, y) = (axis(&series.x), axis(&series.y));
+                    let title = format!("{module}: {}", series.name);
+                    plots.push((series.name.clone(), Plot { title, x, y, lines: Vec::new() }));
+                    plots.len() - 1
+                }
+            };
+            let lines = &mut plots[at].1.lines;
+            let label = legend(who, run, reports);
+            let (points, colour) = (series.points.clone(), Some(lines.len()));
+            lines.push(Line { label, points, colour, dashed: i % 2 == 1, marked: false });
+        }
+    }
+    plots.into_iter().map(|(_, plot)| plot).collect()
+}
+
+fn table(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
+    put(out, format_args!("<table><tr><th>run</th><th>figure</th><th>value</th></tr>"));
+    for (_, who, _, run) in runs_of(module, reports) {
+        // A run is named once.
+        let mut label = escape(&legend(who, run, reports));
+        let mut row = |name: &str, value: String| {
+            let (label, name) = (std::mem::take(&mut label), escape(name));
+            put(out, format_args!("<tr><td>{label}</td><td>{name}</td><td>{value}</td></tr>"));
+        };
+        for (name, value) in &run.figures {
+            row(
+                name,
+                if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.1}") },
+            );
+        }
+        for (name, summary) in &run.latencies {
+            for p in &summary.percentiles {
+                let high = p.high_ns.map_or_else(String::new, micros);
+                let value = format!("{} us [{}..{high}]", micros(p.ns), micros(p.low_ns));
+                row(&format!("{name} p{}", p.percent), value);
+            }
+            row(
+                &format!("{name} max"),
+                format!("{} us of {}", micros(summary.max_ns), summary.count),
+            );
+        }
+    }
+    put(out, format_args!("</table>"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stored::tests::stored;
+
+    #[test]
+    fn every_plot_has_axes_units_and_a_legend() {
+        let one = stored("Switch <1>", 20);
+        let page = page(&[("a", &one)]);
+        for what in [
+            "Switch &lt;1&gt;",
+            "frame size (bytes)",
+            "latency (us)",
+            "share of samples",
+            "floor (calibration)",
+            "rules in the batch",
+            "time since the first flow-mod (us)",
+            "control_us",
+            "data_us",
+            "3 of &lt;10&gt; &amp; more",
+            "Threshold: forwarding.lost is 3 &gt; 0",
+            "figures 6a and 6b",
+        ] {
+            assert!(page.contains(what), "{what}");
+        }
+        assert_eq!(page.matches("<svg").count(), 4);
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    }
+
+    #[test]
+    fn two_reports_lie_over_each_other() {
+        let (a, b) = (stored("one", 20), stored("two", 90));
+        let page = page(&[("A", &a), ("B", &b)]);
+        assert!(page.contains("Switches side by side"));
+        assert!(page.contains("A: 64 bytes, 5000 a second") && page.contains("B: 64 bytes"));
+        assert!(page.contains("A: floor") && page.contains("B: p50"));
+        assert_eq!(page.matches("<svg").count(), 4);
+    }
+}
