@@ -9,6 +9,9 @@
 //! What an entry *is now* is taken over, not what happened to it: an entry that came, went and came again is
 //! simply there. So it does not matter in which order, or how often, an entry is brought up to date.
 //!
+//! A decomposition is a plan for the very rules that it was made from. If they change before the copy is made, the
+//! plan is given up ([`Aside::is_stale`]); what is made of the copy then follows updates as any structure does.
+//!
 //! Invariants: an entry that has changed since the copy, or since the last round, is among those touched; so
 //! copy, rounds and touched entries together are the table. A table whose keys are laid out otherwise by then, or
 //! which was cleared, keeps what it has ([`Aside::touch`], [`Beside`]).
@@ -90,6 +93,12 @@ impl Aside {
             Some(entry) => self.touched.push(entry),
             None => self.void = true,
         }
+    }
+
+    /// A plan was made for the rules, and they have changed before anything was made of it: to be planned anew.
+    pub(crate) fn is_stale(&self) -> bool {
+        let planned = matches!(self.stage, Stage::Wanted(Served::Decomposed(_)));
+        planned && (self.void || !self.touched.is_empty())
     }
 
     /// Whether there is a task.

@@ -747,6 +747,9 @@ impl Engine for JitEngine {
                     _ => {}
                 }
             }
+            if self.aside.as_ref().is_some_and(Aside::is_stale) {
+                self.aside = None;
+            }
             match update {
                 Update::Insert(t, _)
                 | Update::Modify(t, _)

@@ -37,9 +37,13 @@ struct Bed {
 
 impl Bed {
     fn new() -> Bed {
+        Bed::with(Options::default())
+    }
+
+    fn with(options: Options) -> Bed {
         let truth = ir::text::pipeline(PROGRAM).unwrap();
         let arena = Arc::new(CounterArena::new(1 << 16));
-        let options = Options { quiet: Duration::ZERO, ..Options::default() };
+        let options = Options { quiet: Duration::ZERO, ..options };
         let program = truth.program().clone();
         let (engine, forward) = JitEngine::new(program, 1, arena.clone(), options).unwrap();
         (0..9000).for_each(|_| assert!(arena.allocate().is_ok()));
@@ -237,6 +241,48 @@ fn what_changes_while_a_table_is_rearranged_is_not_lost() {
         assert!(bed.explained().contains("keys of traffic, it asks"), "{}", bed.explained());
     }
     assert!(moved >= 3 && late >= 2, "{moved} tables moved, {late} times much came late");
+}
+
+/// What comes between the plan of a decomposition and the copy of the rules that it is for.
+#[test]
+fn a_plan_is_given_up_when_its_rules_change() {
+    let template = Some("decomposed".parse().unwrap());
+    let mut decomposed = 0;
+    for seed in 0..20 {
+        let (mut bed, rng) =
+            (Bed::with(Options { template, ..Options::default() }), &mut Rng::new(seed));
+        let count = 20 + rng.below(20) as u32;
+        let some: Vec<Update> =
+            (0..count).map(|id| Update::Insert(TableId(0), bed.entry(id, rng, id))).collect();
+        bed.apply(&some);
+        bed.publish();
+        bed.engine.settle();
+        // It hides what was there.
+        let mut entry = Entry::clone(&bed.entry(count, rng, 99));
+        entry.priority = 5000;
+        entry.matches = entry.matches[..1].into();
+        let late = match seed % 3 {
+            0 => vec![Update::Insert(TableId(0), Arc::new(entry))],
+            1 => vec![
+                Update::Delete(TableId(0), EntryId(0)),
+                Update::Insert(TableId(0), Arc::new(entry)),
+            ],
+            _ => Vec::new(),
+        };
+        bed.apply(&late);
+        bed.publish();
+        for _ in 0..3 {
+            while let Some(job) = bed.engine.job() {
+                let done = job();
+                bed.finish(done);
+                bed.compare(rng, 100);
+            }
+            bed.engine.settle();
+        }
+        bed.compare(rng, 300);
+        decomposed += usize::from(bed.explained().contains("decomposed serves"));
+    }
+    assert!(decomposed > 10, "{decomposed} of 20 tables are decomposed in the end");
 }
 
 #[test]

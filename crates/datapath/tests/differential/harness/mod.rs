@@ -116,7 +116,9 @@ impl Subject {
             Subject::jit("jit(direct=no)", Options { direct_max: 0, ..usual() }),
         ];
         for template in Template::all() {
-            let options = Options { template: Some(template), ..usual() };
+            // Without waiting for quiet, tables are rearranged in the midst of updates.
+            let quiet = Duration::ZERO;
+            let options = Options { template: Some(template), quiet, ..usual() };
             list.push(Subject::jit(&format!("jit(template={template})"), options));
         }
         list
