@@ -498,6 +498,9 @@ pub(crate) struct StfOptions {
     /// Only on this engine [default: on all]
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,
+    /// Bytes that check_counter compares count each packet's frame check sequence, as hardware's do
+    #[arg(long)]
+    pub(crate) check_sequence: bool,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -145,6 +145,11 @@ impl Uses {
                 self.headers.insert(from.index());
                 self.restructure(program, *to, true);
             }
+            Op::CopyVarbit { to, from } => {
+                self.field(program, *from);
+                self.write(program, *to);
+            }
+            Op::PayloadSum { field } => self.write(program, *field),
             Op::PushFront(stack, _) | Op::PopFront(stack, _) => {
                 for i in elements(program, *stack) {
                     self.restructure(program, HeaderId(i as u32), true);
@@ -160,6 +165,8 @@ impl Uses {
             | Op::Digest { .. }
             | Op::Count { .. }
             | Op::RegisterWrite { .. }
+            | Op::Truncate { .. }
+            | Op::Loop { .. }
             | Op::If { .. }
             | Op::Goto(_)
             | Op::Drop(_)

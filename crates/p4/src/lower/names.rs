@@ -24,6 +24,8 @@ pub struct ActionName {
     pub params: Vec<(String, u32)>,
     /// Only as default.
     pub default_only: bool,
+    /// After those parameters comes the number of the entry's own meter, 32 bits.
+    pub metered: bool,
 }
 
 /// A table.
@@ -39,8 +41,46 @@ pub struct TableName {
     pub actions: Vec<ActionName>,
     /// Its direct counter's name.
     pub counter: Option<String>,
+    /// Its direct meter.
+    pub meter: Option<DirectMeter>,
+    /// Number of its action profile or selector in [`Names::profiles`].
+    pub profile: Option<usize>,
+    /// What its entries with groups do.
+    pub selector: Option<Selector>,
     /// `const entries`: the control plane may not change them.
     pub entries_const: bool,
+}
+
+/// A meter in each entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectMeter {
+    /// Full name.
+    pub name: String,
+    /// Rates count packets; otherwise bytes.
+    pub packets: bool,
+}
+
+/// How an entry leads to a member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// The action of such an entry; its arguments are the group (32 bits) and how many members it has (16
+    /// bits).
+    pub action: ir::ActionId,
+    /// The table looked up next, by group (32 bits) and place (16 bits): the members' actions.
+    pub members: ir::TableId,
+}
+
+/// An action profile or selector.
+#[derive(Clone, Debug)]
+pub struct ProfileName {
+    /// Full name.
+    pub name: String,
+    /// It has groups.
+    pub selector: bool,
+    /// Most members.
+    pub size: u32,
+    /// Tables whose entries refer to its members.
+    pub tables: Vec<ir::TableId>,
 }
 
 /// A meter array.
@@ -67,6 +107,8 @@ pub struct Names {
     pub registers: Vec<(String, ir::RegisterId, u32)>,
     /// Meter arrays.
     pub meters: Vec<MeterName>,
+    /// Action profiles and selectors.
+    pub profiles: Vec<ProfileName>,
     /// Value sets and the widths of their fields in bits.
     pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).

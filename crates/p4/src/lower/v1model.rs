@@ -62,9 +62,14 @@ pub(super) struct State {
     pub(super) top_objects: HashMap<InstanceId, usize>,
     /// Widths of the parameters of the action being written.
     pub(super) params: Vec<u32>,
+    /// Actions that ask the entry's own meter, by its object.
+    pub(super) metered: HashMap<ir::ActionId, usize>,
+    /// The meter that the action being written asks.
+    pub(super) asked: Option<usize>,
     pub(super) loop_vars: HashSet<VarId>,
-    pub(super) open_unrolls: usize,
     pub(super) local_places: HashMap<(String, VarId), V>,
+    /// Headers that hold varbit variables.
+    pub(super) varbits: HashSet<ir::HeaderId>,
     pub(super) stack: Vec<usize>,
     pub(super) key_homes: HashMap<(usize, usize), V>,
     pub(super) table_sites: HashMap<(String, TableId), usize>,
@@ -104,9 +109,11 @@ impl State {
             again: b.meta("v1.again", 1),
             top_objects: HashMap::new(),
             params: Vec::new(),
+            metered: HashMap::new(),
+            asked: None,
             loop_vars: HashSet::new(),
-            open_unrolls: 0,
             local_places: HashMap::new(),
+            varbits: HashSet::new(),
             stack: Vec::new(),
             key_homes: HashMap::new(),
             table_sites: HashMap::new(),
@@ -265,6 +272,7 @@ impl Lower<'_> {
         let update = self.control_part(ids[4], Part::Checksum, &places, None);
         let deparser = self.control_part(ids[5], Part::Deparser, &places, None);
         parsed?;
+        self.made_stacks()?;
         let (verify, ingress, egress, update, deparser) =
             (verify?, ingress?, egress?, update?, deparser?);
 
@@ -491,6 +499,7 @@ impl Lower<'_> {
             id,
             params: vec![(p.into(), w)],
             default_only: false,
+            metered: false,
         };
         let mut actions = vec![name("port", action, "port", 9)];
         if !egress {
@@ -521,6 +530,9 @@ impl Lower<'_> {
             keys: vec![KeyName { name: "session".into(), width: 32, kind: MatchKind::Exact }],
             actions,
             counter: None,
+            meter: None,
+            profile: None,
+            selector: None,
             entries_const: false,
         });
         if egress {
