@@ -28,7 +28,7 @@ pub(crate) struct Uses {
     pub(crate) restructured: Set,
     /// Those that may become valid.
     pub(crate) made: Set,
-    /// A group may look at anything.
+    /// A group may look at anything; what is left unparsed counts.
     pub(crate) all: bool,
 }
 
@@ -149,7 +149,11 @@ impl Uses {
                 self.field(program, *from);
                 self.write(program, *to);
             }
-            Op::PayloadSum { field } => self.write(program, *field),
+            // What it sums begins where the parser stops.
+            Op::PayloadSum { field } => {
+                self.write(program, *field);
+                self.all = true;
+            }
             Op::PushFront(stack, _) | Op::PopFront(stack, _) => {
                 for i in elements(program, *stack) {
                     self.restructure(program, HeaderId(i as u32), true);

@@ -423,7 +423,10 @@ fn entries_of_the_examples_are_right() {
 
 #[test]
 fn any_bytes_are_done_or_refused() {
-    let lowered = compile(Path::new("everything.p4"), EVERYTHING);
+    let programs = [
+        compile(Path::new("everything.p4"), EVERYTHING),
+        compile(Path::new("profiles.p4"), PROFILES),
+    ];
     let words = [
         "table_add",
         "table_delete",
@@ -457,6 +460,20 @@ fn any_bytes_are_done_or_refused() {
         "mc_node_create",
         "mc_node_associate",
         "meter_set_rates",
+        "table_indirect_add",
+        "table_indirect_add_with_group",
+        "table_indirect_set_default",
+        "act_prof_create_member",
+        "act_prof_create_group",
+        "act_prof_add_member_to_group",
+        "act_prof_remove_member_from_group",
+        "act_prof_modify_member",
+        "act_prof_delete_group",
+        "first",
+        "spread",
+        "balanced",
+        "send",
+        "0",
         "rate",
         "1:1",
         "last",
@@ -468,6 +485,6 @@ fn any_bytes_are_done_or_refused() {
     for _ in 0..1000 {
         let n = random.below(40);
         let text: Vec<&str> = (0..n).map(|_| random.pick(&words)).collect();
-        p4::commands::fuzz(&lowered, text.join(" ").as_bytes());
+        p4::commands::fuzz(random.pick(&[&programs[0], &programs[1]]), text.join(" ").as_bytes());
     }
 }

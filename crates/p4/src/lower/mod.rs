@@ -3,7 +3,7 @@
 //! The package is made first: objects get their arguments, tables and externs their full names. Then
 //! the architecture ([`v1model`]) says which parser and controls run when, and each is written out in
 //! place: sub-parsers and sub-controls, functions and actions are inlined with copy-in and copy-out,
-//! loops are unrolled, structs become metadata fields and headers, a stack's element that is known only
+//! loops are written out round by round as far as their ends are known, structs become metadata fields and headers, a stack's element that is known only
 //! at run time becomes a choice among all of them. Statements first become a small structured tree
 //! ([`tree::Step`]), from which blocks, actions or parser states are made.
 //!
@@ -492,6 +492,7 @@ impl<'a> Lower<'a> {
         let own = match &given {
             Some(text) if text.starts_with('.') => text[1..].to_string(),
             Some(text) => join(&self.frame.path, text),
+            None if name.starts_with('.') => name[1..].to_string(),
             None => join(&self.frame.path, name),
         };
         let number = |i: usize| match args.get(i) {
@@ -499,6 +500,17 @@ impl<'a> Lower<'a> {
             Some(Some(V::E(ir::Expr::Const(b), _))) => Some(b.low_u32()),
             _ => None,
         };
+        if let Ty::Extern(e, types) = self.p.ty(ty).clone() {
+            self.names.instances.push(names::InstanceName {
+                name: own.clone(),
+                kind: self.p.externs[e.index()].name.to_string(),
+                types: types.to_vec(),
+                numbers: (0..args.len()).map(number).collect(),
+                id: crate::info::annotated_number(&annotations, "id"),
+                max_group_size: crate::info::annotated_number(&annotations, "max_group_size"),
+                annotations: crate::info::told(&annotations),
+            });
+        }
         let kind = match self.p.ty(ty).clone() {
             Ty::Extern(e, targs) => match &*self.p.externs[e.index()].name {
                 "counter" => {

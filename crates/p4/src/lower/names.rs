@@ -1,5 +1,6 @@
 //! What the control plane calls the parts of a program.
 
+use crate::types::{ActionId, TableId, TyId};
 use ir::program::MatchKind;
 
 /// A key.
@@ -11,6 +12,8 @@ pub struct KeyName {
     pub width: u32,
     /// How it is compared.
     pub kind: MatchKind,
+    /// Its place among the keys that are written.
+    pub source: usize,
 }
 
 /// An action as a table uses it.
@@ -20,6 +23,8 @@ pub struct ActionName {
     pub name: String,
     /// In the pipeline.
     pub id: ir::ActionId,
+    /// As it was written; none of the architecture's own.
+    pub source: Option<ActionId>,
     /// Parameters from the control plane: names and widths in bits.
     pub params: Vec<(String, u32)>,
     /// Only as default.
@@ -35,6 +40,10 @@ pub struct TableName {
     pub name: String,
     /// In the pipeline.
     pub id: ir::TableId,
+    /// As it was written; none of the architecture's own.
+    pub source: Option<TableId>,
+    /// Entries that the program asks for room for.
+    pub size: u32,
     /// Keys.
     pub keys: Vec<KeyName>,
     /// Actions.
@@ -83,6 +92,25 @@ pub struct ProfileName {
     pub tables: Vec<ir::TableId>,
 }
 
+/// An instance of an extern.
+#[derive(Clone, Debug)]
+pub struct InstanceName {
+    /// Full name.
+    pub name: String,
+    /// The extern's name.
+    pub kind: String,
+    /// Type arguments.
+    pub types: Vec<TyId>,
+    /// Arguments of its constructor that are numbers.
+    pub numbers: Vec<Option<u32>>,
+    /// What `@id` says.
+    pub id: Option<u32>,
+    /// What `@max_group_size` says.
+    pub max_group_size: Option<u32>,
+    /// Other annotations as they were written.
+    pub annotations: Vec<String>,
+}
+
 /// A meter array.
 #[derive(Clone, Debug)]
 pub struct MeterName {
@@ -107,6 +135,10 @@ pub struct Names {
     pub registers: Vec<(String, ir::RegisterId, u32)>,
     /// Meter arrays.
     pub meters: Vec<MeterName>,
+    /// Actions that controls call in place, by full name; not those that only actions call.
+    pub called: Vec<(String, ActionId)>,
+    /// Everything made of externs, in order.
+    pub instances: Vec<InstanceName>,
     /// Action profiles and selectors.
     pub profiles: Vec<ProfileName>,
     /// Value sets and the widths of their fields in bits.

@@ -524,8 +524,17 @@ impl Lower<'_> {
             }
             Callee::Action(a) => {
                 let action = self.p.actions[a.index()].clone();
+                let outer = std::mem::replace(&mut self.v1.in_called, true);
+                if !outer && !self.in_action {
+                    let name = self.action_name(*a).1;
+                    if !self.names.called.iter().any(|c| c.0 == name) {
+                        self.names.called.push((name, *a));
+                    }
+                }
                 let frame = self.frame.clone();
-                self.inline(&action.params, c, &action.body, frame, basic::VOID, true)
+                let done = self.inline(&action.params, c, &action.body, frame, basic::VOID, true);
+                self.v1.in_called = outer;
+                done
             }
             Callee::Table(_) => {
                 let e =
@@ -971,7 +980,7 @@ impl Lower<'_> {
                 unique.push('_');
             }
             keys.push(Key { name: unique, expr, kind, width });
-            key_names.push(KeyName { name, width, kind });
+            key_names.push(KeyName { name, width, kind, source: i });
             columns.push(i);
         }
         let mut actions: Vec<(ActionId, IrAction)> = Vec::new();
@@ -1049,6 +1058,8 @@ impl Lower<'_> {
         self.names.tables.push(TableName {
             name: full,
             id,
+            source: Some(t),
+            size,
             keys: key_names,
             actions: names,
             counter,
@@ -1069,9 +1080,14 @@ impl Lower<'_> {
 
     /// The object that a property of a table names.
     fn table_object(&mut self, table: &hir::Table, property: &str) -> Result<Option<usize>> {
-        let found = table.properties.iter().find(|(n, _)| &**n == property);
-        let Some((_, e)) = found else { return Ok(None) };
-        match self.static_value(&e.clone(), &format!("{}_{property}", table.name))? {
+        let found = table.properties.iter().find(|p| &*p.name == property);
+        let Some(found) = found else { return Ok(None) };
+        // What is made in place is called as its `@name` says, outside of the control.
+        let name = match annotation_text(&found.annotations, "name") {
+            Some(name) => format!(".{}", name.trim_start_matches('.')),
+            None => format!("{}_{property}", table.name),
+        };
+        match self.static_value(&found.value, &name)? {
             V::O(o) => Ok(Some(o)),
             _ => Ok(None),
         }
@@ -1156,6 +1172,20 @@ impl Lower<'_> {
         id
     }
 
+    /// Where an action is, and its full name.
+    fn action_name(&self, id: ActionId) -> (String, String) {
+        let action = &self.p.actions[id.index()];
+        let mut bodies = self.p.applicables.iter().filter_map(|c| c.body.as_ref());
+        let local = bodies.any(|b| b.actions.contains(&id));
+        let path = if local { self.frame.path.clone() } else { String::new() };
+        let full = match annotation_text(&action.annotations, "name") {
+            Some(text) if text.starts_with('.') => text[1..].to_string(),
+            Some(text) => join(&path, text),
+            None => join(&path, &action.name),
+        };
+        (path, full)
+    }
+
     /// An action as a table runs it.
     fn table_action(
         &mut self,
@@ -1165,17 +1195,7 @@ impl Lower<'_> {
     ) -> Result<(IrAction, ActionName)> {
         let action = self.p.actions[a.action.index()].clone();
         let bound = action.params.iter().any(|p| p.direction != Direction::None);
-        let local = self
-            .p
-            .applicables
-            .iter()
-            .any(|c| c.body.as_ref().is_some_and(|b| b.actions.contains(&a.action)));
-        let path = if local { self.frame.path.clone() } else { String::new() };
-        let full = match annotation_text(&action.annotations, "name") {
-            Some(text) if text.starts_with('.') => text[1..].to_string(),
-            Some(text) => join(&path, text),
-            None => join(&path, &action.name),
-        };
+        let (path, full) = self.action_name(a.action);
         let mut params: Vec<(String, u32)> = Vec::new();
         let mut values: Vec<(VarId, V)> = Vec::new();
         for p in action.params.iter().filter(|p| p.direction == Direction::None) {
@@ -1187,6 +1207,7 @@ impl Lower<'_> {
         let name = ActionName {
             name: full.clone(),
             id: IrAction(0),
+            source: Some(a.action),
             params: params.clone(),
             default_only: false,
             metered: false,
