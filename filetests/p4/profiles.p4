@@ -14,6 +14,7 @@ control I(inout headers hdr, inout meta_t m, inout standard_metadata_t sm) {
     action_profile(4) shared;
     @mode("fair") action_selector(HashAlgorithm.identity, 32w16, 32w8) balanced;
     direct_meter<bit<2>>(MeterType.packets) rate;
+    direct_meter<bit<2>>(MeterType.bytes) other;
     action send(bit<9> port) { sm.egress_spec = port; }
     action mark(bit<9> port, bit<8> value) { sm.egress_spec = port; hdr.h.by = value; }
     action drop() { mark_to_drop(sm); }
@@ -42,8 +43,18 @@ control I(inout headers hdr, inout meta_t m, inout standard_metadata_t sm) {
         meters = rate;
         default_action = metered(9);
     }
+    // The action reads a meter that this table does not have: green.
+    table unlimited {
+        key = { hdr.h.key: exact; }
+        actions = { metered; drop; }
+        default_action = drop();
+        meters = other;
+    }
     apply {
-        if (hdr.h.by == 1) {
+        if (hdr.h.by == 4) {
+            unlimited.apply();
+            hdr.h.color = (bit<8>) m.color;
+        } else if (hdr.h.by == 1) {
             switch (first.apply().action_run) {
                 mark: { hdr.h.color = 0x77; }
                 send: { hdr.h.color = 0x88; }

@@ -149,11 +149,13 @@ impl Control {
         let mut updates = Vec::new();
         for (table, entry) in entries {
             let id = EntryId((self.ids)()?);
+            // What stands for the entry's meter becomes its number.
+            let t = self.names.tables.iter().find(|t| t.id == table);
             let mut action = entry.action.clone();
-            if self.metered(table, &action) {
+            if let Some(arg) = t.and_then(|t| Self::meter_arg(t, action.action, meter_of(id))) {
                 action.args.pop();
+                action.args.push(arg);
             }
-            let action = self.with_meter(table, action, meter_of(id));
             let update = Update::Insert(table, Arc::new(Entry { id, action, ..entry }));
             // The first of two equal entries wins; the second is never reached.
             if self.pipeline.transact(std::slice::from_ref(&update)).is_ok() {
@@ -198,17 +200,17 @@ impl Control {
         }
     }
 
-    /// The action takes the number of the entry's meter after its parameters.
-    fn metered(&self, table: TableId, call: &ActionCall) -> bool {
+    fn with_meter(&self, table: TableId, mut call: ActionCall, meter: MeterId) -> ActionCall {
         let t = self.names.tables.iter().find(|t| t.id == table);
-        t.and_then(|t| Self::action_of(t, call.action)).is_some_and(|a| a.metered)
+        call.args.extend(t.and_then(|t| Self::meter_arg(t, call.action, meter)));
+        call
     }
 
-    fn with_meter(&self, table: TableId, mut call: ActionCall, meter: MeterId) -> ActionCall {
-        if self.metered(table, &call) {
-            call.args.push(Bits::from_u128(meter.0.into(), 32));
-        }
-        call
+    /// The number of the entry's meter, if the action takes it after its parameters.
+    fn meter_arg(t: &TableName, action: ir::ActionId, meter: MeterId) -> Option<Bits> {
+        let a = Self::action_of(t, action).filter(|a| a.metered)?;
+        let meter = if a.asks_own { meter } else { METER_NONE };
+        Some(Bits::from_u128(meter.0.into(), 32))
     }
 
     fn action<'t>(table: &'t TableName, name: &str) -> Result<&'t ActionName, String> {

@@ -11,7 +11,7 @@ use super::profiles::Profiles;
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Names, TableName};
-use ir::{ActionCall, Bits, Entry, EntryId, MeterId, Pipeline, TableId, Update};
+use ir::{ActionCall, Entry, EntryId, MeterId, Pipeline, TableId, Update};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -48,8 +48,7 @@ fn call_in(
     match new {
         Some(new) if new.params == old.params => {
             let given = call.args.iter().take(old.params.len()).cloned();
-            let meter = new.metered.then(|| Bits::from_u128(meter.0.into(), 32));
-            Ok(ActionCall::with(new.id, given.chain(meter)))
+            Ok(ActionCall::with(new.id, given.chain(Control::meter_arg(to, new.id, meter))))
         }
         Some(_) => Err(format!("the parameters of `{}` are others now", old.name)),
         None => Err(format!("it has no action `{}` any more", old.name)),

@@ -29,8 +29,10 @@ pub struct ActionName {
     pub params: Vec<(String, u32)>,
     /// Only as default.
     pub default_only: bool,
-    /// After those parameters comes the number of the entry's own meter, 32 bits.
+    /// After those parameters comes the number of a meter, 32 bits.
     pub metered: bool,
+    /// That meter is the entry's own; if not, it is one that is green.
+    pub asks_own: bool,
 }
 
 /// A table.

@@ -1006,15 +1006,10 @@ impl Lower<'_> {
         let counter = self.table_object(&table, "counters")?;
         let counter = counter.map(|o| self.objects[o].path.clone());
         let meter = self.table_object(&table, "meters")?;
-        let asks = actions
-            .iter()
-            .find(|(_, id)| self.v1.metered.get(id).is_some_and(|asked| Some(*asked) != meter));
-        if let Some((a, _)) = asks {
-            let text = format!(
-                "the action `{}` reads a direct meter that is not this table's; write `meters = ...` with that meter",
-                self.p.actions[a.index()].name
-            );
-            return self.refuse(table.span, text);
+        // An action that reads another meter than the table's finds green.
+        for (name, (_, id)) in names.iter_mut().zip(&actions) {
+            let asked = self.v1.metered.get(id).copied();
+            name.asks_own = asked.is_some() && asked == meter;
         }
         let meter = meter.and_then(|o| match self.objects[o].kind {
             ObjectKind::DirectMeter(packets) => {
@@ -1211,6 +1206,7 @@ impl Lower<'_> {
             params: params.clone(),
             default_only: false,
             metered: false,
+            asks_own: false,
         };
         if let Some(id) = self.v1.actions.get(&key) {
             let metered = self.v1.metered.contains_key(id);

@@ -521,6 +521,7 @@ impl Lower<'_> {
             params: vec![(p.into(), w)],
             default_only: false,
             metered: false,
+            asks_own: false,
         };
         let mut actions = vec![name("port", action, "port", 9)];
         if !egress {
