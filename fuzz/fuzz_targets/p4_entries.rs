@@ -4,15 +4,24 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-/// Tables of every match kind, groups, registers, meters, value sets.
-static PROGRAM: LazyLock<p4::lower::Lowered> = LazyLock::new(|| {
-    let text = include_str!("../../filetests/p4/everything.p4");
-    p4::with_stack(|| {
-        let options = p4::preprocess::Options::default();
-        let path = Path::new("everything.p4");
-        let mut c = p4::front(&p4::preprocess::NoFiles, &options, path, text);
-        p4::lower::lower(&c.program, &mut c.diagnostics).expect("the program is good")
+/// Tables of every match kind, groups, registers, meters, value sets; action profiles and selectors.
+static PROGRAMS: LazyLock<[p4::lower::Lowered; 2]> = LazyLock::new(|| {
+    [
+        include_str!("../../filetests/p4/everything.p4"),
+        include_str!("../../filetests/p4/profiles.p4"),
+    ]
+    .map(|text| {
+        p4::with_stack(|| {
+            let options = p4::preprocess::Options::default();
+            let path = Path::new("program.p4");
+            let mut c = p4::front(&p4::preprocess::NoFiles, &options, path, text);
+            p4::lower::lower(&c.program, &mut c.diagnostics).expect("the program is good")
+        })
     })
 });
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| p4::commands::fuzz(&PROGRAM, data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    for program in &*PROGRAMS {
+        p4::commands::fuzz(program, data);
+    }
+});

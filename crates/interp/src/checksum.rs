@@ -110,6 +110,15 @@ fn value(
     (new != old).then_some(new)
 }
 
+/// The ones' complement sum of the unparsed rest.
+pub(crate) fn payload_sum(context: &Context, input: &[u8], scratch: &mut Scratch) -> u16 {
+    let parts = context.source.parts(input);
+    let (front, tail) = payload(parts, context.cursor, &mut scratch.payload);
+    let mut sum = Sum::default();
+    [front, tail].iter().for_each(|run| sum.add(run));
+    sum.fold()
+}
+
 /// The unparsed rest in two runs of bytes; copied only if it starts within a byte.
 fn payload<'a>(parts: Parts<'a>, cursor: usize, copy: &'a mut Vec<u8>) -> (&'a [u8], &'a [u8]) {
     if cursor.is_multiple_of(8) {

@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) group_depth: u32,
     /// Clones that this copy is inside of.
     pub(crate) clone_depth: u32,
+    /// Bytes that an output of this pass has at most.
+    pub(crate) cut: u32,
 }
 
 impl Context {
@@ -59,6 +61,7 @@ impl Context {
         self.last = None;
         self.missed = false;
         self.goto = None;
+        self.cut = u32::MAX;
     }
 
     /// Nothing of the source was parsed yet.
@@ -87,6 +90,7 @@ impl Context {
         self.goto = other.goto;
         self.group_depth = other.group_depth;
         self.clone_depth = other.clone_depth;
+        self.cut = other.cut;
     }
 
     /// The bytes that were parsed last.

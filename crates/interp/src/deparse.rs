@@ -34,6 +34,25 @@ impl Emitted {
 }
 
 impl Run<'_> {
+    /// Emits the packet as it is now, with at most as many bytes as a `truncate` said.
+    pub(crate) fn emit_cut(&mut self, context: &mut Context) -> Emitted {
+        let emitted = self.emit(context);
+        let most = context.cut as usize;
+        if emitted.packet(self.emitted, self.input).len() <= most {
+            return emitted;
+        }
+        // What is left of a payload is no tail of the input any more: it is copied.
+        if emitted.same {
+            self.emitted.clear();
+            self.emitted.extend_from_slice(&self.input[..emitted.payload]);
+        }
+        let payload = &self.input[emitted.payload..];
+        let room = most.saturating_sub(self.emitted.len()).min(payload.len());
+        self.emitted.truncate(most);
+        self.emitted.extend_from_slice(&payload[..room]);
+        Emitted { same: false, unchanged: false, payload: self.input.len() }
+    }
+
     /// Emits the packet as it is now.
     pub(crate) fn emit(&mut self, context: &mut Context) -> Emitted {
         if context.unchanged(self.layout) {

@@ -5,7 +5,7 @@
 //! [`Run`], which borrows the [`Machine`]'s buffers.
 //!
 //! Bounds, so that every run ends: [`PASSES_MAX`], [`REPARSES_MAX`], [`COPIES_MAX`],
-//! [`GROUP_DEPTH_MAX`], [`CLONE_DEPTH_MAX`]; control only moves to later blocks.
+//! [`GROUP_DEPTH_MAX`], [`CLONE_DEPTH_MAX`], [`ROUNDS_MAX`](ir::op::ROUNDS_MAX); control only moves to later blocks.
 //!
 //! Cost: proportional to the steps done. Once the buffers have grown nothing is allocated per packet,
 //! except for values wider than 128 bits, hash expressions, and lookahead into re-emitted headers.
@@ -143,6 +143,7 @@ impl Machine {
             passes: 0,
             reparses: 0,
             copies: 0,
+            rounds: 0,
             output: false,
             punted: None,
             lost: None,
@@ -191,6 +192,7 @@ pub(crate) struct Run<'a> {
     passes: u32,
     pub(crate) reparses: u32,
     copies: u32,
+    pub(crate) rounds: u32,
     /// Something went to a port.
     pub(crate) output: bool,
     /// Why something went to the control plane, the first time.

@@ -1,8 +1,10 @@
 //! Meters that measure, for offline runs: one token bucket for each band.
 //!
 //! A band is exceeded by a packet that finds too few tokens; a packet that is not takes its tokens:
-//! one, or its bits. Of the exceeded bands the one with the highest rate applies (OpenFlow 1.3.5
-//! §5.7). Buckets start full; a burst of 0 is one second's worth.
+//! one, or its bits. Bands are asked from the highest rate down, and the first that is exceeded applies
+//! (OpenFlow 1.3.5 §5.7); the packet takes no tokens of the lower ones, which makes two bands the
+//! two-rate marker of RFC 2698. Of equal rates the band named first is asked first. Buckets start full; a
+//! burst of 0 is one second's worth.
 
 use crate::externs::Color;
 use ir::Meter;
@@ -50,18 +52,16 @@ impl Measured {
 
     pub(crate) fn ask(&mut self, bytes: u32, now_ns: u64) -> Color {
         let cost = if self.packets { SECOND } else { 8 * u128::from(bytes) * SECOND };
-        let mut answer = None;
         for band in &mut self.bands {
             let passed = u128::from(now_ns.saturating_sub(band.at_ns));
             band.tokens = (band.tokens + passed * band.rate).min(band.most);
             band.at_ns = band.at_ns.max(now_ns);
-            if band.tokens >= cost {
-                band.tokens -= cost;
-            } else {
-                answer.get_or_insert(band.answer);
+            if band.tokens < cost {
+                return band.answer;
             }
+            band.tokens -= cost;
         }
-        answer.unwrap_or_default()
+        Color::default()
     }
 }
 
@@ -80,8 +80,10 @@ mod tests {
         };
         assert_eq!([ask(0), ask(0), ask(0)], [(0, 0), (1, 7), (2, 0)]);
         assert_eq!([ask(500_000_000), ask(1_000_000_000)], [(1, 7), (0, 0)]);
+        // The red packet took nothing of the lower band: a packet a second conforms.
+        assert_eq!([ask(1_000_000_001), ask(2_000_000_001)], [(2, 0), (0, 0)]);
         // Time that goes backwards gives nothing.
-        assert_eq!(ask(5), (2, 0));
+        assert_eq!([ask(5), ask(5)], [(1, 7), (2, 0)]);
         let bands = vec![band(1, 0, 2, 0)];
         let mut bits = Measured::new(&Meter { packets: false, bands });
         assert_eq!(bits.ask(125, 0).color, 0);

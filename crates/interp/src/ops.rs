@@ -56,6 +56,36 @@ impl<'a> Run<'a> {
                     format!("{} = {}", show::header(layout, *to), show::header(layout, *from))
                 });
             }
+            Op::CopyVarbit { to, from } => {
+                if context.touch_field(layout, *to) {
+                    context.store.copy_varbit(layout, *to, *from);
+                }
+                self.note(Kind::Op, || {
+                    let name = |f: &FieldRef| layout.program.field_name(*f);
+                    format!("{} = {}", name(to), name(from))
+                });
+            }
+            Op::PayloadSum { field } => {
+                let sum = crate::checksum::payload_sum(context, self.input, self.scratch);
+                self.assign(context, *field, &Bits::from_u128(sum.into(), 16));
+            }
+            Op::Truncate { length } => {
+                let length = self.env(context, args).eval(length).low_u32();
+                context.cut = context.cut.min(length);
+                self.note(Kind::Op, || format!("truncate {length}"));
+            }
+            Op::Loop { condition, body } => {
+                while self.env(context, args).holds(condition) {
+                    if self.rounds == ir::op::ROUNDS_MAX {
+                        return Some(End::Drop(DropReason::LoopLimit));
+                    }
+                    self.rounds += 1;
+                    let end = self.ops(context, body, args);
+                    if end.is_some() {
+                        return end;
+                    }
+                }
+            }
             Op::PushFront(stack, count) => {
                 self.note(Kind::Op, || {
                     format!("push_front {} {count}", layout.program.stacks[stack.index()].name)
@@ -195,7 +225,7 @@ impl<'a> Run<'a> {
 
     fn output(&mut self, context: &mut Context, port: u32) {
         let queue = context.store.meta_u32(self.layout, intrinsic::QUEUE);
-        let emitted = self.emit(context);
+        let emitted = self.emit_cut(context);
         let packet = emitted.packet(self.emitted, self.input);
         if let Some(trace) = &mut self.trace {
             let queue = if queue == 0 { String::new() } else { format!(" queue {queue}") };

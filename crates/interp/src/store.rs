@@ -214,6 +214,19 @@ impl Store {
         self.mark_valid(layout, to);
     }
 
+    /// `to = from` of varbit fields of one greatest width; the header of `to` is valid.
+    pub(crate) fn copy_varbit(&mut self, layout: &Layout, to: FieldRef, from: FieldRef) {
+        let Some(header) = self.header_of(layout, to) else { return };
+        let bits = match self.place(layout, from) {
+            Some((bytes, offset, n)) => Bits::extract(bytes, offset, n as u32),
+            None => Bits::zero(0),
+        };
+        self.varbit[header.index()] = bits.width();
+        if bits.width() > 0 {
+            self.write(layout, to, &bits);
+        }
+    }
+
     /// Shifts a stack up and makes the first `count` elements valid, with zero fields. False, with
     /// nothing done, if a valid element would fall off the end.
     pub(crate) fn push_front(&mut self, layout: &Layout, stack: StackId, count: u32) -> bool {

@@ -387,6 +387,108 @@ fn externs_are_asked_and_told() {
     ran.says("seen(1) = 42");
 }
 
+#[test]
+fn loops_go_on_as_long_as_their_condition_holds_and_not_for_ever() {
+    let program = |most: u32| {
+        let mut b = Builder::new();
+        let (i, sum) = (b.meta("i", 32), b.meta("sum", 32));
+        let add = |m: ir::MetaId, by: Expr| {
+            Op::Assign(FieldRef::Meta(m), bin(BinaryOp::Add, Expr::meta(m), by))
+        };
+        let until = |n: u32| bin(BinaryOp::Lt, Expr::meta(i), num(n, 32));
+        let inner = Op::Loop { condition: until(3), body: vec![add(i, num(1u8, 32))] };
+        let stop = Op::If {
+            condition: bin(BinaryOp::Eq, Expr::meta(sum), num(99u8, 32)),
+            then: vec![Op::Drop(DropReason::Action)],
+            or_else: vec![],
+        };
+        let body = vec![inner, add(sum, Expr::meta(i)), add(i, num(1u8, 32)), stop];
+        let ops = vec![
+            Op::Loop { condition: until(most), body },
+            Op::Punt { reason: PuntReason::Action, args: vec![Expr::meta(i), Expr::meta(sum)] },
+            out(1),
+        ];
+        run(&one_block(b, ops), b"x")
+    };
+    let seen =
+        |ran: &Ran| -> Vec<u32> { ran.sink.punts[0].args.iter().map(Bits::low_u32).collect() };
+    assert_eq!(seen(&program(0)), [0, 0]);
+    assert_eq!(seen(&program(6)), [6, 3 + 4 + 5]);
+    // 3 + 4 + ... + 14 = 102 goes past 99; 3 + ... + n = 99 never is.
+    assert_eq!(seen(&program(15)), [15, 102]);
+    assert_eq!(program(u32::MAX).verdict, Verdict::Drop(DropReason::LoopLimit));
+}
+
+#[test]
+fn outputs_are_cut_to_the_shortest_length() {
+    let mut b = Builder::new();
+    let ty = b.header_type("byte", &[("v", 8)]);
+    let one = b.header("one", ty);
+    let start = b.state("start");
+    b.set_state(start, vec![extract(one)], Transition::Accept);
+    b.emit(one);
+    let cut = |n: u8| Op::Truncate { length: num(n, 32) };
+    let ops = vec![
+        out(1),
+        cut(9),
+        out(2),
+        cut(3),
+        cut(4),
+        out(3),
+        Op::Assign(field(&b, one, "v"), num(5u8, 8)),
+        out(4),
+        cut(0),
+        out(5),
+    ];
+    let ran = run(&one_block(b, ops), &[7, 8, 9, 10]);
+    let expected = [
+        (1, vec![7, 8, 9, 10]),
+        (2, vec![7, 8, 9, 10]),
+        (3, vec![7, 8, 9]),
+        (4, vec![5, 8, 9]),
+        (5, vec![]),
+    ];
+    assert_eq!(ran.outputs(), expected);
+    let unchanged: Vec<bool> = ran.sink.outputs.iter().map(|o| o.unchanged).collect();
+    assert_eq!(unchanged, [true, true, false, false, false]);
+}
+
+#[test]
+fn varbit_fields_are_copied_with_their_lengths_and_payloads_summed() {
+    let mut b = Builder::new();
+    let field = |name: &str, width, varbit| ir::Field { name: name.into(), width, varbit };
+    let ty = b.header_type_fields("v", vec![field("n", 8, false), field("d", 32, true)]);
+    let (one, two, gone) = (b.header("one", ty), b.header("two", ty), b.header("gone", ty));
+    let sum = b.meta("sum", 16);
+    let (n, d) = (ir::FieldId(0), ir::FieldId(1));
+    let start = b.state("start");
+    let get = |h: HeaderId| ParserOp::Extract {
+        header: h,
+        varbit: Some(bin(BinaryOp::Shl, Expr::header(h, n).cast(32), num(3u8, 8))),
+    };
+    b.set_state(start, vec![get(one), get(two)], Transition::Accept);
+    b.emit(one);
+    b.emit(two);
+    let copy = |to: HeaderId, from: HeaderId| Op::CopyVarbit {
+        to: FieldRef::Header(to, d),
+        from: FieldRef::Header(from, d),
+    };
+    let ops = vec![
+        Op::PayloadSum { field: FieldRef::Meta(sum) },
+        Op::Punt { reason: PuntReason::Action, args: vec![Expr::meta(sum)] },
+        copy(two, one),
+        out(1),
+        copy(one, gone),
+        copy(gone, two),
+        out(2),
+    ];
+    let ran = run(&one_block(b, ops), &[2, 1, 2, 0, 0xff, 0xff, 0x12]);
+    let expected =
+        [(1, vec![2, 1, 2, 0, 1, 2, 0xff, 0xff, 0x12]), (2, vec![2, 0, 1, 2, 0xff, 0xff, 0x12])];
+    assert_eq!(ran.outputs(), expected);
+    assert_eq!(ran.sink.punts[0].args[0], bits(0x1200u16, 16));
+}
+
 /// A one-byte header that is decremented; what happens when it is not yet zero.
 fn countdown(again: impl Fn(ir::MetaId) -> Op) -> Pipeline {
     let mut b = Builder::new();

@@ -41,6 +41,14 @@ pub enum Op {
         /// Source.
         from: HeaderId,
     },
+    /// `to = from` of varbit fields of one greatest width: the bits and how many they are. Nothing, if
+    /// the header of `to` is invalid; no bits, if that of `from` is.
+    CopyVarbit {
+        /// Destination.
+        to: FieldRef,
+        /// Source.
+        from: FieldRef,
+    },
     /// Shifts the stack's elements up by `count`; the first `count` become valid, with zero fields.
     /// If a valid element would fall off the end, drops with `header_stack_overflow`.
     PushFront(StackId, u32),
@@ -137,6 +145,26 @@ pub enum Op {
         /// Greatest value.
         hi: Expr,
     },
+    /// `field =` the ones' complement sum (RFC 1071, not complemented) of what the parser left of the
+    /// packet, 16 bits; an odd last byte is the high one of its word.
+    PayloadSum {
+        /// Destination.
+        field: FieldRef,
+    },
+    /// What is output from here on in this pass, by copies made from here on too, has at most so many
+    /// bytes. The shortest length holds.
+    Truncate {
+        /// Bytes, 32 bits.
+        length: Expr,
+    },
+    /// Does a list again and again, as long as the condition holds before it. The rounds of one received
+    /// frame and all its copies are at most [`ROUNDS_MAX`]; one more drops with `loop_limit`.
+    Loop {
+        /// One bit.
+        condition: Expr,
+        /// One round. It goes nowhere else and makes no copies (rule L1).
+        body: Vec<Op>,
+    },
     /// Does one list or the other.
     If {
         /// One bit.
@@ -155,12 +183,17 @@ pub enum Op {
     Exit,
 }
 
+/// Rounds of [`Op::Loop`] that one received frame and its copies may take.
+pub const ROUNDS_MAX: u32 = 65_536;
+
 impl Op {
     /// Calls `f` on this operation and every one inside it.
     pub fn visit(&self, f: &mut dyn FnMut(&Op)) {
         f(self);
-        if let Op::If { then, or_else, .. } = self {
-            then.iter().chain(or_else).for_each(|op| op.visit(f));
+        match self {
+            Op::If { then, or_else, .. } => then.iter().chain(or_else).for_each(|op| op.visit(f)),
+            Op::Loop { body, .. } => body.iter().for_each(|op| op.visit(f)),
+            _ => {}
         }
     }
 
@@ -174,6 +207,8 @@ impl Op {
             | Op::Meter { meter: e, .. }
             | Op::Count { index: e, .. }
             | Op::RegisterRead { index: e, .. }
+            | Op::Truncate { length: e }
+            | Op::Loop { condition: e, .. }
             | Op::If { condition: e, .. } => f(e),
             Op::RegisterWrite { index, value, .. } => {
                 f(index);
@@ -187,6 +222,8 @@ impl Op {
             Op::SetValid(_)
             | Op::SetInvalid(_)
             | Op::CopyHeader { .. }
+            | Op::CopyVarbit { .. }
+            | Op::PayloadSum { .. }
             | Op::PushFront(..)
             | Op::PopFront(..)
             | Op::Reparse

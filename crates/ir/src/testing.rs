@@ -602,6 +602,22 @@ impl Maker {
                 let then = list(self);
                 Op::If { condition, then, or_else: list(self) }
             }
+            28 if depth > 0 && self.rng.one_in(4) => {
+                // It counts up to a few rounds, unless something inside sets it back.
+                let (at, most) = (m8, self.rng.below(4) as u128);
+                let condition = Expr::binary(BinaryOp::Lt, Expr::Field(at), Expr::int(most, 8));
+                let up = Expr::binary(BinaryOp::Add, Expr::Field(at), Expr::int(1, 8));
+                let mut body: Vec<Op> =
+                    (0..self.rng.below(3)).map(|_| self.op(0, block, site, false)).collect();
+                body.retain(|op| {
+                    let mut stays = true;
+                    op.visit(&mut |op| stays &= !crate::verify::leaves_a_loop(op));
+                    stays
+                });
+                body.push(Op::Assign(at, up));
+                Op::Loop { condition, body }
+            }
+            28 if self.rng.one_in(4) => Op::Truncate { length: small(self) },
             28 if self.rng.one_in(3) => Op::Drop(self.rng.pick(DropReason::ALL)),
             29 if self.rng.one_in(4) => Op::Exit,
             _ => {

@@ -56,6 +56,7 @@ reasons! {
         HeaderStackOverflow = "header_stack_overflow", "A header was pushed on a full header stack.";
         HeaderMissing = "header_missing", "An operation needed a header that the packet lacks.";
         RecirculationLimit = "recirculation_limit", "Resubmitted, recirculated or reparsed too often.";
+        LoopLimit = "loop_limit", "A loop of the program ran too often.";
         Fragment = "fragment", "An IP fragment, and the switch is configured to drop those.";
         GroupUnknown = "group_unknown", "The group does not exist.";
         GroupDead = "group_no_live_bucket", "No bucket of the group is live.";

@@ -411,6 +411,10 @@ impl Analysis<'_> {
             | Op::Count { .. }
             | Op::RegisterRead { .. }
             | Op::RegisterWrite { .. }
+            | Op::CopyVarbit { .. }
+            | Op::PayloadSum { .. }
+            | Op::Truncate { .. }
+            | Op::Loop { .. }
             | Op::Random { .. } => {}
             Op::Goto(_) | Op::Drop(_) | Op::Exit => {}
         }

@@ -187,6 +187,10 @@ impl<'f, 'p> Gen<'f, 'p> {
                 return Err(self.bail("a register"));
             }
             Op::Random { .. } => return Err(self.bail("a random number")),
+            Op::CopyVarbit { .. } => return Err(self.bail("a varbit field is copied")),
+            Op::PayloadSum { .. } => return Err(self.bail("a checksum of the payload")),
+            Op::Truncate { .. } => return Err(self.bail("the packet is cut")),
+            Op::Loop { .. } => return Err(self.bail("a loop")),
         }
         Ok(())
     }

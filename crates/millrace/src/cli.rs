@@ -418,10 +418,25 @@ pub(crate) enum P4Command {
     Check(P4CheckOptions),
     /// Compile a program and print it in the pipeline language
     Build(P4BuildOptions),
+    /// Compile a program and print its P4Info: what a P4Runtime client needs to know of it
+    Info(P4InfoOptions),
     /// Tables, entries, groups, registers of a running switch by name, in the manner of simple_switch_CLI
     Do(P4DoOptions),
     /// Put another program into a running switch; entries of tables that are the same come along
     Load(P4LoadOptions),
+}
+
+/// `millrace p4 info`.
+#[derive(Args, Debug)]
+pub(crate) struct P4InfoOptions {
+    #[command(flatten)]
+    pub(crate) source: P4Source,
+    /// Write it to this file
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Protocol buffer bytes in place of text
+    #[arg(long)]
+    pub(crate) binary: bool,
 }
 
 /// `millrace p4 do`.
@@ -498,6 +513,9 @@ pub(crate) struct StfOptions {
     /// Only on this engine [default: on all]
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,
+    /// Bytes that check_counter compares count each packet's frame check sequence, as hardware's do
+    #[arg(long)]
+    pub(crate) check_sequence: bool,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,14 +1,17 @@
 //! `millrace p4 check`: what is wrong with a P4-16 program, and what would be right. `millrace p4
-//! build`: the program in the pipeline language, with its own entries. `millrace p4 do` and `millrace p4
-//! load` ask a running switch for what [`Host`](crate::p4_host::Host) does.
+//! build`: the program in the pipeline language, with its own entries. `millrace p4 info`: its P4Info.
+//! `millrace p4 do` and `millrace p4 load` ask a running switch for what [`Host`](crate::p4_host::Host) does.
 //!
 //! Diagnoses go to standard error as text, or to standard output as one JSON object; status 1 if there
 //! are errors.
 
 use crate::Failure;
-use crate::cli::{P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4LoadOptions, P4Source};
+use crate::cli::{
+    P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4InfoOptions, P4LoadOptions, P4Source,
+};
 use crate::ctl::{Request, ask};
 use ::p4::preprocess::{Disk, Options};
+use std::io::Write as _;
 use std::path::Path;
 
 /// Runs the command.
@@ -16,6 +19,7 @@ pub(crate) fn run(command: P4Command) -> Result<(), Failure> {
     match command {
         P4Command::Check(options) => check(options),
         P4Command::Build(options) => build(options),
+        P4Command::Info(options) => info(options),
         P4Command::Do(options) => commands(options),
         P4Command::Load(options) => load(options),
     }
@@ -128,6 +132,31 @@ fn build(build: P4BuildOptions) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+fn info(info: P4InfoOptions) -> Result<(), Failure> {
+    let text = read(&info.source.file)?;
+    let preprocess = options(&info.source);
+    let (told, bytes) = ::p4::with_stack(|| {
+        let mut c = ::p4::front(&Disk, &preprocess, &info.source.file, &text);
+        let lowered = match c.diagnostics.errors() {
+            0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
+            _ => None,
+        };
+        let bytes = lowered.map(|lowered| match info.binary {
+            true => ::p4::info::to_bytes(&c.program, &lowered),
+            false => ::p4::info::to_text(&c.program, &lowered).into_bytes(),
+        });
+        (c.diagnostics.render(&c.map), bytes)
+    });
+    eprint!("{told}");
+    let name = info.source.file.display();
+    let bytes = bytes.ok_or_else(|| Failure::bad(format!("{name} was not compiled")))?;
+    let out = match &info.out {
+        Some(path) => std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display())),
+        None => std::io::stdout().write_all(&bytes).map_err(|e| e.to_string()),
+    };
+    out.map_err(Failure::bad)
 }
 
 fn check(check: P4CheckOptions) -> Result<(), Failure> {

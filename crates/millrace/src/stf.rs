@@ -32,7 +32,8 @@ pub(crate) fn run(options: StfOptions) -> Result<(), Failure> {
                     Compiled::new(datapath::compiled::Options::default()).map_err(Failure::bad)?,
                 ),
             };
-            let (checks, failures) = ::p4::stf::run(&text, &mut control, &mut *engine);
+            let how = ::p4::stf::Options { check_sequence: options.check_sequence };
+            let (checks, failures) = ::p4::stf::run_with(&text, &mut control, &mut *engine, how);
             if !options.json {
                 if failures.is_empty() {
                     println!("{}: {word}: ok, {checks} checks", file.display());

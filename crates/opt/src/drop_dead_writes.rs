@@ -293,7 +293,11 @@ impl Pass<'_> {
                 self.overwrite(live, *color);
             }
             Op::SetValid(_) | Op::SetInvalid(_) => {}
-            Op::CopyHeader { .. } | Op::PushFront(..) | Op::PopFront(..) => live.all_headers(),
+            Op::PayloadSum { field } => self.overwrite(live, *field),
+            Op::CopyHeader { .. }
+            | Op::CopyVarbit { .. }
+            | Op::PushFront(..)
+            | Op::PopFront(..) => live.all_headers(),
             Op::Reparse => {
                 live.all_headers();
                 live.metas.union(&self.parser);
@@ -303,7 +307,8 @@ impl Pass<'_> {
                 live.metas.insert(intrinsic::QUEUE.index());
             }
             Op::Punt { .. } => live.all_headers(),
-            Op::Group { .. } => {
+            // A round reads what the one before wrote: nothing inside is dropped.
+            Op::Group { .. } | Op::Loop { .. } => {
                 live.all_headers();
                 live.metas = Set::below(program.metadata.len());
             }
@@ -323,7 +328,11 @@ impl Pass<'_> {
                 }
             }
             Op::Drop(_) | Op::Exit => *live = Live::nothing(),
-            Op::Goto(_) | Op::Digest { .. } | Op::Count { .. } | Op::RegisterWrite { .. } => {}
+            Op::Goto(_)
+            | Op::Digest { .. }
+            | Op::Count { .. }
+            | Op::Truncate { .. }
+            | Op::RegisterWrite { .. } => {}
         }
         op.exprs(&mut |e| live.read(program, e));
         out.into_iter().for_each(|out| out.push(op.clone()));

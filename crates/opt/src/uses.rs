@@ -28,7 +28,7 @@ pub(crate) struct Uses {
     pub(crate) restructured: Set,
     /// Those that may become valid.
     pub(crate) made: Set,
-    /// A group may look at anything.
+    /// A group may look at anything; what is left unparsed counts.
     pub(crate) all: bool,
 }
 
@@ -145,6 +145,15 @@ impl Uses {
                 self.headers.insert(from.index());
                 self.restructure(program, *to, true);
             }
+            Op::CopyVarbit { to, from } => {
+                self.field(program, *from);
+                self.write(program, *to);
+            }
+            // What it sums begins where the parser stops.
+            Op::PayloadSum { field } => {
+                self.write(program, *field);
+                self.all = true;
+            }
             Op::PushFront(stack, _) | Op::PopFront(stack, _) => {
                 for i in elements(program, *stack) {
                     self.restructure(program, HeaderId(i as u32), true);
@@ -160,6 +169,8 @@ impl Uses {
             | Op::Digest { .. }
             | Op::Count { .. }
             | Op::RegisterWrite { .. }
+            | Op::Truncate { .. }
+            | Op::Loop { .. }
             | Op::If { .. }
             | Op::Goto(_)
             | Op::Drop(_)

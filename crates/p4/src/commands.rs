@@ -14,7 +14,16 @@
 //! register_read REGISTER [INDEX];  register_write REGISTER INDEX VALUE;  register_reset REGISTER
 //! counter_read COUNTER INDEX;  counter_reset COUNTER
 //! meter_set_rates METER INDEX RATE:BURST [RATE:BURST];  meter_array_set_rates METER RATE:BURST ...
-//! meter_get_rates METER INDEX
+//! meter_get_rates METER INDEX                    the index of a direct meter is the entry's handle
+//! act_prof_create_member PROFILE ACTION [ARGUMENT ...];  act_prof_create_group PROFILE   tell handles
+//! act_prof_modify_member PROFILE ACTION MEMBER [ARGUMENT ...];  act_prof_delete_member PROFILE MEMBER
+//! act_prof_add_member_to_group PROFILE MEMBER GROUP;  act_prof_delete_group PROFILE GROUP
+//! act_prof_remove_member_from_group PROFILE MEMBER GROUP
+//! act_prof_dump PROFILE;  act_prof_dump_member PROFILE MEMBER;  act_prof_dump_group PROFILE GROUP
+//! table_indirect_add TABLE KEY ... => MEMBER [PRIORITY];  table_indirect_delete TABLE HANDLE
+//! table_indirect_add_with_group TABLE KEY ... => GROUP [PRIORITY]
+//! table_indirect_set_default TABLE MEMBER;  table_indirect_set_default_with_group TABLE GROUP
+//! table_indirect_reset_default TABLE
 //! pvs_add VALUE_SET VALUE;  pvs_remove VALUE_SET VALUE;  pvs_clear VALUE_SET;  pvs_get VALUE_SET
 //! ```
 //! A key is `5`, `0x1f`, `10.0.0.1`, `02:00:00:00:00:01`, by its kind also `10.0.0.0/8`, `5&&&7`,
@@ -26,9 +35,10 @@
 //!
 //! Lines that go wrong change nothing and are told with their number; the others are done.
 
+use crate::control::profiles::{Member, Refers};
 use crate::control::value::{show, show_pattern, value};
-use crate::control::{Control, Written, nearest, prioritised};
-use crate::lower::names::{MeterName, TableName, find};
+use crate::control::{Control, Written, meter_of, nearest, prioritised};
+use crate::lower::names::{TableName, find};
 use ir::program::Select;
 use ir::{ActionCall, Band, Bits, Entry, EntryId, Meter, MeterId, RegisterId, TableId, Update};
 use std::fmt::Write as _;
@@ -138,6 +148,22 @@ const KNOWN: &[Known] = &[
     known("meter_set_rates", "METER INDEX RATE:BURST [RATE:BURST]", 3, 4),
     known("meter_array_set_rates", "METER RATE:BURST [RATE:BURST]", 2, 3),
     known("meter_get_rates", "METER INDEX", 2, 2),
+    known("act_prof_create_member", "PROFILE ACTION [ARGUMENT ...]", 2, ANY),
+    known("act_prof_modify_member", "PROFILE ACTION MEMBER [ARGUMENT ...]", 3, ANY),
+    known("act_prof_delete_member", "PROFILE MEMBER", 2, 2),
+    known("act_prof_create_group", "PROFILE", 1, 1),
+    known("act_prof_delete_group", "PROFILE GROUP", 2, 2),
+    known("act_prof_add_member_to_group", "PROFILE MEMBER GROUP", 3, 3),
+    known("act_prof_remove_member_from_group", "PROFILE MEMBER GROUP", 3, 3),
+    known("act_prof_dump", "PROFILE", 1, 1),
+    known("act_prof_dump_member", "PROFILE MEMBER", 2, 2),
+    known("act_prof_dump_group", "PROFILE GROUP", 2, 2),
+    known("table_indirect_add", "TABLE KEY ... => MEMBER [PRIORITY]", 2, ANY),
+    known("table_indirect_add_with_group", "TABLE KEY ... => GROUP [PRIORITY]", 2, ANY),
+    known("table_indirect_delete", "TABLE HANDLE", 2, 2),
+    known("table_indirect_set_default", "TABLE MEMBER", 2, 2),
+    known("table_indirect_set_default_with_group", "TABLE GROUP", 2, 2),
+    known("table_indirect_reset_default", "TABLE", 1, 1),
     known("pvs_add", "VALUE_SET VALUE", 2, 2),
     known("pvs_remove", "VALUE_SET VALUE", 2, 2),
     known("pvs_clear", "VALUE_SET", 1, 1),
@@ -147,22 +173,6 @@ const KNOWN: &[Known] = &[
 /// Commands of bmv2 for which there is nothing here, and why.
 const REFUSED: &[(&str, &str)] = &[
     ("table_set_timeout", "entries of P4 tables have no timeouts"),
-    (
-        "act_prof_create_member",
-        "action profiles are not supported: their tables take entries with actions, by table_add",
-    ),
-    (
-        "act_prof_create_group",
-        "action selectors are not supported: their tables take entries with actions, by table_add",
-    ),
-    (
-        "table_indirect_add",
-        "action profiles are not supported: their tables take entries with actions, by table_add",
-    ),
-    (
-        "table_indirect_add_with_group",
-        "action selectors are not supported: their tables take entries with actions, by table_add",
-    ),
     ("load_new_config_file", "a program is replaced by `millrace p4 load`"),
     ("swap_configs", "a program is replaced by `millrace p4 load`"),
     ("port_add", "ports are given to `millrace run` with --port"),
@@ -266,7 +276,7 @@ impl Session<'_> {
                 let updates = self.control.modify(rest[0], entry, rest[1], &args)?;
                 self.take(updates)
             }
-            "table_delete" => {
+            "table_delete" | "table_indirect_delete" => {
                 let (table, entry) = self.control.entry(rest[0], int(rest[1], "the handle")?)?;
                 let updates = self.control.remove(table, entry)?;
                 self.take(updates)
@@ -281,8 +291,20 @@ impl Session<'_> {
                 let updates = self.control.set_default(rest[0], rest[1], &args)?;
                 self.take(updates)
             }
-            "table_reset_default" => {
+            "table_reset_default" | "table_indirect_reset_default" => {
                 let updates = self.control.reset_default(rest[0])?;
+                self.take(updates)
+            }
+            "table_indirect_add" => self.add_indirect(rest, "member", Refers::Member),
+            "table_indirect_add_with_group" => self.add_indirect(rest, "group", Refers::Group),
+            "table_indirect_set_default" => {
+                let refers = Refers::Member(int(rest[1], "the member")?);
+                let updates = self.control.set_default_indirect(rest[0], refers)?;
+                self.take(updates)
+            }
+            "table_indirect_set_default_with_group" => {
+                let refers = Refers::Group(int(rest[1], "the group")?);
+                let updates = self.control.set_default_indirect(rest[0], refers)?;
                 self.take(updates)
             }
             "table_dump" => self.dump(rest[0]),
@@ -358,6 +380,7 @@ impl Session<'_> {
                 let updates = self.control.mirror_delete(int(rest[0], "the session")?)?;
                 self.take(updates)
             }
+            profile if profile.starts_with("act_prof_") => self.profile(profile, rest),
             "register_read" | "register_write" | "register_reset" => self.register(word, rest),
             "counter_read" | "counter_reset" => self.counter(word, rest),
             "meter_set_rates" | "meter_array_set_rates" | "meter_get_rates" => {
@@ -370,50 +393,105 @@ impl Session<'_> {
     fn add(&mut self, rest: &[&str]) -> Result<(), String> {
         let (table, name) = (rest[0], rest[1]);
         let t = self.control.table(table)?;
-        let Some(arrow) = rest.iter().position(|w| *w == "=>") else {
-            let keys: Vec<&str> = t.keys.iter().map(|k| k.name.as_str()).collect();
-            return Err(format!(
-                "`=>` is missing between the keys ({}) and the arguments",
-                if keys.is_empty() { "none here".to_string() } else { keys.join(", ") }
-            ));
-        };
-        if arrow < 2 {
-            return Err("the table and the action come before `=>`".into());
-        }
-        // A key's value may itself be written with spaces around `&&&` and `->`.
-        let keys: Vec<Written> = joined(&rest[2..arrow]).iter().map(|k| written(k)).collect();
-        let mut args: Vec<Written> = rest[arrow + 1..].iter().map(|a| written(a)).collect();
-        if keys.len() != t.keys.len() && keys.iter().all(|k| k.0.is_none()) {
-            let all: Vec<String> = t.keys.iter().map(key).collect();
-            return Err(format!(
-                "the table `{}` has {} keys, not {}: {}",
-                t.name,
-                t.keys.len(),
-                keys.len(),
-                all.join(", ")
-            ));
-        }
-        let mut priority = 0;
-        if prioritised(t) {
-            let params = t.action(name).map(|a| a.params.len());
-            let last = args.last().filter(|_| params.is_none_or(|n| args.len() > n));
-            let Some((None, text)) = last else {
-                return Err(format!(
-                    "the table `{}` needs a priority after the arguments, as it has ternary, range or optional keys; smaller ones win",
-                    t.name
-                ));
-            };
-            let p: i32 = text.parse().ok().filter(|p| *p >= 0).ok_or_else(|| {
-                format!("`{text}` is no priority: write a number from 0 to {}", i32::MAX)
-            })?;
-            priority = -p;
-            args.pop();
-        }
+        let (keys, mut args) = entry_words(t, &rest[2..], "the arguments")?;
+        let params = t.action(name).map(|a| a.params.len());
+        let has = params.is_none_or(|n| args.len() > n);
+        let priority = entry_priority(t, &mut args, has)?;
         let (entry, updates) = self.control.add(table, &keys, priority, name, &args)?;
+        self.added(table, entry, updates)
+    }
+
+    fn add_indirect(
+        &mut self,
+        rest: &[&str],
+        what: &str,
+        refers: impl FnOnce(u32) -> Refers,
+    ) -> Result<(), String> {
+        let t = self.control.table(rest[0])?;
+        let (keys, mut args) = entry_words(t, &rest[1..], what)?;
+        let has = args.len() > 1;
+        let priority = entry_priority(t, &mut args, has)?;
+        let [(None, handle)] = args.as_slice() else {
+            return Err(format!("after `=>` comes the handle of one {what}"));
+        };
+        let refers = refers(int(handle, what)?);
+        let (entry, updates) = self.control.add_indirect(rest[0], &keys, priority, refers)?;
+        self.added(rest[0], entry, updates)
+    }
+
+    fn added(&mut self, table: &str, entry: EntryId, updates: Vec<Update>) -> Result<(), String> {
         let id = self.control.table(table)?.id;
         let handle = self.control.handle(id, entry).unwrap_or_default();
         self.take(updates)?;
         self.tell(format!("handle {handle}"))
+    }
+
+    fn profile(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let written =
+            |words: &[&str]| -> Vec<Written> { words.iter().map(|a| written(a)).collect() };
+        let name = rest[0];
+        match word {
+            "act_prof_create_member" => {
+                let args = written(&rest[2..]);
+                let handle = self.control.member_create(name, rest[1], &args)?;
+                self.tell(format!("member {handle}"))
+            }
+            "act_prof_modify_member" => {
+                let member = int(rest[2], "the member")?;
+                let args = written(&rest[3..]);
+                let updates = self.control.member_modify(name, member, rest[1], &args)?;
+                self.take(updates)
+            }
+            "act_prof_delete_member" => {
+                self.control.member_delete(name, int(rest[1], "the member")?)
+            }
+            "act_prof_create_group" => {
+                let handle = self.control.group_new(name)?;
+                self.tell(format!("group {handle}"))
+            }
+            "act_prof_delete_group" => {
+                let updates = self.control.group_drop(name, int(rest[1], "the group")?)?;
+                self.take(updates)
+            }
+            "act_prof_add_member_to_group" | "act_prof_remove_member_from_group" => {
+                let (member, group) = (int(rest[1], "the member")?, int(rest[2], "the group")?);
+                let into = word == "act_prof_add_member_to_group";
+                let updates = self.control.group_member(name, member, group, into)?;
+                self.take(updates)
+            }
+            _ => self.profile_dump(word, rest),
+        }
+    }
+
+    fn profile_dump(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
+        let name = self.control.profile(rest[0])?.name.clone();
+        let only = rest.get(1).map(|handle| int(handle, "the handle")).transpose()?;
+        let before = self.told.len();
+        if word != "act_prof_dump_group" {
+            for (handle, Member { action, args }) in self.control.members(&name)? {
+                if only.is_none_or(|o| o == handle) {
+                    let args: String = args.iter().map(|a| format!(" {}", show(a))).collect();
+                    let line = format!("act_prof_create_member {name} {action}{args}");
+                    self.told.push(format!("{line}  # member {handle}"));
+                }
+            }
+        }
+        if word != "act_prof_dump_member" {
+            for (handle, members) in self.control.groups(&name)? {
+                if only.is_none_or(|o| o == handle) {
+                    let members: String = members.iter().map(|m| format!(" {m}")).collect();
+                    self.told.push(format!(
+                        "act_prof_create_group {name}  # group {handle}, members{members}"
+                    ));
+                }
+            }
+        }
+        match only {
+            Some(handle) if self.told.len() == before => {
+                Err(format!("`{name}` has none with the handle {handle}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn dump(&mut self, table: &str) -> Result<(), String> {
@@ -426,9 +504,17 @@ impl Session<'_> {
         }
         let default = self.control.pipeline.entries(t.id).default();
         // A table without a default action has one that no command can name: it does nothing.
-        match Control::action_of(&t, default.action) {
-            Some(_) => self.tell(format!("table_set_default {} {}", t.name, call(&t, default))),
-            None => Ok(()),
+        match (self.control.refers(t.id, None), Control::action_of(&t, default.action)) {
+            (Some(Refers::Member(m)), _) => {
+                self.tell(format!("table_indirect_set_default {} {m}", t.name))
+            }
+            (Some(Refers::Group(g)), _) => {
+                self.tell(format!("table_indirect_set_default_with_group {} {g}", t.name))
+            }
+            (None, Some(_)) => {
+                self.tell(format!("table_set_default {} {}", t.name, call(&t, default)))
+            }
+            (None, None) => Ok(()),
         }
     }
 
@@ -436,7 +522,8 @@ impl Session<'_> {
     fn entry_line(&mut self, t: &TableName, id: EntryId) -> Result<String, String> {
         let entry = self.control.pipeline.entries(t.id).get(id).cloned();
         let Some(entry) = entry else { return Err("the entry is gone".into()) };
-        let mut line = entry_text(t, &entry);
+        let refers = self.control.refers(t.id, Some(id));
+        let mut line = line_of(t, &entry, refers);
         let handle = self.control.handle(t.id, id).unwrap_or_default();
         // Writing to a string does not fail.
         let _ = write!(line, "  # handle {handle}");
@@ -535,49 +622,72 @@ impl Session<'_> {
     }
 
     fn meter(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
-        let m = named(&self.control.names.meters, |m| &m.name, "meter", rest[0])?.clone();
-        let inside = |text: &str| -> Result<u32, String> {
-            let index = int(text, "the index")?;
-            match index < m.size {
-                true => Ok(index),
-                false => {
-                    Err(format!("the meter `{}` has {} cells: 0 to {}", m.name, m.size, m.size - 1))
-                }
+        // The meter's name, whether it counts packets, and its cells by index.
+        let direct = self.control.names.tables.iter().filter(|t| t.meter.is_some());
+        let direct: Vec<(String, TableName)> =
+            direct.filter_map(|t| Some((t.meter.as_ref()?.name.clone(), t.clone()))).collect();
+        let array = find(&self.control.names.meters, |m| &m.name, rest[0]).cloned();
+        let of_entries = find(&direct, |d| &d.0, rest[0]).cloned();
+        let (name, packets, cells) = match (array, of_entries) {
+            (Some(m), _) => {
+                let cells = (0..m.size).map(|i| (i, MeterId(m.first + i))).collect::<Vec<_>>();
+                (m.name, m.packets, cells)
             }
+            (None, Some((name, t))) => {
+                let packets = t.meter.as_ref().is_some_and(|m| m.packets);
+                let cells = self.control.handles(t.id).map(|(h, e)| (h, meter_of(e)));
+                (name, packets, cells.collect())
+            }
+            (None, None) => {
+                let arrays = self.control.names.meters.iter().map(|m| m.name.as_str());
+                let known = arrays.chain(direct.iter().map(|d| d.0.as_str()));
+                return Err(format!("there is no meter `{}`{}", rest[0], nearest(rest[0], known)));
+            }
+        };
+        let cell = |text: &str| -> Result<(u32, MeterId), String> {
+            let index = int(text, "the index")?;
+            cells.iter().find(|c| c.0 == index).copied().ok_or_else(|| {
+                match direct.iter().any(|d| d.0 == name) {
+                    true => format!("the table of `{name}` has no entry with the handle {index}"),
+                    false => format!(
+                        "the meter `{name}` has {} cells: 0 to {}",
+                        cells.len(),
+                        cells.len() - 1
+                    ),
+                }
+            })
         };
         match word {
             "meter_set_rates" => {
-                let index = inside(rest[1])?;
-                let config = rates(&rest[2..], &m)?;
-                let updates = self.control.set_meter(MeterId(m.first + index), config)?;
+                let (_, id) = cell(rest[1])?;
+                let updates = self.control.set_meter(id, rates(&rest[2..], packets)?)?;
                 self.take(updates)
             }
             "meter_array_set_rates" => {
-                let config = rates(&rest[1..], &m)?;
-                for index in 0..m.size {
-                    let id = MeterId(m.first + index);
+                let config = rates(&rest[1..], packets)?;
+                for (_, id) in cells {
                     let updates = self.control.set_meter(id, config.clone())?;
                     self.take(updates)?;
                 }
                 Ok(())
             }
             _ => {
-                let index = inside(rest[1])?;
-                let config = self.control.pipeline.meter(MeterId(m.first + index)).cloned();
-                let text = match config {
+                let (index, id) = cell(rest[1])?;
+                let text = match self.control.pipeline.meter(id) {
                     None => "no rates: everything is green".to_string(),
                     Some(config) => {
                         let unit =
-                            if m.packets { ("packets/s", "packets") } else { ("kbit/s", "kbit") };
+                            if packets { ("packets/s", "packets") } else { ("kbit/s", "kbit") };
                         let bands: Vec<String> = config
                             .bands
                             .iter()
+                            .rev()
                             .map(|b| format!("{} {}, burst {} {}", b.rate, unit.0, b.burst, unit.1))
                             .collect();
                         bands.join("; ")
                     }
                 };
-                self.tell(format!("{}[{index}]: {text}", m.name))
+                self.tell(format!("{name}[{index}]: {text}"))
             }
         }
     }
@@ -641,8 +751,10 @@ fn joined(words: &[&str]) -> Vec<String> {
     out
 }
 
-/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in kilobits.
-fn rates(words: &[&str], m: &MeterName) -> Result<Meter, String> {
+/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in kilobits, bursts
+/// rounded up. The two-rate three-colour marker of RFC 2698, colour-blind: the first rate is the committed
+/// one, above which packets are yellow, the second the peak, above which they are red.
+fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
     let mut bands = Vec::new();
     for (word, color) in words.iter().zip(1u8..) {
         let parsed = word.split_once(':').and_then(|(rate, burst)| {
@@ -653,7 +765,7 @@ fn rates(words: &[&str], m: &MeterName) -> Result<Meter, String> {
             return Err(format!("`{word}`: write RATE:BURST, as in 0.125:10000"));
         };
         // Conversions of floats saturate.
-        let (rate, burst) = match m.packets {
+        let (rate, burst) = match packets {
             true => ((rate * 1e6).round() as u64, burst),
             false => ((rate * 8e3).round() as u64, burst.saturating_mul(8).div_ceil(1000)),
         };
@@ -666,7 +778,57 @@ fn rates(words: &[&str], m: &MeterName) -> Result<Meter, String> {
             "the first rate, which marks yellow, is at most the second, which marks red".into()
         );
     }
-    Ok(Meter { packets: m.packets, bands })
+    // Of equal rates the one named first is asked first: the peak.
+    bands.reverse();
+    Ok(Meter { packets, bands })
+}
+
+/// Keys and what comes after `=>`, of a line that adds an entry.
+fn entry_words(
+    t: &TableName,
+    words: &[&str],
+    after: &str,
+) -> Result<(Vec<Written>, Vec<Written>), String> {
+    let Some(arrow) = words.iter().position(|w| *w == "=>") else {
+        let keys: Vec<&str> = t.keys.iter().map(|k| k.name.as_str()).collect();
+        return Err(format!(
+            "`=>` is missing between the keys ({}) and {after}",
+            if keys.is_empty() { "none here".to_string() } else { keys.join(", ") }
+        ));
+    };
+    // A key's value may itself be written with spaces around `&&&` and `->`.
+    let keys: Vec<Written> = joined(&words[..arrow]).iter().map(|k| written(k)).collect();
+    let args: Vec<Written> = words[arrow + 1..].iter().map(|a| written(a)).collect();
+    if keys.len() != t.keys.len() && keys.iter().all(|k| k.0.is_none()) {
+        let all: Vec<String> = t.keys.iter().map(key).collect();
+        return Err(format!(
+            "the table `{}` has {} keys, not {}: {}",
+            t.name,
+            t.keys.len(),
+            keys.len(),
+            all.join(", ")
+        ));
+    }
+    Ok((keys, args))
+}
+
+/// The priority, which comes last where a table has them; `has`: there are more words than arguments.
+fn entry_priority(t: &TableName, args: &mut Vec<Written>, has: bool) -> Result<i32, String> {
+    if !prioritised(t) {
+        return Ok(0);
+    }
+    let Some((None, text)) = args.last().filter(|_| has) else {
+        return Err(format!(
+            "the table `{}` needs a priority after the arguments, as it has ternary, range or optional keys; smaller ones win",
+            t.name
+        ));
+    };
+    let p: i32 =
+        text.parse().ok().filter(|p| *p >= 0).ok_or_else(|| {
+            format!("`{text}` is no priority: write a number from 0 to {}", i32::MAX)
+        })?;
+    args.pop();
+    Ok(-p)
 }
 
 fn key(k: &crate::lower::names::KeyName) -> String {
@@ -678,24 +840,45 @@ fn action(a: &crate::lower::names::ActionName) -> String {
     format!("{}({})", a.name, params.join(", "))
 }
 
+/// The arguments that the control plane gives; an entry's own meter is not among them.
+fn given<'c>(t: &TableName, call: &'c ActionCall) -> impl Iterator<Item = &'c Bits> {
+    let n = Control::action_of(t, call.action).map_or(call.args.len(), |a| a.params.len());
+    call.args.iter().take(n)
+}
+
 fn call(t: &TableName, call: &ActionCall) -> String {
     let name = Control::action_of(t, call.action).map_or("NoAction", |a| a.name.as_str());
-    let args: String = call.args.iter().map(|a| format!(" {}", show(a))).collect();
+    let args: String = given(t, call).map(|a| format!(" {}", show(a))).collect();
     format!("{name}{args}")
 }
 
 /// An entry as `table_add` reads it.
 pub fn entry_text(t: &TableName, entry: &Entry) -> String {
-    let mut line = String::from("table_add ");
+    line_of(t, entry, None)
+}
+
+/// An entry as a line that adds it.
+fn line_of(t: &TableName, entry: &Entry, refers: Option<Refers>) -> String {
     let name = Control::action_of(t, entry.action.action).map_or("NoAction", |a| a.name.as_str());
-    let _ = write!(line, "{} {name}", t.name);
+    let mut line = match refers {
+        None => format!("table_add {} {name}", t.name),
+        Some(Refers::Member(_)) => format!("table_indirect_add {}", t.name),
+        Some(Refers::Group(_)) => format!("table_indirect_add_with_group {}", t.name),
+    };
     for (i, k) in t.keys.iter().enumerate() {
         let pattern = entry.matches.iter().find(|m| m.key as usize == i).map(|m| &m.pattern);
         let _ = write!(line, " {}", show_pattern(pattern, k));
     }
     line.push_str(" =>");
-    for a in &entry.action.args {
-        let _ = write!(line, " {}", show(a));
+    match refers {
+        Some(Refers::Member(n) | Refers::Group(n)) => {
+            let _ = write!(line, " {n}");
+        }
+        None => {
+            for a in given(t, &entry.action) {
+                let _ = write!(line, " {}", show(a));
+            }
+        }
     }
     if prioritised(t) {
         let _ = write!(line, " {}", -i64::from(entry.priority));
@@ -704,7 +887,7 @@ pub fn entry_text(t: &TableName, entry: &Entry) -> String {
 }
 
 /// The body of the fuzz target: any text is done or refused line by line, and what a table then holds
-/// reads back to the same entries.
+/// reads back to the same entries, but for those that refer to members and groups.
 ///
 /// # Panics
 /// If it does not.
@@ -717,21 +900,23 @@ pub fn fuzz(program: &crate::lower::Lowered, data: &[u8]) {
     }
     let mut again = Control::new(program.clone()).expect("the program is good");
     for t in control.names.tables.clone().into_iter().filter(|t| !t.entries_const) {
-        let lines: Vec<String> =
-            control.pipeline.entries(t.id).iter().map(|e| entry_text(&t, e)).collect();
+        let of = |c: &Control| -> Vec<String> {
+            let entries = c.pipeline.entries(t.id).iter();
+            let direct = entries.filter(|e| c.refers(t.id, Some(e.id)).is_none());
+            direct.map(|e| entry_text(&t, e)).collect()
+        };
+        let lines = of(&control);
         again.clear(&t.name).expect("the table exists");
         let (_, wrong) = run(&lines.join("\n"), &mut again, &mut Blind);
         // An entry of the program's own may have a priority that no line can have.
         let odd = wrong.iter().all(|w| w.text.contains("is no priority"));
         assert!(odd, "{wrong:?}\n{}", lines.join("\n"));
         if wrong.is_empty() {
-            let of = |c: &Control| -> Vec<String> {
-                let mut lines: Vec<String> =
-                    c.pipeline.entries(t.id).iter().map(|e| entry_text(&t, e)).collect();
+            let sorted = |mut lines: Vec<String>| {
                 lines.sort();
                 lines
             };
-            assert_eq!(of(&control), of(&again));
+            assert_eq!(sorted(of(&control)), sorted(of(&again)));
         }
     }
 }

@@ -506,7 +506,18 @@ pub struct Table {
     /// What entries without a priority count down or up by.
     pub priority_delta: u32,
     /// Other properties, as the architecture has them.
-    pub properties: Vec<(Name, Expr)>,
+    pub properties: Vec<Property>,
+    /// Annotations.
+    pub annotations: Rc<[Annotation]>,
+}
+
+/// A property of a table that the language knows nothing of.
+#[derive(Clone, Debug)]
+pub struct Property {
+    /// Its name.
+    pub name: Name,
+    /// Its value.
+    pub value: Expr,
     /// Annotations.
     pub annotations: Rc<[Annotation]>,
 }

@@ -24,6 +24,7 @@ pub mod commands;
 pub mod control;
 pub mod diag;
 pub mod hir;
+pub mod info;
 pub mod lex;
 pub mod literal;
 pub mod lower;

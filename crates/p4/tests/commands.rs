@@ -169,7 +169,9 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
         ("mirroring_delete 4", "there is no mirroring session 4"),
         ("pvs_remove seen 4", "`4` is not in"),
         ("pvs_add sen 4", "there is no value set `sen`"),
-        ("act_prof_create_member p a", "action profiles are not supported"),
+        ("act_prof_create_member p a", "there is no action profile `p`; the program has none"),
+        ("table_indirect_add exactly 1 2 => 0", "the table `I.exactly` has no action profile"),
+        ("meter_set_rates rat 0 1:1", "there is no meter `rat`; the nearest is `rate`"),
     ] {
         let text = refused(&mut c, line);
         assert!(text.contains(told), "{line}: {text}");
@@ -211,6 +213,151 @@ fn groups_sessions_registers_meters_and_value_sets() {
     let info = good(&mut c, p, "table_info many");
     assert!(info.contains("keys h.h.a (ternary, 32 bits), h.h.c (range, 8 bits)"), "{info}");
     assert!(good(&mut c, p, "show_actions").contains("I.go(port: 9 bits)"));
+}
+
+const PROFILES: &str = include_str!("../../../filetests/p4/profiles.p4");
+
+fn profiles() -> Control {
+    Control::new(compile(Path::new("profiles.p4"), PROFILES)).unwrap()
+}
+
+#[test]
+fn members_and_groups_are_shared_and_dumped() {
+    let (mut c, p) = (profiles(), &mut Follower::of(&profiles()));
+    let told = good(
+        &mut c,
+        p,
+        "act_prof_create_member shared send 1\nact_prof_create_member shared mark 2 0x42
+         table_indirect_add first 1 => 0\ntable_indirect_add second 1&&&3 => 1 5
+         act_prof_create_member balanced send 3\nact_prof_create_member balanced send 4
+         act_prof_create_group balanced\nact_prof_add_member_to_group balanced 1 0
+         table_indirect_add_with_group spread 0x10/4 => 0
+         table_indirect_set_default spread 0",
+    );
+    assert_eq!(
+        told,
+        "member 0\nmember 1\nhandle 0\nhandle 0\nmember 0\nmember 1\ngroup 0\nhandle 0"
+    );
+    assert_eq!(
+        good(&mut c, p, "act_prof_dump balanced\nact_prof_dump_member shared 1"),
+        "act_prof_create_member I.balanced I.send 3  # member 0\n\
+         act_prof_create_member I.balanced I.send 4  # member 1\n\
+         act_prof_create_group I.balanced  # group 0, members 1\n\
+         act_prof_create_member I.shared I.mark 2 66  # member 1"
+    );
+    assert_eq!(
+        good(&mut c, p, "table_dump spread"),
+        "table_indirect_add_with_group I.spread 16/4 => 0  # handle 0\n\
+         table_indirect_set_default I.spread 0"
+    );
+    assert!(
+        good(&mut c, p, "table_dump second")
+            .starts_with("table_indirect_add I.second 1&&&3 => 1 5  # handle 0")
+    );
+    // Entries may have actions of their own, too.
+    good(&mut c, p, "table_add first mark 2 => 7 8\ntable_modify first send 0 9");
+    let places = |p: &Follower| p.pipeline.entries(c_members(&p.pipeline)).len();
+    assert_eq!(places(p), 1);
+    good(&mut c, p, "act_prof_add_member_to_group balanced 0 0");
+    assert_eq!(places(p), 2);
+    for (line, told) in [
+        ("act_prof_delete_member balanced 1", "the group 0 has the member 1"),
+        ("act_prof_delete_member shared 1", "entries of `I.second` refer to it"),
+        ("act_prof_delete_group balanced 0", "entries of `I.spread` refer to it"),
+        ("act_prof_create_group shared", "which has no groups"),
+        ("act_prof_add_member_to_group balanced 0 0", "has the member 0 already"),
+        ("act_prof_add_member_to_group balanced 7 0", "has no member 7"),
+        ("act_prof_add_member_to_group balanced 0 3", "has no group 3"),
+        ("table_indirect_add first 3 => 9", "`I.shared` has no member 9"),
+        ("table_indirect_add_with_group first 3 => 0", "has no group 0"),
+        ("table_indirect_add second 1&&&2 => 1", "needs a priority"),
+        ("table_indirect_add first 3 => 0 1", "the handle of one member"),
+        ("act_prof_modify_member shared gone 1", "has no action `gone`"),
+        ("act_prof_dump_group balanced 5", "none with the handle 5"),
+        ("meter_set_rates I.rate 4 1:1", "has no entry with the handle 4"),
+    ] {
+        let text = refused(&mut c, line);
+        assert!(text.contains(told), "{line}: {text}");
+    }
+    // Member 0 of `shared` was left by the entry that got an action.
+    good(&mut c, p, "act_prof_delete_member shared 0\nact_prof_create_member shared drop");
+    good(&mut c, p, "act_prof_create_member shared drop\nact_prof_create_member shared drop");
+    assert!(refused(&mut c, "act_prof_create_member shared drop").contains("it has 4 members"));
+    good(
+        &mut c,
+        p,
+        "table_indirect_delete spread 0\ntable_indirect_reset_default spread
+         act_prof_delete_group balanced 0\nact_prof_delete_member balanced 1",
+    );
+    assert_eq!(places(p), 0);
+}
+
+/// The table of `spread`'s members.
+fn c_members(pipeline: &Pipeline) -> TableId {
+    pipeline.program().find_table("v1.members.I.spread").unwrap()
+}
+
+#[test]
+fn meters_of_entries_come_and_go_with_them() {
+    let (mut c, p) = (profiles(), &mut Follower::of(&profiles()));
+    good(
+        &mut c,
+        p,
+        "table_add limited metered 1 => 3\ntable_add limited drop 2 =>
+         meter_set_rates rate 0 0.001:5 0.002:6\ntable_modify limited metered 0 => 4",
+    );
+    assert!(
+        good(&mut c, p, "table_dump limited")
+            .starts_with("table_add I.limited I.metered 1 => 4  #")
+    );
+    assert_eq!(
+        good(&mut c, p, "meter_get_rates I.rate 0\nmeter_get_rates rate 1"),
+        "I.rate[0]: 1000 packets/s, burst 5 packets; 2000 packets/s, burst 6 packets\n\
+         I.rate[1]: no rates: everything is green"
+    );
+    let (updates, carried) = c.swap(compile(Path::new("next.p4"), PROFILES)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!((carried.entries, carried.left.len()), (2, 0));
+    assert!(good(&mut c, p, "meter_get_rates rate 0").contains("1000 packets/s"));
+    let entry = c.entry("limited", 0).unwrap().1;
+    assert!(p.pipeline.meter(ir::MeterId(0x8000_0000 | entry.0)).is_some());
+    good(&mut c, p, "table_delete limited 0");
+    assert!(p.pipeline.meter(ir::MeterId(0x8000_0000 | entry.0)).is_none());
+}
+
+#[test]
+fn members_and_groups_come_along_to_another_program() {
+    let (mut c, p) = (profiles(), &mut Follower::of(&profiles()));
+    good(
+        &mut c,
+        p,
+        "act_prof_create_member balanced send 3\nact_prof_create_member balanced mark 4 5
+         act_prof_create_group balanced\nact_prof_add_member_to_group balanced 0 0
+         act_prof_add_member_to_group balanced 1 0
+         table_indirect_add_with_group spread 0x10/4 => 0\ntable_indirect_add spread 0x11/8 => 1
+         act_prof_create_member shared send 1\ntable_indirect_add first 1 => 0
+         table_indirect_set_default_with_group spread 0",
+    );
+    // `spread` loses `mark`, and with it a member.
+    let text = PROFILES.replace(
+        "hdr.h.flow: selector; }\n        actions = { send; mark; drop; }",
+        "hdr.h.flow: selector; }\n        actions = { send; drop; }",
+    );
+    let text = text.replacen("                mark: { hdr.h.color = 0x77; }\n                send: { hdr.h.color = 0x88; }\n                default", "                send: { hdr.h.color = 0x88; }\n                default", 1);
+    assert_ne!(text, PROFILES);
+    let (updates, carried) = c.swap(compile(Path::new("next.p4"), &text)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!(carried.entries, 2, "{carried:?}");
+    assert_eq!(carried.left.len(), 2, "{carried:?}");
+    assert_eq!(p.pipeline.entries(c_members(&p.pipeline)).len(), 1);
+    let dump = good(&mut c, p, "table_dump spread\nact_prof_dump balanced");
+    assert!(dump.contains("table_indirect_add_with_group I.spread 16/4 => 0"), "{dump}");
+    assert!(dump.contains("table_indirect_set_default_with_group I.spread 0"), "{dump}");
+    assert!(dump.ends_with("# group 0, members 0"), "{dump}");
+    // A new member takes the next handle.
+    assert_eq!(good(&mut c, p, "act_prof_create_member balanced send 9"), "member 2");
+    good(&mut c, p, "act_prof_add_member_to_group balanced 2 0");
+    assert_eq!(p.pipeline.entries(c_members(&p.pipeline)).len(), 2);
 }
 
 #[test]
@@ -276,7 +423,10 @@ fn entries_of_the_examples_are_right() {
 
 #[test]
 fn any_bytes_are_done_or_refused() {
-    let lowered = compile(Path::new("everything.p4"), EVERYTHING);
+    let programs = [
+        compile(Path::new("everything.p4"), EVERYTHING),
+        compile(Path::new("profiles.p4"), PROFILES),
+    ];
     let words = [
         "table_add",
         "table_delete",
@@ -310,6 +460,20 @@ fn any_bytes_are_done_or_refused() {
         "mc_node_create",
         "mc_node_associate",
         "meter_set_rates",
+        "table_indirect_add",
+        "table_indirect_add_with_group",
+        "table_indirect_set_default",
+        "act_prof_create_member",
+        "act_prof_create_group",
+        "act_prof_add_member_to_group",
+        "act_prof_remove_member_from_group",
+        "act_prof_modify_member",
+        "act_prof_delete_group",
+        "first",
+        "spread",
+        "balanced",
+        "send",
+        "0",
         "rate",
         "1:1",
         "last",
@@ -321,6 +485,6 @@ fn any_bytes_are_done_or_refused() {
     for _ in 0..1000 {
         let n = random.below(40);
         let text: Vec<&str> = (0..n).map(|_| random.pick(&words)).collect();
-        p4::commands::fuzz(&lowered, text.join(" ").as_bytes());
+        p4::commands::fuzz(random.pick(&[&programs[0], &programs[1]]), text.join(" ").as_bytes());
     }
 }

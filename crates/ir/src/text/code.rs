@@ -433,6 +433,13 @@ impl<'a> Names<'a> {
                 c.want_word("from")?;
                 Op::CopyHeader { to, from: self.header(c)? }
             }
+            "copy_varbit" => {
+                let to = self.assigned_field(c)?;
+                c.want_word("from")?;
+                Op::CopyVarbit { to, from: self.field(c)? }
+            }
+            "payload_sum" => Op::PayloadSum { field: self.assigned_field(c)? },
+            "truncate" => Op::Truncate { length: self.expr(c, Some(32))? },
             "push" => Op::PushFront(self.stack(c)?, c.u32("a count")?),
             "pop" => Op::PopFront(self.stack(c)?, c.u32("a count")?),
             "reparse" => Op::Reparse,
@@ -487,6 +494,10 @@ impl<'a> Names<'a> {
                 c.want("=")?;
                 let width = self.program.registers[register.index()].width;
                 Op::RegisterWrite { register, index, value: self.expr(c, Some(width))? }
+            }
+            "loop" => {
+                let condition = self.expr(c, Some(1))?;
+                Op::Loop { condition, body: self.body(c, depth + 1)? }
             }
             "if" => {
                 let condition = self.expr(c, Some(1))?;
@@ -587,6 +598,10 @@ const OPS: &[&str] = &[
     "set_valid",
     "set_invalid",
     "copy",
+    "copy_varbit",
+    "payload_sum",
+    "truncate",
+    "loop",
     "push",
     "pop",
     "reparse",

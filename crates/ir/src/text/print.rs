@@ -292,6 +292,11 @@ impl<'a> Printer<'a> {
             Op::CopyHeader { to, from } => {
                 format!("copy {} from {}", self.header(*to), self.header(*from))
             }
+            Op::CopyVarbit { to, from } => {
+                format!("copy_varbit {} from {}", self.field(*to), self.field(*from))
+            }
+            Op::PayloadSum { field } => format!("payload_sum {}", self.field(*field)),
+            Op::Truncate { length } => format!("truncate {}", self.expr(length, Some(32))),
             Op::PushFront(s, n) => format!("push {} {n}", self.stack(*s)),
             Op::PopFront(s, n) => format!("pop {} {n}", self.stack(*s)),
             Op::Reparse => "reparse".to_string(),
@@ -353,6 +358,12 @@ impl<'a> Printer<'a> {
             Op::Drop(DropReason::Action) => "drop".to_string(),
             Op::Drop(reason) => format!("drop {}", reason.word()),
             Op::Exit => "exit".to_string(),
+            Op::Loop { condition, body } => {
+                self.open(&format!("loop {}", self.expr(condition, Some(1))));
+                body.iter().for_each(|op| self.op(op));
+                self.close("");
+                return;
+            }
             Op::If { condition, then, or_else } => {
                 let head = format!("if {}", self.expr(condition, Some(1)));
                 self.open(&head);

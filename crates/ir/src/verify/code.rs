@@ -247,7 +247,7 @@ impl<'a> Scope<'a> {
     }
 
     fn ops_at(&self, ops: &[Op], depth: u32) -> Result {
-        ensure!(depth < DEPTH_MAX, W7, "`if`s are nested more than {DEPTH_MAX} deep");
+        ensure!(depth < DEPTH_MAX, W7, "`if`s and loops are nested more than {DEPTH_MAX} deep");
         for (i, op) in ops.iter().enumerate() {
             self.op(op, depth)
                 .map_err(|e| e.within(format_args!("operation {} ({})", i + 1, word(op))))?;
@@ -293,6 +293,41 @@ impl<'a> Scope<'a> {
                     b.name
                 );
                 Ok(())
+            }
+            Op::CopyVarbit { to, from } => {
+                for f in [to, from] {
+                    let varbit = self.field(*f)?.0.is_some_and(|f| f.varbit);
+                    let name = || self.program.field_name(*f);
+                    ensure!(varbit, H4, "{} is no varbit field: assign it", name());
+                }
+                let (a, b) = (self.field(*to)?.1, self.field(*from)?.1);
+                let name = |f: FieldRef| self.program.field_name(f);
+                ensure!(
+                    a == b,
+                    H4,
+                    "{} has up to {a} bits, {} up to {b}; they must be the same",
+                    name(*to),
+                    name(*from)
+                );
+                Ok(())
+            }
+            Op::PayloadSum { field } => self.target_of("the sum", *field, 16),
+            Op::Truncate { length } => self.expr_of("the length", length, 32),
+            Op::Loop { condition, body } => {
+                self.condition(condition)?;
+                for inner in body {
+                    let mut odd = None;
+                    inner.visit(&mut |op| {
+                        if leaves_a_loop(op) {
+                            odd.get_or_insert(word(op));
+                        }
+                    });
+                    if let Some(odd) = odd {
+                        let text = format!("`{odd}` in a loop; put it behind the loop");
+                        return Err(Error::new(Rule::L1, text));
+                    }
+                }
+                self.ops_at(body, depth + 1).map_err(|e| e.within("loop"))
             }
             Op::PushFront(s, n) | Op::PopFront(s, n) => {
                 let stack = self.stack(*s)?;
@@ -447,6 +482,21 @@ fn slice(width: u32, hi: u32, lo: u32) -> Result<u32> {
     Ok(hi - lo + 1)
 }
 
+/// Rule L1.
+pub(crate) fn leaves_a_loop(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Goto(_)
+            | Op::Group { .. }
+            | Op::Clone { .. }
+            | Op::Output { .. }
+            | Op::Punt { .. }
+            | Op::Reparse
+            | Op::Resubmit { .. }
+            | Op::Recirculate { .. }
+    )
+}
+
 /// What an operation is called in messages, and how it begins in the text form.
 fn word(op: &Op) -> &'static str {
     match op {
@@ -454,6 +504,10 @@ fn word(op: &Op) -> &'static str {
         Op::SetValid(_) => "set_valid",
         Op::SetInvalid(_) => "set_invalid",
         Op::CopyHeader { .. } => "copy",
+        Op::CopyVarbit { .. } => "copy_varbit",
+        Op::PayloadSum { .. } => "payload_sum",
+        Op::Truncate { .. } => "truncate",
+        Op::Loop { .. } => "loop",
         Op::PushFront(..) => "push",
         Op::PopFront(..) => "pop",
         Op::Reparse => "reparse",

@@ -21,7 +21,7 @@
 //! - W4: a condition, and an operand of a logical operator, is one bit wide.
 //! - W5: a slice lies within what it is taken from.
 //! - W6: an expression is 1 to [`WIDTH_MAX`] bits wide.
-//! - W7: expressions and `if`s are nested at most [`DEPTH_MAX`] deep.
+//! - W7: expressions, `if`s and loops are nested at most [`DEPTH_MAX`] deep.
 //!
 //! Expressions
 //! - X1: parameters are read in actions only.
@@ -32,7 +32,8 @@
 //! - H2: a stack has 1 to 255 elements, consecutive, of one type, each of which knows its place;
 //!   stacks are declared in the order of their elements.
 //! - H3: a member of a union is in one union, once, and is no element of a stack.
-//! - H4: a varbit field is neither assigned nor sliced; it changes with its whole header.
+//! - H4: a varbit field is neither assigned nor sliced; it changes with its whole header, or is copied
+//!   from one of the same greatest width.
 //! - H5: a header is copied to one of the same type.
 //! - H6: a push or pop is by 1 to the stack's size.
 //!
@@ -57,6 +58,8 @@
 //! - B1: control only goes to later blocks.
 //! - B2: `goto` appears in actions only.
 //! - B3: a clone in a block starts at a later block.
+//! - L1: a loop's body neither goes elsewhere nor makes copies: no `goto`, group, clone, output, punt,
+//!   reparse, resubmission or recirculation.
 //!
 //! What is put into a pipeline
 //! - E1: an entry's patterns come by ascending key position, at most one for each.
@@ -95,6 +98,7 @@ use crate::program::{
     Action, FIELD_WIDTH_MAX, MatchKind, Program, Select, Table, Terminator, ValueSet,
 };
 use code::Scope;
+pub(crate) use code::leaves_a_loop;
 use hashbrown::HashMap;
 
 /// Deepest nesting of expressions and of `if`s.
@@ -125,7 +129,7 @@ macro_rules! rules {
 
 rules! {
     N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
-    A1 A2 A3 T1 T2 T3 B1 B2 B3 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
+    A1 A2 A3 T1 T2 T3 B1 B2 B3 L1 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
 }
 
 /// A broken rule.

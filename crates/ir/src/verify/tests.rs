@@ -278,11 +278,25 @@ fn widths() {
         Op::RegisterRead { field: BYTE, register: RegisterId(0), index: int(0, 32) },
         Op::RegisterWrite { register: RegisterId(0), index: int(0, 32), value: int(0, 8) },
         Op::Random { field: M, lo: int(0, 32), hi: int(0, 8) },
+        Op::PayloadSum { field: M },
+        Op::Truncate { length: int(0, 16) },
     ] {
         action_breaks(Rule::W3, op);
     }
     let yes = |condition| Op::If { condition, then: vec![], or_else: vec![] };
     action_breaks(Rule::W4, yes(Expr::Field(M)));
+    action_breaks(Rule::W4, Op::Loop { condition: Expr::Field(M), body: vec![] });
+    let once = |op| Op::Loop { condition: Expr::bool(true), body: vec![Op::Exit, yes_do(op)] };
+    for op in [
+        Op::Output { port: int(1, 32) },
+        Op::Goto(crate::id::BlockId(1)),
+        Op::Reparse,
+        Op::Resubmit { keep: vec![] },
+    ] {
+        action_breaks(Rule::L1, once(op));
+    }
+    action_breaks(Rule::W3, once(Op::PayloadSum { field: M }));
+    action_breaks(Rule::H4, Op::CopyVarbit { to: M, from: M });
     expr_breaks(Rule::W4, Expr::Field(M).and(Expr::bool(true)));
     expr_breaks(Rule::W4, Expr::Field(M).not());
     breaks(Rule::W4, |p| p.parser[1].ops[2] = ParserOp::Verify(Expr::Field(M), 16));
@@ -469,6 +483,10 @@ fn entries() {
     let e = table_call(&pipeline(), TableId(1), &ActionCall::new(ActionId(2))).unwrap_err();
     assert_eq!(e.rule, Rule::T3);
     table_call(&pipeline(), TableId(0), &ActionCall::new(ActionId(2))).unwrap();
+}
+
+fn yes_do(op: Op) -> Op {
+    Op::If { condition: Expr::bool(true), then: vec![op], or_else: vec![] }
 }
 
 fn a_group(kind: GroupKind, calls: Vec<ActionCall>) -> Group {

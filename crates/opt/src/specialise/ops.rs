@@ -79,6 +79,22 @@ impl Flow<'_> {
                 state.copy_header(program, *to, *from);
                 same()
             }
+            Op::CopyVarbit { to, .. } => {
+                state.write(*to, Known::nothing(0));
+                same()
+            }
+            Op::PayloadSum { field } => {
+                state.write(*field, Known::nothing(0));
+                same()
+            }
+            Op::Truncate { length } => {
+                build.then(|| Op::Truncate { length: self.simplified(length, state, args) })
+            }
+            // A round may find what any other left: nothing is known in it, nor behind it.
+            Op::Loop { .. } => {
+                *state = State::anything(program);
+                same()
+            }
             Op::PushFront(stack, count) => {
                 state.push_front(program, *stack, *count);
                 same()

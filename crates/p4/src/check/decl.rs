@@ -593,7 +593,28 @@ impl Checker<'_> {
         id
     }
 
-    fn applicable(&mut self, name: &Ident, a: Applicable) {
+    /// A parser or control: its parameters, and those of its constructor with its inside, if it has one.
+    fn applicable(
+        &mut self,
+        name: &Ident,
+        blank: Applicable,
+        types: &[Ident],
+        params: &[ast::Param],
+        own: &[ast::Param],
+        inside: Option<&mut dyn FnMut(&mut Self) -> Body>,
+    ) {
+        let kind = inside.is_some().then_some(blank.is_parser);
+        let context = Context { inside: kind, ..self.context(Place::Declarations) };
+        let a = self.within(context, |c| {
+            let type_params = c.type_params(types);
+            let params = c.params(params, Owner::Apply);
+            let mut ctor_params = Vec::new();
+            let body = inside.map(|inside| {
+                ctor_params = c.params(own, Owner::Constructor);
+                c.scoped(inside)
+            });
+            Applicable { type_params, params, ctor_params, body, ..blank }
+        });
         let id = ApplyId(self.p.applicables.len() as u32);
         self.p.applicables.push(a);
         self.declare(name, Sym::Apply(id));
@@ -607,27 +628,14 @@ impl Checker<'_> {
         body: Option<&ast::ParserBody>,
         annotations: Rc<[ast::Annotation]>,
     ) {
-        let context = Context { inside: body.map(|_| true), ..self.context(Place::Declarations) };
-        let a = self.within(context, |c| {
-            let type_params = c.type_params(types);
-            let params = c.params(params, Owner::Apply);
-            let mut ctor_params = Vec::new();
-            let body = body.map(|b| {
-                ctor_params = c.params(&b.ctor_params, Owner::Constructor);
-                c.scoped(|c| c.parser_body(name, b))
-            });
-            Applicable {
-                name: name.name.clone(),
-                span: name.span,
-                is_parser: true,
-                type_params,
-                params,
-                ctor_params,
-                body,
-                annotations,
+        let blank = blank(name, true, annotations);
+        match body {
+            None => self.applicable(name, blank, types, params, &[], None),
+            Some(b) => {
+                let inside = &mut |c: &mut Self| c.parser_body(name, b);
+                self.applicable(name, blank, types, params, &b.ctor_params, Some(inside));
             }
-        });
-        self.applicable(name, a);
+        }
     }
 
     fn parser_body(&mut self, name: &Ident, b: &ast::ParserBody) -> Body {
@@ -868,33 +876,20 @@ impl Checker<'_> {
         body: Option<&ast::ControlBody>,
         annotations: Rc<[ast::Annotation]>,
     ) {
-        let context = Context { inside: body.map(|_| false), ..self.context(Place::Declarations) };
-        let a = self.within(context, |c| {
-            let type_params = c.type_params(types);
-            let params = c.params(params, Owner::Apply);
-            let mut ctor_params = Vec::new();
-            let body = body.map(|b| {
-                ctor_params = c.params(&b.ctor_params, Owner::Constructor);
-                c.scoped(|c| {
+        let blank = blank(name, false, annotations);
+        match body {
+            None => self.applicable(name, blank, types, params, &[], None),
+            Some(b) => {
+                let inside = &mut |c: &mut Self| {
                     let mut body = Body::default();
                     body.locals = c.locals(&b.locals, &mut body.actions, &mut body.tables);
                     let context = Context { result: Some(basic::VOID), ..c.context(Place::Apply) };
                     body.apply = c.within(context, |c| c.stmts(&b.apply.stmts));
                     body
-                })
-            });
-            Applicable {
-                name: name.name.clone(),
-                span: name.span,
-                is_parser: false,
-                type_params,
-                params,
-                ctor_params,
-                body,
-                annotations,
+                };
+                self.applicable(name, blank, types, params, &b.ctor_params, Some(inside));
             }
-        });
-        self.applicable(name, a);
+        }
     }
 
     /// An instance with a name, and the functions that it defines.
@@ -1110,5 +1105,19 @@ impl Checker<'_> {
             );
             self.error("bad-key", span, text);
         }
+    }
+}
+
+/// A parser or control of which nothing but its name is known.
+fn blank(name: &Ident, is_parser: bool, annotations: Rc<[ast::Annotation]>) -> Applicable {
+    Applicable {
+        name: name.name.clone(),
+        span: name.span,
+        is_parser,
+        type_params: Vec::new(),
+        params: Vec::new(),
+        ctor_params: Vec::new(),
+        body: None,
+        annotations,
     }
 }

@@ -129,8 +129,11 @@ impl Checker<'_> {
                             let d = Diagnostic::warning("unknown-property", p.name.span, text);
                             self.d.add(d.nearest(word, KNOWN.iter().copied()));
                         }
-                        let e = self.expr(e);
-                        table.properties.push((p.name.name.clone(), e));
+                        table.properties.push(Property {
+                            name: p.name.name.clone(),
+                            value: self.expr(e),
+                            annotations: p.annotations.clone().into(),
+                        });
                     }
                 },
             }

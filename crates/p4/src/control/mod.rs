@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`value`] | numbers, addresses and patterns as text |
 //! | `multicast` | groups, nodes, mirroring sessions |
+//! | [`profiles`] | action profiles and selectors: members and their groups |
 //! | `swap` | another program in place of this one, with what was put in |
 //!
 //! Ids of entries come from whoever counts ([`Ids`]), as each is the index of a counter. *Handles*
 //! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
 
 mod multicast;
+pub mod profiles;
 mod swap;
 pub mod value;
 
@@ -23,7 +25,8 @@ use crate::lower::Lowered;
 use crate::lower::names::{ActionName, Names, TableName, find};
 use ir::program::MatchKind;
 use ir::{
-    ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
+    ActionCall, Bits, CounterId, Entry, EntryId, KeyMatch, MeterId, Pattern, Pipeline, TableId,
+    Update,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -72,6 +75,15 @@ pub struct Control {
     /// Entries that the program itself has.
     own: HashSet<EntryId>,
     multicast: multicast::Multicast,
+    profiles: profiles::Profiles,
+}
+
+/// The meter of what has none: it never gets rates, so it is green.
+const METER_NONE: MeterId = MeterId(u32::MAX);
+
+/// The meter of an entry.
+pub(crate) fn meter_of(entry: EntryId) -> MeterId {
+    MeterId(0x8000_0000 | entry.0)
 }
 
 impl std::fmt::Debug for Control {
@@ -126,6 +138,7 @@ impl Control {
             handles: BTreeMap::new(),
             own: HashSet::new(),
             multicast: multicast::Multicast::default(),
+            profiles: profiles::Profiles::default(),
         };
         control.own_entries(lowered.entries)?;
         Ok(control)
@@ -136,7 +149,14 @@ impl Control {
         let mut updates = Vec::new();
         for (table, entry) in entries {
             let id = EntryId((self.ids)()?);
-            let update = Update::Insert(table, Arc::new(Entry { id, ..entry }));
+            // What stands for the entry's meter becomes its number.
+            let t = self.names.tables.iter().find(|t| t.id == table);
+            let mut action = entry.action.clone();
+            if let Some(arg) = t.and_then(|t| Self::meter_arg(t, action.action, meter_of(id))) {
+                action.args.pop();
+                action.args.push(arg);
+            }
+            let update = Update::Insert(table, Arc::new(Entry { id, action, ..entry }));
             // The first of two equal entries wins; the second is never reached.
             if self.pipeline.transact(std::slice::from_ref(&update)).is_ok() {
                 self.own.insert(id);
@@ -178,6 +198,19 @@ impl Control {
             )),
             false => Ok(()),
         }
+    }
+
+    fn with_meter(&self, table: TableId, mut call: ActionCall, meter: MeterId) -> ActionCall {
+        let t = self.names.tables.iter().find(|t| t.id == table);
+        call.args.extend(t.and_then(|t| Self::meter_arg(t, call.action, meter)));
+        call
+    }
+
+    /// The number of the entry's meter, if the action takes it after its parameters.
+    fn meter_arg(t: &TableName, action: ir::ActionId, meter: MeterId) -> Option<Bits> {
+        let a = Self::action_of(t, action).filter(|a| a.metered)?;
+        let meter = if a.asks_own { meter } else { METER_NONE };
+        Some(Bits::from_u128(meter.0.into(), 32))
     }
 
     fn action<'t>(table: &'t TableName, name: &str) -> Result<&'t ActionName, String> {
@@ -287,6 +320,7 @@ impl Control {
         action: ActionCall,
     ) -> Result<(EntryId, Vec<Update>), String> {
         let id = EntryId((self.ids)()?);
+        let action = self.with_meter(table, action, meter_of(id));
         let entry = Entry {
             id,
             priority,
@@ -320,7 +354,11 @@ impl Control {
         let (id, action) = (t.id, Self::call(t, action, args)?);
         let old = self.pipeline.entries(id).get(entry).cloned();
         let old = old.ok_or_else(|| format!("the table `{table}` has no such entry"))?;
-        self.commit(vec![Update::Modify(id, Arc::new(Entry { action, ..(*old).clone() }))])
+        let action = self.with_meter(id, action, meter_of(entry));
+        let new = Arc::new(Entry { action, ..(*old).clone() });
+        let updates = self.commit(vec![Update::Modify(id, new)])?;
+        self.profiles.forget(id, Some(entry));
+        Ok(updates)
     }
 
     /// The entry with a handle.
@@ -411,15 +449,25 @@ impl Control {
         args: &[Written],
     ) -> Result<Vec<Update>, String> {
         let t = self.table(table)?.clone();
-        let call = Self::call(&t, action, args)?;
-        self.commit(vec![Update::SetDefault(t.id, call)])
+        let call = self.with_meter(t.id, Self::call(&t, action, args)?, METER_NONE);
+        let updates = self.commit(vec![Update::SetDefault(t.id, call)])?;
+        self.profiles.forget(t.id, None);
+        Ok(updates)
     }
 
     /// Sets a table's default action to what the program says.
     pub fn reset_default(&mut self, table: &str) -> Result<Vec<Update>, String> {
         let id = self.table(table)?.id;
         let default = self.pipeline.program().tables[id.index()].default.clone();
-        self.commit(vec![Update::SetDefault(id, default)])
+        let updates = self.commit(vec![Update::SetDefault(id, default)])?;
+        self.profiles.forget(id, None);
+        Ok(updates)
+    }
+
+    /// What takes away an entry's meter, if it has rates.
+    fn without_meter(&self, entry: EntryId) -> Option<Update> {
+        let meter = meter_of(entry);
+        self.pipeline.meter(meter).map(|_| Update::RemoveMeter(meter))
     }
 
     /// Removes an entry.
@@ -427,7 +475,9 @@ impl Control {
         if let Some(t) = self.names.tables.iter().find(|t| t.id == table) {
             Self::may_change(t)?;
         }
-        let updates = self.commit(vec![Update::Delete(table, entry)])?;
+        let meter = self.without_meter(entry);
+        let updates = [Update::Delete(table, entry)].into_iter().chain(meter).collect();
+        let updates = self.commit(updates)?;
         self.forget(table, entry);
         Ok(updates)
     }
@@ -436,7 +486,9 @@ impl Control {
     pub fn clear(&mut self, table: &str) -> Result<Vec<Update>, String> {
         let id = self.writable(table)?.id;
         let entries: Vec<EntryId> = self.pipeline.entries(id).iter().map(|e| e.id).collect();
-        let updates = self.commit(vec![Update::Clear(id)])?;
+        let meters = entries.iter().filter_map(|e| self.without_meter(*e));
+        let updates = [Update::Clear(id)].into_iter().chain(meters).collect();
+        let updates = self.commit(updates)?;
         entries.into_iter().for_each(|e| self.forget(id, e));
         Ok(updates)
     }
@@ -446,6 +498,7 @@ impl Control {
             handles.remove(entry);
         }
         self.own.remove(&entry);
+        self.profiles.forget(table, Some(entry));
         self.retired.push(entry.0);
     }
 

@@ -3,10 +3,12 @@
 //! Carried over are entries of tables that are the same: the same full name and the same keys (name,
 //! width, match kind, in order). Such an entry keeps its id, so its counter goes on, and its action if
 //! the new table has one of the same name and parameters. So are defaults that were set, multicast
-//! groups and mirroring sessions, and meters and value sets of the same name, size and width. Entries
+//! groups and mirroring sessions, members and groups of action profiles, and meters and value sets of the
+//! same name, size and width. Entries
 //! that a program has itself come and go with it. Whatever has no place is left behind, and counted.
 
-use super::{Control, Handles};
+use super::profiles::Profiles;
+use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
 use crate::lower::names::{Names, TableName};
 use ir::{ActionCall, Entry, EntryId, MeterId, Pipeline, TableId, Update};
@@ -33,14 +35,20 @@ fn same_keys(a: &TableName, b: &TableName) -> bool {
 }
 
 /// The same call in another table.
-fn call_in(from: &TableName, to: &TableName, call: &ActionCall) -> Result<ActionCall, String> {
+fn call_in(
+    from: &TableName,
+    to: &TableName,
+    call: &ActionCall,
+    meter: MeterId,
+) -> Result<ActionCall, String> {
     let Some(old) = Control::action_of(from, call.action) else {
         return Ok(call.clone());
     };
     let new = to.actions.iter().find(|a| a.name == old.name);
     match new {
         Some(new) if new.params == old.params => {
-            Ok(ActionCall { action: new.id, args: call.args.clone() })
+            let given = call.args.iter().take(old.params.len()).cloned();
+            Ok(ActionCall::with(new.id, given.chain(Control::meter_arg(to, new.id, meter))))
         }
         Some(_) => Err(format!("the parameters of `{}` are others now", old.name)),
         None => Err(format!("it has no action `{}` any more", old.name)),
@@ -61,6 +69,7 @@ impl Control {
         let old_own = std::mem::take(&mut self.own);
         let old_handles = std::mem::take(&mut self.handles);
         let multicast = self.multicast.clone();
+        let old_profiles = std::mem::take(&mut self.profiles);
         let mut updates = vec![Update::SetProgram(program)];
         let result = self.swapped(
             lowered.entries,
@@ -69,18 +78,22 @@ impl Control {
                 names: &old_names,
                 own: &old_own,
                 handles: &old_handles,
+                profiles: &old_profiles,
             },
             &mut updates,
         );
         match result {
             Ok(carried) => {
-                // Ids of entries that are gone.
+                // Ids of entries that are gone: all places of groups among them.
                 for t in &old_names.tables {
                     for e in old_pipeline.entries(t.id).iter() {
                         if !self.has(e.id) {
                             self.retired.push(e.id.0);
                         }
                     }
+                    let places =
+                        t.selector.iter().flat_map(|s| old_pipeline.entries(s.members).iter());
+                    self.retired.extend(places.map(|e| e.id.0));
                 }
                 Ok((updates, carried))
             }
@@ -92,6 +105,8 @@ impl Control {
                 self.own = old_own;
                 self.handles = old_handles;
                 self.multicast = multicast;
+                let new = std::mem::replace(&mut self.profiles, old_profiles);
+                self.retired.extend(new.place_ids().map(|e| e.0));
                 Err(e)
             }
         }
@@ -111,6 +126,11 @@ impl Control {
         updates.extend(self.own_entries(entries)?);
         let groups = self.all_groups();
         updates.extend(self.commit(groups)?);
+        updates.extend(self.carry_profiles(
+            before.profiles,
+            &before.names.profiles,
+            &mut carried.left,
+        )?);
         for old in &before.names.tables {
             self.carry_table(old, before, updates, &mut carried)?;
         }
@@ -146,8 +166,15 @@ impl Control {
         carried.tables += 1;
         let given = &before.pipeline.program().tables[old.id.index()].default;
         if held.default() != given {
-            let done = call_in(old, &new, held.default())
-                .and_then(|call| self.commit(vec![Update::SetDefault(new.id, call)]));
+            let call = match self.carried_call(before.profiles, old.id, None, &new) {
+                Some(found) => found.map(|(call, refers)| (call, Some(refers))),
+                None => call_in(old, &new, held.default(), METER_NONE).map(|call| (call, None)),
+            };
+            let done = call.and_then(|(call, refers)| {
+                let done = self.commit(vec![Update::SetDefault(new.id, call)])?;
+                refers.iter().for_each(|r| self.note_carried(new.id, None, *r));
+                Ok(done)
+            });
             match done {
                 Ok(done) => updates.extend(done),
                 Err(e) => carried.left.push(format!("{}: its default action: {e}", old.name)),
@@ -155,9 +182,24 @@ impl Control {
         }
         let mut refused: BTreeMap<String, usize> = BTreeMap::new();
         for e in put {
-            let done = call_in(old, &new, &e.action).and_then(|action| {
+            let call = match self.carried_call(before.profiles, old.id, Some(e.id), &new) {
+                Some(found) => found.map(|(call, refers)| (call, Some(refers))),
+                None => call_in(old, &new, &e.action, meter_of(e.id)).map(|call| (call, None)),
+            };
+            let done = call.and_then(|(call, refers)| {
+                let action = match refers {
+                    Some(_) => self.with_meter(new.id, call, meter_of(e.id)),
+                    None => call,
+                };
                 let entry = Arc::new(Entry { action, ..(*e).clone() });
-                self.commit(vec![Update::Insert(new.id, entry)])
+                let mut done = vec![Update::Insert(new.id, entry)];
+                if new.meter.is_some() && new.meter == old.meter {
+                    let meter = before.pipeline.meter(meter_of(e.id));
+                    done.extend(meter.map(|m| Update::SetMeter(meter_of(e.id), m.clone())));
+                }
+                let done = self.commit(done)?;
+                refers.iter().for_each(|r| self.note_carried(new.id, Some(e.id), *r));
+                Ok(done)
             });
             match done {
                 Ok(done) => {
@@ -230,4 +272,5 @@ struct Before<'a> {
     names: &'a Names,
     own: &'a HashSet<EntryId>,
     handles: &'a BTreeMap<TableId, Handles>,
+    profiles: &'a Profiles,
 }

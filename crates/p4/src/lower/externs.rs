@@ -72,6 +72,18 @@ impl Lower<'_> {
         })
     }
 
+    /// The hash function of an action selector, by its place in `HashAlgorithm`.
+    pub(super) fn selector_hash(&mut self, n: Option<u32>, span: Span) -> Result<HashAlgorithm> {
+        match n {
+            Some(0 | 1) => Ok(HashAlgorithm::Crc32),
+            Some(2 | 3) => Ok(HashAlgorithm::Crc16),
+            Some(5) => Ok(HashAlgorithm::Identity),
+            Some(6) => Ok(HashAlgorithm::Csum16),
+            Some(7) => Ok(HashAlgorithm::Xor16),
+            _ => self.refuse(span, "an action selector by chance is not supported: name a hash"),
+        }
+    }
+
     fn inputs(&mut self, v: &V, span: Span) -> Result<Vec<Expr>> {
         let flat = self.flatten(v, span)?;
         Ok(flat.into_iter().map(|(e, _)| e).collect())
@@ -158,6 +170,39 @@ impl Lower<'_> {
                 );
                 let then = self.steps(|l| l.set_sm("checksum_error", Expr::int(1, 1), span))?;
                 self.out.push(Step::If(wrong, then, Vec::new()));
+                Ok(V::Void)
+            }
+            "verify_checksum_with_payload" => {
+                let (condition, _) = self.arg_scalar(c, 0, span)?;
+                let data = self.arg_value(c, 1, span)?;
+                let (checksum, w) = self.arg_scalar(c, 2, span)?;
+                let (algorithm, _) = self.algorithm(c, 3, span)?;
+                let flat = self.flatten(&data, span)?;
+                let bits: u32 = flat.iter().map(|(_, w)| w).sum();
+                if algorithm != HashAlgorithm::Csum16 || !bits.is_multiple_of(16) {
+                    return self.refuse(
+                        span,
+                        "a checksum with payload is of csum16, its data a multiple of 16 bits",
+                    );
+                }
+                // The sum of the payload's words is one word more of the data.
+                let steps = self.steps(|l| {
+                    let (field, payload) = l.temp("payload", 16);
+                    l.op(Op::PayloadSum { field });
+                    let mut inputs: Vec<Expr> = flat.into_iter().map(|(e, _)| e).collect();
+                    inputs.push(l.read(&payload, span)?.0);
+                    let hash = cast(Expr::Hash { algorithm, width: 16, inputs }, 16, w, false);
+                    let wrong = not(binary(BinaryOp::Eq, hash, checksum));
+                    let then = l.steps(|l| l.set_sm("checksum_error", Expr::int(1, 1), span))?;
+                    l.out.push(Step::If(wrong, then, Vec::new()));
+                    Ok(())
+                })?;
+                self.out.push(Step::If(condition, steps, Vec::new()));
+                Ok(V::Void)
+            }
+            "truncate" => {
+                let (length, w) = self.arg_scalar(c, 0, span)?;
+                self.op(Op::Truncate { length: cast(length, w, 32, false) });
                 Ok(V::Void)
             }
             "update_checksum" => {
@@ -298,7 +343,6 @@ impl Lower<'_> {
                 return self.call(&call, ty, span);
             }
         }
-        let width_of = |l: &mut Self, v: &V| l.read(v, span).map(|(_, w)| w);
         match (&*ext.name, &*method.name) {
             ("packet_in", "extract") => self.extract(c, span),
             ("packet_in", "lookahead") => {
@@ -352,10 +396,26 @@ impl Lower<'_> {
                 Ok(V::Void)
             }
             ("direct_meter", "read") => {
-                // Meters of entries cannot be configured yet, and one without rates is green.
+                let V::O(id) = v else { return self.refuse(span, "this meter is not known") };
                 let place = self.arg_value(c, 0, span)?;
-                let w = width_of(self, &place)?;
-                self.write(&place, Expr::Const(ir::Bits::zero(w)), span)?;
+                if !self.in_action {
+                    return self.refuse(
+                        span,
+                        "a direct meter is read in an action of its table, by the entry that matched",
+                    );
+                }
+                if self.v1.asked.is_some_and(|asked| asked != id) {
+                    return self.refuse(span, "an action reads one direct meter");
+                }
+                // The entry's meter is the parameter after all others.
+                if self.v1.asked.replace(id).is_none() {
+                    self.v1.params.push(32);
+                }
+                let number = Expr::Param(self.v1.params.len() as u32 - 1);
+                let (color, value) = self.temp("color", 8);
+                let (level, _) = self.temp("level", 8);
+                self.op(Op::Meter { meter: number, color, level });
+                self.assign(&place, &value, span)?;
                 Ok(V::Void)
             }
             ("register", "read") => {

@@ -24,6 +24,7 @@ const GONE: u128 = 2;
 /// What is kept beside a header.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
+    span: Span,
     state: MetaId,
     shadows: Vec<MetaId>,
 }
@@ -46,16 +47,11 @@ impl Lower<'_> {
         let program = self.b.program();
         let instance = &program.headers[header.index()];
         let (name, ty) = (instance.name.clone(), program.type_of(header).clone());
-        let why = match instance.stack {
-            Some(_) => Some("an element of a stack"),
-            None if ty.fields.iter().any(|f| f.varbit) => Some("a header with a varbit field"),
-            None => None,
-        };
-        if let Some(why) = why {
-            let text = format!(
-                "a parser that changes the validity of {why}, or copies to one, is not supported"
+        if ty.fields.iter().any(|f| f.varbit) {
+            return self.refuse(
+                span,
+                "a parser that changes the validity of a header with a varbit field, or copies to one, is not supported",
             );
-            return self.refuse(span, text);
         }
         let state = self.unique(&format!("made.{name}"));
         let state = self.b.meta(&state, 2);
@@ -64,7 +60,7 @@ impl Lower<'_> {
             let name = self.unique(&format!("made.{name}.{}", f.name));
             shadows.push(self.b.meta(&name, f.width));
         }
-        let made = Made { state, shadows };
+        let made = Made { span, state, shadows };
         self.v1.made.insert(header, made.clone());
         Ok(made)
     }
@@ -106,6 +102,50 @@ impl Lower<'_> {
         }
         ops.push(made.set(mux(Expr::Valid(from), Expr::int(MADE, 2), Expr::int(GONE, 2))));
         Ok(())
+    }
+
+    /// Elements of a stack that the parser also counts (`next`, `last`, `lastIndex`) are not made: the
+    /// pipeline language counts what was extracted.
+    pub(super) fn made_stacks(&mut self) -> Result<()> {
+        let program = self.b.program();
+        let mut counted = Vec::new();
+        let mut look = |e: &Expr| {
+            e.visit(&mut |e| {
+                if let Expr::StackSize(s) | Expr::Field(FieldRef::Last(s, _)) = e {
+                    counted.push(*s);
+                }
+            });
+        };
+        let mut next = Vec::new();
+        for state in &program.parser {
+            for op in &state.ops {
+                match op {
+                    ParserOp::Extract { varbit, .. } => varbit.iter().for_each(&mut look),
+                    ParserOp::ExtractNext { stack, varbit } => {
+                        next.push(*stack);
+                        varbit.iter().for_each(&mut look);
+                    }
+                    ParserOp::Advance(e) | ParserOp::Assign(_, e) | ParserOp::Verify(e, _) => {
+                        look(e)
+                    }
+                }
+            }
+            if let Transition::Select { keys, .. } = &state.next {
+                keys.iter().for_each(&mut look);
+            }
+        }
+        counted.extend(next);
+        let both = self.v1.made.iter().find(|(h, _)| {
+            let stack = program.headers[h.index()].stack;
+            stack.is_some_and(|(s, _)| counted.contains(&s))
+        });
+        match both.map(|(_, made)| made.span) {
+            Some(span) => self.refuse(
+                span,
+                "a parser that copies to elements of a stack and also extracts its `next` or reads its `last` is not supported",
+            ),
+            None => Ok(()),
+        }
     }
 
     /// What makes headers of their states and shadows, once the parser is done.

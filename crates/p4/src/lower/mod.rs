@@ -3,7 +3,7 @@
 //! The package is made first: objects get their arguments, tables and externs their full names. Then
 //! the architecture ([`v1model`]) says which parser and controls run when, and each is written out in
 //! place: sub-parsers and sub-controls, functions and actions are inlined with copy-in and copy-out,
-//! loops are unrolled, structs become metadata fields and headers, a stack's element that is known only
+//! loops are written out round by round as far as their ends are known, structs become metadata fields and headers, a stack's element that is known only
 //! at run time becomes a choice among all of them. Statements first become a small structured tree
 //! ([`tree::Step`]), from which blocks, actions or parser states are made.
 //!
@@ -105,6 +105,10 @@ enum ObjectKind {
     Register(ir::RegisterId),
     /// Number of the first meter.
     Meter(u32),
+    /// A meter in each entry; rates count packets.
+    DirectMeter(bool),
+    /// Number in the names; of a selector, its hash function.
+    Profile(usize, Option<ir::HashAlgorithm>),
     /// A parser's or control's inside.
     Inside(ApplyId),
 }
@@ -128,6 +132,8 @@ struct TableSite {
     id: ir::TableId,
     /// The IR action of each listed action.
     actions: Vec<(ActionId, ir::ActionId)>,
+    /// With an action selector: the action of entries with groups, and the table of members.
+    selector: Option<names::Selector>,
 }
 
 /// Which part of the architecture is being written.
@@ -359,7 +365,7 @@ impl<'a> Lower<'a> {
                         format!("{name}.{}", f.name)
                     };
                     let v = self.alloc(t, &inner, f.span)?;
-                    for list in field_list(&f.annotations) {
+                    for list in field_list(&self.p, &f.annotations) {
                         v.metas(&mut |m| self.field_lists.push((list, m)));
                     }
                     items.push(v);
@@ -402,6 +408,16 @@ impl<'a> Lower<'a> {
                 let next = self.unique(&format!("{name}.next"));
                 let next = self.b.meta(&next, 8);
                 V::K(items.into(), None, Some(next))
+            }
+            // Bits and how many they are live in a header that nothing emits.
+            Ty::Varbit(w) if w > 0 && w <= ir::program::FIELD_WIDTH_MAX => {
+                let type_name = self.unique(&format!("t_varbit_{w}"));
+                let field = Field { name: "bits".into(), width: w, varbit: true };
+                let t = self.b.header_type_fields(&type_name, vec![field]);
+                let name = self.unique(name);
+                let header = self.b.header(&name, t);
+                self.v1.varbits.insert(header);
+                V::F(ir::FieldRef::Header(header, ir::FieldId(0)), w)
             }
             _ => match self.width(ty) {
                 Some(w) if w > 0 && w <= ir::program::FIELD_WIDTH_MAX => {
@@ -476,6 +492,7 @@ impl<'a> Lower<'a> {
         let own = match &given {
             Some(text) if text.starts_with('.') => text[1..].to_string(),
             Some(text) => join(&self.frame.path, text),
+            None if name.starts_with('.') => name[1..].to_string(),
             None => join(&self.frame.path, name),
         };
         let number = |i: usize| match args.get(i) {
@@ -483,6 +500,17 @@ impl<'a> Lower<'a> {
             Some(Some(V::E(ir::Expr::Const(b), _))) => Some(b.low_u32()),
             _ => None,
         };
+        if let Ty::Extern(e, types) = self.p.ty(ty).clone() {
+            self.names.instances.push(names::InstanceName {
+                name: own.clone(),
+                kind: self.p.externs[e.index()].name.to_string(),
+                types: types.to_vec(),
+                numbers: (0..args.len()).map(number).collect(),
+                id: crate::info::annotated_number(&annotations, "id"),
+                max_group_size: crate::info::annotated_number(&annotations, "max_group_size"),
+                annotations: crate::info::told(&annotations),
+            });
+        }
         let kind = match self.p.ty(ty).clone() {
             Ty::Extern(e, targs) => match &*self.p.externs[e.index()].name {
                 "counter" => {
@@ -514,6 +542,20 @@ impl<'a> Lower<'a> {
                     let name = own.clone();
                     self.names.meters.push(names::MeterName { name, first, size, packets });
                     ObjectKind::Meter(first)
+                }
+                // MeterType.packets is the first member.
+                "direct_meter" => ObjectKind::DirectMeter(number(0) == Some(0)),
+                profile @ ("action_profile" | "action_selector") => {
+                    let selector = profile == "action_selector";
+                    let hash = match (selector, number(0)) {
+                        (false, _) => None,
+                        (true, n) => Some(self.selector_hash(n, span)?),
+                    };
+                    let size = number(usize::from(selector)).unwrap_or(1);
+                    let name = own.clone();
+                    let tables = Vec::new();
+                    self.names.profiles.push(names::ProfileName { name, selector, size, tables });
+                    ObjectKind::Profile(self.names.profiles.len() - 1, hash)
                 }
                 _ => ObjectKind::Plain,
             },
@@ -664,31 +706,41 @@ fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
 }
 
-/// Numbers of the field lists that a field is in: `@field_list(1, 2)`.
-fn field_list(annotations: &[crate::ast::Annotation]) -> Vec<u8> {
-    use crate::ast::AnnotationBody as B;
+/// Numbers of the field lists that a field is in: `@field_list(1, Lists.resubmitted)`.
+fn field_list(p: &hir::Program, annotations: &[crate::ast::Annotation]) -> Vec<u8> {
+    use crate::ast::{AnnotationBody as B, ExprKind as E};
+    use crate::lex::Tok;
+    let member = |of: &str, name: &str| -> Option<u8> {
+        let found = p.enums.iter().find(|e| &*e.name == of)?;
+        let value = &found.members.iter().find(|m| &*m.0 == name)?.1;
+        u8::try_from(value.as_ref()?).ok()
+    };
     let mut out = Vec::new();
     for a in annotations.iter().filter(|a| &*a.name.name == "field_list") {
         match &a.body {
             B::Tokens(tokens) => {
-                for t in tokens {
-                    if let crate::lex::Tok::Int(text) = &t.tok
-                        && let Ok(i) = crate::literal::integer(text)
-                        && let Ok(n) = u8::try_from(&i.value)
-                    {
-                        out.push(n);
-                    }
+                for (i, t) in tokens.iter().enumerate() {
+                    let after = |n: usize| tokens.get(i + n).map(|t| &t.tok);
+                    out.extend(match (&t.tok, after(1), after(2)) {
+                        (Tok::Int(text), ..) => {
+                            let read = crate::literal::integer(text).ok();
+                            read.and_then(|i| u8::try_from(&i.value).ok())
+                        }
+                        (Tok::Ident(of), Some(Tok::P(".")), Some(Tok::Ident(name))) => {
+                            member(of, name)
+                        }
+                        _ => None,
+                    });
                 }
             }
-            B::Exprs(exprs) => {
-                for e in exprs {
-                    if let crate::ast::ExprKind::Int(v, _) = &e.kind
-                        && let Ok(n) = u8::try_from(v)
-                    {
-                        out.push(n);
-                    }
-                }
-            }
+            B::Exprs(exprs) => out.extend(exprs.iter().filter_map(|e| match &e.kind {
+                E::Int(v, _) => u8::try_from(v).ok(),
+                E::Member(of, name) => match &of.kind {
+                    E::Path(path) => member(&path.ident.name, &name.name),
+                    _ => None,
+                },
+                _ => None,
+            })),
             _ => {}
         }
     }

@@ -1,5 +1,6 @@
 //! What the control plane calls the parts of a program.
 
+use crate::types::{ActionId, TableId, TyId};
 use ir::program::MatchKind;
 
 /// A key.
@@ -11,6 +12,8 @@ pub struct KeyName {
     pub width: u32,
     /// How it is compared.
     pub kind: MatchKind,
+    /// Its place among the keys that are written.
+    pub source: usize,
 }
 
 /// An action as a table uses it.
@@ -20,10 +23,16 @@ pub struct ActionName {
     pub name: String,
     /// In the pipeline.
     pub id: ir::ActionId,
+    /// As it was written; none of the architecture's own.
+    pub source: Option<ActionId>,
     /// Parameters from the control plane: names and widths in bits.
     pub params: Vec<(String, u32)>,
     /// Only as default.
     pub default_only: bool,
+    /// After those parameters comes the number of a meter, 32 bits.
+    pub metered: bool,
+    /// That meter is the entry's own; if not, it is one that is green.
+    pub asks_own: bool,
 }
 
 /// A table.
@@ -33,14 +42,75 @@ pub struct TableName {
     pub name: String,
     /// In the pipeline.
     pub id: ir::TableId,
+    /// As it was written; none of the architecture's own.
+    pub source: Option<TableId>,
+    /// Entries that the program asks for room for.
+    pub size: u32,
     /// Keys.
     pub keys: Vec<KeyName>,
     /// Actions.
     pub actions: Vec<ActionName>,
     /// Its direct counter's name.
     pub counter: Option<String>,
+    /// Its direct meter.
+    pub meter: Option<DirectMeter>,
+    /// Number of its action profile or selector in [`Names::profiles`].
+    pub profile: Option<usize>,
+    /// What its entries with groups do.
+    pub selector: Option<Selector>,
     /// `const entries`: the control plane may not change them.
     pub entries_const: bool,
+}
+
+/// A meter in each entry of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectMeter {
+    /// Full name.
+    pub name: String,
+    /// Rates count packets; otherwise bytes.
+    pub packets: bool,
+}
+
+/// How an entry leads to a member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector {
+    /// The action of such an entry; its arguments are the group (32 bits) and how many members it has (16
+    /// bits).
+    pub action: ir::ActionId,
+    /// The table looked up next, by group (32 bits) and place (16 bits): the members' actions.
+    pub members: ir::TableId,
+}
+
+/// An action profile or selector.
+#[derive(Clone, Debug)]
+pub struct ProfileName {
+    /// Full name.
+    pub name: String,
+    /// It has groups.
+    pub selector: bool,
+    /// Most members.
+    pub size: u32,
+    /// Tables whose entries refer to its members.
+    pub tables: Vec<ir::TableId>,
+}
+
+/// An instance of an extern.
+#[derive(Clone, Debug)]
+pub struct InstanceName {
+    /// Full name.
+    pub name: String,
+    /// The extern's name.
+    pub kind: String,
+    /// Type arguments.
+    pub types: Vec<TyId>,
+    /// Arguments of its constructor that are numbers.
+    pub numbers: Vec<Option<u32>>,
+    /// What `@id` says.
+    pub id: Option<u32>,
+    /// What `@max_group_size` says.
+    pub max_group_size: Option<u32>,
+    /// Other annotations as they were written.
+    pub annotations: Vec<String>,
 }
 
 /// A meter array.
@@ -67,6 +137,12 @@ pub struct Names {
     pub registers: Vec<(String, ir::RegisterId, u32)>,
     /// Meter arrays.
     pub meters: Vec<MeterName>,
+    /// Actions that controls call in place, by full name; not those that only actions call.
+    pub called: Vec<(String, ActionId)>,
+    /// Everything made of externs, in order.
+    pub instances: Vec<InstanceName>,
+    /// Action profiles and selectors.
+    pub profiles: Vec<ProfileName>,
     /// Value sets and the widths of their fields in bits.
     pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).

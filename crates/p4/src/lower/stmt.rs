@@ -1,6 +1,6 @@
 //! Statements, calls, tables, parser states.
 
-use super::names::{ActionName, KeyName, TableName};
+use super::names::{ActionName, DirectMeter, KeyName, Selector, TableName};
 use super::tree::Step;
 use super::value::{V, binary};
 use super::{Frame, Lower, ObjectKind, Part, Refused, Result, TableSite, expr::calls, join};
@@ -13,8 +13,8 @@ use crate::source::Span;
 use crate::types::*;
 use ir::program::{Key, MatchKind, Select, SelectCase, Table, Transition};
 use ir::{
-    ActionId as IrAction, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, KeyMatch, Op,
-    ParserStateId, Pattern,
+    ActionId as IrAction, BinaryOp, Bits, Entry, EntryId, Expr, FieldRef, HashAlgorithm, KeyMatch,
+    Op, ParserStateId, Pattern,
 };
 use num_traits::ToPrimitive;
 use std::collections::{HashMap, HashSet};
@@ -245,7 +245,8 @@ impl Lower<'_> {
         self.write(&place, new, span)
     }
 
-    // Loops are unrolled: a pass through a pipeline has an end.
+    // Loops are written out round by round if they end by what is known at compile time; the others are
+    // loops of the pipeline language.
 
     fn for_loop(
         &mut self,
@@ -256,28 +257,75 @@ impl Lower<'_> {
         span: Span,
     ) -> Result<()> {
         // Variables of the loop that are known at compile time all the way.
+        let before = self.frame.clone();
         let mut own: HashSet<VarId> = HashSet::new();
-        for s in init {
-            if let StmtKind::Var(v, Some(e)) = &s.kind {
-                let value = self.expr(e)?;
-                if matches!(value, V::E(Expr::Const(_), _)) && !assigned(body, *v) {
-                    self.frame.vars.insert(*v, value);
-                    own.insert(*v);
-                    continue;
+        let steps = self.steps(|l| {
+            for s in init {
+                if let StmtKind::Var(v, Some(e)) = &s.kind {
+                    let value = l.expr(e)?;
+                    if matches!(value, V::E(Expr::Const(_), _)) && !assigned(body, *v) {
+                        l.frame.vars.insert(*v, value);
+                        own.insert(*v);
+                        continue;
+                    }
                 }
+                l.stmt(s)?;
             }
-            self.stmt(s)?;
-        }
+            Ok(())
+        })?;
         let added: Vec<VarId> =
             own.iter().copied().filter(|v| self.v1.loop_vars.insert(*v)).collect();
         let on_break = self.label();
-        let steps = self.steps(|l| l.unroll(condition, update, body, on_break, span));
+        let result = match self.ends(condition, update) {
+            Ok(true) => {
+                self.out.extend(steps);
+                let rounds = self.steps(|l| l.unroll(condition, update, body, on_break, span));
+                rounds.map(|rounds| self.out.push(Step::Scope(on_break, rounds))).map(|()| true)
+            }
+            other => other,
+        };
         for v in added {
             self.v1.loop_vars.remove(&v);
         }
-        let steps = steps?;
-        self.out.push(Step::Scope(on_break, steps));
-        Ok(())
+        if result? {
+            return Ok(());
+        }
+        self.frame = before;
+        self.stmts(init)?;
+        self.open_loop(span, &mut |l| l.condition(condition), &mut |l, on_continue| {
+            let inner = l.block(body)?;
+            l.out.push(Step::Scope(on_continue, inner));
+            l.stmts(update)
+        })
+    }
+
+    /// A loop ends by what is known at compile time, as far as its condition and its updates tell.
+    fn ends(&mut self, condition: &hir::Expr, update: &[Stmt]) -> Result<bool> {
+        let before = self.frame.clone();
+        let mut ends = false;
+        let looked = self.steps(|l| {
+            for _ in 0..=UNROLL_MAX {
+                if matches!(l.condition(condition)?, Expr::Const(known) if known.is_zero()) {
+                    ends = true;
+                    break;
+                }
+                for s in update {
+                    if let StmtKind::Assign(left, right) = &s.kind
+                        && let ExprKind::Var(v) = &left.kind
+                        && l.v1.loop_vars.contains(v)
+                    {
+                        let value = l.expr(right)?;
+                        if !matches!(&value, V::E(Expr::Const(_), _) | V::C(_)) {
+                            return Ok(());
+                        }
+                        l.frame.vars.insert(*v, value);
+                    }
+                }
+            }
+            Ok(())
+        });
+        self.frame = before;
+        looked.map(|_| ends)
     }
 
     fn unroll(
@@ -288,19 +336,14 @@ impl Lower<'_> {
         on_break: super::tree::Label,
         span: Span,
     ) -> Result<()> {
-        for _ in 0..UNROLL_MAX {
+        for _ in 0..=UNROLL_MAX {
             let c = self.condition(condition)?;
             match &c {
                 Expr::Const(known) if known.is_zero() => return Ok(()),
                 Expr::Const(_) => {}
                 _ => {
-                    // Not known: at most so often, by the width of what it counts.
                     let stop = vec![Step::Break(on_break)];
                     self.out.push(Step::If(c, Vec::new(), stop));
-                    self.v1.open_unrolls += 1;
-                    if self.v1.open_unrolls > 4096 {
-                        return self.refuse(span, "this loop's end is not known at compile time");
-                    }
                 }
             }
             let on_continue = self.label();
@@ -310,11 +353,36 @@ impl Lower<'_> {
             let steps = steps?;
             self.out.push(Step::Scope(on_continue, steps));
             self.stmts(update)?;
-            if self.v1.open_unrolls > 256 {
-                return self.refuse(span, "this loop's end is not known at compile time");
-            }
         }
         self.refuse(span, format!("this loop runs more than {UNROLL_MAX} times"))
+    }
+
+    /// A loop of the pipeline language: `more` is the condition before a round; `round` writes a round out
+    /// and is told what `continue` leaves.
+    fn open_loop(
+        &mut self,
+        span: Span,
+        more: &mut dyn FnMut(&mut Self) -> Result<Expr>,
+        round: &mut dyn FnMut(&mut Self, super::tree::Label) -> Result<()>,
+    ) -> Result<()> {
+        let (flag, _) = self.temp("more", 1);
+        let first = more(self)?;
+        self.op(Op::Assign(flag, first));
+        let (on_break, on_continue) = (self.label(), self.label());
+        self.loops.push((on_break, on_continue));
+        // Who breaks leaves the flag as it is: there is no more.
+        let steps = self.steps(|l| {
+            round(l, on_continue)?;
+            let next = more(l)?;
+            l.op(Op::Assign(flag, next));
+            Ok(())
+        });
+        self.loops.pop();
+        let steps =
+            vec![Step::Op(Op::Assign(flag, Expr::bool(false))), Step::Scope(on_break, steps?)];
+        let steps = self.loop_steps(Expr::Field(flag), steps, span)?;
+        self.out.extend(steps);
+        Ok(())
     }
 
     fn for_in(&mut self, v: VarId, set: &ForSet, body: &[Stmt], span: Span) -> Result<()> {
@@ -348,7 +416,7 @@ impl Lower<'_> {
                             at = at.add(&Bits::from_u128(1, w));
                         }
                     }
-                    _ if w <= 8 && !signed => {
+                    _ if w <= 4 && !signed => {
                         let (a, b) = (self.keep(a, w), self.keep(b, w));
                         for i in 0..1u128 << w {
                             let at = Expr::int(i, w);
@@ -360,9 +428,7 @@ impl Lower<'_> {
                             values.push((Some(inside), V::E(at, w)));
                         }
                     }
-                    _ => {
-                        return self.refuse(span, "this loop's ends are not known at compile time");
-                    }
+                    _ => return self.for_range(v, (a, b), w, signed, body, span),
                 }
             }
             ForSet::Expr(e) => {
@@ -400,6 +466,36 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// `for (v in a..b)`, whose ends are not known at compile time.
+    fn for_range(
+        &mut self,
+        v: VarId,
+        (a, b): (Expr, Expr),
+        width: u32,
+        signed: bool,
+        body: &[Stmt],
+        span: Span,
+    ) -> Result<()> {
+        let last = self.keep(b, width);
+        let (at, _) = self.temp("at", width);
+        let (left, _) = self.temp("left", 1);
+        self.op(Op::Assign(at, a));
+        let le = if signed { BinaryOp::SLe } else { BinaryOp::Le };
+        self.op(Op::Assign(left, binary(le, Expr::Field(at), last.clone())));
+        let ty = self.p.vars[v.index()].ty;
+        self.open_loop(span, &mut |_| Ok(Expr::Field(left)), &mut |l, on_continue| {
+            let home = l.keep_place(&V::F(at, width), ty, span)?;
+            l.frame.vars.insert(v, home);
+            let inner = l.block(body)?;
+            l.out.push(Step::Scope(on_continue, inner));
+            // The last value may be the greatest: compared before it is counted up.
+            l.op(Op::Assign(left, binary(BinaryOp::Ne, Expr::Field(at), last.clone())));
+            let next = binary(BinaryOp::Add, Expr::Field(at), Expr::int(1, width));
+            l.op(Op::Assign(at, next));
+            Ok(())
+        })
+    }
+
     fn keep_place(&mut self, v: &V, ty: TyId, span: Span) -> Result<V> {
         let home = self.alloc(ty, "tmp.loop", span)?;
         self.assign(&home, v, span)?;
@@ -428,8 +524,17 @@ impl Lower<'_> {
             }
             Callee::Action(a) => {
                 let action = self.p.actions[a.index()].clone();
+                let outer = std::mem::replace(&mut self.v1.in_called, true);
+                if !outer && !self.in_action {
+                    let name = self.action_name(*a).1;
+                    if !self.names.called.iter().any(|c| c.0 == name) {
+                        self.names.called.push((name, *a));
+                    }
+                }
                 let frame = self.frame.clone();
-                self.inline(&action.params, c, &action.body, frame, basic::VOID, true)
+                let done = self.inline(&action.params, c, &action.body, frame, basic::VOID, true);
+                self.v1.in_called = outer;
+                done
             }
             Callee::Table(_) => {
                 let e =
@@ -796,7 +901,7 @@ impl Lower<'_> {
             }
         }
         let s = self.tables[site].clone();
-        let by_action = by_action
+        let mut by_action: Vec<(Vec<IrAction>, Vec<Step>)> = by_action
             .into_iter()
             .map(|(actions, steps)| {
                 let ids = s
@@ -808,6 +913,12 @@ impl Lower<'_> {
                 (ids, steps)
             })
             .collect();
+        if let Some(Selector { action, members }) = s.selector {
+            // What follows a hit follows the member's action; of an empty group there is none.
+            let (hit, miss) = (hit.clone(), hit.clone());
+            let member = Step::Apply { table: members, hit, miss, by_action: by_action.clone() };
+            by_action.push((vec![action], vec![member]));
+        }
         self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
         Ok(())
     }
@@ -828,6 +939,7 @@ impl Lower<'_> {
         let mut keys: Vec<Key> = Vec::new();
         let mut key_names = Vec::new();
         let mut columns = Vec::new();
+        let mut selects: Vec<Expr> = Vec::new();
         for (i, k) in table.keys.iter().enumerate() {
             let kind = match self.p.match_kinds.get(k.kind as usize).map(|n| &**n) {
                 Some("exact") => MatchKind::Exact,
@@ -835,7 +947,17 @@ impl Lower<'_> {
                 Some("ternary") => MatchKind::Ternary,
                 Some("range") => MatchKind::Range,
                 Some("optional") => MatchKind::Optional,
-                Some("selector") => continue,
+                Some("selector") => {
+                    let v = if calls(&k.expr) {
+                        let home = self.alloc(k.expr.ty, "tmp.key", k.expr.span)?;
+                        self.v1.key_homes.insert((site, i), home.clone());
+                        home
+                    } else {
+                        self.expr(&k.expr)?
+                    };
+                    selects.extend(self.flatten(&v, k.expr.span)?.into_iter().map(|(e, _)| e));
+                    continue;
+                }
                 other => {
                     let text =
                         format!("the match kind `{}` is not supported", other.unwrap_or("?"));
@@ -858,7 +980,7 @@ impl Lower<'_> {
                 unique.push('_');
             }
             keys.push(Key { name: unique, expr, kind, width });
-            key_names.push(KeyName { name, width, kind });
+            key_names.push(KeyName { name, width, kind, source: i });
             columns.push(i);
         }
         let mut actions: Vec<(ActionId, IrAction)> = Vec::new();
@@ -881,11 +1003,23 @@ impl Lower<'_> {
         };
         // One's own entries must fit, and testers fill tables of any declared size.
         let capacity = size.max(table.entries.len() as u32).max(1024);
-        let counter =
-            table.properties.iter().find(|(n, _)| &**n == "counters").map(|(_, e)| e.clone());
-        let counter = match counter {
-            Some(e) => match self.expr(&e) {
-                Ok(V::O(o)) => Some(self.objects[o].path.clone()),
+        let counter = self.table_object(&table, "counters")?;
+        let counter = counter.map(|o| self.objects[o].path.clone());
+        let meter = self.table_object(&table, "meters")?;
+        // An action that reads another meter than the table's finds green.
+        for (name, (_, id)) in names.iter_mut().zip(&actions) {
+            let asked = self.v1.metered.get(id).copied();
+            name.asks_own = asked.is_some() && asked == meter;
+        }
+        let meter = meter.and_then(|o| match self.objects[o].kind {
+            ObjectKind::DirectMeter(packets) => {
+                Some(DirectMeter { name: self.objects[o].path.clone(), packets })
+            }
+            _ => None,
+        });
+        let profile = match self.table_object(&table, "implementation")? {
+            Some(o) => match self.objects[o].kind {
+                ObjectKind::Profile(n, hash) => Some((n, hash)),
                 _ => None,
             },
             None => None,
@@ -893,6 +1027,19 @@ impl Lower<'_> {
         let mut allowed: Vec<IrAction> = actions.iter().map(|(_, i)| *i).collect();
         allowed.sort();
         allowed.dedup();
+        let selector = match profile {
+            Some((_, Some(hash))) => {
+                Some(self.selector(&full, hash, selects, &allowed, table.span)?)
+            }
+            _ => None,
+        };
+        if selector.is_some() && meter.is_some() {
+            return self.refuse(
+                table.span,
+                "a table with an action selector and a direct meter is not supported",
+            );
+        }
+        allowed.extend(selector.iter().map(|s| s.action));
         let unique = self.unique(&full);
         let id = self.b.table(Table {
             name: unique,
@@ -906,16 +1053,97 @@ impl Lower<'_> {
         self.names.tables.push(TableName {
             name: full,
             id,
+            source: Some(t),
+            size,
             keys: key_names,
             actions: names,
             counter,
+            meter,
+            profile: profile.map(|(n, _)| n),
+            selector: selector.clone(),
             entries_const: table.entries_const && !table.entries.is_empty(),
         });
-        self.tables.push(TableSite { id, actions });
+        if let Some((n, _)) = profile {
+            self.names.profiles[n].tables.push(id);
+        }
+        self.tables.push(TableSite { id, actions, selector });
         self.v1.table_sites.insert(key, site);
         self.frame.tables.insert(t, site);
         self.table_entries(site, &table, &keys, &columns)?;
         Ok(site)
+    }
+
+    /// The object that a property of a table names.
+    fn table_object(&mut self, table: &hir::Table, property: &str) -> Result<Option<usize>> {
+        let found = table.properties.iter().find(|p| &*p.name == property);
+        let Some(found) = found else { return Ok(None) };
+        // What is made in place is called as its `@name` says, outside of the control.
+        let name = match annotation_text(&found.annotations, "name") {
+            Some(name) => format!(".{}", name.trim_start_matches('.')),
+            None => format!("{}_{property}", table.name),
+        };
+        match self.static_value(&found.value, &name)? {
+            V::O(o) => Ok(Some(o)),
+            _ => Ok(None),
+        }
+    }
+
+    /// What leads from an entry with a group to one of the group's members: an action that keeps the
+    /// group and which place in it the packet's hash falls on, and a table of places.
+    fn selector(
+        &mut self,
+        table: &str,
+        algorithm: HashAlgorithm,
+        inputs: Vec<Expr>,
+        allowed: &[IrAction],
+        span: Span,
+    ) -> Result<Selector> {
+        if inputs.is_empty() {
+            return self.refuse(
+                span,
+                "a table with an action selector has keys to choose by; write some with `selector`",
+            );
+        }
+        let (group, _) = self.temp("group", 32);
+        let (place, _) = self.temp("place", 16);
+        let width = match algorithm {
+            HashAlgorithm::Crc16 | HashAlgorithm::Csum16 | HashAlgorithm::Xor16 => 16,
+            HashAlgorithm::Crc32 | HashAlgorithm::Crc32c => 32,
+            HashAlgorithm::Identity => 64,
+        };
+        let steps = self.steps(|l| {
+            l.op(Op::Assign(group, Expr::Param(0)));
+            let hash = Expr::Hash { algorithm, width, inputs };
+            let size = super::value::cast(Expr::Param(1), 16, width, false);
+            let (_, rest) = l.divide(hash, size, width);
+            l.op(Op::Assign(place, super::value::cast(rest, width, 16, false)));
+            Ok(())
+        })?;
+        let body = self.ops(steps)?;
+        let name = self.unique(&format!("v1.group.{table}"));
+        let action = self.b.action(&name, &[("group", 32), ("size", 16)], body);
+        let mut members = allowed.to_vec();
+        let nothing = self.no_action();
+        if !members.contains(&nothing) {
+            members.push(nothing);
+        }
+        let key = |name: &str, field, width| Key {
+            name: name.into(),
+            expr: Expr::Field(field),
+            kind: MatchKind::Exact,
+            width,
+        };
+        let name = self.unique(&format!("v1.members.{table}"));
+        let members = self.b.table(Table {
+            name,
+            key: vec![key("group", group, 32), key("place", place, 16)].into(),
+            actions: Some(members),
+            default: ir::ActionCall::new(nothing),
+            default_const: true,
+            capacity: 1 << 20,
+            counters: false,
+        });
+        Ok(Selector { action, members })
     }
 
     fn scalar_constant(&mut self, e: &hir::Expr) -> Result<u32> {
@@ -939,6 +1167,20 @@ impl Lower<'_> {
         id
     }
 
+    /// Where an action is, and its full name.
+    fn action_name(&self, id: ActionId) -> (String, String) {
+        let action = &self.p.actions[id.index()];
+        let mut bodies = self.p.applicables.iter().filter_map(|c| c.body.as_ref());
+        let local = bodies.any(|b| b.actions.contains(&id));
+        let path = if local { self.frame.path.clone() } else { String::new() };
+        let full = match annotation_text(&action.annotations, "name") {
+            Some(text) if text.starts_with('.') => text[1..].to_string(),
+            Some(text) => join(&path, text),
+            None => join(&path, &action.name),
+        };
+        (path, full)
+    }
+
     /// An action as a table runs it.
     fn table_action(
         &mut self,
@@ -948,17 +1190,7 @@ impl Lower<'_> {
     ) -> Result<(IrAction, ActionName)> {
         let action = self.p.actions[a.action.index()].clone();
         let bound = action.params.iter().any(|p| p.direction != Direction::None);
-        let local = self
-            .p
-            .applicables
-            .iter()
-            .any(|c| c.body.as_ref().is_some_and(|b| b.actions.contains(&a.action)));
-        let path = if local { self.frame.path.clone() } else { String::new() };
-        let full = match annotation_text(&action.annotations, "name") {
-            Some(text) if text.starts_with('.') => text[1..].to_string(),
-            Some(text) => join(&path, text),
-            None => join(&path, &action.name),
-        };
+        let (path, full) = self.action_name(a.action);
         let mut params: Vec<(String, u32)> = Vec::new();
         let mut values: Vec<(VarId, V)> = Vec::new();
         for p in action.params.iter().filter(|p| p.direction == Direction::None) {
@@ -970,11 +1202,15 @@ impl Lower<'_> {
         let name = ActionName {
             name: full.clone(),
             id: IrAction(0),
+            source: Some(a.action),
             params: params.clone(),
             default_only: false,
+            metered: false,
+            asks_own: false,
         };
         if let Some(id) = self.v1.actions.get(&key) {
-            return Ok((*id, ActionName { id: *id, ..name }));
+            let metered = self.v1.metered.contains_key(id);
+            return Ok((*id, ActionName { id: *id, metered, ..name }));
         }
         if action.params.is_empty() && action.body.is_empty() && &*action.name == "NoAction" {
             let id = self.no_action();
@@ -983,6 +1219,7 @@ impl Lower<'_> {
         }
         let old_params =
             std::mem::replace(&mut self.v1.params, params.iter().map(|p| p.1).collect());
+        let old_asked = self.v1.asked.take();
         let old = (self.in_action, self.on_return.take(), self.on_exit);
         self.in_action = true;
         let label = self.label();
@@ -1022,12 +1259,19 @@ impl Lower<'_> {
         };
         (self.in_action, self.on_return, self.on_exit) = old;
         self.v1.params = old_params;
+        let asked = std::mem::replace(&mut self.v1.asked, old_asked);
         let ops = ops?;
         let unique = self.unique(&if bound { format!("{full}.{table}") } else { full });
-        let list: Vec<(&str, u32)> = params.iter().map(|(n, w)| (n.as_str(), *w)).collect();
+        let mut list: Vec<(&str, u32)> = params.iter().map(|(n, w)| (n.as_str(), *w)).collect();
+        if asked.is_some() {
+            list.push(("v1.meter", 32));
+        }
         let id = self.b.action(&unique, &list, ops);
         self.v1.actions.insert(key, id);
-        Ok((id, ActionName { id, ..name }))
+        if let Some(meter) = asked {
+            self.v1.metered.insert(id, meter);
+        }
+        Ok((id, ActionName { id, metered: asked.is_some(), ..name }))
     }
 
     /// A parameter from the control plane: one for each bit string in it.
@@ -1091,6 +1335,10 @@ impl Lower<'_> {
                     _ => return self.refuse(e.span, "this argument is not known at compile time"),
                 }
             }
+        }
+        // The meter's number is the entry's, who is put in later; a default has none, which is green.
+        if self.v1.metered.contains_key(id) {
+            args.push(Bits::ones(32));
         }
         Ok(ir::ActionCall::with(*id, args))
     }

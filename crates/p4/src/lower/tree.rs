@@ -328,6 +328,34 @@ impl Lower<'_> {
         Ok(out)
     }
 
+    /// A loop of steps without jumps; what leaves scopes around it does so behind it.
+    pub(super) fn loop_steps(
+        &mut self,
+        condition: Expr,
+        steps: Vec<Step>,
+        span: Span,
+    ) -> Result<Vec<Step>> {
+        if applies(&steps) {
+            return self.refuse(
+                span,
+                "a table in a loop whose end is not known at compile time is not supported",
+            );
+        }
+        let mut flags = HashMap::new();
+        let mut out = Vec::new();
+        let left: Vec<(Label, FieldRef)> =
+            broken(&steps).into_iter().map(|l| (l, self.flag(l, &mut flags))).collect();
+        for (_, flag) in &left {
+            out.push(Step::Op(Op::Assign(*flag, Expr::bool(false))));
+        }
+        let body = self.ops_with(steps, &mut flags)?;
+        out.push(Step::Op(Op::Loop { condition, body }));
+        for (label, flag) in left {
+            out.push(Step::If(Expr::Field(flag), vec![Step::Break(label)], Vec::new()));
+        }
+        Ok(out)
+    }
+
     /// What follows, if none of these scopes was left.
     fn guarded(
         &mut self,
@@ -416,6 +444,8 @@ impl Lower<'_> {
                         Op::PushFront(..) | Op::PopFront(..) => "shifting a stack",
                         Op::RegisterRead { .. } | Op::RegisterWrite { .. } => "a register",
                         Op::Count { .. } => "a counter",
+                        Op::Loop { .. } => "a loop whose end is not known at compile time",
+                        Op::CopyVarbit { .. } => "an assignment of varbit",
                         _ => "this extern",
                     };
                     return self.refuse(span, format!("{what} in a parser is not supported"));
@@ -480,6 +510,16 @@ struct States {
     ops: Vec<ParserOp>,
     dead: bool,
     labels: HashMap<Label, ParserStateId>,
+}
+
+/// A table is looked up, somewhere inside.
+fn applies(steps: &[Step]) -> bool {
+    steps.iter().any(|s| match s {
+        Step::Apply { .. } => true,
+        Step::If(_, a, b) => applies(a) || applies(b),
+        Step::Scope(_, a) => applies(a),
+        _ => false,
+    })
 }
 
 /// Labels left inside that are not of scopes inside.

@@ -3,7 +3,7 @@
 //! ```text
 //! parser -> verify -> ingress -> I -> egress -> E -> update -> deparser -> out
 //! I, in this order: a clone by session; resubmission; copies to a multicast group; drop; one port
-//! E, in this order: a clone by session; drop; then, after the deparser: recirculation; the port
+//! E, in this order: after the deparser, the port; a clone by session; drop; recirculation
 //! ```
 //! A mirroring session is an entry of a table whose action clones the packet. A clone of ingress
 //! starts from the bytes as they came in, with the metadata of its field list and nothing else; a clone
@@ -62,9 +62,16 @@ pub(super) struct State {
     pub(super) top_objects: HashMap<InstanceId, usize>,
     /// Widths of the parameters of the action being written.
     pub(super) params: Vec<u32>,
+    /// Actions that ask the entry's own meter, by its object.
+    pub(super) metered: HashMap<ir::ActionId, usize>,
+    /// Inside of an action that is called in place.
+    pub(super) in_called: bool,
+    /// The meter that the action being written asks.
+    pub(super) asked: Option<usize>,
     pub(super) loop_vars: HashSet<VarId>,
-    pub(super) open_unrolls: usize,
     pub(super) local_places: HashMap<(String, VarId), V>,
+    /// Headers that hold varbit variables.
+    pub(super) varbits: HashSet<ir::HeaderId>,
     pub(super) stack: Vec<usize>,
     pub(super) key_homes: HashMap<(usize, usize), V>,
     pub(super) table_sites: HashMap<(String, TableId), usize>,
@@ -104,9 +111,12 @@ impl State {
             again: b.meta("v1.again", 1),
             top_objects: HashMap::new(),
             params: Vec::new(),
+            metered: HashMap::new(),
+            in_called: false,
+            asked: None,
             loop_vars: HashSet::new(),
-            open_unrolls: 0,
             local_places: HashMap::new(),
+            varbits: HashSet::new(),
             stack: Vec::new(),
             key_homes: HashMap::new(),
             table_sites: HashMap::new(),
@@ -265,6 +275,7 @@ impl Lower<'_> {
         let update = self.control_part(ids[4], Part::Checksum, &places, None);
         let deparser = self.control_part(ids[5], Part::Deparser, &places, None);
         parsed?;
+        self.made_stacks()?;
         let (verify, ingress, egress, update, deparser) =
             (verify?, ingress?, egress?, update?, deparser?);
 
@@ -336,17 +347,29 @@ impl Lower<'_> {
 
         // After egress.
         let mirror = self.mirror_steps(true, span)?;
-        asm.steps(mirror);
         let dropped = self.drop_step(span)?;
-        asm.steps(vec![dropped]);
-        asm.steps(update);
         let emitted = self.deparser_steps(deparser);
-        asm.steps(emitted);
         let recirculate = self.again_steps(self.v1.recirculate, true);
-        asm.steps(vec![recirculate]);
         let port = self.sm_field("egress_port", span)?;
         let (port, w) = self.read(&port, span)?;
-        asm.steps(vec![Step::Op(Op::Output { port: cast(port, w, 32, false) })]);
+        let output = Step::Op(Op::Output { port: cast(port, w, 32, false) });
+        if mirror.is_empty() {
+            asm.steps(vec![dropped]);
+            asm.steps(update);
+            asm.steps(emitted);
+            asm.steps(vec![recirculate, output]);
+        } else {
+            // A clone leaves after the packet itself, even of one that is dropped.
+            let (gone, _) = self.temp("gone", 1);
+            asm.steps(vec![Step::Op(Op::Assign(gone, self.dropped(span)?))]);
+            let stays = Expr::Field(self.v1.recirculate.flag);
+            let mut leave = update;
+            leave.extend(emitted);
+            leave.push(Step::If(super::value::not(stays), vec![output], Vec::new()));
+            asm.steps(vec![Step::If(super::value::not(Expr::Field(gone)), leave, Vec::new())]);
+            asm.steps(mirror);
+            asm.steps(vec![dropped, recirculate]);
+        }
         asm.exit();
         let clone_egress = self.label();
         asm.begin(clone_egress);
@@ -463,10 +486,15 @@ impl Lower<'_> {
         Step::If(Expr::Field(r.flag), rest, Vec::new())
     }
 
-    fn drop_step(&mut self, span: Span) -> Result<Step> {
+    /// One bit: the packet is to be dropped.
+    fn dropped(&mut self, span: Span) -> Result<Expr> {
         let spec = self.sm_field("egress_spec", span)?;
         let (spec, _) = self.read(&spec, span)?;
-        let is = binary(BinaryOp::Eq, spec, Expr::int(511, 9));
+        Ok(binary(BinaryOp::Eq, spec, Expr::int(511, 9)))
+    }
+
+    fn drop_step(&mut self, span: Span) -> Result<Step> {
+        let is = self.dropped(span)?;
         Ok(Step::If(is, vec![Step::Op(Op::Drop(DropReason::Action))], Vec::new()))
     }
 
@@ -489,8 +517,11 @@ impl Lower<'_> {
         let name = |n: &str, id, p: &str, w| super::names::ActionName {
             name: n.into(),
             id,
+            source: None,
             params: vec![(p.into(), w)],
             default_only: false,
+            metered: false,
+            asks_own: false,
         };
         let mut actions = vec![name("port", action, "port", 9)];
         if !egress {
@@ -518,9 +549,19 @@ impl Lower<'_> {
         self.names.tables.push(super::names::TableName {
             name: format!("v1.{word}_session"),
             id: table,
-            keys: vec![KeyName { name: "session".into(), width: 32, kind: MatchKind::Exact }],
+            source: None,
+            size: 65_536,
+            keys: vec![KeyName {
+                name: "session".into(),
+                width: 32,
+                kind: MatchKind::Exact,
+                source: 0,
+            }],
             actions,
             counter: None,
+            meter: None,
+            profile: None,
+            selector: None,
             entries_const: false,
         });
         if egress {

@@ -532,6 +532,15 @@ impl Lower<'_> {
                 }
                 Ok(())
             }
+            (V::F(to, _), V::F(from, _)) if self.is_varbit(*to) && self.is_varbit(*from) => {
+                if let FieldRef::Header(h, _) = to
+                    && self.v1.varbits.contains(h)
+                {
+                    self.op(Op::SetValid(*h));
+                }
+                self.op(Op::CopyVarbit { to: *to, from: *from });
+                Ok(())
+            }
             _ => {
                 let (e, w) = self.read(value, span)?;
                 let pw = self.place_width(place);
@@ -539,6 +548,11 @@ impl Lower<'_> {
                 self.write(place, e, span)
             }
         }
+    }
+
+    fn is_varbit(&self, field: FieldRef) -> bool {
+        let program = self.b.program();
+        matches!(field, FieldRef::Header(h, f) if program.type_of(h).fields[f.index()].varbit)
     }
 
     fn place_width(&self, v: &V) -> Option<u32> {

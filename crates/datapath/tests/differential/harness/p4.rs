@@ -1,5 +1,6 @@
-//! P4 programs as cases: those of `examples/p4` and `filetests/p4`, with entries and packets near those that
-//! their packet tests have.
+//! P4 programs as cases: all of `examples/p4` and `filetests/p4`, with entries and packets near those that
+//! their packet tests have. A program without a packet test has the entries of its text file, if there is
+//! one, and gets packets of all the others.
 //!
 //! Entries are those that a test adds, with arguments of other entries' calls and now and then a pattern
 //! with another bit; packets are those that a test sends, with other bytes, cut or longer. So most packets
@@ -14,10 +15,14 @@ use ir::{
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+/// Entries taken of a text file, at most.
+const ENTRIES_MAX: usize = 40;
+
 /// A program with what its packet test does.
 struct Known {
     program: Arc<Program>,
     entries: Vec<(TableId, Arc<Entry>)>,
+    /// Groups and value sets.
     groups: Vec<Update>,
     packets: Vec<(u32, Vec<u8>)>,
 }
@@ -28,7 +33,7 @@ static PROGRAMS: LazyLock<Vec<Known>> = LazyLock::new(|| {
         let listed = std::fs::read_dir(project().join(folder)).expect("the project's folder");
         files.extend(listed.flatten().map(|e| e.path()));
     }
-    files.retain(|f| f.extension().is_some_and(|e| e == "stf"));
+    files.retain(|f| f.extension().is_some_and(|e| e == "p4"));
     files.sort();
     files.iter().map(|f| known(f)).collect()
 });
@@ -73,23 +78,26 @@ impl Engine for Recorder {
     }
 }
 
-fn known(stf: &Path) -> Known {
-    let path = stf.with_extension("p4");
-    let text = std::fs::read_to_string(&path).expect("a program");
+fn known(path: &Path) -> Known {
+    let text = std::fs::read_to_string(path).expect("a program");
     let lowered = ::p4::with_stack(|| {
-        let mut c = ::p4::front(&::p4::preprocess::Disk, &Default::default(), &path, &text);
+        let mut c = ::p4::front(&::p4::preprocess::Disk, &Default::default(), path, &text);
         ::p4::lower::lower(&c.program, &mut c.diagnostics)
     });
     let lowered = lowered.unwrap_or_else(|| panic!("{} is not compiled", path.display()));
     let mut control = ::p4::control::Control::new(lowered).expect("a good program");
     let mut recorder = Recorder::default();
-    let test = std::fs::read_to_string(stf).expect("a packet test");
-    ::p4::stf::run(&test, &mut control, &mut recorder);
+    if let Ok(test) = std::fs::read_to_string(path.with_extension("stf")) {
+        ::p4::stf::run(&test, &mut control, &mut recorder);
+    } else if let Ok(entries) = std::fs::read_to_string(path.with_extension("txt")) {
+        let some: Vec<&str> = entries.lines().take(ENTRIES_MAX).collect();
+        ::p4::commands::run(&some.join("\n"), &mut control, &mut ::p4::commands::Blind);
+    }
     let (mut entries, mut groups) = (Vec::new(), Vec::new());
     for update in control.pipeline.contents() {
         match update {
             Update::Insert(table, entry) => entries.push((table, entry)),
-            update @ Update::SetGroup(..) => groups.push(update),
+            update @ (Update::SetGroup(..) | Update::SetValueSet(..)) => groups.push(update),
             _ => {}
         }
     }
@@ -186,11 +194,14 @@ impl Programs {
     }
 
     pub(crate) fn packet(&mut self) -> (u32, Vec<u8>) {
-        let known = self.known;
-        let Some(n) = known.packets.len().checked_sub(1) else { return (1, vec![0; 60]) };
-        let (mut port, mut bytes) = known.packets[self.rng.below(n + 1)].clone();
+        let mut packets = &self.known.packets;
+        if packets.is_empty() {
+            packets = &PROGRAMS[self.rng.below(PROGRAMS.len())].packets;
+        }
+        let Some(n) = packets.len().checked_sub(1) else { return (1, vec![0; 60]) };
+        let (mut port, mut bytes) = packets[self.rng.below(n + 1)].clone();
         if self.rng.one_in(8) {
-            port = known.packets[self.rng.below(n + 1)].0;
+            port = packets[self.rng.below(n + 1)].0;
         }
         for _ in 0..self.rng.below(3) {
             if !bytes.is_empty() {
