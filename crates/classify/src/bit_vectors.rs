@@ -9,7 +9,8 @@
 //! which tuples and cuts do badly take no longer than others.
 //!
 //! Made for all rules at once ([`BitVectors::of`]). A rule that goes loses its bit in a row that is common to all keys; one
-//! that comes stands *beside*, in merged tuples, which are asked too while there are such rules. When
+//! that comes takes the bit of a rule that has gone and matched the same at the same priority, or else stands *beside*,
+//! in merged tuples, which are asked too while there are such rules. When
 //! they are many the structure declines, and it is meant to be made anew long before
 //! ([`Table::improved`](crate::Table::improved)).
 //!
@@ -19,12 +20,13 @@
 //! Invariants: bits stand in the order of precedence, and only those of rules that are held are set in `alive`; a rule
 //! is either there or beside.
 //! Cost: lookup, two loads for each part, and a line for each part and 512 rules; insert, that of merged tuples;
-//! removal, one bit.
+//! removal, one bit, as is an insert of a rule that was there before.
 //! Checked by: [`linear`](crate::linear), in the tests below and `tests/model.rs`.
 
 use std::cmp::Reverse;
-use std::hint::select_unpredictable;
+use std::hash::BuildHasher;
 
+use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::buckets::PHASE;
@@ -98,6 +100,8 @@ pub struct BitVectors {
     rules: Vec<Rule>,
     /// From ids to bits.
     ids: Ids,
+    /// Bits of rules that are gone, by what these match; of several with the same, the latest.
+    gone: HashMap<u64, u32, FixedState>,
     /// Rules that came later.
     beside: TupleMerge,
 }
@@ -132,6 +136,7 @@ impl BitVectors {
             alive: vec![Line([0; 8]); span],
             hits: held.iter().map(Rule::hit).chain([Hit::MISS]).collect(),
             beside: TupleMerge::new(layout.clone()),
+            gone: HashMap::with_hasher(FixedState::with_seed(layout.seed())),
             layout,
             span,
             parts: parts.clone(),
@@ -218,25 +223,33 @@ impl BitVectors {
         self.beside.len()
     }
 
-    /// The line that a key's part leads to first.
+    /// The first bit that all of these rows have, of rows of `N` lines; behind the last, if there is none.
     #[inline(always)]
-    fn line(&self, at: usize, key: &[u8]) -> u32 {
-        let (high, low) = self.parts[at].bytes(key);
-        let row = self.steps[usize::from(self.firsts[at][high])][low];
-        u32::from(row) * self.span as u32
+    fn first<L: Lanes, const N: usize>(&self, rows: &[[Line; N]], chosen: &[u16]) -> usize {
+        let Some(alive) = self.alive.first_chunk::<N>() else { return self.hits.len() - 1 };
+        L::common(alive, rows, chosen).unwrap_or(self.hits.len() - 1)
     }
 
-    /// The first bit that all rows have, of rows of `N` lines; behind the last, if there is none.
-    #[inline(always)]
-    fn first<L: Lanes, const N: usize>(&self, lines: &[u32]) -> usize {
-        let mut found = self.hits.len() - 1;
-        for n in (0..N).rev() {
-            let (words, word) = L::common(&self.alive[n], &self.rows, lines, n);
-            let at =
-                n * LINE + 64 * words.trailing_zeros() as usize + word.trailing_zeros() as usize;
-            found = select_unpredictable(words != 0, at, found);
+    /// Where a rule's match and priority are looked for among those that are gone.
+    fn trace(&self, rule: &Rule) -> u64 {
+        self.gone.hasher().hash_one((&rule.value, &rule.mask, &rule.ranges, rule.priority))
+    }
+
+    /// The bit of a rule that is gone, if it can be this one's: the same matched, and no rule that is held comes
+    /// between.
+    fn again(&self, rule: &Rule) -> Option<usize> {
+        let bit = *self.gone.get(&self.trace(rule))? as usize;
+        let was = self.rules.get(bit)?;
+        let same = (&was.value, &was.mask, &was.ranges) == (&rule.value, &rule.mask, &rule.ranges);
+        if !same || was.priority != rule.priority {
+            return None;
         }
-        found
+        let held = |at: &usize| self.alive[at / LINE].0[at % LINE / 64] >> (at % 64) & 1 == 1;
+        let rank = |rule: &Rule| (rule.priority, Reverse(rule.seq), Reverse(rule.id));
+        let ahead = (0..bit).rev().find(held).is_none_or(|at| rank(&self.rules[at]) > rank(rule));
+        let mut after = bit + 1..self.rules.len();
+        let behind = after.find(held).is_none_or(|at| rank(&self.rules[at]) < rank(rule));
+        (ahead && behind).then_some(bit)
     }
 
     /// The better of what a key meets at a bit and what it meets beside.
@@ -311,6 +324,27 @@ fn set(lines: &mut [Line], at: usize) {
     lines[at / LINE].0[at % LINE / 64] |= 1 << (at % 64);
 }
 
+/// One key, rows of `N` lines.
+struct One<'a, const N: usize> {
+    of: &'a BitVectors,
+    key: &'a [u8],
+    found: &'a mut usize,
+}
+
+impl<const N: usize> Kernel for One<'_, N> {
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let One { of, key, found } = self;
+        let parts = of.parts.len().min(PARTS_MAX);
+        let mut chosen = [0u16; PARTS_MAX];
+        for (to, (part, first)) in chosen.iter_mut().zip(of.parts[..parts].iter().zip(&of.firsts)) {
+            let (high, low) = part.bytes(key);
+            *to = of.steps[usize::from(first[high])][low];
+        }
+        *found = of.first::<L, N>(of.rows.as_chunks().0, &chosen[..parts]);
+    }
+}
+
 /// A burst of keys, rows of `N` lines.
 struct Search<'a, const N: usize> {
     of: &'a BitVectors,
@@ -325,24 +359,24 @@ impl<const N: usize> Kernel for Search<'_, N> {
         let Search { of, keys, stride, hits } = self;
         let count = hits.len().min(PHASE);
         let parts = of.parts.len().min(PARTS_MAX);
-        let mut lines = [[0u32; PARTS_MAX]; PHASE];
+        let mut chosen = [[0u16; PARTS_MAX]; PHASE];
         for (at, (part, first)) in of.parts[..parts].iter().zip(&of.firsts).enumerate() {
             let keys = keys.chunks_exact(stride).take(count);
-            for (lines, key) in lines.iter_mut().zip(keys) {
+            for (chosen, key) in chosen.iter_mut().zip(keys) {
                 let (high, low) = part.bytes(key);
-                let row = of.steps[usize::from(first[high])][low];
-                lines[at] = u32::from(row) * N as u32;
+                chosen[at] = of.steps[usize::from(first[high])][low];
             }
         }
+        let rows: &[[Line; N]] = of.rows.as_chunks().0;
         if of.beside.is_empty() {
-            for (hit, lines) in hits.iter_mut().zip(&lines) {
-                *hit = of.hits[of.first::<L, N>(&lines[..parts])];
+            for (hit, chosen) in hits.iter_mut().zip(&chosen) {
+                *hit = of.hits[of.first::<L, N>(rows, &chosen[..parts])];
             }
             return;
         }
         of.beside.lookup_burst(keys, stride, hits);
-        for (hit, lines) in hits.iter_mut().zip(&lines) {
-            *hit = of.better(of.first::<L, N>(&lines[..parts]), *hit);
+        for (hit, chosen) in hits.iter_mut().zip(&chosen) {
+            *hit = of.better(of.first::<L, N>(rows, &chosen[..parts]), *hit);
         }
     }
 }
@@ -359,6 +393,14 @@ impl Structure for BitVectors {
     fn insert(&mut self, rule: &Rule) -> Result<(), InsertError> {
         let taken = self.ids.get(rule.id).is_some() || self.beside.has(rule.id);
         let rule = admit(&self.layout, rule, taken)?;
+        if let Some(bit) = self.again(&rule) {
+            self.gone.remove(&self.trace(&rule));
+            self.ids.insert(rule.id, bit as u32);
+            self.hits[bit] = rule.hit();
+            self.rules[bit] = rule.into_owned();
+            set(&mut self.alive, bit);
+            return Ok(());
+        }
         let (entries, max) = (self.beside.len() + 1, BESIDE_MAX.max(self.rules.len() / 2));
         if entries > max {
             return Err(InsertError::Declined(Declined::Entries { entries, max }));
@@ -370,7 +412,9 @@ impl Structure for BitVectors {
         let Some(bit) = self.ids.remove(id) else { return self.beside.remove(id) };
         let bit = bit as usize;
         self.alive[bit / LINE].0[bit % LINE / 64] &= !(1 << (bit % 64));
-        Some(self.rules[bit].clone())
+        let rule = self.rules[bit].clone();
+        self.gone.insert(self.trace(&rule), bit as u32);
+        Some(rule)
     }
 
     fn set_action(&mut self, id: u32, action: u32) -> bool {
@@ -382,18 +426,14 @@ impl Structure for BitVectors {
 
     fn lookup(&self, key: &[u8]) -> Hit {
         assert_key(&self.layout, key);
-        let mut lines = [0; PARTS_MAX];
-        let parts = self.parts.len().min(PARTS_MAX);
-        for (at, line) in lines.iter_mut().enumerate().take(parts) {
-            *line = self.line(at, key);
+        let mut bit = 0;
+        let found = &mut bit;
+        match self.span {
+            1 => simd::fastest(One::<1> { of: self, key, found }),
+            2 => simd::fastest(One::<2> { of: self, key, found }),
+            3 => simd::fastest(One::<3> { of: self, key, found }),
+            _ => simd::fastest(One::<4> { of: self, key, found }),
         }
-        let lines = &lines[..parts];
-        let bit = match self.span {
-            1 => self.first::<simd::Plain, 1>(lines),
-            2 => self.first::<simd::Plain, 2>(lines),
-            3 => self.first::<simd::Plain, 3>(lines),
-            _ => self.first::<simd::Plain, 4>(lines),
-        };
         match self.beside.is_empty() {
             true => self.hits[bit],
             false => self.better(bit, self.beside.lookup(key)),
@@ -427,6 +467,7 @@ impl Structure for BitVectors {
             + self.hits.capacity() * size_of::<Hit>()
             + self.rules.iter().map(of).sum::<usize>()
             + self.ids.memory_bytes()
+            + self.gone.allocation_size()
             + self.beside.memory_bytes()
     }
 
@@ -521,6 +562,51 @@ mod tests {
                 assert_eq!(subject.lookup(&key[..7]), *want);
             }
         }
+    }
+
+    #[test]
+    fn what_comes_again_takes_its_bit_again() {
+        let mut subject = BitVectors::of(layout(), (0..200).map(rule)).unwrap();
+        let mut oracle = Linear::new(layout());
+        (0..200).for_each(|n| oracle.insert(&rule(n)).unwrap());
+        let mut state = 5u64;
+        for step in 0..4000u32 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let n = (state >> 33) as u32 % 200;
+            assert_eq!(subject.remove(n), oracle.remove(n));
+            let mut again = rule(n);
+            // As it was, later, or with another action or id.
+            match state >> 50 & 7 {
+                0 => again.seq = u64::from(1000 + step),
+                1 => again.action = step,
+                2 if oracle.len() < 199 => again.id = 200 + n,
+                3 => continue,
+                _ => {}
+            }
+            if oracle.iter().any(|rule| rule.id == again.id) {
+                continue;
+            }
+            // Only later ones stand beside, and a few of these at most.
+            if subject.insert(&again).is_err() {
+                assert!(subject.beside() >= 100);
+                continue;
+            }
+            oracle.insert(&again).unwrap();
+            assert_eq!(subject.len(), oracle.len());
+            let key = &rule(state as u32 % 400).value;
+            assert_eq!(subject.lookup(key), oracle.lookup(key));
+        }
+        let mut subject = BitVectors::of(layout(), (0..200).map(rule)).unwrap();
+        let changed = BitVectors::of(layout(), (0..200).map(|n| rule(n).with_action(7))).unwrap();
+        for n in 0..200 {
+            let was = subject.remove(n).unwrap();
+            assert_eq!(subject.insert(&was.with_action(7)), Ok(()));
+        }
+        for n in 0..200 {
+            let key = &rule(n).value;
+            assert_eq!(subject.lookup(key), changed.lookup(key));
+        }
+        assert_eq!((subject.len(), subject.beside(), subject.gone.len()), (200, 0, 0));
     }
 
     #[test]

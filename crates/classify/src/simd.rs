@@ -135,17 +135,26 @@ pub(crate) trait Lanes {
         lanes.fold(0, |bits, (at, &word)| bits | u8::from(inside(word)) << at)
     }
 
-    /// What some lines have in common with a first one, each of them `n` behind the one that is named: which of
-    /// the eight words are not zero, and the first of these (any, if there is none).
+    /// The first bit that is set in `alive` and in all of the rows that are chosen, if there is one.
     #[inline(always)]
-    fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
-        let mut all = first.0;
-        for &line in lines {
-            let row = &rows[line as usize + n].0;
-            all.iter_mut().zip(row).for_each(|(all, word)| *all &= word);
+    fn common<const N: usize>(
+        alive: &[Line; N],
+        rows: &[[Line; N]],
+        chosen: &[u16],
+    ) -> Option<usize> {
+        for (n, line) in alive.iter().enumerate() {
+            let mut all = line.0;
+            for &row in chosen {
+                let row = &rows[usize::from(row)][n].0;
+                all.iter_mut().zip(row).for_each(|(all, word)| *all &= word);
+            }
+            let words = (0..8).fold(0u8, |bits, at| bits | u8::from(all[at] != 0) << at);
+            if words != 0 {
+                let word = words.trailing_zeros() as usize;
+                return Some(512 * n + 64 * word + all[word].trailing_zeros() as usize);
+            }
         }
-        let words = (0..8).fold(0, |bits, at| bits | u8::from(all[at] != 0) << at);
-        (words, all[words.trailing_zeros() as usize % 8])
+        None
     }
 
     /// The bits of a word under a mask, side by side.

@@ -78,6 +78,8 @@ struct Line([u64; 8]);
 struct Aside {
     seq: u64,
     tuple: u32,
+    /// The row before it on its chain, or [`NONE`].
+    before: u32,
 }
 
 /// Rules whose masks have some bits in common.
@@ -137,6 +139,18 @@ impl Priorities {
 struct Place {
     best: Reverse<u32>,
     tuple: u32,
+}
+
+/// Where in a tuple a row belongs.
+#[derive(Debug)]
+struct Spot {
+    hash: u64,
+    /// The first row of its chain.
+    head: Option<u32>,
+    /// The last row that is ahead of it.
+    before: Option<u32>,
+    /// Rows of the chain.
+    length: usize,
 }
 
 /// Merged tuples.
@@ -455,6 +469,13 @@ impl TupleMerge {
         self.set_word(row, at, word & !u64::from(LAST) | u64::from(next));
     }
 
+    /// Notes what comes before a row, if there is such a row.
+    fn set_before(&mut self, row: u32, before: u32) {
+        if row != LAST {
+            self.aside[row as usize].before = before;
+        }
+    }
+
     fn hit(&self, row: u32) -> Hit {
         let word = self.word(row, 2 * self.words + 1);
         Hit { entry: word as u32, action: (word >> 32) as u32 }
@@ -497,7 +518,7 @@ impl TupleMerge {
     fn write(&mut self, rule: &Rule) -> u32 {
         let row = self.free.pop().unwrap_or_else(|| {
             self.lines.resize(self.lines.len() + self.span, Line([0; 8]));
-            self.aside.push(Aside { seq: 0, tuple: NONE });
+            self.aside.push(Aside { seq: 0, tuple: NONE, before: NONE });
             (self.aside.len() - 1) as u32
         });
         for at in 0..self.words {
@@ -527,15 +548,15 @@ impl TupleMerge {
 
     /// The rule in a row.
     fn read(&self, row: u32) -> Rule {
-        let bytes = |words: &mut dyn Iterator<Item = u64>| -> Box<[u8]> {
+        let bytes = |from: usize| -> Box<[u8]> {
             let mut bytes = vec![0; self.layout.key_len()].into_boxed_slice();
-            for (to, word) in bytes.chunks_mut(8).zip(words) {
-                to.copy_from_slice(&word.to_le_bytes()[..to.len()]);
+            for (to, at) in bytes.chunks_mut(8).zip(from..) {
+                to.copy_from_slice(&self.word(row, at).to_le_bytes()[..to.len()]);
             }
             bytes
         };
         let Hit { entry: id, action } = self.hit(row);
-        let (value, mask) = (bytes(&mut self.value(row)), bytes(&mut self.mask(row)));
+        let (value, mask) = (bytes(self.words), bytes(0));
         let (priority, seq) = (self.priority(row), self.aside[row as usize].seq);
         Rule { id, priority, seq, value, mask, ranges: self.ranges(row).into(), action }
     }
@@ -579,30 +600,51 @@ impl TupleMerge {
         std::iter::successors(head, next)
     }
 
+    /// Where in a tuple a row belongs, and the rows of its chain.
+    fn spot(&self, row: u32, at: u32, tuple: &Tuple) -> Spot {
+        let hash = self.hash_in(row, tuple);
+        let head = self.head(row, at, tuple, hash);
+        let (mut before, mut length, mut ahead) = (None, 0, true);
+        for other in self.chain(head) {
+            length += 1;
+            ahead = ahead && self.is_ahead(other, row);
+            if ahead {
+                before = Some(other);
+            }
+        }
+        Spot { hash, head, before, length }
+    }
+
     /// Hangs a row into a tuple.
     fn hang(&mut self, row: u32, at: u32) {
         let Some(tuple) = self.tuple(at) else { return };
-        let hash = self.hash_in(row, tuple);
-        let head = self.head(row, at, tuple, hash);
-        let before = self.chain(head).take_while(|&other| self.is_ahead(other, row)).last();
-        match (head, before) {
+        let spot = self.spot(row, at, tuple);
+        self.hang_at(row, at, &spot);
+    }
+
+    /// Hangs a row into a tuple, where it belongs.
+    fn hang_at(&mut self, row: u32, at: u32, &Spot { hash, head, before, .. }: &Spot) {
+        let behind = match (head, before) {
             (_, Some(before)) => {
                 let next = self.next(before);
-                self.set_next(row, next);
                 self.set_next(before, row);
+                next
             }
             (Some(head), None) => {
-                self.set_next(row, head);
                 self.heads.set(hash, head, row);
+                head
             }
             (None, None) => {
-                self.set_next(row, LAST);
                 // Rows hash by their tuples, and this one has none yet; it does not have to move.
                 let mut heads = std::mem::take(&mut self.heads);
                 heads.insert(hash, row, |row| self.hash_of(row));
                 self.heads = heads;
+                LAST
             }
-        }
+        };
+        self.set_next(row, behind);
+        self.aside[row as usize].before = before.unwrap_or(NONE);
+        self.set_before(behind, row);
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
         let best = tuple.priorities.best();
@@ -616,19 +658,20 @@ impl TupleMerge {
     fn unhang(&mut self, row: u32) {
         let at = self.aside[row as usize].tuple;
         let Some(tuple) = self.tuple(at) else { return };
-        let hash = self.hash_in(row, tuple);
-        let head = self.head(row, at, tuple, hash);
-        let next = self.next(row);
-        let ahead = self.chain(head).take_while(|&other| other != row).last();
-        match ahead {
-            Some(ahead) => self.set_next(ahead, next),
-            None if next != LAST => self.heads.set(hash, row, next),
-            None => {
+        let (before, next) = (self.aside[row as usize].before, self.next(row));
+        if before != NONE {
+            self.set_next(before, next);
+        } else {
+            let hash = self.hash_in(row, tuple);
+            if next != LAST {
+                self.heads.set(hash, row, next);
+            } else {
                 let mut heads = std::mem::take(&mut self.heads);
                 heads.remove(hash, row, |row| self.hash_of(row));
                 self.heads = heads;
             }
         }
+        self.set_before(next, before);
         self.aside[row as usize].tuple = NONE;
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
@@ -675,25 +718,35 @@ impl TupleMerge {
         at
     }
 
+    /// The first tuple, in the order of probing, whose mask is part of a row's.
+    fn first_fit(&self, row: u32) -> Option<u32> {
+        let line = &self.lines[row as usize * self.span].0;
+        let fits = |place: &&Place| {
+            let Some(tuple) = self.tuple(place.tuple) else { return false };
+            match line.get(..self.words) {
+                Some(own) => tuple.mask.iter().zip(own).fold(0, |d, (m, own)| d | m & !own) == 0,
+                // A mask of more than a line.
+                None => part_of(&tuple.mask, self.mask(row)),
+            }
+        };
+        self.order.iter().find(fits).map(|place| place.tuple)
+    }
+
     /// Finds a tuple for a row that hangs in none.
     fn place(&mut self, row: u32) {
-        let fits = |place: &&Place| {
-            self.tuple(place.tuple).is_some_and(|tuple| part_of(&tuple.mask, self.mask(row)))
-        };
-        let Some(at) = self.order.iter().find(fits).map(|place| place.tuple) else {
+        let Some(at) = self.first_fit(row) else {
             let mask = self.relaxed(row);
             let at = self.open(&mask);
             return self.hang(row, at);
         };
         let Some(tuple) = self.tuple(at) else { return };
-        let head = self.head(row, at, tuple, self.hash_in(row, tuple));
+        let spot = self.spot(row, at, tuple);
         // A chain that is longer already could not be parted; it is tried again now and then.
-        let length = self.chain(head).count();
-        if length < self.chain_max || !length.is_multiple_of(self.chain_max) {
-            return self.hang(row, at);
+        if spot.length < self.chain_max || !spot.length.is_multiple_of(self.chain_max) {
+            return self.hang_at(row, at, &spot);
         }
-        let colliding: Vec<u32> = self.chain(head).chain([row]).collect();
-        let Some(mask) = self.parted(&colliding) else { return self.hang(row, at) };
+        let colliding: Vec<u32> = self.chain(spot.head).chain([row]).collect();
+        let Some(mask) = self.parted(&colliding) else { return self.hang_at(row, at, &spot) };
         let to = self.open(&mask);
         for moved in self.rows_of(at) {
             if part_of(&mask, self.mask(moved)) {
@@ -1089,11 +1142,14 @@ impl Structure for TupleMerge {
     fn remove(&mut self, id: u32) -> Option<Rule> {
         let row = self.ids.get(id)?;
         self.prefetch(row);
-        let rule = self.read(row);
+        // What comes before and behind is far off and asked for first.
         self.unhang(row);
+        let rule = self.read(row);
         self.ids.remove(id);
-        self.apart.remove(&row);
-        self.ranged -= usize::from(!rule.ranges.is_empty());
+        if !rule.ranges.is_empty() {
+            self.ranged -= 1;
+            self.apart.remove(&row);
+        }
         self.free.push(row);
         Some(rule)
     }

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::hint::select_unpredictable;
 
 use super::{Each, Kernel, Lanes, Line, PHASE, Place, Plain, SPREAD, View};
 use crate::Hit;
@@ -195,10 +196,14 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
+    fn common<const N: usize>(
+        alive: &[Line; N],
+        rows: &[[Line; N]],
+        chosen: &[u16],
+    ) -> Option<usize> {
         // SAFETY: as above.
         // WHY: a search by bit vectors is little else, `benches/classbench.rs`.
-        unsafe { avx512::common(first, rows, lines, n) }
+        unsafe { avx512::common(alive, rows, chosen) }
     }
 
     #[inline(always)]
@@ -227,17 +232,34 @@ mod avx512 {
     /// [`Lanes::common`].
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq,avx512vl,avx512bw")]
-    pub(super) fn common(first: &Line, rows: &[Line], lines: &[u32], n: usize) -> (u8, u64) {
+    pub(super) fn common<const N: usize>(
+        alive: &[Line; N],
+        rows: &[[Line; N]],
+        chosen: &[u16],
+    ) -> Option<usize> {
         // SAFETY: a line is 64 bytes.
         // WHY: as in `run`.
         let load = |line: &Line| unsafe { _mm512_loadu_si512(line.0.as_ptr().cast()) };
-        let mut all = load(first);
-        for &line in lines {
-            all = _mm512_and_si512(all, load(&rows[line as usize + n]));
+        let mut all = [_mm512_setzero_si512(); N];
+        // By plain loops: through closures of arrays these do not stay in registers.
+        for (all, line) in all.iter_mut().zip(alive) {
+            *all = load(line);
         }
-        let words = _mm512_test_epi64_mask(all, all);
-        let found = _mm512_maskz_compress_epi64(words, all);
-        (words, _mm_cvtsi128_si64(_mm512_castsi512_si128(found)) as u64)
+        for &row in chosen {
+            for (all, line) in all.iter_mut().zip(&rows[usize::from(row)]) {
+                *all = _mm512_and_si512(*all, load(line));
+            }
+        }
+        let mut found = usize::MAX;
+        for (n, &all) in all.iter().enumerate().rev() {
+            let words = _mm512_test_epi64_mask(all, all);
+            let word = _mm512_maskz_compress_epi64(words, all);
+            let word = _mm_cvtsi128_si64(_mm512_castsi512_si128(word)) as u64;
+            let at =
+                512 * n + 64 * words.trailing_zeros() as usize + word.trailing_zeros() as usize;
+            found = select_unpredictable(words != 0, at, found);
+        }
+        (found != usize::MAX).then_some(found)
     }
 
     /// Bits for the first `count` of eight.
