@@ -483,13 +483,16 @@ impl Tracker {
             }
         }
         // What is only read here is in the cache when it is needed: no instruction of safe Rust says
-        // "prefetch", but loads that nothing waits for overlap just as well.
+        // "prefetch", but loads that nothing waits for overlap just as well. Two rounds, without branches
+        // that depend on what is loaded: buckets, then records.
+        let mut likely = [NONE; BURST];
+        for (likely, gathered) in likely.iter_mut().zip(&gathered[..packets.len()]) {
+            *likely = self.index.likely(gathered.places);
+        }
         let mut touched = 0;
-        for gathered in gathered[..packets.len()].iter().filter(|g| g.subject.tuple().is_some()) {
-            for record in self.index.candidates(gathered.places) {
-                touched ^= self.records[record as usize].deadline;
-                touched ^= self.progress[record as usize].last_end;
-            }
+        for at in likely {
+            let record = self.records.get(at as usize).map_or(0, |record| record.deadline);
+            touched ^= record ^ self.progress.get(at as usize).map_or(0, |p| p.last_end);
         }
         std::hint::black_box(touched);
         let changes = self.changes;

@@ -8,6 +8,9 @@
 //! |---|---|
 //! | [`conntrack`] | connections: TCP, UDP, SCTP, ICMP and others, zones, marks, labels, limits |
 //! | [`nat`] | translation of their addresses and ports, by pools |
+//! | [`element`] | the interface: groups, elements, instances, what a packet carries |
+//! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
+//! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
 //! | [`packet`] | what a service is handed |
 //! | [`random`] | a small generator |
 //!
@@ -20,12 +23,15 @@
 //! Checked by: model tests beside each module; `fuzz`; `lab/conntrack` against Linux. How fast:
 //! `cargo run --release -p service --example figures`.
 
+pub mod balance;
 pub mod conntrack;
 #[doc(hidden)]
 pub mod craft;
+pub mod element;
 #[doc(hidden)]
 pub mod fuzz;
 mod hash;
 pub mod nat;
 pub mod packet;
 pub mod random;
+pub mod simple;

@@ -91,6 +91,15 @@ impl Index {
         Candidates { first, second, bits }
     }
 
+    /// The first record that may be under a key, or, if there is none, any number.
+    #[inline]
+    pub(crate) fn likely(&self, at: Places) -> u32 {
+        let Candidates { first, second, bits } = self.candidates(at);
+        let place = bits.trailing_zeros() as usize;
+        let bucket = if place < PLACES { first } else { second };
+        bucket.records[place % PLACES]
+    }
+
     /// Puts a record under a key; false if there is no room.
     pub(crate) fn insert(&mut self, at: Places, record: u32) -> bool {
         let [first, second] = [at.first, at.second].map(|b| self.buckets[b as usize].matches(0));
