@@ -1,0 +1,205 @@
+//! What the tracker costs: `cargo run --release -p service --example figures [CONNECTIONS]`.
+//!
+//! Established: bursts of 32 TCP segments of random ones of so many established connections (1,000,000),
+//! packets a second; and the same from a single buffer of frames read anew each time. New: SYNs of
+//! connections not seen before, with half-open ones evicted or all kept. Expiry: 100,000 connections
+//! whose time is over at once, while packets of others pass: the longest burst. Memory: octets a
+//! connection, of what was taken, and of what the process has resident.
+//!
+//! Every figure is checked before it is printed: each packet's state must be what it should be.
+
+use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
+use service::craft::Frame;
+use service::packet::{Checksum, Offsets, Packet};
+use service::random::Random;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Instant;
+use wire::tcp::Flags;
+
+const BURST: usize = 32;
+const SECOND: u64 = 1_000_000_000;
+
+/// A frame that is made into that of connection `n` by writing its addresses and ports.
+struct Template {
+    bytes: Vec<u8>,
+    at: Offsets,
+    reply: bool,
+}
+
+impl Template {
+    fn new(flags: Flags, numbers: (u32, u32), reply: bool) -> Template {
+        let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 0].into(), 0), ([192, 0, 2, 1].into(), 80)];
+        let [a, b] = if reply { [ends[1], ends[0]] } else { ends };
+        let bytes = Frame::tcp_with(a, b, flags, numbers, 65535, &[], 0).bytes();
+        let at = Offsets::of(&bytes);
+        Template { bytes, at, reply }
+    }
+
+    /// The frame of connection `n`: source 10.0.0.0 and up, port 1024 and up.
+    fn write(&self, n: u32, into: &mut [u8]) {
+        into.copy_from_slice(&self.bytes);
+        let client = Ipv4Addr::from_bits(0x0a00_0000 + (n >> 15)).octets();
+        let port = (1024 + (n & 0x7fff) as u16).to_be_bytes();
+        let (address, place) = if self.reply { (30, 36) } else { (26, 34) };
+        into[address..address + 4].copy_from_slice(&client);
+        into[place..place + 2].copy_from_slice(&port);
+    }
+}
+
+struct Bench {
+    tracker: Tracker,
+    request: Request,
+    now_ns: u64,
+    buffers: Vec<Vec<u8>>,
+    outcomes: [Outcome; BURST],
+    /// Nanoseconds in the tracker, and the longest burst.
+    spent: u64,
+    longest: u64,
+}
+
+impl Bench {
+    fn new(config: Config) -> Bench {
+        Bench {
+            tracker: Tracker::new(config, 0),
+            request: Request { commit: true, ..Request::default() },
+            now_ns: 0,
+            buffers: vec![vec![0; 54]; BURST],
+            outcomes: [Outcome::default(); BURST],
+            spent: 0,
+            longest: 0,
+        }
+    }
+
+    /// Sends these connections' frames, in bursts; each must be told `want`.
+    fn send(
+        &mut self,
+        template: &Template,
+        want: CtState,
+        numbers: impl Iterator<Item = u32>,
+    ) -> u64 {
+        let (mut numbers, mut packets) = (numbers, 0);
+        (self.spent, self.longest) = (0, 0);
+        loop {
+            let mut count = 0;
+            for (buffer, n) in self.buffers.iter_mut().zip(&mut numbers) {
+                template.write(n, buffer);
+                count += 1;
+            }
+            if count == 0 {
+                return packets;
+            }
+            let mut burst: Vec<Packet<'_>> = self.buffers[..count]
+                .iter_mut()
+                .map(|frame| Packet { frame, at: template.at, checksum: Checksum::Good })
+                .collect();
+            let begun = Instant::now();
+            self.tracker.process(self.now_ns, &self.request, &mut burst, &mut self.outcomes);
+            let spent = begun.elapsed().as_nanos() as u64;
+            self.spent += spent;
+            self.longest = self.longest.max(spent);
+            for outcome in &self.outcomes[..count] {
+                assert_eq!((outcome.state, outcome.drop), (want, None));
+            }
+            packets += count as u64;
+        }
+    }
+
+    fn establish(&mut self, first: u32, count: u32) {
+        let syn = Template::new(Flags::SYN, (100, 0), false);
+        let answer = Template::new(Flags::SYN | Flags::ACK, (500, 101), true);
+        let ack = Template::new(Flags::ACK, (101, 501), false);
+        // In portions, so that half-open ones stay few.
+        for portion in (first..first + count).step_by(10_000) {
+            let portion = portion..(portion + 10_000).min(first + count);
+            self.send(&syn, CtState::NEW | CtState::TRACKED, portion.clone());
+            let reply = CtState::ESTABLISHED | CtState::REPLY | CtState::TRACKED;
+            self.send(&answer, reply, portion.clone());
+            self.send(&ack, CtState::ESTABLISHED | CtState::TRACKED, portion);
+        }
+    }
+
+    fn say(&self, what: &str, packets: u64) {
+        let ns = self.spent as f64 / packets as f64;
+        println!(
+            "{what}: {:.2} M/s, {ns:.0} ns each, longest burst {} µs",
+            1e3 / ns,
+            self.longest / 1000
+        );
+    }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn main() {
+    let count = std::env::args().nth(1).map_or(1_000_000, |n| n.parse().expect("a number"));
+    let before = resident();
+    let mut bench = Bench::new(Config::new(count as usize, 1));
+    bench.establish(0, count);
+    assert_eq!(bench.tracker.len(), count as usize);
+    let memory = bench.tracker.memory().total();
+    println!(
+        "{count} connections: {:.1} octets each taken, {:.1} resident",
+        memory as f64 / f64::from(count),
+        (resident() - before) as f64 / f64::from(count)
+    );
+    let ack = Template::new(Flags::ACK, (101, 501), false);
+    let established = CtState::ESTABLISHED | CtState::TRACKED;
+    let mut random = Random(1);
+    let few = count.min(1000);
+    for (what, among) in [("of all", count), ("of 1,000 of them", few)] {
+        for _ in 0..5 {
+            let numbers = (0..2_000_000).map(|_| random.below(among.into()) as u32);
+            let packets = bench.send(&ack, established, numbers.collect::<Vec<_>>().into_iter());
+            bench.say(&format!("established, random {what}"), packets);
+        }
+    }
+    drop(bench);
+
+    let syn = Template::new(Flags::SYN, (100, 0), false);
+    let new = CtState::NEW | CtState::TRACKED;
+    for (what, half_open_max) in [("all kept", count as usize), ("1,000 half-open at most", 1000)] {
+        let config = Config { half_open_max, ..Config::new(count as usize, 1) };
+        let mut bench = Bench::new(config);
+        // Touched first, so that the system's pages are not what is measured.
+        bench.send(&syn, new, 0..count);
+        bench.tracker.flush(0);
+        for round in 1..=3 {
+            let packets = bench.send(&syn, new, (round * count)..((round + 1) * count));
+            bench.say(&format!("new, {what}"), packets);
+            bench.tracker.flush(0);
+        }
+    }
+
+    // 100,000 whose time is over at once, among 100,000 that live, whose packets pass meanwhile.
+    let mut config = Config::new(200_000, 1);
+    config.timeouts.tcp.unacknowledged = 100_000;
+    config.timeouts.tcp.established = 100_000;
+    let mut bench = Bench::new(config);
+    bench.establish(0, 100_000);
+    bench.now_ns = 99_990 * SECOND;
+    bench.establish(100_000, 100_000);
+    bench.now_ns = 100_010 * SECOND;
+    let mut packets = 0;
+    let (mut spent, mut longest) = (0, 0);
+    while bench.tracker.len() > 100_000 {
+        let numbers = (0..3200).map(|_| 100_000 + random.below(100_000) as u32);
+        packets += bench.send(&ack, established, numbers.collect::<Vec<_>>().into_iter());
+        spent += bench.spent;
+        longest = longest.max(bench.longest);
+    }
+    (bench.spent, bench.longest) = (spent, longest);
+    bench.say("established, while 100,000 expire", packets);
+    bench.establish(0, 100_000);
+    bench.now_ns += 200_000 * SECOND;
+    let mut longest = 0;
+    while !bench.tracker.is_empty() {
+        let begun = Instant::now();
+        bench.tracker.expire(bench.now_ns, 64);
+        longest = longest.max(begun.elapsed().as_nanos());
+    }
+    println!("expiry in steps of 64, no packets: longest {} µs", longest / 1000);
+}

@@ -1,0 +1,1164 @@
+//! Connection tracking: which packets belong together, and whether they make sense.
+//!
+//! In: bursts of packets with their offsets, a [`Request`] (what the pipeline's action says) and the
+//! time. Out: for each packet its `ct_state`, and the connection's mark and label. A tracker is one
+//! worker's own: traffic must be spread so that both directions of a connection come to one worker.
+//!
+//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples and
+//! hash them; look into the index; compare the records; only then judge packet by packet, in order. A
+//! packet whose connection came or went within its own burst is looked up again in its turn.
+//!
+//! # What is tracked
+//!
+//! TCP by windows and state ([`tcp`]), SCTP by tags and state ([`sctp`]), UDP and UDP-Lite by ports,
+//! ICMP's and ICMPv6's requests by identifier; their errors belong to the connection of the packet that
+//! they quote (`rel`). Any other protocol is tracked by addresses. Neighbour discovery and multicast
+//! listener messages are not tracked. Verdicts are Linux's; `lab/conntrack` compares them.
+//!
+//! # When there is too much
+//!
+//! All memory is bounded. Connections that nobody answered are *half-open*: at most
+//! [`Config::half_open_max`], beyond which the oldest of the most frequent kind makes room, as it does
+//! when all room is taken. An answered connection makes room for nobody: when only such are left,
+//! a new one is refused ([`Drop::TableFull`]). So a flood from forged sources, whatever its rate, costs
+//! established connections nothing.
+//!
+//! Timeouts take effect at once: a connection whose time is over is gone for the next packet. Its
+//! memory is taken back by [`Tracker::expire`], a few records at a time, also while packets come.
+//!
+//! Invariants: a live record is on one list, and in the index under its original tuple, and under
+//! its reply tuple if that is not the inverse. Nothing here knows clocks, sockets or threads.
+//! Cost: 127 octets a connection at full capacity, all taken at the start but touched as needed.
+//! Checked by: a model test (a list of connections), `fuzz::conntrack`, `lab/conntrack`.
+
+mod fragment;
+mod index;
+mod lists;
+mod parse;
+mod record;
+pub mod sctp;
+pub mod tcp;
+#[cfg(test)]
+mod tests;
+mod tuple;
+
+use crate::nat;
+use crate::packet::Packet;
+use crate::random::Random;
+use fragment::Fragments;
+use index::{Index, Places};
+use lists::{Lists, Queue, Step};
+use parse::{Subject, Transport};
+use record::{Extensions, Flags, NONE, Progress, Record};
+use tuple::Hasher;
+use wire::IpProtocol;
+
+pub use tuple::{Role, Tuple};
+
+/// The shift from nanoseconds to ticks: 134 ms. Time ends 18 years after the clock's zero.
+const TICK_SHIFT: u32 = 27;
+/// Packets that are taken through the stages together.
+const BURST: usize = 32;
+/// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
+const STEPS_PER_PACKET: usize = 2;
+
+/// Which way a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Direction {
+    /// As the connection's first packet.
+    Original = 0,
+    /// The other way.
+    Reply = 1,
+}
+
+/// The bits of `ct_state`, as Open vSwitch numbers them (ovs-fields(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct CtState(pub u8);
+
+impl CtState {
+    /// It opens a connection, or the connection was not answered yet.
+    pub const NEW: CtState = CtState(0x01);
+    /// Of a connection that was answered.
+    pub const ESTABLISHED: CtState = CtState(0x02);
+    /// An error about a packet of a connection.
+    pub const RELATED: CtState = CtState(0x04);
+    /// In the reply direction.
+    pub const REPLY: CtState = CtState(0x08);
+    /// It makes no sense.
+    pub const INVALID: CtState = CtState(0x10);
+    /// It went through the tracker.
+    pub const TRACKED: CtState = CtState(0x20);
+    /// Its source was translated.
+    pub const SOURCE_NAT: CtState = CtState(0x40);
+    /// Its destination was translated.
+    pub const DESTINATION_NAT: CtState = CtState(0x80);
+
+    /// Whether all bits of `other` are set.
+    pub fn contains(self, other: CtState) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl std::ops::BitOr for CtState {
+    type Output = CtState;
+    fn bitor(self, other: CtState) -> CtState {
+        CtState(self.0 | other.0)
+    }
+}
+
+impl std::ops::BitOrAssign for CtState {
+    fn bitor_assign(&mut self, other: CtState) {
+        self.0 |= other.0;
+    }
+}
+
+/// As `ovs-ofctl` writes a match that sets these bits: `+est+rpl+trk`; `untracked` for none.
+impl std::fmt::Display for CtState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0 == 0 {
+            return f.write_str("untracked");
+        }
+        let names = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+        names.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 != 0).try_for_each(
+            |(_, name)| {
+                f.write_str("+")?;
+                f.write_str(name)
+            },
+        )
+    }
+}
+
+impl std::fmt::Debug for CtState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+/// Why the tracker wants a packet dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Drop {
+    /// It opens a connection, and all room is taken by answered ones.
+    TableFull,
+    /// No address and port is left to translate it to.
+    NatExhausted,
+    /// Its translation would change a checksum that covers what is not in the packet (SCTP fragments).
+    NatImpossible,
+}
+
+/// Timeouts in seconds, with Linux's defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP's.
+    pub tcp: tcp::Timeouts,
+    /// SCTP's.
+    pub sctp: sctp::Timeouts,
+    /// UDP, not answered or younger than two seconds.
+    pub udp: u32,
+    /// UDP, traffic both ways.
+    pub udp_stream: u32,
+    /// ICMP's requests.
+    pub icmp: u32,
+    /// Other protocols.
+    pub other: u32,
+    /// From the first fragment on.
+    pub fragment: u32,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts {
+            tcp: tcp::Timeouts::default(),
+            sctp: sctp::Timeouts::default(),
+            udp: 30,
+            udp_stream: 120,
+            icmp: 30,
+            other: 600,
+            fragment: 30,
+        }
+    }
+}
+
+/// A tracker's size and settings.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Connections at most, below 2³¹.
+    pub connections_max: usize,
+    /// Of them, at most so many whose addresses or ports are translated.
+    pub translated_max: usize,
+    /// Of them, at most so many that nobody has answered.
+    pub half_open_max: usize,
+    /// Datagrams in fragments at a time.
+    pub fragmented_max: usize,
+    /// Whether transport checksums are checked, of packets whose port has not done so.
+    pub check_checksums: bool,
+    /// Timeouts.
+    pub timeouts: Timeouts,
+    /// How TCP is judged.
+    pub tcp: tcp::Settings,
+    /// A number that nobody outside can guess.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Room for so many connections; half of it for half-open ones, none translated.
+    pub fn new(connections_max: usize, seed: u64) -> Config {
+        Config {
+            connections_max,
+            translated_max: 0,
+            half_open_max: connections_max.div_ceil(2),
+            fragmented_max: 1024,
+            check_checksums: true,
+            timeouts: Timeouts::default(),
+            tcp: tcp::Settings::default(),
+            seed,
+        }
+    }
+}
+
+/// What translation an action asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Nat {
+    /// None.
+    #[default]
+    None,
+    /// Packets of connections that are translated.
+    Existing,
+    /// That, and new connections by this rule.
+    New(nat::Rule),
+}
+
+/// What the pipeline's action says: Open vSwitch's `ct(...)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Request {
+    /// The zone.
+    pub zone: u16,
+    /// Whether a new connection is kept.
+    pub commit: bool,
+    /// Whether a connection that goes the other way is replaced by one that goes this way.
+    pub force: bool,
+    /// Translation.
+    pub nat: Nat,
+    /// Value and mask for the mark of connections that are kept.
+    pub mark: Option<(u32, u32)>,
+    /// Value and mask for the label of connections that are kept.
+    pub label: Option<(u128, u128)>,
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Its `ct_state`.
+    pub state: CtState,
+    /// Its `ct_mark`.
+    pub mark: u32,
+    /// Its `ct_label`.
+    pub label: u128,
+    /// Set if it must be dropped.
+    pub drop: Option<Drop>,
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What has happened. Each packet is counted under one of the first eight.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Names, in stable words, and numbers.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Packets that open a connection or come before its answer.
+    new,
+    /// Packets of answered connections.
+    established,
+    /// Errors about packets of connections.
+    related,
+    /// Packets not tracked, by protocol.
+    untracked,
+    /// Headers cut short, flags that make no sense, a wrong checksum.
+    malformed,
+    /// Fragments without their first.
+    fragment_orphan,
+    /// Packets that their connection, or the lack of one, makes invalid.
+    invalid,
+    /// Packets to be dropped for want of room or ports.
+    refused,
+    /// Connections kept.
+    connections_opened,
+    /// Connections whose time was over.
+    connections_expired,
+    /// Connections closed by a packet.
+    connections_closed,
+    /// Half-open connections that made room for others.
+    half_open_evicted,
+    /// Connections refused for want of room.
+    table_full,
+    /// Connections refused for want of an address and port.
+    nat_exhausted,
+    /// Packets whose translation is impossible.
+    nat_impossible,
+}
+
+/// A connection, as shown to people and tests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// The opener's direction.
+    pub original: Tuple,
+    /// The other.
+    pub reply: Tuple,
+    /// The mark.
+    pub mark: u32,
+    /// The label.
+    pub label: u128,
+    /// The state of TCP's machine.
+    pub tcp: Option<tcp::State>,
+    /// The state of SCTP's.
+    pub sctp: Option<sctp::State>,
+    /// Whether it was answered.
+    pub replied: bool,
+    /// Whether both ends have proved themselves.
+    pub assured: bool,
+    /// Seconds until it is gone unless a packet comes, rounded.
+    pub timeout: u32,
+}
+
+/// Memory taken, in octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Records and what goes with each.
+    pub records: usize,
+    /// The index.
+    pub index: usize,
+    /// Extensions, fragments.
+    pub other: usize,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn total(&self) -> usize {
+        self.records + self.index + self.other
+    }
+}
+
+/// Connections of one worker.
+#[derive(Debug)]
+pub struct Tracker {
+    config: Config,
+    hasher: Hasher,
+    index: Index,
+    records: Vec<Record>,
+    progress: Vec<Progress>,
+    extensions: Extensions,
+    free: u32,
+    live: usize,
+    translated: usize,
+    lists: Lists,
+    fragments: Fragments,
+    pub(crate) pools: Vec<nat::Pool>,
+    pub(crate) random: Random,
+    pub(crate) counters: Counters,
+    /// Counts insertions and removals: what was found before may not be there.
+    changes: u64,
+}
+
+/// A connection found, and which way the packet goes.
+type Found = Option<(u32, Direction)>;
+
+/// What the stages before the judgement have found.
+struct Gathered {
+    subject: Subject,
+    places: Places,
+    found: Found,
+}
+
+impl Tracker {
+    /// A tracker without connections, at time `now_ns` of a monotonic clock.
+    pub fn new(config: Config, now_ns: u64) -> Tracker {
+        let connections_max = config.connections_max.min(NONE as usize / 2);
+        Tracker {
+            hasher: Hasher::new(config.seed),
+            index: Index::new(connections_max + config.translated_max),
+            records: Vec::with_capacity(connections_max),
+            progress: Vec::with_capacity(connections_max),
+            extensions: Extensions::new(),
+            free: NONE,
+            live: 0,
+            translated: 0,
+            lists: Lists::new(ticks(now_ns)),
+            fragments: Fragments::new(config.fragmented_max),
+            pools: Vec::new(),
+            random: Random(config.seed.rotate_left(17)),
+            counters: Counters::default(),
+            changes: 0,
+            config: Config { connections_max, ..config },
+        }
+    }
+
+    /// Adds a pool for [`nat::Rule`]s to name.
+    pub fn add_pool(&mut self, pool: nat::Pool) -> nat::PoolId {
+        self.pools.push(pool);
+        nat::PoolId(self.pools.len() - 1)
+    }
+
+    /// A pool, for its counters.
+    pub fn pool(&self, id: nat::PoolId) -> Option<&nat::Pool> {
+        self.pools.get(id.0)
+    }
+
+    /// Connections held, expired ones that were not yet found included.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Connections that nobody has answered.
+    pub fn half_open(&self) -> usize {
+        self.lists.half_open()
+    }
+
+    /// What has happened.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Memory taken from the system, touched or not.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            records: self.records.capacity() * size_of::<Record>()
+                + self.progress.capacity() * size_of::<Progress>(),
+            index: self.index.bytes(),
+            other: self.extensions.bytes() + self.fragments.bytes(),
+        }
+    }
+
+    /// Tracks a burst: `outcomes[n]` says what became of `packets[n]`. With translation, packets are
+    /// changed. Some expired connections are removed on the way.
+    ///
+    /// # Panics
+    /// If there are fewer outcomes than packets.
+    pub fn process(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [Packet<'_>],
+        outcomes: &mut [Outcome],
+    ) {
+        assert!(outcomes.len() >= packets.len(), "an outcome is needed for each packet");
+        for (packets, outcomes) in packets.chunks_mut(BURST).zip(outcomes.chunks_mut(BURST)) {
+            self.burst(now_ns, request, packets, outcomes);
+            self.expire(now_ns, packets.len() * STEPS_PER_PACKET);
+        }
+    }
+
+    fn burst(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [Packet<'_>],
+        outcomes: &mut [Outcome],
+    ) {
+        let now = ticks(now_ns);
+        let mut gathered: [Gathered; BURST] = std::array::from_fn(|_| Gathered {
+            subject: Subject::Untracked,
+            places: Places::default(),
+            found: None,
+        });
+        for (gathered, packet) in gathered.iter_mut().zip(&*packets) {
+            gathered.subject = self.subject(now, request.zone, packet);
+            if let Some(tuple) = gathered.subject.tuple() {
+                gathered.places = self.index.places(self.hasher.hash(tuple));
+            }
+        }
+        // What is only read here is in the cache when it is needed: no instruction of safe Rust says
+        // "prefetch", but loads that nothing waits for overlap just as well. Two rounds, without branches
+        // that depend on what is loaded: buckets, then records.
+        let mut likely = [NONE; BURST];
+        for (likely, gathered) in likely.iter_mut().zip(&gathered[..packets.len()]) {
+            *likely = self.index.likely(gathered.places);
+        }
+        let mut touched = 0;
+        for at in likely {
+            let record = self.records.get(at as usize).map_or(0, |record| record.deadline);
+            touched ^= record ^ self.progress.get(at as usize).map_or(0, |p| p.last_end);
+        }
+        std::hint::black_box(touched);
+        let changes = self.changes;
+        for gathered in &mut gathered[..packets.len()] {
+            if let Some(tuple) = gathered.subject.tuple() {
+                gathered.found = self.find(tuple, gathered.places);
+            }
+        }
+        for ((gathered, packet), outcome) in gathered.iter().zip(packets).zip(outcomes) {
+            let mut found = gathered.found;
+            if self.changes != changes
+                && let Some(tuple) = gathered.subject.tuple()
+            {
+                found = self.find(tuple, gathered.places);
+            }
+            *outcome = self.judge(now_ns, now, request, packet, gathered, found);
+        }
+    }
+
+    /// Removes expired connections, looking at no more than `steps_max` records. True if more may be
+    /// due.
+    pub fn expire(&mut self, now_ns: u64, steps_max: usize) -> bool {
+        let now = ticks(now_ns);
+        for _ in 0..steps_max {
+            match self.lists.step(&mut self.records, now) {
+                Step::Expired(at) => {
+                    self.counters.connections_expired += 1;
+                    self.forget(at);
+                }
+                Step::Moved => {}
+                Step::Idle => return false,
+            }
+        }
+        true
+    }
+
+    /// The connection that a packet with this tuple would belong to, and its direction.
+    pub fn get(&self, now_ns: u64, tuple: &Tuple) -> Option<(Connection, Direction)> {
+        let (at, direction) = self.find(tuple, self.index.places(self.hasher.hash(tuple)))?;
+        let record = &self.records[at as usize];
+        let now = ticks(now_ns);
+        (record.deadline > now).then(|| (self.show(at, now), direction))
+    }
+
+    /// All connections whose time is not over, in no order.
+    pub fn connections(&self, now_ns: u64) -> impl Iterator<Item = Connection> {
+        let now = ticks(now_ns);
+        (0..self.records.len() as u32)
+            .filter(move |at| {
+                let record = &self.records[*at as usize];
+                record.flags.has(Flags::LIVE) && record.deadline > now
+            })
+            .map(move |at| self.show(at, now))
+    }
+
+    /// Removes all connections of a zone. Not bounded: for the control side.
+    pub fn flush(&mut self, zone: u16) {
+        for at in 0..self.records.len() as u32 {
+            let record = &self.records[at as usize];
+            if record.flags.has(Flags::LIVE) && record.zone == zone {
+                self.counters.connections_closed += 1;
+                self.remove(at);
+            }
+        }
+    }
+
+    fn show(&self, at: u32, now: u32) -> Connection {
+        let record = &self.records[at as usize];
+        let state = record.state;
+        let protocol = IpProtocol(record.protocol);
+        let left = u64::from(record.deadline.saturating_sub(now)) << TICK_SHIFT;
+        Connection {
+            original: record.original(),
+            reply: self.reply_of(at),
+            mark: record.mark,
+            label: self.label_of(at),
+            tcp: (protocol == IpProtocol::TCP).then(|| tcp::State::from_number(state)),
+            sctp: (protocol == IpProtocol::SCTP).then(|| sctp::State::from_number(state)),
+            replied: record.flags.has(Flags::REPLIED),
+            assured: record.flags.has(Flags::ASSURED),
+            timeout: ((left + 500_000_000) / 1_000_000_000) as u32,
+        }
+    }
+
+    /// Both directions' tuples.
+    fn tuples(&self, at: u32) -> (Tuple, Tuple) {
+        (self.records[at as usize].original(), self.reply_of(at))
+    }
+
+    /// The connection that has this tuple.
+    pub(crate) fn lookup(&self, tuple: &Tuple) -> Option<u32> {
+        let places = self.index.places(self.hasher.hash(tuple));
+        self.find(tuple, places).map(|(at, _)| at)
+    }
+
+    fn reply_of(&self, at: u32) -> Tuple {
+        let extension = self.extensions.get(self.progress[at as usize].extension);
+        self.records[at as usize].reply(extension)
+    }
+
+    fn label_of(&self, at: u32) -> u128 {
+        let record = &self.records[at as usize];
+        if !record.flags.has(Flags::V6) {
+            return record.label_v4();
+        }
+        let extension = self.extensions.get(self.progress[at as usize].extension);
+        extension.map_or(0, |extension| extension.label)
+    }
+
+    fn set_label(&mut self, at: u32, (value, mask): (u128, u128)) {
+        let label = self.label_of(at) & !mask | value & mask;
+        let record = &mut self.records[at as usize];
+        if !record.flags.has(Flags::V6) {
+            record.set_label_v4(label);
+            return;
+        }
+        let extension = &mut self.progress[at as usize].extension;
+        if *extension == NONE {
+            if label == 0 {
+                return;
+            }
+            *extension = self.extensions.take();
+        }
+        self.extensions[*extension].label = label;
+    }
+
+    /// What a packet is about. First fragments are noted, later ones looked up.
+    fn subject(&mut self, now: u32, zone: u16, packet: &Packet<'_>) -> Subject {
+        let subject = parse::subject(packet, zone, self.config.check_checksums);
+        let Subject::Fragment { tuple, ident, first } = subject else { return subject };
+        let bare = Tuple { src_port: 0, dst_port: 0, role: Role::Any, ..tuple };
+        let hash = crate::hash::fold(self.hasher.hash(&bare), u64::from(ident) | 1 << 63);
+        if first {
+            let deadline = now.saturating_add(deadline_after(self.config.timeouts.fragment));
+            self.fragments.note(hash, tuple, ident, now, deadline);
+            return Subject::Flow { tuple, transport: Transport::Whole };
+        }
+        match self.fragments.find(hash, &bare, ident, now) {
+            Some(tuple) => Subject::Flow { tuple, transport: Transport::Later },
+            None => Subject::Orphan,
+        }
+    }
+
+    /// The connection that has this tuple, expired or not.
+    #[inline]
+    fn find(&self, tuple: &Tuple, places: Places) -> Found {
+        for at in self.index.candidates(places) {
+            let record = &self.records[at as usize];
+            if tuple.role != Role::Reply && record.original() == *tuple {
+                return Some((at, Direction::Original));
+            }
+            if tuple.role != Role::Request && self.reply_of(at) == *tuple {
+                return Some((at, Direction::Reply));
+            }
+        }
+        None
+    }
+
+    /// What becomes of a packet.
+    fn judge(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        gathered: &Gathered,
+        mut found: Found,
+    ) -> Outcome {
+        const INVALID: Outcome = Outcome {
+            state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
+            mark: 0,
+            label: 0,
+            drop: None,
+        };
+        if let Some((at, direction)) = found {
+            let record = &self.records[at as usize];
+            if record.deadline <= now {
+                self.counters.connections_expired += 1;
+                self.remove(at);
+                found = None;
+            } else if request.force
+                && request.commit
+                && direction == Direction::Reply
+                && matches!(gathered.subject, Subject::Flow { transport: Transport::Whole, .. })
+            {
+                self.counters.connections_closed += 1;
+                self.remove(at);
+                found = None;
+            }
+        }
+        let (tuple, transport) = match gathered.subject {
+            Subject::Flow { tuple, transport } => (tuple, transport),
+            Subject::Error { .. } => {
+                return self.error(request, packet, found).unwrap_or_else(|| {
+                    self.counters.invalid += 1;
+                    INVALID
+                });
+            }
+            Subject::Untracked => {
+                self.counters.untracked += 1;
+                return Outcome::default();
+            }
+            Subject::Malformed => {
+                self.counters.malformed += 1;
+                return INVALID;
+            }
+            Subject::Orphan | Subject::Fragment { .. } => {
+                self.counters.fragment_orphan += 1;
+                return INVALID;
+            }
+        };
+        if let Some((at, direction)) = found {
+            match self.advance(now_ns, now, packet, transport, at, direction) {
+                Advance::Invalid => {
+                    self.counters.invalid += 1;
+                    return INVALID;
+                }
+                Advance::Reopen => {
+                    self.counters.connections_closed += 1;
+                    self.remove(at);
+                }
+                Advance::Valid { forget } => {
+                    if request.commit {
+                        self.exec(at, request);
+                    }
+                    let mut outcome = self.outcome(at, direction);
+                    if outcome.state.contains(CtState::ESTABLISHED) {
+                        self.counters.established += 1;
+                    } else {
+                        self.counters.new += 1;
+                    }
+                    if direction == Direction::Reply {
+                        self.records[at as usize].flags.set(Flags::REPLIED);
+                    }
+                    if request.nat != Nat::None {
+                        let tuples = self.tuples(at);
+                        self.translate((&tuples.0, &tuples.1), direction, packet, &mut outcome);
+                    }
+                    if forget {
+                        self.counters.connections_closed += 1;
+                        self.remove(at);
+                    } else {
+                        self.requeue(at);
+                    }
+                    return outcome;
+                }
+            }
+        }
+        self.open(now_ns, now, request, packet, tuple, transport).unwrap_or_else(|| {
+            self.counters.invalid += 1;
+            INVALID
+        })
+    }
+
+    /// A packet that no connection has. None if it cannot open one.
+    fn open(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        tuple: Tuple,
+        transport: Transport,
+    ) -> Option<Outcome> {
+        // A later fragment says too little; who replies needs to have been asked.
+        if tuple.role == Role::Reply || transport == Transport::Later {
+            return None;
+        }
+        let mut progress = Progress::NEW;
+        let payload = parse::payload(packet);
+        let timeouts = &self.config.timeouts;
+        let (state, timeout) = match tuple.protocol {
+            IpProtocol::TCP => {
+                let segment = tcp::Segment::parse(payload)?;
+                if !tcp::open(&mut progress, &segment, &self.config.tcp) {
+                    return None;
+                }
+                let decision = tcp::segment(
+                    &mut progress,
+                    tcp::State::None,
+                    Direction::Original,
+                    &segment,
+                    tcp::Known { replied: false, assured: false },
+                    &self.config.tcp,
+                    &timeouts.tcp,
+                );
+                match decision {
+                    tcp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
+                    _ => return None,
+                }
+            }
+            IpProtocol::SCTP => {
+                let (state, way) = (sctp::State::None, Direction::Original);
+                let timeouts = &timeouts.sctp;
+                match sctp::packet(&mut progress, state, way, payload, true, timeouts) {
+                    sctp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
+                    sctp::Decision::Invalid => return None,
+                }
+            }
+            IpProtocol::UDP | IpProtocol::UDP_LITE => {
+                progress.last_end = now.saturating_add(deadline_after(2));
+                (0, Some(timeouts.udp))
+            }
+            _ if tuple.is_query() => (0, Some(timeouts.icmp)),
+            _ => (0, Some(timeouts.other)),
+        };
+        let mut outcome = Outcome { state: CtState::NEW | CtState::TRACKED, ..Outcome::default() };
+        if !request.commit {
+            self.counters.new += 1;
+            return Some(outcome);
+        }
+        let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
+        match self.insert(request, tuple, progress, state, deadline) {
+            Ok(at) => {
+                self.counters.new += 1;
+                self.exec(at, request);
+                outcome = self.outcome(at, Direction::Original);
+                if request.nat != Nat::None {
+                    let tuples = self.tuples(at);
+                    self.translate(
+                        (&tuples.0, &tuples.1),
+                        Direction::Original,
+                        packet,
+                        &mut outcome,
+                    );
+                }
+            }
+            Err(drop) => {
+                self.counters.refused += 1;
+                outcome.drop = Some(drop);
+            }
+        }
+        Some(outcome)
+    }
+
+    /// Keeps a connection.
+    fn insert(
+        &mut self,
+        request: &Request,
+        tuple: Tuple,
+        mut progress: Progress,
+        state: u8,
+        deadline: u32,
+    ) -> Result<u32, Drop> {
+        if self.live >= self.config.connections_max
+            || self.lists.half_open() >= self.config.half_open_max
+        {
+            let Some(oldest) = self.lists.oldest() else {
+                self.counters.table_full += 1;
+                return Err(Drop::TableFull);
+            };
+            self.counters.half_open_evicted += 1;
+            self.remove(oldest);
+        }
+        let mut reply = tuple.inverted();
+        if let Nat::New(rule) = request.nat {
+            let Some(bound) = self.bind(&rule, &tuple) else {
+                self.counters.nat_exhausted += 1;
+                return Err(Drop::NatExhausted);
+            };
+            reply = bound;
+            if reply != tuple.inverted() && self.translated >= self.config.translated_max {
+                self.release(&tuple, &reply);
+                self.counters.table_full += 1;
+                return Err(Drop::TableFull);
+            }
+        }
+        let mut record = Record::new(&tuple, &reply);
+        record.state = state;
+        record.deadline = deadline;
+        if (reply.src, reply.src_port) != (tuple.dst, tuple.dst_port) {
+            record.flags.set(Flags::DESTINATION_NAT);
+        }
+        if (reply.dst, reply.dst_port) != (tuple.src, tuple.src_port) {
+            record.flags.set(Flags::SOURCE_NAT);
+        }
+        let two_keys = record.flags.has(Flags::TWO_KEYS);
+        if two_keys && tuple.v6 {
+            progress.extension = self.extensions.take();
+            let extension = &mut self.extensions[progress.extension];
+            (extension.reply_src, extension.reply_dst) = (reply.src, reply.dst);
+        }
+        let at = self.allocate(record, progress);
+        let keys = [self.hasher.hash(&tuple), self.hasher.hash(&reply)];
+        let places = keys.map(|hash| self.index.places(hash));
+        let mut fits = self.index.insert(places[0], at);
+        if fits && two_keys && !self.index.insert(places[1], at) {
+            self.index.remove(places[0], at);
+            fits = false;
+        }
+        if !fits {
+            self.counters.table_full += 1;
+            self.give_back(at);
+            self.release(&tuple, &reply);
+            return Err(Drop::TableFull);
+        }
+        self.live += 1;
+        self.translated += usize::from(two_keys);
+        self.changes += 1;
+        self.counters.connections_opened += 1;
+        self.enlist(at);
+        Ok(at)
+    }
+
+    /// A free record, filled.
+    fn allocate(&mut self, record: Record, progress: Progress) -> u32 {
+        if self.free == NONE {
+            self.records.push(record);
+            self.progress.push(progress);
+            return (self.records.len() - 1) as u32;
+        }
+        let at = self.free;
+        self.free = self.records[at as usize].next;
+        self.records[at as usize] = record;
+        self.progress[at as usize] = progress;
+        at
+    }
+
+    /// A record that is on no list and not in the index becomes free.
+    fn give_back(&mut self, at: u32) {
+        let extension = self.progress[at as usize].extension;
+        if extension != NONE {
+            self.extensions.give(extension);
+        }
+        let record = &mut self.records[at as usize];
+        record.flags = Flags::default();
+        record.next = self.free;
+        self.free = at;
+    }
+
+    /// Forgets a live connection.
+    fn remove(&mut self, at: u32) {
+        self.lists.unlink(&mut self.records, at);
+        self.forget(at);
+    }
+
+    /// Forgets a live connection that is on no list.
+    fn forget(&mut self, at: u32) {
+        let (original, reply) = (self.records[at as usize].original(), self.reply_of(at));
+        self.index.remove(self.index.places(self.hasher.hash(&original)), at);
+        let flags = self.records[at as usize].flags;
+        if flags.has(Flags::TWO_KEYS) {
+            self.index.remove(self.index.places(self.hasher.hash(&reply)), at);
+            self.translated -= 1;
+        }
+        if flags.has(Flags::SOURCE_NAT) {
+            self.release(&original, &reply);
+        }
+        self.give_back(at);
+        self.live -= 1;
+        self.changes += 1;
+    }
+
+    /// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
+    fn queue(&self, at: u32) -> Option<Queue> {
+        let record = &self.records[at as usize];
+        let replied = record.flags.has(Flags::REPLIED);
+        match IpProtocol(record.protocol) {
+            IpProtocol::TCP => match tcp::State::from_number(record.state) {
+                tcp::State::SynReceived => Some(Queue::SynReceived),
+                state if state.is_handshake() => Some(Queue::SynSent),
+                _ if !replied => Some(Queue::PickedUp),
+                _ => None,
+            },
+            IpProtocol::SCTP => {
+                let assured = record.flags.has(Flags::ASSURED);
+                (!replied || !assured).then_some(Queue::Sctp)
+            }
+            _ if replied => None,
+            IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),
+            _ if record.flags.has(Flags::QUERY) => Some(Queue::Icmp),
+            _ => Some(Queue::Other),
+        }
+    }
+
+    fn enlist(&mut self, at: u32) {
+        match self.queue(at) {
+            Some(queue) => self.lists.enqueue(&mut self.records, at, queue),
+            None => self.lists.file(&mut self.records, at),
+        }
+    }
+
+    /// Puts a connection where it now belongs.
+    fn requeue(&mut self, at: u32) {
+        let record = &self.records[at as usize];
+        if !Lists::is_queued(record) {
+            return;
+        }
+        match self.queue(at) {
+            Some(queue) if Lists::is_in(record, queue) => {}
+            _ => {
+                self.lists.unlink(&mut self.records, at);
+                self.enlist(at);
+            }
+        }
+    }
+
+    /// Sets the time at which a connection is gone.
+    fn refresh(&mut self, now_ns: u64, at: u32, timeout: u32) {
+        let deadline = deadline_of(now_ns, timeout);
+        let record = &mut self.records[at as usize];
+        let before = record.deadline;
+        if Lists::is_queued(record) {
+            // Moved with its place, once in a second at most.
+            if deadline < before || deadline - before > deadline_after(1) {
+                self.lists.unlink(&mut self.records, at);
+                self.records[at as usize].deadline = deadline;
+                self.enlist(at);
+            }
+            return;
+        }
+        record.deadline = deadline;
+        if deadline < before {
+            self.lists.unlink(&mut self.records, at);
+            self.lists.file(&mut self.records, at);
+        }
+    }
+
+    /// Mark and label, as the action sets them.
+    fn exec(&mut self, at: u32, request: &Request) {
+        if let Some((value, mask)) = request.mark {
+            let record = &mut self.records[at as usize];
+            record.mark = record.mark & !mask | value & mask;
+        }
+        if let Some(label) = request.label {
+            self.set_label(at, label);
+        }
+    }
+
+    /// What a packet of a connection is told.
+    fn outcome(&self, at: u32, direction: Direction) -> Outcome {
+        let record = &self.records[at as usize];
+        let mut state = CtState::TRACKED;
+        if direction == Direction::Reply {
+            state |= CtState::ESTABLISHED | CtState::REPLY;
+        } else if record.flags.has(Flags::REPLIED) {
+            state |= CtState::ESTABLISHED;
+        } else {
+            state |= CtState::NEW;
+        }
+        Outcome { state, mark: record.mark, label: self.label_of(at), drop: None }
+    }
+
+    /// An error that quotes a packet of the connection found: it goes the way that the quoted packet's
+    /// answer would. None without a connection, or if it is not for who sent the quoted packet.
+    fn error(
+        &mut self,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        found: Found,
+    ) -> Option<Outcome> {
+        let (at, direction) = found?;
+        self.counters.related += 1;
+        let mut outcome = self.outcome(at, direction);
+        outcome.state = CtState::RELATED | CtState::TRACKED;
+        if direction == Direction::Reply {
+            outcome.state |= CtState::REPLY;
+        }
+        if request.nat != Nat::None {
+            let tuples = self.tuples(at);
+            self.translate_error((&tuples.0, &tuples.1), direction, packet, &mut outcome);
+        }
+        Some(outcome)
+    }
+
+    /// Moves a connection on by a packet.
+    fn advance(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        packet: &Packet<'_>,
+        transport: Transport,
+        at: u32,
+        direction: Direction,
+    ) -> Advance {
+        const VALID: Advance = Advance::Valid { forget: false };
+        if transport == Transport::Later {
+            return VALID;
+        }
+        let record = &self.records[at as usize];
+        let flags = record.flags;
+        let timeouts = &self.config.timeouts;
+        let progress = &mut self.progress[at as usize];
+        let (state, timeout, assured) = match IpProtocol(record.protocol) {
+            IpProtocol::TCP => {
+                let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else {
+                    return Advance::Invalid;
+                };
+                let decision = tcp::segment(
+                    progress,
+                    tcp::State::from_number(record.state),
+                    direction,
+                    &segment,
+                    tcp::Known {
+                        replied: flags.has(Flags::REPLIED),
+                        assured: flags.has(Flags::ASSURED),
+                    },
+                    &self.config.tcp,
+                    &timeouts.tcp,
+                );
+                match decision {
+                    tcp::Decision::Accept { state, timeout, assured } => {
+                        (state as u8, timeout, assured)
+                    }
+                    tcp::Decision::Ignore => return VALID,
+                    tcp::Decision::Forget => return Advance::Valid { forget: true },
+                    tcp::Decision::Reopen => return Advance::Reopen,
+                    tcp::Decision::Invalid { shorten } => {
+                        let left = record.deadline - now;
+                        let at_most = timeouts.tcp.unacknowledged;
+                        if shorten && left > deadline_after(at_most.max(120)) {
+                            self.refresh(now_ns, at, at_most);
+                        }
+                        return Advance::Invalid;
+                    }
+                }
+            }
+            IpProtocol::SCTP => {
+                let state = sctp::State::from_number(record.state);
+                let payload = parse::payload(packet);
+                let timeouts = &timeouts.sctp;
+                match sctp::packet(progress, state, direction, payload, false, timeouts) {
+                    sctp::Decision::Accept { state, timeout, assured } => {
+                        (state as u8, timeout, assured)
+                    }
+                    sctp::Decision::Invalid => return Advance::Invalid,
+                }
+            }
+            IpProtocol::UDP | IpProtocol::UDP_LITE => {
+                let stream = flags.has(Flags::REPLIED) && now > progress.last_end;
+                let timeout = if stream { timeouts.udp_stream } else { timeouts.udp };
+                (0, Some(timeout), stream)
+            }
+            _ if flags.has(Flags::QUERY) => (0, Some(timeouts.icmp), false),
+            _ => (0, Some(timeouts.other), false),
+        };
+        let record = &mut self.records[at as usize];
+        record.state = state;
+        if assured {
+            record.flags.set(Flags::ASSURED);
+        }
+        if let Some(timeout) = timeout {
+            self.refresh(now_ns, at, timeout);
+        }
+        VALID
+    }
+}
+
+/// How a connection takes a packet.
+enum Advance {
+    Valid { forget: bool },
+    Reopen,
+    Invalid,
+}
+
+fn ticks(now_ns: u64) -> u32 {
+    u32::try_from(now_ns >> TICK_SHIFT).unwrap_or(u32::MAX)
+}
+
+/// The first tick that is not before so many seconds from now.
+fn deadline_of(now_ns: u64, seconds: u32) -> u32 {
+    let at = now_ns.saturating_add(u64::from(seconds) * 1_000_000_000);
+    u32::try_from(at.div_ceil(1 << TICK_SHIFT)).unwrap_or(u32::MAX)
+}
+
+/// Ticks in so many seconds, rounded up.
+fn deadline_after(seconds: u32) -> u32 {
+    deadline_of(0, seconds)
+}

@@ -1,0 +1,335 @@
+//! The lists that records are on: a hierarchical timing wheel for connections that were answered,
+//! and one queue, oldest first, for each kind of connection that was not.
+//!
+//! The wheel is Varghese and Lauck's (1987): a slot for each of the next 64 ticks, and above it five
+//! levels whose slots are 64 times as long; a record is filed by the highest digit (base 64) in which
+//! its deadline differs from now. A packet that moves a deadline on touches no list: when the slot
+//! begins, the record is filed anew. Only a deadline that comes nearer is refiled at once.
+//!
+//! Connections that nobody answered wait in queues, which give the oldest at once when half-open ones
+//! are too many. A deadline is moved on only with the record's place, and most queues have one timeout,
+//! so a queue's order is that of the deadlines. Where timeouts differ (SCTP's states, TCP taken up in
+//! its middle and closing), a record whose time is over may wait for an older one before it: that
+//! costs room among the half-open, no more, since packets look at the deadline itself.
+//!
+//! Work is bounded: [`Lists::step`] looks at one record, and whoever calls it says how
+//! often. A slot that has begun is worked off record by record before the next one begins.
+//!
+//! Invariants: a live record is on exactly one list, which its field names; a record in the wheel
+//! lies in a slot that begins no later than its deadline; `elapsed` never passes a record that was
+//! not looked at.
+//! Checked by: the model test below, against a map of deadlines.
+
+use super::record::{NONE, Record};
+
+const DIGIT: u32 = 6;
+const SLOTS: usize = 1 << DIGIT;
+const LEVELS: usize = 32_usize.div_ceil(DIGIT as usize);
+/// Records whose slot has begun.
+const DUE: u16 = (LEVELS * SLOTS) as u16;
+/// Queues for connections that were not answered, by kind.
+pub(crate) const QUEUES: usize = 7;
+
+/// A queue of connections that were not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub(crate) enum Queue {
+    /// TCP: a SYN was seen.
+    SynSent,
+    /// TCP: a SYN and its answer.
+    SynReceived,
+    /// TCP, taken up in its middle.
+    PickedUp,
+    /// SCTP before its cookie.
+    Sctp,
+    /// UDP and UDP-Lite.
+    Udp,
+    /// ICMP's requests.
+    Icmp,
+    /// Any other protocol.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    head: u32,
+    tail: u32,
+}
+
+/// The lists.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    /// The tick up to which all has been looked at, is due, or lies in the slot that has begun.
+    elapsed: u32,
+    /// The slot that has begun and still holds records, or `DUE`.
+    begun: u16,
+    ends: Box<[Ends]>,
+    occupied: [u64; LEVELS],
+    lens: [usize; QUEUES],
+}
+
+/// What a step has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A record whose time is over; it is on no list.
+    Expired(u32),
+    /// Something was moved.
+    Moved,
+    /// Nothing more is due.
+    Idle,
+}
+
+impl Lists {
+    pub(crate) fn new(now: u32) -> Lists {
+        let ends = Ends { head: NONE, tail: NONE };
+        Lists {
+            elapsed: now,
+            begun: DUE,
+            ends: vec![ends; usize::from(DUE) + 1 + QUEUES].into_boxed_slice(),
+            occupied: [0; LEVELS],
+            lens: [0; QUEUES],
+        }
+    }
+
+    /// Records in the queues.
+    pub(crate) fn half_open(&self) -> usize {
+        self.lens.iter().sum()
+    }
+
+    /// Whether a record is in a queue.
+    pub(crate) fn is_queued(record: &Record) -> bool {
+        record.list > DUE
+    }
+
+    /// Whether a record is in this queue.
+    pub(crate) fn is_in(record: &Record, queue: Queue) -> bool {
+        record.list == DUE + 1 + queue as u16
+    }
+
+    /// Appends a record that is on no list to a queue.
+    pub(crate) fn enqueue(&mut self, records: &mut [Record], at: u32, queue: Queue) {
+        self.lens[queue as usize] += 1;
+        self.append(records, at, DUE + 1 + queue as u16);
+    }
+
+    /// Files a record that is on no list by its deadline.
+    pub(crate) fn file(&mut self, records: &mut [Record], at: u32) {
+        let deadline = records[at as usize].deadline;
+        let list = if deadline <= self.elapsed {
+            DUE
+        } else {
+            let level = (deadline ^ self.elapsed).ilog2() / DIGIT;
+            let slot = (deadline >> (level * DIGIT)) as usize % SLOTS;
+            self.occupied[level as usize] |= 1 << slot;
+            (level as usize * SLOTS + slot) as u16
+        };
+        self.append(records, at, list);
+    }
+
+    fn append(&mut self, records: &mut [Record], at: u32, list: u16) {
+        let ends = &mut self.ends[usize::from(list)];
+        let tail = std::mem::replace(&mut ends.tail, at);
+        if tail == NONE {
+            ends.head = at;
+        } else {
+            records[tail as usize].next = at;
+        }
+        let record = &mut records[at as usize];
+        (record.next, record.prev, record.list) = (NONE, tail, list);
+    }
+
+    /// Takes a record off its list.
+    pub(crate) fn unlink(&mut self, records: &mut [Record], at: u32) {
+        let Record { next, prev, list, .. } = records[at as usize];
+        let ends = &mut self.ends[usize::from(list)];
+        if next == NONE {
+            ends.tail = prev;
+        } else {
+            records[next as usize].prev = prev;
+        }
+        if prev == NONE {
+            ends.head = next;
+        } else {
+            records[prev as usize].next = next;
+        }
+        if let Some(queue) = list.checked_sub(DUE + 1) {
+            self.lens[usize::from(queue)] -= 1;
+        } else if list != DUE && ends.head == NONE {
+            if list == self.begun {
+                // From now on this slot is the next of its number, which has not begun.
+                self.begun = DUE;
+            }
+            let (level, slot) = (usize::from(list) / SLOTS, usize::from(list) % SLOTS);
+            self.occupied[level] &= !(1 << slot);
+        }
+    }
+
+    /// The oldest record of the longest queue.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        let (queue, len) = self.lens.iter().enumerate().max_by_key(|(_, len)| **len)?;
+        (*len > 0).then(|| self.ends[usize::from(DUE) + 1 + queue].head)
+    }
+
+    /// Does one piece of the work that is due at tick `now`.
+    pub(crate) fn step(&mut self, records: &mut [Record], now: u32) -> Step {
+        for queue in 0..QUEUES {
+            let head = self.ends[usize::from(DUE) + 1 + queue].head;
+            if head != NONE && records[head as usize].deadline <= now {
+                self.unlink(records, head);
+                return Step::Expired(head);
+            }
+        }
+        let mut list = DUE;
+        if self.ends[usize::from(DUE)].head == NONE {
+            list = self.begun;
+        }
+        if self.ends[usize::from(list)].head == NONE {
+            match self.earliest() {
+                Some((slot, start)) if start <= now => {
+                    (self.begun, self.elapsed, list) = (slot, start, slot);
+                }
+                _ => {
+                    self.elapsed = self.elapsed.max(now);
+                    return Step::Idle;
+                }
+            }
+        }
+        let head = self.ends[usize::from(list)].head;
+        self.unlink(records, head);
+        if records[head as usize].deadline <= now.max(self.elapsed) {
+            return Step::Expired(head);
+        }
+        self.file(records, head);
+        Step::Moved
+    }
+
+    /// The slot that begins first, and the tick at which it does.
+    fn earliest(&self) -> Option<(u16, u32)> {
+        self.occupied.iter().enumerate().find_map(|(level, occupied)| {
+            if *occupied == 0 {
+                return None;
+            }
+            let slot = occupied.trailing_zeros();
+            let low = DIGIT * level as u32;
+            let above = u32::MAX.checked_shl(low + DIGIT).unwrap_or(0);
+            let start = self.elapsed & above | slot << low;
+            Some(((level * SLOTS) as u16 + slot as u16, start))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conntrack::tuple::{Role, Tuple};
+    use crate::random::Random;
+    use std::collections::BTreeMap;
+    use wire::IpProtocol;
+
+    fn records(n: usize) -> Vec<Record> {
+        let tuple = Tuple {
+            src: 1,
+            dst: 2,
+            src_port: 3,
+            dst_port: 4,
+            zone: 0,
+            protocol: IpProtocol::TCP,
+            v6: false,
+            role: Role::Any,
+        };
+        vec![Record::new(&tuple, &tuple.inverted()); n]
+    }
+
+    /// Random deadlines, some moved on without a word and some refiled, in steps of any size: what
+    /// expires is what is due, once the steps are not cut short.
+    #[test]
+    fn agrees_with_a_map_of_deadlines() {
+        for start in [0, 5, 63, 4095, u32::MAX - 2_000_000] {
+            let mut random = Random(u64::from(start) + 1);
+            let (mut lists, mut records) = (Lists::new(start), records(300));
+            let mut filed = BTreeMap::<u32, u32>::new();
+            let mut now = start;
+            for _ in 0..10_000 {
+                let at = random.below(300) as u32;
+                let span = 1 << random.below(20);
+                let deadline = now.saturating_add(random.below(span) as u32);
+                match (random.below(8), filed.get(&at).copied()) {
+                    (0..3, None) => {
+                        records[at as usize].deadline = deadline;
+                        lists.file(&mut records, at);
+                        filed.insert(at, deadline);
+                    }
+                    // A packet: later without a word, sooner by being filed anew.
+                    (0..3, Some(before)) => {
+                        records[at as usize].deadline = deadline;
+                        if deadline < before {
+                            lists.unlink(&mut records, at);
+                            lists.file(&mut records, at);
+                        }
+                        filed.insert(at, deadline);
+                    }
+                    (3, Some(_)) => {
+                        lists.unlink(&mut records, at);
+                        filed.remove(&at);
+                    }
+                    _ => {
+                        let span = 1 << random.below(16);
+                        now = now.saturating_add(random.below(span) as u32);
+                        let cut_short = random.below(3) == 0;
+                        let mut budget = if cut_short { random.below(20) } else { u64::MAX };
+                        while budget > 0 {
+                            match lists.step(&mut records, now) {
+                                Step::Expired(at) => {
+                                    assert!(filed.remove(&at).unwrap() <= now, "too early");
+                                }
+                                Step::Moved => {}
+                                Step::Idle => {
+                                    let late = filed.values().find(|d| **d <= now);
+                                    assert_eq!(late, None, "at {now}");
+                                    break;
+                                }
+                            }
+                            budget -= 1;
+                        }
+                    }
+                }
+            }
+            assert!(now > start + 500_000);
+            let mut left = 0;
+            while let Step::Expired(_) | Step::Moved = lists.step(&mut records, u32::MAX) {
+                left += 1;
+            }
+            assert!(left >= filed.len());
+            assert!(lists.occupied.iter().all(|o| *o == 0));
+            assert!(lists.ends.iter().all(|e| e.head == NONE && e.tail == NONE));
+        }
+    }
+
+    #[test]
+    fn queues_give_the_oldest_of_the_longest_and_expire_in_order() {
+        let (mut lists, mut records) = (Lists::new(0), records(10));
+        for at in 0..10 {
+            records[at as usize].deadline = 100 + at;
+            let queue = if at < 4 { Queue::Udp } else { Queue::SynSent };
+            lists.enqueue(&mut records, at, queue);
+        }
+        assert_eq!((lists.half_open(), lists.oldest()), (10, Some(4)));
+        lists.unlink(&mut records, 4);
+        lists.unlink(&mut records, 9);
+        lists.unlink(&mut records, 7);
+        assert_eq!(lists.oldest(), Some(0));
+        let mut expired = Vec::new();
+        for now in [99, 102, 105, 200] {
+            while let Step::Expired(at) = lists.step(&mut records, now) {
+                expired.push((now, at));
+            }
+        }
+        let want = [(102, 0), (102, 1), (102, 2), (105, 5), (105, 3), (200, 6), (200, 8)];
+        let mut sorted = expired.clone();
+        sorted.sort_unstable();
+        let mut want = want.to_vec();
+        want.sort_unstable();
+        assert_eq!(sorted, want);
+        assert_eq!((lists.half_open(), lists.oldest()), (0, None));
+    }
+}

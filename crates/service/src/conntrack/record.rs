@@ -1,0 +1,365 @@
+//! A connection's memory: two arrays of fixed size, and a third for what few connections need.
+//!
+//! A [`Record`] (64 octets, one cache line) holds what every packet reads: both directions' tuples,
+//! state, deadline, mark. A [`Progress`] (56 octets) holds what protocols with a state machine keep:
+//! TCP's windows, SCTP's tags. With the index's 64 octets for nine keys a connection takes 127.1
+//! octets, all in; one that is translated has a second key, 7.1 octets more.
+//!
+//! An IPv4 connection has both directions' addresses and its label in the 32 octets that an IPv6
+//! connection needs for the addresses of one direction. An IPv6 connection that is translated or
+//! labelled has an [`Extension`].
+//!
+//! Invariants: a record on the free list has no flag set; an extension belongs to one record.
+
+use super::tuple::{Role, Tuple};
+use wire::IpProtocol;
+
+/// No record, no extension.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What is true of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    /// It is in use.
+    pub(crate) const LIVE: Flags = Flags(1);
+    /// Its addresses are IPv6's.
+    pub(crate) const V6: Flags = Flags(2);
+    /// It is of ICMP's informational messages.
+    pub(crate) const QUERY: Flags = Flags(4);
+    /// A reply was seen.
+    pub(crate) const REPLIED: Flags = Flags(8);
+    /// Traffic in both directions was seen that only the two ends can have made.
+    pub(crate) const ASSURED: Flags = Flags(16);
+    /// Its source is translated.
+    pub(crate) const SOURCE_NAT: Flags = Flags(32);
+    /// Its destination is translated.
+    pub(crate) const DESTINATION_NAT: Flags = Flags(64);
+    /// Its reply tuple has a place of its own in the index.
+    pub(crate) const TWO_KEYS: Flags = Flags(128);
+
+    #[inline]
+    pub(crate) fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, other: Flags) {
+        self.0 |= other.0;
+    }
+}
+
+impl std::ops::BitOr for Flags {
+    type Output = Flags;
+    fn bitor(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// What every packet reads.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub(crate) struct Record {
+    /// IPv4: original source and destination, reply source and destination, label. IPv6: original
+    /// source and destination. Words are the address's, most significant first.
+    addresses: [u32; 8],
+    /// Original source and destination, reply source and destination.
+    ports: [u16; 4],
+    /// The tick at which it is gone unless a packet comes.
+    pub(crate) deadline: u32,
+    /// Neighbours in the list that it is on.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+    pub(crate) mark: u32,
+    pub(crate) zone: u16,
+    pub(crate) flags: Flags,
+    /// The list that it is on.
+    pub(crate) list: u16,
+    pub(crate) protocol: u8,
+    /// The protocol's state.
+    pub(crate) state: u8,
+}
+
+impl Record {
+    /// A connection with these two directions. A label and a reply tuple that is not the inverse
+    /// of the original are [`Extension`]'s in IPv6.
+    pub(crate) fn new(original: &Tuple, reply: &Tuple) -> Record {
+        let mut addresses = [0; 8];
+        let mut flags = Flags::LIVE;
+        if original.v6 {
+            addresses[..4].copy_from_slice(&words(original.src));
+            addresses[4..].copy_from_slice(&words(original.dst));
+            flags.set(Flags::V6);
+        } else {
+            let v4 = [original.src, original.dst, reply.src, reply.dst];
+            for (word, address) in addresses.iter_mut().zip(v4) {
+                *word = address as u32;
+            }
+        }
+        if original.is_query() {
+            flags.set(Flags::QUERY);
+        }
+        if *reply != original.inverted() {
+            flags.set(Flags::TWO_KEYS);
+        }
+        Record {
+            addresses,
+            ports: [original.src_port, original.dst_port, reply.src_port, reply.dst_port],
+            deadline: 0,
+            next: NONE,
+            prev: NONE,
+            mark: 0,
+            zone: original.zone,
+            flags,
+            list: 0,
+            protocol: original.protocol.0,
+            state: 0,
+        }
+    }
+
+    /// Addresses and ports as the opener's packets come in.
+    pub(crate) fn original(&self) -> Tuple {
+        let [src, dst] = if self.flags.has(Flags::V6) {
+            [address(&self.addresses[..4]), address(&self.addresses[4..])]
+        } else {
+            [self.addresses[0].into(), self.addresses[1].into()]
+        };
+        Tuple { src, dst, src_port: self.ports[0], dst_port: self.ports[1], ..self.frame(true) }
+    }
+
+    /// Addresses and ports as the other side's packets come in.
+    pub(crate) fn reply(&self, extension: Option<&Extension>) -> Tuple {
+        let [src, dst] = match extension {
+            Some(extension) if self.flags.has(Flags::V6) && self.flags.has(Flags::TWO_KEYS) => {
+                [extension.reply_src, extension.reply_dst]
+            }
+            _ if self.flags.has(Flags::V6) => {
+                [address(&self.addresses[4..]), address(&self.addresses[..4])]
+            }
+            _ => [self.addresses[2].into(), self.addresses[3].into()],
+        };
+        Tuple { src, dst, src_port: self.ports[2], dst_port: self.ports[3], ..self.frame(false) }
+    }
+
+    fn frame(&self, original: bool) -> Tuple {
+        let role = match (self.flags.has(Flags::QUERY), original) {
+            (false, _) => Role::Any,
+            (true, true) => Role::Request,
+            (true, false) => Role::Reply,
+        };
+        Tuple {
+            src: 0,
+            dst: 0,
+            src_port: 0,
+            dst_port: 0,
+            zone: self.zone,
+            protocol: IpProtocol(self.protocol),
+            v6: self.flags.has(Flags::V6),
+            role,
+        }
+    }
+
+    /// The label of an IPv4 connection.
+    pub(crate) fn label_v4(&self) -> u128 {
+        address(&self.addresses[4..])
+    }
+
+    /// Sets the label of an IPv4 connection.
+    pub(crate) fn set_label_v4(&mut self, label: u128) {
+        self.addresses[4..].copy_from_slice(&words(label));
+    }
+}
+
+fn words(address: u128) -> [u32; 4] {
+    [(address >> 96) as u32, (address >> 64) as u32, (address >> 32) as u32, address as u32]
+}
+
+fn address(words: &[u32]) -> u128 {
+    words.iter().fold(0, |sum, word| sum << 32 | u128::from(*word))
+}
+
+/// What one side of a TCP connection has shown. SCTP keeps its verification tag in `end`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Side {
+    /// One past the highest sequence number sent.
+    pub(crate) end: u32,
+    /// One past the highest that the other side has room for.
+    pub(crate) max_end: u32,
+    /// The largest window offered, scaled; 0 if nothing was seen of this side.
+    pub(crate) max_window: u32,
+    /// The highest acknowledgment sent.
+    pub(crate) max_ack: u32,
+}
+
+/// What protocols with a state machine keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Original, reply.
+    pub(crate) sides: [Side; 2],
+    /// The acknowledgment number of the last segment noted.
+    pub(crate) last_ack: u32,
+    /// One past its last sequence number. UDP: the tick after which a flow is a stream.
+    pub(crate) last_end: u32,
+    /// The connection's extension, or `NONE`.
+    pub(crate) extension: u32,
+    /// Its window, not scaled.
+    pub(crate) last_window: u16,
+    /// Its length, low bits.
+    pub(crate) last_len: u16,
+    /// What each side has said; see `tcp`.
+    pub(crate) said: [u8; 2],
+    /// Each side's window scale.
+    pub(crate) scales: [u8; 2],
+    /// Repetitions of the last segment.
+    pub(crate) repeats: u8,
+    /// The last segment's kind, and its direction in bit 7.
+    pub(crate) last: u8,
+    /// What a SYN that was let through without effect has said.
+    pub(crate) noted: u8,
+    /// And its window scale.
+    pub(crate) noted_scale: u8,
+}
+
+impl Progress {
+    /// Nothing seen yet.
+    pub(crate) const NEW: Progress = Progress {
+        sides: [Side { end: 0, max_end: 0, max_window: 0, max_ack: 0 }; 2],
+        last_ack: 0,
+        last_end: 0,
+        extension: NONE,
+        last_window: 0,
+        last_len: 0,
+        said: [0; 2],
+        scales: [0; 2],
+        repeats: 0,
+        last: 0,
+        noted: 0,
+        noted_scale: 0,
+    };
+}
+
+const _: () = assert!(size_of::<Record>() == 64 && size_of::<Progress>() == 56);
+
+/// What an IPv6 connection needs beyond a record if it is translated or labelled.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extension {
+    pub(crate) reply_src: u128,
+    pub(crate) reply_dst: u128,
+    pub(crate) label: u128,
+    /// The next free one.
+    next: u32,
+}
+
+/// Extensions in chunks, so that taking one never copies the others.
+#[derive(Debug)]
+pub(crate) struct Extensions {
+    chunks: Vec<Box<[Extension]>>,
+    free: u32,
+}
+
+const CHUNK: usize = 256;
+
+impl Extensions {
+    pub(crate) fn new() -> Extensions {
+        Extensions { chunks: Vec::new(), free: NONE }
+    }
+
+    pub(crate) fn take(&mut self) -> u32 {
+        if self.free == NONE {
+            let first = (self.chunks.len() * CHUNK) as u32;
+            let chunk = (1..=CHUNK as u32).map(|n| {
+                let next = if n as usize == CHUNK { NONE } else { first + n };
+                Extension { next, ..Extension::default() }
+            });
+            self.chunks.push(chunk.collect());
+            self.free = first;
+        }
+        let at = self.free;
+        self.free = self[at].next;
+        self[at] = Extension::default();
+        at
+    }
+
+    pub(crate) fn give(&mut self, at: u32) {
+        self[at].next = self.free;
+        self.free = at;
+    }
+
+    pub(crate) fn get(&self, at: u32) -> Option<&Extension> {
+        (at != NONE).then(|| &self[at])
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.len() * CHUNK * size_of::<Extension>()
+    }
+}
+
+impl std::ops::Index<u32> for Extensions {
+    type Output = Extension;
+    fn index(&self, at: u32) -> &Extension {
+        &self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Extensions {
+    fn index_mut(&mut self, at: u32) -> &mut Extension {
+        &mut self.chunks[at as usize / CHUNK][at as usize % CHUNK]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_gives_back_its_tuples() {
+        for v6 in [false, true] {
+            for role in [Role::Any, Role::Request] {
+                let wide = |n: u128| if v6 { n << 100 | n } else { n };
+                let original = Tuple {
+                    src: wide(0x0a00_0001),
+                    dst: wide(0xc0a8_0002),
+                    src_port: 1,
+                    dst_port: 2,
+                    zone: 3,
+                    protocol: IpProtocol::UDP,
+                    v6,
+                    role,
+                };
+                let plain = Record::new(&original, &original.inverted());
+                assert_eq!(plain.original(), original);
+                assert_eq!(plain.reply(None), original.inverted());
+                assert!(!plain.flags.has(Flags::TWO_KEYS));
+                let reply = Tuple { dst: wide(7), dst_port: 9, ..original.inverted() };
+                let translated = Record::new(&original, &reply);
+                let extension = Extension {
+                    reply_src: reply.src,
+                    reply_dst: reply.dst,
+                    ..Extension::default()
+                };
+                assert_eq!(translated.original(), original);
+                assert_eq!(translated.reply(Some(&extension)), reply);
+                assert!(translated.flags.has(Flags::TWO_KEYS));
+            }
+        }
+    }
+
+    #[test]
+    fn extensions_are_reused() {
+        let mut extensions = Extensions::new();
+        let taken: Vec<u32> = (0..600).map(|_| extensions.take()).collect();
+        let bytes = extensions.bytes();
+        assert_eq!(taken.iter().collect::<std::collections::HashSet<_>>().len(), 600);
+        for at in taken {
+            extensions[at].label = 1;
+            extensions.give(at);
+        }
+        assert!((0..600).all(|_| {
+            let at = extensions.take();
+            extensions[at].label == 0
+        }));
+        assert_eq!(extensions.bytes(), bytes);
+        assert!(extensions.get(NONE).is_none());
+    }
+}

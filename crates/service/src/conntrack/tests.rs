@@ -1,0 +1,636 @@
+//! The tracker as a whole: against a list of connections, and hostile cases one by one.
+
+use super::*;
+use crate::craft::Frame;
+use crate::packet::Checksum;
+use std::net::IpAddr;
+use wire::tcp::Flags as Tcp;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn v4(n: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, n])
+}
+
+fn v6(n: u16) -> IpAddr {
+    IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n])
+}
+
+/// One packet through the tracker.
+fn one(tracker: &mut Tracker, now_ns: u64, request: &Request, frame: &Frame) -> Outcome {
+    let mut bytes = frame.bytes();
+    let mut outcome = [Outcome::default()];
+    tracker.process(now_ns, request, &mut [Packet::of(&mut bytes)], &mut outcome);
+    outcome[0]
+}
+
+fn commit() -> Request {
+    Request { commit: true, ..Request::default() }
+}
+
+fn names(outcome: Outcome) -> String {
+    outcome.state.to_string()
+}
+
+const QUEUE_KINDS: [Queue; lists::QUEUES] = [
+    Queue::SynSent,
+    Queue::SynReceived,
+    Queue::PickedUp,
+    Queue::Sctp,
+    Queue::Udp,
+    Queue::Icmp,
+    Queue::Other,
+];
+
+/// The plainest tracker: a list, read from its beginning. It judges TCP by the same rules, which
+/// `lab/conntrack` checks, and leaves all else out: no index, no lists, no wheel.
+#[derive(Default)]
+struct Plain {
+    connections: Vec<PlainConnection>,
+    /// Counts placements in queues, so that the oldest is known.
+    placed: u64,
+}
+
+struct PlainConnection {
+    original: Tuple,
+    deadline: u32,
+    replied: bool,
+    assured: bool,
+    state: u8,
+    progress: Progress,
+    mark: u32,
+    label: u128,
+    queue: Option<Queue>,
+    placed: u64,
+}
+
+impl Plain {
+    /// Takes back what the tracker would: of a queue, only what nothing older stands before.
+    fn reclaim(&mut self, now: u32) {
+        self.connections.retain(|c| c.deadline > now || c.queue.is_some());
+        loop {
+            let heads = QUEUE_KINDS.into_iter().filter_map(|queue| self.head(queue));
+            let Some(at) = heads.into_iter().find(|at| self.connections[*at].deadline <= now)
+            else {
+                return;
+            };
+            self.connections.remove(at);
+        }
+    }
+
+    /// The oldest of a queue.
+    fn head(&self, queue: Queue) -> Option<usize> {
+        (0..self.connections.len())
+            .filter(|at| self.connections[*at].queue == Some(queue))
+            .min_by_key(|at| self.connections[*at].placed)
+    }
+
+    fn packet(
+        &mut self,
+        config: &Config,
+        now_ns: u64,
+        request: &Request,
+        packet: &Packet<'_>,
+    ) -> Outcome {
+        let now = ticks(now_ns);
+        let invalid = Outcome { state: CtState::INVALID | CtState::TRACKED, ..Outcome::default() };
+        let tuple = match parse::subject(packet, request.zone, true) {
+            Subject::Flow { tuple, .. } => tuple,
+            Subject::Error { tuple } => {
+                self.connections.retain(|c| c.deadline > now || c.way(&tuple).is_none());
+                let found = self.connections.iter().find_map(|c| c.way(&tuple).map(|way| (c, way)));
+                let Some((connection, way)) = found else { return invalid };
+                let mut state = CtState::RELATED | CtState::TRACKED;
+                if way == Direction::Reply {
+                    state |= CtState::REPLY;
+                }
+                let PlainConnection { mark, label, .. } = *connection;
+                return Outcome { state, mark, label, drop: None };
+            }
+            Subject::Untracked => return Outcome::default(),
+            _ => return invalid,
+        };
+        self.connections.retain(|c| c.deadline > now || c.way(&tuple).is_none());
+        let forced = request.force && request.commit;
+        self.connections.retain(|c| !(forced && c.way(&tuple) == Some(Direction::Reply)));
+        if let Some(at) = self.connections.iter().position(|c| c.way(&tuple).is_some()) {
+            let connection = &mut self.connections[at];
+            let direction = connection.way(&tuple).unwrap();
+            let mut timeout = None;
+            let mut forget = false;
+            let mut judged = true;
+            if tuple.protocol == IpProtocol::TCP {
+                let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else {
+                    return invalid;
+                };
+                let known = tcp::Known { replied: connection.replied, assured: connection.assured };
+                let decision = tcp::segment(
+                    &mut connection.progress,
+                    tcp::State::from_number(connection.state),
+                    direction,
+                    &segment,
+                    known,
+                    &config.tcp,
+                    &config.timeouts.tcp,
+                );
+                match decision {
+                    tcp::Decision::Accept { state, timeout: t, assured } => {
+                        (connection.state, timeout) = (state as u8, t);
+                        connection.assured |= assured;
+                    }
+                    tcp::Decision::Ignore => judged = false,
+                    tcp::Decision::Forget => forget = true,
+                    tcp::Decision::Reopen => {
+                        self.connections.remove(at);
+                        return self.open(config, now_ns, request, packet, tuple);
+                    }
+                    tcp::Decision::Invalid { shorten } => {
+                        if shorten && connection.deadline - now > deadline_after(300) {
+                            connection.refresh(now_ns, 300, &mut self.placed);
+                        }
+                        return invalid;
+                    }
+                }
+            } else if tuple.protocol == IpProtocol::UDP {
+                let stream = connection.replied && now > connection.progress.last_end;
+                connection.assured |= stream;
+                timeout =
+                    Some(if stream { config.timeouts.udp_stream } else { config.timeouts.udp });
+            } else {
+                timeout = Some(if tuple.is_query() { 30 } else { config.timeouts.other });
+            }
+            if let Some(timeout) = timeout.filter(|_| judged) {
+                connection.refresh(now_ns, timeout, &mut self.placed);
+            }
+            if request.commit {
+                connection.exec(request);
+            }
+            let mut state = CtState::TRACKED;
+            match direction {
+                Direction::Reply => state |= CtState::ESTABLISHED | CtState::REPLY,
+                Direction::Original if connection.replied => state |= CtState::ESTABLISHED,
+                Direction::Original => state |= CtState::NEW,
+            }
+            connection.replied |= direction == Direction::Reply;
+            let (mark, label) = (connection.mark, connection.label);
+            connection.requeue(&mut self.placed);
+            if forget {
+                self.connections.remove(at);
+            }
+            return Outcome { state, mark, label, drop: None };
+        }
+        self.open(config, now_ns, request, packet, tuple)
+    }
+
+    fn open(
+        &mut self,
+        config: &Config,
+        now_ns: u64,
+        request: &Request,
+        packet: &Packet<'_>,
+        original: Tuple,
+    ) -> Outcome {
+        let invalid = Outcome { state: CtState::INVALID | CtState::TRACKED, ..Outcome::default() };
+        if original.role == Role::Reply {
+            return invalid;
+        }
+        let mut connection = PlainConnection {
+            original,
+            deadline: 0,
+            replied: false,
+            assured: false,
+            state: 0,
+            progress: Progress::NEW,
+            mark: 0,
+            label: 0,
+            queue: None,
+            placed: 0,
+        };
+        let mut seconds = match original.protocol {
+            IpProtocol::UDP => config.timeouts.udp,
+            _ if original.is_query() => config.timeouts.icmp,
+            _ => config.timeouts.other,
+        };
+        connection.progress.last_end = ticks(now_ns) + deadline_after(2);
+        if original.protocol == IpProtocol::TCP {
+            connection.progress.last_end = 0;
+            let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else { return invalid };
+            if !tcp::open(&mut connection.progress, &segment, &config.tcp) {
+                return invalid;
+            }
+            let known = tcp::Known { replied: false, assured: false };
+            let decision = tcp::segment(
+                &mut connection.progress,
+                tcp::State::None,
+                Direction::Original,
+                &segment,
+                known,
+                &config.tcp,
+                &config.timeouts.tcp,
+            );
+            let tcp::Decision::Accept { state, timeout, .. } = decision else { return invalid };
+            connection.state = state as u8;
+            seconds = timeout.unwrap();
+        }
+        let state = CtState::NEW | CtState::TRACKED;
+        if !request.commit {
+            return Outcome { state, ..Outcome::default() };
+        }
+        let half_open = self.connections.iter().filter(|c| c.queue.is_some()).count();
+        if self.connections.len() >= config.connections_max || half_open >= config.half_open_max {
+            let len = |q| self.connections.iter().filter(|c| c.queue == Some(q)).count();
+            // The tracker takes the last of the longest; so does this.
+            let longest = QUEUE_KINDS.into_iter().max_by_key(|q| len(*q)).unwrap();
+            let oldest = self.head(longest);
+            let Some(oldest) = oldest else {
+                return Outcome { state, drop: Some(Drop::TableFull), ..Outcome::default() };
+            };
+            self.connections.remove(oldest);
+        }
+        connection.deadline = deadline_of(now_ns, seconds);
+        connection.exec(request);
+        connection.requeue(&mut self.placed);
+        let (mark, label) = (connection.mark, connection.label);
+        self.connections.push(connection);
+        Outcome { state, mark, label, drop: None }
+    }
+}
+
+impl PlainConnection {
+    fn way(&self, tuple: &Tuple) -> Option<Direction> {
+        if *tuple == self.original {
+            return Some(Direction::Original);
+        }
+        (*tuple == self.original.inverted()).then_some(Direction::Reply)
+    }
+
+    fn exec(&mut self, request: &Request) {
+        if let Some((value, mask)) = request.mark {
+            self.mark = self.mark & !mask | value & mask;
+        }
+        if let Some((value, mask)) = request.label {
+            self.label = self.label & !mask | value & mask;
+        }
+    }
+
+    fn kind(&self) -> Option<Queue> {
+        match self.original.protocol {
+            IpProtocol::TCP => match tcp::State::from_number(self.state) {
+                tcp::State::SynReceived => Some(Queue::SynReceived),
+                state if state.is_handshake() => Some(Queue::SynSent),
+                _ => (!self.replied).then_some(Queue::PickedUp),
+            },
+            _ if self.replied => None,
+            IpProtocol::UDP => Some(Queue::Udp),
+            _ if self.original.is_query() => Some(Queue::Icmp),
+            _ => Some(Queue::Other),
+        }
+    }
+
+    fn requeue(&mut self, placed: &mut u64) {
+        let kind = self.kind();
+        if kind != self.queue || self.placed == 0 {
+            (self.queue, self.placed) = (kind, *placed + 1);
+            *placed += 1;
+        }
+    }
+
+    fn refresh(&mut self, now_ns: u64, seconds: u32, placed: &mut u64) {
+        let deadline = deadline_of(now_ns, seconds);
+        if self.queue.is_some() {
+            let kind = self.kind();
+            if deadline < self.deadline || deadline - self.deadline > deadline_after(1) {
+                (self.deadline, self.queue, self.placed) = (deadline, kind, *placed + 1);
+                *placed += 1;
+            }
+            return;
+        }
+        self.deadline = deadline;
+    }
+}
+
+/// Random packets of few ends, at random times, in random zones, kept or not: the tracker says what the
+/// list says, and holds what it holds.
+#[test]
+fn agrees_with_a_list_of_connections() {
+    for seed in 0..6_u64 {
+        let mut config = Config::new(if seed % 2 == 0 { 1000 } else { 12 }, seed);
+        config.half_open_max = if seed % 3 == 0 { 8 } else { 1000 };
+        let (mut tracker, mut plain) = (Tracker::new(config.clone(), 0), Plain::default());
+        let mut random = Random(seed + 100);
+        let mut now_ns = 0;
+        for step in 0..6000 {
+            if random.below(3) == 0 {
+                let span = SECOND << random.below(8);
+                now_ns += random.below(span);
+            }
+            let is_v6 = random.below(3) == 0;
+            let end = |n: u64| if is_v6 { v6(n as u16) } else { v4(n as u8) };
+            let (mut src, mut dst) = ((end(1), 1000 + random.below(3) as u16), (end(2), 80));
+            if random.below(2) == 0 {
+                (src, dst) = (dst, src);
+            }
+            let flags = [Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::ACK, Tcp::FIN | Tcp::ACK, Tcp::RST];
+            let frame = match random.below(12) {
+                0..6 => {
+                    let numbers = (random.below(3) as u32 * 500, random.below(3) as u32 * 500);
+                    let flags = flags[random.below(5) as usize];
+                    Frame::tcp(src, dst, flags, numbers, random.below(2) as usize * 100)
+                }
+                6..9 => Frame::udp(src, dst, 4),
+                9 => {
+                    let kinds = if is_v6 { [128, 129] } else { [8, 0] };
+                    let kind = kinds[random.below(2) as usize];
+                    Frame::icmp(src.0, dst.0, kind, 0, (random.below(2) as u32) << 16, b"")
+                }
+                10 => Frame::new(src.0, dst.0, IpProtocol::GRE, vec![0; 8]),
+                _ => Frame::udp(src, dst, 4).error(dst.0, if is_v6 { 1 } else { 3 }, 1, 100),
+            };
+            let request = Request {
+                zone: random.below(2) as u16,
+                commit: random.below(4) != 0,
+                force: random.below(16) == 0,
+                mark: (random.below(4) == 0).then(|| (random.next() as u32, 0xffff)),
+                label: (random.below(4) == 0).then(|| (u128::from(random.next()) << 60, !1)),
+                nat: Nat::None,
+            };
+            let mut bytes = frame.bytes();
+            let packet = Packet::of(&mut bytes);
+            // The tracker may already have taken an expired one's memory back; a list must, too, for
+            // both to be as full.
+            while tracker.expire(now_ns, 100) {}
+            plain.reclaim(ticks(now_ns));
+            let want = plain.packet(&config, now_ns, &request, &packet);
+            let got = one(&mut tracker, now_ns, &request, &frame);
+            assert_eq!(got, want, "seed {seed}, step {step}: {frame:?} {request:?}");
+            if step % 50 == 0 {
+                let mut held: Vec<_> = tracker
+                    .connections(now_ns)
+                    .map(|c| (format!("{:?}", c.original), c.mark, c.label, c.replied, c.assured))
+                    .collect();
+                let mut want: Vec<_> = plain
+                    .connections
+                    .iter()
+                    .filter(|c| c.deadline > ticks(now_ns))
+                    .map(|c| (format!("{:?}", c.original), c.mark, c.label, c.replied, c.assured))
+                    .collect();
+                held.sort();
+                want.sort();
+                assert_eq!(held, want, "seed {seed}, step {step}");
+                let queued = plain.connections.iter().filter(|c| c.queue.is_some()).count();
+                assert_eq!(tracker.half_open(), queued);
+            }
+        }
+        let counters = *tracker.counters();
+        let packets: u64 = counters.all().take(8).map(|(_, n)| n).sum();
+        assert_eq!(packets, 6000);
+        assert!(counters.established > 100 && counters.related > 10 && counters.invalid > 100);
+        assert!(seed % 3 != 0 || counters.half_open_evicted > 50, "{counters:?}");
+        assert!(seed % 2 == 0 || counters.table_full + counters.half_open_evicted > 0);
+        while tracker.expire(u64::MAX >> 1, 1000) {}
+        assert!(tracker.is_empty());
+    }
+}
+
+/// A burst is judged as its packets would be one by one, also when a connection comes, answers, goes
+/// and comes again within it.
+#[test]
+fn a_burst_is_as_good_as_its_packets() {
+    let mut random = Random(3);
+    let (mut whole, mut single) =
+        (Tracker::new(Config::new(50, 1), 0), Tracker::new(Config::new(50, 1), 0));
+    for round in 0..300 {
+        let now_ns = round * SECOND / 4;
+        let mut frames: Vec<Vec<u8>> = (0..random.below(100))
+            .map(|_| {
+                let (mut src, mut dst) = ((v4(1), random.below(20) as u16), (v4(2), 80));
+                if random.below(2) == 0 {
+                    (src, dst) = (dst, src);
+                }
+                let flags = [Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::ACK, Tcp::RST];
+                let flags = flags[random.below(4) as usize];
+                Frame::tcp(src, dst, flags, (0, 1), 0).bytes()
+            })
+            .collect();
+        let mut want = vec![Outcome::default(); frames.len()];
+        for (frame, outcome) in frames.iter_mut().zip(&mut want) {
+            let mut outcomes = [Outcome::default()];
+            single.process(now_ns, &commit(), &mut [Packet::of(frame)], &mut outcomes);
+            *outcome = outcomes[0];
+        }
+        let mut got = vec![Outcome::default(); frames.len()];
+        let mut packets: Vec<Packet<'_>> = frames.iter_mut().map(|f| Packet::of(f)).collect();
+        whole.process(now_ns, &commit(), &mut packets, &mut got);
+        assert_eq!(got, want);
+    }
+    assert_eq!(whole.counters().established, single.counters().established);
+    assert!(whole.counters().connections_closed > 100);
+}
+
+fn handshake(tracker: &mut Tracker, now_ns: u64, port: u16) {
+    let (a, b) = ((v4(1), port), (v4(2), 80));
+    for (frame, want) in [
+        (Frame::tcp(a, b, Tcp::SYN, (100, 0), 0), "+new+trk"),
+        (Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (500, 101), 0), "+est+rpl+trk"),
+        (Frame::tcp(a, b, Tcp::ACK, (101, 501), 0), "+est+trk"),
+    ] {
+        assert_eq!(names(one(tracker, now_ns, &commit(), &frame)), want);
+    }
+}
+
+#[test]
+fn a_syn_flood_costs_established_connections_nothing() {
+    let mut config = Config::new(2000, 5);
+    config.half_open_max = 500;
+    let mut tracker = Tracker::new(config, 0);
+    (0..1000).for_each(|port| handshake(&mut tracker, 0, port));
+    let memory = tracker.memory();
+    for n in 0..50_000_u32 {
+        let forged = IpAddr::from([11, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+        let syn = Frame::tcp((forged, 1), (v4(2), 80), Tcp::SYN, (n, 0), 0);
+        let outcome = one(&mut tracker, u64::from(n) * 1000, &commit(), &syn);
+        assert_eq!((names(outcome).as_str(), outcome.drop), ("+new+trk", None));
+        assert!(tracker.half_open() <= 500);
+    }
+    assert_eq!((tracker.len(), tracker.memory()), (1500, memory));
+    assert_eq!(tracker.counters().half_open_evicted, 49_500);
+    for port in 0..1000 {
+        let data = Frame::tcp((v4(1), port), (v4(2), 80), Tcp::ACK, (101, 501), 10);
+        assert_eq!(names(one(&mut tracker, SECOND, &commit(), &data)), "+est+trk");
+    }
+}
+
+#[test]
+fn answered_connections_make_room_for_nobody() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    (0..10).for_each(|port| handshake(&mut tracker, 0, port));
+    let syn = Frame::tcp((v4(1), 99), (v4(2), 80), Tcp::SYN, (0, 0), 0);
+    let outcome = one(&mut tracker, 0, &commit(), &syn);
+    assert_eq!(outcome.drop, Some(Drop::TableFull));
+    assert_eq!((tracker.counters().table_full, tracker.counters().refused), (1, 1));
+    // Without commit it is new, and nothing is kept.
+    assert_eq!(one(&mut tracker, 0, &Request::default(), &syn).drop, None);
+    assert_eq!(tracker.len(), 10);
+}
+
+#[test]
+fn resets_and_data_out_of_the_window_are_refused() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    handshake(&mut tracker, 0, 1);
+    let (a, b) = ((v4(1), 1), (v4(2), 80));
+    for (frame, want) in [
+        // Blind resets (RFC 5961 §3): before what was acknowledged, and far beyond.
+        (Frame::tcp(b, a, Tcp::RST, (7, 0), 0), "+inv+trk"),
+        (Frame::tcp(b, a, Tcp::RST, (500_000_000, 0), 0), "+inv+trk"),
+        // In the window, but not exact: it passes, and the connection stays.
+        (Frame::tcp(b, a, Tcp::RST, (700, 0), 0), "+est+rpl+trk"),
+        (Frame::tcp(a, b, Tcp::ACK, (101, 501), 100), "+est+trk"),
+        // An acknowledgment of what was never sent.
+        (Frame::tcp(a, b, Tcp::ACK, (201, 100_000), 100), "+inv+trk"),
+        // Data far beyond the window.
+        (Frame::tcp(a, b, Tcp::ACK, (900_000, 501), 100), "+inv+trk"),
+        // Flags that nobody sends, and headers cut short.
+        (Frame::tcp(a, b, Tcp::SYN | Tcp::FIN, (201, 501), 0), "+inv+trk"),
+        (Frame::tcp(a, b, Tcp(0), (201, 501), 0), "+inv+trk"),
+        (Frame::new(v4(1), v4(2), IpProtocol::TCP, vec![0, 1, 0, 80, 0, 0]), "+inv+trk"),
+        // The exact reset.
+        (Frame::tcp(b, a, Tcp::RST, (501, 0), 0), "+est+rpl+trk"),
+    ] {
+        assert_eq!(names(one(&mut tracker, 0, &commit(), &frame)), want, "{frame:?}");
+    }
+    let connection = tracker.connections(0).next().unwrap();
+    assert_eq!((connection.tcp, connection.timeout), (Some(tcp::State::Closed), 10));
+}
+
+#[test]
+fn a_wrong_checksum_is_malformed_unless_the_port_vouches_for_it() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    let mut bytes = Frame::udp((v4(1), 1), (v4(2), 2), 4).bytes();
+    *bytes.last_mut().unwrap() ^= 1;
+    let mut outcomes = [Outcome::default()];
+    for (checksum, want) in [
+        (Checksum::Unknown, "+inv+trk"),
+        (Checksum::Good, "+new+trk"),
+        (Checksum::Partial, "+new+trk"),
+    ] {
+        let packet = Packet { checksum, ..Packet::of(&mut bytes) };
+        tracker.process(0, &commit(), &mut [packet], &mut outcomes);
+        assert_eq!(names(outcomes[0]), want);
+    }
+    assert_eq!(tracker.counters().malformed, 1);
+}
+
+#[test]
+fn an_error_is_related_only_for_who_sent_what_it_quotes() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    let query = Frame::udp((v4(1), 1), (v4(2), 2), 4);
+    let unreachable = query.error(v4(9), 3, 1, 28);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &unreachable)), "+inv+trk");
+    one(&mut tracker, 0, &Request { mark: Some((7, !0)), ..commit() }, &query);
+    let outcome = one(&mut tracker, 0, &Request::default(), &unreachable);
+    assert_eq!((names(outcome).as_str(), outcome.mark), ("+rel+rpl+trk", 7));
+    let mut stray = unreachable.clone();
+    stray.dst = v4(3);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &stray)), "+inv+trk");
+    let short = query.error(v4(9), 3, 1, 22);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &short)), "+inv+trk");
+}
+
+#[test]
+fn later_fragments_belong_to_their_first() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    let frames = |ident: u16| {
+        let mut first = Frame::udp((v4(1), 1), (v4(2), 2), 24);
+        let mut later = Frame::new(v4(1), v4(2), IpProtocol::UDP, vec![0; 16]);
+        (first.fragment, later.fragment) = ((ident, 0x2000), (ident, 4));
+        (first, later)
+    };
+    let (first, later) = frames(1);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &later)), "+inv+trk");
+    assert_eq!(tracker.counters().fragment_orphan, 1);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &first)), "+new+trk");
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &later)), "+new+trk");
+    let answer = Frame::udp((v4(2), 2), (v4(1), 1), 0);
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &answer)), "+est+rpl+trk");
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &later)), "+est+trk");
+    // Another datagram, another zone, and after its time.
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &frames(2).1)), "+inv+trk");
+    let elsewhere = Request { zone: 3, ..commit() };
+    assert_eq!(names(one(&mut tracker, 0, &elsewhere, &later)), "+inv+trk");
+    assert_eq!(names(one(&mut tracker, 31 * SECOND, &commit(), &later)), "+inv+trk");
+}
+
+#[test]
+fn two_hosts_that_ping_each_other_are_two_connections() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    for ident in [1_u32, 0x0800] {
+        let ping = |from, to, kind| Frame::icmp(from, to, kind, 0, ident << 16, b"data");
+        for (frame, want) in [
+            (ping(v4(1), v4(2), 0), "+inv+trk"),
+            (ping(v4(1), v4(2), 8), "+new+trk"),
+            (ping(v4(2), v4(1), 8), "+new+trk"),
+            (ping(v4(1), v4(2), 0), "+est+rpl+trk"),
+            (ping(v4(2), v4(1), 0), "+est+rpl+trk"),
+            (ping(v4(1), v4(2), 8), "+est+trk"),
+        ] {
+            assert_eq!(names(one(&mut tracker, 0, &commit(), &frame)), want, "{frame:?}");
+        }
+    }
+    assert_eq!(tracker.len(), 4);
+}
+
+/// 100,000 connections whose time is over at once: no call looks at more than it was told to, all of
+/// them are gone for packets at once, and all memory comes back.
+#[test]
+fn a_hundred_thousand_expire_in_small_steps() {
+    let mut tracker = Tracker::new(Config::new(100_000, 5), 0);
+    let query = |n: u32| {
+        let src = IpAddr::from([10, 1, (n >> 8) as u8, n as u8]);
+        (
+            Frame::udp((src, (n >> 16) as u16), (v4(2), 53), 0),
+            Frame::udp((v4(2), 53), (src, (n >> 16) as u16), 0),
+        )
+    };
+    let mut request = commit();
+    request.zone = 1;
+    for n in 0..100_000 {
+        let (there, back) = query(n);
+        one(&mut tracker, 0, &request, &there);
+        one(&mut tracker, 0, &request, &back);
+    }
+    assert_eq!((tracker.len(), tracker.half_open()), (100_000, 0));
+    let late = 31 * SECOND;
+    assert_eq!(names(one(&mut tracker, late, &request, &query(5).1)), "+new+trk");
+    let mut calls = 0;
+    while tracker.expire(late, 64) {
+        calls += 1;
+        assert!(calls < 2 * 100_000 / 64, "each record is looked at twice at most");
+    }
+    assert_eq!(tracker.len(), 1);
+    assert_eq!(tracker.counters().connections_expired, 100_000);
+}
+
+#[test]
+fn a_connection_takes_128_octets() {
+    for connections in [1_000_000, 10_000_000] {
+        let mut config = Config::new(connections, 1);
+        config.fragmented_max = 1024;
+        let memory = Tracker::new(config, 0).memory();
+        assert!(memory.total() / connections < 128, "{memory:?}");
+    }
+}
+
+#[test]
+fn force_turns_a_connection_round() {
+    let mut tracker = Tracker::new(Config::new(10, 5), 0);
+    one(&mut tracker, 0, &commit(), &Frame::udp((v4(1), 1), (v4(2), 2), 0));
+    let back = Frame::udp((v4(2), 2), (v4(1), 1), 0);
+    let force = Request { force: true, ..commit() };
+    assert_eq!(names(one(&mut tracker, 0, &force, &back)), "+new+trk");
+    assert_eq!(names(one(&mut tracker, 0, &commit(), &back)), "+new+trk");
+    assert_eq!(tracker.len(), 1);
+    tracker.flush(1);
+    assert_eq!(tracker.len(), 1);
+    tracker.flush(0);
+    assert!(tracker.is_empty());
+}

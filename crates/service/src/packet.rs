@@ -1,0 +1,156 @@
+//! What a service is handed: a frame's octets, and where its layers begin.
+//!
+//! A service never parses again: the pipeline has found the layers and hands their offsets over.
+//! [`Offsets::of`] is the walk for callers that have no pipeline, such as tests and benches.
+//!
+//! Invariants: none that memory safety depends on. Offsets that lie beyond the frame make a packet
+//! that services call invalid.
+
+use wire::layers::{self, Layers};
+use wire::{IpProtocol, ipv6};
+
+/// Which network protocol a packet has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Neither IPv4 nor IPv6.
+    #[default]
+    Other,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Which part of a datagram a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fragment {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Its beginning, with the transport header.
+    First {
+        /// The datagram's identification.
+        ident: u32,
+    },
+    /// A later part, which has no transport header.
+    Later {
+        /// The datagram's identification.
+        ident: u32,
+    },
+}
+
+/// Where a packet's layers begin, in octets from the frame's beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Offsets {
+    /// The network header.
+    pub l3: u32,
+    /// The transport header; in a later fragment, its part of the payload.
+    pub l4: u32,
+    /// The end of the IP packet: at most the frame's end, less where the link layer padded it.
+    pub end: u32,
+    /// Which network protocol it is.
+    pub network: Network,
+    /// The transport protocol, after any IPv6 extension headers.
+    pub protocol: IpProtocol,
+    /// Which part of a datagram it is.
+    pub fragment: Fragment,
+}
+
+impl Offsets {
+    /// Walks over an Ethernet frame. What is no IP packet, or is one cut short within its headers,
+    /// gives [`Network::Other`].
+    pub fn of(frame: &[u8]) -> Offsets {
+        Offsets::from_layers(frame, &Layers::of(frame))
+    }
+
+    /// The offsets that a walk has found in `frame`.
+    pub fn from_layers(frame: &[u8], layers: &Layers) -> Offsets {
+        let network = match layers.network {
+            layers::Network::Ipv4 => Network::V4,
+            layers::Network::Ipv6 => Network::V6,
+            _ => return Offsets::default(),
+        };
+        let (Some(l3), Some(l4), Some(protocol), None) =
+            (layers.l3, layers.l4, layers.protocol, layers.stopped)
+        else {
+            return Offsets::default();
+        };
+        let fragment = match layers.fragment {
+            layers::Fragment::Whole => Fragment::Whole,
+            layers::Fragment::First => Fragment::First { ident: ident(frame, l3, network) },
+            layers::Fragment::Later { .. } => Fragment::Later { ident: ident(frame, l3, network) },
+        };
+        let [l3, l4, end] = [l3, l4, layers.l3_end].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
+        Offsets { l3, l4, end, network, protocol, fragment }
+    }
+}
+
+/// The identification of a fragment; 0 where it cannot be read.
+fn ident(frame: &[u8], l3: usize, network: Network) -> u32 {
+    let packet = frame.get(l3..).unwrap_or_default();
+    match network {
+        Network::V4 => packet.get(4..6).map_or(0, |b| u32::from(u16::from_be_bytes([b[0], b[1]]))),
+        _ => ipv6::Packet::new_header_checked(packet)
+            .ok()
+            .and_then(|packet| packet.extensions().end().ok())
+            .and_then(|end| end.fragment)
+            .map_or(0, |fragment| fragment.ident),
+    }
+}
+
+/// What is known of a packet's transport checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Checksum {
+    /// Nothing: a service that relies on it computes it.
+    #[default]
+    Unknown,
+    /// The port has seen that it is right.
+    Good,
+    /// It is yet to be completed by the sender's hardware: the field holds the pseudo-header's sum
+    /// (see [`wire::offload`]).
+    Partial,
+}
+
+/// A packet in a burst.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// The frame's octets.
+    pub frame: &'a mut [u8],
+    /// Where its layers begin.
+    pub at: Offsets,
+    /// What is known of its transport checksum.
+    pub checksum: Checksum,
+}
+
+impl<'a> Packet<'a> {
+    /// A frame, its layers found by a walk, its checksum unknown.
+    pub fn of(frame: &'a mut [u8]) -> Packet<'a> {
+        let at = Offsets::of(frame);
+        Packet { frame, at, checksum: Checksum::Unknown }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_is_no_ip_packet_has_no_offsets() {
+        for len in 0..34 {
+            let mut frame = vec![0x45; len];
+            if len >= 14 {
+                frame[12..14].copy_from_slice(&[8, 0]);
+            }
+            assert_eq!(Offsets::of(&frame).network, Network::Other, "{len}");
+        }
+    }
+
+    #[test]
+    fn fragments_have_their_identification() {
+        let mut frame = testkit::packet::Udp::default().frame();
+        frame[18..22].copy_from_slice(&[0x12, 0x34, 0x20, 0]);
+        assert_eq!(Offsets::of(&frame).fragment, Fragment::First { ident: 0x1234 });
+        frame[21] = 1;
+        assert_eq!(Offsets::of(&frame).fragment, Fragment::Later { ident: 0x1234 });
+    }
+}

@@ -1,0 +1,22 @@
+//! A small generator (SplitMix64), where a service needs numbers that nobody guesses easily but
+//! that no secret rests on: where a search for a free port begins, say. Tests use it, too.
+
+/// The generator; the value is its state, any seed.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "an endless source is no iterator")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A number below `n`, which is not 0.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}

@@ -1,0 +1,405 @@
+//! Small services: a counter, one that does nothing, a memory walker, a rate limiter, a payload match, and
+//! SoftFlow's firewall.
+//!
+//! Each is an [`Element`] of its own; what it says of a packet is in `sf_metadata` (the register), in words
+//! at the element. None but the rate limiter drops.
+//!
+//! Checked by: the tests below.
+
+use crate::conntrack::{self, CtState, Nat, Outcome, Request, Tracker};
+use crate::element::{Element, Fate, Instance, Passing, Writes};
+use crate::packet::Packet;
+use crate::random::Random;
+use aho_corasick::AhoCorasick;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Does nothing: what a call costs (SoftFlow's pipeline D).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Noop;
+
+impl Element for Noop {
+    fn name(&self) -> &'static str {
+        "noop"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
+        Box::new(Noop)
+    }
+}
+
+impl Instance for Noop {
+    fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
+        burst.iter_mut().for_each(|passing| passing.metadata.coalesce = true);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// Counts packets and octets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counter {
+    packets: u64,
+    octets: u64,
+}
+
+impl Element for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
+        Box::new(Counter::default())
+    }
+}
+
+impl Instance for Counter {
+    fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
+        for passing in burst {
+            passing.metadata.coalesce = true;
+            self.packets += 1;
+            self.octets += passing.packet.frame.len() as u64;
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("packets", self.packets), ("octets", self.octets)]
+    }
+}
+
+/// Reads octets of a large block at random, as many lines of 64 as `sf_argument` octets need (SoftFlow
+/// figure 10): what a service with large state costs.
+#[derive(Debug, Clone)]
+pub struct MemoryWalker {
+    block: Arc<[u64]>,
+}
+
+impl MemoryWalker {
+    /// A walker over a block of about so many octets, shared by its instances.
+    pub fn new(octets: usize) -> MemoryWalker {
+        // Not zero, so that the system gives pages of its own to each part.
+        MemoryWalker { block: (1..=(octets / 8).max(1) as u64).collect() }
+    }
+}
+
+struct Walk {
+    block: Arc<[u64]>,
+    random: Random,
+    sum: u64,
+    lines: u64,
+}
+
+impl Element for MemoryWalker {
+    fn name(&self) -> &'static str {
+        "memory_walker"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, _now_ns: u64, seed: u64) -> Box<dyn Instance> {
+        Box::new(Walk { block: self.block.clone(), random: Random(seed), sum: 0, lines: 0 })
+    }
+}
+
+impl Instance for Walk {
+    fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
+        for passing in burst {
+            passing.metadata.coalesce = true;
+            for _ in 0..passing.metadata.argument.div_ceil(64) {
+                // Addresses do not depend on what was read, so misses overlap, as prefetched reads do.
+                let at = self.random.below(self.block.len() as u64) as usize;
+                self.sum = self.sum.wrapping_add(self.block[at]);
+                self.lines += 1;
+            }
+        }
+        std::hint::black_box(self.sum);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("lines", self.lines)]
+    }
+}
+
+/// A token bucket for each instance: what goes beyond it is dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct RateLimiter {
+    /// Octets a second.
+    pub octets_per_second: u64,
+    /// Octets at once.
+    pub burst_octets: u64,
+}
+
+struct Bucket {
+    limit: RateLimiter,
+    /// Nanoseconds of credit, as octets times 10⁹.
+    tokens: u128,
+    filled_ns: u64,
+    passed: u64,
+    dropped: u64,
+}
+
+impl Element for RateLimiter {
+    fn name(&self) -> &'static str {
+        "rate_limiter"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, now_ns: u64, _seed: u64) -> Box<dyn Instance> {
+        Box::new(Bucket {
+            limit: *self,
+            tokens: u128::from(self.burst_octets) * 1_000_000_000,
+            filled_ns: now_ns,
+            passed: 0,
+            dropped: 0,
+        })
+    }
+}
+
+impl Instance for Bucket {
+    fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
+        let gone = now_ns.saturating_sub(self.filled_ns);
+        self.filled_ns = self.filled_ns.max(now_ns);
+        let full = u128::from(self.limit.burst_octets) * 1_000_000_000;
+        let earned = u128::from(gone) * u128::from(self.limit.octets_per_second);
+        self.tokens = (self.tokens + earned).min(full);
+        for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
+            passing.metadata.coalesce = true;
+            let cost = passing.packet.frame.len() as u128 * 1_000_000_000;
+            if cost <= self.tokens {
+                self.tokens -= cost;
+                self.passed += 1;
+            } else {
+                passing.fate = Fate::Drop;
+                self.dropped += 1;
+            }
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("passed", self.passed), ("dropped", self.dropped)]
+    }
+}
+
+/// Looks for patterns in what follows the transport header's fixed part, all of them in one pass (Aho and
+/// Corasick, 1975). The register says which was found first, counted from 1; 0 for none. A pattern cut
+/// by a packet's end is not found: payloads are not put together.
+#[derive(Debug, Clone)]
+pub struct PayloadMatch {
+    patterns: AhoCorasick,
+}
+
+impl PayloadMatch {
+    /// A match of these patterns.
+    ///
+    /// # Errors
+    /// If they are too many for the automaton.
+    pub fn new(patterns: &[&[u8]]) -> Result<PayloadMatch, aho_corasick::BuildError> {
+        Ok(PayloadMatch { patterns: AhoCorasick::new(patterns)? })
+    }
+}
+
+struct Matching {
+    patterns: AhoCorasick,
+    found: u64,
+    none: u64,
+}
+
+impl Element for PayloadMatch {
+    fn name(&self) -> &'static str {
+        "payload_match"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
+        Box::new(Matching { patterns: self.patterns.clone(), found: 0, none: 0 })
+    }
+}
+
+impl Instance for Matching {
+    fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
+        for passing in burst {
+            // What the tables say next depends on the payload: the register's lookups must be made.
+            passing.metadata.coalesce = true;
+            let (from, to) = (passing.packet.at.l4 as usize, passing.packet.at.end as usize);
+            let payload = passing.packet.frame.get(from..to).unwrap_or_default();
+            let found = self.patterns.find(payload).map(|found| found.pattern().as_u64() + 1);
+            passing.metadata.register = found.unwrap_or(0);
+            self.found += u64::from(found.is_some());
+            self.none += u64::from(found.is_none());
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![("found", self.found), ("none", self.none)]
+    }
+}
+
+/// SoftFlow's firewall (§4.1): the tables hold the access list, the tracker remembers. `sf_argument` 1 says
+/// that the list allows the packet, and it may open a connection; 0, that it may only belong to one. The
+/// register is 1 if it may pass.
+#[derive(Debug, Clone)]
+pub struct Firewall {
+    config: conntrack::Config,
+}
+
+impl Firewall {
+    /// A firewall whose instances' trackers are configured so, but for the seed.
+    pub fn new(config: conntrack::Config) -> Firewall {
+        Firewall { config }
+    }
+}
+
+struct Tracking {
+    tracker: Tracker,
+}
+
+impl Element for Firewall {
+    fn name(&self) -> &'static str {
+        "conntrack"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Nothing
+    }
+
+    fn instance(&self, _worker: usize, now_ns: u64, seed: u64) -> Box<dyn Instance> {
+        let config = conntrack::Config { seed, ..self.config.clone() };
+        Box::new(Tracking { tracker: Tracker::new(config, now_ns) })
+    }
+}
+
+impl Instance for Tracking {
+    fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
+        // Runs of packets that ask for the same, so that order is kept.
+        for run in burst.chunk_by_mut(|a, b| a.metadata.argument == b.metadata.argument) {
+            let allowed = run[0].metadata.argument != 0;
+            let request = Request { commit: allowed, nat: Nat::None, ..Request::default() };
+            let mut outcomes: SmallVec<[Outcome; 32]> =
+                SmallVec::from_elem(Outcome::default(), run.len());
+            {
+                let mut packets: SmallVec<[Packet<'_>; 32]> = run
+                    .iter_mut()
+                    .map(|passing| Packet {
+                        frame: &mut *passing.packet.frame,
+                        at: passing.packet.at,
+                        checksum: passing.packet.checksum,
+                    })
+                    .collect();
+                self.tracker.process(now_ns, &request, &mut packets, &mut outcomes);
+            }
+            for (passing, outcome) in run.iter_mut().zip(outcomes) {
+                let is = |state: CtState| outcome.state.contains(state);
+                let known = is(CtState::ESTABLISHED) || is(CtState::RELATED);
+                let pass = outcome.drop.is_none() && (known || allowed && is(CtState::NEW));
+                passing.metadata.register = pass.into();
+                passing.metadata.coalesce = true;
+            }
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.tracker.counters().all().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::craft::Frame;
+    use std::net::IpAddr;
+
+    const A: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 1000);
+    const B: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 80);
+
+    /// Registers after a call on these frames, and fates.
+    fn call(
+        instance: &mut dyn Instance,
+        now_ns: u64,
+        argument: u32,
+        frames: &mut [Vec<u8>],
+    ) -> Vec<(u64, Fate)> {
+        let mut burst: Vec<_> = frames.iter_mut().map(|f| Passing::new(Packet::of(f))).collect();
+        burst.iter_mut().for_each(|passing| passing.metadata.argument = argument);
+        instance.ingress(now_ns, &mut burst);
+        burst.iter().map(|passing| (passing.metadata.register, passing.fate)).collect()
+    }
+
+    #[test]
+    fn the_firewall_lets_answers_in_and_nothing_else() {
+        let element = Firewall::new(conntrack::Config::new(100, 0));
+        let mut firewall = element.instance(0, 0, 1);
+        let mut there = [Frame::udp(A, B, 1).bytes()];
+        let mut back = [Frame::udp(B, A, 1).bytes()];
+        assert_eq!(call(&mut *firewall, 0, 0, &mut back), [(0, Fate::Continue)]);
+        assert_eq!(call(&mut *firewall, 0, 1, &mut there), [(1, Fate::Continue)]);
+        assert_eq!(call(&mut *firewall, 0, 0, &mut back), [(1, Fate::Continue)]);
+        assert_eq!(call(&mut *firewall, 0, 0, &mut there), [(1, Fate::Continue)]);
+        let late = 31 * 1_000_000_000;
+        assert_eq!(call(&mut *firewall, late, 0, &mut back), [(0, Fate::Continue)]);
+        let counters = firewall.counters();
+        assert!(counters.contains(&("connections_opened", 1)), "{counters:?}");
+    }
+
+    #[test]
+    fn the_rate_limiter_lets_its_rate_and_burst_pass() {
+        let frame = Frame::udp(A, B, 58).bytes();
+        assert_eq!(frame.len(), 100);
+        let limit = RateLimiter { octets_per_second: 10_000, burst_octets: 1000 };
+        let mut limiter = limit.instance(0, 0, 0);
+        let passed = |fates: Vec<(u64, Fate)>| {
+            fates.iter().filter(|(_, fate)| *fate == Fate::Continue).count()
+        };
+        assert_eq!(passed(call(&mut *limiter, 0, 0, &mut vec![frame.clone(); 32])), 10);
+        // 10 ms are one frame's worth.
+        assert_eq!(passed(call(&mut *limiter, 9_999_999, 0, &mut vec![frame.clone(); 3])), 0);
+        assert_eq!(passed(call(&mut *limiter, 10_000_000, 0, &mut vec![frame.clone(); 3])), 1);
+        assert_eq!(passed(call(&mut *limiter, 5, 0, &mut vec![frame.clone(); 3])), 0, "time back");
+        assert_eq!(passed(call(&mut *limiter, u64::MAX, 0, &mut vec![frame; 32])), 10);
+        assert_eq!(limiter.counters(), [("passed", 21), ("dropped", 52)]);
+    }
+
+    #[test]
+    fn payloads_are_matched_and_the_first_is_told() {
+        let element = PayloadMatch::new(&[b"EVIL", b"xxxx"]).unwrap();
+        let mut matching = element.instance(0, 0, 0);
+        let mut evil = Frame::udp(A, B, 3);
+        evil.body.extend(b"EVILxxxx");
+        let mut frames =
+            [Frame::udp(A, B, 3).bytes(), Frame::udp(A, B, 4).bytes(), evil.bytes(), vec![0; 3]];
+        let registers: Vec<_> =
+            call(&mut *matching, 0, 0, &mut frames).into_iter().map(|(r, _)| r).collect();
+        assert_eq!(registers, [0, 2, 1, 0]);
+        assert_eq!(matching.counters(), [("found", 2), ("none", 2)]);
+    }
+
+    #[test]
+    fn counters_walkers_and_noops() {
+        let mut frames = vec![Frame::udp(A, B, 58).bytes(); 5];
+        let mut counter = Counter::default().instance(0, 0, 0);
+        call(&mut *counter, 0, 0, &mut frames);
+        assert_eq!(counter.counters(), [("packets", 5), ("octets", 500)]);
+        let mut walker = MemoryWalker::new(1 << 16).instance(0, 0, 1);
+        call(&mut *walker, 0, 65, &mut frames);
+        assert_eq!(walker.counters(), [("lines", 10)]);
+        let mut noop = Noop.instance(0, 0, 0);
+        assert_eq!(call(&mut *noop, 0, 0, &mut frames), [(0, Fate::Continue); 5]);
+    }
+}
