@@ -167,7 +167,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn rounds(&mut self) -> Closed {
         let probe = self.shared.config.timing.probe.min(PROBE_MAX);
         let mut heard = Instant::now();
-        let mut probed = false;
+        // When the echo request was sent that no answer came to yet.
+        let mut probed: Option<Instant> = None;
         let mut ended = false;
         let mut rhythm = Rhythm::default();
         let xid = self.next_xid();
@@ -202,7 +203,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let reads = !held_up && !more && !ended;
             // A snooper sees echo requests of others and so answers none.
             let probes = self.origin != Origin::Snooper || self.version.is_none();
-            let waits = if probed || self.version.is_none() { probe * 2 } else { probe };
+            // Time that requests took here is no silence of the peer's.
+            let until = match probed {
+                Some(probed) => probed + probe,
+                None if self.version.is_none() => heard + probe * 2,
+                None => heard + probe,
+            };
             if reads {
                 self.input.drain(..self.handled);
                 self.handled = 0;
@@ -221,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         // Before a hello only the hello counts.
                         if self.version.is_some() {
                             heard = Instant::now();
-                            probed = false;
+                            probed = None;
                         }
                     }
                     Err(error) => return error.into(),
@@ -231,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         self.output.wrote(n);
                         if held_up {
                             heard = Instant::now();
-                            probed = false;
+                            probed = None;
                         }
                     }
                     Err(error) => return error.into(),
@@ -240,14 +246,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Some(queued) => self.take(queued),
                     None => return Closed::Stopping,
                 },
-                () = sleep_until(heard + waits), if probes => {
+                () = sleep_until(until), if probes => {
                     if self.version.is_none() {
                         return Closed::NoHello;
                     }
-                    if probed {
+                    if probed.is_some() {
                         return Closed::Silent;
                     }
-                    probed = true;
+                    probed = Some(Instant::now());
                     let xid = self.next_xid();
                     self.push(xid, &Message::EchoRequest(Vec::new()));
                 }

@@ -101,7 +101,9 @@ impl Roles {
         id: ConnectionId,
         request: RoleMessage,
     ) -> Result<(RoleMessage, Vec<ConnectionId>), Stale> {
-        if matches!(request.role, Role::Master | Role::Slave) {
+        // Nicira's requests of 1.0 have no generation.
+        let dated = self.members.get(&id).is_none_or(|m| m.version != Version::V10);
+        if dated && matches!(request.role, Role::Master | Role::Slave) {
             // The distance is signed, so that the counter may wrap (1.3.5 §6.3.4).
             match self.generation {
                 Some(newest) if (request.generation_id.wrapping_sub(newest) as i64) < 0 => {
@@ -206,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn requests_of_1_0_have_no_generation() {
+        let (a, b) = (ConnectionId(1), ConnectionId(2));
+        let mut roles = Roles::default();
+        roles.join(a, Version::V13);
+        roles.join(b, Version::V10);
+        roles.request(a, ask(Role::Master, 5)).unwrap();
+        roles.request(b, ask(Role::Master, 0)).unwrap();
+        assert_eq!((roles.role(a), roles.role(b)), (Role::Slave, Role::Master));
+        assert!(roles.request(a, ask(Role::Master, 4)).is_err(), "5 is still the newest");
+    }
+
+    #[test]
     fn generations_wrap() {
         let a = ConnectionId(1);
         let mut roles = Roles::default();
@@ -223,6 +237,8 @@ mod tests {
         let packet = Asynchronous::PacketIn(PacketInReason::Action);
         let port = Asynchronous::PortStatus(PortReason::Modify);
         assert!(roles.is_wanted(a, packet) && roles.is_wanted(a, port));
+        let invalid = Asynchronous::PacketIn(PacketInReason::InvalidTtl);
+        assert!(!roles.is_wanted(a, invalid), "who wants those says so");
         roles.request(a, ask(Role::Slave, 1)).unwrap();
         assert!(!roles.is_wanted(a, packet) && roles.is_wanted(a, port));
         let change = AsyncChange { masks: vec![(AsyncKind::PacketIn, true, 2)] };

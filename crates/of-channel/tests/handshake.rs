@@ -144,6 +144,33 @@ fn silence_ends_it_before_and_after_hello() {
 }
 
 #[test]
+fn time_that_a_request_takes_is_no_silence() {
+    let probe = Duration::from_millis(100);
+    let bed = Bed::new(Config { timing: Timing { probe }, ..listening() });
+    let mut controller = Controller::new(bed.connect(), Version::V13);
+    let busy = bed.agent.lock().unwrap();
+    let asked = controller.send(&Message::GetConfigRequest);
+    std::thread::sleep(5 * probe);
+    drop(busy);
+    let mut answered = false;
+    loop {
+        match controller.next().expect("it stays") {
+            (xid, Message::EchoRequest(data)) => {
+                let reply = Message::EchoReply(data);
+                let bytes = codec::encode(Version::V13, xid, &reply).unwrap();
+                controller.stream.write_all(&bytes).unwrap();
+                if answered {
+                    break;
+                }
+            }
+            (xid, Message::GetConfigReply(_)) => answered = xid == asked,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(controller.ask(&Message::GetConfigRequest), Message::GetConfigReply(_)));
+}
+
+#[test]
 fn wrong_versions_and_lengths_later_are_refused() {
     let bed = Bed::new(listening());
     let mut controller = bed.controller(Version::V13);

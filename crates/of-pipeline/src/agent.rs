@@ -9,6 +9,7 @@
 
 use crate::bundle::Deferred;
 use crate::config::Miss;
+use crate::conjunction::Conjunctions;
 use crate::event::Event;
 use crate::features;
 use crate::flow_table::FlowTables;
@@ -97,6 +98,7 @@ pub struct Agent {
     pub(crate) deferred: Deferred,
     pub(crate) capacity: u32,
     pub(crate) flows: FlowTables,
+    pub(crate) conjunctions: Conjunctions,
     pub(crate) table_configs: TableConfigs,
     pub(crate) groups: GroupTable,
     pub(crate) meters: MeterTable,
@@ -123,6 +125,7 @@ impl Agent {
             interner: Stage::new(Interner::new(layout.clone())),
             deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables),
+            conjunctions: Conjunctions::default(),
             table_configs: TableConfigs::new(layout.tables),
             capacity: config.program.table_capacity,
             layout,
@@ -207,8 +210,14 @@ impl Agent {
     ) -> Result<(), Refusal> {
         match message {
             Message::FlowMod(request) => self.flow_mod(request),
-            Message::GroupMod(request) => self.group_mod(request),
-            Message::MeterMod(request) => self.meter_mod(request),
+            Message::GroupMod(request) => {
+                let done = self.group_mod(request);
+                self.settle(done)
+            }
+            Message::MeterMod(request) => {
+                let done = self.meter_mod(request);
+                self.settle(done)
+            }
             Message::PortMod(request) => self.port_mod(request),
             Message::TableMod(request) => self.table_mod(version, request),
             Message::PacketOut(request) => self.packet_out(request),
@@ -239,6 +248,17 @@ impl Agent {
             Message::Experimenter(e) => Err(Refusal::Experimenter { experimenter: e.experimenter }),
             other => Err(Refusal::NotARequest { name: other.type_name() }),
         }
+    }
+
+    /// A request about entries is done, or nothing of it is; in a bundle, that is seen at its end.
+    pub(crate) fn settle<T>(&mut self, done: Result<T, Refusal>) -> Result<T, Refusal> {
+        if !self.interner.is_staging() {
+            match &done {
+                Ok(_) => self.conjunctions.keep(),
+                Err(_) => self.conjunctions.undo(),
+            }
+        }
+        done
     }
 
     /// Executes a table-mod.

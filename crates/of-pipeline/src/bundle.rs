@@ -57,6 +57,7 @@ impl Agent {
     pub fn bundle(&mut self, _version: Version, requests: Vec<Message>) -> Result<(), BundleFault> {
         self.interner.begin();
         self.flows.begin();
+        self.conjunctions.keep();
         self.groups.begin();
         self.meters.begin();
         let events = self.events.len();
@@ -76,6 +77,7 @@ impl Agent {
         match done {
             Ok(spent) => {
                 self.flows.keep();
+                self.conjunctions.keep();
                 self.groups.keep();
                 self.meters.keep();
                 deferred.resets.into_iter().for_each(|id| self.switch.reset_counter(id));
@@ -87,6 +89,7 @@ impl Agent {
             Err(fault) => {
                 self.interner.abort(&self.switch);
                 self.flows.undo();
+                self.conjunctions.undo();
                 self.groups.undo();
                 self.meters.undo();
                 self.events.truncate(events);

@@ -15,8 +15,9 @@
 //! the specification.
 
 use crate::agent::Agent;
+use crate::conjunction::{self, Making, Part};
 use crate::flow_table::{Filter, Flow, FlowKey};
-use crate::lower::{Call, Context, lower_instructions, lower_match};
+use crate::lower::{Call, Context, Layout, lower_instructions};
 use crate::refusal::Refusal;
 use crate::removed;
 use crate::transaction::Transaction;
@@ -31,23 +32,33 @@ pub(crate) fn timeout_ns(seconds: u16) -> u64 {
     u64::from(seconds) * 1_000_000_000
 }
 
-/// What the switch keeps of an entry.
-fn entry(id: u32, flow: &Flow, action: ActionCall) -> Arc<Entry> {
-    Arc::new(Entry {
-        id: EntryId(id),
+/// What the switch keeps of an entry, and in which table.
+fn entry(
+    layout: &Layout,
+    key: FlowKey,
+    flow: &Flow,
+    part: Part,
+    action: ActionCall,
+) -> (TableId, Arc<Entry>) {
+    let (table, matches) = conjunction::place(layout, key.table, &flow.matching, part);
+    let entry = Entry {
+        id: EntryId(key.id),
         priority: flow.priority.into(),
-        matches: lower_match(&flow.matching),
+        matches,
         action,
         cookie: flow.cookie,
         idle_timeout_ns: timeout_ns(flow.idle_timeout),
         hard_timeout_ns: timeout_ns(flow.hard_timeout),
-    })
+    };
+    (table, Arc::new(entry))
 }
 
-/// Whose actions they are: packets that a table-miss entry sends have a reason of their own.
-fn context(priority: u16, matching: &Match) -> Context {
+/// Whose actions they are: packets that a table-miss entry sends have a reason of their own. 1.0 has
+/// no such entries.
+fn context(dialect: Version, priority: u16, matching: &Match) -> Context {
     //= openflow-1.3.5 §5.4: a table-miss entry wildcards everything and has priority 0.
-    if priority == 0 && matching.is_empty() { Context::TableMiss } else { Context::Entry }
+    let miss = priority == 0 && matching.is_empty() && dialect != Version::V10;
+    if miss { Context::TableMiss } else { Context::Entry }
 }
 
 impl Agent {
@@ -60,13 +71,14 @@ impl Agent {
             return Err(if timeouts { Refusal::EmergencyTimeout } else { Refusal::Emergency });
         }
         request.matching.check()?;
-        match request.command {
+        let done = match request.command {
             FlowModCommand::Add => self.add_flow(request),
             FlowModCommand::Modify => self.modify_flows(request, false),
             FlowModCommand::ModifyStrict => self.modify_flows(request, true),
             FlowModCommand::Delete => self.delete_flows(&request, false),
             FlowModCommand::DeleteStrict => self.delete_flows(&request, true),
-        }
+        };
+        self.settle(done)
     }
 
     /// The one table that an add or modify is about.
@@ -104,7 +116,9 @@ impl Agent {
         if request.cookie == PacketIn::NO_COOKIE && request.dialect != Version::V10 {
             return Err(Refusal::Cookie);
         }
-        self.rules().instructions(table, Some(&request.matching), &request.instructions)?;
+        let FlowMod { dialect, .. } = request;
+        let matching = Some(&request.matching);
+        self.rules().instructions(dialect, table, matching, &request.instructions)?;
         let FlowMod { priority, .. } = request;
         //= openflow-1.3.5 §6.4: with CHECK_OVERLAP, an entry of the same priority that could match
         //= the same packet refuses the add with OFPFMFC_OVERLAP.
@@ -121,8 +135,10 @@ impl Agent {
         if full && victim.is_none() {
             return Err(Refusal::TableFull { table, capacity: self.capacity });
         }
-        let context = context(priority, &request.matching);
+        let context = context(request.dialect, priority, &request.matching);
         let call = lower_instructions(&self.layout, table, context, &request.instructions)?;
+        let is = conjunction::part(&request.matching, &request.instructions);
+        let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
 
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let action = tx.intern(call);
@@ -139,15 +155,19 @@ impl Agent {
             instructions: request.instructions,
         };
         flow.shrink_to_fit();
-        let id = TableId(table.into());
         let Some(key) = old else {
             let EntryId(fresh) = tx.take_entry_id()?;
-            removed::take_out(&mut tx, &self.flows, victim.into_iter());
-            tx.push(Update::Insert(id, entry(fresh, &flow, action)));
+            let conjunctions = &mut self.conjunctions;
+            let victims = victim.into_iter();
+            removed::take_out(&mut tx, conjunctions, &self.layout, &self.flows, victims)?;
+            let make = &mut Making { tx: &mut tx, flows: &self.flows, about: fresh };
+            conjunctions.add(make, table, &flow)?;
+            let key = FlowKey { table, id: fresh };
+            let (id, new) = entry(&self.layout, key, &flow, is, action);
+            tx.push(Update::Insert(id, new));
             let spent = tx.commit()?;
             let gone = victim.map(|victim| (victim, FlowRemovedReason::Eviction));
             self.forget_flows(gone.into_iter(), spent);
-            let key = FlowKey { table, id: fresh };
             self.flows.insert(key, flow);
             self.tell_change(key, None);
             return Ok(());
@@ -157,12 +177,19 @@ impl Agent {
         if let Some(old) = self.flows.get(key) {
             tx.release(old.action);
             let timed = [old.idle_timeout, old.hard_timeout, flow.idle_timeout, flow.hard_timeout];
-            let new = entry(key.id, &flow, action);
-            if timed == [0; 4] {
+            let was = conjunction::part(&old.matching, &old.instructions);
+            let (id, new) = entry(&self.layout, key, &flow, is, action);
+            if timed == [0; 4] && was == is && is != Part::Dimension {
                 tx.push(Update::Modify(id, new));
             } else {
                 // Timeouts start anew with an entry, which keeps its id and with it its counter.
-                tx.push(Update::Delete(id, EntryId(key.id)));
+                let (from, _) = conjunction::place(&self.layout, table, &old.matching, was);
+                tx.push(Update::Delete(from, EntryId(key.id)));
+                if was != is || is == Part::Dimension {
+                    let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
+                    self.conjunctions.remove(make, table, old)?;
+                    self.conjunctions.add(make, table, &flow)?;
+                }
                 tx.push(Update::Insert(id, new));
             }
         }
@@ -202,18 +229,20 @@ impl Agent {
                 return self.add_flow(request);
             }
             //= openflow-1.3.5 §6.4: a modify that finds nothing changes nothing, and is no error.
-            return self.rules().instructions(table, None, &request.instructions);
+            let rules = self.rules();
+            return rules.instructions(request.dialect, table, None, &request.instructions);
         }
         let rules = self.rules();
         let flows = || keys.iter().filter_map(|key| Some((*key, self.flows.get(*key)?)));
         for (_, flow) in flows() {
-            rules.instructions(table, Some(&flow.matching), &request.instructions)?;
+            let matching = Some(&flow.matching);
+            rules.instructions(request.dialect, table, matching, &request.instructions)?;
         }
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let mut calls: [Option<Call>; 2] = [None, None];
         let mut actions = Vec::with_capacity(keys.len());
         for (key, flow) in flows() {
-            let context = context(flow.priority, &flow.matching);
+            let context = context(request.dialect, flow.priority, &flow.matching);
             let slot = &mut calls[usize::from(context == Context::TableMiss)];
             let call = match slot {
                 Some(call) => call.clone(),
@@ -223,14 +252,28 @@ impl Agent {
                     slot.insert(call).clone()
                 }
             };
+            let was = conjunction::part(&flow.matching, &flow.instructions);
+            let is = conjunction::part(&flow.matching, &request.instructions);
+            let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
             let action = tx.intern(call);
             tx.release(flow.action);
             actions.push(action.action);
-            let mut changed = entry(key.id, flow, action);
+            let (id, mut changed) = entry(&self.layout, key, flow, is, action);
             if v10 && let Some(entry) = Arc::get_mut(&mut changed) {
                 entry.cookie = request.cookie;
             }
-            tx.push(Update::Modify(TableId(table.into()), changed));
+            if was == is && is != Part::Dimension {
+                tx.push(Update::Modify(id, changed));
+                continue;
+            }
+            let (from, _) = conjunction::place(&self.layout, table, &flow.matching, was);
+            tx.push(Update::Delete(from, EntryId(key.id)));
+            let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
+            let instructions = request.instructions.clone();
+            let new = Flow { instructions, matching: flow.matching.clone(), ..*flow };
+            self.conjunctions.remove(make, table, flow)?;
+            self.conjunctions.add(make, table, &new)?;
+            tx.push(Update::Insert(id, changed));
         }
         tx.commit()?.retire(&self.switch);
         for (key, action) in keys.iter().zip(actions) {
@@ -276,7 +319,9 @@ impl Agent {
             return Ok(());
         }
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        removed::take_out(&mut tx, &self.flows, keys.iter().copied());
+        let conjunctions = &mut self.conjunctions;
+        let all = keys.iter().copied();
+        removed::take_out(&mut tx, conjunctions, &self.layout, &self.flows, all)?;
         let spent = tx.commit()?;
         self.forget_flows(keys.into_iter().map(|key| (key, FlowRemovedReason::Delete)), spent);
         Ok(())

@@ -407,7 +407,8 @@ impl Agent {
         let users: BTreeSet<_> =
             gone.iter().flat_map(|group| self.flows.users_of_group(*group)).collect();
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        crate::removed::take_out(&mut tx, &self.flows, users.iter().copied());
+        let keys = users.iter().copied();
+        crate::removed::take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys)?;
         for group in &gone {
             tx.push(Update::RemoveGroup(ir::GroupId(*group)));
             if let Some(entry) = self.groups.groups.get(group) {

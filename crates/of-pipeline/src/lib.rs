@@ -30,6 +30,7 @@
 pub mod agent;
 pub mod bundle;
 pub mod config;
+mod conjunction;
 pub mod event;
 mod features;
 mod flow_mod;

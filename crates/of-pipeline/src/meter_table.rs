@@ -201,7 +201,8 @@ impl Agent {
         let users: BTreeSet<_> =
             gone.iter().flat_map(|meter| self.flows.users_of_meter(*meter)).collect();
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        crate::removed::take_out(&mut tx, &self.flows, users.iter().copied());
+        let keys = users.iter().copied();
+        crate::removed::take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys)?;
         gone.iter().for_each(|meter| tx.push(Update::RemoveMeter(ir::MeterId(*meter))));
         let spent = tx.commit()?;
         gone.iter().for_each(|meter| self.meters.put(*meter, None));

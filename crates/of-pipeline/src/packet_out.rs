@@ -29,18 +29,20 @@ impl Agent {
             return Err(Refusal::BufferUnknown { buffer: buffer.0 });
         }
         let rules = self.rules();
-        //= openflow-1.3.5 §7.3.7: in_port is a port or CONTROLLER; 1.0 also says NONE.
+        //= openflow-1.3.5 §7.3.7: in_port is a port or CONTROLLER; 1.0 also says NONE. Who says nothing
+        //= says 0, which is no port's number, and is taken as Open vSwitch takes it.
         let port = request.in_port;
-        if !(rules.is_port(port) || port == PortNo::CONTROLLER || port == PortNo::ANY) {
+        let none = [PortNo(0), PortNo::CONTROLLER, PortNo::ANY];
+        if !(rules.is_port(port) || none.contains(&port)) {
             return Err(Refusal::InPort { port });
         }
         rules.packet_out(&request.actions)?;
-        if !FRAME.contains(&request.data.len()) {
-            return Err(Refusal::BadPacket { bytes: request.data.len() });
-        }
         //= openflow-1.3.5 §7.3.7: no actions drop the packet.
         if request.actions.is_empty() {
             return Ok(None);
+        }
+        if !FRAME.contains(&request.data.len()) {
+            return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
         let call = lower_packet_out(&request.pipeline, &request.actions)?;
         let (action, args) = call.build(&self.layout);

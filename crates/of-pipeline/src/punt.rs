@@ -58,8 +58,7 @@ impl Agent {
         if self.ports.configured(args.in_port).contains(PortConfig::NO_PACKET_IN) {
             return None;
         }
-        let table = punt.table.and_then(|table| u8::try_from(table.0).ok());
-        let table = table.filter(|table| u32::from(*table) < self.flows.tables());
+        let table = punt.table.and_then(|table| self.layout.flow_table(table));
         let key = table.zip(punt.entry).map(|(table, entry)| FlowKey { table, id: entry.0 });
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
         let cookie =

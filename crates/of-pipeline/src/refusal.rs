@@ -124,6 +124,15 @@ refusals! {
         table: u8, /// Its capacity.
         capacity: u32 } => FmfcTableFull,
         "table {table} is full: {capacity} of {capacity} entries; delete some (OFPFMFC_TABLE_FULL)";
+    /// More choices of entries than a table has room for.
+    Choices { /// Of which conjunctive flow.
+        conjunction: u32, /// Its table.
+        table: u8, /// How many there may be.
+        max: usize } => FmfcTableFull,
+        "conjunction {conjunction} would bring table {table} over {max} choices of one entry of each dimension; give its dimensions fewer entries, such as prefixes (OFPFMFC_TABLE_FULL)";
+    /// A conjunction with other things to do.
+    Conjunction => BacBadArgument,
+        "an entry with conjunction(...) does nothing else and matches no conj_id; leave all but conjunctions and notes out (OFPBAC_BAD_ARGUMENT)";
     /// Another entry of the same priority could match the same packet.
     Overlap { /// Which table.
         table: u8, /// The priority of both.

@@ -3,8 +3,11 @@
 //! A message's counters are read when every worker forwards without the entry, so they are final.
 
 use crate::agent::Agent;
+use crate::conjunction::{self, Conjunctions, Making};
 use crate::event::Event;
 use crate::flow_table::{Flow, FlowKey, FlowTables};
+use crate::lower::Layout;
+use crate::refusal::Refusal;
 use crate::transaction::{Spent, Transaction};
 use ir::{EntryId, TableId, Update};
 use openflow::{Age, FlowModFlags, FlowRemoved, FlowRemovedReason};
@@ -14,9 +17,11 @@ use switch::Reason;
 /// Collects the updates that take entries out. Tables that lose all are cleared at once.
 pub(crate) fn take_out(
     tx: &mut Transaction<'_>,
+    conjunctions: &mut Conjunctions,
+    layout: &Layout,
     flows: &FlowTables,
     keys: impl Iterator<Item = FlowKey>,
-) {
+) -> Result<(), Refusal> {
     let mut keys: Vec<FlowKey> = keys.filter(|key| flows.get(*key).is_some()).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -26,17 +31,21 @@ pub(crate) fn take_out(
         let all = of_table.len() == flows.len(table);
         if all {
             tx.push(Update::Clear(id));
+            conjunctions.clear(tx, layout, table);
         }
         for key in of_table {
+            let Some(flow) = flows.get(*key) else { continue };
             if !all {
+                let part = conjunction::part(&flow.matching, &flow.instructions);
+                let (id, _) = conjunction::place(layout, table, &flow.matching, part);
                 tx.push(Update::Delete(id, EntryId(key.id)));
+                conjunctions.remove(&mut Making { tx, flows, about: key.id }, table, flow)?;
             }
-            if let Some(flow) = flows.get(*key) {
-                tx.release(flow.action);
-            }
+            tx.release(flow.action);
             tx.spend(key.id);
         }
     }
+    Ok(())
 }
 
 /// How long something created then has been there.
@@ -116,7 +125,7 @@ impl Agent {
         for e in expired {
             if e.table == self.layout.normal_src {
                 stations.push(e.entry);
-            } else if let Ok(table) = u8::try_from(e.table.0) {
+            } else if let Some(table) = self.layout.flow_table(e.table) {
                 //= openflow-1.3.5 §5.5: why an entry went: idle or hard timeout.
                 let reason = match e.reason {
                     Reason::Idle => FlowRemovedReason::IdleTimeout,
@@ -131,8 +140,10 @@ impl Agent {
             return;
         }
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        take_out(&mut tx, &self.flows, flows.iter().map(|(key, _)| *key));
-        match tx.commit() {
+        let keys = flows.iter().map(|(key, _)| *key);
+        let out = take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys);
+        let done = out.and_then(|()| tx.commit());
+        match self.settle(done) {
             Ok(spent) => self.forget_flows(flows.into_iter(), spent),
             Err(refusal) => tracing::error!(%refusal, "expired entries stay"),
         }

@@ -138,6 +138,13 @@ impl<'a> Transaction<'a> {
         self.stage.interner.release(action);
     }
 
+    /// The action of a call has one user less.
+    pub(crate) fn release_call(&mut self, call: &Call) {
+        if let Some(action) = self.stage.interner.find(&call.shape) {
+            self.release(action);
+        }
+    }
+
     /// A fresh counter; `code` tells how this kind of request says that there is none.
     pub(crate) fn take_counter(&mut self, code: ErrorCode) -> Result<u32, Refusal> {
         let id = self

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
     Action, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn, LearnSource,
-    LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield,
+    LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
 };
 
 /// Actions in one list, at most.
@@ -145,11 +145,14 @@ impl Rules<'_> {
     /// The instructions of an entry of `table` with this match; without one, of any entry there.
     pub(crate) fn instructions(
         &self,
+        dialect: Version,
         table: u8,
         matching: Option<&Match>,
         instructions: &[Instruction],
     ) -> Result<(), Refusal> {
         let mut packet = matching.map_or_else(Packet::any, Packet::of);
+        // 1.0 has no word for an action without its header, which does nothing.
+        packet.tagged |= dialect == Version::V10;
         for (i, instruction) in instructions.iter().enumerate() {
             let kind = instruction.instruction_type();
             //= openflow-1.3.5 §5.9: an entry has at most one instruction of each type.
@@ -173,6 +176,21 @@ impl Rules<'_> {
                 }
                 _ => {}
             }
+        }
+        let is_conjunction = |action: &Action| matches!(action, Action::Conjunction(_));
+        let alone = |instruction: &Instruction| match instruction {
+            Instruction::ApplyActions(actions) => {
+                actions.iter().all(|a| is_conjunction(a) || matches!(a, Action::Note(_)))
+            }
+            _ => false,
+        };
+        let conjunctive = instructions.iter().any(|instruction| match instruction {
+            Instruction::ApplyActions(actions) => actions.iter().any(is_conjunction),
+            _ => false,
+        });
+        let found = matching.is_some_and(|m| m.has(FieldId::ConjId));
+        if conjunctive && (found || !instructions.iter().all(alone)) {
+            return Err(Refusal::Conjunction);
         }
         // In the order of execution: what is written happens after what is applied.
         let lists = |of: fn(&Instruction) -> Option<&Vec<Action>>| instructions.iter().find_map(of);
@@ -316,6 +334,8 @@ impl Rules<'_> {
             | Action::Resubmit { .. }
             | Action::Controller(_)
             | Action::Note(_) => Ok(()),
+            Action::Conjunction(_) if list == List::PacketOut => Err(Refusal::Conjunction),
+            Action::Conjunction(_) => Ok(()),
         }
     }
 
@@ -382,6 +402,7 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::CheckPktLarger { .. } => "check_pkt_larger",
         Action::Multipath(_) => "multipath",
         Action::Learn(_) => "learn",
+        Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",
         _ => return Ok(()),
     };

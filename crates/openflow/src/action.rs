@@ -7,7 +7,7 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
-use crate::extension::{Bits, Learn, Multipath, ToController};
+use crate::extension::{Bits, Conjunction, Learn, Multipath, ToController};
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
@@ -113,6 +113,8 @@ pub enum Action {
     Multipath(Box<Multipath>),
     /// Nicira's `learn`.
     Learn(Box<Learn>),
+    /// Nicira's `conjunction`: the entry is one of a dimension's of a conjunctive flow.
+    Conjunction(Conjunction),
     /// An experimenter's (1.0: vendor's) action.
     Experimenter(Box<ExperimenterAction>),
 }
@@ -176,7 +178,8 @@ impl Action {
             | Action::StackPop(_)
             | Action::CheckPktLarger { .. }
             | Action::Multipath(_)
-            | Action::Learn(_) => ActionType::Experimenter(crate::codec::NICIRA),
+            | Action::Learn(_)
+            | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
     }

@@ -74,6 +74,29 @@ pub struct Learn {
     pub specs: Vec<LearnSpec>,
 }
 
+/// That an entry belongs to a dimension of a conjunctive flow (`conjunction(ID,K/N)`, ovs-fields(7)):
+/// a packet that matches an entry of each dimension is looked up again, with `conj_id` set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Conjunction {
+    /// The conjunctive flow.
+    pub id: u32,
+    /// Which dimension, from 0 on.
+    pub dimension: u8,
+    /// How many there are, 2 to 64.
+    pub dimensions: u8,
+}
+
+impl Conjunction {
+    /// Dimensions, at most.
+    pub const DIMENSIONS_MAX: u8 = 64;
+
+    /// Whether there may be such a one.
+    pub fn is_sound(&self) -> bool {
+        (2..=Conjunction::DIMENSIONS_MAX).contains(&self.dimensions)
+            && self.dimension < self.dimensions
+    }
+}
+
 /// Which fields a choice depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashFields {

@@ -288,6 +288,8 @@ fields! {
     Reg14 14 "REG14" ["reg14"] 32/4 mask set nx [];
     /// A register.
     Reg15 15 "REG15" ["reg15"] 32/4 mask set nx [];
+    /// The conjunctive flow that a packet matched; 0 for none.
+    ConjId 37 "CONJ_ID" ["conj_id"] 32/4 exact fixed nx [];
 }
 
 impl FieldId {
@@ -403,7 +405,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 62);
+        assert_eq!(FIELDS.len(), 63);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);
@@ -421,6 +423,7 @@ mod tests {
         assert_eq!(FieldId::from_oxm(0x8000, 42), Some(FieldId::TcpFlags));
         assert_eq!(FieldId::from_oxm(1, 0), Some(FieldId::Reg0));
         assert_eq!(FieldId::from_oxm(1, 16), None);
+        assert_eq!(FieldId::from_oxm(1, 37), Some(FieldId::ConjId));
         assert_eq!(FieldId::from_oxm(0x8000, 26), Some(FieldId::Ipv6Src));
     }
 }

@@ -290,6 +290,19 @@ impl Match {
             && self.fields.iter().all(|f| other.get(f.id).is_some_and(|o| f.covers(o)))
     }
 
+    /// The match of the packets that match both, if there are any.
+    pub fn intersection(&self, other: &Match) -> Option<Match> {
+        let mut both = self.clone();
+        for b in other {
+            let (value, mask) = self.get(b.id).map_or((0, 0), |a| (a.value, a.mask));
+            if (value ^ b.value) & mask & b.mask != 0 {
+                return None;
+            }
+            both.set_masked(b.id, value | b.value, mask | b.mask);
+        }
+        Some(both)
+    }
+
     /// Whether some packet could match both (a flow-mod's overlap check).
     pub fn overlaps(&self, other: &Match) -> bool {
         self.fields

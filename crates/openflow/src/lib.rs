@@ -47,8 +47,8 @@ pub use codec::{
 };
 pub use error::{ErrorCode, ErrorKind, ErrorMessage};
 pub use extension::{
-    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
-    ToController,
+    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
+    Multipath, ToController,
 };
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{

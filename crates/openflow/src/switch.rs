@@ -220,10 +220,10 @@ pub struct AsyncConfig {
 }
 
 impl AsyncConfig {
-    /// What a connection of 1.0 or 1.3 starts with: everything to master and equal, port-status to
-    /// slaves.
+    /// What a connection of 1.0 or 1.3 starts with: everything to master and equal but packets whose
+    /// TTL is invalid (as with Open vSwitch), port-status to slaves.
     pub const DEFAULT: AsyncConfig = AsyncConfig {
-        masks: [[0b111, 0], [0b111, 0b111], [0b1111, 0], [0; 2], [0; 2], [0; 2], [0; 2], [0; 2]],
+        masks: [[0b011, 0], [0b111, 0b111], [0b1111, 0], [0; 2], [0; 2], [0; 2], [0; 2], [0; 2]],
     };
 
     /// What a connection of a version starts with. Open vSwitch's defaults: what 1.3 tells, and
@@ -231,7 +231,7 @@ impl AsyncConfig {
     pub fn default_of(version: Version) -> AsyncConfig {
         let mut config = AsyncConfig::DEFAULT;
         if version >= Version::V14 {
-            config.masks[0] = [0b11_1111, 0];
+            config.masks[0] = [0b11_1011, 0];
             config.masks[2] = [0b11_1111, 0];
             config.masks[3] = [0b111, 0b111];
             config.masks[4] = [0b1_1000, 0];

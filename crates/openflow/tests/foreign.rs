@@ -32,15 +32,13 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
     (ErrorCode::BpcBadType, "has properties of optical ports", &["5-22-", "P15-port_mod"]),
     (
         ErrorCode::BmcBadField,
-        "matches a tunnel's addresses, conj_id, pkt_mark or ct_state, which are not there",
+        "matches a tunnel's addresses, pkt_mark or ct_state, which are not there",
         &[
             "P13-flow_mod",
             "P13-flow_removed",
             "P15-flow_mod",
-            "action_conjunction",
             "action_learn",
             "action_resubmit.",
-            "match_conj",
             "match_pkt_mark",
             "action_ct.",
             "action_ct_clear",

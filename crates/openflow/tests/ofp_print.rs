@@ -476,7 +476,7 @@ fn packets_removals_and_the_rest() {
     prints(
         Version::V13,
         &Message::GetAsyncReply(AsyncConfig::DEFAULT),
-        &["PACKET_IN: no_match action invalid_ttl", "FLOW_REMOVED: idle hard delete group_delete"],
+        &["PACKET_IN: no_match action", "FLOW_REMOVED: idle hard delete group_delete"],
     );
 }
 

@@ -1,7 +1,7 @@
 //! The body of the fuzz target `agent`: requests of both versions against a running agent.
 
 use super::{small, small_switch};
-use crate::lower::lower_match;
+use crate::conjunction;
 use crate::{Agent, Event};
 use openflow::codec::{HEADER_LEN, decode, encode};
 use openflow::{
@@ -149,12 +149,18 @@ impl Run {
         let agent = &self.agent;
         agent.switch.with_pipeline(|pipeline| {
             for table in 0..agent.flows.tables() as u8 {
-                let entries = pipeline.entries(ir::TableId(table.into()));
-                assert_eq!(entries.len(), agent.flows.len(table), "table {table}");
+                let of = |table| pipeline.entries(table);
+                let own = ir::TableId(table.into());
+                let held = of(own).len() + of(agent.layout.conjunctive_table(table)).len();
+                let kept = agent.flows.len(table) + agent.conjunctions.entries(table);
+                assert_eq!(held, kept, "table {table}");
                 for (key, flow) in agent.flows.iter(table) {
-                    let entry = entries.get(ir::EntryId(key.id)).expect("the entry is there");
+                    let part = conjunction::part(&flow.matching, &flow.instructions);
+                    let (place, matches) =
+                        conjunction::place(&agent.layout, table, &flow.matching, part);
+                    let entry = of(place).get(ir::EntryId(key.id)).expect("the entry is there");
                     assert_eq!(entry.priority, i32::from(flow.priority));
-                    assert_eq!(entry.matches, lower_match(&flow.matching));
+                    assert_eq!(entry.matches, matches);
                     assert_eq!(entry.action.action, flow.action);
                     assert_eq!(entry.cookie, flow.cookie);
                     assert!(pipeline.action(flow.action).is_some(), "{flow:?}");

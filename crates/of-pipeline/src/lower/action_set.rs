@@ -243,6 +243,7 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::CheckPktLarger { .. }
         | Action::Multipath(_)
         | Action::Learn(_)
+        | Action::Conjunction(_)
         | Action::Experimenter(_) => return None,
     };
     Some((kind as u8, 0))

@@ -37,6 +37,13 @@ impl Call {
         ActionCall { action: interner.acquire(&shape), args: self.args }
     }
 
+    /// The same for an entry of a conjunctive flow's own.
+    #[must_use]
+    pub fn of_conjunctive(mut self) -> Call {
+        self.shape.insert(0, Step::Found);
+        self
+    }
+
     /// The action itself and its arguments, for a packet that the controller injects.
     pub fn build(&self, layout: &Layout) -> (ir::Action, &[Bits]) {
         (step::build(&self.shape, layout), &self.args)
@@ -190,6 +197,13 @@ pub fn lower_instructions(
     Ok(call)
 }
 
+/// What leads packets of a table to the entries of a conjunctive flow.
+pub fn lower_conjunctive(table: u8, id: u32) -> Call {
+    let mut call = Call::default();
+    call.with(Step::Conjunctive(table), id, 32);
+    call
+}
+
 /// A list of actions, done in its order.
 pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
@@ -272,7 +286,8 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             settable(to.field)?;
             call.step(Step::Copy(*bits, *from, *to));
         }
-        Action::Note(_) => {}
+        // Entries of dimensions do nothing themselves.
+        Action::Note(_) | Action::Conjunction(_) => {}
         Action::Controller(ToController { max_len, reason, id }) => {
             call.with(Step::ControllerOf(punt_reason(*reason)), *max_len, 16);
             call.arg(*id, 16);
@@ -445,7 +460,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::StackPop(_)
             | Action::CheckPktLarger { .. }
             | Action::Multipath(_)
-            | Action::Learn(_) => {
+            | Action::Learn(_)
+            | Action::Conjunction(_) => {
                 return Err(LowerError::NotInSet("an action of Open vSwitch's"));
             }
             Action::Meter(_) => return Err(LowerError::NotInSet("meter")),

@@ -69,6 +69,7 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::PbbUca => h.itag_uca,
         FieldId::TcpFlags => h.tcp_flags,
         FieldId::IpFrag => FieldRef::Meta(h.fragment),
+        FieldId::ConjId => FieldRef::Meta(h.conj_id),
         id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
         _ => return None,
     })

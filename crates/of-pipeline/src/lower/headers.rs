@@ -103,6 +103,8 @@ headers! {
     stack: [MetaId; 4],
     /// How many are on it.
     stacked: MetaId,
+    /// The conjunctive flow whose entries are looked up.
+    conj_id: MetaId,
     /// An output to the ingress port was suppressed.
     suppressed: MetaId,
     /// What the meter said.
@@ -255,6 +257,7 @@ impl Headers {
         let regs = std::array::from_fn(|i| b.meta(&format!("of.reg{i}"), 32));
         let stack = std::array::from_fn(|i| b.meta(&format!("of.stack{i}"), 128));
         let stacked = b.meta("of.stacked", 8);
+        let conj_id = b.meta("of.conj_id", 32);
         let tunnel_id = b.meta("of.tunnel_id", 64);
         let suppressed = b.meta("of.suppressed", 1);
         let color = b.meta("of.color", 8);
@@ -368,6 +371,7 @@ impl Headers {
             regs,
             stack,
             stacked,
+            conj_id,
             suppressed,
             color,
             level,

@@ -108,6 +108,11 @@ impl Interner {
         id
     }
 
+    /// The action of a shape, if it is in use.
+    pub fn find(&self, shape: &[Step]) -> Option<ActionId> {
+        self.by_shape.get(shape).copied()
+    }
+
     /// One more user of an action in use; nothing if it is not one of ours.
     pub fn retain(&mut self, id: ActionId) {
         if let Some(slot) = self.slots.get_mut(&id) {

@@ -61,7 +61,7 @@ pub struct Layout {
     pub headers: Headers,
     /// The action set's metadata.
     pub slots: Slots,
-    /// How many flow tables; table *n* is [`TableId`] *n*, applied by [`BlockId`] *n*.
+    /// How many flow tables; table *n* is [`TableId`] *n*.
     pub tables: u32,
     /// NORMAL for the packet itself, which then goes on to the action set; the target of a goto.
     pub normal_tail: BlockId,
@@ -73,6 +73,8 @@ pub struct Layout {
     pub normal_src: TableId,
     /// Where known stations are: (vlan, destination), all exact.
     pub normal_dst: TableId,
+    /// The first of the tables of conjunctive flows, one for each flow table.
+    pub(super) first_conjunctive: TableId,
     /// The digest that an unknown source makes: vlan (12 bits, 0 untagged), address (48), port
     /// (32).
     pub learn: DigestId,
@@ -96,7 +98,28 @@ pub struct Layout {
 impl Layout {
     /// The block that applies a flow table, if there is one of this number.
     pub fn table_block(&self, table: u8) -> Option<BlockId> {
-        (u32::from(table) < self.tables).then_some(BlockId(table.into()))
+        (u32::from(table) < self.tables).then_some(Layout::block(table))
+    }
+
+    /// The block that applies a flow table. Behind each comes that of its conjunctive flows.
+    pub(super) fn block(table: u8) -> BlockId {
+        BlockId(2 * u32::from(table))
+    }
+
+    /// The block that applies a table's conjunctive flows ([`Layout::conjunctive_table`]).
+    pub(super) fn conjunctive_block(table: u8) -> BlockId {
+        BlockId(2 * u32::from(table) + 1)
+    }
+
+    /// Where entries with `conj_id` are, and those of the dimensions, which no packet matches.
+    pub fn conjunctive_table(&self, table: u8) -> TableId {
+        TableId(self.first_conjunctive.0 + u32::from(table))
+    }
+
+    /// The flow table that a table of the program belongs to.
+    pub fn flow_table(&self, table: TableId) -> Option<u8> {
+        let own = |n: u32| (n < self.tables).then_some(n as u8);
+        own(table.0).or_else(|| own(table.0.checked_sub(self.first_conjunctive.0)?))
     }
 
     /// The call for a flooding bucket or a station: a copy to the port unless it came in by it.

@@ -128,8 +128,21 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     let dst_key = vec![exact("vlan", vlan(), 12), exact("eth_dst", Expr::Field(h.eth_dst), 48)];
     let normal_dst = normal_table("normal_dst", dst_key, output, flood);
 
+    let first_conjunctive = TableId(normal_dst.0 + 1);
+    for n in 0..tables {
+        b.table(Table {
+            name: format!("t{n}_conjunctive"),
+            key: key.clone(),
+            actions: None,
+            default: ActionCall::new(miss),
+            default_const: true,
+            capacity: config.table_capacity,
+            counters: true,
+        });
+    }
     for n in 0..tables {
         b.block(&format!("t{n}"));
+        b.block(&format!("t{n}_conjunctive"));
     }
     let tail = NormalBlocks::reserve(b, "normal_tail");
     let action_set = b.block("action_set");
@@ -141,13 +154,15 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     for n in 0..tables {
         // Only the first table sees frames that just came in.
         let ops = if n == 0 { vec![refuse(&h)] } else { Vec::new() };
-        let apply = Terminator::Apply {
-            table: TableId(n),
+        let apply = |table| Terminator::Apply {
+            table,
             hit: action_set,
             miss: action_set,
             by_action: Vec::new(),
         };
-        b.set_block(BlockId(n), ops, apply);
+        b.set_block(Layout::block(n as u8), ops, apply(TableId(n)));
+        let conjunctive = TableId(first_conjunctive.0 + n);
+        b.set_block(Layout::conjunctive_block(n as u8), Vec::new(), apply(conjunctive));
     }
     tail.fill(b, &h, normal_src, normal_dst, action_set);
     let empty = Expr::meta(slots.present).eq(Expr::int(0, 64));
@@ -177,6 +192,7 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
         action_set,
         normal_src,
         normal_dst,
+        first_conjunctive,
         learn,
         learn_entry,
         drop_fragments,

@@ -117,6 +117,10 @@ pub enum Step {
     Learn(u32),
     /// Goes on in a later table.
     Goto(u8),
+    /// Goes on among the entries of a conjunctive flow of this table: id 32.
+    Conjunctive(u8),
+    /// The conjunctive flow is found: later tables know nothing of it.
+    Found,
 }
 
 /// The product, of so many bits.
@@ -258,7 +262,12 @@ impl Build<'_> {
                 let merged = fields::merge(Expr::meta(h.metadata), value, mask);
                 vec![Op::Assign(FieldRef::Meta(h.metadata), merged)]
             }
-            Step::Goto(table) => vec![Op::Goto(BlockId(table.into()))],
+            Step::Goto(table) => vec![Op::Goto(Layout::block(table))],
+            Step::Found => vec![Op::Assign(FieldRef::Meta(h.conj_id), Expr::int(0, 32))],
+            Step::Conjunctive(table) => vec![
+                Op::Assign(FieldRef::Meta(h.conj_id), self.param("id", 32)),
+                Op::Goto(Layout::conjunctive_block(table)),
+            ],
         };
         self.body.extend(ops);
     }
@@ -371,6 +380,8 @@ fn word(step: &Step, out: &mut String) {
         Step::LearnFrom(b) => write!(out, "from_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::Learn(which) => write!(out, "learn_{which}"),
         Step::Goto(table) => write!(out, "goto_{table}"),
+        Step::Found => write!(out, "found"),
+        Step::Conjunctive(table) => write!(out, "conjunctive_{table}"),
     };
 }
 

@@ -2,6 +2,7 @@
 
 mod bed;
 mod bundles;
+mod conjunctions;
 mod errors;
 mod extensions;
 mod flow_rules;

@@ -228,3 +228,30 @@ fn multipart_requests_in_parts_are_refused() {
     let code = bed.refused(Message::MultipartRequest(request));
     assert_eq!(code, openflow::ErrorCode::BrcMultipartBufferOverflow);
 }
+
+#[test]
+fn entries_of_1_0_are_no_table_miss_entries() {
+    //= openflow-1.3.5 §5.4: the table-miss entry is one of 1.3 on; in 1.0 it is like any other.
+    let mut bed = Bed::new(2);
+    let all = FlowMod { priority: 0, ..add(Match::new(), apply([controller()])) };
+    for (request, reason) in [
+        (v10(all.clone()), PacketInReason::Action),
+        (all.clone(), PacketInReason::NoMatch),
+        (v10(all), PacketInReason::Action),
+    ] {
+        bed.ok(request);
+        bed.send(1, &frame(1, 2));
+        assert_eq!(packet_in(&mut bed).0.reason, reason);
+    }
+}
+
+#[test]
+fn what_has_no_tag_is_not_stripped_in_1_0() {
+    let mut bed = Bed::new(2);
+    let untagged = Match::new().with(FieldId::VlanVid, 0);
+    let strip = add(untagged, apply([Action::PopVlan, output(2)]));
+    assert_eq!(bed.refused(strip.clone()), openflow::ErrorCode::BacMatchInconsistent);
+    bed.ok(v10(strip));
+    bed.send(1, &frame(1, 2));
+    assert_eq!(bed.receive(2), frame(1, 2));
+}

@@ -137,12 +137,15 @@ fn encode_nx_mod(buf: &mut Vec<u8>, m: &FlowMod) -> Encode {
 pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) -> Result<FlowMod> {
     match version {
         Version::V10 => {
+            let exact = match10::is_exact(*r)?;
             let matching = match10::decode(r)?;
             let cookie = r.u64()?;
             let (command, table_id) = command_10(r, table_ids)?;
             let idle_timeout = r.u16()?;
             let hard_timeout = r.u16()?;
             let priority = r.u16()?;
+            //= openflow-1.0.2 §3.4: an entry without wildcards has the highest priority.
+            let priority = if exact { u16::MAX } else { priority };
             let buffer_id = buffer_from_wire(r.u32()?);
             let out_port = PortNo::from_v10(r.u16()?);
             let bits = r.u16()?;

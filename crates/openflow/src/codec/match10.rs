@@ -14,11 +14,10 @@
 //! `dl_vlan` 0xffff is `vlan_vid=0`; another value gains the presence bit; a priority without an id
 //! is `vlan_vid=0x1000/0x1000` with `vlan_pcp`.
 
-use super::oxm::match_error;
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use crate::field::{FieldId, VLAN_NONE, VLAN_PRESENT};
-use crate::flow_match::{Match, MatchError, MatchField};
+use crate::flow_match::Match;
 use crate::ids::{MacAddr, PortNo};
 
 const IN_PORT: u32 = 1 << 0;
@@ -46,6 +45,8 @@ const ALL: u32 = IN_PORT
     | 32 << NW_DST_SHIFT
     | DL_VLAN_PCP
     | NW_TOS;
+/// Every bit that says that something is wild.
+const WILD: u32 = (1 << 22) - 1;
 const VLAN_NONE_V10: u16 = 0xffff;
 const VID_BITS: u128 = 0x0fff;
 
@@ -78,6 +79,11 @@ fn addresses(eth_type: u128) -> Option<(FieldId, FieldId)> {
 fn prefix_mask(wildcards: u32, shift: u32) -> u128 {
     let wild_bits = (wildcards >> shift & 0x3f).min(32);
     u128::from(u32::MAX.checked_shl(wild_bits).unwrap_or(0))
+}
+
+/// Whether the match that follows has no wildcards.
+pub(super) fn is_exact(mut r: Reader<'_>) -> Result<bool> {
+    Ok(r.u32()? & WILD == 0)
 }
 
 /// Reads the match.
@@ -139,9 +145,8 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
                 if let Some((src, dst)) = transport(eth_type, nw_proto.into()) {
                     for (bit, id, port) in [(TP_SRC, src, tp_src), (TP_DST, dst, tp_dst)] {
                         if given(bit) {
-                            let field = MatchField::exact(id, port.into())
-                                .map_err(|e: MatchError| match_error(r, e))?;
-                            m.set(id, field.value);
+                            //= openflow-1.0.2 §3.4: of ICMP's type and code the low 8 bits count.
+                            m.set(id, port.into());
                         }
                     }
                 }

@@ -108,6 +108,11 @@ pub(super) fn decode_experimenter(version: Version, r: &mut Reader<'_>) -> Resul
     Ok(Experimenter { experimenter, exp_type, data: r.rest().to_vec() })
 }
 
+/// `NXT_ROLE_REQUEST`: how a controller of 1.0 asks for a role.
+pub(super) const NX_ROLE_REQUEST: u32 = 10;
+/// `NXT_ROLE_REPLY`.
+pub(super) const NX_ROLE_REPLY: u32 = 11;
+
 /// What Nicira's message sets, if it is one that is known.
 pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
     let (Some(exp_type), NICIRA) = (e.exp_type, e.experimenter) else { return Ok(None) };
@@ -171,9 +176,20 @@ pub(super) fn decode_vendor(
 ) -> Result<Message> {
     let mut ahead = *r;
     if version == Version::V10 && ahead.u32() == Ok(NICIRA) {
-        if let Ok(13) = ahead.u32() {
-            *r = ahead;
-            return Ok(Message::FlowMod(super::flow::decode_nx_mod(table_ids, r)?));
+        match ahead.u32() {
+            Ok(13) => {
+                *r = ahead;
+                return Ok(Message::FlowMod(super::flow::decode_nx_mod(table_ids, r)?));
+            }
+            Ok(NX_ROLE_REQUEST) => {
+                *r = ahead;
+                return Ok(Message::RoleRequest(super::switch::decode_nx_role(r)?));
+            }
+            Ok(NX_ROLE_REPLY) => {
+                *r = ahead;
+                return Ok(Message::RoleReply(super::switch::decode_nx_role(r)?));
+            }
+            _ => {}
         }
         let mut e = decode_experimenter(version, r)?;
         let (head, rest) = match e.data.split_first_chunk::<4>() {

@@ -399,6 +399,12 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
             port::encode_queue_request(buf, version, request)?;
         }
         Message::QueueGetConfigReply(reply) => port::encode_queue_reply(buf, version, reply),
+        Message::RoleRequest(role) if version == Version::V10 => {
+            switch::encode_nx_role(buf, misc::NX_ROLE_REQUEST, role);
+        }
+        Message::RoleReply(role) if version == Version::V10 => {
+            switch::encode_nx_role(buf, misc::NX_ROLE_REPLY, role);
+        }
         Message::RoleRequest(role) | Message::RoleReply(role) => {
             switch::encode_role(buf, version, role);
         }
@@ -489,6 +495,8 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::BarrierReply => 21,
         Message::QueueGetConfigRequest(_) => 22,
         Message::QueueGetConfigReply(_) => 23,
+        // Nicira's, of 1.0.
+        Message::RoleRequest(_) | Message::RoleReply(_) if version == Version::V10 => 4,
         Message::RoleRequest(_) => 24,
         Message::RoleReply(_) => 25,
         Message::GetAsyncRequest => 26,

@@ -10,8 +10,8 @@ use super::{Encode, Loss};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
-    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
-    ToController,
+    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
+    Multipath, ToController,
 };
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
@@ -276,7 +276,6 @@ fn name(subtype: u16) -> &'static str {
         17 => "exit",
         19 => "fin_timeout",
         29 | 38 | 41 => "sample",
-        34 => "conjunction",
         35 | 36 | 43 | 44 => "ct",
         37 => "controller with userdata, pause or a meter",
         39 => "a truncating output",
@@ -590,6 +589,16 @@ pub(super) fn decode_action(mut r: Reader<'_>) -> Result<Action> {
             Action::OutputField { from: Bits { of, count }, max_len }
         }
         16 => Action::Learn(Box::new(decode_learn(&mut r)?)),
+        34 => {
+            let (dimension, dimensions) = (r.u8()?, r.u8()?);
+            let conjunction = Conjunction { dimension, dimensions, id: r.u32()? };
+            if !conjunction.is_sound() {
+                let right = "2 to 64 dimensions, and one of them";
+                let got = u16::from_be_bytes([dimension, dimensions]);
+                return Err(r.bad_value(ErrorCode::BacBadArgument, "conjunction", got, right));
+            }
+            Action::Conjunction(conjunction)
+        }
         21 => {
             let count = usize::from(r.u16()?);
             r.skip(4)?;
@@ -773,6 +782,12 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             let (header, offset) = header_of_bits(m.to.of, m.to.count);
             buf.put_u16(offset << 6 | (m.to.count - 1));
             buf.put_u32(header);
+        }
+        Action::Conjunction(m) => {
+            head(buf, 34);
+            buf.put_u8(m.dimension);
+            buf.put_u8(m.dimensions);
+            buf.put_u32(m.id);
         }
         Action::Learn(m) => {
             head(buf, 16);

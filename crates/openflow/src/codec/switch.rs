@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{port, property};
+use super::{NICIRA, port, property};
 use crate::error::ErrorCode;
 use crate::switch::{
     AsyncChange, AsyncConfig, AsyncKind, Capabilities, Features, FragmentHandling, Role,
@@ -170,6 +170,29 @@ pub(super) fn encode_role(buf: &mut Vec<u8>, version: Version, m: &RoleMessage) 
     buf.put_u16(if version >= Version::V15 { m.short_id } else { 0 });
     buf.pad(2);
     buf.put_u64(m.generation_id);
+}
+
+/// Reads Nicira's role, which 1.0 has: without a generation, and `other` for equal.
+pub(super) fn decode_nx_role(r: &mut Reader<'_>) -> Result<RoleMessage> {
+    let number = r.u32()?;
+    let role = match number {
+        0 => Role::Equal,
+        1 => Role::Master,
+        2 => Role::Slave,
+        _ => return Err(r.bad_value(ErrorCode::RrfcBadRole, "Nicira's role", number, "0 to 2")),
+    };
+    Ok(RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id: 0 })
+}
+
+/// Writes Nicira's role, by the number of its message.
+pub(super) fn encode_nx_role(buf: &mut Vec<u8>, number: u32, m: &RoleMessage) {
+    buf.put_u32(NICIRA);
+    buf.put_u32(number);
+    buf.put_u32(match m.role {
+        Role::NoChange | Role::Equal => 0,
+        Role::Master => 1,
+        Role::Slave => 2,
+    });
 }
 
 pub(super) fn decode_role_status(r: &mut Reader<'_>) -> Result<RoleStatus> {

@@ -511,3 +511,59 @@ fn matches_of_1_0_mean_what_open_vswitch_reads() {
     ));
     assert!(!m.has(FieldId::IpProto) && m.exact(FieldId::VlanVid) == Some(0x1001));
 }
+
+#[test]
+fn an_entry_of_1_0_without_wildcards_has_the_highest_priority() {
+    //= openflow-1.0.2 §3.4: an entry without wildcards comes before all others.
+    let mut request = FlowMod::add(Match::new(), smallvec![]);
+    request.dialect = Version::V10;
+    request.table_id = TableId::ALL;
+    request.priority = 7;
+    let mut bytes = encode(Version::V10, Xid(1), &Message::FlowMod(request)).unwrap();
+    let priority = |bytes: &[u8]| match decode(Version::V10, bytes) {
+        Ok((_, Message::FlowMod(m))) => m.priority,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(priority(&bytes), 7);
+    // The bits of the addresses' wildcards count from 32 on.
+    bytes[8..12].copy_from_slice(&0u32.to_be_bytes());
+    assert_eq!(priority(&bytes), u16::MAX);
+    bytes[8..12].copy_from_slice(&0x100u32.to_be_bytes());
+    assert_eq!(priority(&bytes), 7, "one bit of an address is wild");
+}
+
+#[test]
+fn icmp_types_of_1_0_have_8_bits() {
+    let icmp = Match::new()
+        .with(FieldId::EthType, 0x0800)
+        .with(FieldId::IpProto, 1)
+        .with(FieldId::Icmpv4Type, 8);
+    let mut request = FlowMod::add(icmp.clone(), smallvec![]);
+    request.dialect = Version::V10;
+    request.table_id = TableId::ALL;
+    let mut bytes = encode(Version::V10, Xid(1), &Message::FlowMod(request)).unwrap();
+    // tp_src, behind the wildcards and 32 bytes of others.
+    assert_eq!(bytes[44..46], [0, 8]);
+    bytes[44] = 0xda;
+    match decode(Version::V10, &bytes) {
+        Ok((_, Message::FlowMod(m))) => assert_eq!(m.matching, icmp),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn roles_of_1_0_are_niciras() {
+    use crate::switch::{Role, RoleMessage};
+    let request = message_of(Version::V10, 4, "00002320 0000000a 00000001");
+    let role = |role| RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id: 0 };
+    let master = Message::RoleRequest(role(Role::Master));
+    assert_eq!(decode(Version::V10, &request).unwrap().1, master);
+    assert_eq!(encode(Version::V10, Xid(1), &master).unwrap(), request);
+    let reply = message_of(Version::V10, 4, "00002320 0000000b 00000002");
+    let slave = Message::RoleReply(role(Role::Slave));
+    assert_eq!(encode(Version::V10, Xid(1), &slave).unwrap(), reply);
+    assert_eq!(
+        code(Version::V10, &message_of(Version::V10, 4, "00002320 0000000a 00000003")),
+        ErrorCode::RrfcBadRole
+    );
+}

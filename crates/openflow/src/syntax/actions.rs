@@ -13,8 +13,8 @@ use crate::action::{
     SetField, Subfield,
 };
 use crate::extension::{
-    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
-    ToController,
+    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
+    Multipath, ToController,
 };
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
@@ -70,6 +70,7 @@ const WORDS: &[(&str, Version)] = &[
     ("pop", Version::V10),
     ("check_pkt_larger", Version::V10),
     ("multipath", Version::V10),
+    ("conjunction", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
@@ -85,7 +86,6 @@ const EXTENSIONS: &[&str] = &[
     "bundle",
     "bundle_load",
     "clone",
-    "conjunction",
     "ct",
     "ct_clear",
     "debug_recirc",
@@ -295,6 +295,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "pop" => settable_bits(word.arg()?).map(Action::StackPop),
         "check_pkt_larger" => larger(word),
         "multipath" => multipath(word),
+        "conjunction" => conjunction(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
         "experimenter" => {
@@ -464,6 +465,18 @@ fn multipath(word: &Word<'_>) -> Result<Action> {
         arg: value.u32()?,
         to,
     })))
+}
+
+/// `conjunction(ID,K/N)`, K from 1 on.
+fn conjunction(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let wrong = || arg.expected("`conjunction(ID,K/N)`, K from 1 to N, N from 2 to 64");
+    let (id, place) = arg.split_once(",").ok_or_else(wrong)?;
+    let (k, n) = place.split_once("/").ok_or_else(wrong)?;
+    let (id, k, n) = (id.trim().u32()?, k.trim().u8()?, n.trim().u8()?);
+    let dimension = k.checked_sub(1).ok_or_else(wrong)?;
+    let conjunction = Conjunction { id, dimension, dimensions: n };
+    if conjunction.is_sound() { Ok(Action::Conjunction(conjunction)) } else { Err(wrong()) }
 }
 
 /// `learn(OPTIONS, FIELD[BITS]=FIELD[BITS], FIELD=VALUE, load:...->..., output:FIELD[BITS])`.
@@ -945,6 +958,9 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             out.write_char(')')
         }
         Action::Learn(m) => print_learn(out, m),
+        Action::Conjunction(m) => {
+            write!(out, "conjunction({},{}/{})", m.id, m.dimension + 1, m.dimensions)
+        }
         Action::Note(bytes) => {
             out.write_str("note:")?;
             bytes.iter().enumerate().try_for_each(|(i, byte)| {

@@ -373,6 +373,7 @@ impl Printer<'_> {
             self.field(FieldId::IpProto, "nw_proto")?;
         }
         self.fields(&[
+            (FieldId::ConjId, "conj_id"),
             (FieldId::ActsetOutput, "actset_output"),
             (FieldId::PacketType, "packet_type"),
         ])?;

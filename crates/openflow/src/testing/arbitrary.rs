@@ -9,8 +9,8 @@ use crate::action::{
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::extension::{
-    Bits, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget, Multipath,
-    ToController,
+    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
+    Multipath, ToController,
 };
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
@@ -54,7 +54,7 @@ use smallvec::smallvec;
 /// How many kinds of message [`message_of_kind`] makes in a version.
 pub fn kinds(version: Version) -> usize {
     match version {
-        Version::V10 => 22,
+        Version::V10 => 24,
         Version::V13 => 32,
         Version::V14 | Version::V15 => 35,
     }
@@ -115,6 +115,8 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
         20 | 21 if version >= Version::V14 => Message::BarrierRequest,
         20 => Message::QueueGetConfigRequest(QueueConfigRequest { port_no: port(rng, version) }),
         21 => Message::QueueGetConfigReply(queue_config_reply(rng, version)),
+        22 if version == Version::V10 => Message::RoleRequest(role(rng, version)),
+        23 if version == Version::V10 => Message::RoleReply(role(rng, version)),
         22 => Message::GroupMod(GroupMod {
             command: rng.choose(
                 &[
@@ -500,7 +502,7 @@ fn learn(rng: &mut Rng) -> Learn {
 
 /// One of Open vSwitch's actions.
 fn extension(rng: &mut Rng) -> Action {
-    match rng.below(7) {
+    match rng.below(8) {
         0 => Action::Controller(ToController {
             max_len: rng.u16(),
             reason: rng.choose(&PacketInReason::ALL),
@@ -521,6 +523,11 @@ fn extension(rng: &mut Rng) -> Action {
                 arg: rng.u32(),
                 to,
             }))
+        }
+        6 => {
+            let dimensions = 2 + (rng.u8() & 31);
+            let dimension = rng.u8() % dimensions;
+            Action::Conjunction(Conjunction { id: rng.u32(), dimension, dimensions })
         }
         _ => Action::Learn(Box::new(learn(rng))),
     }
@@ -656,7 +663,8 @@ pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
         command,
         idle_timeout: rng.u16(),
         hard_timeout: rng.u16(),
-        priority: rng.u16(),
+        // Without wildcards it is the highest in 1.0.
+        priority: if v10 && !extended && m.len() > 10 { u16::MAX } else { rng.u16() },
         buffer_id: buffer(rng),
         out_port: port(rng, version),
         out_group: if v10 { GroupId::ANY } else { GroupId(rng.u32()) },
@@ -771,6 +779,10 @@ fn band(rng: &mut Rng) -> Band {
 }
 
 fn role(rng: &mut Rng, version: Version) -> RoleMessage {
+    if version == Version::V10 {
+        let role = rng.choose(&[Role::Equal, Role::Master, Role::Slave]);
+        return RoleMessage { role, short_id: RoleMessage::NO_ID, generation_id: 0 };
+    }
     RoleMessage {
         short_id: if version >= Version::V15 { rng.u16() } else { RoleMessage::NO_ID },
         role: rng.choose(&[Role::NoChange, Role::Equal, Role::Master, Role::Slave]),

@@ -14,7 +14,8 @@ fn every_size_of_program_verifies() {
         let (program, layout) = program(&ProgramConfig { tables, ..ProgramConfig::default() });
         assert_eq!(layout.tables, u32::from(tables.max(1)));
         let pipeline = Pipeline::new(Arc::new(program)).unwrap();
-        assert_eq!(pipeline.program().tables.len() as u32, layout.tables + 2);
+        // A second one for each flow table's conjunctive flows, and NORMAL's two.
+        assert_eq!(pipeline.program().tables.len() as u32, 2 * layout.tables + 2);
     }
 }
 

@@ -139,7 +139,10 @@ fn of_actions() {
                 "note:1",
                 "column 6: expected bytes of two hexadecimal digits with dots between, found `1`",
             ),
-            ("conjunction(1,1/2)", "column 1: `conjunction`: Nicira extension not supported yet"),
+            (
+                "conjunction(1,3/2)",
+                "column 13: expected `conjunction(ID,K/N)`, K from 1 to N, N from 2 to 64, found `1,3/2`",
+            ),
             (
                 "dec_ttl(1,x)",
                 "column 1: expected `dec_ttl(ID,ID...)`, ids from 0 to 65535, found `dec_ttl`",
