@@ -517,6 +517,8 @@ const REFUSED_ON_PURPOSE: &[&str] = &[
     "BAD_VENDOR",
     "BAD_EXPERIMENTER",
     "BAD_EMERG_TIMEOUT",
+    // A conjunction beside other actions.
+    "BAD_CONJUNCTION",
     "unknown flags 0x0001",
     "total_len != data_len",
     "truncated to",
