@@ -386,6 +386,9 @@ fn add_field(rng: &mut Rng, m: &mut Match, id: FieldId) {
             1 => with.set_masked(id, VLAN_PRESENT, VLAN_PRESENT),
             _ => with.set_masked(id, rng.u128() | VLAN_PRESENT, mask | VLAN_PRESENT),
         }
+    } else if id == FieldId::ActsetOutput {
+        // A port that Open vSwitch has, too: it has no word for its complaint about others.
+        with.set(id, port(rng, Version::V15).0.into());
     } else {
         with.set_masked(id, rng.u128(), mask);
     }
