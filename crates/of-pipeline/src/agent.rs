@@ -220,7 +220,7 @@ impl Agent {
             }
             Message::PortMod(request) => self.port_mod(request),
             Message::TableMod(request) => self.table_mod(version, request),
-            Message::PacketOut(request) => self.packet_out(request),
+            Message::PacketOut(request) => self.packet_out(version, request),
             Message::MultipartRequest(request) => self.multipart(version, request, reply),
             Message::SetConfig(request) => self.set_config(request),
             Message::GetConfigRequest => {

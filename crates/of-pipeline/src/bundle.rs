@@ -118,7 +118,8 @@ impl Agent {
                 Ok(())
             }
             Message::PacketOut(request) => {
-                let packet = self.injection(request)?;
+                // Bundles are of 1.4, and an extension of 1.3.
+                let packet = self.injection(Version::V14, request)?;
                 self.deferred.packets.extend(packet);
                 Ok(())
             }

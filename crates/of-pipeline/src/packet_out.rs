@@ -6,7 +6,7 @@
 use crate::agent::Agent;
 use crate::lower::lower_packet_out;
 use crate::refusal::Refusal;
-use openflow::{PacketOut, PortNo};
+use openflow::{PacketOut, PortNo, Version};
 use std::sync::Arc;
 use switch::Injection;
 
@@ -15,25 +15,34 @@ const FRAME: std::ops::RangeInclusive<usize> = 14..=65_535;
 
 impl Agent {
     /// Executes a packet-out.
-    pub(crate) fn packet_out(&mut self, request: PacketOut) -> Result<(), Refusal> {
-        if let Some(injection) = self.injection(request)? {
+    pub(crate) fn packet_out(
+        &mut self,
+        version: Version,
+        request: PacketOut,
+    ) -> Result<(), Refusal> {
+        if let Some(injection) = self.injection(version, request)? {
             self.switch.inject(injection);
         }
         Ok(())
     }
 
     /// What a packet-out injects; nothing if it has no actions.
-    pub(crate) fn injection(&self, request: PacketOut) -> Result<Option<Injection>, Refusal> {
+    pub(crate) fn injection(
+        &self,
+        version: Version,
+        request: PacketOut,
+    ) -> Result<Option<Injection>, Refusal> {
         //= openflow-1.3.5 §7.3.7: a kept packet that is not there is OFPBRC_BUFFER_UNKNOWN.
         if let Some(buffer) = request.buffer_id {
             return Err(Refusal::BufferUnknown { buffer: buffer.0 });
         }
         let rules = self.rules();
-        //= openflow-1.3.5 §7.3.7: in_port is a port or CONTROLLER; 1.0 also says NONE. Who says nothing
-        //= says 0, which is no port's number, and is taken as Open vSwitch takes it.
+        //= openflow-1.3.5 §7.3.7: in_port is a port or CONTROLLER; 1.0 also says NONE, and where nothing
+        //= is said there, 0, which is no port's number, is taken as Open vSwitch takes it.
         let port = request.in_port;
-        let none = [PortNo(0), PortNo::CONTROLLER, PortNo::ANY];
-        if !(rules.is_port(port) || none.contains(&port)) {
+        let none = [PortNo::CONTROLLER, PortNo::ANY].contains(&port)
+            || version == Version::V10 && port == PortNo(0);
+        if !(rules.is_port(port) || none) {
             return Err(Refusal::InPort { port });
         }
         rules.packet_out(&request.actions)?;
