@@ -42,7 +42,7 @@ use crate::shape::{MaskShape, TableShape};
 use crate::simd::prefetch;
 use crate::{Explain, Hit, InsertError, Structure};
 use dir::Dir;
-use set::Set;
+use set::{Set, Sets};
 use store::{Left, Store};
 use trie::{BITS_MAX, EMPTY, Trie};
 
@@ -285,9 +285,9 @@ impl Lpm {
             lpm.add(rule, len);
         }
         lpm.loading = false;
-        let roomy = lpm.is_roomy();
+        let sets = lpm.sets();
         for set in lpm.sets.iter_mut().flatten() {
-            set.settle(&mut lpm.trie, roomy);
+            set.settle(&mut lpm.trie, sets);
         }
         lpm
     }
@@ -350,8 +350,12 @@ impl Lpm {
         }
     }
 
-    fn is_roomy(&self) -> bool {
-        self.sets.len() - self.free.len() <= ROOMY_MAX
+    fn sets(&self) -> Sets {
+        match self.sets.len() - self.free.len() {
+            0..=1 => Sets::One,
+            2..=ROOMY_MAX => Sets::Few,
+            _ => Sets::Many,
+        }
     }
 
     /// Whether a mask is that of rules beside the sets.
@@ -421,12 +425,12 @@ impl Lpm {
         let bits = self.bits(&rule.value);
         let slot = self.store.add(rule.hit(), rank, at, bits, len);
         self.priorities[len as usize].add(rule.priority);
-        let roomy = self.is_roomy();
+        let sets = self.sets();
         let Some(set) = &mut self.sets[at as usize] else { return };
         let held = set.insert(&mut self.trie, bits, len, slot);
         if held == NONE {
             if !self.loading {
-                set.grown(&mut self.trie, roomy);
+                set.grown(&mut self.trie, sets);
             }
         } else if self.store.chain(held, slot) == slot {
             set.renumber(&mut self.trie, bits, len, slot);
@@ -776,13 +780,13 @@ impl Structure for Lpm {
         } else {
             let (bits, len) = (self.store.bits(slot), self.store.prefix_len(slot));
             self.priorities[len as usize].take(rule.priority);
-            let roomy = self.is_roomy();
+            let sets = self.sets();
             if let Some(set) = &mut self.sets[at as usize] {
                 let head = set.number(&self.trie, bits, len);
                 match self.store.remove(head, slot) {
                     Left::Head => {}
                     Left::NewHead(head) => set.renumber(&mut self.trie, bits, len, head),
-                    Left::Nothing => set.remove(&mut self.trie, bits, len, roomy),
+                    Left::Nothing => set.remove(&mut self.trie, bits, len, sets),
                 }
                 if set.len() == 0 {
                     self.close(at);

@@ -3,7 +3,7 @@
 //! | index | over | used for |
 //! |---|---|---|
 //! | none | the trie alone | few prefixes |
-//! | [`Dir`] | fields of at most 32 bits | more: 2^12, 2^16, 2^20 leaves; all, where sets are few |
+//! | [`Dir`] | fields of at most 32 bits | more: 2^12 to 2^24 leaves; all, where sets are few |
 //! | [`Slots`] | wider fields | 256 prefixes or more; any field: hosts too far apart for a `Dir` |
 //!
 //! The choice is made again when the number of prefixes reaches a power of two from below, and one
@@ -32,6 +32,16 @@ struct Slot {
     root: u32,
     /// The longest prefix of fewer than 16 bits here.
     best: u32,
+}
+
+/// How many sets share the memory that a table may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sets {
+    /// This one is alone.
+    One,
+    /// So few that each may have an index, however few its prefixes are.
+    Few,
+    Many,
 }
 
 /// What makes lookups faster than the trie alone.
@@ -127,17 +137,16 @@ impl Set {
         NONE
     }
 
-    /// Chooses the index anew if the set has grown to a power of two; `roomy` if there are so few
-    /// sets that each may have an index.
-    pub(crate) fn grown(&mut self, trie: &mut Trie, roomy: bool) {
+    /// Chooses the index anew if the set has grown to a power of two.
+    pub(crate) fn grown(&mut self, trie: &mut Trie, sets: Sets) {
         if self.count.is_power_of_two() {
-            self.settle(trie, roomy);
+            self.settle(trie, sets);
         }
     }
 
     /// Chooses the index that the number of prefixes calls for, if that is larger.
-    pub(crate) fn settle(&mut self, trie: &mut Trie, roomy: bool) {
-        let size = self.size_for(self.count, roomy);
+    pub(crate) fn settle(&mut self, trie: &mut Trie, sets: Sets) {
+        let size = self.size_for(self.count, sets);
         if size > self.size() {
             self.rebuild(trie, size);
         }
@@ -198,7 +207,7 @@ impl Set {
     }
 
     /// Takes a prefix out.
-    pub(crate) fn remove(&mut self, trie: &mut Trie, bits: u128, len: u32, roomy: bool) {
+    pub(crate) fn remove(&mut self, trie: &mut Trie, bits: u128, len: u32, sets: Sets) {
         let (root, below, left) = self.find(bits, len);
         let removed = trie.remove(root, below, left);
         if removed.held == NONE {
@@ -214,7 +223,7 @@ impl Set {
         self.count -= 1;
         if self.count.is_power_of_two() {
             // One who adds and removes at a threshold stays on one side of it.
-            let size = self.size_for(self.count * 2 - 1, roomy);
+            let size = self.size_for(self.count * 2 - 1, sets);
             if size < self.size() {
                 self.rebuild(trie, size);
             }
@@ -229,8 +238,11 @@ impl Set {
         }
     }
 
-    fn size_for(&self, count: u32, roomy: bool) -> Size {
+    fn size_for(&self, count: u32, sets: Sets) -> Size {
+        let roomy = sets != Sets::Many;
         match (self.narrow, count) {
+            // One load for most, whatever their length.
+            (true, 512..) if sets == Sets::One => Size::Dir(Dir::FLAT),
             // Among many sets, at most 64 bytes of the first level for each prefix.
             (true, 65_536..) => Size::Dir(20),
             // Most prefixes have 20 to 24 bits: two loads under this, three under the next.
@@ -353,7 +365,7 @@ mod tests {
     }
 
     /// Grows through every index and shrinks to nothing again.
-    fn tide(narrow: bool, hosts: bool, roomy: bool, top: u32) -> Vec<Size> {
+    fn tide(narrow: bool, hosts: bool, sets: Sets, top: u32) -> Vec<Size> {
         let (mut trie, mut sizes) = (Trie::new(), vec![Size::None]);
         let mut set = Set::new(&mut trie, narrow);
         let mut held = BTreeMap::new();
@@ -377,11 +389,11 @@ mod tests {
                 let before = held.get(&(len, bits)).copied().unwrap_or(NONE);
                 assert_eq!(set.insert(&mut trie, bits, len, number), before);
                 held.entry((len, bits)).or_insert(number);
-                set.grown(&mut trie, roomy);
+                set.grown(&mut trie, sets);
             } else {
                 let key = held.range((random() as u32 % (widest + 1), raw)..).next();
                 if let Some((&(len, bits), _)) = key.or(held.first_key_value()) {
-                    set.remove(&mut trie, bits, len, roomy);
+                    set.remove(&mut trie, bits, len, sets);
                     held.remove(&(len, bits));
                 }
             }
@@ -417,14 +429,17 @@ mod tests {
     fn agrees_with_a_list_while_its_index_changes() {
         use Size::{Dir, None, Slots};
         let all = [Dir(12), Dir(16), Dir(20), Dir(16), Dir(12)];
-        assert_eq!(tide(true, false, true, 9_000)[1..], all);
-        assert_eq!(tide(true, false, false, 5_000), [None, Dir(12), Dir(16), Dir(12), None]);
-        assert_eq!(tide(false, false, true, 1_500), [None, Slots, None]);
+        assert_eq!(tide(true, false, Sets::Few, 9_000)[1..], all);
+        let all = [Dir(12), Dir(16), Dir(24), Dir(16), Dir(12)];
+        assert_eq!(tide(true, false, Sets::One, 1_100)[1..], all);
+        let many = [None, Dir(12), Dir(16), Dir(12), None];
+        assert_eq!(tide(true, false, Sets::Many, 5_000), many);
+        assert_eq!(tide(false, false, Sets::Few, 1_500), [None, Slots, None]);
     }
 
     #[test]
     fn hosts_far_apart_move_to_slots() {
-        let sizes = tide(true, true, true, 11_500);
+        let sizes = tide(true, true, Sets::Few, 11_500);
         assert!(sizes.contains(&Size::Slots), "{sizes:?}");
     }
 }
