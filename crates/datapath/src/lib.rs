@@ -21,6 +21,7 @@
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
 //! | [`meter`] | a meter at work |
 //! | [`ports`] | port flags and counters, shared by control side and workers |
+//! | [`queues`] | a port's egress queues: rates, and who goes first |
 //! | [`punt`] | the ring to the control side, bounded in frames, bytes and rate |
 //!
 //! Invariants: a worker adopts a version between bursts only, so a burst never mixes two; what a
@@ -40,6 +41,7 @@ pub mod ports;
 pub mod program_state;
 pub mod publish;
 pub mod punt;
+pub mod queues;
 pub mod records;
 pub mod replica;
 pub mod samples;

@@ -7,6 +7,7 @@
 //! Cost: to find one, a load; to flush, one call for each queue in use since the last time.
 
 use crate::ports::PortShared;
+use crate::queues::Shaper;
 use hashbrown::HashMap;
 use port::TxQueue;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Line {
     pub(crate) shared: Arc<PortShared>,
     /// The queue.
     pub(crate) queue: Box<dyn TxQueue>,
+    /// What goes before it where the port has egress queues.
+    pub(crate) shaper: Option<Box<Shaper>>,
     dirty: bool,
 }
 
@@ -52,14 +55,31 @@ impl Lines {
     /// flushed before.
     pub(crate) fn insert(&mut self, shared: Arc<PortShared>, queue: Box<dyn TxQueue>) {
         self.remove(shared.number);
-        self.lines.push(Line { shared, queue, dirty: false });
+        self.lines.push(Line { shared, queue, shaper: None, dirty: false });
         self.arrange();
     }
 
-    /// Takes a port's queue out.
+    /// Takes a port's queue out. No frame should wait there.
     pub(crate) fn remove(&mut self, number: u32) {
         self.lines.retain(|line| line.shared.number != number);
         self.arrange();
+    }
+
+    /// All of them.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+        self.lines.iter_mut()
+    }
+
+    /// Marks those where frames wait as in use.
+    pub(crate) fn touch_waiting(&mut self) {
+        for (at, line) in (0..NONE).zip(&mut self.lines) {
+            let waits = line.shaper.as_ref().is_some_and(|shaper| shaper.len() > 0);
+            if waits && !line.dirty {
+                line.dirty = true;
+                self.dirty[self.dirty_len] = at;
+                self.dirty_len += 1;
+            }
+        }
     }
 
     fn arrange(&mut self) {

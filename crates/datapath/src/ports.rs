@@ -3,11 +3,12 @@
 //! Flags are atomics that the control side sets and workers read; counters are per worker, written
 //! by that worker alone and summed by readers.
 
+use crate::queues::Queues;
 use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a worker must know of a port before it uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ impl PortFlags {
     pub const NO_RECEIVE: u32 = 2;
     /// Frames output are dropped.
     pub const NO_FORWARD: u32 = 4;
+    /// Frames leave by egress queues.
+    pub const QUEUES: u32 = 8;
 
     /// All of these bits are set.
     pub fn has(self, bits: u32) -> bool {
@@ -157,6 +160,8 @@ pub struct PortShared {
     /// Its name.
     pub name: String,
     flags: AtomicU32,
+    /// For the control side; workers are given theirs.
+    queues: Mutex<Option<Arc<Queues>>>,
     cells: Box<[CachePadded<PortCell>]>,
 }
 
@@ -167,6 +172,7 @@ impl PortShared {
             number,
             name: name.to_string(),
             flags: AtomicU32::new(flags),
+            queues: Mutex::new(None),
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
         }
     }
@@ -184,6 +190,17 @@ impl PortShared {
         } else {
             self.flags.fetch_and(!bits, Ordering::Release);
         }
+    }
+
+    /// The egress queues, if there are any.
+    pub fn queues(&self) -> Option<Arc<Queues>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the egress queues; the control side alone calls it, and tells the workers.
+    pub fn set_queues(&self, queues: Option<Arc<Queues>>) {
+        self.set_flag(PortFlags::QUEUES, queues.is_some());
+        *self.queues.lock().unwrap_or_else(PoisonError::into_inner) = queues;
     }
 
     /// The counters of one worker.

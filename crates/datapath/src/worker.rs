@@ -18,10 +18,11 @@
 use crate::capture::{Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
-use crate::lines::Lines;
+use crate::lines::{Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
+use crate::queues::{Queues, Shaper};
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use abi::Outcome;
@@ -68,6 +69,13 @@ pub enum Command {
     },
     /// A port is gone; its queues are dropped.
     RemovePort(u32),
+    /// A port has other egress queues, or none any more.
+    Queues {
+        /// Which port.
+        number: u32,
+        /// What it has now.
+        queues: Option<Arc<Queues>>,
+    },
     /// The ports by number have changed.
     Ports(Arc<PortTable>),
     /// A packet from the control side.
@@ -244,6 +252,8 @@ pub struct Worker {
     ports: Arc<PortTable>,
     rx: Vec<Rx>,
     tx: Lines,
+    /// When frames that wait in egress queues may go; never, if none wait.
+    due_ns: u64,
     burst: Burst,
     pool: Pool,
     notes: Notes,
@@ -285,6 +295,7 @@ impl Worker {
             ports: Arc::new(PortTable::default()),
             rx: Vec::new(),
             tx: Lines::default(),
+            due_ns: u64::MAX,
             burst: Burst::new(),
             pool: Pool::new(),
             notes: Notes::default(),
@@ -356,8 +367,11 @@ impl Worker {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
             }
         }
-        if work > 0 {
-            self.flush();
+        if self.due_ns <= now_ns {
+            self.tx.touch_waiting();
+            self.flush(now_ns);
+        } else if work > 0 {
+            self.flush(now_ns);
         }
         if commands > 0 {
             self.taken += commands;
@@ -382,7 +396,8 @@ impl Worker {
         match command {
             Command::AddPort { shared, rx, tx } => {
                 // Of a port that had this number before, nothing is left behind.
-                self.flush();
+                self.flush(now_ns);
+                self.discard(|line| line.shared.number == shared.number, DropReason::PortUnknown);
                 let rx = rx.into_iter().map(|queue| Rx {
                     shared: shared.clone(),
                     drops: Drops::default(),
@@ -393,11 +408,13 @@ impl Worker {
                 self.tx.insert(shared, tx);
             }
             Command::RemovePort(number) => {
-                self.flush();
+                self.flush(now_ns);
+                self.discard(|line| line.shared.number == number, DropReason::PortUnknown);
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
                 self.rx.retain(|rx| rx.shared.number != number);
                 self.tx.remove(number);
             }
+            Command::Queues { number, queues } => self.set_queues(number, queues),
             Command::Ports(ports) => self.ports = ports,
             Command::Inject(injection) => {
                 // A packet-out must be forwarded by what its sender programmed before it.
@@ -416,6 +433,8 @@ impl Worker {
             Command::Receive(receives) => self.receives = receives,
             Command::Stop => {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
+                self.flush(now_ns);
+                self.discard(|_| true, DropReason::Stopped);
                 self.stopped = true;
             }
         }
@@ -571,14 +590,14 @@ impl Worker {
         now_ns: u64,
     ) {
         edit(frame, outcome);
-        let sends = PortFlags::UP | PortFlags::NO_FORWARD;
+        let sends = PortFlags::UP | PortFlags::NO_FORWARD | PortFlags::QUEUES;
         match self.tx.get(outcome.outputs[0].port) {
             Some(tx) if tx.shared.flags().0 & sends == PortFlags::UP => {
                 if let Err(reason) = tx.queue.tx_taken(frame, &mut self.pool) {
                     tx.shared.cell(self.index).count_tx_drop(reason, 1);
                 }
             }
-            // Counted there under its reason.
+            // Counted there under its reason, or queued.
             _ => self.forwarded(frame.take(), outcome, from, now_ns),
         }
     }
@@ -670,7 +689,10 @@ impl Worker {
                 if looks {
                     watch.out(outgoing.port, &outgoing.frame, from.number, now_ns);
                 }
-                let sent = tx.queue.tx_owned(outgoing.frame, pool);
+                let sent = match &mut tx.shaper {
+                    None => tx.queue.tx_owned(outgoing.frame, pool),
+                    Some(shaper) => shaper.push(outgoing.queue, outgoing.frame, pool),
+                };
                 if let Err(reason) = sent {
                     tx.shared.cell(index).count_tx_drop(reason, 1);
                 }
@@ -691,11 +713,23 @@ impl Worker {
         self.notes.finish(frame, &mut self.pool, ports, drop, out);
     }
 
-    fn flush(&mut self) {
-        let index = self.index;
+    /// Sends what was queued, and of what waits in egress queues what may go.
+    fn flush(&mut self, now_ns: u64) {
+        let (index, pool, mut due_ns) = (self.index, &mut self.pool, self.due_ns);
+        if due_ns <= now_ns {
+            due_ns = u64::MAX;
+        }
         self.tx.flush(|tx| {
-            let report = tx.queue.flush();
             let cell = tx.shared.cell(index);
+            if let Some(shaper) = &mut tx.shaper {
+                if tx.shared.flags().has(PortFlags::UP) {
+                    let due = shaper.run(now_ns, &mut *tx.queue, pool, cell);
+                    due_ns = due_ns.min(due.unwrap_or(u64::MAX));
+                } else {
+                    cell.count_drop(DropReason::PortDown, shaper.discard(pool));
+                }
+            }
+            let report = tx.queue.flush();
             cell.count_tx(report.sent, report.sent_bytes);
             if !report.drops.is_zero() {
                 for (reason, n) in report.drops.iter() {
@@ -703,11 +737,37 @@ impl Worker {
                 }
             }
         });
+        self.due_ns = due_ns;
+    }
+
+    /// Gives up what waits in the egress queues of some ports.
+    fn discard(&mut self, of: impl Fn(&Line) -> bool, reason: DropReason) {
+        for line in self.tx.iter_mut().filter(|line| of(line)) {
+            if let Some(shaper) = &mut line.shaper {
+                line.shared.cell(self.index).count_drop(reason, shaper.discard(&mut self.pool));
+            }
+        }
+    }
+
+    /// Gives a port other egress queues; what waits moves over, and leaves at once where the port
+    /// has none any more.
+    fn set_queues(&mut self, number: u32, queues: Option<Arc<Queues>>) {
+        let Some(line) = self.tx.get(number) else { return };
+        let cell = line.shared.cell(self.index);
+        let new = queues.map(|queues| Box::new(Shaper::new(queues, self.index)));
+        let Some(mut old) = std::mem::replace(&mut line.shaper, new) else { return };
+        match &mut line.shaper {
+            Some(new) => {
+                let lost = old.move_to(new, &mut self.pool);
+                cell.count_tx_drop(port::DropReason::TxQueueFull, lost);
+            }
+            None => old.release(&mut *line.queue, &mut self.pool, cell),
+        }
     }
 
     /// Sleeps until a frame, a command or a new version is there, or a queue is to be asked again.
     fn sleep(&mut self, now_ns: u64) {
-        let mut until_ns: Option<u64> = None;
+        let mut until_ns = (self.due_ns < u64::MAX).then_some(self.due_ns);
         let mut fds = Vec::with_capacity(self.rx.len() + 1);
         fds.push(PollFd::new(&*self.waker.0, PollFlags::IN));
         for rx in self.rx.iter().filter(|_| self.receives) {

@@ -4,6 +4,7 @@
 use datapath::engine::Scratch;
 use datapath::ports::PortCounters;
 use datapath::punt::{self, PuntReceiver};
+use datapath::queues::{Queues, QueuesConfig, Setting};
 use datapath::replica::InterpEngine;
 use datapath::worker::{Handle, Injection, RETRY_NS};
 use datapath::{
@@ -11,7 +12,8 @@ use datapath::{
     WorkerConfig,
 };
 use interp::{Externs, Input, Sink};
-use ir::{Action, DropReason, Expr, Op, Param, Pipeline, Update, Verdict};
+use ir::program::intrinsic;
+use ir::{Action, DropReason, Expr, FieldRef, Op, Param, Pipeline, Update, Verdict};
 use port::{Burst, Drops, Frame, Pool, Port, RxError, RxQueue, TxQueue, memory};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -217,6 +219,82 @@ fn what_was_queued_on_a_port_leaves_before_the_port_goes() {
     assert!(bench.inject(1, frame(1, 3), out()));
     bench.round();
     assert_eq!(taken(&far), [frame(1, 3)]);
+}
+
+#[test]
+fn frames_wait_in_egress_queues_and_none_is_lost() {
+    let mut bench = Bench::new(1, 1000);
+    let far = bench.port(2, 1000);
+    let shared = bench.ports.get(2).unwrap().clone();
+    let mut config = QueuesConfig::default();
+    for text in ["2,max=8M,burst=64", "2:1,priority=1", "2:0,priority=2,limit=12"] {
+        config.set(Setting::parse(text).unwrap().of).unwrap();
+    }
+    let set = |bench: &Bench, config: Option<&QueuesConfig>| {
+        let queues = config.map(|config| Arc::new(Queues::new(config.clone(), 1, 0)));
+        shared.set_queues(queues.clone());
+        bench.handles[0].tell(Command::Queues { number: 2, queues: queues.clone() });
+        queues
+    };
+    let queues = set(&bench, Some(&config)).unwrap();
+    let send = |bench: &Bench, queue: u32, n: u32| {
+        let queue = Op::Assign(FieldRef::Meta(intrinsic::QUEUE), Expr::int(queue.into(), 32));
+        let ops = [vec![queue], out()].concat();
+        let bytes = [frame(1, n), vec![0; 936]].concat();
+        assert!(bench.inject(1, bytes, ops));
+    };
+    // A thousand bytes take a millisecond.
+    for n in 0..15 {
+        send(&bench, 0, n);
+    }
+    for n in 0..5 {
+        send(&bench, 1, n);
+    }
+    // Queue 0 held 12 of its frames. The first of all leaves when all have come, so it is queue 1's.
+    bench.round();
+    assert_eq!(taken(&far).len(), 1);
+    assert_eq!(bench.counters(2).drops, [("tx_queue_full", 3)]);
+    let mut order = Vec::new();
+    for _ in 0..10 {
+        bench.now_ns += 1_000_000;
+        bench.round();
+        order.extend(taken(&far).iter().map(|bytes| bytes.len()));
+    }
+    let sent = |queues: &Queues| queues.counters().map(|(_, c)| c.tx_packets).collect::<Vec<_>>();
+    assert_eq!((order.len(), sent(&queues)), (10, vec![6, 5]));
+    assert_eq!(bench.counters(2).tx_packets, 11);
+    // Other queues: what waits moves over; queue 1 is gone, so its frames are the default's.
+    send(&bench, 1, 9);
+    config = QueuesConfig::default();
+    config.set(Setting::parse("2,max=80M,burst=64").unwrap().of).unwrap();
+    let queues = set(&bench, Some(&config)).unwrap();
+    bench.round();
+    assert_eq!((taken(&far).len(), sent(&queues)), (1, vec![1]));
+    // The port goes down and comes back: what waited is dropped, under its reason.
+    shared.set_flag(PortFlags::UP, false);
+    bench.now_ns += 1_000_000;
+    bench.round();
+    shared.set_flag(PortFlags::UP, true);
+    let drops = |bench: &Bench| bench.counters(2).drops;
+    assert_eq!(drops(&bench), [("port_down", 6), ("tx_queue_full", 3)]);
+    // No queues: what waits leaves at once.
+    (0..4).for_each(|n| send(&bench, 0, n));
+    bench.round();
+    assert_eq!(taken(&far).len(), 1);
+    set(&bench, None);
+    bench.round();
+    assert_eq!(taken(&far).len(), 3);
+    // The port is removed, and then another one with the worker: what waits is counted.
+    set(&bench, Some(&config));
+    (0..4).for_each(|n| send(&bench, 0, n));
+    bench.round();
+    bench.handles[0].tell(Command::RemovePort(2));
+    bench.round();
+    assert_eq!(taken(&far).len(), 1);
+    assert_eq!(drops(&bench), [("port_unknown", 3), ("port_down", 6), ("tx_queue_full", 3)]);
+    let counters = bench.counters(2);
+    let lost: u64 = counters.drops.iter().map(|drop| drop.1).sum();
+    assert_eq!(counters.tx_packets + lost, bench.control.counters().rx_packets);
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Dump(DumpOptions),
     /// Show frames of a running switch, with what became of them
     Capture(CaptureOptions),
+    /// Show or change the egress queues of a running switch's ports
+    Queue(QueueOptions),
     /// Run filetests (.mill)
     Test(TestOptions),
     /// Say what this machine lacks for each kind of port, and the command that mends it
@@ -91,6 +93,39 @@ pub(crate) struct CaptureOptions {
     /// Control socket of the running switch
     #[arg(long, value_name = "PATH")]
     pub(crate) ctl: Option<PathBuf>,
+}
+
+/// `millrace queue`.
+#[derive(Args, Debug)]
+pub(crate) struct QueueOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<QueueCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) ctl: Option<PathBuf>,
+}
+
+/// What to do with queues.
+#[derive(Subcommand, Debug)]
+pub(crate) enum QueueCommand {
+    /// Show all queues with what they sent and dropped
+    Show,
+    /// Set queues, or ports' rates, as `run --queue` does; all of them or none
+    Set {
+        /// PORT[:ID],OPTION=VALUE...: min, max, priority, weight, burst, limit
+        #[arg(required = true, value_name = "SETTING")]
+        settings: Vec<String>,
+    },
+    /// Take all queues of a port away, and its rate
+    Clear {
+        /// By name or number
+        #[arg(required = true, value_name = "PORT")]
+        ports: Vec<String>,
+    },
 }
 
 /// Which way frames go.
@@ -222,6 +257,9 @@ pub(crate) struct RunOptions {
     /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
     #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
     pub(crate) rx_workers: Vec<String>,
+    /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
+    #[arg(long = "queue", value_name = "SETTING")]
+    pub(crate) queues: Vec<String>,
     /// Workers never sleep: a core each, for the least delay after a silence
     #[arg(long)]
     pub(crate) poll: bool,

@@ -4,6 +4,7 @@
 use crate::Failure;
 use crate::cli::{EngineName, FailModeName, RunOptions};
 use datapath::compiled;
+use datapath::queues::Setting;
 use of_channel::connection::Timing;
 use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
 use openflow::{Version, VersionSet};
@@ -43,6 +44,8 @@ struct File {
     cpus: Option<String>,
     #[serde(default)]
     rx_worker: Vec<String>,
+    #[serde(default)]
+    queue: Vec<String>,
     poll: Option<bool>,
     eal: Option<String>,
     mbufs: Option<u32>,
@@ -84,6 +87,8 @@ pub(crate) struct Config {
     pub(crate) cpus: Vec<usize>,
     /// Receive queues that were given a worker.
     pub(crate) rx_workers: Vec<RxWorker>,
+    /// Egress queues and ports' rates.
+    pub(crate) queues: Vec<Setting>,
     /// Workers never sleep.
     pub(crate) poll: bool,
     /// How DPDK's devices are opened.
@@ -187,6 +192,8 @@ impl Config {
         let rx_workers = both(file.rx_worker, options.rx_workers);
         let rx_workers =
             rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
+        let queues = both(file.queue, options.queues);
+        let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
         if mbufs < MBUFS_MIN {
@@ -240,6 +247,7 @@ impl Config {
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,
+            queues,
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),
@@ -273,6 +281,10 @@ impl RxWorker {
             Failure::Usage(format!("--rx-worker {text}: write PORT[:QUEUE]=WORKER, as in p1:0=1"))
         })
     }
+}
+
+fn queue(text: &str) -> Result<Setting, Failure> {
+    Setting::parse(text).map_err(|e| Failure::Usage(format!("--queue {text}: {e}")))
 }
 
 fn read(path: &Path) -> Result<File, Failure> {

@@ -1,9 +1,9 @@
 //! The control socket, both ends: one JSON object asked, one answered, a line each.
 //!
 //! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
-//! `stats`, `explain` and `dump` ask there. Whoever may connect may look, and change a P4 program's
-//! entries or the program (`p4 do`, `p4 load`): the system asks for the right to write to the socket's
-//! file, which only its owner has.
+//! `stats`, `explain` and `dump` ask there. Whoever may connect may look, set egress queues (`queue`),
+//! and change a P4 program's entries or the program (`p4 do`, `p4 load`): the system asks for the
+//! right to write to the socket's file, which only its owner has.
 //! `capture`'s answer is a stream: after one line that says that it was understood, the capture's
 //! bytes, until either side closes.
 
@@ -43,6 +43,13 @@ pub(crate) enum Request {
     },
     /// Frames as they come and go.
     Capture(CaptureRequest),
+    /// Egress queues: some are set, then all are told.
+    Queue {
+        /// Settings as users write them.
+        set: Vec<String>,
+        /// Ports that lose theirs, by name or number.
+        clear: Vec<String>,
+    },
     /// Lines of `millrace p4 do`.
     P4Do {
         /// The lines.
@@ -251,6 +258,7 @@ mod tests {
             Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
             Request::Explain
             | Request::Dump { .. }
+            | Request::Queue { .. }
             | Request::P4Do { .. }
             | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),
             Request::Capture(_) => Ok(Reply::Stream(Box::new(|mut out| out.write_all(b"frames")))),

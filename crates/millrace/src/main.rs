@@ -33,6 +33,7 @@ mod model;
 mod p4;
 mod p4_host;
 mod query;
+mod queue;
 mod run;
 mod stf;
 
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         cli::Command::Run(options) => run::run(*options),
         cli::Command::Trace(options) => query::trace(options),
         cli::Command::Stats(options) => query::stats(options),
+        cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Explain(options) => query::explain(options),
         cli::Command::Dump(options) => query::dump(options),
         cli::Command::Capture(options) => capture::run(options),

@@ -105,7 +105,7 @@ fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Failure> {
+pub(crate) fn show(value: &Value, json: bool, print: fn(&Value) -> String) -> Result<(), Failure> {
     if json {
         println!("{value}")
     } else {
@@ -136,6 +136,7 @@ pub(crate) fn answer(
             let bytes = hex(&packet).ok_or("the packet is not hexadecimal")?;
             Ok(trace_value(switch, in_port, &bytes))
         }
+        Request::Queue { set, clear } => crate::queue::answer(switch, &set, &clear),
         Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
         Request::P4Do { .. } | Request::P4Load { .. } => Err(
             "this switch runs OpenFlow's tables; `millrace run --p4 PROGRAM.p4` runs a P4 program"

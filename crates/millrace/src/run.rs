@@ -41,6 +41,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     // What comes before the files' entries are in place waits.
     switch.set_receiving(false);
     let described = add_ports(&switch, &config)?;
+    switch.set_queues(&config.queues).map_err(|e| Failure::Bad(format!("--queue: {e}")))?;
     let control = match host {
         Some(mut host) => {
             if let Some(path) = &config.entries {

@@ -238,11 +238,9 @@ impl Agent {
                 if port_no == PortNo::ANY && version == Version::V10 {
                     return Err(Refusal::QueuePort { port: port_no });
                 }
-                self.check_queue(&QueueStatsRequest { port_no, queue_id: QueueId::ALL })?;
-                reply(Message::QueueGetConfigReply(QueueConfigReply {
-                    port_no,
-                    queues: Vec::new(),
-                }));
+                let all = QueueStatsRequest { port_no, queue_id: QueueId::ALL };
+                let queues = self.queue_configs(&all)?;
+                reply(Message::QueueGetConfigReply(QueueConfigReply { port_no, queues }));
                 Ok(())
             }
             Message::Experimenter(e) => Err(Refusal::Experimenter { experimenter: e.experimenter }),

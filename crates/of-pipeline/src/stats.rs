@@ -12,9 +12,12 @@ use openflow::{
     Action, AggregateStats, BucketStats, BundleFeatures, BundleFlags, EntryStats, FlowCounts,
     FlowModFlags, FlowStats, FlowStatsRequest, GroupDesc, GroupId, GroupStats, Instruction,
     Message, MeterConfig, MeterId, MeterStats, MultipartReply, MultipartReplyBody,
-    MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueId, QueueStatsRequest, TableId,
-    TableStats, Version,
+    MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueConfig, QueueId, QueueProperty,
+    QueueStats, QueueStatsRequest, TableId, TableStats, Version,
 };
+use std::sync::Arc;
+use switch::PortView;
+use switch::queues::Queues;
 
 /// Bytes of bodies in one message of a reply: below 2^16 with its headers.
 const PART_MAX: usize = 60_000;
@@ -131,8 +134,8 @@ impl Agent {
                 send_all(stats.into_iter().map(|p| (p, 128)), Reply::PortStats, reply);
             }
             Request::Queue(request) => {
-                self.check_queue(&request)?;
-                single(Reply::Queue(Vec::new()), reply);
+                let stats = self.queue_stats(version, &request)?;
+                send_all(stats.into_iter().map(|stats| (stats, 48)), Reply::Queue, reply);
             }
             Request::Group(group) => {
                 let size = |g: &GroupStats| 40 + 16 * g.buckets.len();
@@ -213,8 +216,8 @@ impl Agent {
                 send_all(descs, Reply::TableDesc, reply);
             }
             Request::QueueDesc(request) => {
-                self.check_queue(&request)?;
-                single(Reply::QueueDesc(Vec::new()), reply);
+                let queues = self.queue_configs(&request)?;
+                send_all(queues.into_iter().map(|queue| (queue, 32)), Reply::QueueDesc, reply);
             }
             Request::FlowCounts(request) => self.flow_counts(version, &request, reply)?,
             Request::BundleFeatures(_) => {
@@ -411,8 +414,12 @@ impl Agent {
         Ok(stats)
     }
 
-    /// Ports have no queues but the one that is not named: nothing to tell of any.
-    pub(crate) fn check_queue(&self, request: &QueueStatsRequest) -> Result<(), Refusal> {
+    /// The ports that a request about queues is of, with their queues. A port without egress queues
+    /// has none to tell of.
+    fn asked_queues(
+        &self,
+        request: &QueueStatsRequest,
+    ) -> Result<Vec<(PortView, Arc<Queues>)>, Refusal> {
         let port = request.port_no;
         //= openflow-1.3.5 §7.3.5.8: a port or queue that is not there is OFPQOFC_BAD_PORT or
         //= OFPQOFC_BAD_QUEUE.
@@ -421,10 +428,85 @@ impl Agent {
         if !every && !self.ports.contains(port.0) {
             return Err(Refusal::QueuePort { port });
         }
-        if request.queue_id != QueueId::ALL {
+        let asked = |view: &PortView| every || view.number == port.0;
+        let has = |queues: &Queues| {
+            let mut queues = queues.counters();
+            request.queue_id == QueueId::ALL
+                || queues.any(|(queue, _)| queue.id == request.queue_id.0)
+        };
+        let ports = self.switch.ports().into_iter().filter(asked);
+        let with_queues = ports.filter_map(|view| {
+            let queues = self.switch.queues(view.number)?;
+            has(&queues).then_some((view, queues))
+        });
+        let found: Vec<_> = with_queues.collect();
+        if found.is_empty() && request.queue_id != QueueId::ALL {
             return Err(Refusal::NoQueue { port, queue: request.queue_id.0 });
         }
-        Ok(())
+        Ok(found)
+    }
+
+    fn queue_stats(
+        &self,
+        version: Version,
+        request: &QueueStatsRequest,
+    ) -> Result<Vec<QueueStats>, Refusal> {
+        let now_ns = self.switch.now_ns();
+        let mut stats = Vec::new();
+        for (view, queues) in self.asked_queues(request)? {
+            if version == Version::V10 && PortNo(view.number).to_v10().is_none() {
+                continue;
+            }
+            let age = match version {
+                Version::V10 => PortStats::NO_AGE,
+                _ => age(queues.since_ns, now_ns),
+            };
+            let asked = |id: u32| request.queue_id == QueueId::ALL || request.queue_id.0 == id;
+            let counted = queues.counters().filter(|(queue, _)| asked(queue.id));
+            stats.extend(counted.map(|(queue, counters)| QueueStats {
+                port_no: PortNo(view.number),
+                queue_id: QueueId(queue.id),
+                tx_bytes: counters.tx_bytes,
+                tx_packets: counters.tx_packets,
+                tx_errors: counters.tx_errors,
+                age,
+            }));
+        }
+        Ok(stats)
+    }
+
+    /// Queues as they are configured.
+    pub(crate) fn queue_configs(
+        &self,
+        request: &QueueStatsRequest,
+    ) -> Result<Vec<QueueConfig>, Refusal> {
+        let mut configs = Vec::new();
+        for (view, queues) in self.asked_queues(request)? {
+            //= openflow-1.3.5 §7.2.2: rates are in 1/10 of a percent, of the port's; above 1000, off.
+            let known = u64::from(view.info.curr_speed_kbps) * 1000;
+            let speed = queues.config().max_bps.unwrap_or(known);
+            let share = |bps: Option<u64>| {
+                let of = u128::from(bps?) * 1000;
+                let tenths = of.checked_div(u128::from(speed))?;
+                Some(u16::try_from(tenths).unwrap_or(u16::MAX))
+            };
+            let asked = |id: u32| request.queue_id == QueueId::ALL || request.queue_id.0 == id;
+            let queues = queues.counters().filter(|(queue, _)| asked(queue.id));
+            configs.extend(queues.map(|(queue, _)| {
+                QueueConfig {
+                    queue_id: QueueId(queue.id),
+                    port_no: PortNo(view.number),
+                    properties: [
+                        share(queue.min_bps).map(QueueProperty::MinRate),
+                        share(queue.max_bps).map(QueueProperty::MaxRate),
+                    ]
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+                }
+            }));
+        }
+        Ok(configs)
     }
 
     fn group_stats(&self, group: GroupId) -> impl Iterator<Item = GroupStats> {

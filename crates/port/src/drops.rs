@@ -31,6 +31,7 @@ macro_rules! reasons {
 
 reasons! {
     TxRingFull "tx_ring_full" "The port's transmit ring or socket buffer was full.";
+    TxQueueFull "tx_queue_full" "The port's egress queue held as many frames as it may.";
     TxLinkDown "tx_link_down" "The port was down.";
     TxTooLong "tx_too_long" "The frame was longer than the port's MTU allows.";
     TxTooShort "tx_too_short" "The frame was shorter than an Ethernet header.";

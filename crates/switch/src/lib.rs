@@ -25,6 +25,7 @@ pub mod trace;
 pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;
 pub use datapath::punt::{Message, Punt};
+pub use datapath::queues;
 pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};
 pub use ir::TableId;

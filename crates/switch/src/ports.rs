@@ -1,4 +1,4 @@
-//! Ports by number: adding, removing, link changes, statistics.
+//! Ports by number: adding, removing, link changes, egress queues, statistics.
 //!
 //! A port has a number, a name, a configuration that clients set ([`PortConfig`]) and a link state
 //! that the world sets. A control thread asks every port for its link when one of them may have
@@ -7,8 +7,10 @@
 
 use crate::switch::Switch;
 use datapath::ports::{PortCounters, PortFlags, PortShared};
+use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
 use datapath::worker::Command;
 use port::{LinkState, Port, PortInfo};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -79,6 +81,17 @@ pub enum PortError {
     /// No such port.
     #[error("there is no port {0}")]
     Unknown(u32),
+    /// No port of this name.
+    #[error("there is no port {0:?}")]
+    UnknownName(String),
+    /// Queue settings that do not fit together.
+    #[error("port {name}: {error}")]
+    Queues {
+        /// The port's name.
+        name: String,
+        /// What is wrong.
+        error: datapath::queues::SpecError,
+    },
     /// The port itself refused.
     #[error(transparent)]
     Port(#[from] port::Error),
@@ -115,6 +128,17 @@ impl Slot {
         self.shared.set_flag(PortFlags::NO_RECEIVE, self.config.no_receive || self.config.down);
         self.shared.set_flag(PortFlags::NO_FORWARD, self.config.no_forward);
     }
+}
+
+fn find<'a>(slots: &'a [Slot], port: &PortRef) -> Result<&'a Slot, PortError> {
+    let found = match port {
+        PortRef::Number(number) => slots.iter().find(|slot| slot.number == *number),
+        PortRef::Name(name) => slots.iter().find(|slot| slot.shared.name == *name),
+    };
+    found.ok_or_else(|| match port {
+        PortRef::Number(number) => PortError::Unknown(*number),
+        PortRef::Name(name) => PortError::UnknownName(name.clone()),
+    })
 }
 
 impl Switch {
@@ -242,6 +266,54 @@ impl Switch {
         let view = slot.view();
         self.inner.port_event(PortEvent::Modified(view));
         Ok(())
+    }
+
+    /// Sets queues of ports, or ports' rates, each in place of what was set of the same queue. All
+    /// or, if one is refused, none. Counters of a port's queues begin anew.
+    pub fn set_queues(&self, settings: &[Setting]) -> Result<(), PortError> {
+        let slots = self.inner.slots();
+        let mut changed: BTreeMap<u32, (Arc<PortShared>, QueuesConfig)> = BTreeMap::new();
+        for Setting { port, of } in settings {
+            let slot = find(&slots, port)?;
+            let (_, config) = changed.entry(slot.number).or_insert_with(|| {
+                let held = slot.shared.queues();
+                (slot.shared.clone(), held.map_or_else(Default::default, |q| q.config().clone()))
+            });
+            let name = || slot.shared.name.clone();
+            config.set(of.clone()).map_err(|error| PortError::Queues { name: name(), error })?;
+        }
+        for (number, (shared, config)) in changed {
+            self.give_queues(number, &shared, config);
+        }
+        Ok(())
+    }
+
+    /// Takes the queues of a port away, and its rate: what waits in them leaves at once.
+    pub fn clear_queues(&self, number: u32) -> Result<(), PortError> {
+        let slots = self.inner.slots();
+        let slot = slots.iter().find(|s| s.number == number).ok_or(PortError::Unknown(number))?;
+        self.give_queues(number, &slot.shared, QueuesConfig::default());
+        Ok(())
+    }
+
+    fn give_queues(&self, number: u32, shared: &PortShared, config: QueuesConfig) {
+        let workers = &self.inner.workers;
+        let queues = (!config.is_empty())
+            .then(|| Arc::new(Queues::new(config, workers.len(), self.now_ns())));
+        shared.set_queues(queues.clone());
+        for worker in workers {
+            worker.tell(Command::Queues { number, queues: queues.clone() });
+        }
+    }
+
+    /// The number of a port.
+    pub fn port_number(&self, port: &PortRef) -> Result<u32, PortError> {
+        Ok(find(&self.inner.slots(), port)?.number)
+    }
+
+    /// A port's egress queues, if it has any.
+    pub fn queues(&self, number: u32) -> Option<Arc<Queues>> {
+        self.inner.slots().iter().find(|s| s.number == number)?.shared.queues()
     }
 
     /// All ports by ascending number.

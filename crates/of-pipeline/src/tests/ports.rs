@@ -3,10 +3,12 @@
 use super::bed::*;
 use crate::Event;
 use openflow::{
-    ErrorCode, Features, FragmentHandling, MacAddr, Message, MultipartReplyBody,
+    Action, ErrorCode, Features, FragmentHandling, MacAddr, Message, MultipartReplyBody,
     MultipartRequestBody, PortConfig, PortDesc, PortFeatures, PortMod, PortNo, PortReason,
-    PortState, QueueConfigRequest, QueueId, QueueStatsRequest, SwitchConfig, TableId, TableMod,
+    PortState, QueueConfigRequest, QueueId, QueueProperty, QueueStats, QueueStatsRequest,
+    SwitchConfig, TableId, TableMod, Version,
 };
+use switch::queues::Setting;
 
 fn desc(bed: &mut Bed, port: u32) -> PortDesc {
     let parts = bed.ask(V13, MultipartRequestBody::PortDesc(PortNo::ANY));
@@ -139,6 +141,51 @@ fn statistics_of_ports_and_queues() {
     let config = |port| Message::QueueGetConfigRequest(QueueConfigRequest { port_no: port });
     assert_eq!(bed.ok(config(PortNo(1))).len(), 1);
     assert_eq!(bed.refused(config(PortNo(9))), ErrorCode::QofcBadPort);
+}
+
+#[test]
+fn queues_are_told_and_count_what_leaves_by_them() {
+    let mut bed = Bed::new(2);
+    let settings = ["2,max=8M", "2:1,min=2M,max=4M", "2:7,weight=3"];
+    let settings = settings.map(|text| Setting::parse(text).unwrap());
+    bed.agent.switch().set_queues(&settings).unwrap();
+    let by_queue = |queue| apply([Action::SetQueue(QueueId(queue)), output(2)]);
+    bed.ok(add(from_port(1), by_queue(7)));
+    bed.send(1, &frame(1, 2));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    bed.receive(2);
+    // One that is not there is the default one.
+    bed.ok(add(from_port(1), by_queue(3)));
+    bed.send(1, &frame(1, 2));
+    bed.receive(2);
+    bed.until("it is counted", |bed| bed.agent.switch().port_counters()[1].1.tx_packets == 3);
+    let queues = |port, queue| QueueStatsRequest { port_no: port, queue_id: QueueId(queue) };
+    let stats = |bed: &mut Bed, version, port, queue| {
+        let parts = bed.ask(version, MultipartRequestBody::Queue(queues(port, queue)));
+        let [MultipartReplyBody::Queue(stats)] = &parts[..] else { panic!("{parts:?}") };
+        let told = |s: &QueueStats| (s.port_no.0, s.queue_id.0, s.tx_packets, s.tx_bytes);
+        stats.iter().map(told).collect::<Vec<_>>()
+    };
+    let all = [(2, 0, 1, 60), (2, 1, 0, 0), (2, 7, 2, 120)];
+    for version in [V10, V13, Version::V14] {
+        assert_eq!(stats(&mut bed, version, PortNo(2), QueueId::ALL.0), all);
+    }
+    assert_eq!(stats(&mut bed, V13, PortNo::ANY, QueueId::ALL.0), all);
+    assert_eq!(stats(&mut bed, V13, PortNo::ANY, 7), all[2..]);
+    let none = MultipartRequestBody::Queue(queues(PortNo(2), 5));
+    assert_eq!(bed.refused(none), ErrorCode::QofcBadQueue);
+    let ask = Message::QueueGetConfigRequest(QueueConfigRequest { port_no: PortNo(2) });
+    let parts = bed.ok(ask);
+    let [Message::QueueGetConfigReply(reply)] = &parts[..] else { panic!("{parts:?}") };
+    let told: Vec<_> = reply.queues.iter().map(|q| (q.queue_id.0, &q.properties[..])).collect();
+    let rates = [QueueProperty::MinRate(250), QueueProperty::MaxRate(500)];
+    assert_eq!(told, [(0, &[][..]), (1, &rates[..]), (7, &[][..])]);
+    let parts = bed.ask(Version::V14, MultipartRequestBody::QueueDesc(queues(PortNo(2), 1)));
+    let [MultipartReplyBody::QueueDesc(descs)] = &parts[..] else { panic!("{parts:?}") };
+    assert_eq!(descs[0].properties, rates);
+    bed.agent.switch().clear_queues(2).unwrap();
+    assert_eq!(stats(&mut bed, V13, PortNo(2), QueueId::ALL.0), []);
 }
 
 #[test]
