@@ -241,7 +241,8 @@ impl Machine {
             let detail = "the kernel and the privileges suffice; not tried, for want of an interface to try it on";
             return Finding::good(what, detail);
         };
-        match port_xdp::open(&Xdp { interface: name, queue: 0, mode: XdpMode::Generic }) {
+        let (queue, mode, busy_poll_us) = (Some(0), XdpMode::Generic, None);
+        match port_xdp::open(&Xdp { interface: name, queue, mode, busy_poll_us }) {
             Ok(_) => Finding::good(
                 what,
                 "opened a socket in generic mode; native mode is up to each driver",

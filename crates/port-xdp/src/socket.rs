@@ -1,5 +1,5 @@
-//! One AF_XDP socket on one queue of an interface, with its program: everything that is made anew
-//! when the interface is.
+//! AF_XDP sockets on queues of an interface, one each, with the program that feeds them: everything
+//! that is made anew when the interface is.
 //!
 //! The two directions share the socket and its memory, and nothing else: half of the chunks travel
 //! between the fill and the receive ring, the other half between the transmit and the completion
@@ -30,6 +30,8 @@ pub(crate) struct RxHalf {
     base: Arc<Base>,
     fill: Producer<u64>,
     rx: Consumer<libc::xdp_desc>,
+    /// The driver's loop runs only when it is called.
+    busy_polls: bool,
 }
 
 /// The sending direction.
@@ -49,35 +51,59 @@ pub(crate) struct Attachment {
 /// A step that failed, and how.
 pub(crate) type Failed = (&'static str, io::Error);
 
-/// Opens a socket on a queue and attaches a program that feeds it.
+/// How sockets are opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// The program runs in the driver.
+    pub(crate) native: bool,
+    /// As in [`port::spec::Xdp`].
+    pub(crate) busy_poll_us: Option<u32>,
+}
+
+/// Opens a socket on each queue and attaches a program that feeds them.
 pub(crate) fn open(
     ifindex: u32,
-    queue: u32,
-    native: bool,
-) -> Result<(RxHalf, TxHalf, Attachment), Failed> {
+    queues: &[u32],
+    how: How,
+) -> Result<(Vec<(RxHalf, TxHalf)>, Attachment), Failed> {
+    let last = queues.iter().max().copied().unwrap_or(0);
+    let map = sys::create_xsk_map(last + 1).map_err(|e| ("making a map of sockets", e))?;
+    let mut sockets = Vec::with_capacity(queues.len());
+    for &queue in queues {
+        let (rx, tx) = open_one(ifindex, queue, how)?;
+        sys::set_xsk_map(map.as_fd(), queue, rx.fd())
+            .map_err(|e| ("putting the socket into the map", e))?;
+        sockets.push((rx, tx));
+    }
+    let code = program::redirect(std::os::fd::AsRawFd::as_raw_fd(&map));
+    let program = sys::load_program(&code).map_err(|e| ("loading the XDP program", e))?;
+    let link = sys::attach(program.as_fd(), ifindex, how.native)
+        .map_err(|e| ("attaching the XDP program", e))?;
+    Ok((sockets, Attachment { _link: link, _map: map }))
+}
+
+fn open_one(ifindex: u32, queue: u32, how: How) -> Result<(RxHalf, TxHalf), Failed> {
     let (umem, mut chunks) =
         Umem::new(2 * RING_ENTRIES).map_err(|e| ("mapping the frames' memory", e))?;
     let tx_chunks = chunks.split_off(RING_ENTRIES as usize);
     let fd = sys::socket().map_err(|e| ("opening an AF_XDP socket", e))?;
+    if let Some(us) = how.busy_poll_us {
+        sys::set_busy_poll(fd.as_fd(), us).map_err(|e| ("asking for busy polling", e))?;
+    }
     sys::register_umem(fd.as_fd(), umem.memory(), CHUNK_BYTES as u32)
         .map_err(|e| ("registering the frames' memory", e))?;
     let base = Arc::new(Base { fd, umem });
     let rings = make_rings(&base, tx_chunks).map_err(|e| ("mapping the rings", e))?;
     let (mut rx, tx) = rings;
+    rx.busy_polls = how.busy_poll_us.is_some();
     for chunk in chunks {
         // As many chunks as the ring has entries.
         let _ = rx.fill.push(chunk.address());
     }
     rx.fill.publish();
-    sys::bind(base.fd.as_fd(), ifindex, queue, !native).map_err(|e| ("binding to the queue", e))?;
-    let map = sys::create_xsk_map(queue + 1).map_err(|e| ("making a map of sockets", e))?;
-    sys::set_xsk_map(map.as_fd(), queue, base.fd.as_fd())
-        .map_err(|e| ("putting the socket into the map", e))?;
-    let code = program::redirect(std::os::fd::AsRawFd::as_raw_fd(&map));
-    let program = sys::load_program(&code).map_err(|e| ("loading the XDP program", e))?;
-    let link = sys::attach(program.as_fd(), ifindex, native)
-        .map_err(|e| ("attaching the XDP program", e))?;
-    Ok((rx, tx, Attachment { _link: link, _map: map }))
+    sys::bind(base.fd.as_fd(), ifindex, queue, !how.native)
+        .map_err(|e| ("binding to the queue", e))?;
+    Ok((rx, tx))
 }
 
 fn make_rings(base: &Arc<Base>, idle: Vec<Chunk>) -> io::Result<(RxHalf, TxHalf)> {
@@ -99,6 +125,7 @@ fn make_rings(base: &Arc<Base>, idle: Vec<Chunk>) -> io::Result<(RxHalf, TxHalf)
         base: base.clone(),
         fill: Producer::new(fill, offsets.fill, RING_ENTRIES)?,
         rx: Consumer::new(rx, offsets.rx, RING_ENTRIES)?,
+        busy_polls: false,
     };
     let tx = TxHalf {
         base: base.clone(),
@@ -130,7 +157,7 @@ impl RxHalf {
             self.rx.release();
             self.fill.publish();
         }
-        if self.fill.needs_wakeup() {
+        if self.fill.needs_wakeup() || self.busy_polls && received < max {
             sys::kick_rx(self.base.fd.as_fd());
         }
         received

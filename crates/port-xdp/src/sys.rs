@@ -287,6 +287,21 @@ pub(crate) fn bind(xsk: BorrowedFd<'_>, ifindex: u32, queue: u32, copies: bool) 
     check(unsafe { libc::bind(xsk.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
+/// Has calls on a socket run the driver's receive loop for so many microseconds, and its interrupt
+/// wait meanwhile (`SO_PREFER_BUSY_POLL`, Linux 5.11).
+pub(crate) fn set_busy_poll(xsk: BorrowedFd<'_>, us: u32) -> io::Result<()> {
+    /// Frames that such a call takes, at most: a ring's worth of bursts would hold others up.
+    const BUDGET: c_int = 64;
+    for (name, value) in [
+        (libc::SO_PREFER_BUSY_POLL, 1),
+        (libc::SO_BUSY_POLL, us as c_int),
+        (libc::SO_BUSY_POLL_BUDGET, BUDGET),
+    ] {
+        set_option_at(xsk, libc::SOL_SOCKET, name, &value)?;
+    }
+    Ok(())
+}
+
 /// Wakes the kernel up to send what is in the transmit ring.
 pub(crate) fn kick_tx(xsk: BorrowedFd<'_>) -> io::Result<()> {
     let (none, flags) = (std::ptr::null(), libc::MSG_DONTWAIT);
@@ -304,10 +319,14 @@ pub(crate) fn kick_rx(xsk: BorrowedFd<'_>) {
 }
 
 fn set_option<T>(xsk: BorrowedFd<'_>, name: c_int, value: &T) -> io::Result<()> {
+    set_option_at(xsk, libc::SOL_XDP, name, value)
+}
+
+fn set_option_at<T>(xsk: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     let value: *const T = value;
     let len = size_of::<T>() as libc::socklen_t;
     // SAFETY: pointer and length are those of `value`, a plain C value.
-    check(unsafe { libc::setsockopt(xsk.as_raw_fd(), libc::SOL_XDP, name, value.cast(), len) })
+    check(unsafe { libc::setsockopt(xsk.as_raw_fd(), level, name, value.cast(), len) })
 }
 
 /// Reads an option; `T` is one of this file's structures of integers, of which a kernel may fill

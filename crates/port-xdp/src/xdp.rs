@@ -5,8 +5,9 @@
 //! nothing but a pause. The descriptor that a worker sleeps on is an epoll instance that stays, with
 //! the socket of the day in it.
 //!
-//! All workers send through the one socket of the queue, under a lock taken for a frame and for a
-//! flush; a queue of an interface takes no second socket with memory of its own.
+//! Each queue of the interface has a socket: a receive queue of the port. Workers send through one of
+//! the sockets, each through its own while there are as many, under a lock taken for a frame and for
+//! a flush; a queue of an interface takes no second socket with memory of its own.
 //!
 //! Cost: a copy and a lock a frame; a system call a burst where the driver sleeps (always with veth
 //! and in generic mode).
@@ -30,15 +31,19 @@ use crate::umem::CHUNK_BYTES;
 /// The control side.
 pub struct Xdp {
     info: PortInfo,
-    queue: u32,
+    /// The interface's queues that the port takes.
+    queues: Vec<u32>,
     mode: XdpMode,
+    busy_poll_us: Option<u32>,
     native: bool,
     watcher: Watcher,
     ifindex: Option<u32>,
     attachment: Option<Attachment>,
     shared: Arc<Shared>,
-    base: Option<Arc<Base>>,
-    rx_open: bool,
+    bases: Vec<Arc<Base>>,
+    rx_open: Vec<bool>,
+    /// Transmit queues given out so far.
+    tx_given: usize,
     totals: Totals,
     /// Receive drops of sockets that are gone.
     past_dropped: u64,
@@ -46,9 +51,8 @@ pub struct Xdp {
 
 /// What queues and control side share.
 struct Shared {
-    rx: Mutex<Option<RxHalf>>,
-    tx: Mutex<Option<TxHalf>>,
-    ready: OwnedFd,
+    /// As many as the port has receive queues.
+    sockets: Vec<Socket>,
     /// Wanted up and with carrier, when we last looked.
     up: AtomicBool,
     /// Whether unfinished checksums may come in: the interface is virtual.
@@ -57,23 +61,35 @@ struct Shared {
     mtu: AtomicU32,
 }
 
+/// The socket of a queue, while there is one.
+struct Socket {
+    rx: Mutex<Option<RxHalf>>,
+    tx: Mutex<Option<TxHalf>>,
+    ready: OwnedFd,
+}
+
 /// The halves are whole whatever a holder did: every step leaves the rings consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Xdp {
-    /// Opens the queue of the interface and brings the interface up.
+    /// Opens queues of the interface and brings the interface up.
     pub fn open(spec: &port::spec::Xdp) -> Result<Xdp, Error> {
         let name = spec.interface.as_str();
         port::check_interface_name(name)?;
         let (watcher, link) = port::link::bring_up(name, NEEDS)?;
-        let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|e| Error::io(name, "making an epoll instance", NEEDS, e))?;
+        let queues: Vec<u32> = match spec.queue {
+            Some(queue) => vec![queue],
+            None => (0..port::link::rx_queues(&watcher, name)).collect(),
+        };
+        let socket = |_: &u32| {
+            let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
+                .map_err(|e| Error::io(name, "making an epoll instance", NEEDS, e))?;
+            Ok(Socket { rx: Mutex::new(None), tx: Mutex::new(None), ready })
+        };
         let shared = Arc::new(Shared {
-            rx: Mutex::new(None),
-            tx: Mutex::new(None),
-            ready,
+            sockets: queues.iter().map(socket).collect::<Result<_, Error>>()?,
             up: AtomicBool::new(true),
             owes: AtomicBool::new(false),
             mtu: AtomicU32::new(link.mtu),
@@ -85,20 +101,22 @@ impl Xdp {
             mtu: link.mtu,
             curr_speed_kbps: port::link::speed_kbps(&watcher, name).unwrap_or(0),
             carries_offload: false,
-            rx_queues: 1,
+            rx_queues: queues.len(),
             warnings: Vec::new(),
         };
         let mut port = Xdp {
             info,
-            queue: spec.queue,
+            rx_open: vec![false; queues.len()],
+            queues,
             mode: spec.mode,
+            busy_poll_us: spec.busy_poll_us,
             native: false,
             watcher,
             ifindex: None,
             attachment: None,
             shared,
-            base: None,
-            rx_open: false,
+            bases: Vec::new(),
+            tx_given: 0,
             totals: Totals::starting_at(link.stats),
             past_dropped: 0,
         };
@@ -112,7 +130,8 @@ impl Xdp {
         self.native
     }
 
-    /// Opens socket and program on the interface, in the first mode that works.
+    /// Opens sockets and program on the interface, in the first mode that works. One that came back
+    /// with fewer queues is served by as many.
     fn attach(&mut self, link: &Link) -> Result<(), Error> {
         let modes: &[bool] = match self.mode {
             XdpMode::Auto => &[true, false],
@@ -120,17 +139,25 @@ impl Xdp {
             XdpMode::Generic => &[false],
         };
         let mut refused = None;
+        let there = port::link::rx_queues(&self.watcher, &self.info.name);
+        let queues: Vec<u32> = match &self.queues[..] {
+            [only] => vec![*only],
+            all => all.iter().copied().filter(|queue| *queue < there).collect(),
+        };
+        let busy_poll_us = self.busy_poll_us;
         for &native in modes {
-            match socket::open(link.index, self.queue, native) {
-                Ok((rx, tx, attachment)) => {
+            match socket::open(link.index, &queues, socket::How { native, busy_poll_us }) {
+                Ok((sockets, attachment)) => {
                     self.native = native;
-                    self.base = Some(rx.base().clone());
-                    let event = epoll::EventData::new_u64(0);
-                    epoll::add(&self.shared.ready, rx.fd(), event, epoll::EventFlags::IN)
-                        .map_err(|e| self.failed("watching the socket", e.into()))?;
                     self.shared.owes.store(!link.kind.is_empty(), Relaxed);
-                    *lock(&self.shared.rx) = Some(rx);
-                    *lock(&self.shared.tx) = Some(tx);
+                    for ((rx, tx), place) in sockets.into_iter().zip(&self.shared.sockets) {
+                        self.bases.push(rx.base().clone());
+                        let event = epoll::EventData::new_u64(0);
+                        epoll::add(&place.ready, rx.fd(), event, epoll::EventFlags::IN)
+                            .map_err(|e| self.failed("watching the socket", e.into()))?;
+                        *lock(&place.rx) = Some(rx);
+                        *lock(&place.tx) = Some(tx);
+                    }
                     self.attachment = Some(attachment);
                     self.ifindex = Some(link.index);
                     return Ok(());
@@ -146,12 +173,14 @@ impl Xdp {
 
     /// Lets go of everything that belonged to an interface that is gone.
     fn detach(&mut self) {
-        if let Some(base) = self.base.take() {
+        for base in self.bases.drain(..) {
             self.past_dropped += dropped(&base);
         }
-        // Closing the socket takes it out of the epoll instance.
-        *lock(&self.shared.rx) = None;
-        *lock(&self.shared.tx) = None;
+        for socket in &self.shared.sockets {
+            // Closing the socket takes it out of the epoll instance.
+            *lock(&socket.rx) = None;
+            *lock(&socket.tx) = None;
+        }
         self.attachment = None;
         self.ifindex = None;
     }
@@ -164,7 +193,8 @@ impl Xdp {
                 what: format!(
                     "{action} failed, as somebody else uses queue {} or has a program attached; \
                      `ip link show` names it, `ip link set dev {} xdp off` takes it off",
-                    self.queue, self.info.name
+                    words(&self.queues),
+                    self.info.name
                 ),
             },
             Some(libc::EAFNOSUPPORT) => Error::Unsupported {
@@ -174,6 +204,11 @@ impl Xdp {
             _ => Error::io(&name, action, NEEDS, error),
         }
     }
+}
+
+/// Numbers as a sentence names them.
+fn words(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ")
 }
 
 /// The capabilities an AF_XDP port needs.
@@ -193,15 +228,13 @@ fn warnings(port: &Xdp, link: &Link) -> Vec<String> {
                 .to_owned()
         });
     }
-    let queues = std::fs::read_dir(format!("/sys/class/net/{}/queues", port.info.name));
-    let rx_queues = queues.map_or(1, |entries| {
-        entries.flatten().filter(|e| e.file_name().to_string_lossy().starts_with("rx-")).count()
-    });
-    if rx_queues > 1 {
+    let there = port::link::rx_queues(&port.watcher, &port.info.name);
+    if there as usize > port.queues.len() {
         warnings.push(format!(
-            "the interface spreads frames over {rx_queues} queues, of which this port takes queue \
-             {}; remedy: ethtool -L {} combined 1 (or rx 1)",
-            port.queue, port.info.name
+            "the interface spreads frames over {there} queues, of which this port takes queue {}; \
+             remedy: leave out queue=, or ethtool -L {} combined 1 (or rx 1)",
+            words(&port.queues),
+            port.info.name
         ));
     }
     warnings
@@ -266,14 +299,17 @@ impl Port for Xdp {
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        self.info.check_rx_queue(queue, self.rx_open)?;
-        self.rx_open = true;
-        Ok(Box::new(Rx { shared: self.shared.clone(), drops: Drops::default() }))
+        self.info.check_rx_queue(queue, self.rx_open.get(queue) == Some(&true))?;
+        self.rx_open[queue] = true;
+        Ok(Box::new(Rx { shared: self.shared.clone(), queue, drops: Drops::default() }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
+        let queue = self.tx_given % self.queues.len();
+        self.tx_given += 1;
         Ok(Box::new(Tx {
             shared: self.shared.clone(),
+            queue,
             spare: Pool::default(),
             report: TxReport::default(),
         }))
@@ -285,7 +321,7 @@ impl Port for Xdp {
         {
             self.totals.see(link.stats);
         }
-        let now = self.base.as_deref().map_or(0, dropped);
+        let now: u64 = self.bases.iter().map(|base| dropped(base)).sum();
         KernelStats { rx_dropped: self.past_dropped + now, ..self.totals.total() }
     }
 }
@@ -299,12 +335,14 @@ impl Drop for Xdp {
 
 struct Rx {
     shared: Arc<Shared>,
+    /// Its place among the port's sockets.
+    queue: usize,
     drops: Drops,
 }
 
 impl RxQueue for Rx {
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
-        let mut half = lock(&self.shared.rx);
+        let mut half = lock(&self.shared.sockets[self.queue].rx);
         let Some(half) = half.as_mut() else { return Err(RxError::Gone) };
         let owes = self.shared.owes.load(Relaxed);
         let (room, mut added, mut now) = (burst.room(), 0, 0);
@@ -329,7 +367,7 @@ impl RxQueue for Rx {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.ready.as_fd())
+        Some(self.shared.sockets[self.queue].ready.as_fd())
     }
 
     fn drops(&self) -> Drops {
@@ -339,6 +377,8 @@ impl RxQueue for Rx {
 
 struct Tx {
     shared: Arc<Shared>,
+    /// Its place among the port's sockets.
+    queue: usize,
     spare: Pool,
     report: TxReport,
 }
@@ -359,9 +399,17 @@ fn queue(half: &mut TxHalf, frame: &Frame, report: &mut TxReport) -> Result<(), 
     Ok(())
 }
 
+impl Shared {
+    /// The sending half of a queue, or of the first where the interface has lost that one.
+    fn tx(&self, queue: usize) -> MutexGuard<'_, Option<TxHalf>> {
+        let half = lock(&self.sockets[queue].tx);
+        if half.is_none() && queue > 0 { lock(&self.sockets[0].tx) } else { half }
+    }
+}
+
 impl TxQueue for Tx {
     fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
-        let mut half = lock(&self.shared.tx);
+        let mut half = self.shared.tx(self.queue);
         let half = half.as_mut().ok_or(DropReason::PortGone)?;
         if !self.shared.up.load(Relaxed) {
             return Err(DropReason::TxLinkDown);
@@ -380,7 +428,7 @@ impl TxQueue for Tx {
 
     fn flush(&mut self) -> TxReport {
         if self.report.sent > 0
-            && let Some(half) = lock(&self.shared.tx).as_mut()
+            && let Some(half) = self.shared.tx(self.queue).as_mut()
             && let Err(error) = half.flush()
         {
             tracing::debug!(%error, "sending was put off");

@@ -15,7 +15,7 @@ const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
 
 fn spec(interface: &str, mode: XdpMode) -> spec::Xdp {
-    spec::Xdp { interface: interface.to_owned(), queue: 0, mode }
+    spec::Xdp { interface: interface.to_owned(), queue: None, mode, busy_poll_us: None }
 }
 
 fn two_ports(lab: &Lab, mode: XdpMode) -> (Xdp, Xdp) {
@@ -83,6 +83,64 @@ fn joins_af_packet_with_default_offloads() {
             assert!(gbps > 0.1);
         }
     }
+}
+
+#[test]
+fn takes_every_queue_of_an_interface() {
+    let Some(lab) = Lab::new() else { return };
+    if !lab::sh("command -v ethtool").status.success() {
+        println!("skipped: needs ethtool");
+        return;
+    }
+    lab.veth("a", "p1", A);
+    lab.veth("b", "p2", B);
+    for (which, interface) in [("a", "eth0"), ("s", "p1"), ("b", "eth0"), ("s", "p2")] {
+        if !lab::sh(&format!("ip netns exec {} ethtool -L {interface} rx 2 tx 2", lab.ns(which)))
+            .status
+            .success()
+        {
+            println!("skipped: veth has one queue here");
+            return;
+        }
+    }
+    // Of one queue, the port says what it leaves out.
+    let one = spec::Xdp { queue: Some(1), ..spec("p1", XdpMode::Native) };
+    let port = lab.within("s", || Xdp::open(&one).expect("p1"));
+    assert_eq!(port.info().rx_queues, 1);
+    let warnings = port.info().warnings.join("\n");
+    assert!(warnings.contains("over 2 queues, of which this port takes queue 1"), "{warnings}");
+    drop(port);
+    for busy_poll_us in [None, Some(20)] {
+        let spec = |name| spec::Xdp { busy_poll_us, ..spec(name, XdpMode::Native) };
+        let (spec_a, spec_b) = (spec("p1"), spec("p2"));
+        let (mut a, mut b) =
+            lab.within("s", || (Xdp::open(&spec_a).expect("p1"), Xdp::open(&spec_b).expect("p2")));
+        assert_eq!((a.info().rx_queues, b.info().rx_queues), (2, 2));
+        let bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+        assert_eq!(ping(&lab, "a", B, 200, "0.002"), 200);
+        drop(bridge);
+    }
+    // Many flows come by both queues, none twice.
+    let mut a = lab.within("s", || Xdp::open(&spec("p1", XdpMode::Native)).expect("p1"));
+    let mut queues = [a.rx_queue(0).expect("queue 0"), a.rx_queue(1).expect("queue 1")];
+    assert!(a.rx_queue(1).is_err() && a.rx_queue(2).is_err());
+    lab.at("a", "ip neigh replace 10.77.0.9 lladdr 02:00:00:00:00:09 dev eth0");
+    let send = "for p in $(seq 200); do echo x >/dev/udp/10.77.0.9/$((p + 1000)); done";
+    lab.at("a", &format!("bash -c '{send}'"));
+    let (mut burst, mut pool) = (port::Burst::new(), port::Pool::new());
+    let mut counts = [0; 2];
+    for _ in 0..200 {
+        for (queue, count) in queues.iter_mut().zip(&mut counts) {
+            queue.rx(&mut burst, &mut pool).expect("it is up");
+            let frames = burst.drain().collect::<Vec<_>>();
+            *count +=
+                frames.iter().filter(|frame| frame.data()[..6] == *b"\x02\0\0\0\0\x09").count();
+            frames.into_iter().for_each(|frame| pool.give(frame));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(counts.iter().sum::<usize>(), 200, "{counts:?}");
+    assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
 }
 
 #[test]

@@ -226,6 +226,11 @@ pub fn speed_kbps(watcher: &Watcher, name: &str) -> Option<u32> {
     crate::sys::ioctl::speed_kbps(watcher.asking.as_fd(), name)
 }
 
+/// How many queues an interface of the watcher's namespace receives by; 1 where it does not say.
+pub fn rx_queues(watcher: &Watcher, name: &str) -> u32 {
+    crate::sys::ioctl::rx_queues(watcher.asking.as_fd(), name).unwrap_or(1)
+}
+
 /// A request: `nlmsghdr` (16 bytes), `ifinfomsg` (16 bytes), attributes.
 struct Request {
     bytes: Vec<u8>,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `tap:IF` | [`tap`](crate::tap) |
 //! | `af_packet:IF` | [`af_packet`](crate::af_packet) |
-//! | `af_xdp:IF[,queue=N][,mode=native\|generic]` | the crate `port-xdp` |
+//! | `af_xdp:IF[,queue=N][,mode=native\|generic][,busy-poll=USEC]` | the crate `port-xdp` |
 //! | `pcap:[rx=FILE][,tx=FILE][,loop]` | [`pcap`](crate::pcap), at least one of the files |
 //! | `memory:NAME` | [`memory`] |
 //! | `dpdk:DEVARGS` | a build with DPDK |
@@ -63,10 +63,13 @@ pub enum Kind {
 pub struct Xdp {
     /// The interface's name.
     pub interface: String,
-    /// The interface's queue; 0 if not said.
-    pub queue: u32,
+    /// The interface's queue; all that it receives by, if not said.
+    pub queue: Option<u32>,
     /// Where the XDP program runs; native with generic as its fallback if not said.
     pub mode: XdpMode,
+    /// For so many microseconds a call into the kernel runs the driver's receive loop itself,
+    /// instead of waiting for its interrupt; if not said, it does not.
+    pub busy_poll_us: Option<u32>,
 }
 
 /// Where the XDP program of an AF_XDP port runs.
@@ -292,7 +295,7 @@ fn parse_xdp(text: &str, at: usize) -> Result<Xdp, SpecError> {
     let mut words = words(text, at);
     let (at, name) = words.next().unwrap_or((at, ""));
     let interface = interface(name, at)?;
-    let (mut queue, mut mode) = (None, None);
+    let (mut queue, mut mode, mut busy_poll_us) = (None, None, None);
     for (at, word) in words {
         let (option, value) = split_option(word);
         let place = at + option.len() + 1;
@@ -305,16 +308,23 @@ fn parse_xdp(text: &str, at: usize) -> Result<Xdp, SpecError> {
             ("mode", Some(value)) => {
                 return Err(unknown(place, "mode", value, &["native", "generic"]));
             }
-            ("queue" | "mode", None) => {
+            ("busy-poll", Some(value)) => {
+                let us = parse_number(value, place, "busy-poll", 1, 1_000_000)?;
+                busy_poll_us.replace(us).is_some()
+            }
+            ("queue" | "mode" | "busy-poll", None) => {
                 return Err(SpecError::Value { at, word: option.to_owned(), takes_value: true });
             }
-            _ => return Err(unknown(at, "option of af_xdp", option, &["queue", "mode"])),
+            _ => {
+                let known = ["queue", "mode", "busy-poll"];
+                return Err(unknown(at, "option of af_xdp", option, &known));
+            }
         };
         if twice {
             return Err(SpecError::Twice { at, word: option.to_owned() });
         }
     }
-    Ok(Xdp { interface, queue: queue.unwrap_or(0), mode: mode.unwrap_or_default() })
+    Ok(Xdp { interface, queue, mode: mode.unwrap_or_default(), busy_poll_us })
 }
 
 fn parse_pcap(text: &str, start: usize) -> Result<Kind, SpecError> {
@@ -396,12 +406,16 @@ impl fmt::Display for Spec {
             Kind::Memory(name) => write!(f, "memory:{name}"),
             Kind::Dpdk(devargs) => write!(f, "dpdk:{devargs}"),
             Kind::AfXdp(xdp) => {
-                write!(f, "af_xdp:{},queue={}", xdp.interface, xdp.queue)?;
+                write!(f, "af_xdp:{}", xdp.interface)?;
+                if let Some(queue) = xdp.queue {
+                    write!(f, ",queue={queue}")?;
+                }
                 match xdp.mode {
                     XdpMode::Auto => Ok(()),
                     XdpMode::Native => f.write_str(",mode=native"),
                     XdpMode::Generic => f.write_str(",mode=generic"),
-                }
+                }?;
+                xdp.busy_poll_us.map_or(Ok(()), |us| write!(f, ",busy-poll={us}"))
             }
             Kind::Pcap { rx, tx, repeat } => {
                 let rx = rx.iter().map(|file| format!("rx={}", file.display()));
@@ -424,7 +438,16 @@ mod tests {
 
     #[test]
     fn reads_every_kind() {
-        let xdp = |queue, mode| Kind::AfXdp(Xdp { interface: "eth0".into(), queue, mode });
+        let xdp = |queue, mode| {
+            let (interface, busy_poll_us) = ("eth0".into(), None);
+            Kind::AfXdp(Xdp { interface, queue, mode, busy_poll_us })
+        };
+        let busy = Xdp {
+            interface: "eth0".into(),
+            queue: None,
+            mode: XdpMode::Auto,
+            busy_poll_us: Some(20),
+        };
         let pcap = |rx: Option<&str>, tx: Option<&str>, repeat| Kind::Pcap {
             rx: rx.map(PathBuf::from),
             tx: tx.map(PathBuf::from),
@@ -433,9 +456,10 @@ mod tests {
         for (text, kind) in [
             ("tap:t0", Kind::Tap("t0".into())),
             ("af_packet:veth-a", Kind::AfPacket("veth-a".into())),
-            ("af_xdp:eth0", xdp(0, XdpMode::Auto)),
-            ("af_xdp:eth0,mode=generic,queue=3", xdp(3, XdpMode::Generic)),
-            ("af_xdp:eth0,mode=native", xdp(0, XdpMode::Native)),
+            ("af_xdp:eth0", xdp(None, XdpMode::Auto)),
+            ("af_xdp:eth0,busy-poll=20", Kind::AfXdp(busy)),
+            ("af_xdp:eth0,mode=generic,queue=3", xdp(Some(3), XdpMode::Generic)),
+            ("af_xdp:eth0,mode=native", xdp(None, XdpMode::Native)),
             ("pcap:rx=a.pcap", pcap(Some("a.pcap"), None, false)),
             ("pcap:rx=a=b,tx=/c/d.pcap,loop", pcap(Some("a=b"), Some("/c/d.pcap"), true)),
             ("memory:left", Kind::Memory("left".into())),

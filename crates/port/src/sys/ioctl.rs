@@ -37,6 +37,7 @@ const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 const TUNGETDEVNETNS: c_ulong = 0x54e3;
 const SIOCETHTOOL: c_ulong = 0x8946;
 const ETHTOOL_GSET: u32 = 1;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// `struct ifreq`: a name and a union of 24 bytes.
 #[repr(C, align(8))]
@@ -110,24 +111,49 @@ pub(crate) fn tun_namespace(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(namespace) })
 }
 
+/// What an ethtool request reads and writes, of at most so many bytes.
+#[repr(C, align(8))]
+struct Ethtool([u8; 64]);
+
+impl Ethtool {
+    /// Makes a request about an interface. `fd` is any socket of the interface's namespace.
+    fn ask(fd: BorrowedFd<'_>, name: &str, request: u32) -> io::Result<Ethtool> {
+        let mut command = Ethtool([0; 64]);
+        command.0[..4].copy_from_slice(&request.to_ne_bytes());
+        let mut req = IfReq::new(name)?;
+        let pointer = (&raw mut command).expose_provenance();
+        req.union[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+        // SAFETY: SIOCETHTOOL reads one `struct ifreq`, whose union points at a command buffer longer
+        // than the structures that the requests of this file read and write (44 bytes at most); both
+        // outlive the call.
+        unsafe { ioctl(fd, SIOCETHTOOL, (&raw mut req).cast()) }?;
+        Ok(command)
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| self.0[at + i]);
+        u32::from_ne_bytes([a, b, c, d])
+    }
+}
+
 /// The speed that an interface reports, in kb/s; `None` where it does not know.
 ///
 /// `fd` is any socket of the interface's namespace.
 pub(crate) fn speed_kbps(fd: BorrowedFd<'_>, name: &str) -> Option<u32> {
     // `struct ethtool_cmd`, 44 bytes: `cmd` at 0, `speed` at 12, `speed_hi` at 28.
-    #[repr(C, align(8))]
-    struct Command([u8; 64]);
-    let mut command = Command([0; 64]);
-    command.0[..4].copy_from_slice(&ETHTOOL_GSET.to_ne_bytes());
-    let mut req = IfReq::new(name).ok()?;
-    let pointer = (&raw mut command).expose_provenance();
-    req.union[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
-    // SAFETY: SIOCETHTOOL reads one `struct ifreq`, whose union points at a command buffer longer
-    // than the `struct ethtool_cmd` that ETHTOOL_GSET reads and writes; both outlive the call.
-    unsafe { ioctl(fd, SIOCETHTOOL, (&raw mut req).cast()) }.ok()?;
+    let command = Ethtool::ask(fd, name, ETHTOOL_GSET).ok()?;
     let half = |at: usize| u32::from(u16::from_ne_bytes([command.0[at], command.0[at + 1]]));
     match half(28) << 16 | half(12) {
         0 | 0xffff | u32::MAX => None,
         mbps => Some(mbps.saturating_mul(1000)),
     }
+}
+
+/// How many queues an interface receives by; `None` where it does not say.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn rx_queues(fd: BorrowedFd<'_>, name: &str) -> Option<u32> {
+    // `struct ethtool_channels`, 36 bytes: `rx_count` at 20, `combined_count` at 32.
+    let command = Ethtool::ask(fd, name, ETHTOOL_GCHANNELS).ok()?;
+    Some(command.word(20).saturating_add(command.word(32))).filter(|queues| *queues > 0)
 }

@@ -107,10 +107,13 @@ pub struct Bridge {
 impl Bridge {
     /// Starts a worker that passes frames both ways.
     pub fn start(a: &mut dyn Port, b: &mut dyn Port) -> Bridge {
-        let mut ways = [
-            (a.rx_queue(0).expect("rx a"), b.tx_queue().expect("tx b")),
-            (b.rx_queue(0).expect("rx b"), a.tx_queue().expect("tx a")),
-        ];
+        let mut ways = Vec::new();
+        for queue in 0..a.info().rx_queues {
+            ways.push((a.rx_queue(queue).expect("rx a"), b.tx_queue().expect("tx b")));
+        }
+        for queue in 0..b.info().rx_queues {
+            ways.push((b.rx_queue(queue).expect("rx b"), a.tx_queue().expect("tx a")));
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
         let (stopping, counting) = (stop.clone(), counts.clone());
@@ -122,7 +125,7 @@ impl Bridge {
                     passed += pass(rx.as_mut(), tx.as_mut(), &mut burst, &mut pool, &counting);
                 }
                 if passed == 0 {
-                    sleep_on([ways[0].0.fd(), ways[1].0.fd()]);
+                    sleep_on(ways.iter().map(|(rx, _)| rx.fd()));
                 }
             }
         });
@@ -154,10 +157,10 @@ fn pass(
     received
 }
 
-fn sleep_on(fds: [Option<BorrowedFd<'_>>; 2]) {
+fn sleep_on<'a>(fds: impl Iterator<Item = Option<BorrowedFd<'a>>>) {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds: Vec<_> =
-        fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        fds.flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let _ = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 }));
 }
 
