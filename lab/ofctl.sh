@@ -149,8 +149,13 @@ controller(reason=invalid_ttl)
 dec_ttl(1,2)
 note:01.02.03.04.05.06
 resubmit(,2)
+resubmit:7,output:2,resubmit(3,2)
+clone(dec_ttl,output:2,clone(output:3)),output:1
+bundle(eth_src,0,active_backup,ofport,members:2,3)
+bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)
 A
     all "$lines" --no-stats --no-names dump-flows SW
+    no 'BAD_EXP_TYPE|BAD_TYPE|EXPERIMENTER' add-flow SW 'ip,actions=sample(probability=3,collector_set_id=1)'
     ok '' del-flows SW
     ok '' add-flow SW 'priority=3,reg0=1,actions=output:2'
     s timeout 3 ovs-ofctl -O "OpenFlow$version" monitor "$target" watch: >"$LAB_DIR/watch" 2>&1 &

@@ -41,6 +41,8 @@ pub(crate) struct Context {
     pub(crate) clone_depth: u32,
     /// Bytes that an output of this pass has at most.
     pub(crate) cut: u32,
+    /// The ingress port as the keys of some tables see it, during a call.
+    pub(crate) guise: Option<(u32, SmallVec<[TableId; 2]>)>,
 }
 
 impl Context {
@@ -62,6 +64,7 @@ impl Context {
         self.missed = false;
         self.goto = None;
         self.cut = u32::MAX;
+        self.guise = None;
     }
 
     /// Nothing of the source was parsed yet.
@@ -88,6 +91,7 @@ impl Context {
         self.last = other.last;
         self.missed = other.missed;
         self.goto = other.goto;
+        self.guise.clone_from(&other.guise);
         self.group_depth = other.group_depth;
         self.clone_depth = other.clone_depth;
         self.cut = other.cut;

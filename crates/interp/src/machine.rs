@@ -5,7 +5,9 @@
 //! [`Run`], which borrows the [`Machine`]'s buffers.
 //!
 //! Bounds, so that every run ends: [`PASSES_MAX`], [`REPARSES_MAX`], [`COPIES_MAX`],
-//! [`GROUP_DEPTH_MAX`], [`CLONE_DEPTH_MAX`], [`ROUNDS_MAX`](ir::op::ROUNDS_MAX); control only moves to later blocks.
+//! [`GROUP_DEPTH_MAX`], [`CLONE_DEPTH_MAX`], [`ROUNDS_MAX`](ir::op::ROUNDS_MAX),
+//! [`CALLS_MAX`](ir::op::CALLS_MAX), [`CALL_DEPTH_MAX`](ir::op::CALL_DEPTH_MAX); but for calls, control
+//! only moves to later blocks.
 //!
 //! Cost: proportional to the steps done. Once the buffers have grown nothing is allocated per packet,
 //! except for values wider than 128 bits, hash expressions, and lookahead into re-emitted headers.
@@ -144,6 +146,8 @@ impl Machine {
             reparses: 0,
             copies: 0,
             rounds: 0,
+            calls: 0,
+            call_depth: 0,
             output: false,
             punted: None,
             lost: None,
@@ -193,6 +197,8 @@ pub(crate) struct Run<'a> {
     pub(crate) reparses: u32,
     copies: u32,
     pub(crate) rounds: u32,
+    pub(crate) calls: u32,
+    pub(crate) call_depth: u32,
     /// Something went to a port.
     pub(crate) output: bool,
     /// Why something went to the control plane, the first time.
@@ -329,9 +335,21 @@ impl<'a> Run<'a> {
 
     /// Runs blocks from this one on until the pass ends.
     pub(crate) fn blocks(&mut self, context: &mut Context, start: BlockId) -> End<'a> {
+        self.blocks_until(context, start, None)
+    }
+
+    /// The same, or until control would come to a block.
+    pub(crate) fn blocks_until(
+        &mut self,
+        context: &mut Context,
+        start: BlockId,
+        until: Option<BlockId>,
+    ) -> End<'a> {
         let program = &self.layout.program;
         let mut at = start;
-        while let Some(block) = program.blocks.get(at.index()) {
+        while let Some(block) = program.blocks.get(at.index())
+            && Some(at) != until
+        {
             if let Some(end) = self.ops(context, &block.ops, &[]) {
                 return end;
             }
@@ -367,6 +385,14 @@ impl<'a> Run<'a> {
     fn apply(&mut self, context: &mut Context, id: TableId) -> Result<Applied, End<'a>> {
         let view = self.view;
         let table = &self.layout.program.tables[id.index()];
+        let real = match &context.guise {
+            Some((in_port, tables)) if tables.contains(&id) => {
+                let real = context.store.meta_u32(self.layout, intrinsic::IN_PORT);
+                context.store.set_meta(self.layout, intrinsic::IN_PORT, (*in_port).into());
+                Some(real)
+            }
+            _ => None,
+        };
         let env = self.env(context, &[]);
         let mut key = |i: u16| {
             let key = &table.key[i as usize];
@@ -381,6 +407,9 @@ impl<'a> Run<'a> {
             let line = show::lookup(table, entry, action, &call.args);
             self.open(Kind::Table, || line);
             self.note(Kind::Key, || keys);
+        }
+        if let Some(real) = real {
+            context.store.set_meta(self.layout, intrinsic::IN_PORT, real.into());
         }
         self.externs.count_table(id, entry.is_some());
         if let Some(entry) = entry

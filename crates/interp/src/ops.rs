@@ -5,6 +5,7 @@ use crate::machine::{CLONE_DEPTH_MAX, End, REPARSES_MAX, Run};
 use crate::show;
 use crate::sink::Punt;
 use crate::trace::Kind;
+use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise};
 use ir::program::intrinsic;
 use ir::{Bits, BlockId, Copy, DropReason, Expr, FieldRef, MeterId, Op, PuntReason};
 use smallvec::SmallVec;
@@ -121,6 +122,15 @@ impl<'a> Run<'a> {
                 self.group(context, ir::GroupId(group));
             }
             Op::Clone { block, copy } => self.clone_to(context, *block, *copy),
+            Op::OnCopy { body } => self.on_copy(context, body, args),
+            Op::Call { block, until, guise } => {
+                return self.call(context, *block, *until, guise.as_ref(), args);
+            }
+            Op::PortLive { field, port } => {
+                let port = self.env(context, args).eval(port).low_u32();
+                let live = self.externs.port_live(port);
+                self.assign(context, *field, &Bits::from_u128(live.into(), 1));
+            }
             Op::Resubmit { keep } => return Some(End::Resubmit(keep)),
             Op::Recirculate { keep } => return Some(End::Recirculate(keep)),
             Op::Punt { reason, args: values } => self.punt(context, *reason, values, args),
@@ -278,6 +288,61 @@ impl<'a> Run<'a> {
             self.lose(DropReason::RecirculationLimit);
         }
         self.close();
+    }
+
+    fn on_copy(&mut self, context: &Context, body: &'a [Op], args: &'a [Bits]) {
+        self.open(Kind::Clone, || "on_copy".to_string());
+        let made = context.clone_depth < CLONE_DEPTH_MAX
+            && self.copy(context, |run, copy| {
+                copy.clone_depth += 1;
+                copy.goto = None;
+                run.ops(copy, body, args).unwrap_or(End::Exit)
+            });
+        if !made {
+            self.lose(DropReason::RecirculationLimit);
+        }
+        self.close();
+    }
+
+    /// Why the pass ends behind a call, if it does.
+    fn call(
+        &mut self,
+        context: &mut Context,
+        block: BlockId,
+        until: BlockId,
+        guise: Option<&'a Guise>,
+        args: &'a [Bits],
+    ) -> Option<End<'a>> {
+        let layout = self.layout;
+        if self.calls == CALLS_MAX || self.call_depth == CALL_DEPTH_MAX {
+            return Some(End::Drop(DropReason::LoopLimit));
+        }
+        self.calls += 1;
+        self.call_depth += 1;
+        let seen = guise.map(|g| {
+            let in_port = self.env(context, args).eval(&g.in_port).low_u32();
+            (in_port, SmallVec::from_slice(&g.tables))
+        });
+        self.open(Kind::Clone, || format!("call {}", layout.program.blocks[block.index()].name));
+        let before = (context.last, context.goto.take());
+        let outer = std::mem::replace(&mut context.guise, seen);
+        let end = self.blocks_until(context, block, Some(until));
+        (context.last, context.goto) = before;
+        context.guise = outer;
+        // What it missed was looked up by the way.
+        context.missed = false;
+        self.call_depth -= 1;
+        let end = match end {
+            End::Exit => None,
+            End::Drop(DropReason::LoopLimit) => Some(End::Drop(DropReason::LoopLimit)),
+            End::Drop(reason) => {
+                self.lose(reason);
+                None
+            }
+            End::Resubmit(_) | End::Recirculate(_) => Some(end),
+        };
+        self.close();
+        end
     }
 
     /// A copy was given up before it was made.

@@ -7,9 +7,9 @@ use interp::{Collect, Color, Input, Machine, MemoryExterns, NullExterns, Start};
 use ir::builder::Builder;
 use ir::program::intrinsic;
 use ir::{
-    Action, ActionCall, BinaryOp, Bits, Copy, DropReason, EntryId, Expr, FieldRef, HeaderId,
-    MatchKind, MeterId, Op, Param, ParserOp, Pattern, Pipeline, PuntReason, RegisterId, StackId,
-    TableId, Terminator, Transition, Verdict,
+    Action, ActionCall, BinaryOp, Bits, BlockId, Copy, DropReason, EntryId, Expr, FieldRef,
+    HeaderId, MatchKind, MeterId, Op, Param, ParserOp, Pattern, Pipeline, PuntReason, RegisterId,
+    StackId, TableId, Terminator, Transition, Verdict,
 };
 
 /// `n` elements of one byte each, as many as the first byte says.
@@ -618,4 +618,106 @@ fn clones_run_on_copies_of_what_is_or_of_what_came() {
         assert_eq!(ran.verdict, Verdict::Forward);
         ran.says("clone mirror");
     }
+}
+
+/// Table `t`, by port: its action `add` adds to `m`, `stop` drops.
+fn called(main: impl Fn(&Names) -> Vec<Op>) -> ir::Pipeline {
+    let mut b = Builder::new();
+    let m = b.meta("m", 32);
+    let live = b.meta("live", 1);
+    let [main_block, by_port, end] = ["main", "by_port", "end"].map(|n| b.block(n));
+    let add = bin(BinaryOp::Add, Expr::meta(m), Expr::Param(0));
+    let punt = Op::Punt { reason: PuntReason::Action, args: vec![Expr::meta(intrinsic::IN_PORT)] };
+    let add = b.action("add", &[("by", 32)], vec![Op::Assign(FieldRef::Meta(m), add), punt]);
+    let again = Op::Call { block: by_port, until: end, guise: None };
+    let again = b.action("again", &[], vec![again, out(8)]);
+    let stop = b.action("stop", &[], vec![Op::Drop(DropReason::Action)]);
+    let key = key("port", Expr::meta(intrinsic::IN_PORT), MatchKind::Exact, 32);
+    let t = b.table(table("t", vec![key], ActionCall::new(stop)));
+    let ops = main(&Names { m, live, by_port, end, table: t });
+    b.set_block(main_block, ops, Terminator::Exit);
+    let apply = Terminator::Apply { table: t, hit: end, miss: end, by_action: Vec::new() };
+    b.set_block(by_port, Vec::new(), apply);
+    b.set_block(end, vec![out(9)], Terminator::Exit);
+    let mut pipeline = pipeline(b.finish());
+    let on = |port: u32| Pattern::Exact(bits(port, 32));
+    let add = |by: u32| ActionCall::with(add, [bits(by, 32)]);
+    let entries = vec![
+        entry(1, 1, &[(0, on(7))], add(30)),
+        entry(2, 1, &[(0, on(5))], add(50)),
+        entry(3, 1, &[(0, on(4))], ActionCall::new(again)),
+    ];
+    insert(&mut pipeline, t, entries);
+    pipeline
+}
+
+struct Names {
+    m: ir::MetaId,
+    live: ir::MetaId,
+    by_port: BlockId,
+    end: BlockId,
+    table: ir::TableId,
+}
+
+#[test]
+fn calls_come_back_with_what_they_changed() {
+    let call = |n: &Names, port: Option<u32>| {
+        let seen = |p: u32| ir::Guise { in_port: num(p, 32), tables: vec![n.table] };
+        Op::Call { block: n.by_port, until: n.end, guise: port.map(seen) }
+    };
+    let out_m = |n: &Names| Op::Output { port: Expr::meta(n.m) };
+    // The packet comes in by port 7: once by itself, once as if by 5; the action sees 7.
+    let p = called(|n| vec![call(n, None), out_m(n), call(n, Some(5)), out_m(n)]);
+    let ran = run(&p, &[1]);
+    assert_eq!(ran.ports(), [30, 80], "and `end` is not run");
+    let seen: Vec<u32> = ran.sink.punts.iter().map(|p| p.args[0].low_u32()).collect();
+    assert_eq!(seen, [7, 7]);
+    // A drop ends the call alone, and is why a packet went nowhere.
+    let p = called(|n| vec![call(n, Some(6)), out(3)]);
+    assert_eq!(run(&p, &[1]).verdict, Verdict::Forward);
+    let p = called(|n| vec![call(n, Some(6))]);
+    assert_eq!(run(&p, &[1]).verdict, Verdict::Drop(DropReason::Action));
+    // On a copy nothing comes back.
+    let p = called(|n| {
+        let body = vec![call(n, None), out_m(n), Op::Drop(DropReason::Action)];
+        vec![Op::OnCopy { body }, out_m(n)]
+    });
+    assert_eq!(run(&p, &[1]).ports(), [30, 0]);
+}
+
+#[test]
+fn calls_end() {
+    // The entry of port 4 calls its own table, where the port is 7 again: one level.
+    let seen = |n: &Names| Some(ir::Guise { in_port: num(4u32, 32), tables: vec![n.table] });
+    let p = called(|n| vec![Op::Call { block: n.by_port, until: n.end, guise: seen(n) }, out(1)]);
+    assert_eq!(run(&p, &[1]).ports(), [8, 1]);
+    // The real port is 4: it would never end.
+    let p = called(|n| {
+        let port = FieldRef::Meta(intrinsic::IN_PORT);
+        let call = Op::Call { block: n.by_port, until: n.end, guise: None };
+        vec![Op::Assign(port, num(4u32, 32)), call, out(1)]
+    });
+    let ran = run(&p, &[1]);
+    assert_eq!((ran.ports(), ran.verdict), (vec![], Verdict::Drop(DropReason::LoopLimit)));
+    let looked_up = ran.trace.matches("call by_port").count();
+    assert_eq!(looked_up, ir::op::CALL_DEPTH_MAX as usize);
+    // Not deep, but too many.
+    let p = called(|n| {
+        let call = Op::Call { block: n.by_port, until: n.end, guise: None };
+        let calls = vec![call; ir::op::CALLS_MAX as usize + 1];
+        calls.into_iter().chain([out(1)]).collect()
+    });
+    assert_eq!(run(&p, &[1]).verdict, Verdict::Punt(PuntReason::Action));
+}
+
+#[test]
+fn ports_are_live_or_not() {
+    let p = called(|n| {
+        let live = |port: u32| Op::PortLive { field: FieldRef::Meta(n.live), port: num(port, 32) };
+        let told = Op::Output { port: Expr::meta(n.live).cast(32) };
+        vec![live(1), told.clone(), live(2), told]
+    });
+    let mut externs = MemoryExterns::new(p.program());
+    externs.dead_ports.insert(2);
+    assert_eq!(run_with(&p, externs, &[1]).ports(), [1, 0]);
 }

@@ -40,7 +40,7 @@ pub use id::{
     ActionId, BlockId, CounterId, DigestId, EntryId, FieldId, GroupId, HeaderId, HeaderTypeId,
     MetaId, MeterId, ParserStateId, RegisterId, StackId, TableId, UnionId, ValueSetId,
 };
-pub use op::{Copy, Op};
+pub use op::{Copy, Guise, Op};
 pub use pipeline::{
     ActionCall, Band, Bucket, Entry, Group, GroupKind, KeyMatch, Meter, Pattern, Pipeline, Update,
 };

@@ -9,7 +9,7 @@
 //! any output, punt or resubmission is a drop, with the reason that ended it or `no_output`.
 
 use crate::expr::{Expr, FieldRef};
-use crate::id::{BlockId, DigestId, HeaderId, MetaId, RegisterId, StackId};
+use crate::id::{BlockId, DigestId, HeaderId, MetaId, RegisterId, StackId, TableId};
 use crate::verdict::{DropReason, PuntReason};
 
 /// What a copy of the packet starts from.
@@ -20,6 +20,15 @@ pub enum Copy {
     /// The bytes as they came in, parsed again; metadata as it is now (P4 "clone ingress to
     /// egress", v1model's I2E).
     Ingress,
+}
+
+/// Another ingress port for some lookups of a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Guise {
+    /// What `std.in_port` is to their keys, 32 bits.
+    pub in_port: Expr,
+    /// The tables that are looked up so.
+    pub tables: Vec<TableId>,
 }
 
 /// One operation.
@@ -73,6 +82,31 @@ pub enum Op {
         block: BlockId,
         /// What the copy is.
         copy: Copy,
+    },
+    /// Does a list on a copy of the packet, which ends with it; the packet itself goes on.
+    OnCopy {
+        /// What the copy does. It goes nowhere (rule L2).
+        body: Vec<Op>,
+    },
+    /// Runs blocks on the packet itself, from one until control would come to another one, and then
+    /// does the next operation. A drop, an exit or a last block in between end the call, not the pass;
+    /// a resubmission or recirculation ends both. Calls of one received frame and all its copies are
+    /// at most [`CALLS_MAX`], and at most [`CALL_DEPTH_MAX`] inside each other; one more drops with
+    /// `loop_limit`, which ends the pass and every call that it is inside of.
+    Call {
+        /// Where it begins: any block, earlier ones included.
+        block: BlockId,
+        /// Where it is over.
+        until: BlockId,
+        /// Lookups by another port.
+        guise: Option<Guise>,
+    },
+    /// `field =` one bit, whether the port is there and up.
+    PortLive {
+        /// Destination.
+        field: FieldRef,
+        /// The port number, 32 bits.
+        port: Expr,
     },
     /// Ends this pass and starts another one at the parser with the packet's bytes as they came in;
     /// `keep` names the metadata that is carried over, all other becomes zero (intrinsic metadata
@@ -185,6 +219,10 @@ pub enum Op {
 
 /// Rounds of [`Op::Loop`] that one received frame and its copies may take.
 pub const ROUNDS_MAX: u32 = 65_536;
+/// Runs of [`Op::Call`] that one received frame and its copies may take.
+pub const CALLS_MAX: u32 = 4096;
+/// Calls that a call may be inside of, itself included.
+pub const CALL_DEPTH_MAX: u32 = 64;
 
 impl Op {
     /// Calls `f` on this operation and every one inside it.
@@ -192,7 +230,7 @@ impl Op {
         f(self);
         match self {
             Op::If { then, or_else, .. } => then.iter().chain(or_else).for_each(|op| op.visit(f)),
-            Op::Loop { body, .. } => body.iter().for_each(|op| op.visit(f)),
+            Op::Loop { body, .. } | Op::OnCopy { body } => body.iter().for_each(|op| op.visit(f)),
             _ => {}
         }
     }
@@ -208,6 +246,8 @@ impl Op {
             | Op::Count { index: e, .. }
             | Op::RegisterRead { index: e, .. }
             | Op::Truncate { length: e }
+            | Op::PortLive { port: e, .. }
+            | Op::Call { guise: Some(Guise { in_port: e, .. }), .. }
             | Op::Loop { condition: e, .. }
             | Op::If { condition: e, .. } => f(e),
             Op::RegisterWrite { index, value, .. } => {
@@ -228,6 +268,8 @@ impl Op {
             | Op::PopFront(..)
             | Op::Reparse
             | Op::Clone { .. }
+            | Op::OnCopy { .. }
+            | Op::Call { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
             | Op::Goto(_)

@@ -16,7 +16,7 @@ use crate::bits::Bits;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::*;
-use crate::op::{Copy, Op};
+use crate::op::{Copy, Guise, Op};
 use crate::pipeline::*;
 use crate::program::*;
 use crate::verdict::{DropReason, PuntReason};
@@ -554,6 +554,29 @@ impl Maker {
                 None => Op::Clone { block: last, copy: Copy::Current },
                 _ => Op::Exit,
             },
+            19 if depth > 0 && self.rng.one_in(3) => {
+                let n = self.rng.below(3);
+                // An action's `goto` would be the copy's.
+                let mut body: Vec<Op> =
+                    (0..n).map(|_| self.op(depth - 1, block, site, group)).collect();
+                body.retain(|op| {
+                    let mut stays = true;
+                    op.visit(&mut |op| stays &= !matches!(op, Op::Goto(_)));
+                    stays
+                });
+                Op::OnCopy { body }
+            }
+            19 if self.rng.one_in(3) => {
+                let in_port = self.rng.one_in(2).then(|| small(self));
+                let tables = self.p.tables.len();
+                let guise = in_port.map(|in_port| {
+                    let table = TableId(self.rng.below(tables.max(1)) as u32);
+                    let tables = if tables == 0 { vec![] } else { vec![table] };
+                    Guise { in_port, tables }
+                });
+                let block = BlockId(self.rng.below(self.blocks) as u32);
+                Op::Call { block, until: BlockId(self.rng.below(self.blocks) as u32), guise }
+            }
             19 if self.rng.one_in(3) => {
                 let keep = (6..self.p.metadata.len() as u32)
                     .filter(|_| self.rng.one_in(2))

@@ -403,6 +403,9 @@ impl Analysis<'_> {
             Op::Reparse
             | Op::Group { .. }
             | Op::Clone { .. }
+            | Op::OnCopy { .. }
+            | Op::Call { .. }
+            | Op::PortLive { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
             | Op::Punt { .. }

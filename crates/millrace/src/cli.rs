@@ -288,6 +288,9 @@ pub(crate) struct RunOptions {
     /// Packets per second to controllers, at most
     #[arg(long, value_name = "N")]
     pub(crate) punt_rate: Option<u64>,
+    /// Auxiliary connections to each controller, beside the main one [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) auxiliary: Option<u8>,
     /// Longest pause between attempts to connect, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub(crate) max_backoff: Option<u64>,

@@ -55,6 +55,7 @@ struct File {
     template: Option<String>,
     ctl: Option<PathBuf>,
     punt_rate: Option<u64>,
+    auxiliary: Option<u8>,
     max_backoff: Option<u64>,
     inactivity_probe: Option<u64>,
 }
@@ -227,6 +228,7 @@ impl Config {
                 snoop: options.snoop.or(file.snoop),
                 protocols,
                 fail_mode,
+                auxiliary: options.auxiliary.or(file.auxiliary).unwrap_or(0),
                 backoff_max: seconds(options.max_backoff.or(file.max_backoff).unwrap_or(8)),
                 timing: Timing {
                     probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)),

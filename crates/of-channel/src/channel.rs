@@ -15,6 +15,7 @@ use crate::connection::{Connection, Timing};
 use crate::listener::Listener;
 use crate::queue::queue;
 use crate::rate::Rate;
+use crate::roles::ConnectionId;
 use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
 use crate::tls::{Tls, TlsError, TlsFiles, server_name};
@@ -63,6 +64,8 @@ pub struct Config {
     pub listeners: Vec<Listen>,
     /// Where to listen for those who only want to see all messages (`ovs-ofctl snoop`).
     pub snoop: Option<PathBuf>,
+    /// Auxiliary connections to each of those controllers, beside the main one.
+    pub auxiliary: u8,
     /// Versions to offer.
     pub protocols: VersionSet,
     /// What happens without controllers.
@@ -83,6 +86,7 @@ impl Default for Config {
             controllers: Vec::new(),
             listeners: Vec::new(),
             snoop: None,
+            auxiliary: 0,
             protocols: VersionSet::of(&Version::ALL),
             fail_mode: FailMode::Secure,
             backoff_max: Duration::from_secs(8),
@@ -241,39 +245,107 @@ async fn pursue(
     stop: watch::Receiver<bool>,
 ) {
     let connector = tls.and_then(|tls| tls.connector.clone()).filter(|_| target.tls);
+    let target = Reach { shared: shared.clone(), target, connector };
     let mut backoff = Backoff::new(shared.config.backoff_max);
     while !*stop.borrow() {
-        let attempt = TcpStream::connect((target.host.as_str(), target.port));
-        match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
-            Ok(Ok(stream)) => {
-                without_delay(&stream);
-                let peer = target.to_string();
-                let (origin, until) = (Origin::Configured, stop.clone());
-                let good = match &connector {
-                    None => serve(&shared, stream, peer, origin, until).await,
-                    Some(connector) => {
-                        let shakes = connector.connect(server_name(&target.host), stream);
-                        match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
-                            Ok(Ok(stream)) => serve(&shared, stream, peer, origin, until).await,
-                            Ok(Err(error)) => {
-                                tracing::warn!(%target, %error, "no TLS");
-                                false
-                            }
-                            Err(_) => {
-                                tracing::warn!(%target, "no TLS: timed out");
-                                false
-                            }
-                        }
-                    }
-                };
-                if good {
-                    backoff.reset();
-                }
-            }
-            Ok(Err(error)) => tracing::debug!(%target, %error, "cannot connect"),
-            Err(_) => tracing::debug!(%target, "cannot connect: timed out"),
+        let (told, main) = watch::channel(None);
+        let (end, ended) = watch::channel(false);
+        for id in 1..=shared.config.auxiliary {
+            tokio::spawn(attend(target.clone(), id, main.clone(), ended.clone()));
+        }
+        let good = target.once(Origin::Configured, stop.clone(), Some(&told)).await;
+        //= openflow-1.3.5 §6.3.5: with the main connection its auxiliary ones end.
+        // Nobody listens if there are none.
+        let _ = end.send(true);
+        if good {
+            backoff.reset();
         }
         tokio::time::sleep(backoff.next()).await;
+    }
+}
+
+/// Keeps up an auxiliary connection from when the main one has shaken hands until that ends.
+async fn attend(
+    target: Reach,
+    id: u8,
+    mut main: watch::Receiver<Option<ConnectionId>>,
+    ended: watch::Receiver<bool>,
+) {
+    // An error means that there is no main connection.
+    let main = match main.wait_for(Option::is_some).await {
+        Ok(main) => *main,
+        Err(_) => return,
+    };
+    let Some(main) = main else { return };
+    let mut backoff = Backoff::new(target.shared.config.backoff_max);
+    while !*ended.borrow() {
+        if target.shared.agreed(main).is_none() {
+            tokio::time::sleep(TICK).await;
+            continue;
+        }
+        if target.once(Origin::Auxiliary { main, id }, ended.clone(), None).await {
+            backoff.reset();
+        }
+        let mut until = ended.clone();
+        let end = async { drop(until.wait_for(|end| *end).await) };
+        // Whichever comes first, the loop looks.
+        tokio::select! {
+            () = tokio::time::sleep(backoff.next()) => {}
+            () = end => {}
+        }
+    }
+}
+
+/// A controller, and how to reach it.
+#[derive(Clone)]
+struct Reach {
+    shared: Arc<Shared>,
+    target: Target,
+    connector: Option<tokio_rustls::TlsConnector>,
+}
+
+impl Reach {
+    /// Connects, and serves the connection until it ends; `told` learns its name. Whether it was a
+    /// good one.
+    async fn once(
+        &self,
+        origin: Origin,
+        until: watch::Receiver<bool>,
+        told: Option<&watch::Sender<Option<ConnectionId>>>,
+    ) -> bool {
+        let Reach { shared, target, connector } = self;
+        let attempt = TcpStream::connect((target.host.as_str(), target.port));
+        let stream = match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                tracing::debug!(%target, %error, "cannot connect");
+                return false;
+            }
+            Err(_) => {
+                tracing::debug!(%target, "cannot connect: timed out");
+                return false;
+            }
+        };
+        without_delay(&stream);
+        let peer = match origin {
+            Origin::Auxiliary { id, .. } => format!("{target} (auxiliary {id})"),
+            _ => target.to_string(),
+        };
+        let Some(connector) = connector else {
+            return serve(shared, stream, peer, origin, until, told).await;
+        };
+        let shakes = connector.connect(server_name(&target.host), stream);
+        match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
+            Ok(Ok(stream)) => serve(shared, stream, peer, origin, until, told).await,
+            Ok(Err(error)) => {
+                tracing::warn!(%target, %error, "no TLS");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(%target, "no TLS: timed out");
+                false
+            }
+        }
     }
 }
 
@@ -285,9 +357,13 @@ async fn serve(
     peer: String,
     origin: Origin,
     stop: watch::Receiver<bool>,
+    told: Option<&watch::Sender<Option<ConnectionId>>>,
 ) -> bool {
     let (sender, receiver) = queue();
     let id = shared.arrived(origin, sender);
+    if let Some(told) = told {
+        told.send_replace(Some(id));
+    }
     let connection =
         Connection::new(id, origin, peer.clone(), stream, shared.clone(), receiver, stop);
     let started = Instant::now();
@@ -347,7 +423,7 @@ fn admit(
         return;
     }
     let (shared, stop) = (shared.clone(), stop.clone());
-    tokio::spawn(async move { serve(&shared, stream, peer, origin, stop).await });
+    tokio::spawn(async move { serve(&shared, stream, peer, origin, stop, None).await });
 }
 
 /// As [`admit`], once TLS is agreed on. Those who shake hands count among the connections.
@@ -368,7 +444,7 @@ fn admit_tls(
         drop(place);
         match shakes {
             Ok(Ok(stream)) => {
-                serve(&shared, stream, peer, Origin::Accepted, stop).await;
+                serve(&shared, stream, peer, Origin::Accepted, stop, None).await;
             }
             Ok(Err(error)) => tracing::warn!(%peer, %error, "no TLS"),
             Err(_) => tracing::warn!(%peer, "no TLS: timed out"),

@@ -17,7 +17,8 @@
 //! of life. Bytes after a header that cannot be one (a length below 8) are no messages: the
 //! connection ends, as it does at any fault before hello.
 //!
-//! Left for later: auxiliary connections; TLS, for which the stream is a type parameter.
+//! An auxiliary connection has the role and the settings of its main connection, and ends with it.
+//! It carries requests, their answers, and packet-ins; what else the switch tells goes by the main one.
 
 use crate::bundles::Bundles;
 use crate::output::Output;
@@ -95,6 +96,8 @@ pub enum Closed {
 /// One connection.
 pub(crate) struct Connection<S> {
     pub(crate) id: ConnectionId,
+    /// The main connection: itself, unless it is an auxiliary one.
+    pub(crate) main: ConnectionId,
     pub(crate) origin: Origin,
     pub(crate) peer: String,
     pub(crate) shared: Arc<Shared>,
@@ -134,8 +137,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> Self {
         let hello_version = shared.config.protocols.newest().unwrap_or(Version::V13);
         let (reader, writer) = tokio::io::split(stream);
+        let main = if let Origin::Auxiliary { main, .. } = origin { main } else { id };
         Connection {
             id,
+            main,
             origin,
             peer,
             shared,
@@ -198,6 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.ahead -= 1;
                 self.shared.switch.advance();
             }
+            let due = self.commit_due();
             let pending = self.output.pending();
             let held_up = pending >= WRITE_HIGH;
             let reads = !held_up && !more && !ended;
@@ -257,6 +263,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     let xid = self.next_xid();
                     self.push(xid, &Message::EchoRequest(Vec::new()));
                 }
+                // The next round commits what is due.
+                () = sleep_until(due.unwrap_or(until)), if due.is_some() => {}
                 // Others have their turn, and sockets are asked again.
                 () = tokio::task::yield_now(), if (more && !held_up) || (reads && rhythm.spins()) => {}
             }
@@ -394,6 +402,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         if let Some(version) = VersionSet::negotiate(ours, number, hello.versions) {
+            //= openflow-1.3.5 §6.3.5: an auxiliary connection speaks the main one's version.
+            if self.main != self.id && self.shared.agreed(self.main) != Some(version) {
+                let text = "an auxiliary connection speaks the version of the main one";
+                let error = Message::Error(ErrorMessage::incompatible(text));
+                self.push_as(version, xid_of(bytes), &error);
+                return Err(Closed::Version(text.to_owned()));
+            }
             tracing::info!(peer = %self.peer, %version, "connected");
             self.version = Some(version);
             self.shared.joined(self.id, version);
@@ -430,7 +445,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && self.output.pending() < WRITE_HIGH
             && self.queue.resumes()
         {
-            for message in self.shared.resume(self.id, version) {
+            for message in self.shared.resume(self.main, version) {
                 self.push(Xid(0), &message);
             }
         }
@@ -450,7 +465,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Queued::Raw(bytes) => self.output.append(&bytes),
             Queued::Told(told) => {
                 // The role may have changed since it was queued.
-                let wanted = self.shared.roles().is_wanted(self.id, told.kind);
+                let wanted = self.shared.roles().is_wanted(self.main, told.kind);
                 if wanted {
                     self.tell(&told);
                 }

@@ -4,16 +4,19 @@
 //! the listener goes, unless another has taken its place; one that was left by a process that was
 //! killed is replaced. Any other file in its place is an error and stays.
 
+use crate::channel::CONNECTIONS_MAX;
 use crate::target::Listen;
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
-/// Connections that may wait to be accepted at a UNIX socket.
-const BACKLOG: i32 = 128;
+/// Connections that may wait to be accepted: as many as there may be. Where fewer fit, a crowd that
+/// connects again and again keeps others out for as long as they are ready to try.
+const BACKLOG: u32 = CONNECTIONS_MAX as u32;
 
 /// A socket that listens.
 pub(crate) enum Listener {
@@ -35,12 +38,12 @@ impl Listener {
     pub(crate) async fn open(listen: &Listen) -> io::Result<(Listener, Listen)> {
         match listen {
             Listen::Tcp { address, port } => {
-                let listener = TcpListener::bind((*address, *port)).await?;
+                let listener = bind_tcp((*address, *port).into())?;
                 let port = listener.local_addr()?.port();
                 Ok((Listener::Tcp(listener), Listen::Tcp { address: *address, port }))
             }
             Listen::Tls { address, port } => {
-                let listener = TcpListener::bind((*address, *port)).await?;
+                let listener = bind_tcp((*address, *port).into())?;
                 let port = listener.local_addr()?.port();
                 Ok((Listener::Tls(listener), Listen::Tls { address: *address, port }))
             }
@@ -90,6 +93,14 @@ async fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port that connections of an earlier run still linger at can be had at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 fn bind_unix(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -98,7 +109,7 @@ fn bind_unix(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, Socke
     rustix::fs::fchmod(&socket, Mode::RWXU)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::net::listen(&socket, BACKLOG.cast_signed())?;
     Ok((socket.into(), file))
 }
 

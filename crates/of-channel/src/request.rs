@@ -3,16 +3,19 @@
 //! Messages about the connection are answered here: hello, echo, barrier, role, asynchronous
 //! configuration. All others go to the agent, unless a slave may not send them.
 
-use crate::bundles::{Controlled, Held};
+use crate::bundles::{Controlled, Held, Ripe, now_ns};
 use crate::connection::Connection;
 use crate::roles::{Asynchronous, ConnectionId};
 use crate::shared::Origin;
 use openflow::{
     BundleControl, ErrorCode, FlowMonitorRequest, ForwardedRequest, GroupId, Match, Message,
-    MonitorCommand, MonitorFlags, MultipartRequest, MultipartRequestBody, Nicira, PortNo,
-    RequestForward, Role, RoleReason, RoleStatus, TableId, Version, Xid,
+    MonitorCommand, MonitorFlags, MultipartReply, MultipartReplyBody, MultipartRequest,
+    MultipartRequestBody, Nicira, PortNo, RequestForward, Role, RoleReason, RoleStatus, TableId,
+    Version, Xid,
 };
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Does what a message asks for; `bytes` are its own.
@@ -33,7 +36,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.reply(xid, &Message::BarrierReply, bytes);
             }
             Message::RoleRequest(request) => {
-                let answer = self.shared.roles().request(self.id, request);
+                let answer = self.shared.roles().request(self.main, request);
                 match answer {
                     Ok((reply, displaced)) => {
                         self.reply(xid, &Message::RoleReply(reply), bytes);
@@ -43,10 +46,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
             Message::GetAsyncRequest => {
-                let wants = self.shared.roles().wants(self.id);
+                let wants = self.shared.roles().wants(self.main);
                 self.reply(xid, &Message::GetAsyncReply(wants), bytes);
             }
-            Message::SetAsync(change) => self.shared.roles().set_wants(self.id, &change),
+            Message::SetAsync(change) => self.shared.roles().set_wants(self.main, &change),
             message if changes_state(&message) && self.is_slave() => {
                 //= openflow-1.3.5 §6.3.4: a slave has read-only access.
                 let text = format!("{} from a slave controller", message.type_name());
@@ -66,10 +69,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 // What came before is told before.
                 self.shared.gather();
                 self.flush_queued();
-                match self.shared.monitor(self.id, version, &requests) {
+                match self.shared.monitor(self.main, version, &requests) {
                     Ok(list) => list.iter().for_each(|reply| self.reply(xid, reply, bytes)),
                     Err((code, text)) => self.refuse(bytes, code, &text),
                 }
+            }
+            Message::MultipartRequest(MultipartRequest {
+                body: MultipartRequestBody::BundleFeatures(request),
+                more: false,
+            }) => {
+                let features = self.bundles.features(&request, now_ns());
+                let body = MultipartReplyBody::BundleFeatures(features);
+                let reply = MultipartReply { more: false, body };
+                self.reply(xid, &Message::MultipartReply(reply), bytes);
             }
             message => self.pass_on(version, xid, message, bytes),
         }
@@ -85,9 +97,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let shared = self.shared.clone();
         let result = {
             let mut agent = shared.agent();
-            agent.set_requester(Some((self.id.0, xid)));
-            let result =
-                agent.handle_into(version, message, &mut |reply| self.reply(xid, &reply, bytes));
+            agent.set_requester(Some((self.main.0, xid)));
+            let auxiliary = match self.origin {
+                Origin::Auxiliary { id, .. } => id,
+                _ => 0,
+            };
+            let result = agent.handle_into(version, message, &mut |mut reply| {
+                //= openflow-1.3.5 §6.3.5, §7.3.1: which of the connections this is.
+                if let Message::FeaturesReply(features) = &mut reply {
+                    features.auxiliary_id = auxiliary;
+                }
+                self.reply(xid, &reply, bytes);
+            });
             agent.set_requester(None);
             result
         };
@@ -103,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match setting {
             Nicira::FlowFormat(0 | 2) | Nicira::PacketInFormat(0) => {}
             Nicira::FlowModTableId(on) => self.table_ids = on,
-            Nicira::ControllerId(id) => self.shared.set_controller_id(self.id, id),
+            Nicira::ControllerId(id) => self.shared.set_controller_id(self.main, id),
             Nicira::MonitorCancel(id) => {
                 let cancel = FlowMonitorRequest {
                     monitor_id: id,
@@ -115,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     matching: Match::new(),
                 };
                 let version = self.version();
-                if let Err((code, text)) = self.shared.monitor(self.id, version, &[cancel]) {
+                if let Err((code, text)) = self.shared.monitor(self.main, version, &[cancel]) {
                     self.refuse(bytes, code, &text);
                 }
             }
@@ -141,45 +162,66 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         request: &BundleControl,
         bytes: &[u8],
     ) {
-        match self.bundles.control(request) {
+        match self.bundles.control(version, xid, request, bytes, now_ns()) {
             Err((code, text)) => self.refuse(bytes, code, &text),
             Ok(Controlled::Done(answer)) => {
                 self.reply(xid, &Message::BundleControl(answer), bytes);
             }
-            Ok(Controlled::Commit(held, answer)) => {
-                self.unsettled = true;
-                self.ungathered = true;
-                let mut forwarded = Vec::new();
-                let mut heads = Vec::with_capacity(held.len());
-                let mut requests = Vec::with_capacity(held.len());
-                for Held { xid, head, message } in held {
-                    forwarded.extend(forwardable(&message).map(|request| (xid, request)));
-                    heads.push(head);
-                    requests.push(message);
+            // It is answered when it is done.
+            Ok(Controlled::Later) => {}
+            Ok(Controlled::Commit(held, answer)) => self.commit(xid, held, answer, bytes),
+        }
+    }
+
+    /// Commits the bundles whose time has come; says when the next one's comes.
+    pub(crate) fn commit_due(&mut self) -> Option<Instant> {
+        while let Some(Ripe { held, answer, xid, request }) = self.bundles.ripe(now_ns()) {
+            if self.is_slave() {
+                let text = "the controller has become slave since it scheduled the bundle";
+                self.refuse(&request, ErrorCode::BrcIsSlave, text);
+            } else {
+                self.commit(xid, held, answer, &request);
+            }
+        }
+        let wait_ns = self.bundles.due_ns()?.saturating_sub(now_ns());
+        let wait = Duration::from_nanos(u64::try_from(wait_ns).unwrap_or(u64::MAX));
+        Instant::now().checked_add(wait)
+    }
+
+    /// Executes the messages of a bundle that an answer ends.
+    fn commit(&mut self, xid: Xid, held: Vec<Held>, answer: BundleControl, bytes: &[u8]) {
+        let version = self.version();
+        self.unsettled = true;
+        self.ungathered = true;
+        let mut forwarded = Vec::new();
+        let mut heads = Vec::with_capacity(held.len());
+        let mut requests = Vec::with_capacity(held.len());
+        for Held { xid, head, message } in held {
+            forwarded.extend(forwardable(&message).map(|request| (xid, request)));
+            heads.push(head);
+            requests.push(message);
+        }
+        let done = {
+            let mut agent = self.shared.agent();
+            agent.set_requester(Some((self.main.0, xid)));
+            let done = agent.bundle(version, requests);
+            agent.set_requester(None);
+            done
+        };
+        match done {
+            Ok(()) => {
+                self.reply(xid, &Message::BundleControl(answer), bytes);
+                for (xid, request) in forwarded {
+                    self.tell_others(xid, request);
                 }
-                let done = {
-                    let mut agent = self.shared.agent();
-                    agent.set_requester(Some((self.id.0, xid)));
-                    let done = agent.bundle(version, requests);
-                    agent.set_requester(None);
-                    done
-                };
-                match done {
-                    Ok(()) => {
-                        self.reply(xid, &Message::BundleControl(answer), bytes);
-                        for (xid, request) in forwarded {
-                            self.tell_others(xid, request);
-                        }
-                    }
-                    //= openflow-1.4.1 §7.3.9.4: the message that failed is refused by its own error,
-                    //= the commit with OFPBFC_MSG_FAILED.
-                    Err(fault) => {
-                        if let Some(head) = heads.get(fault.at) {
-                            self.refuse(head, fault.refusal.code(), &fault.to_string());
-                        }
-                        self.refuse(bytes, ErrorCode::BfcMsgFailed, &fault.to_string());
-                    }
+            }
+            //= openflow-1.4.1 §7.3.9.4: the message that failed is refused by its own error,
+            //= the commit with OFPBFC_MSG_FAILED.
+            Err(fault) => {
+                if let Some(head) = heads.get(fault.at) {
+                    self.refuse(head, fault.refusal.code(), &fault.to_string());
                 }
+                self.refuse(bytes, ErrorCode::BfcMsgFailed, &fault.to_string());
             }
         }
     }
@@ -203,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ForwardedRequest::Meter(_) => 1,
         };
         let message = Message::RequestForward(RequestForward { xid, request });
-        self.shared.tell(Asynchronous::RequestForward(number), message, |id| id != self.id);
+        self.shared.tell(Asynchronous::RequestForward(number), message, |id| id != self.main);
     }
 
     /// Returns when all that came before is done, and what it caused is told.
@@ -218,7 +260,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn is_slave(&self) -> bool {
-        self.shared.roles().role(self.id) == Role::Slave
+        self.shared.roles().role(self.main) == Role::Slave
     }
 }
 

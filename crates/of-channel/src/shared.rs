@@ -34,6 +34,13 @@ pub(crate) enum Origin {
     Accepted,
     /// It connected to us in order to see all messages, and may do nothing else.
     Snooper,
+    /// We connected to the controller of a main connection once more (1.3.5 §6.3.5).
+    Auxiliary {
+        /// The main connection.
+        main: ConnectionId,
+        /// Which one of its auxiliary connections, from 1 on.
+        id: u8,
+    },
 }
 
 struct Member {
@@ -63,9 +70,16 @@ impl Member {
         }
     }
 
-    /// The version of a controller that has shaken hands.
+    /// The version of a controller that has shaken hands, by its main connection.
     fn controller(&self) -> Option<Version> {
-        self.version.filter(|_| self.origin != Origin::Snooper)
+        let main = matches!(self.origin, Origin::Configured | Origin::Accepted);
+        self.version.filter(|_| main)
+    }
+
+    /// It has shaken hands as an auxiliary connection of this one.
+    fn attends(&self, to: ConnectionId) -> bool {
+        matches!(self.origin, Origin::Auxiliary { main, .. } if main == to)
+            && self.version.is_some()
     }
 }
 
@@ -163,7 +177,7 @@ impl Shared {
             member.version = Some(version);
             member.origin
         });
-        if origin.is_some_and(|o| o != Origin::Snooper) {
+        if origin.is_some_and(|o| matches!(o, Origin::Configured | Origin::Accepted)) {
             self.roles().join(id, version);
             self.members_changed();
         }
@@ -180,6 +194,11 @@ impl Shared {
             self.members_changed();
             self.watch_changed();
         }
+    }
+
+    /// The version that a main connection has agreed on, while it is there.
+    pub(crate) fn agreed(&self, main: ConnectionId) -> Option<Version> {
+        lock(&self.members).get(&main).and_then(Member::controller)
     }
 
     /// The id by which `controller` actions name this connection.
@@ -375,7 +394,7 @@ impl Shared {
             to.clear();
             let limit =
                 self.config.packet_in_rate.filter(|_| matches!(kind, Asynchronous::PacketIn(_)));
-            for (_, member) in members.iter().filter(wants) {
+            for (id, member) in members.iter().filter(wants) {
                 if let Some(rate) = limit {
                     let mut bucket = member.bucket.get();
                     let fits = bucket.take(rate, self.switch.now_ns());
@@ -385,7 +404,18 @@ impl Shared {
                         continue;
                     }
                 }
-                to.push(&member.queue);
+                // Packets of one port stay in their order.
+                let auxiliary = match &event {
+                    Event::PacketIn(p) | Event::PacketInTo(_, p) if self.config.auxiliary > 0 => {
+                        let mut all: Vec<_> =
+                            members.iter().filter(|(_, m)| m.attends(*id)).collect();
+                        all.sort_by_key(|(id, _)| **id);
+                        let at = p.in_port().0 as usize % all.len().max(1);
+                        all.get(at).map(|(_, m)| &m.queue)
+                    }
+                    _ => None,
+                };
+                to.push(auxiliary.unwrap_or(&member.queue));
             }
             if to.is_empty() {
                 continue;

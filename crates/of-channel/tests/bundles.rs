@@ -129,3 +129,53 @@ fn the_others_are_told_what_was_done() {
     assert_eq!((status.role, status.reason), (Role::Slave, RoleReason::MasterRequest));
     assert_eq!(status.generation_id, 2);
 }
+
+#[test]
+fn a_scheduled_bundle_is_done_at_its_time() {
+    use openflow::{
+        BundleFeaturesRequest, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+    };
+    //= openflow-1.5.1 §7.3.9.5: a commit may say when; its reply comes when it is done.
+    let bed = Bed::new(listening());
+    let mut c = bed.controller(Version::V15);
+    let body = BundleFeaturesRequest { flags: 0, times: None };
+    let body = MultipartRequestBody::BundleFeatures(body);
+    let asked = Message::MultipartRequest(MultipartRequest { more: false, body });
+    let now = match c.ask(&asked) {
+        Message::MultipartReply(openflow::MultipartReply {
+            body: MultipartReplyBody::BundleFeatures(features),
+            ..
+        }) => {
+            assert!(features.capabilities.contains(BundleFlags::TIME));
+            features.times.unwrap().now
+        }
+        other => panic!("{other:?}"),
+    };
+    let flags = FLAGS | BundleFlags::TIME;
+    let timed = |id: u32, control, time| {
+        Message::BundleControl(BundleControl { bundle_id: BundleId(id), control, flags, time })
+    };
+    for id in [1, 2] {
+        c.ask(&timed(id, BundleControlType::OpenRequest, None));
+        add(&mut c, id, &flow(Version::V15, id.into(), 2));
+    }
+    let soon = Some((now.0 + 2, now.1));
+    let begun = std::time::Instant::now();
+    let first = c.send(&timed(1, BundleControlType::CommitRequest, soon));
+    c.send(&timed(2, BundleControlType::CommitRequest, Some((now.0 + 60, 0))));
+    c.barrier();
+    assert_eq!(entries(&bed), 0, "not yet");
+    // What waits may be discarded.
+    let answer = c.ask(&timed(2, BundleControlType::DiscardRequest, None));
+    let discarded = BundleControlType::DiscardReply;
+    assert!(matches!(answer, Message::BundleControl(m) if m.control == discarded));
+    let all = c.until(first);
+    let done = BundleControlType::CommitReply;
+    assert!(matches!(&all.last().unwrap().1, Message::BundleControl(m) if m.control == done));
+    assert!(begun.elapsed() >= std::time::Duration::from_millis(1500));
+    assert_eq!(entries(&bed), 1);
+    let late = timed(3, BundleControlType::CommitRequest, Some((now.0 - 60, 0)));
+    c.ask(&timed(3, BundleControlType::OpenRequest, None));
+    let xid = c.send(&late);
+    assert_eq!(codes(&c.until(xid)), [ErrorCode::BfcSchedPast]);
+}

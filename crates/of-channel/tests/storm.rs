@@ -105,6 +105,15 @@ fn controller(address: std::net::SocketAddr, seed: u64, stop: &AtomicBool, sent:
     }
 }
 
+/// Lets the controllers end whatever becomes of the test.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_storm_of_requests_from_64_controllers() {
     let seconds = std::env::var("MILLRACE_STORM").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
@@ -114,6 +123,7 @@ fn a_storm_of_requests_from_64_controllers() {
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut most = 0;
     std::thread::scope(|scope| {
+        let _stop = Stop(&stop);
         for seed in 0..CONTROLLERS {
             let (stop, sent) = (&stop, &sent);
             scope.spawn(move || controller(address, seed, stop, sent));
@@ -145,7 +155,6 @@ fn a_storm_of_requests_from_64_controllers() {
         let all = proper.until(xid);
         assert!(matches!(all.last(), Some((_, Message::EchoReply(data))) if data.len() == 100));
         assert!(taken > 0);
-        stop.store(true, Ordering::Relaxed);
     });
     let growth = most.saturating_sub(before);
     println!("{} requests, {} MiB more at most", sent.load(Ordering::Relaxed), growth >> 20);

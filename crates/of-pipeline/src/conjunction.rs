@@ -200,11 +200,7 @@ impl Conjunctions {
             Part::None => self.displace(make, table, flow),
             Part::Own(conj) => {
                 let own = (flow.priority, without_id(&flow.matching));
-                for (name, _) in self.names(table, conj) {
-                    let chosen = self.table(table).chosen(name, None, &own.1, CHOICES_MAX);
-                    let priority = name.1.min(own.0);
-                    self.choose(make, table, conj, priority, chosen, true)?;
-                }
+                self.choose_own(make, table, conj, &own, true)?;
                 self.table(table).set_own(conj, id, Some(own));
                 self.log.push(Undo::Own { table, conj, id, was: None });
             }
@@ -239,11 +235,7 @@ impl Conjunctions {
                 let was = self.table(table).set_own(conj, id, None);
                 let Some(own) = was.clone() else { return Ok(()) };
                 self.log.push(Undo::Own { table, conj, id, was });
-                for (name, _) in self.names(table, conj) {
-                    let chosen = self.table(table).chosen(name, None, &own.1, usize::MAX);
-                    let priority = name.1.min(own.0);
-                    self.choose(make, table, conj, priority, chosen, false)?;
-                }
+                self.choose_own(make, table, conj, &own, false)?;
             }
             Part::Dimension => {
                 for c in dimensions(&flow.instructions).into_iter().rev() {
@@ -254,6 +246,25 @@ impl Conjunctions {
                     self.choose_with(make, table, name, dimension, &matching, false)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// An entry of a conjunctive flow's own, with its priority and match, comes or goes: so do all choices
+    /// that lead to it.
+    fn choose_own(
+        &mut self,
+        make: &mut Making<'_, '_>,
+        table: u8,
+        conj: u32,
+        own: &(u16, Match),
+        comes: bool,
+    ) -> Result<(), Refusal> {
+        let most = if comes { CHOICES_MAX } else { usize::MAX };
+        for (name, _) in self.names(table, conj) {
+            let chosen = self.table(table).chosen(name, None, &own.1, most);
+            let priority = name.1.min(own.0);
+            self.choose(make, table, conj, priority, chosen, comes)?;
         }
         Ok(())
     }

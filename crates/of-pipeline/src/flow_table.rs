@@ -71,7 +71,7 @@ impl Flow {
     }
 }
 
-/// The action lists of an entry, those applied and those written alike.
+/// The actions of an entry, those applied and those written alike, and those of their clones.
 fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
     instructions
         .iter()
@@ -81,7 +81,7 @@ fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
             }
             _ => None,
         })
-        .flatten()
+        .flat_map(|list| Action::flat(list))
 }
 
 /// Whether instructions output to a port.

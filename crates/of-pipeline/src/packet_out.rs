@@ -53,7 +53,7 @@ impl Agent {
         if !FRAME.contains(&request.data.len()) {
             return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
-        let call = lower_packet_out(&request.pipeline, &request.actions)?;
+        let call = lower_packet_out(&self.layout, &request.pipeline, &request.actions)?;
         let (action, args) = call.build(&self.layout);
         Ok(Some(Injection {
             in_port: port.0,

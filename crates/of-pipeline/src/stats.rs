@@ -222,7 +222,7 @@ impl Agent {
             Request::FlowCounts(request) => self.flow_counts(version, &request, reply)?,
             Request::BundleFeatures(_) => {
                 let capabilities = BundleFlags::ATOMIC | BundleFlags::ORDERED;
-                single(Reply::BundleFeatures(BundleFeatures { capabilities }), reply);
+                single(Reply::BundleFeatures(BundleFeatures { capabilities, times: None }), reply);
             }
             Request::FlowMonitor(_) => return Err(Refusal::FlowMonitor),
             Request::Experimenter(e) => {

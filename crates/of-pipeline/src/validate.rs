@@ -317,6 +317,20 @@ impl Rules<'_> {
             Action::StackPop(bits) => set_bits("pop", bits.of, packet),
             Action::CheckPktLarger { to, .. } => set_bits("check_pkt_larger", *to, packet),
             Action::Multipath(m) => set_bits("multipath", m.to.of, packet),
+            //= openflow-1.3.5 §6.4: a port that can never be is OFPBAC_BAD_OUT_PORT.
+            Action::Bundle(m) => {
+                let bad = m.members.iter().find(|port| !self.is_port(**port));
+                match (bad, m.to) {
+                    (Some(port), _) => Err(Refusal::OutPort { port: *port, max: self.port_max }),
+                    (None, Some(to)) => set_bits("bundle_load", to.of, packet),
+                    (None, None) => Ok(()),
+                }
+            }
+            // What is done to the copy is not done to the packet.
+            Action::Clone(inner) if inner.iter().any(|a| matches!(a, Action::Conjunction(_))) => {
+                Err(Refusal::Conjunction)
+            }
+            Action::Clone(inner) => self.list(list, inner, &mut packet.clone()),
             Action::StackPush(bits) => needs("push", bits.of.field, packet),
             Action::OutputField { from, .. } => needs("output", from.of.field, packet),
             Action::Learn(learn) => self.learn(learn, packet),
@@ -330,7 +344,7 @@ impl Rules<'_> {
             | Action::SetNwDst(_)
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)
-            // Where a resubmit may stand shows when it is lowered.
+            // To which table a resubmit may be shows when it is lowered.
             | Action::Resubmit { .. }
             | Action::Controller(_)
             | Action::Note(_) => Ok(()),
@@ -402,6 +416,9 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::CheckPktLarger { .. } => "check_pkt_larger",
         Action::Multipath(_) => "multipath",
         Action::Learn(_) => "learn",
+        Action::Bundle(m) if m.to.is_some() => "bundle_load",
+        Action::Bundle(_) => "bundle",
+        Action::Clone(_) => "clone",
         Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",
         _ => return Ok(()),

@@ -7,7 +7,7 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
-use crate::extension::{Bits, Conjunction, Learn, Multipath, ToController};
+use crate::extension::{Bits, Conjunction, Learn, Multipath, PortBundle, ToController};
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
@@ -113,6 +113,10 @@ pub enum Action {
     Multipath(Box<Multipath>),
     /// Nicira's `learn`.
     Learn(Box<Learn>),
+    /// Nicira's `bundle` and `bundle_load`.
+    Bundle(Box<PortBundle>),
+    /// Open vSwitch's `clone`: actions on a copy of the packet.
+    Clone(Vec<Action>),
     /// Nicira's `conjunction`: the entry is one of a dimension's of a conjunctive flow.
     Conjunction(Conjunction),
     /// An experimenter's (1.0: vendor's) action.
@@ -124,6 +128,14 @@ impl Action {
     pub fn is_extension(&self) -> bool {
         self.action_type() == ActionType::Experimenter(crate::codec::NICIRA)
             && !matches!(self, Action::Experimenter(_))
+    }
+
+    /// `clone`s that a `clone` may be inside of, itself included.
+    pub const CLONE_DEPTH_MAX: usize = 8;
+
+    /// The actions of a list and of all `clone`s in it, in the order in which they are done.
+    pub fn flat(actions: &[Action]) -> Flat<'_> {
+        Flat { rest: smallvec::smallvec![actions.iter()] }
     }
 
     /// `OFPCML_MAX`: the largest `max_len` that is a length.
@@ -179,6 +191,8 @@ impl Action {
             | Action::CheckPktLarger { .. }
             | Action::Multipath(_)
             | Action::Learn(_)
+            | Action::Bundle(_)
+            | Action::Clone(_)
             | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
@@ -223,6 +237,32 @@ pub struct ExperimenterAction {
     pub experimenter: u32,
     /// The bytes after the id, a multiple of 8 of them with the 8-byte action header.
     pub data: Vec<u8>,
+}
+
+/// See [`Action::flat`].
+#[derive(Clone, Debug)]
+pub struct Flat<'a> {
+    rest: smallvec::SmallVec<[std::slice::Iter<'a, Action>; 2]>,
+}
+
+impl<'a> Iterator for Flat<'a> {
+    type Item = &'a Action;
+
+    fn next(&mut self) -> Option<&'a Action> {
+        loop {
+            match self.rest.last_mut()?.next() {
+                None => {
+                    self.rest.pop();
+                }
+                Some(action) => {
+                    if let Action::Clone(inner) = action {
+                        self.rest.push(inner.iter());
+                    }
+                    return Some(action);
+                }
+            }
+        }
+    }
 }
 
 /// A list of actions, in the order of the message.

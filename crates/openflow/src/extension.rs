@@ -1,7 +1,7 @@
 //! Actions of Open vSwitch's that no version of OpenFlow has a word for (ovs-actions(7)).
 
 use crate::action::Subfield;
-use crate::ids::TableId;
+use crate::ids::{PortNo, TableId};
 use crate::packet::PacketInReason;
 
 /// Some bits of a field.
@@ -156,4 +156,41 @@ pub struct Multipath {
     pub arg: u32,
     /// Takes the link's number.
     pub to: Bits,
+}
+
+/// How a `bundle` chooses among its live members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BundleAlgorithm {
+    /// The first live one.
+    ActiveBackup,
+    /// The one of the highest random weight: when one dies, only what was its own moves.
+    HighestRandomWeight,
+}
+
+impl BundleAlgorithm {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [(BundleAlgorithm, &'static str); 2] = [
+        (BundleAlgorithm::ActiveBackup, "active_backup"),
+        (BundleAlgorithm::HighestRandomWeight, "hrw"),
+    ];
+}
+
+/// Chooses one of some ports that is live (`bundle(...)`, `bundle_load(...)`). No bundle of messages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PortBundle {
+    /// What the choice depends on, if it is by weight.
+    pub fields: HashFields,
+    /// Goes into the hash.
+    pub basis: u16,
+    /// How.
+    pub algorithm: BundleAlgorithm,
+    /// The ports, of 16 bits.
+    pub members: Vec<PortNo>,
+    /// Takes the port's number, all ones if none is live; without it, the packet is output there.
+    pub to: Option<Bits>,
+}
+
+impl PortBundle {
+    /// Members, at most; Open vSwitch takes 2048.
+    pub const MEMBERS_MAX: usize = 64;
 }

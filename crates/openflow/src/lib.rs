@@ -47,8 +47,8 @@ pub use codec::{
 };
 pub use error::{ErrorCode, ErrorKind, ErrorMessage};
 pub use extension::{
-    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
-    Multipath, ToController,
+    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
+    LearnTarget, Multipath, PortBundle, ToController,
 };
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{
@@ -70,8 +70,8 @@ pub use monitor::{
     FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, MonitorCommand, MonitorFlags,
 };
 pub use multipart::{
-    BundleFeatures, BundleFeaturesRequest, MultipartReply, MultipartReplyBody, MultipartRequest,
-    MultipartRequestBody,
+    BundleFeatures, BundleFeaturesRequest, BundleTimes, MultipartReply, MultipartReplyBody,
+    MultipartRequest, MultipartRequestBody,
 };
 pub use packet::{PacketIn, PacketInReason, PacketOut};
 pub use port::{

@@ -129,10 +129,30 @@ pub enum MultipartReplyBody {
 /// Asks what bundles can do (1.5.1 §7.3.5.20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BundleFeaturesRequest {
-    /// `OFPBF_*` bits: 1, the sender's time is there; 2, what follows it sets the switch's bounds.
+    /// See [`BundleFeaturesRequest::TIMESTAMP`] and the like.
     pub flags: u32,
-    /// The sender's time: seconds since 1970 and nanoseconds.
-    pub time: Option<(u64, u32)>,
+    /// The sender's, as far as the flags ask for them.
+    pub times: Option<BundleTimes>,
+}
+
+impl BundleFeaturesRequest {
+    /// `OFPBF_TIMESTAMP`: the sender's time is there.
+    pub const TIMESTAMP: u32 = 1;
+    /// `OFPBF_TIME_SET_SCHED`: the bounds of scheduling become those of the request.
+    pub const SET_BOUNDS: u32 = 2;
+}
+
+/// Times of scheduled bundles (1.5.1 §7.3.5.20): each seconds and nanoseconds, points since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BundleTimes {
+    /// How far from its time a bundle may be done.
+    pub accuracy: (u64, u32),
+    /// How far ahead one may be scheduled.
+    pub future: (u64, u32),
+    /// How late a commit may come and be done at once.
+    pub past: (u64, u32),
+    /// What time it is.
+    pub now: (u64, u32),
 }
 
 /// What bundles can do.
@@ -140,4 +160,6 @@ pub struct BundleFeaturesRequest {
 pub struct BundleFeatures {
     /// The flags that bundles may have.
     pub capabilities: BundleFlags,
+    /// When bundles can be scheduled.
+    pub times: Option<BundleTimes>,
 }

@@ -283,9 +283,10 @@ impl Pass<'_> {
                 self.dropped += usize::from(out.is_some());
                 return;
             }
-            Op::Assign(field, _) | Op::RegisterRead { field, .. } | Op::Random { field, .. } => {
-                self.overwrite(live, *field);
-            }
+            Op::Assign(field, _)
+            | Op::RegisterRead { field, .. }
+            | Op::Random { field, .. }
+            | Op::PortLive { field, .. } => self.overwrite(live, *field),
             // What it leaves of the field is read.
             Op::AssignSlice(..) => {}
             Op::Meter { color, level, .. } => {
@@ -308,7 +309,7 @@ impl Pass<'_> {
             }
             Op::Punt { .. } => live.all_headers(),
             // A round reads what the one before wrote: nothing inside is dropped.
-            Op::Group { .. } | Op::Loop { .. } => {
+            Op::Group { .. } | Op::Loop { .. } | Op::Call { .. } | Op::OnCopy { .. } => {
                 live.all_headers();
                 live.metas = Set::below(program.metadata.len());
             }

@@ -181,11 +181,15 @@ pub struct Bail {
     pub reparses: bool,
     /// `Op::Resubmit`, `Op::Recirculate`.
     pub passes: bool,
+    /// `Op::Call`, `Op::OnCopy`. Where they are not given up, a program that has one of them is left
+    /// as it was: a call may lead back.
+    pub calls: bool,
 }
 
 impl Bail {
     /// At all of them.
-    pub const ALL: Bail = Bail { groups: true, clones: true, reparses: true, passes: true };
+    pub const ALL: Bail =
+        Bail { groups: true, clones: true, reparses: true, passes: true, calls: true };
 
     /// The packet is given up here.
     pub fn at(&self, op: &Op) -> bool {
@@ -194,6 +198,7 @@ impl Bail {
             Op::Clone { .. } => self.clones,
             Op::Reparse => self.reparses,
             Op::Resubmit { .. } | Op::Recirculate { .. } => self.passes,
+            Op::Call { .. } | Op::OnCopy { .. } => self.calls,
             _ => false,
         }
     }
@@ -228,7 +233,7 @@ impl Work<'_> {
 
 /// Rewrites a program for what its tables hold.
 pub fn optimise(program: &Program, contents: &Contents, options: &Options) -> Optimised {
-    if !options.reach {
+    if !options.reach || !options.bail.calls && calls(program, contents) {
         return as_it_was(program, contents);
     }
     // What packets can reach, and what is known of them there. First, since all else then looks at
@@ -261,6 +266,18 @@ pub fn optimise(program: &Program, contents: &Contents, options: &Options) -> Op
         cut_parser::cut_parser(&mut work);
     }
     finish(work)
+}
+
+/// Something is called, or done on a copy in place.
+fn calls(program: &Program, contents: &Contents) -> bool {
+    let blocks = program.blocks.iter().map(|b| &b.ops);
+    let actions = program.actions.iter().chain(contents.actions.values()).map(|a| &a.body);
+    let mut found = false;
+    for ops in blocks.chain(actions) {
+        let mut at = |op: &Op| found |= matches!(op, Op::Call { .. } | Op::OnCopy { .. });
+        ops.iter().for_each(|op| op.visit(&mut at));
+    }
+    found
 }
 
 /// No pass: everything lives.

@@ -128,9 +128,10 @@ impl Uses {
         }
         op.exprs(&mut |e| self.expr(program, e));
         match op {
-            Op::Assign(field, _) | Op::RegisterRead { field, .. } | Op::Random { field, .. } => {
-                self.write(program, *field)
-            }
+            Op::Assign(field, _)
+            | Op::RegisterRead { field, .. }
+            | Op::Random { field, .. }
+            | Op::PortLive { field, .. } => self.write(program, *field),
             Op::AssignSlice(field, ..) => {
                 self.write(program, *field);
                 self.field(program, *field);
@@ -160,7 +161,7 @@ impl Uses {
                 }
             }
             Op::Output { .. } => self.metas.insert(intrinsic::QUEUE.index()),
-            Op::Group { .. } => self.all = true,
+            Op::Group { .. } | Op::Call { .. } | Op::OnCopy { .. } => self.all = true,
             Op::Clone { .. } => self.written_metas.insert(intrinsic::PASS.index()),
             Op::Reparse
             | Op::Resubmit { .. }

@@ -108,6 +108,10 @@ const ACTIONS: &[&str] = &[
     "group:2",
     "flood",
     "normal",
+    "resubmit(,1)",
+    "resubmit(2,4)",
+    "clone(dec_ttl,output:1)",
+    "bundle(symmetric_l4,0,hrw,ofport,members:1,2,3)",
 ];
 
 /// Needs of a set-field that [`MATCHES`] may not name are not asked for below of-pipeline's rules.

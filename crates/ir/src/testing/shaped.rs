@@ -142,6 +142,7 @@ struct Names {
     dport: MetaId,
     color: MetaId,
     level: MetaId,
+    live: MetaId,
     register: RegisterId,
     digest: DigestId,
     counter: u32,
@@ -382,6 +383,7 @@ impl Shaped {
             dport: b.meta("m.dport", 16),
             color: b.meta("m.color", 8),
             level: b.meta("m.level", 8),
+            live: b.meta("m.live", 1),
             register: b.register("cells", 32, 4),
             digest: b.digest("seen", &[("mac", 48), ("port", 32)]),
             counter: b.counter("hits", 4),
@@ -701,7 +703,7 @@ impl Shaped {
         let in_port = || Expr::meta(intrinsic::IN_PORT);
         let small = |e: Expr| binary(BinaryOp::And, e, Expr::int(7, 32));
         let r = &mut self.rng;
-        match r.below(11) {
+        match r.below(14) {
             0 => (vec![("group", 32)], vec![Op::Group { group: p(0) }]),
             1 => {
                 let meter = Op::Meter { meter: p(0), color: meta(n.color), level: meta(n.level) };
@@ -750,7 +752,36 @@ impl Shaped {
                 )];
                 (vec![], body)
             }
-            9 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
+            9 => {
+                // Perhaps from afore, where the same entry is met again.
+                let block = r.pick(&[BlockId(0), n.egress, n.end]);
+                let guise = r.one_in(2).then(|| {
+                    let in_port = small(value(header(n.v4, at::DST4)));
+                    crate::Guise { in_port, tables: vec![TableId(0)] }
+                });
+                let first = Expr::meta(n.class).eq(Expr::int(0, 8));
+                let call = Op::Call { block, until: n.end, guise };
+                let body = vec![
+                    when(first, vec![Op::Assign(meta(n.class), Expr::int(1, 8)), call], vec![]),
+                    Op::Assign(meta(n.port), p(0)),
+                ];
+                (vec![("port", 32)], body)
+            }
+            10 => {
+                let body = vec![
+                    Op::Assign(header(n.eth, at::ETH_SRC), Expr::int(2, 48)),
+                    Op::Output { port: p(0) },
+                    Op::Assign(meta(n.port), Expr::int(1, 32)),
+                    Op::Call { block: n.egress, until: n.end, guise: None },
+                ];
+                (vec![("port", 32)], vec![Op::OnCopy { body }])
+            }
+            11 => {
+                let live = Op::PortLive { field: meta(n.live), port: p(0) };
+                let to = Op::Assign(meta(n.port), p(0));
+                (vec![("port", 32)], vec![live, when(Expr::meta(n.live), vec![to], vec![])])
+            }
+            12 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
             _ => {
                 let inputs = vec![value(header(n.v4, at::SRC4)), value(header(n.v4, at::DST4))];
                 let algorithm = r.pick(&[HashAlgorithm::Crc32, HashAlgorithm::Xor16]);

@@ -9,7 +9,7 @@ use super::lex::{Kind, Literal};
 use super::print::{binary_sign, hash_word};
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, RegisterId, StackId};
-use crate::op::{Copy, Op};
+use crate::op::{Copy, Guise, Op};
 use crate::program::{Param, Program};
 use crate::verdict::{DropReason, PuntReason};
 use crate::verify::DEPTH_MAX;
@@ -450,6 +450,14 @@ impl<'a> Names<'a> {
                 let copy = if c.eat_word("ingress") { Copy::Ingress } else { Copy::Current };
                 Op::Clone { block, copy }
             }
+            "on_copy" => Op::OnCopy { body: self.body(c, depth + 1)? },
+            "call" => {
+                let block = self.block(c)?;
+                c.want_word("until")?;
+                let until = self.block(c)?;
+                let guise = if c.eat_word("in_port") { Some(self.guise(c)?) } else { None };
+                Op::Call { block, until, guise }
+            }
             "resubmit" => Op::Resubmit { keep: self.meta_list(c)? },
             "recirculate" => Op::Recirculate { keep: self.meta_list(c)? },
             "punt" => {
@@ -581,7 +589,27 @@ impl<'a> Names<'a> {
             c.want(")")?;
             return Ok(Op::Random { field, lo, hi });
         }
+        if unless_field(c, "port_live") && matches!(c.peek_at(1), Kind::Punct("(")) {
+            c.next();
+            c.next();
+            let port = self.expr(c, Some(32))?;
+            c.want(")")?;
+            return Ok(Op::PortLive { field, port });
+        }
         Ok(Op::Assign(field, self.expr(c, width)?))
+    }
+
+    /// What follows `in_port`.
+    fn guise(&self, c: &mut Cursor<'_>) -> Parsed<Guise> {
+        let in_port = self.expr(c, Some(32))?;
+        c.want_word("at")?;
+        let list = &self.program.tables;
+        let mut tables = Vec::new();
+        while !c.at_end() {
+            let find = |n: &str| self.program.find_table(n);
+            tables.push(lookup(c, "table", find, list.iter().map(|t| &*t.name))?);
+        }
+        Ok(Guise { in_port, tables })
     }
 
     pub(super) fn assigned_field(&self, c: &mut Cursor<'_>) -> Parsed<FieldRef> {

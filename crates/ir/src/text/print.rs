@@ -308,6 +308,22 @@ impl<'a> Printer<'a> {
             Op::Clone { block, copy: Copy::Ingress } => {
                 format!("clone {} ingress", self.block_name(*block))
             }
+            Op::Call { block, until, guise } => {
+                let mut out =
+                    format!("call {} until {}", self.block_name(*block), self.block_name(*until));
+                if let Some(guise) = guise {
+                    let _ = write!(out, " in_port {} at", self.expr(&guise.in_port, Some(32)));
+                    for table in &guise.tables {
+                        let t = self.p.tables.get(table.index());
+                        let t = t.map_or_else(|| table.to_string(), |t| name(&t.name));
+                        let _ = write!(out, " {t}");
+                    }
+                }
+                out
+            }
+            Op::PortLive { field, port } => {
+                format!("{} = port_live({})", self.field(*field), self.expr(port, Some(32)))
+            }
             Op::Resubmit { keep } => names("resubmit", keep),
             Op::Recirculate { keep } => names("recirculate", keep),
             Op::Punt { reason, args } if args.is_empty() => format!("punt {}", reason.word()),
@@ -360,6 +376,12 @@ impl<'a> Printer<'a> {
             Op::Exit => "exit".to_string(),
             Op::Loop { condition, body } => {
                 self.open(&format!("loop {}", self.expr(condition, Some(1))));
+                body.iter().for_each(|op| self.op(op));
+                self.close("");
+                return;
+            }
+            Op::OnCopy { body } => {
+                self.open("on_copy");
                 body.iter().for_each(|op| self.op(op));
                 self.close("");
                 return;

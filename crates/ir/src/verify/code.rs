@@ -350,6 +350,29 @@ impl<'a> Scope<'a> {
                 }
                 Ok(())
             }
+            Op::OnCopy { body } => {
+                for inner in body {
+                    let mut goes = false;
+                    inner.visit(&mut |op| goes |= matches!(op, Op::Goto(_)));
+                    ensure!(!goes, L2, "a copy goes nowhere: `call` a block instead");
+                }
+                self.ops_at(body, depth + 1).map_err(|e| e.within("on_copy"))
+            }
+            Op::Call { block, until, guise } => {
+                self.block_exists(*block)?;
+                self.block_exists(*until)?;
+                let Some(guise) = guise else { return Ok(()) };
+                self.expr_of("the port", &guise.in_port, 32)?;
+                let n = self.program.tables.len();
+                for table in &guise.tables {
+                    ensure!(table.index() < n, N4, "there is no {table}; there are {n} tables");
+                }
+                Ok(())
+            }
+            Op::PortLive { field, port } => {
+                self.expr_of("the port", port, 32)?;
+                self.target_of("an answer", *field, 1)
+            }
             Op::Resubmit { keep } | Op::Recirculate { keep } => self.kept(keep),
             Op::Punt { args, .. } => args.iter().try_for_each(|e| self.expr(e).map(drop)),
             Op::Digest { digest, args } => {
@@ -489,6 +512,8 @@ pub(crate) fn leaves_a_loop(op: &Op) -> bool {
         Op::Goto(_)
             | Op::Group { .. }
             | Op::Clone { .. }
+            | Op::OnCopy { .. }
+            | Op::Call { .. }
             | Op::Output { .. }
             | Op::Punt { .. }
             | Op::Reparse
@@ -514,6 +539,9 @@ fn word(op: &Op) -> &'static str {
         Op::Output { .. } => "output",
         Op::Group { .. } => "group",
         Op::Clone { .. } => "clone",
+        Op::OnCopy { .. } => "on_copy",
+        Op::Call { .. } => "call",
+        Op::PortLive { .. } => "port_live",
         Op::Resubmit { .. } => "resubmit",
         Op::Recirculate { .. } => "recirculate",
         Op::Punt { .. } => "punt",

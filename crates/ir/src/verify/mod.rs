@@ -59,7 +59,8 @@
 //! - B2: `goto` appears in actions only.
 //! - B3: a clone in a block starts at a later block.
 //! - L1: a loop's body neither goes elsewhere nor makes copies: no `goto`, group, clone, output, punt,
-//!   reparse, resubmission or recirculation.
+//!   reparse, call, resubmission or recirculation.
+//! - L2: what a copy does in place has no `goto`.
 //!
 //! What is put into a pipeline
 //! - E1: an entry's patterns come by ascending key position, at most one for each.
@@ -129,7 +130,7 @@ macro_rules! rules {
 
 rules! {
     N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
-    A1 A2 A3 T1 T2 T3 B1 B2 B3 L1 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
+    A1 A2 A3 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
 }
 
 /// A broken rule.
@@ -389,6 +390,7 @@ impl Targets {
                         walk(then, out);
                         walk(or_else, out);
                     }
+                    Op::OnCopy { body } => walk(body, out),
                     _ => {}
                 }
             }

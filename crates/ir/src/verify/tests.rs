@@ -409,6 +409,27 @@ fn actions_tables_blocks() {
         let op = Op::Clone { block: BlockId(2), copy: crate::op::Copy::Current };
         p.blocks[2].ops.push(op);
     });
+    // A call leads anywhere, back included; a copy in place goes nowhere.
+    let mut p = good();
+    p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise: None });
+    p.blocks[2].ops.push(Op::OnCopy { body: vec![Op::Exit] });
+    program(&p).unwrap();
+    breaks(Rule::N4, |p| {
+        let call = Op::Call { block: BlockId(0), until: BlockId(99), guise: None };
+        p.blocks[2].ops.push(call);
+    });
+    breaks(Rule::N4, |p| {
+        let guise = Some(crate::Guise { in_port: int(1, 32), tables: vec![TableId(99)] });
+        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
+    });
+    breaks(Rule::W3, |p| {
+        let guise = Some(crate::Guise { in_port: int(1, 8), tables: vec![] });
+        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
+    });
+    breaks(Rule::W3, |p| p.blocks[2].ops.push(Op::PortLive { field: M, port: int(1, 32) }));
+    breaks(Rule::L2, |p| {
+        p.blocks[2].ops.push(Op::OnCopy { body: vec![Op::Goto(BlockId(3))] });
+    });
 }
 
 fn matching(key: u16, pattern: Pattern) -> KeyMatch {

@@ -61,6 +61,11 @@ pub(super) const FLOWS: &[&str] = &[
     "@26 actions=group:3,output:2,group:3",
     "@27 actions=group:4,group:6",
     "@28 actions=group:5,group:7,group:8,goto_table:1",
+    "@34,ip actions=clone(dec_ttl,output:3,group:2),resubmit(,1),output:2,resubmit(3,1),\
+     bundle(symmetric_l4,7,hrw,ofport,members:1,2,3)",
+    "@35 actions=bundle_load(eth_src,0,active_backup,ofport,NXM_NX_REG2[0..15],members:9,2),\
+     output:NXM_NX_REG2[0..15],resubmit(,0)",
+    "@36 actions=clone(resubmit(,3)),clone(normal,push_vlan:0x8100),goto_table:1",
     "@29 actions=set_field:1:2:3:4:5:6->eth_src,set_field:0x88b5->eth_type,output:2,goto_table:1",
     // Action sets.
     "@30,mpls actions=write_actions(copy_ttl_in,pop_vlan,pop_mpls:0x0800,push_vlan:0x8100,\

@@ -243,6 +243,8 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::CheckPktLarger { .. }
         | Action::Multipath(_)
         | Action::Learn(_)
+        | Action::Bundle(_)
+        | Action::Clone(_)
         | Action::Conjunction(_)
         | Action::Experimenter(_) => return None,
     };

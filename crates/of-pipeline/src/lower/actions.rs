@@ -7,7 +7,7 @@ use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, CopyField, FieldId, HashAlgorithm, Instruction, Learn, LearnSource, LearnTarget, Match,
-    PacketInReason, PortNo, Prerequisite, SetField, ToController,
+    PacketInReason, PortNo, Prerequisite, SetField, TableId, ToController,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -111,11 +111,9 @@ pub enum LowerError {
     /// The field cannot be written.
     #[error("field {0} is read only")]
     ReadOnly(FieldId),
-    /// A resubmit that is no goto.
-    #[error(
-        "resubmit is done where it is the last applied action, without goto beside it, to a later table and without another port"
-    )]
-    Resubmit,
+    /// A resubmit to no table.
+    #[error("resubmit is to a table below {0}; where no entry is, it names the table")]
+    Resubmit(u32),
     /// More values of the packet than one digest tells.
     #[error("a learn takes at most {max} values of the packet; this one takes {count}")]
     LearnValues {
@@ -142,6 +140,11 @@ pub fn lower_instructions(
 ) -> Result<Call, LowerError> {
     let mut call = Call::default();
     let goto = instructions.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
+    // Nothing is done behind the applied actions.
+    let apply_last = instructions
+        .iter()
+        .all(|i| matches!(i, Instruction::Meter(_) | Instruction::ApplyActions(_)));
+    let place = Place { context, table: Some(table), tables: layout.tables };
     let mut in_order: SmallVec<[&Instruction; 4]> = instructions.iter().collect();
     in_order.sort_by_key(|i| match i {
         Instruction::Meter(_) => 0,
@@ -159,19 +162,18 @@ pub fn lower_instructions(
                 for (i, action) in actions.iter().enumerate() {
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
-                    if let (Action::Resubmit { in_port, table: to }, true) = (action, last && !goto)
+                    // Where nothing follows and the table comes later, it need not come back.
+                    if let Action::Resubmit { in_port: PortNo::IN_PORT, table: to } = action
+                        && last
+                        && apply_last
+                        && to.0 > table
+                        && layout.table_block(to.0).is_some()
                     {
-                        if *in_port != PortNo::IN_PORT
-                            || to.0 <= table
-                            || layout.table_block(to.0).is_none()
-                        {
-                            return Err(LowerError::Resubmit);
-                        }
                         call.step(Step::Goto(to.0));
                     } else if last && normal && !goto {
                         call.step(Step::NormalTail);
                     } else {
-                        lower_action(&mut call, context, action)?;
+                        lower_action(&mut call, place, action)?;
                     }
                 }
             }
@@ -207,13 +209,18 @@ pub fn lower_conjunctive(table: u8, id: u32) -> Call {
 /// A list of actions, done in its order.
 pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
-    actions.iter().try_for_each(|a| lower_action(&mut call, context, a))?;
+    let place = Place { context, table: None, tables: 0 };
+    actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     Ok(call)
 }
 
 /// A packet-out's actions, done in their order, once the packet has its pipeline fields (1.5.1
-/// §7.3.6).
-pub fn lower_packet_out(pipeline: &Match, actions: &[Action]) -> Result<Call, LowerError> {
+/// §7.3.6). Its own table is the first one.
+pub fn lower_packet_out(
+    layout: &Layout,
+    pipeline: &Match,
+    actions: &[Action],
+) -> Result<Call, LowerError> {
     let mut call = Call::default();
     for field in pipeline {
         match field.id {
@@ -223,7 +230,12 @@ pub fn lower_packet_out(pipeline: &Match, actions: &[Action]) -> Result<Call, Lo
             id => call.with(Step::SetField(id), field.value, settable(id)?),
         }
     }
-    actions.iter().try_for_each(|a| lower_action(&mut call, Context::PacketOut, a))?;
+    let place = Place { context: Context::PacketOut, table: Some(0), tables: layout.tables };
+    actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+    // What tables wrote is done in the end.
+    if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
+        call.step(Step::ActionSet);
+    }
     Ok(call)
 }
 
@@ -231,11 +243,23 @@ pub fn lower_packet_out(pipeline: &Match, actions: &[Action]) -> Result<Call, Lo
 /// output beside a group (1.3.5 §5.6.1, §5.10).
 pub fn lower_bucket(actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
-    as_set(actions).into_iter().try_for_each(|a| lower_action(&mut call, Context::Bucket, a))?;
+    let place = Place { context: Context::Bucket, table: None, tables: 0 };
+    as_set(actions).into_iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     Ok(call)
 }
 
-fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<(), LowerError> {
+/// Where an action stands.
+#[derive(Clone, Copy)]
+struct Place {
+    context: Context,
+    /// The table that a resubmit without one means.
+    table: Option<u8>,
+    /// How many tables there are.
+    tables: u32,
+}
+
+fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), LowerError> {
+    let context = place.context;
     match action {
         Action::Output { port, max_len } => output(call, context, *port, *max_len)?,
         Action::CopyTtlOut => call.step(Step::CopyTtlOut),
@@ -338,7 +362,28 @@ fn lower_action(call: &mut Call, context: Context, action: &Action) -> Result<()
             call.step(Step::Learn(call.learns.len() as u32));
             call.learns.push(Arc::new((**learn).clone()));
         }
-        Action::Resubmit { .. } => return Err(LowerError::Resubmit),
+        Action::Bundle(m) => {
+            if let Some(to) = m.to {
+                settable(to.of.field)?;
+            }
+            let count = m.members.len() as u16;
+            call.with(Step::Bundle(m.fields, m.algorithm, count, m.to), m.basis, 16);
+            m.members.iter().for_each(|port| call.arg(port.0, 32));
+        }
+        Action::Clone(inner) => {
+            call.step(Step::Clone);
+            inner.iter().try_for_each(|a| lower_action(call, place, a))?;
+            call.step(Step::CloneEnd);
+        }
+        Action::Resubmit { in_port, table } => {
+            let own = *table == TableId::ALL;
+            let to = if own { place.table } else { Some(table.0) };
+            match to.filter(|to| u32::from(*to) < place.tables) {
+                None => return Err(LowerError::Resubmit(place.tables)),
+                Some(to) if *in_port == PortNo::IN_PORT => call.step(Step::Resubmit(to)),
+                Some(to) => call.with(Step::ResubmitPort(to), in_port.0, 32),
+            }
+        }
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
     Ok(())
@@ -451,7 +496,7 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Enqueue { .. } => {
                 return Err(LowerError::NotInSet("an action of OpenFlow 1.0"));
             }
-            Action::Resubmit { .. } => return Err(LowerError::Resubmit),
+            Action::Resubmit { .. } => return Err(LowerError::NotInSet("resubmit")),
             Action::Note(_) => return Err(LowerError::NotInSet("note")),
             Action::Controller(_)
             | Action::DecNwTtlTo(_)
@@ -461,6 +506,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::CheckPktLarger { .. }
             | Action::Multipath(_)
             | Action::Learn(_)
+            | Action::Bundle(_)
+            | Action::Clone(_)
             | Action::Conjunction(_) => {
                 return Err(LowerError::NotInSet("an action of Open vSwitch's"));
             }

@@ -103,6 +103,15 @@ headers! {
     stack: [MetaId; 4],
     /// How many are on it.
     stacked: MetaId,
+    /// A bundle's member that was chosen, and how: the packet's hash, the greatest weight so far, and
+    /// whether a member is live.
+    member: MetaId,
+    /// See `member`.
+    member_hash: MetaId,
+    /// See `member`.
+    member_weight: MetaId,
+    /// See `member`.
+    member_live: MetaId,
     /// The conjunctive flow whose entries are looked up.
     conj_id: MetaId,
     /// An output to the ingress port was suppressed.
@@ -257,6 +266,10 @@ impl Headers {
         let regs = std::array::from_fn(|i| b.meta(&format!("of.reg{i}"), 32));
         let stack = std::array::from_fn(|i| b.meta(&format!("of.stack{i}"), 128));
         let stacked = b.meta("of.stacked", 8);
+        let member = b.meta("of.member", 32);
+        let member_hash = b.meta("of.member_hash", 32);
+        let member_weight = b.meta("of.member_weight", 32);
+        let member_live = b.meta("of.member_live", 1);
         let conj_id = b.meta("of.conj_id", 32);
         let tunnel_id = b.meta("of.tunnel_id", 64);
         let suppressed = b.meta("of.suppressed", 1);
@@ -371,6 +384,10 @@ impl Headers {
             regs,
             stack,
             stacked,
+            member,
+            member_hash,
+            member_weight,
+            member_live,
             conj_id,
             suppressed,
             color,

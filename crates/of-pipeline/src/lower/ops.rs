@@ -8,10 +8,10 @@ use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD};
 use ir::program::intrinsic;
-use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, HeaderId, Op, PuntReason};
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason};
 use openflow::{HashFields, PortNo};
 
-fn when(condition: Expr, then: Vec<Op>) -> Op {
+pub(super) fn when(condition: Expr, then: Vec<Op>) -> Op {
     Op::If { condition, then, or_else: Vec::new() }
 }
 
@@ -85,6 +85,19 @@ pub fn output_last(
     reason: PuntReason,
     normal: BlockId,
 ) -> Op {
+    let back = vec![Op::Drop(DropReason::OutputToIngress)];
+    output_to(h, to, max_len, reason, normal, back)
+}
+
+/// The same on the way; `back` is done instead of an output to the ingress port.
+fn output_to(
+    h: &Headers,
+    to: Expr,
+    max_len: Expr,
+    reason: PuntReason,
+    normal: BlockId,
+    back: Vec<Op>,
+) -> Op {
     let is = |p: PortNo| to.clone().eq(port(p));
     let ordinary = Expr::binary(BinaryOp::Lt, to.clone(), port(PortNo::MAX)).or(is(PortNo::LOCAL));
     let reserved = [
@@ -100,9 +113,25 @@ pub fn output_last(
     let send = Op::If {
         condition: to.clone().ne(in_port()),
         then: vec![Op::Output { port: to }],
-        or_else: vec![Op::Drop(DropReason::OutputToIngress)],
+        or_else: back,
     };
     Op::If { condition: ordinary, then: vec![send], or_else: otherwise }
+}
+
+/// Sends a copy to a port that a field names.
+pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: BlockId) -> Op {
+    let back = vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))];
+    output_to(h, to, max_len, PuntReason::Action, normal, back)
+}
+
+/// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.
+/// A meter that drops there drops the packet.
+pub fn resubmit(h: &Headers, table: BlockId, lookup: Option<Guise>, until: BlockId) -> Vec<Op> {
+    let red = Expr::meta(h.color).eq(Expr::int(2, 8));
+    vec![
+        Op::Call { block: table, until, guise: lookup },
+        when(red, vec![Op::Drop(DropReason::Meter)]),
+    ]
 }
 
 /// 1.3.5 §5.12: a tag in front of the others, with id and priority of the one that was outermost.
@@ -361,6 +390,44 @@ pub fn multipath_hash(h: &Headers, fields: HashFields, basis: Expr) -> Expr {
     // half of a product is not.
     let product = Expr::binary(BinaryOp::Mul, crc.cast(64), Expr::int(0x9e37_79b9_7f4a_7c15, 64));
     product.slice(63, 32)
+}
+
+/// Chooses one of some ports that is live into `h.member`; no port if none is (Open vSwitch's `bundle`).
+/// By weight, each draws a number from the packet's hash and its own place, and the greatest wins
+/// (Thaler and Ravishankar 1998).
+pub fn choose_member(h: &Headers, ports: Vec<Expr>, hash: Option<Expr>) -> Vec<Op> {
+    let meta = |id| FieldRef::Meta(id);
+    let none = || port(PortNo::ANY);
+    let unchosen = || Expr::meta(h.member).eq(none());
+    let mut ops = vec![Op::Assign(meta(h.member), none())];
+    let by_weight = hash.is_some();
+    ops.extend(hash.map(|hash| Op::Assign(meta(h.member_hash), hash)));
+    for (i, port) in ports.into_iter().enumerate() {
+        let live = Op::PortLive { field: meta(h.member_live), port: port.clone() };
+        let is_live = Expr::meta(h.member_live);
+        let take = Op::Assign(meta(h.member), port);
+        if !by_weight {
+            ops.push(when(unchosen(), vec![live, when(is_live, vec![take])]));
+            continue;
+        }
+        let own = Expr::int(place(i as u64).into(), 64);
+        let mixed = Expr::binary(BinaryOp::Xor, Expr::meta(h.member_hash).cast(64), own);
+        let product = Expr::binary(BinaryOp::Mul, mixed, Expr::int(0xff51_afd7_ed55_8ccd, 64));
+        let weight = product.slice(63, 32);
+        let best = Expr::meta(h.member_weight);
+        let more = unchosen().or(Expr::binary(BinaryOp::Gt, weight.clone(), best));
+        let take = vec![Op::Assign(meta(h.member_weight), weight), take];
+        ops.extend([live, when(is_live.and(more), take)]);
+    }
+    ops
+}
+
+/// 64 bits that a member's place stands for (splitmix64, Steele et al. 2014).
+fn place(i: u64) -> u64 {
+    let z = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// Pushes a tag with id and priority 0 onto a packet without one, as 1.0's `SET_VLAN_VID` and

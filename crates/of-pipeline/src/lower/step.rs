@@ -9,8 +9,8 @@ use super::action_set::{Kind, field_bit};
 use super::fields;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
-use ir::{Action, BinaryOp, BlockId, Expr, FieldRef, Op, Param, PuntReason};
-use openflow::{Bits, FieldId, HashAlgorithm, HashFields, Subfield};
+use ir::{Action, BinaryOp, BlockId, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId};
+use openflow::{Bits, BundleAlgorithm, FieldId, HashAlgorithm, HashFields, PortNo, Subfield};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -115,6 +115,19 @@ pub enum Step {
     LearnFrom(Bits),
     /// Tells of a packet that an entry is to be learned from: by which `learn`.
     Learn(u32),
+    /// So many members, of which a live one is chosen and output to, or its number taken: basis 16, and
+    /// their ports 32.
+    Bundle(HashFields, BundleAlgorithm, u16, Option<Bits>),
+    /// What follows, up to [`Step::CloneEnd`], is done on a copy.
+    Clone,
+    /// See [`Step::Clone`].
+    CloneEnd,
+    /// Runs the entries of a table, and goes on here.
+    Resubmit(u8),
+    /// The same as if the packet came by another port: port 32.
+    ResubmitPort(u8),
+    /// The action set is done, and the packet's way ends.
+    ActionSet,
     /// Goes on in a later table.
     Goto(u8),
     /// Goes on among the entries of a conjunctive flow of this table: id 32.
@@ -135,6 +148,8 @@ struct Build<'a> {
     body: Vec<Op>,
     /// What the next learn takes.
     learned: Vec<Expr>,
+    /// The bodies around the clone that is open.
+    outer: Vec<Vec<Op>>,
 }
 
 impl Build<'_> {
@@ -198,8 +213,7 @@ impl Build<'_> {
             Step::OutputField(Bits { of, count }) => {
                 let max_len = self.param("max_len", 16);
                 let to = fields::read_bits(h, of, count).cast(32);
-                let reason = PuntReason::Action;
-                vec![ops::output_last(h, to, max_len, reason, layout.normal)]
+                vec![ops::output_named(h, to, max_len, layout.normal)]
             }
             Step::StackPush(Bits { of, count }) => {
                 ops::stack_push(h, fields::read_bits(h, of, count))
@@ -230,6 +244,47 @@ impl Build<'_> {
                 };
                 fields::write_bits(h, of, count, link)
             }
+            Step::Bundle(hashed, algorithm, members, to) => {
+                let basis = self.param("basis", 16);
+                let hash = match algorithm {
+                    BundleAlgorithm::ActiveBackup => None,
+                    BundleAlgorithm::HighestRandomWeight => {
+                        Some(ops::multipath_hash(h, hashed, basis))
+                    }
+                };
+                let ports = (0..members).map(|_| self.param("member", 32)).collect();
+                let mut all = ops::choose_member(h, ports, hash);
+                let chosen = Expr::meta(h.member);
+                match to {
+                    Some(Bits { of, count }) => {
+                        all.extend(fields::write_bits(h, of, count, chosen));
+                    }
+                    None => {
+                        let known = chosen.clone().ne(Expr::int(PortNo::ANY.0.into(), 32));
+                        let output = ops::output_named(h, chosen, Expr::int(0, 16), layout.normal);
+                        all.push(ops::when(known, vec![output]));
+                    }
+                }
+                all
+            }
+            Step::Clone => {
+                self.outer.push(std::mem::take(&mut self.body));
+                Vec::new()
+            }
+            Step::CloneEnd => {
+                let outer = self.outer.pop().unwrap_or_default();
+                let body = std::mem::replace(&mut self.body, outer);
+                vec![Op::OnCopy { body }]
+            }
+            Step::Resubmit(table) => {
+                ops::resubmit(h, Layout::block(table), None, layout.action_set)
+            }
+            Step::ResubmitPort(table) => {
+                let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
+                let lookup = Guise { in_port: self.param("in_port", 32), tables };
+                ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set)
+            }
+            Step::ActionSet => vec![Op::Goto(layout.action_set)],
             Step::LearnFrom(Bits { of, count }) => {
                 self.learned.push(fields::read_bits(h, of, count).cast(128));
                 Vec::new()
@@ -379,6 +434,19 @@ fn word(step: &Step, out: &mut String) {
         }
         Step::LearnFrom(b) => write!(out, "from_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::Learn(which) => write!(out, "learn_{which}"),
+        Step::Bundle(fields, algorithm, members, to) => {
+            let name = format!("{fields:?}_{algorithm:?}").to_lowercase();
+            let _ = write!(out, "bundle_{name}_{members}");
+            match to {
+                Some(Bits { of, count }) => write!(out, "_{}_{}_{count}", of.field, of.offset),
+                None => Ok(()),
+            }
+        }
+        Step::Clone => write!(out, "clone"),
+        Step::CloneEnd => write!(out, "end_clone"),
+        Step::Resubmit(table) => write!(out, "resubmit_{table}"),
+        Step::ResubmitPort(table) => write!(out, "resubmit_port_{table}"),
+        Step::ActionSet => write!(out, "then_action_set"),
         Step::Goto(table) => write!(out, "goto_{table}"),
         Step::Found => write!(out, "found"),
         Step::Conjunctive(table) => write!(out, "conjunctive_{table}"),
@@ -399,7 +467,13 @@ pub fn name(shape: &[Step]) -> String {
 
 /// The action of a shape.
 pub fn build(shape: &[Step], layout: &Layout) -> Action {
-    let mut b = Build { layout, params: Vec::new(), body: Vec::new(), learned: Vec::new() };
+    let mut b = Build {
+        layout,
+        params: Vec::new(),
+        body: Vec::new(),
+        learned: Vec::new(),
+        outer: Vec::new(),
+    };
     shape.iter().for_each(|step| b.add(*step));
     Action { name: name(shape), params: b.params, body: b.body }
 }

@@ -11,4 +11,5 @@ mod model;
 mod packets;
 mod ports;
 mod scale;
+mod subroutines;
 mod validate;

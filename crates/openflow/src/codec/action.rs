@@ -17,14 +17,23 @@ const EXPERIMENTER: u16 = 0xffff;
 
 /// Reads actions to the end of `r`.
 pub(super) fn decode_actions(version: Version, r: &mut Reader<'_>) -> Result<Actions> {
+    decode_actions_at(version, r, 0)
+}
+
+/// The same, inside of so many `clone`s.
+pub(super) fn decode_actions_at(
+    version: Version,
+    r: &mut Reader<'_>,
+    depth: usize,
+) -> Result<Actions> {
     let mut list = r.named("action list", ErrorCode::BacBadLen);
     r.rest();
     let mut actions = Vec::with_capacity((list.left() / 8).min(4));
     while !list.is_empty() {
         let action = element(&mut list, "action", ErrorCode::BacBadLen)?;
         actions.push(match version {
-            Version::V10 => decode_action_10(action)?,
-            _ => decode_action_13(version, action)?,
+            Version::V10 => decode_action_10(action, depth)?,
+            _ => decode_action_13(version, action, depth)?,
         });
     }
     Ok(actions)
@@ -40,11 +49,11 @@ fn element<'a>(list: &mut Reader<'a>, what: &'static str, code: ErrorCode) -> Re
     list.sub(length, what, code)
 }
 
-fn decode_action_13(version: Version, mut r: Reader<'_>) -> Result<Action> {
+fn decode_action_13(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let number = r.u16()?;
     let _length = r.u16()?;
     if number == EXPERIMENTER {
-        return decode_experimenter(r);
+        return decode_experimenter(version, r, depth);
     }
     let Some(action_type) = ActionType::from_wire(version, number) else {
         return Err(r.bad_value(
@@ -86,7 +95,7 @@ fn decode_action_13(version: Version, mut r: Reader<'_>) -> Result<Action> {
         ActionType::CopyField => return decode_copy_field(version, r),
         ActionType::Meter => Action::Meter(MeterId(r.u32()?)),
         // `from_wire` knows standard types only; this arm serves the compiler.
-        ActionType::Experimenter(_) => return decode_experimenter(r),
+        ActionType::Experimenter(_) => return decode_experimenter(version, r, depth),
     };
     r.finish()?;
     Ok(action)
@@ -117,10 +126,10 @@ fn eth_type(r: &mut Reader<'_>, allowed: &[u16], right: &'static str) -> Result<
     Ok(value)
 }
 
-fn decode_experimenter(mut r: Reader<'_>) -> Result<Action> {
+fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let experimenter = r.u32()?;
     if experimenter == NICIRA {
-        return nicira::decode_action(r);
+        return nicira::decode_action(version, r, depth);
     }
     let data = r.rest().to_vec();
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
@@ -218,7 +227,7 @@ fn decode_copy_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     }))
 }
 
-fn decode_action_10(mut r: Reader<'_>) -> Result<Action> {
+fn decode_action_10(mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let number = r.u16()?;
     let _length = r.u16()?;
     let action = match number {
@@ -278,7 +287,7 @@ fn decode_action_10(mut r: Reader<'_>) -> Result<Action> {
             }
             Action::Enqueue { port, queue }
         }
-        EXPERIMENTER => return decode_experimenter(r),
+        EXPERIMENTER => return decode_experimenter(Version::V10, r, depth),
         _ => {
             return Err(r.bad_value(
                 ErrorCode::BacBadType,
@@ -384,6 +393,12 @@ pub(super) fn encode_actions(
     loss: Loss,
 ) -> Encode {
     for action in actions {
+        if let Action::Clone(inner) = action {
+            let start = nicira::begin_clone(buf);
+            encode_actions(buf, version, inner, matching, loss)?;
+            buf.patch_length(start + 2, start);
+            continue;
+        }
         match version {
             Version::V10 => encode_action_10(buf, action, loss)?,
             _ => encode_action_13(buf, version, action, matching, loss)?,

@@ -5,7 +5,7 @@ use super::reader::{Reader, Result};
 use super::writer::Put;
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::ErrorCode;
-use crate::multipart::{BundleFeatures, BundleFeaturesRequest};
+use crate::multipart::{BundleFeatures, BundleFeaturesRequest, BundleTimes};
 
 /// The ONF's experimenter type of [`BundleControl`] in 1.3.
 pub(super) const ONF_CONTROL: u32 = 2300;
@@ -14,8 +14,6 @@ pub(super) const ONF_ADD: u32 = 2301;
 
 /// The type of properties that say a time.
 const PROPERTY_TIME: u16 = 1;
-/// `OFPBF_TIMESTAMP`: the request tells the sender's time.
-const TIMESTAMP: u32 = 1;
 
 fn time(r: &mut Reader<'_>) -> Result<(u64, u32)> {
     let time = (r.u64()?, r.u32()?);
@@ -89,42 +87,46 @@ pub(super) fn encode_add(buf: &mut Vec<u8>, m: &BundleAdd) {
 pub(super) fn decode_features_request(r: &mut Reader<'_>) -> Result<BundleFeaturesRequest> {
     let flags = r.u32()?;
     r.skip(4)?;
-    let mut now = None;
+    Ok(BundleFeaturesRequest { flags, times: times(r)? })
+}
+
+/// The times among properties, of which the others only inform.
+fn times(r: &mut Reader<'_>) -> Result<Option<BundleTimes>> {
+    let mut found = None;
     while let Some((number, mut property)) = property::next(r, "bundle features property")? {
         if number == PROPERTY_TIME {
             property.skip(4)?;
-            // Accuracy, bounds of scheduling, and the sender's time come one after another.
-            for _ in 0..3 {
-                time(&mut property)?;
-            }
-            now = Some(time(&mut property)?);
+            let (accuracy, future) = (time(&mut property)?, time(&mut property)?);
+            let (past, now) = (time(&mut property)?, time(&mut property)?);
+            found = Some(BundleTimes { accuracy, future, past, now });
             property.finish()?;
         }
     }
-    Ok(BundleFeaturesRequest { flags, time: now.filter(|_| flags & TIMESTAMP != 0) })
+    Ok(found)
+}
+
+fn put_times(buf: &mut Vec<u8>, times: Option<BundleTimes>) {
+    let Some(BundleTimes { accuracy, future, past, now }) = times else { return };
+    let start = property::begin(buf, PROPERTY_TIME);
+    buf.pad(4);
+    [accuracy, future, past, now].into_iter().for_each(|t| put_time(buf, t));
+    property::end(buf, start);
 }
 
 pub(super) fn encode_features_request(buf: &mut Vec<u8>, m: &BundleFeaturesRequest) {
     buf.put_u32(m.flags);
     buf.pad(4);
-    if let Some(now) = m.time {
-        let start = property::begin(buf, PROPERTY_TIME);
-        buf.pad(4);
-        (0..3).for_each(|_| put_time(buf, (0, 0)));
-        put_time(buf, now);
-        property::end(buf, start);
-    }
+    put_times(buf, m.times);
 }
 
 pub(super) fn decode_features(r: &mut Reader<'_>) -> Result<BundleFeatures> {
     let capabilities = BundleFlags::from_bits_retain(r.u16()?);
     r.skip(6)?;
-    // Properties only inform.
-    r.rest();
-    Ok(BundleFeatures { capabilities })
+    Ok(BundleFeatures { capabilities, times: times(r)? })
 }
 
 pub(super) fn encode_features(buf: &mut Vec<u8>, m: &BundleFeatures) {
     buf.put_u16(m.capabilities.bits());
     buf.pad(6);
+    put_times(buf, m.times);
 }

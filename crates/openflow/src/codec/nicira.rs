@@ -10,13 +10,14 @@ use super::{Encode, Loss};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
-    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
-    Multipath, ToController,
+    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
+    LearnTarget, Multipath, PortBundle, ToController,
 };
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
 use crate::ids::{GroupId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
+use crate::version::Version;
 
 /// Nicira's experimenter id.
 pub const NICIRA: u32 = 0x0000_2320;
@@ -270,16 +271,15 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
 fn name(subtype: u16) -> &'static str {
     match subtype {
         5 => "pop_queue",
-        12 | 13 => "bundle",
         32 => "output to an experimenter's field",
         45 => "learn with a limit or a result",
         17 => "exit",
         19 => "fin_timeout",
         29 | 38 | 41 => "sample",
-        35 | 36 | 43 | 44 => "ct",
+        35 | 36 | 43 => "ct",
+        44 => "resubmit with ct",
         37 => "controller with userdata, pause or a meter",
         39 => "a truncating output",
-        42 => "clone",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
         50 => "delete_field",
@@ -496,6 +496,80 @@ fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
     Ok(Multipath { fields, basis, algorithm, max_link, arg, to: Bits { of, count } })
 }
 
+/// `NXM_OF_IN_PORT`, what members are named by: their ports' numbers.
+const MEMBER_TYPE: u32 = 0x0000_0002;
+
+/// `bundle` and, with a place for the port's number, `bundle_load`.
+fn decode_bundle(r: &mut Reader<'_>, load: bool) -> Result<PortBundle> {
+    let (algorithm, fields, basis) = (r.u16()?, r.u16()?, r.u16()?);
+    let (kind, count) = (r.u32()?, usize::from(r.u16()?));
+    let (offset, bits) = place(r)?;
+    let header = r.u32()?;
+    r.skip(4)?;
+    let bad =
+        |r: &Reader<'_>, what, got, right| r.bad_value(ErrorCode::BacBadArgument, what, got, right);
+    let known = BundleAlgorithm::ALL.get(usize::from(algorithm));
+    let (algorithm, _) = *known.ok_or_else(|| {
+        bad(r, "bundle's algorithm", u32::from(algorithm), "active_backup (0) or hrw (1)")
+    })?;
+    let known = HashFields::ALL.get(usize::from(fields));
+    let (fields, _) = *known.ok_or_else(|| bad(r, "bundle's fields", fields.into(), "0 to 5"))?;
+    if kind != MEMBER_TYPE {
+        return Err(bad(r, "bundle's type of members", kind, "0x2, ports"));
+    }
+    if !(1..=PortBundle::MEMBERS_MAX).contains(&count) {
+        return Err(bad(r, "bundle's members", count as u32, "1 to 64"));
+    }
+    let to = if load {
+        let of = bits_of(r, header, offset, bits)?;
+        if !of.field.info().settable || bits < 16 {
+            return Err(bad(r, "bundle_load's place", header, "16 bits or more that can be set"));
+        }
+        Some(Bits { of, count: bits })
+    } else if header != 0 || (offset, bits) != (0, 1) {
+        return Err(bad(r, "bundle's place", header, "0, as nothing is loaded"));
+    } else {
+        None
+    };
+    if r.left() < 2 * count {
+        let right = "as many members as it says";
+        return Err(r.bad_value(ErrorCode::BacBadLen, "bundle's members", count as u32, right));
+    }
+    let members = (0..count).map(|_| r.u16().map(PortNo::from_v10)).collect::<Result<_>>()?;
+    r.rest();
+    Ok(PortBundle { fields, basis, algorithm, members, to })
+}
+
+fn encode_bundle(buf: &mut Vec<u8>, m: &PortBundle) {
+    let number = |at: Option<usize>| at.unwrap_or(0) as u16;
+    buf.put_u16(number(BundleAlgorithm::ALL.iter().position(|(a, _)| *a == m.algorithm)));
+    buf.put_u16(number(HashFields::ALL.iter().position(|(f, _)| *f == m.fields)));
+    buf.put_u16(m.basis);
+    buf.put_u32(MEMBER_TYPE);
+    buf.put_u16(m.members.len() as u16);
+    match m.to {
+        Some(Bits { of, count }) => {
+            let (header, offset) = header_of_bits(of, count);
+            buf.put_u16(offset << 6 | (count - 1));
+            buf.put_u32(header);
+        }
+        None => buf.pad(6),
+    }
+    buf.pad(4);
+    m.members.iter().for_each(|port| buf.put_u16(port.to_v10().unwrap_or(0xffff)));
+}
+
+/// The head of a `clone`; gives back where it begins.
+pub(super) fn begin_clone(buf: &mut Vec<u8>) -> usize {
+    let start = buf.len();
+    buf.put_u16(0xffff);
+    buf.put_u16(0);
+    buf.put_u32(NICIRA);
+    buf.put_u16(42);
+    buf.pad(6);
+    start
+}
+
 /// One end of a load or move.
 fn subfield(r: &mut Reader<'_>, header: u32) -> Result<FieldId> {
     let header = OxmHeader(header);
@@ -519,7 +593,7 @@ fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> Result<()> 
 }
 
 /// Reads what follows the experimenter's id.
-pub(super) fn decode_action(mut r: Reader<'_>) -> Result<Action> {
+pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let subtype = r.u16()?;
     let set = |field, value: u128| Action::set_field(field, value);
     let action = match subtype {
@@ -579,6 +653,15 @@ pub(super) fn decode_action(mut r: Reader<'_>) -> Result<Action> {
             to_controller(max_len, reason(&r, number)?, id)
         }
         37 => decode_controller(&mut r)?,
+        12 | 13 => Action::Bundle(Box::new(decode_bundle(&mut r, subtype == 13)?)),
+        42 if depth == Action::CLONE_DEPTH_MAX => {
+            let right = "at most 8 of them inside each other";
+            return Err(r.bad_value(ErrorCode::BacTooMany, "clone", depth as u32 + 1, right));
+        }
+        42 => {
+            r.skip(6)?;
+            Action::Clone(super::action::decode_actions_at(version, &mut r, depth + 1)?)
+        }
         10 => Action::Multipath(Box::new(decode_multipath(&mut r)?)),
         15 => {
             let (offset, count) = place(&mut r)?;
@@ -782,6 +865,10 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             let (header, offset) = header_of_bits(m.to.of, m.to.count);
             buf.put_u16(offset << 6 | (m.to.count - 1));
             buf.put_u32(header);
+        }
+        Action::Bundle(m) => {
+            head(buf, if m.to.is_some() { 13 } else { 12 });
+            encode_bundle(buf, m);
         }
         Action::Conjunction(m) => {
             head(buf, 34);

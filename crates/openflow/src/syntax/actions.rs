@@ -13,8 +13,8 @@ use crate::action::{
     SetField, Subfield,
 };
 use crate::extension::{
-    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
-    Multipath, ToController,
+    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
+    LearnTarget, Multipath, PortBundle, ToController,
 };
 use crate::field::FieldId;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
@@ -70,6 +70,9 @@ const WORDS: &[(&str, Version)] = &[
     ("pop", Version::V10),
     ("check_pkt_larger", Version::V10),
     ("multipath", Version::V10),
+    ("bundle", Version::V10),
+    ("bundle_load", Version::V10),
+    ("clone", Version::V10),
     ("conjunction", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
@@ -83,9 +86,6 @@ const WORDS: &[(&str, Version)] = &[
 
 /// Words of Open vSwitch's extensions.
 const EXTENSIONS: &[&str] = &[
-    "bundle",
-    "bundle_load",
-    "clone",
     "ct",
     "ct_clear",
     "debug_recirc",
@@ -295,6 +295,8 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "pop" => settable_bits(word.arg()?).map(Action::StackPop),
         "check_pkt_larger" => larger(word),
         "multipath" => multipath(word),
+        "bundle" | "bundle_load" => bundle(word, cx),
+        "clone" => cloned(word, cx),
         "conjunction" => conjunction(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
@@ -465,6 +467,68 @@ fn multipath(word: &Word<'_>) -> Result<Action> {
         arg: value.u32()?,
         to,
     })))
+}
+
+/// `bundle(FIELDS,BASIS,ALGORITHM,ofport,members:PORT...)`; `bundle_load` has `FIELD[BITS]` before the
+/// members, which may also be called `slaves`.
+fn bundle(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let load = word.key.is("bundle_load");
+    let (head, members) = match arg.split_once("members:") {
+        Some(parts) => parts,
+        None => arg.split_once("slaves:").ok_or_else(|| {
+            arg.expected("`FIELDS,BASIS,ALGORITHM,ofport,members:PORT...` in parentheses")
+        })?,
+    };
+    let head = head.list();
+    let (&[fields, basis, algorithm, kind], to) = match (load, head.as_slice()) {
+        (false, [a, b, c, d]) => (&[*a, *b, *c, *d], None),
+        (true, [a, b, c, d, to]) => (&[*a, *b, *c, *d], Some(settable_bits(*to)?)),
+        _ => {
+            let to = if load { ",FIELD[BITS]" } else { "" };
+            return Err(arg.expected(format!("FIELDS,BASIS,ALGORITHM,ofport{to},members:PORT...")));
+        }
+    };
+    let found = HashFields::ALL.iter().find(|(_, name)| fields.is(name));
+    let (hashed, _) = *found.ok_or_else(|| fields.expected("fields that can be hashed"))?;
+    let found = BundleAlgorithm::ALL.iter().find(|(_, name)| algorithm.is(name));
+    let (how, _) = *found.ok_or_else(|| algorithm.expected("`active_backup` or `hrw`"))?;
+    if !kind.is("ofport") {
+        return Err(kind.expected("`ofport`"));
+    }
+    if to.is_some_and(|to| to.count < 16) {
+        return Err(arg.refused("a port's number has 16 bits"));
+    }
+    let ports = members.list();
+    if !(1..=PortBundle::MEMBERS_MAX).contains(&ports.len()) {
+        return Err(members.expected(format!("1 to {} members", PortBundle::MEMBERS_MAX)));
+    }
+    let member = |piece: &Piece<'_>| match piece.port(cx)? {
+        port if port.to_v10().is_some() => Ok(port),
+        _ => Err(piece.expected("a port of 16 bits")),
+    };
+    let members = ports.iter().map(member).collect::<Result<_>>()?;
+    let basis = basis.u16()?;
+    Ok(Action::Bundle(Box::new(PortBundle { fields: hashed, basis, algorithm: how, members, to })))
+}
+
+/// `clone(ACTIONS)`.
+fn cloned(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let list = match word.value {
+        Some(list) if word.parenthesised() => list,
+        _ => return Err(word.key.refused("its actions follow in parentheses")),
+    };
+    // No deeper than they may be, whatever else has parentheses.
+    let mut depth = 0;
+    let most = list.text.chars().fold(0, |most, c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        most.max(depth)
+    });
+    if most >= Action::CLONE_DEPTH_MAX as i32 {
+        let max = Action::CLONE_DEPTH_MAX;
+        return Err(word.key.refused(format!("at most {max} of them stand inside each other")));
+    }
+    actions(list, cx).map(Action::Clone)
 }
 
 /// `conjunction(ID,K/N)`, K from 1 on.
@@ -729,6 +793,10 @@ fn resubmit(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
         Some((port, table)) => (port.trim(), Some(table.trim())),
         None => (arg, None),
     };
+    // With connection tracking's fields.
+    if table.is_some_and(|table| table.text.contains(',')) {
+        return Err(word.extension());
+    }
     let in_port = match port.text {
         "" => PortNo::IN_PORT,
         _ => port.port(cx)?,
@@ -957,6 +1025,31 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             print_subfield(out, m.to.of, m.to.count)?;
             out.write_char(')')
         }
+        Action::Bundle(m) => {
+            let fields = HashFields::ALL.iter().find(|(f, _)| *f == m.fields).map_or("", |f| f.1);
+            let how = BundleAlgorithm::ALL.iter().find(|(a, _)| *a == m.algorithm);
+            let how = how.map_or("", |a| a.1);
+            let word = if m.to.is_some() { "bundle_load" } else { "bundle" };
+            write!(out, "{word}({fields},{},{how},ofport,", m.basis)?;
+            if let Some(to) = m.to {
+                print_subfield(out, to.of, to.count)?;
+                out.write_char(',')?;
+            }
+            out.write_str("members:")?;
+            m.members
+                .iter()
+                .enumerate()
+                .try_for_each(|(i, port)| write!(out, "{}{port}", if i == 0 { "" } else { "," }))?;
+            out.write_char(')')
+        }
+        Action::Clone(inner) => {
+            out.write_str("clone(")?;
+            match inner.is_empty() {
+                true => out.write_str("drop")?,
+                false => list(out, inner, version)?,
+            }
+            out.write_char(')')
+        }
         Action::Learn(m) => print_learn(out, m),
         Action::Conjunction(m) => {
             write!(out, "conjunction({},{}/{})", m.id, m.dimension + 1, m.dimensions)
@@ -966,6 +1059,9 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             bytes.iter().enumerate().try_for_each(|(i, byte)| {
                 write!(out, "{}{byte:02x}", if i == 0 { "" } else { "." })
             })
+        }
+        Action::Resubmit { in_port, table: TableId::ALL } if *in_port != PortNo::IN_PORT => {
+            write!(out, "resubmit:{in_port}")
         }
         Action::Resubmit { in_port, table } => {
             out.write_str("resubmit(")?;

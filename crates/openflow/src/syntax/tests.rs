@@ -151,6 +151,9 @@ fn plain_output(action: &mut Action) {
     {
         *max_len = Action::NO_BUFFER;
     }
+    if let Action::Clone(inner) = action {
+        inner.iter_mut().for_each(plain_output);
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::action::{
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::extension::{
-    Bits, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec, LearnTarget,
-    Multipath, ToController,
+    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
+    LearnTarget, Multipath, PortBundle, ToController,
 };
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
@@ -32,8 +32,8 @@ use crate::monitor::{
     FlowMonitorRequest, FlowUpdate, FlowUpdateKind, FullUpdate, MonitorCommand, MonitorFlags,
 };
 use crate::multipart::{
-    BundleFeatures, BundleFeaturesRequest, MultipartReply, MultipartReplyBody, MultipartRequest,
-    MultipartRequestBody,
+    BundleFeatures, BundleFeaturesRequest, BundleTimes, MultipartReply, MultipartReplyBody,
+    MultipartRequest, MultipartRequestBody,
 };
 use crate::packet::{PacketIn, PacketInReason, PacketOut};
 use crate::port::{
@@ -504,8 +504,26 @@ fn learn(rng: &mut Rng) -> Learn {
 }
 
 /// One of Open vSwitch's actions.
-fn extension(rng: &mut Rng) -> Action {
-    match rng.below(8) {
+fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
+    match rng.below(10) {
+        7 => {
+            let to = rng.one_in(2).then(|| Bits {
+                of: Subfield { field: FieldId::Reg5, offset: rng.u16() % 16 },
+                count: 16,
+            });
+            let count = 1 + rng.below(PortBundle::MEMBERS_MAX);
+            Action::Bundle(Box::new(PortBundle {
+                fields: rng.choose(&HashFields::ALL).0,
+                basis: rng.u16(),
+                algorithm: rng.choose(&BundleAlgorithm::ALL).0,
+                members: (0..count).map(|_| PortNo(1 + rng.u32() % 0xfeff)).collect(),
+                to,
+            }))
+        }
+        8 => {
+            let count = rng.below(4);
+            Action::Clone((0..count).map(|_| action_at(rng, version, depth + 1)).collect())
+        }
         0 => Action::Controller(ToController {
             max_len: rng.u16(),
             reason: rng.choose(&PacketInReason::ALL),
@@ -537,8 +555,13 @@ fn extension(rng: &mut Rng) -> Action {
 }
 
 fn action(rng: &mut Rng, version: Version) -> Action {
-    if rng.one_in(8) {
-        return extension(rng);
+    action_at(rng, version, 0)
+}
+
+/// The same, inside of so many `clone`s.
+fn action_at(rng: &mut Rng, version: Version, depth: usize) -> Action {
+    if rng.one_in(8) && depth < Action::CLONE_DEPTH_MAX {
+        return extension(rng, version, depth);
     }
     let kind = match version {
         Version::V10 => rng.below(13),
@@ -964,8 +987,8 @@ fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
         17 => MultipartRequestBody::FlowMonitor(list(rng, |rng| flow_monitor(rng, version))),
         18 => MultipartRequestBody::FlowCounts(flow_stats_request(rng, version)),
         _ => MultipartRequestBody::BundleFeatures(BundleFeaturesRequest {
-            flags: 1,
-            time: rng.one_in(2).then(|| (rng.u64(), rng.u32())),
+            flags: rng.u32() & 3,
+            times: bundle_times(rng),
         }),
     };
     MultipartRequest { more: rng.one_in(4), body }
@@ -1024,6 +1047,7 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
         18 => MultipartReplyBody::FlowCounts(list(rng, |rng| flow_counts(rng, version))),
         _ => MultipartReplyBody::BundleFeatures(BundleFeatures {
             capabilities: BundleFlags::from_bits_retain(rng.u16()),
+            times: bundle_times(rng),
         }),
     };
     MultipartReply { more: rng.one_in(4), body }
@@ -1155,4 +1179,10 @@ fn table_property(rng: &mut Rng, version: Version) -> TableProperty {
             data: rng.bytes(13),
         },
     }
+}
+
+fn bundle_times(rng: &mut Rng) -> Option<BundleTimes> {
+    let mut time = || (rng.u64(), rng.u32());
+    let times = BundleTimes { accuracy: time(), future: time(), past: time(), now: time() };
+    rng.one_in(2).then_some(times)
 }

@@ -130,6 +130,16 @@ impl Flow<'_> {
                 self.reach(*block, start);
                 same()
             }
+            // The engine gives the packet up there, or no pass runs.
+            Op::Call { .. } | Op::OnCopy { .. } => {
+                *state = State::anything(program);
+                same()
+            }
+            Op::PortLive { field, port } => {
+                let port = build.then(|| self.simplified(port, state, args));
+                state.write(*field, Known::nothing(1));
+                port.map(|port| Op::PortLive { field: *field, port })
+            }
             Op::Resubmit { keep } | Op::Recirculate { keep } => {
                 let mut next = State::received(program);
                 for meta in keep {

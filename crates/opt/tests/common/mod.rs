@@ -157,7 +157,8 @@ fn bails(trace: &Trace, bail: Bail) -> bool {
         events.iter().any(|event| {
             let here = match event.kind {
                 trace::Kind::Group => bail.groups,
-                trace::Kind::Clone => bail.clones,
+                trace::Kind::Clone if event.text.starts_with("clone ") => bail.clones,
+                trace::Kind::Clone => bail.calls,
                 trace::Kind::Pass => bail.passes,
                 trace::Kind::Parse => {
                     *parses += u32::from(event.text.starts_with("parse "));

@@ -10,6 +10,13 @@ use crate::ids::Xid;
 use std::process::Command;
 
 pub(in super::super) const FLOWS: &[&str] = &[
+    // Actions in actions, and ports of which one is chosen.
+    "in_port=1,actions=clone(output:2,clone(output:3)),output:1",
+    "actions=clone(drop),output:1",
+    "actions=bundle(eth_src,0,active_backup,ofport,slaves:2,3)",
+    "actions=bundle(symmetric_l3l4+udp,7,hrw,ofport,members:2,3,LOCAL)",
+    "actions=bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)",
+    "actions=resubmit:7,output:2,resubmit(3,2),resubmit(,4)",
     // Matches.
     "actions=drop",
     "ip,actions=drop",

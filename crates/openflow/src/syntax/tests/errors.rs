@@ -129,7 +129,29 @@ fn of_actions() {
                 "write_actions(1,goto_table:2)",
                 "column 17: `goto_table`: an instruction, where only actions may stand",
             ),
-            ("clone(1)", "column 1: `clone`: Nicira extension not supported yet"),
+            ("sample(probability=1)", "column 1: `sample`: Nicira extension not supported yet"),
+            ("clone:1", "column 1: `clone`: its actions follow in parentheses"),
+            (
+                "clone(clone(clone(clone(clone(clone(clone(clone(clone(1)))))))))",
+                "column 1: `clone`: at most 8 of them stand inside each other",
+            ),
+            (
+                "clone(1,goto_table:2)",
+                "column 9: `goto_table`: an instruction, where only actions may stand",
+            ),
+            (
+                "bundle(eth_src,0,best,ofport,members:1)",
+                "column 18: expected `active_backup` or `hrw`, found `best`",
+            ),
+            (
+                "bundle(eth_src,0,hrw,ofport,members:)",
+                "column 37: expected 1 to 64 members, found nothing",
+            ),
+            (
+                "bundle_load(eth_src,0,hrw,ofport,members:1)",
+                "column 13: expected FIELDS,BASIS,ALGORITHM,ofport,FIELD[BITS],members:PORT..., \
+                 found `eth_src,0,hrw,ofport,members:1`",
+            ),
             ("load:1->reg0[4..2]", "column 9: expected bits from 0 to 31, found `reg0[4..2]`"),
             (
                 "move:reg0[0..3]->reg1",
