@@ -59,6 +59,9 @@ const BESIDE_COST: usize = 8;
 /// What a part's high byte leads to, or its low byte.
 type Step = [u16; 256];
 
+/// Bytes of the keys, at most, whose parts are taken without looking whether they are there.
+const NEAR: usize = 16;
+
 /// A piece of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
@@ -71,9 +74,16 @@ struct Part {
 impl Part {
     /// Its bytes in a key, of which the first is 0 if there is only one.
     #[inline(always)]
-    fn bytes(self, key: &[u8]) -> (usize, usize) {
+    fn bytes(self, key: &[u8]) -> (u8, u8) {
         let high = key[self.offset] & if self.len == 2 { 0xff } else { 0 };
-        (usize::from(high), usize::from(key[self.offset + self.len - 1]))
+        (high, key[self.offset + self.len - 1])
+    }
+
+    /// As [`Part::bytes`], of a part that lies within these bytes; no check stands in the way.
+    #[inline(always)]
+    fn bytes_near(self, key: &[u8; NEAR]) -> (u8, u8) {
+        let high = key[self.offset % NEAR] & if self.len == 2 { 0xff } else { 0 };
+        (high, key[(self.offset + self.len - 1) % NEAR])
     }
 }
 
@@ -339,7 +349,7 @@ impl<const N: usize> Kernel for One<'_, N> {
         let mut chosen = [0u16; PARTS_MAX];
         for (to, (part, first)) in chosen.iter_mut().zip(of.parts[..parts].iter().zip(&of.firsts)) {
             let (high, low) = part.bytes(key);
-            *to = of.steps[usize::from(first[high])][low];
+            *to = of.steps[usize::from(first[usize::from(high)])][usize::from(low)];
         }
         *found = of.first::<L, N>(of.rows.as_chunks().0, &chosen[..parts]);
     }
@@ -364,7 +374,7 @@ impl<const N: usize> Kernel for Search<'_, N> {
             let keys = keys.chunks_exact(stride).take(count);
             for (chosen, key) in chosen.iter_mut().zip(keys) {
                 let (high, low) = part.bytes(key);
-                chosen[at] = of.steps[usize::from(first[high])][low];
+                chosen[at] = of.steps[usize::from(first[usize::from(high)])][usize::from(low)];
             }
         }
         let rows: &[[Line; N]] = of.rows.as_chunks().0;
@@ -379,6 +389,59 @@ impl<const N: usize> Kernel for Search<'_, N> {
             *hit = of.better(of.first::<L, N>(rows, &chosen[..parts]), *hit);
         }
     }
+}
+
+/// A burst of keys that are looked at in `P` parts, rows of `N` lines: as [`Search`], made for one form of rule sets.
+///
+/// What the rules leave open of a lookup's steps is known when this is compiled, so that nothing is counted and a
+/// key's lines are asked for together.
+struct Shaped<'a, const N: usize, const P: usize> {
+    of: &'a BitVectors,
+    keys: &'a [u8],
+    stride: usize,
+    hits: &'a mut [Hit],
+}
+
+impl<const N: usize, const P: usize> Kernel for Shaped<'_, N, P> {
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let Shaped { of, keys, stride, hits } = self;
+        let (Some(parts), Some(firsts)) =
+            (of.parts.first_chunk::<P>(), of.firsts.first_chunk::<P>())
+        else {
+            return;
+        };
+        let count = hits.len().min(PHASE);
+        let mut chosen = [[0u16; P]; PHASE];
+        let is_near = parts.iter().all(|part| part.offset + part.len <= NEAR);
+        for (chosen, key) in chosen.iter_mut().zip(keys.chunks_exact(stride)).take(count) {
+            let near = key.first_chunk::<NEAR>().filter(|_| is_near);
+            for at in 0..P {
+                let part = parts[at];
+                let (high, low) = near.map_or_else(|| part.bytes(key), |key| part.bytes_near(key));
+                let step = firsts[at][usize::from(high)];
+                chosen[at] = of.steps[usize::from(step)][usize::from(low)];
+            }
+        }
+        let rows: &[[Line; N]] = of.rows.as_chunks().0;
+        for (hit, chosen) in hits.iter_mut().zip(&chosen) {
+            *hit = of.hits[of.first::<L, N>(rows, chosen)];
+        }
+    }
+}
+
+/// Runs the form of [`Shaped`] that fits a set, if there is one.
+macro_rules! shaped {
+    ($of:expr, $keys:expr, $stride:expr, $hits:expr, $(($n:literal, $p:literal))*) => {
+        match ($of.span, $of.parts.len()) {
+            $(($n, $p) => {
+                let (of, keys, stride, hits) = ($of, $keys, $stride, &mut *$hits);
+                simd::fastest(Shaped::<$n, $p> { of, keys, stride, hits });
+                true
+            })*
+            _ => false,
+        }
+    };
 }
 
 impl Structure for BitVectors {
@@ -444,6 +507,17 @@ impl Structure for BitVectors {
         assert_burst(&self.layout, keys, stride, hits.len());
         for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
             let keys = &keys[part * PHASE * stride..];
+            let done = self.beside.is_empty()
+                && shaped!(
+                    self,
+                    keys,
+                    stride,
+                    hits,
+                    (1, 4)(1, 5)(1, 6)(1, 7)(1, 8)(2, 4)(2, 5)(2, 6)(2, 7)(2, 8)
+                );
+            if done {
+                continue;
+            }
             match self.span {
                 1 => simd::fastest(Search::<1> { of: self, keys, stride, hits }),
                 2 => simd::fastest(Search::<2> { of: self, keys, stride, hits }),
@@ -528,6 +602,42 @@ mod tests {
             rule.ranges = [Range { offset: 4, len: 2, lo, hi }].into();
         }
         rule
+    }
+
+    #[test]
+    fn keys_of_any_number_of_parts_answer_as_linear() {
+        let mut draw = crate::classbench::Draw::new(4);
+        for (parts, count) in (1..=10).flat_map(|parts| [(parts, 300), (parts, 700), (parts, 1300)])
+        {
+            // The last part is one byte.
+            let lens: Vec<usize> = (1..parts).map(|_| 2).chain([1]).collect();
+            let layout = Layout::new(&lens).unwrap();
+            let (len, stride) = (layout.key_len(), layout.stride());
+            let mut oracle = Linear::new(layout.clone());
+            for id in 0..count {
+                // Each part is demanded in full, in half, or not at all; few values, so that many meet.
+                let mut demand = || {
+                    let [mask, of] = [[0, 0], [1, 1], [3, 3], [255, 3]][draw.below(4)];
+                    (mask, draw.word() as u8 & of)
+                };
+                let (mask, value): (Vec<u8>, Vec<u8>) = (0..len).map(|_| demand()).unzip();
+                let priority = draw.below(1000) as u32;
+                oracle.insert(&Rule::new(id, priority, u64::from(id), &value, &mask)).unwrap();
+            }
+            let mut subject = BitVectors::of(layout, oracle.iter()).unwrap();
+            let mut keys = vec![0; 95 * stride];
+            for key in keys.chunks_mut(stride) {
+                key[..len].fill_with(|| draw.word() as u8 & 3);
+            }
+            for gone in 0..40 {
+                let mut hits = [Hit::MISS; 95];
+                subject.lookup_burst(&keys, stride, &mut hits);
+                for (key, hit) in keys.chunks(stride).zip(hits) {
+                    assert_eq!(hit, oracle.lookup(&key[..len]), "{parts} parts, {count} rules");
+                }
+                assert_eq!(subject.remove(gone * 7), oracle.remove(gone * 7));
+            }
+        }
     }
 
     #[test]

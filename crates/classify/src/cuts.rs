@@ -7,7 +7,9 @@
 //! at once, the best first. Every way says what the best rule behind it is worth, so that a key goes on
 //! only where it may still win.
 //!
-//! A burst goes down level by level, all keys together, and the memory of the next step is asked for ahead.
+//! A burst goes down level by level, all keys together, and the memory of the next step is asked for ahead. Where
+//! there is much of it, every way of every key is followed a step at a time ([`Wave`]), and a block's first look is at
+//! one word of the key, which mostly rules it out.
 //!
 //! Learnt from: DBTable (bits that tell rules apart make the index), CutSplit and CutTSS (rules that are wild
 //! in a field are kept apart), rte_acl (a burst in step).
@@ -56,6 +58,13 @@ pub const LEAF_MAX: usize = 1 << 12;
 const BITS_MAX: u32 = 16;
 /// Rules by which a node's bits are chosen, at most.
 const SAMPLE: usize = 2048;
+/// What part of the rules cares for a bit that is chosen, at least.
+const CARING: f64 = 0.4;
+/// Rules of a leaf from which on bits are chosen for which only [`CARING_LONG`] of the rules care, and rules
+/// are copied that leave up to [`OPEN_LONG`] of them open.
+const LEAF_LONG: usize = 16 * LANES;
+const CARING_LONG: f64 = 0.1;
+const OPEN_LONG: u32 = 5;
 /// Copies of each rule, on average, from which on no more are made but of the rules that none can do without.
 const COPIES_MAX: usize = 4;
 /// Children of nodes for each rule, about, at most.
@@ -64,6 +73,8 @@ const WAYS_MAX: usize = 16;
 const DEPTH_MAX: usize = 40;
 /// Rules up to which copies are cheap: all of them fit into the processor's own caches.
 const SMALL: usize = 4096;
+/// Bytes of blocks from which on a burst waits for memory more than for anything else.
+const FAR: usize = 1 << 24;
 /// No row.
 const NONE: u32 = u32::MAX;
 /// In a lane's row: the rule compares ranges that the lane does not hold.
@@ -194,6 +205,10 @@ pub struct Cuts {
     longest: usize,
     /// Lanes in use.
     copies: usize,
+    /// The word of the key in which rules care for the most bits.
+    keen: usize,
+    /// Bytes of blocks from which on bursts are followed in waves.
+    far: usize,
 }
 
 /// The best rule that a key has met so far.
@@ -227,6 +242,8 @@ impl Cuts {
             root: NOWHERE,
             longest: 0,
             copies: 0,
+            keen: 0,
+            far: FAR,
             layout,
         }
     }
@@ -245,6 +262,11 @@ impl Cuts {
         }
         let mut rows: Vec<u32> = (0..cuts.rows.len() as u32).collect();
         rows.sort_unstable_by_key(|&row| Reverse(cuts.rank(row)));
+        let cared = |word: &usize| -> u64 {
+            rows.iter().map(|&row| u64::from(cuts.mask(row)[*word].count_ones())).sum()
+        };
+        // Of equals the first.
+        cuts.keen = (0..cuts.words).rev().max_by_key(cared).unwrap_or(0);
         cuts.root = cuts.build(&rows, 0);
         cuts.lines.shrink_to_fit();
         cuts.ways.shrink_to_fit();
@@ -265,6 +287,11 @@ impl Cuts {
     /// Whether there are so few rules that their copies lie in the processor's own caches.
     fn is_small(&self) -> bool {
         self.rows.len() <= SMALL
+    }
+
+    /// Whether so much memory is looked at that most of it lies behind the processor's own caches.
+    fn is_far(&self) -> bool {
+        self.lines.len() * size_of::<Line>() >= self.far
     }
 
     /// Nodes there are.
@@ -465,7 +492,13 @@ impl Cuts {
             true => 3,
             false => 1,
         };
-        let Some(bits) = self.choose_bits(rows, open) else { return self.leaf(rows) };
+        let mut chosen = self.choose_bits(rows, open, CARING).map(|bits| (bits, open));
+        if chosen.is_none() && rows.len() > LEAF_LONG && self.copies < COPIES_MAX * self.rows.len()
+        {
+            // Few rules care for any bit, and most stand in many children.
+            chosen = self.choose_bits(rows, OPEN_LONG, CARING_LONG).map(|bits| (bits, OPEN_LONG));
+        }
+        let Some((bits, open)) = chosen else { return self.leaf(rows) };
         let base = self.ways.len();
         let at = self.nodes.len();
         let shift = bits.masks[0].count_ones();
@@ -520,8 +553,8 @@ impl Cuts {
         }))
     }
 
-    /// Bits that part some rows well; none if no bits do.
-    fn choose_bits(&self, rows: &[u32], open: u32) -> Option<Bits> {
+    /// Bits that part some rows well, for each of which at least such a part of them cares; none if no bits do.
+    fn choose_bits(&self, rows: &[u32], open: u32, caring_min: f64) -> Option<Bits> {
         let step = rows.len().div_ceil(SAMPLE);
         let sample: Vec<u32> = rows.iter().copied().step_by(step).collect();
         let scale = rows.len() as f64 / sample.len() as f64;
@@ -545,7 +578,8 @@ impl Cuts {
                         mask &= mask - 1;
                     }
                 }
-                for bit in (0..64u32).filter(|&bit| 5 * caring[bit as usize] >= 2 * sample.len()) {
+                let enough = caring_min * sample.len() as f64;
+                for bit in (0..64u32).filter(|&bit| caring[bit as usize] as f64 >= enough) {
                     if chosen.contains(&(word, bit)) {
                         continue;
                     }
@@ -578,7 +612,11 @@ impl Cuts {
             }
             let Some((cost, growth, (word, bit))) = best else { break };
             // Copies must be worth their room.
-            let room = if self.is_small() { 0.4 } else { 2.0 };
+            let room = match open {
+                OPEN_LONG => 0.05,
+                _ if self.is_small() => 0.4,
+                _ => 2.0,
+            };
             if cost > (0.97 - room * (growth - 1.0).max(0.0)) * expected {
                 break;
             }
@@ -756,7 +794,12 @@ impl Cuts {
                 return;
             }
             steps.compared += 1;
-            let mut bits = L::within(&lines[2 * self.words + 1].0, ports);
+            let (masks, values) = (&lines[2 * self.keen].0, &lines[2 * self.keen + 1].0);
+            let mut bits = L::matching(masks, values, words[self.keen]);
+            if bits == 0 {
+                continue;
+            }
+            bits &= L::within(&lines[2 * self.words + 1].0, ports);
             for (pair, &word) in lines.chunks_exact(2).zip(words) {
                 bits &= L::matching(&pair[0].0, &pair[1].0, word);
             }
@@ -814,6 +857,82 @@ impl Cuts {
         }
     }
 
+    /// Asks for what is looked at first behind a way.
+    #[inline(always)]
+    fn prefetch(&self, way: Way) {
+        if way.is_node() {
+            simd::prefetch(&self.nodes[way.at()]);
+        } else {
+            let from = way.block() as usize * self.span;
+            simd::prefetch(&self.lines[from + 2 * self.keen]);
+            simd::prefetch(&self.lines[from + 2 * self.keen + 1]);
+            simd::prefetch(&self.lines[from + 2 * self.words]);
+        }
+    }
+
+    /// Follows ways of several keys to their ends, a step of each at a time, so that they wait for memory
+    /// together. What they lead to first has been asked for.
+    #[inline(always)]
+    fn follow_wave<L: Lanes, const W: usize>(
+        &self,
+        mut wave: Wave,
+        keys: &[u8],
+        stride: usize,
+        words: &[[u64; W]; PHASE],
+        ports: &[[u16; PORTS]; PHASE],
+        best: &mut [Best; PHASE],
+    ) {
+        let span = const { 2 * W + 2 };
+        let mut unused = Probes::default();
+        let mut slots = [0u32; WAVE];
+        while wave.len > 0 {
+            // Nodes: where they lead. Leaves: whether the keenest word rules the first block out.
+            let mut leaves = Wave::new();
+            let mut nodes = 0;
+            for at in 0..wave.len {
+                let (key, way) = (wave.keys[at], wave.ways[at]);
+                let i = usize::from(key) % PHASE;
+                if way.is_node() {
+                    let slot = slot::<L>(&self.nodes[way.at()], &words[i]);
+                    simd::prefetch(&self.ways[slot]);
+                    slots[nodes] = slot as u32;
+                    wave.keys[nodes] = key;
+                    wave.ways[nodes] = way;
+                    nodes += 1;
+                    continue;
+                }
+                let lines = &self.lines[way.block() as usize * span..][..span];
+                let (masks, values) = (&lines[2 * self.keen].0, &lines[2 * self.keen + 1].0);
+                let met = L::matching(masks, values, words[i][self.keen]) != 0;
+                if met {
+                    lines.iter().for_each(simd::prefetch);
+                }
+                leaves.push(key, way, met | (way.class() > 0));
+            }
+            wave.len = nodes;
+            let mut next = Wave::new();
+            for (at, (key, way)) in wave.iter().enumerate() {
+                let i = usize::from(key) % PHASE;
+                let (child, aside) = (self.ways[slots[at] as usize], self.nodes[way.at()].aside);
+                for way in [child, aside] {
+                    let meant = way.is_somewhere() & (way.worth() >= best[i].priority);
+                    self.prefetch(way);
+                    if !next.push(key, way, meant) {
+                        let key = &keys[i * stride..][..stride];
+                        self.follow::<L>(way, &words[i], key, &mut best[i], &mut unused);
+                    }
+                }
+            }
+            for (key, way) in leaves.iter() {
+                let i = usize::from(key) % PHASE;
+                let blocks = way.block()..way.block() + way.blocks();
+                let key = &keys[i * stride..][..stride];
+                self.walk::<L>(blocks, &words[i], ports[i], key, &mut best[i], &mut unused);
+            }
+            wave = next;
+        }
+    }
+
     fn find(&self, key: &[u8], steps: &mut Probes) -> Hit {
         let mut best = NOBODY;
         let mut room = [0; 8];
@@ -834,6 +953,39 @@ impl Cuts {
             Some(row) => Hit { entry: row.id, action: row.action },
             None => Hit::MISS,
         }
+    }
+}
+
+/// Ways that keys of a burst are followed at a time, at most.
+const WAVE: usize = 3 * PHASE;
+
+/// Ways that are still to be followed, each for a key of a burst.
+struct Wave {
+    keys: [u8; WAVE],
+    ways: [Way; WAVE],
+    len: usize,
+}
+
+impl Wave {
+    fn new() -> Wave {
+        Wave { keys: [0; WAVE], ways: [NOWHERE; WAVE], len: 0 }
+    }
+
+    /// Takes one up, if it is `meant` and there is room; false if there is none.
+    #[inline(always)]
+    fn push(&mut self, key: u8, way: Way, meant: bool) -> bool {
+        if self.len == WAVE {
+            return !meant;
+        }
+        self.keys[self.len] = key;
+        self.ways[self.len] = way;
+        self.len += usize::from(meant);
+        true
+    }
+
+    #[inline(always)]
+    fn iter(&self) -> impl Iterator<Item = (u8, Way)> + '_ {
+        self.keys[..self.len].iter().copied().zip(self.ways[..self.len].iter().copied())
     }
 }
 
@@ -874,6 +1026,7 @@ impl<const W: usize> Kernel for Search<'_, W> {
         let mut ways = [NOWHERE; PHASE];
         let mut rest = [0u8; PHASE];
         let mut unused = Probes::default();
+        let far = cuts.is_far();
         let mut spine = cuts.root;
         while spine.is_somewhere() {
             // Keys that may still win something here or aside.
@@ -905,11 +1058,25 @@ impl<const W: usize> Kernel for Search<'_, W> {
             }
             for (&at, way) in slots[..left].iter().zip(&mut ways) {
                 *way = cuts.ways[at as usize];
+                if far {
+                    cuts.prefetch(*way);
+                    continue;
+                }
                 let block = select_unpredictable(way.is_node(), 0, way.block());
                 let lines = &cuts.lines[block as usize * span..][..span];
                 for line in lines {
                     simd::prefetch(line);
                 }
+            }
+            if far {
+                let mut wave = Wave::new();
+                for (&i, &way) in pending.iter().zip(&ways) {
+                    let worthy = way.worth() >= best[usize::from(i) % PHASE].priority;
+                    wave.push(i, way, way.is_somewhere() & worthy);
+                }
+                cuts.follow_wave::<L, W>(wave, keys, stride, &words, &ports, &mut best);
+                spine = node.aside;
+                continue;
             }
             // What the first block of each child holds; block 0 stands for what is none.
             let mut more = 0;
@@ -1054,6 +1221,115 @@ impl Structure for Cuts {
             probes_max: self.nodes.len(),
             ranged: self.ranges.len(),
             memory_bytes: self.memory_bytes(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classbench::Draw;
+    use crate::linear::Linear;
+
+    /// One prefix of so many may be of any length.
+    const WILD: usize = 4;
+
+    /// Rules of two prefixes and a port or a range of ports; of `lens` bits, or anything down to none.
+    fn rules(count: u32, lens: std::ops::Range<u32>, draw: &mut Draw) -> Vec<Rule> {
+        let rule = |id: u32| {
+            let mut prefix = || {
+                let wild = draw.below(WILD) == 0;
+                let from = if wild { 0 } else { lens.start };
+                let len = from + draw.below((lens.end - from) as usize) as u32;
+                let mask = u32::MAX.checked_shl(32 - len).unwrap_or(0);
+                ((draw.word() as u32 & mask).to_be_bytes(), mask.to_be_bytes())
+            };
+            let ((src, src_mask), (dst, dst_mask)) = (prefix(), prefix());
+            let port = draw.below(1000) as u16;
+            let (value, mask) = match draw.below(3) {
+                0 => ([0; 4], [0; 4]),
+                _ => ([0, 0, (port >> 8) as u8, port as u8], [0, 0, 255, 255]),
+            };
+            let value = [src, dst, value].concat();
+            let mask = [src_mask, dst_mask, mask].concat();
+            let mut rule = Rule::new(id, draw.below(300) as u32, u64::from(id), &value, &mask);
+            if draw.below(8) == 0 {
+                let lo = u128::from(port);
+                rule.ranges = [Range { offset: 8, len: 2, lo, hi: lo + 700 }].into();
+            }
+            rule
+        };
+        (0..count).map(rule).collect()
+    }
+
+    /// Keys, most of which meet some rule, as a burst has them.
+    fn keys(rules: &[Rule], count: usize, draw: &mut Draw) -> Vec<u8> {
+        let mut keys = Vec::new();
+        for _ in 0..count {
+            let rule = &rules[draw.below(rules.len())];
+            let bits = rule.value.iter().zip(&rule.mask);
+            keys.extend(bits.map(|(value, mask)| value | draw.word() as u8 & !mask));
+            keys.extend([0; 4]);
+        }
+        keys
+    }
+
+    fn agrees(subject: &Cuts, oracle: &Linear, keys: &[u8]) {
+        let mut hits = vec![Hit::MISS; keys.len() / 16];
+        subject.lookup_burst(keys, 16, &mut hits);
+        for (key, hit) in keys.chunks(16).zip(hits) {
+            let want = oracle.lookup(&key[..12]);
+            assert_eq!((hit, subject.lookup(&key[..12])), (want, want), "{key:x?}");
+        }
+    }
+
+    #[test]
+    fn bursts_are_answered_alike_near_and_far() {
+        for (lens, seed) in [(0..33, 1), (8..33, 2), (20..33, 3)] {
+            let draw = &mut Draw::new(seed);
+            let all = rules(6000, lens, draw);
+            let layout = Layout::new(&[4, 4, 2, 2]).unwrap();
+            let mut oracle = Linear::new(layout.clone());
+            all.iter().for_each(|rule| oracle.insert(rule).unwrap());
+            let mut subject = Cuts::of(layout, all.iter().cloned()).unwrap();
+            let keys = keys(&all, 999, draw);
+            for far in [0, usize::MAX] {
+                subject.far = far;
+                assert_eq!(subject.is_far(), far == 0);
+                agrees(&subject, &oracle, &keys);
+            }
+            for step in 0..1500 {
+                let rule = &all[draw.below(all.len())];
+                if oracle.remove(rule.id).is_some() {
+                    assert!(subject.remove(rule.id).is_some());
+                } else {
+                    oracle.insert(rule).unwrap();
+                    subject.insert(rule).unwrap();
+                }
+                if step % 500 == 0 {
+                    for far in [0, usize::MAX] {
+                        subject.far = far;
+                        agrees(&subject, &oracle, &keys);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rules_that_care_for_few_bits_are_parted_by_copies() {
+        let draw = &mut Draw::new(5);
+        let all = rules(9000, 0..9, draw);
+        let layout = Layout::new(&[4, 4, 2, 2]).unwrap();
+        let mut oracle = Linear::new(layout.clone());
+        all.iter().for_each(|rule| oracle.insert(rule).unwrap());
+        let mut subject = Cuts::of(layout, all.iter().cloned()).unwrap();
+        assert!(subject.longest < LEAF_MAX / 4, "{}", subject.longest);
+        assert!(subject.copies <= (COPIES_MAX + 1) * all.len(), "{}", subject.copies);
+        let keys = keys(&all, 500, draw);
+        for far in [0, usize::MAX] {
+            subject.far = far;
+            agrees(&subject, &oracle, &keys);
         }
     }
 }

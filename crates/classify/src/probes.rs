@@ -2,7 +2,7 @@
 //!
 //! Counted on keys that the rules themselves suggest ([`sample`]), or on keys that traffic brings. What it
 //! costs, roughly, is [`Probes::ns`], by which two arrangements of the same rules are compared; the prices were
-//! fitted to `benches/classbench.rs`, 24 sets, and ratios are what matters.
+//! fitted to `benches/classbench.rs`, 24 sets, and to ten sets of 256K rules; ratios are what matters.
 //!
 //! Checked by: the unit tests of [`Table::improved`](crate::Table::improved).
 
@@ -38,12 +38,14 @@ impl Probes {
 
     /// Nanoseconds of a lookup in a burst, about, in a structure of this kind that has so many bytes.
     pub fn ns(&self, kind: Kind, bytes: usize) -> f64 {
-        let prices = match (kind, bytes > NEAR) {
-            (Kind::Cuts, false) => [6.0, 11.0, 9.0, 0.0],
-            (Kind::Cuts, true) => [15.0, 18.0, 9.0, 0.0],
+        let prices = match (kind, bytes) {
             (Kind::BitVectors, _) => [5.0, 1.6, 0.75, 0.0],
-            (_, false) => [12.0, 9.0, 0.0, 6.0],
-            (_, true) => [10.0, 15.0, 0.0, 5.0],
+            (Kind::Cuts, ..=NEAR) => [6.0, 11.0, 9.0, 0.0],
+            (Kind::Cuts, ..=FAR) => [15.0, 18.0, 9.0, 0.0],
+            (Kind::Cuts, _) => [60.0, 30.0, 10.0, 0.0],
+            (_, ..=NEAR) => [12.0, 9.0, 0.0, 6.0],
+            (_, ..=FAR) => [10.0, 15.0, 0.0, 5.0],
+            _ => [15.0, 30.0, 0.0, 30.0],
         };
         let [lookup, table, compared, behind] = prices;
         let per = |n: usize| n as f64 / self.lookups.max(1) as f64;
@@ -54,6 +56,8 @@ impl Probes {
 
 /// Bytes that lie in the processor's own caches, about.
 const NEAR: usize = 1 << 21;
+/// Bytes beyond which nearly every look waits for memory that cores share.
+const FAR: usize = 1 << 24;
 
 /// Bits without meaning.
 #[derive(Debug)]

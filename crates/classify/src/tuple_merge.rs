@@ -21,8 +21,8 @@
 //! Invariants: a rule hangs in exactly one chain, that of its own tuple and value; a tuple's mask is part
 //! of the masks of all its rules; `order` holds each tuple once, by its best priority, descending; no
 //! chain is longer than the limit, unless its rules differ in nothing by which they could be parted.
-//! Cost: lookup, a probe per tuple until none left can win; update, a walk over the tuples' masks and one
-//! chain, rarely a split, which moves a tuple's rules.
+//! Cost: lookup, a probe per tuple until none left can win; insert, a walk over the tuples' masks and to the rule's place on one
+//! chain, rarely a split, which moves a tuple's rules; removal, a rule and its neighbours.
 //! Checked by: [`linear`](crate::linear), in `tests/model.rs` and `benches/classbench.rs`.
 
 use std::cmp::Reverse;
@@ -65,6 +65,8 @@ const PRIORITIES_MAX: usize = 512;
 const RANGED: u32 = 1 << 31;
 /// In a row's link: no row behind it.
 const LAST: u32 = RANGED - 1;
+/// In the place of the row before: there is none.
+const HEAD: u32 = 1 << 31;
 /// In the place of a row's first range: they lie apart.
 const APART: u64 = u64::MAX;
 
@@ -78,7 +80,8 @@ struct Line([u64; 8]);
 struct Aside {
     seq: u64,
     tuple: u32,
-    /// The row before it on its chain, or [`NONE`].
+    /// The row before it on its chain; of the first row [`HEAD`], and how many rows the chain has at most: what left from
+    /// behind the first is not counted.
     before: u32,
 }
 
@@ -149,8 +152,8 @@ struct Spot {
     head: Option<u32>,
     /// The last row that is ahead of it.
     before: Option<u32>,
-    /// Rows of the chain.
-    length: usize,
+    /// Rows of the chain, at most.
+    noted: usize,
 }
 
 /// Merged tuples.
@@ -600,19 +603,13 @@ impl TupleMerge {
         std::iter::successors(head, next)
     }
 
-    /// Where in a tuple a row belongs, and the rows of its chain.
+    /// Where in a tuple a row belongs.
     fn spot(&self, row: u32, at: u32, tuple: &Tuple) -> Spot {
         let hash = self.hash_in(row, tuple);
         let head = self.head(row, at, tuple, hash);
-        let (mut before, mut length, mut ahead) = (None, 0, true);
-        for other in self.chain(head) {
-            length += 1;
-            ahead = ahead && self.is_ahead(other, row);
-            if ahead {
-                before = Some(other);
-            }
-        }
-        Spot { hash, head, before, length }
+        let before = self.chain(head).take_while(|&other| self.is_ahead(other, row)).last();
+        let noted = head.map_or(0, |head| (self.aside[head as usize].before & !HEAD) as usize);
+        Spot { hash, head, before, noted }
     }
 
     /// Hangs a row into a tuple.
@@ -623,28 +620,32 @@ impl TupleMerge {
     }
 
     /// Hangs a row into a tuple, where it belongs.
-    fn hang_at(&mut self, row: u32, at: u32, &Spot { hash, head, before, .. }: &Spot) {
-        let behind = match (head, before) {
-            (_, Some(before)) => {
+    fn hang_at(&mut self, row: u32, at: u32, &Spot { hash, head, before, noted }: &Spot) {
+        let first = HEAD | (noted as u32 + 1).min(LAST);
+        match (head, before) {
+            (Some(head), Some(before)) => {
                 let next = self.next(before);
                 self.set_next(before, row);
-                next
+                self.set_next(row, next);
+                self.set_before(row, before);
+                self.set_before(next, row);
+                self.set_before(head, first);
             }
             (Some(head), None) => {
                 self.heads.set(hash, head, row);
-                head
+                self.set_next(row, head);
+                self.set_before(row, first);
+                self.set_before(head, row);
             }
-            (None, None) => {
+            (None, _) => {
                 // Rows hash by their tuples, and this one has none yet; it does not have to move.
                 let mut heads = std::mem::take(&mut self.heads);
                 heads.insert(hash, row, |row| self.hash_of(row));
                 self.heads = heads;
-                LAST
+                self.set_next(row, LAST);
+                self.set_before(row, first);
             }
-        };
-        self.set_next(row, behind);
-        self.aside[row as usize].before = before.unwrap_or(NONE);
-        self.set_before(behind, row);
+        }
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
         let best = tuple.priorities.best();
@@ -659,19 +660,20 @@ impl TupleMerge {
         let at = self.aside[row as usize].tuple;
         let Some(tuple) = self.tuple(at) else { return };
         let (before, next) = (self.aside[row as usize].before, self.next(row));
-        if before != NONE {
+        if before & HEAD == 0 {
             self.set_next(before, next);
+            self.set_before(next, before);
         } else {
             let hash = self.hash_in(row, tuple);
             if next != LAST {
                 self.heads.set(hash, row, next);
+                self.set_before(next, before - 1);
             } else {
                 let mut heads = std::mem::take(&mut self.heads);
                 heads.remove(hash, row, |row| self.hash_of(row));
                 self.heads = heads;
             }
         }
-        self.set_before(next, before);
         self.aside[row as usize].tuple = NONE;
         let priority = self.priority(row);
         let Some(tuple) = self.tuples[at as usize].as_mut() else { return };
@@ -740,9 +742,12 @@ impl TupleMerge {
             return self.hang(row, at);
         };
         let Some(tuple) = self.tuple(at) else { return };
-        let spot = self.spot(row, at, tuple);
+        let mut spot = self.spot(row, at, tuple);
+        if spot.noted >= self.chain_max {
+            spot.noted = self.chain(spot.head).count();
+        }
         // A chain that is longer already could not be parted; it is tried again now and then.
-        if spot.length < self.chain_max || !spot.length.is_multiple_of(self.chain_max) {
+        if spot.noted < self.chain_max || !spot.noted.is_multiple_of(self.chain_max) {
             return self.hang_at(row, at, &spot);
         }
         let colliding: Vec<u32> = self.chain(spot.head).chain([row]).collect();
@@ -1160,6 +1165,12 @@ impl Structure for TupleMerge {
         true
     }
 
+    fn touch(&self, id: u32) {
+        if let Some(row) = self.ids.get(id) {
+            self.prefetch(row);
+        }
+    }
+
     /// Asks tuples until none left can win.
     fn lookup(&self, key: &[u8]) -> Hit {
         assert_key(&self.layout, key);
@@ -1296,6 +1307,54 @@ mod tests {
             key
         });
         check(&subject, &oracle, keys);
+    }
+
+    /// Holds that every row knows what comes before it, and the first of a chain how long that is at most.
+    fn assert_chains(subject: &TupleMerge) {
+        let mut rows = 0;
+        for head in subject.rows().filter(|&row| subject.aside[row as usize].before & HEAD != 0) {
+            let chain: Vec<u32> = subject.chain(Some(head)).collect();
+            rows += chain.len();
+            let noted = subject.aside[head as usize].before & !HEAD;
+            assert!(chain.len() <= noted as usize);
+            assert!(subject.heads.heads(subject.hash_of(head)).any(|other| other == head));
+            for pair in chain.windows(2) {
+                assert_eq!(subject.aside[pair[1] as usize].before, pair[0]);
+                assert!(subject.is_ahead(pair[0], pair[1]));
+            }
+        }
+        assert_eq!(rows, subject.len());
+    }
+
+    #[test]
+    fn chains_stay_sound_as_rules_come_and_go() {
+        for chain_max in [1, 4, 40] {
+            let mut subject = TupleMerge::with_chain_max(layout(), chain_max);
+            let mut oracle = Linear::new(layout());
+            let mut state = 11u64;
+            for step in 0..6000u32 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let id = (state >> 33) as u32 % 300;
+                let mut rule =
+                    prefix(id, (0x0a00_0000 | (id % 5), 24 + id % 9), (id << 20, id % 13));
+                rule.priority = id * 7919 % 101;
+                if oracle.remove(id).is_some() {
+                    assert_eq!(subject.remove(id).map(|rule| rule.id), Some(id));
+                } else {
+                    oracle.insert(&rule).unwrap();
+                    subject.insert(&rule).unwrap();
+                }
+                if step % 50 == 0 {
+                    assert_chains(&subject);
+                    let key = |n: u32| {
+                        let src = (0x0a00_0000 | (n % 6)).to_be_bytes();
+                        [&src[..], &(n << 20).to_be_bytes(), &[0; 4]].concat()
+                    };
+                    let keys = (0..300).filter_map(|n| key(n).try_into().ok());
+                    check(&subject, &oracle, keys);
+                }
+            }
+        }
     }
 
     #[test]
