@@ -21,7 +21,7 @@ control I(inout headers h, inout meta m, inout standard_metadata_t sm) {
     action go(bit<9> port) { sm.egress_spec = port; }
     action group(bit<16> g) { sm.mcast_grp = g; }
     action drop() { mark_to_drop(sm); }
-    table exactly { key = { h.h.a: exact; h.h.b: exact @name("kind"); } actions = { go; group; } counters = used; }
+    table exactly { key = { h.h.a: exact; h.h.b: exact @name("kind"); } actions = { go; group; } counters = used; support_timeout = true; }
     table longest { key = { h.h.a: lpm; } actions = { go; @defaultonly drop; } default_action = drop(); }
     table many {
         key = { h.h.a: ternary; h.h.c: range; h.h.d: optional; }

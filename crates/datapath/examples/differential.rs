@@ -12,6 +12,8 @@
 //! | `--engine jit\|interp` | what is tested |
 //! | `--template all\|auto\|direct_code\|hash\|..` | all ways in turn, or one |
 //! | `--kinds all\|shaped\|lookups\|any\|p4` | where pipelines come from |
+//! | `--p4 FOLDER` | P4 programs of this folder too, as far as they compile; may be given again |
+//! | `--packets N` | ends after so many packets |
 //! | `--race N` | every N-th pipeline is updated by another thread while it forwards; 16, 0 is none |
 //! | `--threads N` | so many pipelines at once |
 //! | `--out FOLDER` | where files of mismatches go |
@@ -25,6 +27,7 @@ mod harness;
 
 use harness::Subject;
 use harness::case::Case;
+use harness::p4;
 use harness::print::{mill, save};
 use harness::race::race;
 use harness::run::{Buffers, Mismatch, Stats, run};
@@ -39,6 +42,7 @@ use std::time::{Duration, Instant};
 
 struct Options {
     pipelines: u64,
+    packets_max: u64,
     packets: usize,
     seconds: u64,
     seed: u64,
@@ -57,6 +61,7 @@ fn number<T: FromStr>(option: &str, value: &str) -> Result<T, String> {
 fn options() -> Result<Options, String> {
     let mut o = Options {
         pipelines: u64::MAX,
+        packets_max: u64::MAX,
         packets: 1000,
         seconds: u64::MAX,
         seed: 1,
@@ -68,12 +73,15 @@ fn options() -> Result<Options, String> {
         mismatches: 1,
     };
     let (mut engine, mut template) = ("jit".to_string(), "all".to_string());
+    let mut folders = Vec::new();
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         let value = args.next().ok_or_else(|| format!("{option} takes a value"))?;
         match option.as_str() {
             "--pipelines" => o.pipelines = number(&option, &value)?,
             "--packets-per" => o.packets = number(&option, &value)?,
+            "--packets" => o.packets_max = number(&option, &value)?,
+            "--p4" => folders.push(PathBuf::from(value)),
             "--seconds" => o.seconds = number(&option, &value)?,
             "--seed" => o.seed = number(&option, &value)?,
             "--race" => o.race = number(&option, &value)?,
@@ -90,6 +98,7 @@ fn options() -> Result<Options, String> {
             other => return Err(format!("there is no option {other}; read the head of this file")),
         }
     }
+    p4::FOLDERS.set(folders).expect("options are read once");
     o.subjects = match engine.as_str() {
         "interp" => vec![Subject::interp()],
         "jit" => Subject::compiled(),
@@ -112,6 +121,7 @@ struct Work {
     started: Instant,
     next: AtomicU64,
     done: AtomicU64,
+    packets: AtomicU64,
     mismatches: AtomicU64,
     total: Mutex<Stats>,
 }
@@ -120,6 +130,7 @@ impl Work {
     fn ended(&self) -> bool {
         self.started.elapsed().as_secs() >= self.options.seconds
             || self.mismatches.load(Ordering::Relaxed) >= self.options.mismatches
+            || self.packets.load(Ordering::Relaxed) >= self.options.packets_max
     }
 
     /// Takes pipeline after pipeline.
@@ -142,7 +153,10 @@ impl Work {
                 true => race(&case, subject, &mut buffers),
             };
             match result {
-                Ok(stats) => self.total.lock().expect("no holder panics").add(&stats),
+                Ok(stats) => {
+                    self.packets.fetch_add(stats.packets, Ordering::Relaxed);
+                    self.total.lock().expect("no holder panics").add(&stats);
+                }
                 Err(found) => self.mismatch(&found.0, &found.1, subject, kind, seed),
             }
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -222,6 +236,7 @@ fn main() -> ExitCode {
         started: Instant::now(),
         next: AtomicU64::new(0),
         done: AtomicU64::new(0),
+        packets: AtomicU64::new(0),
         mismatches: AtomicU64::new(0),
         total: Mutex::new(Stats::default()),
     };
@@ -236,6 +251,10 @@ fn main() -> ExitCode {
             }
         }
     });
+    if p4::FOLDERS.get().is_some_and(|list| !list.is_empty()) {
+        let (all, compiled) = p4::programs();
+        eprintln!("{compiled} of {all} P4 programs compile and took part");
+    }
     work.progress();
     work.bails();
     match work.mismatches.load(Ordering::Relaxed) {

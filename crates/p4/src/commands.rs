@@ -124,6 +124,7 @@ const KNOWN: &[Known] = &[
     known("table_clear", "TABLE", 1, 1),
     known("table_set_default", "TABLE ACTION [ARGUMENT ...]", 2, ANY),
     known("table_reset_default", "TABLE", 1, 1),
+    known("table_set_timeout", "TABLE HANDLE MILLISECONDS", 3, 3),
     known("table_dump", "TABLE", 1, 1),
     known("table_dump_entry", "TABLE HANDLE", 2, 2),
     known("table_info", "TABLE", 1, 1),
@@ -172,7 +173,6 @@ const KNOWN: &[Known] = &[
 
 /// Commands of bmv2 for which there is nothing here, and why.
 const REFUSED: &[(&str, &str)] = &[
-    ("table_set_timeout", "entries of P4 tables have no timeouts"),
     ("load_new_config_file", "a program is replaced by `millrace p4 load`"),
     ("swap_configs", "a program is replaced by `millrace p4 load`"),
     ("port_add", "ports are given to `millrace run` with --port"),
@@ -225,6 +225,12 @@ fn written(text: &str) -> Written {
     }
 }
 
+/// An action's arguments; a `=>` may stand in front of them.
+fn arguments(words: &[&str]) -> Vec<Written> {
+    let words = words.strip_prefix(&["=>"]).unwrap_or(words);
+    words.iter().map(|w| written(w)).collect()
+}
+
 impl Session<'_> {
     fn flush(&mut self) -> Result<(), String> {
         let updates = std::mem::take(&mut self.updates);
@@ -271,9 +277,14 @@ impl Session<'_> {
             "table_modify" => {
                 let handle = int(rest[2], "the handle")?;
                 let (_, entry) = self.control.entry(rest[0], handle)?;
-                let args = if rest.get(3) == Some(&"=>") { &rest[4..] } else { &rest[3..] };
-                let args: Vec<Written> = args.iter().map(|a| written(a)).collect();
+                let args = arguments(&rest[3..]);
                 let updates = self.control.modify(rest[0], entry, rest[1], &args)?;
+                self.take(updates)
+            }
+            "table_set_timeout" => {
+                let (_, entry) = self.control.entry(rest[0], int(rest[1], "the handle")?)?;
+                let idle_ns = u64::from(int(rest[2], "the milliseconds")?) * 1_000_000;
+                let updates = self.control.set_timeout(rest[0], entry, idle_ns)?;
                 self.take(updates)
             }
             "table_delete" | "table_indirect_delete" => {
@@ -286,8 +297,7 @@ impl Session<'_> {
                 self.take(updates)
             }
             "table_set_default" => {
-                let args = rest[2..].iter().filter(|a| **a != "=>");
-                let args: Vec<Written> = args.map(|a| written(a)).collect();
+                let args = arguments(&rest[2..]);
                 let updates = self.control.set_default(rest[0], rest[1], &args)?;
                 self.take(updates)
             }
@@ -427,18 +437,16 @@ impl Session<'_> {
     }
 
     fn profile(&mut self, word: &str, rest: &[&str]) -> Result<(), String> {
-        let written =
-            |words: &[&str]| -> Vec<Written> { words.iter().map(|a| written(a)).collect() };
         let name = rest[0];
         match word {
             "act_prof_create_member" => {
-                let args = written(&rest[2..]);
+                let args = arguments(&rest[2..]);
                 let handle = self.control.member_create(name, rest[1], &args)?;
                 self.tell(format!("member {handle}"))
             }
             "act_prof_modify_member" => {
                 let member = int(rest[2], "the member")?;
-                let args = written(&rest[3..]);
+                let args = arguments(&rest[3..]);
                 let updates = self.control.member_modify(name, member, rest[1], &args)?;
                 self.take(updates)
             }
@@ -530,6 +538,10 @@ impl Session<'_> {
         if self.control.pipeline.program().tables[t.id.index()].counters {
             let (packets, bytes) = self.plane.entry(id)?;
             let _ = write!(line, ", {packets} packets, {bytes} bytes");
+        }
+        if entry.idle_timeout_ns > 0 {
+            let _ =
+                write!(line, ", told of when idle for {} ms", entry.idle_timeout_ns / 1_000_000);
         }
         Ok(line)
     }
@@ -798,7 +810,7 @@ fn entry_words(
     };
     // A key's value may itself be written with spaces around `&&&` and `->`.
     let keys: Vec<Written> = joined(&words[..arrow]).iter().map(|k| written(k)).collect();
-    let args: Vec<Written> = words[arrow + 1..].iter().map(|a| written(a)).collect();
+    let args = arguments(&words[arrow + 1..]);
     if keys.len() != t.keys.len() && keys.iter().all(|k| k.0.is_none()) {
         let all: Vec<String> = t.keys.iter().map(key).collect();
         return Err(format!(

@@ -504,6 +504,9 @@ impl<'a> Info<'a> {
             out.push(number(7, "direct_resource_ids", self.id(kind::DIRECT_METER, &meter.name)));
         }
         out.push(number(8, "size", t.size.into()));
+        if t.timeouts {
+            out.push(word(9, "idle_timeout_behavior", "NOTIFY_CONTROL", 1));
+        }
         if t.entries_const {
             out.push(flag(10, "is_const_table"));
         }

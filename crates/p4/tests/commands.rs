@@ -155,7 +155,10 @@ fn what_is_wrong_is_told_with_what_would_be_right() {
         ("table_clear fixed", "has const entries"),
         ("table_delete fixed 0", "has const entries"),
         ("table_delete longest 7", "no entry with the handle 7: it was never given"),
-        ("table_set_timeout longest 0 5", "entries of P4 tables have no timeouts"),
+        (
+            "table_set_timeout longest 0 5",
+            "of the table `I.longest` have no timeouts: it lacks `support_timeout = true`",
+        ),
         ("register_write lost 0 1", "there is no register `lost`; the nearest is `last`"),
         ("register_write last 3 1", "the register `I.last` has 3 cells: 0 to 2"),
         ("register_write last 0 0x1000000", "needs 25 bits and has 24"),
@@ -358,6 +361,29 @@ fn members_and_groups_come_along_to_another_program() {
     assert_eq!(good(&mut c, p, "act_prof_create_member balanced send 9"), "member 2");
     good(&mut c, p, "act_prof_add_member_to_group balanced 2 0");
     assert_eq!(p.pipeline.entries(c_members(&p.pipeline)).len(), 2);
+}
+
+#[test]
+fn idle_timeouts_come_along_where_the_table_has_them() {
+    let (mut c, p) = (everything(), &mut Follower::of(&everything()));
+    good(&mut c, p, "table_add exactly go 1 2 => 3\ntable_set_timeout exactly 0 5");
+    let idle_ns = |c: &Control| {
+        let (table, entry) = c.entry("exactly", 0).unwrap();
+        c.pipeline.entries(table).get(entry).unwrap().idle_timeout_ns
+    };
+    assert_eq!(idle_ns(&c), 5_000_000);
+    assert!(good(&mut c, p, "table_dump exactly").contains("told of when idle for 5 ms"));
+    good(&mut c, p, "table_modify exactly group 0 => 3");
+    assert_eq!(idle_ns(&c), 5_000_000, "another action changes nothing of it");
+    let (updates, _) = c.swap(compile(Path::new("next.p4"), EVERYTHING)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!(idle_ns(&c), 5_000_000);
+    let without = EVERYTHING.replace("support_timeout = true;", "support_timeout = false;");
+    let (updates, carried) = c.swap(compile(Path::new("next.p4"), &without)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!((idle_ns(&c), carried.entries), (0, 1));
+    assert!(refused(&mut c, "table_set_timeout exactly 0 5").contains("lacks `support_timeout"));
+    assert!(refused(&mut c, "table_set_timeout exactly 0").contains("TABLE HANDLE MILLISECONDS"));
 }
 
 #[test]

@@ -361,6 +361,35 @@ impl Control {
         Ok(updates)
     }
 
+    /// Lets an entry be told of when no packet has matched it for so long; 0 ends that.
+    pub fn set_timeout(
+        &mut self,
+        table: &str,
+        entry: EntryId,
+        idle_ns: u64,
+    ) -> Result<Vec<Update>, String> {
+        let t = self.table(table)?;
+        if !t.timeouts {
+            return Err(format!(
+                "entries of the table `{}` have no timeouts: it lacks `support_timeout = true`",
+                t.name
+            ));
+        }
+        let id = t.id;
+        let old = self.pipeline.entries(id).get(entry).cloned();
+        let old = old.ok_or_else(|| format!("the table `{table}` has no such entry"))?;
+        let new = Arc::new(Entry { idle_timeout_ns: idle_ns, ..(*old).clone() });
+        self.commit(vec![Update::Modify(id, new)])
+    }
+
+    /// An entry that no packet has matched for as long as its timeout says: its table's full name and its
+    /// handle, and the update that has it told of again after as long. Nothing if it is gone.
+    pub fn idle(&self, table: TableId, entry: EntryId) -> Option<(&str, u32, Update)> {
+        let t = self.names.tables.iter().find(|t| t.id == table)?;
+        let same = self.pipeline.entries(table).get(entry)?.clone();
+        Some((t.name.as_str(), self.handle(table, entry)?, Update::Modify(table, same)))
+    }
+
     /// The entry with a handle.
     pub fn entry(&self, table: &str, handle: u32) -> Result<(TableId, EntryId), String> {
         let t = self.table(table)?;

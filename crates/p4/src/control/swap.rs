@@ -191,7 +191,8 @@ impl Control {
                     Some(_) => self.with_meter(new.id, call, meter_of(e.id)),
                     None => call,
                 };
-                let entry = Arc::new(Entry { action, ..(*e).clone() });
+                let idle_timeout_ns = if new.timeouts { e.idle_timeout_ns } else { 0 };
+                let entry = Arc::new(Entry { action, idle_timeout_ns, ..(*e).clone() });
                 let mut done = vec![Update::Insert(new.id, entry)];
                 if new.meter.is_some() && new.meter == old.meter {
                     let meter = before.pipeline.meter(meter_of(e.id));

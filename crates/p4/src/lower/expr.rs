@@ -346,6 +346,17 @@ impl Lower<'_> {
         })
     }
 
+    /// A number that is known has its type's width; one of type `int` as many bits as it needs, at least 32.
+    pub(super) fn known(&mut self, v: V, ty: TyId) -> V {
+        match (&v, self.width(ty)) {
+            (V::C(Const::Int(n)), None) => {
+                let w = (n.bits() as u32).max(32);
+                V::E(Expr::Const(super::value::bits(n, w)), w)
+            }
+            _ => self.sized(v, ty),
+        }
+    }
+
     /// A number without a width gets that of the other side.
     fn sized(&mut self, v: V, other: TyId) -> V {
         match (&v, self.width(other)) {

@@ -24,10 +24,8 @@ impl Lower<'_> {
 
     fn arg_scalar(&mut self, c: &Call, i: usize, span: Span) -> Result<(Expr, u32)> {
         let v = self.arg_value(c, i, span)?;
-        let v = match v {
-            V::C(Const::Int(n)) => V::E(Expr::Const(super::value::bits(&n, 32)), 32),
-            v => v,
-        };
+        let ty = self.arg(c, i, span)?.ty;
+        let v = self.known(v, ty);
         self.read(&v, span)
     }
 

@@ -60,6 +60,8 @@ pub struct TableName {
     pub selector: Option<Selector>,
     /// `const entries`: the control plane may not change them.
     pub entries_const: bool,
+    /// `support_timeout`: entries may be told of when no packet has matched them for so long.
+    pub timeouts: bool,
 }
 
 /// A meter in each entry of a table.

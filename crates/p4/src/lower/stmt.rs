@@ -1003,6 +1003,13 @@ impl Lower<'_> {
         };
         // One's own entries must fit, and testers fill tables of any declared size.
         let capacity = size.max(table.entries.len() as u32).max(1024);
+        let timeouts = match table.properties.iter().find(|p| &*p.name == "support_timeout") {
+            None => false,
+            Some(p) => match p.value.value {
+                Some(Const::Bool(b)) => b,
+                _ => return self.refuse(p.value.span, "`support_timeout` is true or false"),
+            },
+        };
         let counter = self.table_object(&table, "counters")?;
         let counter = counter.map(|o| self.objects[o].path.clone());
         let meter = self.table_object(&table, "meters")?;
@@ -1048,7 +1055,8 @@ impl Lower<'_> {
             default,
             default_const: table.default_const,
             capacity,
-            counters: counter.is_some(),
+            // When a packet last matched is kept with the count of packets.
+            counters: counter.is_some() || timeouts,
         });
         self.names.tables.push(TableName {
             name: full,
@@ -1062,6 +1070,7 @@ impl Lower<'_> {
             profile: profile.map(|(n, _)| n),
             selector: selector.clone(),
             entries_const: table.entries_const && !table.entries.is_empty(),
+            timeouts,
         });
         if let Some((n, _)) = profile {
             self.names.profiles[n].tables.push(id);
@@ -1528,10 +1537,7 @@ impl Lower<'_> {
         let mut counts = Vec::new();
         for k in keys {
             let v = self.expr(k)?;
-            let v = match v {
-                V::C(Const::Int(n)) => V::E(Expr::Const(super::value::bits(&n, 32)), 32),
-                v => v,
-            };
+            let v = self.known(v, k.ty);
             let flat = self.flatten(&v, k.span)?;
             counts.push(flat.len());
             exprs.extend(flat);

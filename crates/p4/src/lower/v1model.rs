@@ -563,6 +563,7 @@ impl Lower<'_> {
             profile: None,
             selector: None,
             entries_const: false,
+            timeouts: false,
         });
         if egress {
             self.names.mirror_egress = Some(action);

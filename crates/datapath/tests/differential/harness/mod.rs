@@ -4,7 +4,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`source`] | where cases come from: kinds of random programs, updates and packets |
-//! | [`p4`] | the project's P4 programs as such a source |
+//! | [`p4`] | the project's P4 programs, or a folder's, as such a source |
+//! | [`walk`] | packets that follow a parser, entries of values that they have |
 //! | [`case`] | a case: a program and the steps that follow, as data |
 //! | [`run`] | a case on an engine and on its oracle, compared after every packet |
 //! | [`race`] | the same with the updates on a thread of their own |
@@ -33,6 +34,7 @@ pub(crate) mod race;
 pub(crate) mod run;
 pub(crate) mod shrink;
 pub(crate) mod source;
+pub(crate) mod walk;
 
 use case::{Case, Incoming, Step};
 use datapath::compiled::{JitEngine, Options, Template};

@@ -1,22 +1,38 @@
-//! P4 programs as cases: all of `examples/p4` and `filetests/p4`, with entries and packets near those that
-//! their packet tests have. A program without a packet test has the entries of its text file, if there is
-//! one, and gets packets of all the others.
+//! P4 programs as cases: all of `examples/p4` and `filetests/p4`, and of the folders in [`FOLDERS`] those
+//! that compile.
 //!
-//! Entries are those that a test adds, with arguments of other entries' calls and now and then a pattern
-//! with another bit; packets are those that a test sends, with other bytes, cut or longer. So most packets
-//! match something, and what matches changes.
+//! Entries are those that a program's packet test or text file adds, with arguments of other entries'
+//! calls and now and then a pattern with another bit, and others for every table and action; packets are
+//! those that a test sends, with other bytes, cut or longer, and others that follow the parser
+//! ([`walk`](super::walk)). So many packets match something, and what matches changes.
 
+use super::walk::{self, Pool};
 use ir::testing::Rng;
 use ir::text::filetest::{Engine, Injected, Outcome, Parsing};
 use ir::{
-    Bits, DropReason, Entry, EntryId, Pattern, Pipeline, Program, RegisterId, TableId, Update,
-    Verdict,
+    ActionCall, ActionId, Band, Bits, DropReason, Entry, EntryId, KeyMatch, Meter, MeterId,
+    Pattern, Pipeline, Program, RegisterId, Select, TableId, Update, ValueSetId, Verdict,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 /// Entries taken of a text file, at most.
 const ENTRIES_MAX: usize = 40;
+
+/// Folders of other people's programs; to be set before the first case.
+pub(crate) static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
+
+/// Groups, multicast trees and sessions that programs find, as far as they have any.
+const GROUPS: &str = "\
+mc_mgrp_create 1
+mc_node_create 1 1 2 3
+mc_node_associate 1 0
+mc_mgrp_create 2
+mc_node_create 2 2 4
+mc_node_associate 2 1
+mirroring_add 1 3
+mirroring_add 2 4
+mirroring_add_mc 5 1";
 
 /// A program with what its packet test does.
 struct Known {
@@ -24,19 +40,40 @@ struct Known {
     entries: Vec<(TableId, Arc<Entry>)>,
     /// Groups and value sets.
     groups: Vec<Update>,
+    /// Members of value sets, by the sets.
+    sets: Vec<Vec<Select>>,
     packets: Vec<(u32, Vec<u8>)>,
+    pool: Pool,
 }
 
-static PROGRAMS: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let mut files: Vec<PathBuf> = Vec::new();
-    for folder in ["examples/p4", "filetests/p4"] {
-        let listed = std::fs::read_dir(project().join(folder)).expect("the project's folder");
-        files.extend(listed.flatten().map(|e| e.path()));
+/// A program's file, compiled when it is first asked for; nothing if it is not.
+struct File(PathBuf, OnceLock<Option<Known>>);
+
+impl File {
+    fn known(&self) -> Option<&Known> {
+        self.1.get_or_init(|| known(&self.0)).as_ref()
     }
-    files.retain(|f| f.extension().is_some_and(|e| e == "p4"));
-    files.sort();
-    files.iter().map(|f| known(f)).collect()
+}
+
+static PROGRAMS: LazyLock<Vec<File>> = LazyLock::new(|| {
+    let mut folders = ["examples/p4", "filetests/p4"].map(|f| project().join(f)).to_vec();
+    folders.extend(FOLDERS.get().into_iter().flatten().cloned());
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in folders {
+        let listed = std::fs::read_dir(&folder);
+        let listed = listed.unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        let mut list: Vec<PathBuf> = listed.flatten().map(|e| e.path()).collect();
+        list.retain(|f| f.extension().is_some_and(|e| e == "p4"));
+        list.sort();
+        files.extend(list);
+    }
+    files.into_iter().map(|f| File(f, OnceLock::new())).collect()
 });
+
+/// How many programs there are, and how many of them compile.
+pub(crate) fn programs() -> (usize, usize) {
+    (PROGRAMS.len(), PROGRAMS.iter().filter(|f| f.known().is_some()).count())
+}
 
 /// The project's root: above whichever package this is built into.
 fn project() -> &'static Path {
@@ -78,31 +115,61 @@ impl Engine for Recorder {
     }
 }
 
-fn known(path: &Path) -> Known {
-    let text = std::fs::read_to_string(path).expect("a program");
+fn known(path: &Path) -> Option<Known> {
+    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     let lowered = ::p4::with_stack(|| {
         let mut c = ::p4::front(&::p4::preprocess::Disk, &Default::default(), path, &text);
+        if c.diagnostics.errors() > 0 {
+            return None;
+        }
         ::p4::lower::lower(&c.program, &mut c.diagnostics)
     });
-    let lowered = lowered.unwrap_or_else(|| panic!("{} is not compiled", path.display()));
-    let mut control = ::p4::control::Control::new(lowered).expect("a good program");
+    let ours = path.starts_with(project());
+    assert!(lowered.is_some() || !ours, "{} is not compiled", path.display());
+    let mut control = ::p4::control::Control::new(lowered?).expect("a good program");
     let mut recorder = Recorder::default();
-    if let Ok(test) = std::fs::read_to_string(path.with_extension("stf")) {
+    if let Some(test) = packet_test(path) {
         ::p4::stf::run(&test, &mut control, &mut recorder);
     } else if let Ok(entries) = std::fs::read_to_string(path.with_extension("txt")) {
         let some: Vec<&str> = entries.lines().take(ENTRIES_MAX).collect();
         ::p4::commands::run(&some.join("\n"), &mut control, &mut ::p4::commands::Blind);
     }
+    ::p4::commands::run(GROUPS, &mut control, &mut ::p4::commands::Blind);
+    let program = control.pipeline.program().clone();
+    let mut pool = Pool::of(&program);
+    let mut sets = vec![Vec::new(); program.value_sets.len()];
     let (mut entries, mut groups) = (Vec::new(), Vec::new());
     for update in control.pipeline.contents() {
         match update {
-            Update::Insert(table, entry) => entries.push((table, entry)),
-            update @ (Update::SetGroup(..) | Update::SetValueSet(..)) => groups.push(update),
+            Update::Insert(table, entry) => {
+                entry.matches.iter().for_each(|m| pool.add_pattern(&m.pattern));
+                entries.push((table, entry));
+            }
+            Update::SetValueSet(set, members) => {
+                sets[set.index()].extend(members.iter().cloned());
+                groups.push(Update::SetValueSet(set, members));
+            }
+            update @ Update::SetGroup(..) => groups.push(update),
             _ => {}
         }
     }
-    let program = control.pipeline.program().clone();
-    Known { program, entries, groups, packets: recorder.packets }
+    // Sets that nothing fills in, too, have members now and then.
+    for (members, set) in sets.iter_mut().zip(&program.value_sets) {
+        let value = Bits::from_u128(1, set.width);
+        members.push(Select::Masked(value, Bits::ones(set.width)));
+    }
+    Some(Known { program, entries, groups, sets, packets: recorder.packets, pool })
+}
+
+/// The packet test of a program: beside it, or, of a translated one, beside what it was translated from.
+fn packet_test(path: &Path) -> Option<String> {
+    let beside = std::fs::read_to_string(path.with_extension("stf"));
+    beside.ok().or_else(|| {
+        let folder = path.parent()?;
+        let source = folder.file_name()?.to_str()?.strip_suffix("_outputs")?;
+        let stf = folder.with_file_name(source).join(path.with_extension("stf").file_name()?);
+        std::fs::read_to_string(stf).ok()
+    })
 }
 
 /// Updates and packets of one program.
@@ -116,8 +183,11 @@ pub(crate) struct Programs {
 impl Programs {
     pub(crate) fn new(seed: u64) -> Programs {
         let mut rng = Rng::new(seed ^ 0x9416);
-        let known = &PROGRAMS[rng.below(PROGRAMS.len())];
-        Programs { known, rng, first: 0 }
+        loop {
+            if let Some(known) = PROGRAMS[rng.below(PROGRAMS.len())].known() {
+                return Programs { known, rng, first: 0 };
+            }
+        }
     }
 
     pub(crate) fn rng(&mut self) -> &mut Rng {
@@ -143,8 +213,15 @@ impl Programs {
         if let Some((table, entry)) = known.entries.get(at - known.groups.len()) {
             return Update::Insert(*table, entry.clone());
         }
-        if known.entries.is_empty() {
-            return Update::Clear(TableId(0));
+        let has_tables = !known.program.tables.is_empty();
+        if known.entries.is_empty() || self.rng.one_in(2) {
+            return match self.rng.below(12) {
+                0 if !known.sets.is_empty() => self.value_set(),
+                1 if self.rng.one_in(2) => self.meter(),
+                1 if !known.groups.is_empty() => self.rng.pick(&known.groups),
+                _ if has_tables => self.fresh(p),
+                _ => Update::RemoveMeter(MeterId(0)),
+            };
         }
         let (table, entry) = &known.entries[self.rng.below(known.entries.len())];
         let there: Vec<&Arc<Entry>> = p.entries(*table).iter().collect();
@@ -177,6 +254,70 @@ impl Programs {
         }
     }
 
+    /// Some of the members of a value set.
+    fn value_set(&mut self) -> Update {
+        let set = self.rng.below(self.known.sets.len());
+        let some = self.known.sets[set].iter().filter(|_| !self.rng.one_in(3));
+        let capacity = self.known.program.value_sets[set].capacity as usize;
+        Update::SetValueSet(ValueSetId(set as u32), some.take(capacity).cloned().collect())
+    }
+
+    /// A meter of one band or two.
+    fn meter(&mut self) -> Update {
+        let band = |rng: &mut Rng, color| Band {
+            rate: 1 + rng.below(1000) as u64,
+            burst: rng.below(10) as u64,
+            color,
+            level: 0,
+        };
+        let bands = (1..=1 + self.rng.below(2) as u8).map(|color| band(&mut self.rng, color));
+        let meter = Meter { packets: true, bands: bands.collect() };
+        Update::SetMeter(MeterId(self.rng.below(8) as u32), Arc::new(meter))
+    }
+
+    /// Something new in any table: an entry, another action for one, none, another default.
+    fn fresh(&mut self, p: &Pipeline) -> Update {
+        let known = self.known;
+        let table = self.rng.below(known.program.tables.len());
+        let (id, t) = (TableId(table as u32), &known.program.tables[table]);
+        let action = match &t.actions {
+            Some(list) if !list.is_empty() => self.rng.pick(list),
+            _ => ActionId(self.rng.below(known.program.actions.len()) as u32),
+        };
+        let mut call = ActionCall::new(action);
+        if let Some(action) = p.action(action) {
+            let draw = |width| known.pool.draw(&mut self.rng, width);
+            call.args = action.param_widths().into_iter().map(draw).collect();
+        }
+        let there = p.entries(id);
+        if !there.is_empty() && self.rng.one_in(4) {
+            let victim = there.iter().nth(self.rng.below(there.len())).expect("one of them");
+            return match self.rng.one_in(2) {
+                true => Update::Delete(id, victim.id),
+                false => Update::Modify(id, Arc::new(Entry { action: call, ..(**victim).clone() })),
+            };
+        }
+        if self.rng.one_in(12) {
+            return Update::SetDefault(id, call);
+        }
+        let mut matches = Vec::new();
+        for (key, k) in (0..).zip(t.key.iter()) {
+            let pattern = known.pool.pattern(&mut self.rng, k);
+            matches.extend(pattern.map(|pattern| KeyMatch { key, pattern }));
+        }
+        let (entry, priority) = (self.id(), self.rng.below(4) as i32);
+        let entry = Entry {
+            id: entry,
+            matches: matches.into(),
+            priority,
+            action: call,
+            cookie: 0,
+            idle_timeout_ns: 0,
+            hard_timeout_ns: 0,
+        };
+        Update::Insert(id, Arc::new(entry))
+    }
+
     /// The same kind of pattern with a bit turned that it looks at.
     fn other(&mut self, pattern: &Pattern) -> Pattern {
         let mut turned = |v: &Bits, least: u32| {
@@ -194,22 +335,23 @@ impl Programs {
     }
 
     pub(crate) fn packet(&mut self) -> (u32, Vec<u8>) {
-        let mut packets = &self.known.packets;
-        if packets.is_empty() {
-            packets = &PROGRAMS[self.rng.below(PROGRAMS.len())].packets;
-        }
-        let Some(n) = packets.len().checked_sub(1) else { return (1, vec![0; 60]) };
-        let (mut port, mut bytes) = packets[self.rng.below(n + 1)].clone();
+        let (known, packets) = (self.known, &self.known.packets);
+        let (mut port, mut bytes) = if packets.is_empty() || self.rng.one_in(2) {
+            let bytes = walk::packet(&known.program, &known.pool, &known.sets, &mut self.rng);
+            (self.rng.below(5) as u32, bytes)
+        } else {
+            packets[self.rng.below(packets.len())].clone()
+        };
         if self.rng.one_in(8) {
-            port = packets[self.rng.below(n + 1)].0;
+            port = self.rng.below(9) as u32;
         }
-        for _ in 0..self.rng.below(3) {
+        for _ in 0..self.rng.below(6).saturating_sub(3) {
             if !bytes.is_empty() {
                 let at = self.rng.below(bytes.len());
                 bytes[at] ^= 1 << self.rng.below(8);
             }
         }
-        match self.rng.below(8) {
+        match self.rng.below(12) {
             0 => bytes.truncate(self.rng.below(bytes.len() + 1)),
             1 => bytes.extend(vec![0x5a; self.rng.below(64)]),
             _ => {}
