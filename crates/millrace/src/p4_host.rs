@@ -7,6 +7,7 @@
 
 use crate::Failure;
 use crate::cli::P4Source;
+use crate::run::lock;
 use ::p4::commands::{self, Counted, Plane, Wrong};
 use ::p4::control::Control;
 use ::p4::lower::Lowered;
@@ -14,7 +15,7 @@ use ir::{Bits, EntryId, RegisterId, TableId, Update};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use switch::{EngineKind, Switch};
 
@@ -27,8 +28,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) struct Host {
     control: Control,
     plane: SwitchPlane,
-    /// Gone with the host.
-    alive: Arc<()>,
 }
 
 /// The switch as what forwards by the program.
@@ -95,7 +94,7 @@ impl Host {
         let control = Control::with_ids(lowered, Box::new(ids)).map_err(Failure::Bad)?;
         switch.transact(&control.pipeline.contents()).map_err(|(_, e)| Failure::bad(e))?;
         let plane = SwitchPlane { switch, bases: HashMap::new() };
-        Ok(Host { control, plane, alive: Arc::new(()) })
+        Ok(Host { control, plane })
     }
 
     /// Its switch.
@@ -173,19 +172,48 @@ impl Host {
         }))
     }
 
-    /// Takes digests and packets for the control plane and logs them, until the host is gone.
-    pub(crate) fn log_messages(&mut self) -> Result<(), Failure> {
-        let (switch, alive) = (self.plane.switch.clone(), Arc::downgrade(&self.alive));
-        let taking = move || {
-            while alive.strong_count() > 0 {
-                if let Some(message) = switch.next_message(PATIENCE) {
-                    log(&switch, &message);
+    /// Entries that no packet has matched for as long as their timeouts say: table and handle of each. They
+    /// stay, and are told of again after as long.
+    fn idle(&mut self) -> Vec<(String, u32)> {
+        let mut told = Vec::new();
+        for expired in self.plane.switch.expired() {
+            let Some((table, handle, again)) = self.control.idle(expired.table, expired.entry)
+            else {
+                continue;
+            };
+            told.push((table.to_string(), handle));
+            if let Err(error) = self.plane.update(&[again]) {
+                tracing::warn!(%error, "an idle entry is not told of again");
+            }
+        }
+        told
+    }
+}
+
+/// Takes digests, packets and idle entries for the control plane and logs them, until the host is gone.
+pub(crate) fn log_messages(host: &Arc<Mutex<Host>>) -> Result<(), Failure> {
+    let (switch, weak) = (lock(host).plane.switch.clone(), Arc::downgrade(host));
+    let taking = move || {
+        let mut looked = Instant::now();
+        loop {
+            if let Some(message) = switch.next_message(PATIENCE) {
+                log(&switch, &message);
+            }
+            let Some(host) = weak.upgrade() else { return };
+            if looked.elapsed() >= PATIENCE {
+                looked = Instant::now();
+                for (table, handle) in lock(&host).idle() {
+                    tracing::info!(
+                        table,
+                        handle,
+                        "no packet has matched the entry for its timeout"
+                    );
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("p4-messages".into());
-        thread.spawn(taking).map(|_| ()).map_err(Failure::bad)
-    }
+        }
+    };
+    let thread = std::thread::Builder::new().name("p4-messages".into());
+    thread.spawn(taking).map(|_| ()).map_err(Failure::bad)
 }
 
 fn log(switch: &Switch, message: &switch::Message) {
@@ -250,5 +278,49 @@ impl Plane for SwitchPlane {
     fn table(&mut self, table: TableId) -> Result<(u64, u64), String> {
         let stats = self.switch.table_stats(table);
         Ok((stats.lookups, stats.matches))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(program: &str) -> Host {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let config = |program| switch::Config {
+            program,
+            workers: 1,
+            cpus: Vec::new(),
+            punt_rate: 1000,
+            engine: EngineKind::default(),
+            validate: None,
+        };
+        Host::start(&root.join(program), config).unwrap()
+    }
+
+    /// What is told of idle entries until there are so many, or for two seconds.
+    fn told(host: &mut Host, count: usize) -> Vec<(String, u32)> {
+        let (mut told, since) = (Vec::new(), Instant::now());
+        while told.len() < count && since.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(5));
+            told.extend(host.idle());
+        }
+        told
+    }
+
+    #[test]
+    fn idle_entries_are_told_of_and_stay() {
+        let mut host = host("filetests/p4/everything.p4");
+        let text = "table_add exactly go 1 2 => 3\ntable_add exactly go 1 3 => 3
+                    table_set_timeout exactly 1 20";
+        assert_eq!(host.commands(text)["wrong"], json!([]));
+        let one = ("I.exactly".to_string(), 1);
+        assert_eq!(told(&mut host, 2), [one.clone(), one], "again and again");
+        assert_eq!(host.commands("table_num_entries exactly")["told"], json!(["2"]));
+        assert_eq!(host.commands("table_set_timeout exactly 1 0")["wrong"], json!([]));
+        host.idle();
+        std::thread::sleep(Duration::from_millis(60));
+        assert!(host.idle().is_empty());
+        host.plane.switch.stop();
     }
 }

@@ -47,8 +47,9 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             if let Some(path) = &config.entries {
                 host.read(path)?;
             }
-            host.log_messages()?;
-            Side::P4(Arc::new(Mutex::new(host)))
+            let host = Arc::new(Mutex::new(host));
+            crate::p4_host::log_messages(&host)?;
+            Side::P4(host)
         }
         None => Side::OpenFlow(openflow(&switch, &config)?),
     };
