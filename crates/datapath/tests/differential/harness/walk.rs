@@ -229,7 +229,18 @@ impl Walk<'_> {
                 _ => false,
             },
             ParserOp::Assign(FieldRef::Meta(meta), value) => {
-                self.metas.insert(*meta, value.clone());
+                // Of packet bits alone, it can be aimed at later. Of metadata, which may be this very
+                // field (a counter of the headers that are left), its value now is what counts.
+                let mut reads_metas = false;
+                value.visit(&mut |e| reads_metas |= matches!(e, Expr::Field(FieldRef::Meta(_))));
+                let value = match reads_metas {
+                    true => self.eval(value).map(Expr::Const),
+                    false => Some(value.clone()),
+                };
+                match value {
+                    Some(value) => self.metas.insert(*meta, value),
+                    None => self.metas.remove(meta),
+                };
                 true
             }
             ParserOp::Assign(..) => true,
