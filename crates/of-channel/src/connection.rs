@@ -10,7 +10,9 @@
 //! that waits moves to the buffer, so that the reply is the last.)
 //!
 //! Requests are handled for [`SLICE`] at most before other connections have their turn, and events
-//! are told in between, so a peer that never pauses delays neither.
+//! are told in between, so a peer that never pauses delays neither. Connections that all have more to
+//! do share that time, down to [`SLICE_MIN`] each, so that a hundred of them do not keep a newcomer
+//! waiting for the sum of their slices.
 //!
 //! A peer must say hello within twice [`Timing::probe`]. One that is silent is probed with an echo
 //! request then, and given up if it stays silent; while it is held up, taking bytes counts as a sign
@@ -24,7 +26,7 @@ use crate::bundles::Bundles;
 use crate::output::Output;
 use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
-use crate::shared::{Origin, Shared};
+use crate::shared::{Origin, Place, Shared};
 use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX};
 use openflow::{ErrorCode, ErrorKind, ErrorMessage, Hello, Message, Version, VersionSet, Xid};
 use std::pin::Pin;
@@ -41,6 +43,8 @@ pub const WRITE_HIGH: usize = 1 << 20;
 const READ_CHUNK: usize = 64 << 10;
 /// How long requests of one connection are handled before others have their turn.
 const SLICE: Duration = Duration::from_millis(4);
+/// The least of it, however many connections are busy.
+const SLICE_MIN: Duration = Duration::from_micros(200);
 /// Messages between looks at the clock.
 const SLICE_STEP: usize = 16;
 /// A peer that asks one by one (`ovs-ofctl add-flows` waits for a barrier after each flow-mod) is
@@ -110,6 +114,8 @@ pub(crate) struct Connection<S> {
     pub(crate) bundles: Bundles,
     /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
     pub(crate) table_ids: bool,
+    /// It has more requests than its last turn had time for.
+    busy: Option<Place>,
     reader: ReadHalf<S>,
     writer: WriteHalf<S>,
     queue: Receiver,
@@ -147,6 +153,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             unsettled: false,
             ahead: 0,
             ungathered: false,
+            busy: None,
             bundles: Bundles::default(),
             table_ids: false,
             reader,
@@ -318,10 +325,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Handles whole messages of the input for a while. True if some are left.
     fn handle_some(&mut self) -> Result<bool, Closed> {
-        let until = Instant::now() + SLICE;
+        // Its own place is of its last turn.
+        self.busy = None;
+        let others = u32::try_from(self.shared.busy()).unwrap_or(u32::MAX);
+        let slice = (SLICE / others.saturating_add(1)).max(SLICE_MIN);
         let input = std::mem::take(&mut self.input);
-        let result = self.handle_until(&input, until);
+        let result = self.handle_until(&input, Instant::now() + slice);
         self.input = input;
+        if matches!(result, Ok(true)) {
+            self.busy = Some(self.shared.wait_busily());
+        }
         if std::mem::take(&mut self.ungathered) {
             self.shared.gather();
         }

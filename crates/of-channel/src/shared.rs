@@ -95,9 +95,10 @@ pub(crate) struct Shared {
     next_id: AtomicU64,
     packet_ins_dropped: AtomicU64,
     shaking_hands: Arc<AtomicUsize>,
+    busy: Arc<AtomicUsize>,
 }
 
-/// A place among those who shake hands for TLS; given back when dropped.
+/// A place among those who shake hands for TLS, or whose requests wait; given back when dropped.
 pub(crate) struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -137,9 +138,21 @@ impl Shared {
             next_id: AtomicU64::new(1),
             packet_ins_dropped: AtomicU64::new(0),
             shaking_hands: Arc::default(),
+            busy: Arc::default(),
         };
         shared.members_changed();
         shared
+    }
+
+    /// A place among the connections that have more requests than they had time for.
+    pub(crate) fn wait_busily(&self) -> Place {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Place(self.busy.clone())
+    }
+
+    /// How many have such a place.
+    pub(crate) fn busy(&self) -> usize {
+        self.busy.load(Ordering::Relaxed)
     }
 
     pub(crate) fn agent(&self) -> MutexGuard<'_, Agent> {
