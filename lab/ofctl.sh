@@ -155,7 +155,7 @@ bundle(eth_src,0,active_backup,ofport,members:2,3)
 bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)
 A
     all "$lines" --no-stats --no-names dump-flows SW
-    no 'BAD_EXP_TYPE|BAD_TYPE|EXPERIMENTER' add-flow SW 'ip,actions=sample(probability=3,collector_set_id=1)'
+    no 'BAD_VENDOR_TYPE' add-flow SW 'ip,actions=sample(probability=3,collector_set_id=1)'
     ok '' del-flows SW
     ok '' add-flow SW 'priority=3,reg0=1,actions=output:2'
     s timeout 3 ovs-ofctl -O "OpenFlow$version" monitor "$target" watch: >"$LAB_DIR/watch" 2>&1 &
