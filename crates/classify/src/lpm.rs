@@ -25,6 +25,7 @@
 
 mod dir;
 mod direct;
+mod pages;
 mod popcnt;
 mod set;
 mod store;

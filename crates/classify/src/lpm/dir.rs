@@ -30,8 +30,7 @@
 //! under 2^20, 4,096 and their blocks for a /8; sixteen times that under 2^24.
 //! Checked by: the unit test below, against a list; `tests/lpm.rs`.
 
-use std::hint::black_box;
-
+use super::pages::map_zeroes;
 use super::{NONE, nearest};
 use crate::Hit;
 use crate::simd::prefetch;
@@ -61,10 +60,9 @@ impl First {
     fn new(bits: u32) -> First {
         const { assert!(NONE == 0, "leaves come as the zeroes of fresh memory") };
         let leaves = vec![0; 1 << bits];
-        // Reading maps what was never written to one page of zeroes, here and now: the first
-        // lookup of a key would wait for it.
-        for page in leaves.chunks(PAGE) {
-            black_box(page[0]);
+        if bits == Dir::FLAT {
+            let page = leaves.as_ptr().align_offset(4096);
+            map_zeroes(&leaves[page..]);
         }
         First { written: vec![0; leaves.len().div_ceil(PAGE * 64)], leaves }
     }

@@ -34,6 +34,11 @@ struct Slot {
     best: u32,
 }
 
+/// Prefixes from which on a first level of 2^24 leaves pays: its pages take time to come (10,000
+/// prefixes, two replicas: 50 ms), and below that pipelines are no faster for it. Unit tests come
+/// there sooner.
+const FLAT_FROM: u32 = if cfg!(test) { 512 } else { 65_536 };
+
 /// How many sets share the memory that a table may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sets {
@@ -242,7 +247,7 @@ impl Set {
         let roomy = sets != Sets::Many;
         match (self.narrow, count) {
             // One load for most, whatever their length.
-            (true, 512..) if sets == Sets::One => Size::Dir(Dir::FLAT),
+            (true, FLAT_FROM..) if sets == Sets::One => Size::Dir(Dir::FLAT),
             // Among many sets, at most 64 bytes of the first level for each prefix.
             (true, 65_536..) => Size::Dir(20),
             // Most prefixes have 20 to 24 bits: two loads under this, three under the next.
