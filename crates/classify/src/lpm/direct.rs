@@ -196,14 +196,7 @@ mod x86 {
         let (first, blocks) = (dir.first(), dir.lower());
         assert!(first.len() == 1 << dir.first_bits(), "a first level is as long as it says");
         let mut below = 32 - dir.first_bits();
-        let (mut tops, mut leaves) = ([_mm256_setzero_si256(); N], [_mm256_setzero_si256(); N]);
-        if stride == 8 && place.windows.len() <= 1 {
-            for (i, (top, asked)) in tops.iter_mut().zip(&mut leaves).enumerate() {
-                (*top, *asked) = eight(place, keys, i * LANES, count);
-            }
-        } else {
-            gather(place, keys, stride, count, &mut tops, &mut leaves);
-        }
+        let (tops, mut leaves) = read::<N>(place, keys, stride, count);
         const { assert!(NONE == 0, "zeroes are no number") };
         let asked = leaves.map(|asked| _mm256_srai_epi32::<31>(asked));
         let shift = _mm_cvtsi32_si128(below as i32);
@@ -262,15 +255,7 @@ mod x86 {
         hits: &mut [Hit],
     ) {
         let count = hits.len().min(BURST);
-        let mut tops = [_mm256_setzero_si256(); BURST / LANES];
-        let mut asked = tops;
-        if stride == 8 && place.windows.len() <= 1 {
-            for i in 0..count.div_ceil(LANES) {
-                (tops[i], asked[i]) = eight(place, keys, i * LANES, count);
-            }
-        } else {
-            gather(place, keys, stride, count, &mut tops, &mut asked);
-        }
+        let (tops, asked) = read::<{ BURST / LANES }>(place, keys, stride, count);
         let tops = tops.map(|top| numbers(top));
         let asked = asked.map(|asked| numbers(_mm256_srai_epi32::<31>(asked)));
         const { assert!(NONE == 0, "an answer is taken away by a mask") };
@@ -292,6 +277,28 @@ mod x86 {
         // WHY: as above.
         unsafe { _mm256_storeu_si256(numbers.as_mut_ptr().cast(), of) };
         numbers
+    }
+
+    /// The prefixes of at most `N` vectors of keys, and the highest bit of a number for each whose side
+    /// key is right; lanes beyond `count` have none.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn read<const N: usize>(
+        place: &Place<'_>,
+        keys: &[u8],
+        stride: usize,
+        count: usize,
+    ) -> ([__m256i; N], [__m256i; N]) {
+        let (mut tops, mut asked) = ([_mm256_setzero_si256(); N], [_mm256_setzero_si256(); N]);
+        if stride == 8 && place.windows.len() <= 1 {
+            let vectors = tops.iter_mut().zip(&mut asked).take(count.div_ceil(LANES));
+            for (i, (top, asked)) in vectors.enumerate() {
+                (*top, *asked) = eight(place, keys, i * LANES, count);
+            }
+        } else {
+            gather(place, keys, stride, count, &mut tops, &mut asked);
+        }
+        (tops, asked)
     }
 
     /// The prefixes of keys, and the highest bit of a number for each whose side key is right.
