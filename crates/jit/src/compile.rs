@@ -2,25 +2,27 @@
 //!
 //! Each segment is generated anew, which is quick; its machine code is taken from the cache if the
 //! very same function was compiled before, which is what a change of one table leaves most segments
-//! at. The key is a 128-bit hash of Cranelift's function.
+//! at. The key is a 128-bit hash of Cranelift's function. Functions that are new are compiled side by side, on
+//! as many threads as there are processors for the one that asks, but no more than [`THREADS_MAX`].
 
 use crate::bails::Bails;
 use crate::emit::Gen;
-use crate::isa::{self, OptLevel, Settings, compile_function};
+use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
 use crate::segment::{Which, generate};
 use crate::unit::Unit;
 use crate::version::Points;
 use cranelift_codegen::ir::Function;
-use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
 use foldhash::fast::FixedState;
 use ir::TableId;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
-use std::sync::Arc;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The machine that code is for.
@@ -237,6 +239,57 @@ struct Wanted {
     key: u128,
 }
 
+/// Threads that compile functions of one unit.
+const THREADS_MAX: usize = 8;
+
+/// Values of a function for which another thread is worth its start, about 50 microseconds.
+const WORTH_A_THREAD: usize = 500;
+
+/// A function's machine code, and its text if that was asked for.
+type Made = (Machine, Option<Arc<Text>>);
+
+/// Machine code of functions, and their texts if `keep_text`, in the functions' order.
+fn machines(
+    isa: &dyn TargetIsa,
+    functions: Vec<Function>,
+    keep_text: bool,
+) -> Result<Vec<Made>, isa::Error> {
+    let one = |function: Function| {
+        let clif = keep_text.then(|| function.display().to_string());
+        let machine = compile_function(isa, function, keep_text)?;
+        let text = clif.map(|clif| {
+            Arc::new(Text { clif, disasm: machine.disasm.clone().unwrap_or_default() })
+        });
+        Ok((machine, text))
+    };
+    let size: usize = functions.iter().map(|f| f.dfg.num_values()).sum();
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors.min(THREADS_MAX).min(functions.len()).min(1 + size / WORTH_A_THREAD);
+    // The longest is taken first, so that it is not begun when all others are done.
+    let mut left: Vec<(usize, Function)> = functions.into_iter().enumerate().collect();
+    left.sort_by_key(|(_, function)| function.dfg.num_values());
+    let left = Mutex::new(left);
+    let work = || {
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        std::iter::from_fn(next).map(|(at, function)| (at, one(function))).collect::<Vec<_>>()
+    };
+    let mut done = std::thread::scope(|scope| {
+        let spawn = || std::thread::Builder::new().name("compile".into()).spawn_scoped(scope, work);
+        // Where no thread can be had, this one does it all.
+        let others: Vec<_> = (1..threads).map_while(|_| spawn().ok()).collect();
+        let mut done = work();
+        for other in others {
+            match other.join() {
+                Ok(theirs) => done.extend(theirs),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, compiled)| compiled).collect()
+}
+
 /// Compiles a unit.
 pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Compiled, Error> {
     static IDS: AtomicU64 = AtomicU64::new(0);
@@ -256,8 +309,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     let table_changed = bails.number("the table has changed its shape", "");
     let mut points = Points::new(unit.nodes.len());
     let mut wanted: Vec<Wanted> = Vec::new();
-    let mut machines = Vec::new();
-    let mut new: Vec<(u128, Option<Arc<Text>>)> = Vec::new();
+    let mut new: Vec<(u128, Function)> = Vec::new();
     let mut reused = 0;
     let mut next = Some(Which::Entry);
     while let Some(which) = next {
@@ -268,18 +320,16 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             cached.used = *generation;
             reused += 1;
         } else if !new.iter().any(|(k, _)| *k == key) {
-            let clif = options.keep_text.then(|| function.display().to_string());
-            let machine = compile_function(&**isa, function, options.keep_text)?;
-            let text = clif.map(|clif| {
-                Arc::new(Text { clif, disasm: machine.disasm.clone().unwrap_or_default() })
-            });
-            machines.push(machine);
-            new.push((key, text));
+            new.push((key, function));
         }
         // Code behind a node leads to later nodes only, so these have all their versions by then.
         next = points.after(which);
     }
-    for ((key, text), entry) in new.into_iter().zip(memory::publish_many(&machines)?) {
+    let (keys, functions): (Vec<u128>, Vec<Function>) = new.into_iter().unzip();
+    let made = machines(&**isa, functions, options.keep_text)?;
+    let (machines, texts): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+    let entries = memory::publish_many(&machines)?;
+    for ((key, entry), text) in keys.into_iter().zip(entries).zip(texts) {
         code.insert(key, Cached { entry, text, used: *generation });
     }
     code.retain(|_, cached| cached.used + GENERATIONS > *generation);

@@ -58,16 +58,21 @@ pub(crate) fn refuse(path: &Path, wrong: &[Wrong]) -> Result<(), Failure> {
     Err(Failure::Bad(lines.join("\nmillrace: ")))
 }
 
-/// A switch without ports with a program and its entries, for looking into it.
-pub(crate) fn offline(program: &Path, entries: Option<&Path>) -> Result<Switch, Failure> {
-    let mut host = Host::start(program, |program| switch::Config {
+/// A switch of one worker, which is not there for speed.
+fn small(program: Arc<ir::Program>) -> switch::Config {
+    switch::Config {
         program,
         workers: 1,
         cpus: Vec::new(),
         punt_rate: 1000,
         engine: EngineKind::default(),
         validate: None,
-    })?;
+    }
+}
+
+/// A switch without ports with a program and its entries, for looking into it.
+pub(crate) fn offline(program: &Path, entries: Option<&Path>) -> Result<Switch, Failure> {
+    let mut host = Host::start(program, small)?;
     if let Some(path) = entries {
         host.read(path)?;
     }
@@ -287,15 +292,7 @@ mod tests {
 
     fn host(program: &str) -> Host {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let config = |program| switch::Config {
-            program,
-            workers: 1,
-            cpus: Vec::new(),
-            punt_rate: 1000,
-            engine: EngineKind::default(),
-            validate: None,
-        };
-        Host::start(&root.join(program), config).unwrap()
+        Host::start(&root.join(program), small).unwrap()
     }
 
     /// What is told of idle entries until there are so many, or for two seconds.
