@@ -360,7 +360,7 @@ async fn serve(
     told: Option<&watch::Sender<Option<ConnectionId>>>,
 ) -> bool {
     let (sender, receiver) = queue();
-    let id = shared.arrived(origin, sender);
+    let id = shared.arrived(origin, peer.clone(), sender);
     if let Some(told) = told {
         told.send_replace(Some(id));
     }

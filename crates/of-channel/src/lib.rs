@@ -18,6 +18,7 @@
 //! | `request` | what to do with a message |
 //! | `bundles` | messages that are done together or not at all |
 //! | `monitors` | flow monitors, and what they are told |
+//! | `status` | what controllers are told of each other |
 //! | [`rate`] | limits of packet-ins |
 //! | `queue` | what waits for one connection, bounded |
 //! | `output` | bytes on their way to the peer |
@@ -41,6 +42,7 @@ pub mod rate;
 mod request;
 pub mod roles;
 mod shared;
+mod status;
 pub mod target;
 pub mod tls;
 

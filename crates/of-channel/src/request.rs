@@ -38,9 +38,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Message::RoleRequest(request) => {
                 let answer = self.shared.roles().request(self.main, request);
                 match answer {
-                    Ok((reply, displaced)) => {
-                        self.reply(xid, &Message::RoleReply(reply), bytes);
-                        self.tell_displaced(&displaced);
+                    Ok(change) => {
+                        self.reply(xid, &Message::RoleReply(change.reply), bytes);
+                        self.tell_displaced(&change.displaced);
+                        self.shared.tell_roles(self.main, &change);
                     }
                     Err(stale) => self.refuse(bytes, ErrorCode::RrfcStale, &stale.to_string()),
                 }
@@ -80,6 +81,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }) => {
                 let features = self.bundles.features(&request, now_ns());
                 let body = MultipartReplyBody::BundleFeatures(features);
+                let reply = MultipartReply { more: false, body };
+                self.reply(xid, &Message::MultipartReply(reply), bytes);
+            }
+            Message::MultipartRequest(MultipartRequest {
+                body: MultipartRequestBody::ControllerStatus,
+                more: false,
+            }) => {
+                //= openflow-1.5.1 §7.3.5.15: every controller is told of, whether or not it is there.
+                let body = MultipartReplyBody::ControllerStatus(self.shared.controllers());
                 let reply = MultipartReply { more: false, body };
                 self.reply(xid, &Message::MultipartReply(reply), bytes);
             }

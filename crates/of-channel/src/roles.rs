@@ -7,8 +7,8 @@
 
 use of_pipeline::Event;
 use openflow::{
-    AsyncChange, AsyncConfig, AsyncKind, FlowRemovedReason, PacketInReason, PortReason, Role,
-    RoleMessage, RoleReason, TableReason, Version,
+    AsyncChange, AsyncConfig, AsyncKind, ControllerReason, FlowRemovedReason, PacketInReason,
+    PortReason, Role, RoleMessage, RoleReason, TableReason, Version,
 };
 use std::collections::HashMap;
 
@@ -31,7 +31,21 @@ pub struct Stale {
 struct Member {
     version: Version,
     role: Role,
+    short_id: u16,
     wants: AsyncConfig,
+}
+
+/// What a request for a role changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What the connection is told.
+    pub reply: RoleMessage,
+    /// Who was master before, and is slave now.
+    pub displaced: Vec<ConnectionId>,
+    /// The connection itself has another role.
+    pub role: bool,
+    /// It gave itself another number (1.5).
+    pub short_id: bool,
 }
 
 /// Roles of all connections.
@@ -58,6 +72,8 @@ pub enum Asynchronous {
     FlowUpdate,
     /// `OFPT_REQUESTFORWARD`: 0 for a group-mod, 1 for a meter-mod.
     RequestForward(u8),
+    /// `OFPT_CONTROLLER_STATUS`.
+    ControllerStatus(ControllerReason),
 }
 
 impl Asynchronous {
@@ -77,7 +93,8 @@ impl Roles {
     /// A connection has shaken hands.
     pub fn join(&mut self, id: ConnectionId, version: Version) {
         let wants = AsyncConfig::default_of(version);
-        self.members.insert(id, Member { version, role: Role::Equal, wants });
+        let short_id = RoleMessage::NO_ID;
+        self.members.insert(id, Member { version, role: Role::Equal, short_id, wants });
     }
 
     /// A connection is gone.
@@ -90,17 +107,18 @@ impl Roles {
         self.members.get(&id).map_or(Role::Equal, |m| m.role)
     }
 
+    /// The number that a controller gave itself by its connection (1.5.1 §7.3.8).
+    pub fn short_id(&self, id: ConnectionId) -> u16 {
+        self.members.get(&id).map_or(RoleMessage::NO_ID, |m| m.short_id)
+    }
+
     /// The newest generation id; all ones if there was none.
     pub fn generation(&self) -> u64 {
         self.generation.unwrap_or(u64::MAX)
     }
 
-    /// A connection asks for a role. The answer is what it has then, and who was master before.
-    pub fn request(
-        &mut self,
-        id: ConnectionId,
-        request: RoleMessage,
-    ) -> Result<(RoleMessage, Vec<ConnectionId>), Stale> {
+    /// A connection asks for a role.
+    pub fn request(&mut self, id: ConnectionId, request: RoleMessage) -> Result<Change, Stale> {
         // Nicira's requests of 1.0 have no generation.
         let dated = self.members.get(&id).is_none_or(|m| m.version != Version::V10);
         if dated && matches!(request.role, Role::Master | Role::Slave) {
@@ -112,6 +130,7 @@ impl Roles {
                 _ => self.generation = Some(request.generation_id),
             }
         }
+        let before = self.role(id);
         let mut displaced = Vec::new();
         if request.role == Role::Master {
             for (other, member) in self.members.iter_mut().filter(|(_, m)| m.role == Role::Master) {
@@ -126,9 +145,13 @@ impl Roles {
         {
             member.role = request.role;
         }
-        let generation_id = self.generation();
         let short_id = request.short_id;
-        Ok((RoleMessage { role: self.role(id), short_id, generation_id }, displaced))
+        let given = self.members.get_mut(&id).filter(|m| m.version >= Version::V15);
+        let renumbered =
+            given.is_some_and(|m| std::mem::replace(&mut m.short_id, short_id) != short_id);
+        let role = self.role(id);
+        let reply = RoleMessage { role, short_id, generation_id: self.generation() };
+        Ok(Change { reply, displaced, role: role != before, short_id: renumbered })
     }
 
     /// What a connection wants.
@@ -177,6 +200,7 @@ impl Roles {
             ),
             Asynchronous::FlowUpdate => return true,
             Asynchronous::RequestForward(kind) => (AsyncKind::RequestForward, kind),
+            Asynchronous::ControllerStatus(reason) => (AsyncKind::ControllerStatus, reason as u8),
         };
         let masks = member.wants.of(kind);
         masks[column] >> bit & 1 == 1
@@ -198,12 +222,15 @@ mod tests {
         roles.join(a, Version::V13);
         roles.join(b, Version::V13);
         assert_eq!(roles.role(a), Role::Equal);
-        assert_eq!(roles.request(a, ask(Role::NoChange, 0)).unwrap().0, ask(Role::Equal, u64::MAX));
-        assert_eq!(roles.request(a, ask(Role::Master, 5)).unwrap().0, ask(Role::Master, 5));
-        assert_eq!(roles.request(b, ask(Role::Master, 5)).unwrap().0, ask(Role::Master, 5));
+        assert_eq!(
+            roles.request(a, ask(Role::NoChange, 0)).unwrap().reply,
+            ask(Role::Equal, u64::MAX)
+        );
+        assert_eq!(roles.request(a, ask(Role::Master, 5)).unwrap().reply, ask(Role::Master, 5));
+        assert_eq!(roles.request(b, ask(Role::Master, 5)).unwrap().reply, ask(Role::Master, 5));
         assert_eq!(roles.role(a), Role::Slave);
         assert_eq!(roles.request(a, ask(Role::Master, 4)), Err(Stale { given: 4, newest: 5 }));
-        assert_eq!(roles.request(a, ask(Role::Equal, 0)).unwrap().0.role, Role::Equal);
+        assert_eq!(roles.request(a, ask(Role::Equal, 0)).unwrap().reply.role, Role::Equal);
         assert_eq!(roles.role(b), Role::Master);
     }
 

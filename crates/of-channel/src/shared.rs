@@ -9,11 +9,12 @@ use crate::monitors::{Monitors, WAITING_MAX, messages};
 use crate::queue::{Queued, Sender, Told};
 use crate::rate::Bucket;
 use crate::roles::{Asynchronous, ConnectionId, Roles};
+use crate::status::joining;
 use of_pipeline::{Agent, Event};
 use openflow::codec::Header;
 use openflow::{
-    ErrorCode, FlowMonitorRequest, FlowUpdate, Message, MonitorCommand, MultipartReply,
-    MultipartReplyBody, Nicira, Version,
+    ControllerReason, ErrorCode, FlowMonitorRequest, FlowUpdate, Message, MonitorCommand,
+    MultipartReply, MultipartReplyBody, Nicira, Version,
 };
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -43,10 +44,12 @@ pub(crate) enum Origin {
     },
 }
 
-struct Member {
+pub(crate) struct Member {
     queue: Sender,
     version: Option<Version>,
-    origin: Origin,
+    pub(crate) origin: Origin,
+    /// Where it is.
+    pub(crate) peer: String,
     monitors: Monitors,
     /// Packet-ins of `controller` actions with another id are not for it.
     controller_id: u16,
@@ -71,7 +74,7 @@ impl Member {
     }
 
     /// The version of a controller that has shaken hands, by its main connection.
-    fn controller(&self) -> Option<Version> {
+    pub(crate) fn controller(&self) -> Option<Version> {
         let main = matches!(self.origin, Origin::Configured | Origin::Accepted);
         self.version.filter(|_| main)
     }
@@ -159,12 +162,16 @@ impl Shared {
         lock(&self.agent)
     }
 
+    pub(crate) fn members(&self) -> MutexGuard<'_, HashMap<ConnectionId, Member>> {
+        lock(&self.members)
+    }
+
     pub(crate) fn roles(&self) -> MutexGuard<'_, Roles> {
         lock(&self.roles)
     }
 
     /// A connection is there, and will shake hands.
-    pub(crate) fn arrived(&self, origin: Origin, queue: Sender) -> ConnectionId {
+    pub(crate) fn arrived(&self, origin: Origin, peer: String, queue: Sender) -> ConnectionId {
         // Relaxed, here and below: the numbers guard nothing.
         let id = ConnectionId(self.next_id.fetch_add(1, Ordering::Relaxed));
         lock(&self.members).insert(
@@ -173,6 +180,7 @@ impl Shared {
                 queue,
                 version: None,
                 origin,
+                peer,
                 monitors: Monitors::default(),
                 controller_id: 0,
                 bucket: Cell::default(),
@@ -193,12 +201,14 @@ impl Shared {
         if origin.is_some_and(|o| matches!(o, Origin::Configured | Origin::Accepted)) {
             self.roles().join(id, version);
             self.members_changed();
+            self.tell_of(&[id], origin.map_or(ControllerReason::Added, joining));
         }
     }
 
     /// A connection is gone.
     pub(crate) fn left(&self, id: ConnectionId) {
         let Some(member) = lock(&self.members).remove(&id) else { return };
+        let gone = member.controller().is_some().then(|| self.status_of(id, &member));
         if member.origin == Origin::Snooper {
             self.snoopers.fetch_sub(1, Ordering::Relaxed);
         }
@@ -206,6 +216,14 @@ impl Shared {
             self.roles().leave(id);
             self.members_changed();
             self.watch_changed();
+        }
+        if let Some(mut status) = gone {
+            status.up = false;
+            status.reason = match member.origin {
+                Origin::Configured => ControllerReason::Channel,
+                _ => ControllerReason::Removed,
+            };
+            self.tell_status(status);
         }
     }
 

@@ -239,6 +239,9 @@ refusals! {
     /// A flow monitor where no connection is.
     FlowMonitor => MofcUnknown,
         "flow monitors belong to a connection; ask over one (OFPMOFC_UNKNOWN)";
+    /// A request about controllers where no connection is.
+    ControllerStatus => BrcBadMultipart,
+        "the status of controllers is told over their connections; ask over one (OFPBRC_BAD_MULTIPART)";
     /// A flow monitor of a table that is not there.
     MonitorTable { /// Which.
         table: u8, /// How many there are.

@@ -225,6 +225,8 @@ impl Agent {
                 single(Reply::BundleFeatures(BundleFeatures { capabilities, times: None }), reply);
             }
             Request::FlowMonitor(_) => return Err(Refusal::FlowMonitor),
+            //= openflow-1.5.1 §7.3.5.15: who the controllers are, the channel knows.
+            Request::ControllerStatus => return Err(Refusal::ControllerStatus),
             Request::Experimenter(e) => {
                 return Err(Refusal::Experimenter { experimenter: e.experimenter });
             }

@@ -79,8 +79,9 @@ pub use port::{
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
 pub use switch::{
-    AsyncChange, AsyncConfig, AsyncKind, Capabilities, Features, FragmentHandling,
-    QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
+    AsyncChange, AsyncConfig, AsyncKind, Capabilities, ControllerReason, ControllerStatus,
+    Features, FragmentHandling, QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus,
+    SwitchConfig, SwitchDesc,
 };
 pub use table::{
     TableDesc, TableFeatures, TableMod, TableProperty, TableReason, TableStats, TableStatus,

@@ -10,7 +10,8 @@ use crate::multipart::{MultipartReply, MultipartRequest};
 use crate::packet::{PacketIn, PacketOut};
 use crate::port::{PortMod, PortStatus, QueueConfigReply};
 use crate::switch::{
-    AsyncChange, AsyncConfig, Features, QueueConfigRequest, RoleMessage, RoleStatus, SwitchConfig,
+    AsyncChange, AsyncConfig, ControllerStatus, Features, QueueConfigRequest, RoleMessage,
+    RoleStatus, SwitchConfig,
 };
 use crate::table::{TableMod, TableStatus};
 use crate::version::VersionSet;
@@ -87,6 +88,8 @@ pub enum Message {
     TableStatus(TableStatus),
     /// Tells of another controller's group-mod or meter-mod (1.4).
     RequestForward(RequestForward),
+    /// Tells of the channel to a controller (1.5).
+    ControllerStatus(ControllerStatus),
     /// Opens, closes, commits or discards a bundle (1.4; in 1.3 the ONF's extension 230).
     BundleControl(BundleControl),
     /// Adds a message to a bundle (1.4; in 1.3 the ONF's extension 230).
@@ -130,6 +133,7 @@ impl Message {
             Message::RoleStatus(_) => "OFPT_ROLE_STATUS",
             Message::TableStatus(_) => "OFPT_TABLE_STATUS",
             Message::RequestForward(_) => "OFPT_REQUESTFORWARD",
+            Message::ControllerStatus(_) => "OFPT_CONTROLLER_STATUS",
             Message::BundleControl(_) => "OFPT_BUNDLE_CONTROL",
             Message::BundleAdd(_) => "OFPT_BUNDLE_ADD_MESSAGE",
         }

@@ -11,7 +11,7 @@ use crate::message::Experimenter;
 use crate::meter::{MeterConfig, MeterFeatures, MeterStats};
 use crate::monitor::{FlowMonitorRequest, FlowUpdate};
 use crate::port::{PortDesc, PortStats, QueueConfig, QueueStats, QueueStatsRequest};
-use crate::switch::SwitchDesc;
+use crate::switch::{ControllerStatus, SwitchDesc};
 use crate::table::{TableDesc, TableFeatures, TableStats};
 
 /// A multipart request.
@@ -62,6 +62,8 @@ pub enum MultipartRequestBody {
     FlowCounts(FlowStatsRequest),
     /// Begins, changes or ends watching flow entries (1.4).
     FlowMonitor(Vec<FlowMonitorRequest>),
+    /// The controllers that the switch knows (1.5).
+    ControllerStatus,
     /// What bundles can do (1.5).
     BundleFeatures(BundleFeaturesRequest),
     /// An experimenter's.
@@ -120,6 +122,8 @@ pub enum MultipartReplyBody {
     FlowCounts(Vec<FlowCounts>),
     /// What became of watched flow entries.
     FlowMonitor(Vec<FlowUpdate>),
+    /// The controllers that the switch knows.
+    ControllerStatus(Vec<ControllerStatus>),
     /// What bundles can do.
     BundleFeatures(BundleFeatures),
     /// An experimenter's.

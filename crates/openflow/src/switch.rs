@@ -156,6 +156,53 @@ pub struct RoleStatus {
     pub generation_id: u64,
 }
 
+/// Why a controller's status is told (1.5.1 §7.4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ControllerReason {
+    /// It was asked for (0).
+    Request,
+    /// The channel came up or went down (1).
+    Channel,
+    /// The controller's role changed (2).
+    Role,
+    /// The controller is new to the switch (3).
+    Added,
+    /// The switch does not know the controller any more (4).
+    Removed,
+    /// The controller gave itself another number (5).
+    ShortId,
+    /// An experimenter's reason (6).
+    Experimenter,
+}
+
+impl ControllerReason {
+    /// All, in the order of their numbers.
+    pub const ALL: [ControllerReason; 7] = [
+        ControllerReason::Request,
+        ControllerReason::Channel,
+        ControllerReason::Role,
+        ControllerReason::Added,
+        ControllerReason::Removed,
+        ControllerReason::ShortId,
+        ControllerReason::Experimenter,
+    ];
+}
+
+/// A controller as the switch sees it (1.5.1 §7.4.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerStatus {
+    /// The number that it gave itself; [`RoleMessage::NO_ID`] if none.
+    pub short_id: u16,
+    /// Its role, or the one that it had last.
+    pub role: Role,
+    /// Why this is told.
+    pub reason: ControllerReason,
+    /// The channel to it works.
+    pub up: bool,
+    /// Where it is, such as `tcp:192.0.2.1:6653`; empty where that is not told.
+    pub uri: String,
+}
+
 /// A kind of asynchronous message that a connection may want or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AsyncKind {
@@ -193,7 +240,8 @@ impl AsyncKind {
     /// The reasons that there are, bit *n* for reason *n* (1.4.1 §7.4, 1.5.1 §7.4).
     pub fn reasons(self) -> u32 {
         match self {
-            AsyncKind::PacketIn | AsyncKind::FlowRemoved | AsyncKind::ControllerStatus => 0x3f,
+            AsyncKind::PacketIn | AsyncKind::FlowRemoved => 0x3f,
+            AsyncKind::ControllerStatus => 0x7f,
             AsyncKind::PortStatus | AsyncKind::RoleStatus => 0x07,
             AsyncKind::TableStatus => 0x18,
             AsyncKind::RequestForward | AsyncKind::FlowStats => 0x03,
@@ -227,7 +275,8 @@ impl AsyncConfig {
     };
 
     /// What a connection of a version starts with. Open vSwitch's defaults: what 1.3 tells, and
-    /// role-status and table-status to all.
+    /// role-status and table-status to all; of 1.5's, what triggers tell, but not the status of other
+    /// controllers, which `ovs-ofctl` cannot read.
     pub fn default_of(version: Version) -> AsyncConfig {
         let mut config = AsyncConfig::DEFAULT;
         if version >= Version::V14 {
@@ -235,6 +284,9 @@ impl AsyncConfig {
             config.masks[2] = [0b11_1111, 0];
             config.masks[3] = [0b111, 0b111];
             config.masks[4] = [0b1_1000, 0];
+        }
+        if version >= Version::V15 {
+            config.masks[6] = [0b10, 0];
         }
         config
     }

@@ -561,10 +561,12 @@ fn has_no_reader(message: &Message) -> bool {
         bands.iter().any(|band| matches!(band.kind, BandKind::Experimenter { .. }))
     };
     match message {
-        Message::Experimenter(_) => true,
+        Message::Experimenter(_) | Message::ControllerStatus(_) => true,
         Message::MultipartRequest(request) => matches!(
             request.body,
-            MultipartRequestBody::FlowCounts(_) | MultipartRequestBody::BundleFeatures(_)
+            MultipartRequestBody::FlowCounts(_)
+                | MultipartRequestBody::BundleFeatures(_)
+                | MultipartRequestBody::ControllerStatus
         ),
         Message::MeterMod(meter) => foreign(&meter.bands),
         Message::RequestForward(forward) => match &forward.request {
@@ -575,7 +577,9 @@ fn has_no_reader(message: &Message) -> bool {
             MultipartReplyBody::MeterConfig(meters) => meters.iter().any(|m| foreign(&m.bands)),
             MultipartReplyBody::TableFeatures(tables) => tables.is_empty(),
             MultipartReplyBody::TableDesc(tables) => tables.is_empty(),
-            MultipartReplyBody::FlowCounts(_) | MultipartReplyBody::BundleFeatures(_) => true,
+            MultipartReplyBody::FlowCounts(_)
+            | MultipartReplyBody::BundleFeatures(_)
+            | MultipartReplyBody::ControllerStatus(_) => true,
             MultipartReplyBody::MeterFeatures(features) => features.features != 0,
             _ => false,
         },

@@ -224,6 +224,9 @@ fn decode_body(
         19 => Message::MultipartReply(multipart::decode_reply(version, r)?),
         20 => Message::BarrierRequest,
         21 => Message::BarrierReply,
+        35 if version >= Version::V15 => {
+            Message::ControllerStatus(switch::decode_controller_status(r)?)
+        }
         22 | 23 | 35.. if v14 => return Err(bad_type(r, number, right)),
         22 => Message::QueueGetConfigRequest(port::decode_queue_request(version, r)?),
         23 => Message::QueueGetConfigReply(port::decode_queue_reply(version, r)?),
@@ -415,6 +418,7 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
         Message::MeterMod(meter_mod) => meter::encode_mod(buf, meter_mod),
         Message::RoleStatus(status) => switch::encode_role_status(buf, status),
         Message::TableStatus(status) => table::encode_status(buf, status),
+        Message::ControllerStatus(status) => switch::encode_controller_status(buf, status),
         Message::RequestForward(forward) => {
             let inner = buf.len();
             put_header(buf, version, forward.number(), forward.xid);
@@ -510,10 +514,11 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::BundleControl(_) | Message::BundleAdd(_) if version == Version::V13 => 4,
         Message::BundleControl(_) => 33,
         Message::BundleAdd(_) => 34,
+        Message::ControllerStatus(_) => 35,
     };
     match (version, number) {
         (Version::V10, n @ 0..=14) | (Version::V13, n @ 0..=29) => Ok(n),
-        (Version::V14 | Version::V15, n @ (0..=21 | 24..=34)) => Ok(n),
+        (Version::V14 | Version::V15, n @ (0..=21 | 24..=34)) | (Version::V15, n @ 35) => Ok(n),
         (Version::V10, 16) => Ok(15),
         (Version::V10, n @ 18..=23) => Ok(n - 2),
         _ => Err(EncodeError::NotInVersion { version, what: message.type_name() }),

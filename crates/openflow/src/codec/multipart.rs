@@ -35,6 +35,7 @@ const TABLE_DESC: u16 = 14;
 const QUEUE_DESC: u16 = 15;
 const FLOW_MONITOR: u16 = 16;
 const FLOW_COUNTS: u16 = 17;
+const CONTROLLER_STATUS: u16 = 18;
 const BUNDLE_FEATURES: u16 = 19;
 const EXPERIMENTER: u16 = 0xffff;
 
@@ -47,7 +48,7 @@ fn exists(version: Version, number: u16) -> bool {
         Version::V13 => matches!(number, DESC..=PORT_DESC | EXPERIMENTER),
         Version::V14 => matches!(number, DESC..=FLOW_MONITOR | EXPERIMENTER),
         Version::V15 => {
-            matches!(number, DESC..=FLOW_COUNTS | BUNDLE_FEATURES | EXPERIMENTER)
+            matches!(number, DESC..=BUNDLE_FEATURES | EXPERIMENTER)
         }
     }
 }
@@ -60,7 +61,7 @@ fn decode_head(version: Version, r: &mut Reader<'_>) -> Result<(u16, bool)> {
             Version::V10 => "0 to 5, 13 or 0xffff",
             Version::V13 => "0 to 13 or 0xffff",
             Version::V14 => "0 to 16 or 0xffff",
-            Version::V15 => "0 to 17, 19 or 0xffff",
+            Version::V15 => "0 to 19 or 0xffff",
         };
         return Err(r.bad_value(ErrorCode::BrcBadMultipart, "multipart type", number, right));
     }
@@ -96,6 +97,7 @@ fn name(number: u16) -> &'static str {
         QUEUE_DESC => "OFPMP_QUEUE_DESC",
         FLOW_MONITOR => "OFPMP_FLOW_MONITOR",
         FLOW_COUNTS => "OFPMP_FLOW_STATS",
+        CONTROLLER_STATUS => "OFPMP_CONTROLLER_STATUS",
         BUNDLE_FEATURES => "OFPMP_BUNDLE_FEATURES",
         _ => "such multipart message",
     }
@@ -148,6 +150,7 @@ pub(super) fn decode_request(version: Version, r: &mut Reader<'_>) -> Result<Mul
         QUEUE_DESC => Request::QueueDesc(port::decode_queue_stats_request(version, r)?),
         FLOW_MONITOR => Request::FlowMonitor(entries(r, |r| monitor::decode_request(version, r))?),
         FLOW_COUNTS => Request::FlowCounts(flow::decode_stats_request(version, r)?),
+        CONTROLLER_STATUS => Request::ControllerStatus,
         BUNDLE_FEATURES => Request::BundleFeatures(bundle::decode_features_request(r)?),
         _ => match vendor_stats(version, r) {
             Some(0) => Request::Flow(nicira::decode_stats_request(r)?),
@@ -231,6 +234,7 @@ pub(super) fn encode_request(
         Request::QueueDesc(_) => QUEUE_DESC,
         Request::FlowMonitor(_) => FLOW_MONITOR,
         Request::FlowCounts(_) => FLOW_COUNTS,
+        Request::ControllerStatus => CONTROLLER_STATUS,
         Request::BundleFeatures(_) => BUNDLE_FEATURES,
         Request::Experimenter(_) => EXPERIMENTER,
     };
@@ -275,6 +279,7 @@ pub(super) fn encode_request(
         | Request::Table
         | Request::GroupFeatures
         | Request::MeterFeatures
+        | Request::ControllerStatus
         | Request::TableDesc => {}
     }
     Ok(())
@@ -300,6 +305,7 @@ pub(super) fn decode_reply(version: Version, r: &mut Reader<'_>) -> Result<Multi
         QUEUE_DESC => Reply::QueueDesc(entries(r, port::decode_queue_desc)?),
         FLOW_MONITOR => Reply::FlowMonitor(entries(r, |r| monitor::decode_update(version, r))?),
         FLOW_COUNTS => Reply::FlowCounts(entries(r, flow::decode_counts)?),
+        CONTROLLER_STATUS => Reply::ControllerStatus(entries(r, switch::decode_controller_status)?),
         BUNDLE_FEATURES => Reply::BundleFeatures(bundle::decode_features(r)?),
         PORT_DESC => Reply::PortDesc(entries(r, |r| port::decode_desc(version, r))?),
         _ => match vendor_stats(version, r) {
@@ -345,6 +351,7 @@ pub(super) fn encode_reply(
         Reply::QueueDesc(_) => QUEUE_DESC,
         Reply::FlowMonitor(_) => FLOW_MONITOR,
         Reply::FlowCounts(_) => FLOW_COUNTS,
+        Reply::ControllerStatus(_) => CONTROLLER_STATUS,
         Reply::BundleFeatures(_) => BUNDLE_FEATURES,
         Reply::Experimenter(_) => EXPERIMENTER,
     };
@@ -400,6 +407,9 @@ pub(super) fn encode_reply(
             parts.put(buf, list, |buf, m| monitor::encode_update(buf, version, m))?;
         }
         Reply::FlowCounts(list) => parts.put(buf, list, flow::encode_counts)?,
+        Reply::ControllerStatus(list) => {
+            parts.put_all(buf, list, switch::encode_controller_status)?;
+        }
         Reply::BundleFeatures(m) => bundle::encode_features(buf, m),
         Reply::PortDesc(list) => {
             parts.put_all(buf, list, |b, m| port::encode_desc(b, version, m))?

@@ -5,8 +5,9 @@ use super::writer::Put;
 use super::{NICIRA, port, property};
 use crate::error::ErrorCode;
 use crate::switch::{
-    AsyncChange, AsyncConfig, AsyncKind, Capabilities, Features, FragmentHandling, Role,
-    RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
+    AsyncChange, AsyncConfig, AsyncKind, Capabilities, ControllerReason, ControllerStatus,
+    Features, FragmentHandling, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig,
+    SwitchDesc,
 };
 use crate::version::Version;
 
@@ -24,6 +25,12 @@ const CAPABILITIES_V15: Capabilities =
     CAPABILITIES_V13.union(Capabilities::BUNDLES).union(Capabilities::FLOW_MONITORING);
 const TEXT_LEN: usize = 256;
 const SERIAL_LEN: usize = 32;
+/// Bytes of a controller's status before its properties.
+const CONTROLLER_STATUS_LEN: usize = 16;
+/// The property that says where a controller is.
+const CONTROLLER_URI: u16 = 0;
+/// Bytes of it, at most.
+const URI_LEN_MAX: usize = 1024;
 
 fn capabilities_from_wire(version: Version, bits: u32) -> Capabilities {
     let all = Capabilities::from_bits_truncate(bits);
@@ -223,6 +230,55 @@ pub(super) fn encode_role_status(buf: &mut Vec<u8>, m: &RoleStatus) {
     });
     buf.pad(3);
     buf.put_u64(m.generation_id);
+}
+
+pub(super) fn decode_controller_status(r: &mut Reader<'_>) -> Result<ControllerStatus> {
+    let mut status =
+        r.element(0, CONTROLLER_STATUS_LEN, "controller status", ErrorCode::BrcBadLen)?;
+    status.skip(2)?;
+    let short_id = status.u16()?;
+    let number = status.u32()?;
+    let role = role_from_wire(&status, number)?;
+    let number = status.u8()?;
+    let Some(&reason) = ControllerReason::ALL.get(usize::from(number)) else {
+        let (code, what) = (ErrorCode::BrcBadType, "controller-status reason");
+        return Err(status.bad_value(code, what, number, "0 to 6"));
+    };
+    let up = match status.u8()? {
+        0 => true,
+        1 => false,
+        n => {
+            let (code, what) = (ErrorCode::BrcBadType, "controller's channel status");
+            return Err(status.bad_value(code, what, n, "0 or 1"));
+        }
+    };
+    status.skip(6)?;
+    let mut uri = String::new();
+    while let Some((number, mut property)) = property::next(&mut status, "controller property")? {
+        // Properties only inform; experimenters' are passed over.
+        let rest = property.rest();
+        if number == CONTROLLER_URI {
+            uri = String::from_utf8_lossy(rest).trim_end_matches('\0').to_owned();
+        }
+    }
+    Ok(ControllerStatus { short_id, role, reason, up, uri })
+}
+
+pub(super) fn encode_controller_status(buf: &mut Vec<u8>, m: &ControllerStatus) {
+    let start = buf.len();
+    buf.put_u16(0);
+    buf.put_u16(m.short_id);
+    buf.put_u32(role_to_wire(m.role));
+    buf.put_u8(m.reason as u8);
+    buf.put_u8(u8::from(!m.up));
+    buf.pad(6);
+    if !m.uri.is_empty() {
+        let at = property::begin(buf, CONTROLLER_URI);
+        let end = m.uri.floor_char_boundary(URI_LEN_MAX);
+        buf.extend_from_slice(&m.uri.as_bytes()[..end]);
+        property::end(buf, at);
+    }
+    buf.patch_length(start, start);
 }
 
 /// Reads what set-async changes: all masks up to 1.3, the properties that are there from 1.4 on.

@@ -41,8 +41,9 @@ use crate::port::{
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
 use crate::switch::{
-    AsyncChange, AsyncConfig, Capabilities, Features, FragmentHandling, QueueConfigRequest, Role,
-    RoleMessage, RoleReason, RoleStatus, SwitchConfig, SwitchDesc,
+    AsyncChange, AsyncConfig, Capabilities, ControllerReason, ControllerStatus, Features,
+    FragmentHandling, QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig,
+    SwitchDesc,
 };
 use crate::table::{
     TableDesc, TableFeatures, TableMod, TableProperty, TableReason, TableStats, TableStatus,
@@ -56,7 +57,8 @@ pub fn kinds(version: Version) -> usize {
     match version {
         Version::V10 => 24,
         Version::V13 => 32,
-        Version::V14 | Version::V15 => 35,
+        Version::V14 => 35,
+        Version::V15 => 36,
     }
 }
 
@@ -182,6 +184,7 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
             reason: rng.choose(&[TableReason::VacancyDown, TableReason::VacancyUp]),
             desc: table_desc(rng, version),
         }),
+        35 => Message::ControllerStatus(controller_status(rng)),
         34 => Message::RequestForward(RequestForward {
             xid: Xid(rng.u32()),
             request: match (message_of_kind(rng, version, 22), message_of_kind(rng, version, 29)) {
@@ -946,7 +949,7 @@ fn multipart_kinds(version: Version) -> usize {
         Version::V10 => 8,
         Version::V13 => 15,
         Version::V14 => 18,
-        Version::V15 => 20,
+        Version::V15 => 21,
     }
 }
 
@@ -986,6 +989,7 @@ fn multipart_request(rng: &mut Rng, version: Version) -> MultipartRequest {
         }),
         17 => MultipartRequestBody::FlowMonitor(list(rng, |rng| flow_monitor(rng, version))),
         18 => MultipartRequestBody::FlowCounts(flow_stats_request(rng, version)),
+        19 => MultipartRequestBody::ControllerStatus,
         _ => MultipartRequestBody::BundleFeatures(BundleFeaturesRequest {
             flags: rng.u32() & 3,
             times: bundle_times(rng),
@@ -1045,12 +1049,23 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
         16 => MultipartReplyBody::QueueDesc(list(rng, |rng| queue_config(rng, version))),
         17 => MultipartReplyBody::FlowMonitor(list(rng, |rng| flow_update(rng, version))),
         18 => MultipartReplyBody::FlowCounts(list(rng, |rng| flow_counts(rng, version))),
+        19 => MultipartReplyBody::ControllerStatus(list(rng, controller_status)),
         _ => MultipartReplyBody::BundleFeatures(BundleFeatures {
             capabilities: BundleFlags::from_bits_retain(rng.u16()),
             times: bundle_times(rng),
         }),
     };
     MultipartReply { more: rng.one_in(4), body }
+}
+
+fn controller_status(rng: &mut Rng) -> ControllerStatus {
+    ControllerStatus {
+        short_id: rng.u16(),
+        role: rng.choose(&[Role::Equal, Role::Master, Role::Slave]),
+        reason: rng.choose(&ControllerReason::ALL),
+        up: rng.one_in(2),
+        uri: text(rng, 40),
+    }
 }
 
 fn table_stats(rng: &mut Rng, version: Version) -> TableStats {
