@@ -74,6 +74,8 @@ pub enum Asynchronous {
     RequestForward(u8),
     /// `OFPT_CONTROLLER_STATUS`.
     ControllerStatus(ControllerReason),
+    /// `OFPMP_FLOW_STATS` that nobody asked for, by its reason.
+    FlowStats(u8),
 }
 
 impl Asynchronous {
@@ -84,6 +86,7 @@ impl Asynchronous {
             Event::FlowRemoved(r) => Asynchronous::FlowRemoved(r.reason),
             Event::PortStatus(s) => Asynchronous::PortStatus(s.reason),
             Event::TableStatus(s) => Asynchronous::TableStatus(s.reason),
+            Event::FlowStats(counts) => Asynchronous::FlowStats(counts.reason),
             Event::FlowChange(_) => Asynchronous::FlowUpdate,
         }
     }
@@ -200,6 +203,7 @@ impl Roles {
             ),
             Asynchronous::FlowUpdate => return true,
             Asynchronous::RequestForward(kind) => (AsyncKind::RequestForward, kind),
+            Asynchronous::FlowStats(reason) => (AsyncKind::FlowStats, reason),
             Asynchronous::ControllerStatus(reason) => (AsyncKind::ControllerStatus, reason as u8),
         };
         let masks = member.wants.of(kind);

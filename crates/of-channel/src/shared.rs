@@ -456,6 +456,10 @@ impl Shared {
                 Event::FlowRemoved(r) => Message::FlowRemoved(r),
                 Event::PortStatus(s) => Message::PortStatus(s),
                 Event::TableStatus(s) => Message::TableStatus(s),
+                Event::FlowStats(counts) => {
+                    let body = MultipartReplyBody::FlowCounts(vec![counts]);
+                    Message::MultipartReply(MultipartReply { more: false, body })
+                }
                 Event::FlowChange(_) => continue,
             };
             let told = Arc::new(Told { kind, message });

@@ -22,6 +22,7 @@ use crate::ports::{Ports, Unread};
 use crate::refusal::Refusal;
 use crate::table_config::TableConfigs;
 use crate::transaction::Stage;
+use crate::trigger::Triggers;
 use crate::validate::Rules;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
@@ -109,6 +110,7 @@ pub struct Agent {
     pub(crate) miss: Miss,
     pub(crate) events: Vec<Event>,
     pub(crate) watched: bool,
+    pub(crate) triggers: Triggers,
     pub(crate) requester: Option<Requester>,
 }
 
@@ -140,6 +142,7 @@ impl Agent {
             miss: Miss::default(),
             events: Vec::new(),
             watched: false,
+            triggers: Triggers::default(),
             requester: None,
         };
         // Ports that are there now are told in descriptions; what happened to them is past.
@@ -294,6 +297,7 @@ impl Agent {
         }
         self.expire();
         self.watch_vacancy();
+        self.watch_triggers();
         std::mem::take(&mut self.events)
     }
 

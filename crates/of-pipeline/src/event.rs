@@ -1,7 +1,9 @@
 //! What the switch tells controllers without being asked, the same for every version.
 
 use crate::monitor::FlowChange;
-use openflow::{FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, TableStatus, Version};
+use openflow::{
+    FlowCounts, FlowRemoved, PacketIn, PacketInReason, PortStatus, TableId, TableStatus, Version,
+};
 
 /// An asynchronous event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub enum Event {
     FlowChange(Box<FlowChange>),
     /// A table's vacancy crossed a threshold (1.4).
     TableStatus(TableStatus),
+    /// Statistics of an entry have reached a threshold (1.5).
+    FlowStats(FlowCounts),
 }
 
 impl Event {
@@ -36,6 +40,7 @@ impl Event {
             }
             (Event::FlowRemoved(r), Version::V10) => r.table_id == TableId(0),
             (Event::TableStatus(_), version) => version >= Version::V14,
+            (Event::FlowStats(_), version) => version >= Version::V15,
             (Event::FlowChange(_), _) => true,
             (Event::FlowRemoved(_) | Event::PortStatus(_), _) => true,
         }

@@ -66,8 +66,7 @@ pub(crate) fn table(version: Version, table: u8, tables: u32, capacity: u32) -> 
     let instructions = InstructionType::STANDARD
         .into_iter()
         .filter(|t| *t != InstructionType::GotoTable || !next.is_empty())
-        //= openflow-1.5.1 §7.2.5: from 1.5 on a meter is an action.
-        .filter(|t| *t != InstructionType::Meter || version < Version::V15)
+        .filter(|t| t.is_in(version))
         .collect();
     //= openflow-1.5.1 §7.3.5.18: what an action set cannot hold is left out of write-actions.
     let only_applied = [ActionType::Meter, ActionType::CopyField];

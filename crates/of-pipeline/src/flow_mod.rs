@@ -21,6 +21,7 @@ use crate::lower::{Call, Context, Layout, lower_instructions};
 use crate::refusal::Refusal;
 use crate::removed;
 use crate::transaction::Transaction;
+use crate::trigger;
 use ir::{ActionCall, Entry, EntryId, TableId, Update};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
@@ -119,6 +120,9 @@ impl Agent {
         let FlowMod { dialect, .. } = request;
         let matching = Some(&request.matching);
         self.rules().instructions(dialect, table, matching, &request.instructions)?;
+        if let Some(trigger) = trigger::of(&request.instructions) {
+            trigger::check(&trigger, request.flags)?;
+        }
         let FlowMod { priority, .. } = request;
         //= openflow-1.3.5 §6.4: with CHECK_OVERLAP, an entry of the same priority that could match
         //= the same packet refuses the add with OFPFMFC_OVERLAP.

@@ -186,6 +186,7 @@ pub struct FlowTables {
     hasher: DefaultHashBuilder,
     by_group: Users,
     by_meter: Users,
+    triggered: BTreeSet<FlowKey>,
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
 }
@@ -243,6 +244,7 @@ impl FlowTables {
             hasher: DefaultHashBuilder::default(),
             by_group: Users::new(),
             by_meter: Users::new(),
+            triggered: BTreeSet::new(),
             journal: None,
         }
     }
@@ -323,6 +325,11 @@ impl FlowTables {
     /// The entries that use a meter.
     pub fn users_of_meter(&self, meter: u32) -> impl Iterator<Item = FlowKey> {
         self.by_meter.get(&meter).into_iter().flatten().copied()
+    }
+
+    /// The entries with a stat-trigger.
+    pub(crate) fn triggered(&self) -> &BTreeSet<FlowKey> {
+        &self.triggered
     }
 
     /// From here on changes can be undone.
@@ -432,6 +439,9 @@ impl FlowTables {
     }
 
     fn refer(&mut self, key: FlowKey, instructions: &[Instruction]) {
+        if instructions.iter().any(|i| matches!(i, Instruction::StatTrigger(_))) {
+            self.triggered.insert(key);
+        }
         let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
         references(
             instructions,
@@ -445,6 +455,9 @@ impl FlowTables {
     }
 
     fn unrefer(&mut self, key: FlowKey, instructions: &[Instruction]) {
+        if !self.triggered.is_empty() {
+            self.triggered.remove(&key);
+        }
         let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
         references(instructions, &mut |id| disuse(groups, id, key), &mut |id| {
             disuse(meters, id, key)

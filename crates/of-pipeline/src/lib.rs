@@ -52,6 +52,7 @@ mod removed;
 mod stats;
 mod table_config;
 mod transaction;
+mod trigger;
 pub mod validate;
 
 pub use agent::{Agent, AgentConfig, AgentError};

@@ -155,6 +155,9 @@ refusals! {
     InstructionTwice { /// Which.
         name: &'static str } => BicUnsupInst,
         "instruction {name} is there twice; once is right (OFPBIC_UNSUP_INST)";
+    /// A stat-trigger of what the entry does not count.
+    TriggerUncounted => BicUnsupInst,
+        "the stat-trigger is about packets or bytes that the entry's flags leave uncounted (OFPBIC_UNSUP_INST)";
     /// An experimenter's instruction.
     InstructionExperimenter { /// Who.
         experimenter: u32 } => BicBadExperimenter,

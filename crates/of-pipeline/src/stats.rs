@@ -16,8 +16,8 @@ use openflow::{
     QueueStats, QueueStatsRequest, TableId, TableStats, Version,
 };
 use std::sync::Arc;
-use switch::PortView;
 use switch::queues::Queues;
+use switch::{CounterValue, PortView};
 
 /// Bytes of bodies in one message of a reply: below 2^16 with its headers.
 const PART_MAX: usize = 60_000;
@@ -96,9 +96,36 @@ fn flow_bytes(flow: &Flow) -> usize {
     let instruction = |i: &Instruction| match i {
         Instruction::WriteActions(a) | Instruction::ApplyActions(a) => 8 + actions_bytes(a),
         Instruction::Experimenter(e) => 16 + e.data.len(),
+        Instruction::StatTrigger(_) => 64,
         _ => 24,
     };
     96 + matching + flow.instructions.iter().map(instruction).sum::<usize>()
+}
+
+/// The reason of statistics that were asked for.
+const REQUESTED: u8 = 0;
+
+/// An entry's counters as 1.5 tells them, and why.
+pub(crate) fn counts(
+    key: FlowKey,
+    flow: &Flow,
+    count: CounterValue,
+    now_ns: u64,
+    reason: u8,
+) -> FlowCounts {
+    let (packets, bytes) = told(flow.flags, count.packets, count.bytes);
+    FlowCounts {
+        table_id: TableId(key.table),
+        reason,
+        priority: flow.priority,
+        matching: flow.matching.clone(),
+        stats: EntryStats {
+            duration: Some(age(flow.created_ns, now_ns)),
+            packets: Some(packets),
+            bytes: Some(bytes),
+            ..EntryStats::default()
+        },
+    }
 }
 
 impl Agent {
@@ -323,20 +350,7 @@ impl Agent {
         let mut parts = Parts::new(MultipartReplyBody::FlowCounts, reply);
         for (key, flow) in self.flows.select(&filter) {
             let count = self.switch.counter(key.id);
-            let (packets, bytes) = told(flow.flags, count.packets, count.bytes);
-            let counts = FlowCounts {
-                table_id: TableId(key.table),
-                reason: 0,
-                priority: flow.priority,
-                matching: flow.matching.clone(),
-                stats: EntryStats {
-                    duration: Some(age(flow.created_ns, now_ns)),
-                    packets: Some(packets),
-                    bytes: Some(bytes),
-                    ..EntryStats::default()
-                },
-            };
-            parts.push(counts, flow_bytes(flow));
+            parts.push(counts(key, flow, count, now_ns, REQUESTED), flow_bytes(flow));
         }
         parts.finish();
         Ok(())

@@ -137,6 +137,7 @@ fn name(instruction: InstructionType) -> &'static str {
         InstructionType::ApplyActions => "apply_actions",
         InstructionType::ClearActions => "clear_actions",
         InstructionType::Meter => "meter",
+        InstructionType::StatTrigger => "stat_trigger",
         InstructionType::Experimenter(_) => "experimenter",
     }
 }

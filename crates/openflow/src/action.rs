@@ -9,8 +9,10 @@
 
 use crate::extension::{Bits, Conjunction, Learn, Multipath, PortBundle, ToController};
 use crate::field::FieldId;
+use crate::flow::EntryStats;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::version::Version;
+use bitflags::bitflags;
 
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -402,6 +404,8 @@ pub enum Instruction {
     ClearActions,
     /// Send through a meter first.
     Meter(MeterId),
+    /// Tell the controller when statistics of the entry reach thresholds (1.5).
+    StatTrigger(Box<StatTrigger>),
     /// An experimenter's instruction.
     Experimenter(Box<ExperimenterInstruction>),
 }
@@ -416,9 +420,30 @@ impl Instruction {
             Instruction::ApplyActions(_) => InstructionType::ApplyActions,
             Instruction::ClearActions => InstructionType::ClearActions,
             Instruction::Meter(_) => InstructionType::Meter,
+            Instruction::StatTrigger(_) => InstructionType::StatTrigger,
             Instruction::Experimenter(e) => InstructionType::Experimenter(e.experimenter),
         }
     }
+}
+
+bitflags! {
+    /// How the thresholds of a [`StatTrigger`] are meant.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct StatTriggerFlags: u32 {
+        /// Every multiple of a threshold is one, too.
+        const PERIODIC = 1 << 0;
+        /// The threshold that is reached first counts, and no other.
+        const ONLY_FIRST = 1 << 1;
+    }
+}
+
+/// Thresholds of an entry's statistics (1.5.1 §7.2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StatTrigger {
+    /// How they are meant.
+    pub flags: StatTriggerFlags,
+    /// The statistics that count, with their thresholds.
+    pub thresholds: EntryStats,
 }
 
 /// An instruction that an experimenter defines.
@@ -446,24 +471,37 @@ pub enum InstructionType {
     ApplyActions,
     /// `OFPIT_CLEAR_ACTIONS`, 5.
     ClearActions,
-    /// `OFPIT_METER`, 6.
+    /// `OFPIT_METER`, 6; not in 1.5.
     Meter,
+    /// `OFPIT_STAT_TRIGGER`, 7 (1.5).
+    StatTrigger,
     /// `OFPIT_EXPERIMENTER`, 0xffff, with whose.
     Experimenter(u32),
 }
 
 impl InstructionType {
-    /// The types of 1.3 but for the experimenters', in the order of their numbers.
-    pub const STANDARD: [InstructionType; 6] = [
+    /// The types of all versions but for the experimenters', in the order of their numbers.
+    pub const STANDARD: [InstructionType; 7] = [
         InstructionType::GotoTable,
         InstructionType::WriteMetadata,
         InstructionType::WriteActions,
         InstructionType::ApplyActions,
         InstructionType::ClearActions,
         InstructionType::Meter,
+        InstructionType::StatTrigger,
     ];
 
-    /// 1.3's number.
+    /// Whether a version has it.
+    pub fn is_in(self, version: Version) -> bool {
+        match self {
+            //= openflow-1.5.1 §7.2.5: from 1.5 on a meter is an action.
+            InstructionType::Meter => version < Version::V15,
+            InstructionType::StatTrigger => version >= Version::V15,
+            _ => true,
+        }
+    }
+
+    /// Its number.
     pub const fn wire(self) -> u16 {
         match self {
             InstructionType::GotoTable => 1,
@@ -472,12 +510,13 @@ impl InstructionType {
             InstructionType::ApplyActions => 4,
             InstructionType::ClearActions => 5,
             InstructionType::Meter => 6,
+            InstructionType::StatTrigger => 7,
             InstructionType::Experimenter(_) => 0xffff,
         }
     }
 
-    /// The standard type of a 1.3 number.
-    pub fn from_wire(number: u16) -> Option<InstructionType> {
-        InstructionType::STANDARD.into_iter().find(|t| t.wire() == number)
+    /// The standard type of a version's number.
+    pub fn from_wire(version: Version, number: u16) -> Option<InstructionType> {
+        InstructionType::STANDARD.into_iter().find(|t| t.wire() == number && t.is_in(version))
     }
 }

@@ -39,7 +39,7 @@ pub mod version;
 
 pub use action::{
     Action, ActionType, Actions, CopyField, Instruction, InstructionType, Instructions, SetField,
-    Subfield,
+    StatTrigger, StatTriggerFlags, Subfield,
 };
 pub use bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 pub use codec::{

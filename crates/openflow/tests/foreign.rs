@@ -43,6 +43,7 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
             "action_ct.",
             "action_ct_clear",
             "action_ct_exec",
+            "action_conjunction.",
         ],
     ),
     (
@@ -59,9 +60,6 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
     ),
     // Types that later versions took away, or that are optional and left out.
     (ErrorCode::BrcBadType, "queue configuration left with 1.4", &["queue_get_config"]),
-    (ErrorCode::BrcBadType, "controller status is optional", &["controller_status"]),
-    (ErrorCode::BrcBadMultipart, "controller status is optional", &["controller_status"]),
-    (ErrorCode::BicUnsupInst, "stat-trigger is optional", &["instruction_stat_trigger"]),
 ];
 
 fn files(folder: &Path) -> Vec<PathBuf> {

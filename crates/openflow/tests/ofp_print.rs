@@ -555,13 +555,17 @@ const REFUSED_ON_PURPOSE: &[&str] = &[
 ];
 
 /// Whether Open vSwitch has no reader for it: experimenters' messages and bands, replies
-/// about no table at all, and two multipart types of 1.5.
+/// about no table at all, stat-triggers, and what is told of controllers and by two multipart types of 1.5.
 fn has_no_reader(message: &Message) -> bool {
     let foreign = |bands: &[Band]| {
         bands.iter().any(|band| matches!(band.kind, BandKind::Experimenter { .. }))
     };
+    let triggers = |instructions: &[Instruction]| {
+        instructions.iter().any(|i| matches!(i, Instruction::StatTrigger(_)))
+    };
     match message {
         Message::Experimenter(_) | Message::ControllerStatus(_) => true,
+        Message::FlowMod(request) => triggers(&request.instructions),
         Message::MultipartRequest(request) => matches!(
             request.body,
             MultipartRequestBody::FlowCounts(_)
@@ -577,6 +581,11 @@ fn has_no_reader(message: &Message) -> bool {
             MultipartReplyBody::MeterConfig(meters) => meters.iter().any(|m| foreign(&m.bands)),
             MultipartReplyBody::TableFeatures(tables) => tables.is_empty(),
             MultipartReplyBody::TableDesc(tables) => tables.is_empty(),
+            MultipartReplyBody::Flow(flows) => flows.iter().any(|f| triggers(&f.instructions)),
+            MultipartReplyBody::FlowMonitor(updates) => updates.iter().any(|u| match u {
+                FlowUpdate::Full(full) => triggers(&full.instructions),
+                _ => false,
+            }),
             MultipartReplyBody::FlowCounts(_)
             | MultipartReplyBody::BundleFeatures(_)
             | MultipartReplyBody::ControllerStatus(_) => true,

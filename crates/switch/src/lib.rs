@@ -30,6 +30,7 @@ pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};
 pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};
+pub use state::counters::CounterValue;
 pub use switch::{
     Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,
 };

@@ -200,6 +200,10 @@ impl Run {
                         Event::FlowRemoved(removed) => Message::FlowRemoved(removed),
                         Event::PortStatus(status) => Message::PortStatus(status),
                         Event::TableStatus(status) => Message::TableStatus(status),
+                        Event::FlowStats(counts) => {
+                            let body = openflow::MultipartReplyBody::FlowCounts(vec![counts]);
+                            Message::MultipartReply(openflow::MultipartReply { more: false, body })
+                        }
                     };
                     readable(version, &message);
                 }

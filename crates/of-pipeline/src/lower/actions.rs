@@ -141,13 +141,16 @@ pub fn lower_instructions(
     let mut call = Call::default();
     let goto = instructions.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
     // Nothing is done behind the applied actions.
-    let apply_last = instructions
-        .iter()
-        .all(|i| matches!(i, Instruction::Meter(_) | Instruction::ApplyActions(_)));
+    let apply_last = instructions.iter().all(|i| {
+        matches!(
+            i,
+            Instruction::Meter(_) | Instruction::ApplyActions(_) | Instruction::StatTrigger(_)
+        )
+    });
     let place = Place { context, table: Some(table), tables: layout.tables };
     let mut in_order: SmallVec<[&Instruction; 4]> = instructions.iter().collect();
     in_order.sort_by_key(|i| match i {
-        Instruction::Meter(_) => 0,
+        Instruction::Meter(_) | Instruction::StatTrigger(_) => 0,
         Instruction::ApplyActions(_) => 1,
         Instruction::ClearActions => 2,
         Instruction::WriteActions(_) => 3,
@@ -158,6 +161,8 @@ pub fn lower_instructions(
     for instruction in in_order {
         match instruction {
             Instruction::Meter(id) => call.with(Step::Meter, id.0, 32),
+            // The agent watches the entry's counters.
+            Instruction::StatTrigger(_) => {}
             Instruction::ApplyActions(actions) => {
                 for (i, action) in actions.iter().enumerate() {
                     let last = i + 1 == actions.len();

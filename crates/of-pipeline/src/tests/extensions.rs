@@ -346,9 +346,15 @@ fn table_features_promise_what_flow_mods_keep() {
                         Instruction::WriteActions(Vec::new()),
                         Instruction::ApplyActions(Vec::new()),
                         Instruction::ClearActions,
+                        Instruction::StatTrigger(Box::default()),
                     ];
                     for instruction in standard {
                         let kind = instruction.instruction_type();
+                        if !kind.is_in(version) {
+                            // The codec takes none from the wire.
+                            assert!(!types.contains(&kind), "{version} {kind:?}");
+                            continue;
+                        }
                         let kept = taken(Match::new(), Instructions::from_iter([instruction]));
                         assert_eq!(types.contains(&kind), kept, "{version} {kind:?}");
                     }

@@ -12,4 +12,5 @@ mod packets;
 mod ports;
 mod scale;
 mod subroutines;
+mod triggers;
 mod validate;

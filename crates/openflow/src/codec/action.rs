@@ -2,10 +2,10 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira};
+use super::{Encode, Loss, NICIRA, nicira, oxs};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
-    Instruction, InstructionType, Instructions, SetField, Subfield,
+    Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
@@ -340,9 +340,18 @@ pub(super) fn decode_instructions(version: Version, r: &mut Reader<'_>) -> Resul
                 Instruction::ClearActions
             }
             6 if version < Version::V15 => Instruction::Meter(MeterId(r.u32()?)),
-            //= openflow-1.5.1 §7.2.5: stat-trigger is optional; meter became an action.
-            6 | 7 if version >= Version::V15 => {
-                let right = "1 to 5 or 0xffff";
+            7 if version >= Version::V15 => {
+                let bits = r.u32()?;
+                let Some(flags) = StatTriggerFlags::from_bits(bits) else {
+                    let (code, what) = (ErrorCode::BicUnsupInst, "stat-trigger's flags");
+                    return Err(r.bad_value(code, what, bits, "bits 0 and 1"));
+                };
+                let thresholds = oxs::decode_thresholds(&mut r)?;
+                Instruction::StatTrigger(Box::new(StatTrigger { flags, thresholds }))
+            }
+            //= openflow-1.5.1 §7.2.5: meter became an action.
+            6 if version >= Version::V15 => {
+                let right = "1 to 5, 7 or 0xffff";
                 return Err(r.bad_value(
                     ErrorCode::BicUnsupInst,
                     "instruction type",
@@ -628,6 +637,10 @@ pub(super) fn encode_instructions(
 ) -> Encode {
     let converted = meters_of(version, instructions);
     for instruction in converted.as_deref().unwrap_or(instructions) {
+        if matches!(instruction, Instruction::StatTrigger(_)) && version < Version::V15 {
+            loss.leave_out(version, "a stat-trigger")?;
+            continue;
+        }
         let start = buf.len();
         buf.put_u16(instruction.instruction_type().wire());
         buf.put_u16(0);
@@ -644,6 +657,10 @@ pub(super) fn encode_instructions(
             }
             Instruction::ClearActions => buf.pad(4),
             Instruction::Meter(meter) => buf.put_u32(meter.0),
+            Instruction::StatTrigger(trigger) => {
+                buf.put_u32(trigger.flags.bits());
+                oxs::encode(buf, &trigger.thresholds);
+            }
             Instruction::Experimenter(e) => {
                 buf.put_u32(e.experimenter);
                 buf.extend_from_slice(&e.data);
@@ -719,18 +736,12 @@ pub(super) fn decode_instruction_types(
         types.push(if number == EXPERIMENTER {
             InstructionType::Experimenter(r.u32()?)
         } else {
-            let known = InstructionType::from_wire(number);
-            // 1.5's stat-trigger only informs here.
-            if known.is_none() && version >= Version::V15 && number == 7 {
-                continue;
-            }
-            known.ok_or_else(|| {
-                r.bad_value(
-                    ErrorCode::TffcBadArgument,
-                    "instruction id",
-                    number,
-                    "1 to 6 or 0xffff",
-                )
+            InstructionType::from_wire(version, number).ok_or_else(|| {
+                let right = match version {
+                    Version::V15 => "1 to 5, 7 or 0xffff",
+                    _ => "1 to 6 or 0xffff",
+                };
+                r.bad_value(ErrorCode::TffcBadArgument, "instruction id", number, right)
             })?
         });
     }

@@ -15,6 +15,29 @@ const BYTE_COUNT: u8 = 5;
 
 /// Reads `ofp_stats` with its padding. Fields that are not known only inform, and are left out.
 pub(super) fn decode(r: &mut Reader<'_>) -> Result<EntryStats> {
+    fields(r, |_, _| Ok(()))
+}
+
+/// Reads `ofp_stats` that say when to tell of an entry. Each field counts: those that no entry has are refused.
+pub(super) fn decode_thresholds(r: &mut Reader<'_>) -> Result<EntryStats> {
+    let stats = fields(r, |value, header| {
+        let (code, what) = (ErrorCode::BicUnsupInst, "stat-trigger's statistic");
+        Err(value.bad_value(code, what, header, "duration, idle time, packets or bytes"))
+    })?;
+    for age in [stats.duration, stats.idle].into_iter().flatten() {
+        if age.nsec >= 1_000_000_000 {
+            let (code, what) = (ErrorCode::BicUnsupInst, "stat-trigger's nanoseconds");
+            return Err(r.bad_value(code, what, age.nsec, "less than a second"));
+        }
+    }
+    Ok(stats)
+}
+
+/// Reads `ofp_stats` with its padding; `other` judges fields that are not of an entry.
+fn fields(
+    r: &mut Reader<'_>,
+    other: impl Fn(&Reader<'_>, u32) -> Result<()>,
+) -> Result<EntryStats> {
     let head = r.named("statistics", ErrorCode::BrcBadLen);
     let length = usize::from(head.peek_u16(2)?);
     if length < 4 {
@@ -33,10 +56,14 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<EntryStats> {
         match (class, number) {
             (CLASS_BASIC, DURATION) => stats.duration = Some(age(&mut value)?),
             (CLASS_BASIC, IDLE_TIME) => stats.idle = Some(age(&mut value)?),
-            (CLASS_BASIC, FLOW_COUNT) => stats.flows = Some(value.u32()?),
+            (CLASS_BASIC, FLOW_COUNT) => {
+                other(&value, u32::from(class) << 16 | u32::from(number) << 9)?;
+                stats.flows = Some(value.u32()?);
+            }
             (CLASS_BASIC, PACKET_COUNT) => stats.packets = Some(value.u64()?),
             (CLASS_BASIC, BYTE_COUNT) => stats.bytes = Some(value.u64()?),
             _ => {
+                other(&value, u32::from(class) << 16 | u32::from(number) << 9)?;
                 value.rest();
             }
         }

@@ -294,7 +294,7 @@ fn encode_property(buf: &mut Vec<u8>, version: Version, property: &TableProperty
     buf.put_u16(0);
     match property {
         TableProperty::Instructions { types, .. } => {
-            for t in types {
+            for t in types.iter().filter(|t| t.is_in(version)) {
                 let experimenter = match t {
                     InstructionType::Experimenter(id) => Some(*id),
                     _ => None,

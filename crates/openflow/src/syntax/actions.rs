@@ -10,14 +10,14 @@ use super::piece::{Piece, Result, Word, Words};
 use super::{Context, value};
 use crate::action::{
     Action, CopyField, ExperimenterAction, ExperimenterInstruction, Instruction, Instructions,
-    SetField, Subfield,
+    SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
 use crate::extension::{
     Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
     LearnTarget, Multipath, PortBundle, ToController,
 };
 use crate::field::FieldId;
-use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::ids::{Age, GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
 use crate::version::Version;
 use std::fmt::{self, Write};
@@ -78,6 +78,7 @@ const WORDS: &[(&str, Version)] = &[
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
     ("clear_actions", Version::V13),
+    ("stat_trigger", Version::V15),
     ("write_actions", Version::V13),
     ("write_metadata", Version::V13),
     ("goto_table", Version::V13),
@@ -148,7 +149,7 @@ pub(super) fn instructions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Instruc
                 Instruction::WriteMetadata { .. } => 4,
                 Instruction::GotoTable(_) => 5,
                 // No place is laid down for these.
-                Instruction::Experimenter(_) => last,
+                Instruction::StatTrigger(_) | Instruction::Experimenter(_) => last,
             },
         };
         if rank < last {
@@ -191,7 +192,8 @@ fn actions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Vec<Action>> {
 pub(super) fn action(word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Action>> {
     // Looked at before it is read, so that instructions do not nest.
     let meters = cx.version >= Version::V15 && word.key.is("meter");
-    if !meters && ORDER.iter().any(|w| word.key.is(w)) || word.key.is("experimenter_instruction") {
+    let unordered = ["experimenter_instruction", "stat_trigger"];
+    if !meters && ORDER.iter().chain(&unordered).any(|w| word.key.is(w)) {
         return Err(word.key.refused("an instruction, where only actions may stand"));
     }
     match one(word, cx)? {
@@ -331,6 +333,7 @@ fn instruction(name: &str, word: &Word<'_>, cx: &Context<'_>) -> Result<Option<I
             };
             Instruction::WriteMetadata { value, mask }
         }
+        "stat_trigger" => Instruction::StatTrigger(Box::new(stat_trigger(word)?)),
         "experimenter_instruction" => {
             let (experimenter, data) = experimenter(word)?;
             let experimenter = ExperimenterInstruction { experimenter, data };
@@ -417,6 +420,45 @@ fn settable_bits(arg: Piece<'_>) -> Result<Bits> {
     } else {
         Err(arg.refused("no action may set this field"))
     }
+}
+
+/// `stat_trigger(packets=N,bytes=N,duration=SECONDS,idle=SECONDS,periodic,only_first)`.
+fn stat_trigger(word: &Word<'_>) -> Result<StatTrigger> {
+    let mut trigger = StatTrigger::default();
+    let to = &mut trigger.thresholds;
+    let Some(list) = word.value else {
+        return Err(word.key.expected("`stat_trigger(packets=N,...)`"));
+    };
+    let mut words = Words::of(list);
+    while let Some(word) = words.next()? {
+        match word.key.text {
+            "packets" => to.packets = Some(word.arg()?.number(64)?),
+            "bytes" => to.bytes = Some(word.arg()?.number(64)?),
+            "duration" => to.duration = Some(seconds(word.arg()?)?),
+            "idle" => to.idle = Some(seconds(word.arg()?)?),
+            "periodic" => trigger.flags |= StatTriggerFlags::PERIODIC,
+            "only_first" => trigger.flags |= StatTriggerFlags::ONLY_FIRST,
+            _ => {
+                let right = "`packets`, `bytes`, `duration`, `idle`, `periodic` or `only_first`";
+                return Err(word.key.expected(right));
+            }
+        }
+    }
+    Ok(trigger)
+}
+
+/// Seconds with up to nine decimals.
+fn seconds(arg: Piece<'_>) -> Result<Age> {
+    let wrong = || arg.expected("seconds, such as `5` or `0.25`");
+    let (whole, part) = match arg.split_once(".") {
+        Some((whole, part)) => (whole, part.text),
+        None => (arg, "0"),
+    };
+    if part.is_empty() || part.len() > 9 || !part.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let nsec = format!("{part:0<9}").parse().map_err(|_| wrong())?;
+    Ok(Age { sec: whole.u32()?, nsec })
 }
 
 /// `check_pkt_larger(BYTES)->FIELD[BIT]`.
@@ -904,6 +946,28 @@ pub fn print_instructions(instructions: &[Instruction], version: Version) -> Str
     text(|out| print(out, instructions, version))
 }
 
+fn print_trigger(out: &mut dyn Write, trigger: &StatTrigger) -> fmt::Result {
+    let to = &trigger.thresholds;
+    let mut parts = Vec::new();
+    for (name, count) in [("packets", to.packets), ("bytes", to.bytes)] {
+        parts.extend(count.map(|count| format!("{name}={count}")));
+    }
+    for (name, age) in [("duration", to.duration), ("idle", to.idle)] {
+        parts.extend(age.map(|Age { sec, nsec }| match nsec {
+            0 => format!("{name}={sec}"),
+            nsec => format!("{name}={sec}.{}", format!("{nsec:09}").trim_end_matches('0')),
+        }));
+    }
+    let words =
+        [(StatTriggerFlags::PERIODIC, "periodic"), (StatTriggerFlags::ONLY_FIRST, "only_first")];
+    for (flag, word) in words {
+        if trigger.flags.contains(flag) {
+            parts.push(word.to_owned());
+        }
+    }
+    write!(out, "stat_trigger({})", parts.join(","))
+}
+
 /// Prints instructions.
 pub(super) fn print(out: &mut dyn Write, list: &[Instruction], version: Version) -> fmt::Result {
     let mut first = true;
@@ -930,6 +994,7 @@ pub(super) fn print(out: &mut dyn Write, list: &[Instruction], version: Version)
             Instruction::ApplyActions(actions) => self::list(out, actions, version)?,
             Instruction::ClearActions => out.write_str("clear_actions")?,
             Instruction::Meter(meter) => write!(out, "meter:{meter}")?,
+            Instruction::StatTrigger(trigger) => print_trigger(out, trigger)?,
             Instruction::Experimenter(e) => {
                 write!(out, "experimenter_instruction:{:#x}:", e.experimenter)?;
                 e.data.iter().try_for_each(|byte| write!(out, "{byte:02x}"))?;

@@ -4,7 +4,7 @@
 use super::Rng;
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
-    Instruction, InstructionType, Instructions, SetField, Subfield,
+    Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
@@ -622,6 +622,20 @@ fn action_at(rng: &mut Rng, version: Version, depth: usize) -> Action {
     }
 }
 
+fn stat_trigger(rng: &mut Rng) -> StatTrigger {
+    let age = |rng: &mut Rng| Age { sec: rng.u32(), nsec: rng.u32() % 1_000_000_000 };
+    StatTrigger {
+        flags: StatTriggerFlags::from_bits_truncate(rng.u32()),
+        thresholds: EntryStats {
+            duration: rng.one_in(2).then(|| age(rng)),
+            idle: rng.one_in(2).then(|| age(rng)),
+            flows: None,
+            packets: rng.one_in(2).then(|| rng.u64()),
+            bytes: rng.one_in(2).then(|| rng.u64()),
+        },
+    }
+}
+
 /// Random instructions of the version.
 pub fn instructions(rng: &mut Rng, version: Version) -> Instructions {
     if version == Version::V10 {
@@ -638,7 +652,7 @@ pub fn instructions(rng: &mut Rng, version: Version) -> Instructions {
             continue;
         }
         instructions.push(match kind {
-            0 if version >= Version::V15 => continue,
+            0 if version >= Version::V15 => Instruction::StatTrigger(Box::new(stat_trigger(rng))),
             0 => Instruction::Meter(MeterId(rng.u32())),
             1 => Instruction::ApplyActions(actions(rng, version)),
             2 => Instruction::ClearActions,
@@ -1173,7 +1187,10 @@ fn table_property(rng: &mut Rng, version: Version) -> TableProperty {
             miss,
             types: list(rng, |rng| match rng.one_in(5) {
                 true => InstructionType::Experimenter(rng.u32()),
-                false => rng.choose(&InstructionType::STANDARD),
+                false => match rng.choose(&InstructionType::STANDARD) {
+                    kind if kind.is_in(version) => kind,
+                    _ => InstructionType::GotoTable,
+                },
             }),
         },
         1 => TableProperty::NextTables { miss, tables: list(rng, |rng| TableId(rng.u8())) },
