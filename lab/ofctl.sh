@@ -155,6 +155,13 @@ bundle(eth_src,0,active_backup,ofport,members:2,3)
 bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)
 A
     all "$lines" --no-stats --no-names dump-flows SW
+    # Wide registers become those that they are made of.
+    ok '' add-flow SW 'priority=50,ip,actions=load:0x100000002->OXM_OF_PKT_REG0[],output:2'
+    ok 'priority=50,ip actions=load:0x2->NXM_NX_REG1\[\],load:0x1->NXM_NX_REG0\[\],output:2|priority=50,ip actions=set_field:0x2->reg1,set_field:0x1->reg0,output:2' \
+        --no-stats --no-names dump-flows SW
+    ok '' add-flow SW 'priority=51,ip,actions=move:NXM_OF_ETH_SRC[]->NXM_NX_XXREG1[8..55],output:2'
+    ok 'move:NXM_OF_ETH_SRC\[0..23\]->NXM_NX_REG7\[8..31\],move:NXM_OF_ETH_SRC\[24..47\]->NXM_NX_REG6\[0..23\],output:2' \
+        --no-stats --no-names dump-flows SW
     no 'BAD_VENDOR_TYPE' add-flow SW 'ip,actions=sample(probability=3,collector_set_id=1)'
     ok '' del-flows SW
     ok '' add-flow SW 'priority=3,reg0=1,actions=output:2'

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, oxs};
+use super::{Encode, Loss, NICIRA, nicira, oxs, registers};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
@@ -31,6 +31,10 @@ pub(super) fn decode_actions_at(
     let mut actions = Vec::with_capacity((list.left() / 8).min(4));
     while !list.is_empty() {
         let action = element(&mut list, "action", ErrorCode::BacBadLen)?;
+        if let Some(each) = registers::decode(version, action)? {
+            actions.extend(each);
+            continue;
+        }
         actions.push(match version {
             Version::V10 => decode_action_10(action, depth)?,
             _ => decode_action_13(version, action, depth)?,

@@ -25,6 +25,7 @@ mod oxs;
 mod port;
 mod property;
 mod reader;
+mod registers;
 mod switch;
 mod table;
 mod writer;

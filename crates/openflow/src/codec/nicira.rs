@@ -6,7 +6,7 @@
 
 use super::reader::{DecodeError, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
+use super::{Encode, Loss, registers};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
@@ -299,8 +299,20 @@ fn unknown(r: &Reader<'_>, subtype: u16) -> DecodeError {
 }
 
 /// Bits of a field by its NXM header: NXM's tag is OpenFlow's VLAN id and priority.
-fn bits_of(r: &mut Reader<'_>, header: u32, offset: u16, count: u16) -> Result<Subfield> {
+pub(super) fn bits_of(
+    r: &mut Reader<'_>,
+    header: u32,
+    offset: u16,
+    count: u16,
+) -> Result<Subfield> {
     let known = OxmHeader(header);
+    // Bits of several registers that lie in one are that one's.
+    if let Some([(of, _)]) = registers::runs(known, offset, count).as_deref()
+        && !known.has_mask()
+    {
+        within(r, of.field, of.offset, count)?;
+        return Ok(*of);
+    }
     let of = if (known.class(), known.number()) == VLAN_TCI && !known.has_mask() {
         match offset {
             0..=12 => Subfield { field: FieldId::VlanVid, offset },
@@ -325,7 +337,7 @@ fn header_of_bits(of: Subfield, count: u16) -> (u32, u16) {
 }
 
 /// Where one run of bits begins, and how many there are, in one word.
-fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
+pub(super) fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
     let place = r.u16()?;
     Ok((place >> 6, (place & 0x3f) + 1))
 }
@@ -584,7 +596,7 @@ fn subfield(r: &mut Reader<'_>, header: u32) -> Result<FieldId> {
     }
 }
 
-fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> Result<()> {
+pub(super) fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> Result<()> {
     if bits == 0 || u32::from(offset) + u32::from(bits) > field.info().bits {
         let right = "1 or more bits, within the field";
         return Err(r.bad_value(ErrorCode::BacBadArgument, "bits of a field", bits, right));
