@@ -146,6 +146,7 @@ multipath(eth_src,50,hash_threshold,12,5,NXM_NX_REG1[])
 output:NXM_NX_REG0[0..15]
 controller(reason=no_match,max_len=100,id=3)
 controller(reason=invalid_ttl)
+controller(max_len=100,userdata=01.02.ff)
 dec_ttl(1,2)
 note:01.02.03.04.05.06
 resubmit(,2)

@@ -27,7 +27,7 @@ use crate::output::Output;
 use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Place, Shared};
-use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX};
+use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX, encode_packet_in2};
 use openflow::{ErrorCode, ErrorKind, ErrorMessage, Hello, Message, Version, VersionSet, Xid};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -114,6 +114,8 @@ pub(crate) struct Connection<S> {
     pub(crate) bundles: Bundles,
     /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
     pub(crate) table_ids: bool,
+    /// Packet-ins go out in Nicira's format 2.
+    pub(crate) packet_in2: bool,
     /// It has more requests than its last turn had time for.
     busy: Option<Place>,
     reader: ReadHalf<S>,
@@ -156,6 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             busy: None,
             bundles: Bundles::default(),
             table_ids: false,
+            packet_in2: false,
             reader,
             writer,
             queue,
@@ -535,7 +538,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         xid: Xid,
         message: &Message,
     ) -> Result<(), EncodeError> {
-        let bytes = self.output.encode(version, xid, message)?;
+        let bytes = match message {
+            Message::PacketIn(packet) if self.packet_in2 => {
+                self.output.encode_by(|buf| encode_packet_in2(buf, version, xid, packet))?
+            }
+            _ => self.output.encode(version, xid, message)?,
+        };
         self.shared.snoop(self.id, bytes);
         Ok(())
     }

@@ -55,9 +55,17 @@ impl Output {
         xid: Xid,
         message: &Message,
     ) -> Result<&[u8], EncodeError> {
+        self.encode_by(|segment| codec::encode_into(segment, version, xid, message))
+    }
+
+    /// The same by a function that appends a message.
+    pub(crate) fn encode_by(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), EncodeError>,
+    ) -> Result<&[u8], EncodeError> {
         let segment = self.last();
         let before = segment.len();
-        codec::encode_into(segment, version, xid, message)?;
+        encode(segment)?;
         Ok(self.grown(before))
     }
 

@@ -172,6 +172,7 @@ mod tests {
                 cookie: 0,
                 matching: openflow::Match::new(),
                 data: vec![0; bytes],
+                userdata: Vec::new(),
             }),
         }))
     }

@@ -132,7 +132,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sets something of Nicira's extensions. NXM is read whatever the format is set to.
     fn set_nicira(&mut self, setting: Nicira, bytes: &[u8]) {
         match setting {
-            Nicira::FlowFormat(0 | 2) | Nicira::PacketInFormat(0) => {}
+            Nicira::FlowFormat(0 | 2) => {}
+            Nicira::PacketInFormat(format @ (0 | 2)) => self.packet_in2 = format == 2,
             Nicira::FlowModTableId(on) => self.table_ids = on,
             Nicira::ControllerId(id) => self.shared.set_controller_id(self.main, id),
             Nicira::MonitorCancel(id) => {
@@ -159,7 +160,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.refuse(bytes, ErrorCode::BrcEperm, &text);
             }
             Nicira::PacketInFormat(format) => {
-                let text = format!("packet-in format {format}: 0, the version's own, is known");
+                let text = format!(
+                    "packet-in format {format}: 0, the version's own, and 2, Nicira's newer one, are known"
+                );
                 self.refuse(bytes, ErrorCode::BrcEperm, &text);
             }
         }

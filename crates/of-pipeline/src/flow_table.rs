@@ -84,6 +84,16 @@ fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
         .flat_map(|list| Action::flat(list))
 }
 
+/// The bytes for the controller that the `which`-th action with some carries, from 1 on; none for 0.
+pub(crate) fn userdata(instructions: &[Instruction], which: u16) -> &[u8] {
+    let mut carried = actions(instructions).filter_map(|action| match action {
+        Action::Controller(to) if !to.userdata.is_empty() => Some(&to.userdata[..]),
+        _ => None,
+    });
+    let at = usize::from(which).checked_sub(1);
+    at.and_then(|at| carried.nth(at)).unwrap_or_default()
+}
+
 /// Whether instructions output to a port.
 pub(crate) fn outputs_to(instructions: &[Instruction], to: PortNo) -> bool {
     actions(instructions).any(

@@ -13,7 +13,7 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::flow_table::FlowKey;
+use crate::flow_table::{FlowKey, userdata};
 use crate::lower::PuntArgs;
 use ir::PuntReason;
 use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
@@ -61,8 +61,9 @@ impl Agent {
         let table = punt.table.and_then(|table| self.layout.flow_table(table));
         let key = table.zip(punt.entry).map(|(table, entry)| FlowKey { table, id: entry.0 });
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
-        let cookie =
-            key.and_then(|key| self.flows.get(key)).map_or(PacketIn::NO_COOKIE, |f| f.cookie);
+        let flow = key.and_then(|key| self.flows.get(key));
+        let cookie = flow.map_or(PacketIn::NO_COOKIE, |f| f.cookie);
+        let userdata = flow.map_or(&[][..], |f| userdata(&f.instructions, args.userdata));
         let packet = PacketIn {
             buffer_id: None,
             total_len: u16::try_from(punt.bytes.len()).unwrap_or(u16::MAX),
@@ -71,6 +72,7 @@ impl Agent {
             cookie,
             matching: pipeline_fields(&args),
             data: punt.bytes,
+            userdata: userdata.to_vec(),
         };
         Some(match args.controller_id {
             0 => Event::PacketIn(packet),

@@ -68,7 +68,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
         LowerError::Resubmit(_) => ErrorCode::BacBadArgument,
         LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
-        LowerError::LearnInPacketOut => ErrorCode::BacBadArgument,
+        LowerError::LearnInPacketOut | LowerError::Userdata => ErrorCode::BacBadArgument,
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Bits {
 }
 
 /// A packet for the controllers of an id, with a reason of one's own (`controller(...)`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToController {
     /// Bytes of it, at most.
     pub max_len: u16,
@@ -22,6 +22,8 @@ pub struct ToController {
     pub reason: PacketInReason,
     /// Connections that set this id; 0 for those that set none.
     pub id: u16,
+    /// Bytes for the controller, as packet-ins of format 2 tell them.
+    pub userdata: Vec<u8>,
 }
 
 /// Where a part of a learned entry comes from.

@@ -58,6 +58,8 @@ pub struct PacketIn {
     pub matching: Match,
     /// Its first bytes.
     pub data: Vec<u8>,
+    /// What the action that sent it carries for the controller; told in Nicira's packet-in format 2 alone.
+    pub userdata: Vec<u8>,
 }
 
 impl PacketIn {

@@ -427,6 +427,7 @@ fn packets_removals_and_the_rest() {
             cookie: if version == Version::V10 { PacketIn::NO_COOKIE } else { 5 },
             matching: Match::new().with(FieldId::InPort, 3),
             data: vec![0; 60],
+            userdata: Vec::new(),
         };
         prints(
             version,
@@ -593,6 +594,43 @@ fn has_no_reader(message: &Message) -> bool {
             _ => false,
         },
         _ => false,
+    }
+}
+
+/// Nicira's packet-ins of properties, which carry what the action says.
+#[test]
+fn packet_ins_of_format_2() {
+    for version in Version::ALL {
+        let packet = PacketIn {
+            buffer_id: None,
+            total_len: 60,
+            reason: PacketInReason::Action,
+            table_id: TableId(7),
+            cookie: 5,
+            matching: Match::new().with(FieldId::InPort, 3).with(FieldId::Metadata, 0x77),
+            data: vec![0; 60],
+            userdata: vec![1, 2, 0xff],
+        };
+        let mut file = Vec::new();
+        openflow::codec::encode_packet_in2(&mut file, version, Xid(1), &packet).unwrap();
+        let name = format!("openflow-in2-{}-{version}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, &file).unwrap();
+        let printed = ofctl(&["ofp-parse", path.to_str().unwrap()]);
+        std::fs::remove_file(&path).unwrap();
+        let Some(printed) = printed else { return };
+        for part in [
+            "NXT_PACKET_IN2",
+            "table_id=7 cookie=0x5 total_len=60 metadata=0x77,in_port=3 (via action) data_len=60",
+            "userdata=01.02.ff",
+        ] {
+            assert!(printed.contains(part), "{version}: {part:?} is not in {printed}");
+        }
+        // Too long for any message: nothing is left in the buffer.
+        let long = PacketIn { data: vec![0; 70_000], ..packet };
+        let before = file.len();
+        let done = openflow::codec::encode_packet_in2(&mut file, version, Xid(1), &long);
+        assert!(done.is_err() && file.len() == before);
     }
 }
 

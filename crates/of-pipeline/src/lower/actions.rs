@@ -125,6 +125,11 @@ pub enum LowerError {
     /// A `learn` where no entry is.
     #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
     LearnInPacketOut,
+    /// Bytes for the controller where no entry is.
+    #[error(
+        "controller with userdata belongs to flow entries; leave userdata out in packet-outs and groups"
+    )]
+    Userdata,
     /// An action that an action set cannot hold.
     #[error("{0} cannot be in an action set; apply it at once instead")]
     NotInSet(&'static str),
@@ -317,7 +322,20 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         // Entries of dimensions do nothing themselves.
         Action::Note(_) | Action::Conjunction(_) => {}
-        Action::Controller(ToController { max_len, reason, id }) => {
+        Action::Controller(ToController { max_len, reason, id, userdata })
+            if !userdata.is_empty() =>
+        {
+            // The bytes are found by the entry, and by which of its actions this is.
+            if !matches!(context, Context::Entry | Context::TableMiss) {
+                return Err(LowerError::Userdata);
+            }
+            let with = |step: &&Step| matches!(step, Step::ControllerWith(_));
+            let which = 1 + call.shape.iter().filter(with).count() as u16;
+            call.with(Step::ControllerWith(punt_reason(*reason)), *max_len, 16);
+            call.arg(*id, 16);
+            call.arg(which, 16);
+        }
+        Action::Controller(ToController { max_len, reason, id, .. }) => {
             call.with(Step::ControllerOf(punt_reason(*reason)), *max_len, 16);
             call.arg(*id, 16);
         }

@@ -21,7 +21,7 @@ pub const LEARN_VALUES: usize = 8;
 
 /// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
 /// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16),
-/// `controller_id` (16).
+/// `controller_id` (16), and `userdata` (16) from actions that carry some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PuntArgs {
     /// Ingress port.
@@ -37,6 +37,8 @@ pub struct PuntArgs {
     pub max_len: u16,
     /// Connections that set this id; 0 for those that set none.
     pub controller_id: u16,
+    /// Which of the entry's actions that carry bytes for the controller it was, from 1 on; 0 for none.
+    pub userdata: u16,
 }
 
 impl PuntArgs {
@@ -50,6 +52,7 @@ impl PuntArgs {
             tunnel_id: at(3),
             max_len: at(4) as u16,
             controller_id: at(5) as u16,
+            userdata: at(6) as u16,
         }
     }
 }

@@ -76,6 +76,17 @@ pub fn punt_to(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
     Op::Punt { reason, args }
 }
 
+/// The same with bytes that the entry carries: of its actions that carry some, the `which`-th, from 1 on.
+pub fn punt_with(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr, which: Expr) -> Op {
+    match punt_to(h, reason, max_len, id) {
+        Op::Punt { reason, mut args } => {
+            args.push(which);
+            Op::Punt { reason, args }
+        }
+        other => other,
+    }
+}
+
 /// Sends a copy to a port that is known only at run time, ordinary or reserved, at the end of the
 /// packet's way.
 pub fn output_last(

@@ -99,6 +99,8 @@ pub enum Step {
     MetadataMasked,
     /// To the controllers of an id: max_len 16, id 16.
     ControllerOf(PuntReason),
+    /// The same with bytes of the entry's: max_len 16, id 16, which of its actions with bytes 16.
+    ControllerWith(PuntReason),
     /// Decrements the IP TTL; so many ids are told of what expires: ids 16.
     DecNwTtlTo(u16),
     /// To the port that bits of a field name: max_len 16.
@@ -205,6 +207,11 @@ impl Build<'_> {
             Step::ControllerOf(reason) => {
                 let max_len = self.param("max_len", 16);
                 vec![ops::punt_to(h, reason, max_len, self.param("id", 16))]
+            }
+            Step::ControllerWith(reason) => {
+                let max_len = self.param("max_len", 16);
+                let (id, which) = (self.param("id", 16), self.param("userdata", 16));
+                vec![ops::punt_with(h, reason, max_len, id, which)]
             }
             Step::DecNwTtlTo(count) => {
                 let ids = (0..count).map(|_| self.param("id", 16)).collect();
@@ -422,6 +429,7 @@ fn word(step: &Step, out: &mut String) {
         Step::Metadata => write!(out, "metadata"),
         Step::MetadataMasked => write!(out, "metadata_masked"),
         Step::ControllerOf(reason) => write!(out, "controller_of_{reason}"),
+        Step::ControllerWith(reason) => write!(out, "controller_with_{reason}"),
         Step::DecNwTtlTo(count) => write!(out, "dec_nw_ttl_to_{count}"),
         Step::OutputField(b) => write!(out, "output_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::StackPush(b) => write!(out, "push_{}_{}_{}", b.of.field, b.of.offset, b.count),

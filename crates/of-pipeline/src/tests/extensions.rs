@@ -198,7 +198,8 @@ fn multipath_spreads_and_keeps_both_directions_together() {
 #[test]
 fn packets_for_some_controllers() {
     let mut bed = Bed::new(2);
-    let to = ToController { max_len: 100, reason: PacketInReason::NoMatch, id: 3 };
+    let to =
+        ToController { max_len: 100, reason: PacketInReason::NoMatch, id: 3, userdata: Vec::new() };
     bed.ok(FlowMod { cookie: 9, ..add(Match::new(), apply([Action::Controller(to)])) });
     bed.send(1, &frame(1, 2));
     let (id, p) = bed.event(|e| match e {
@@ -206,6 +207,33 @@ fn packets_for_some_controllers() {
         _ => None,
     });
     assert_eq!((id, p.reason, p.cookie), (3, PacketInReason::NoMatch, 9));
+    // What the action carries comes with the packet: each action's own.
+    let carries = |userdata: &[u8]| {
+        let reason = PacketInReason::Action;
+        let userdata = userdata.to_vec();
+        Action::Controller(ToController { max_len: 100, reason, id: 0, userdata })
+    };
+    let list = vec![carries(&[1, 2, 3]), Action::Clone(vec![carries(&[4])]), carries(&[5, 6])];
+    bed.ok(FlowMod { priority: 0x8001, ..add(from_port(2), apply(list)) });
+    bed.send(2, &frame(1, 2));
+    let mut carried = Vec::new();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while carried.len() < 3 && std::time::Instant::now() < until {
+        carried.extend(bed.agent.poll().into_iter().filter_map(|e| match e {
+            Event::PacketIn(p) => Some(p.userdata),
+            _ => None,
+        }));
+    }
+    assert_eq!(carried, [vec![1, 2, 3], vec![4], vec![5, 6]]);
+    // It is the entry's; where none is, it is refused.
+    let request = openflow::PacketOut {
+        buffer_id: None,
+        in_port: PortNo(1),
+        pipeline: Match::new(),
+        actions: vec![carries(&[1])],
+        data: frame(1, 2),
+    };
+    assert_eq!(bed.refused(request), ErrorCode::BacBadArgument);
     // What expires is told to each of the ids.
     let ip = Match::new().with(FieldId::EthType, 0x0800);
     bed.ok(FlowMod {

@@ -244,6 +244,7 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
                 cookie: PacketIn::NO_COOKIE,
                 matching: Match::new().with(FieldId::InPort, in_port.0.into()),
                 data: r.rest().to_vec(),
+                userdata: Vec::new(),
             })
         }
         _ => {
@@ -254,7 +255,17 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
             let matching = decode_match(version, r, Unknown::Skip)?;
             r.skip(2)?;
             let data = r.rest().to_vec();
-            Ok(PacketIn { buffer_id, total_len, reason, table_id, cookie, matching, data })
+            let userdata = Vec::new();
+            Ok(PacketIn {
+                buffer_id,
+                total_len,
+                reason,
+                table_id,
+                cookie,
+                matching,
+                data,
+                userdata,
+            })
         }
     }
 }

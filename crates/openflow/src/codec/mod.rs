@@ -22,6 +22,7 @@ mod multipart;
 mod nicira;
 mod oxm;
 mod oxs;
+mod packet_in2;
 mod port;
 mod property;
 mod reader;
@@ -31,6 +32,7 @@ mod table;
 mod writer;
 
 pub use nicira::NICIRA;
+pub use packet_in2::encode_packet_in2;
 pub use reader::{DecodeError, DecodeFault};
 
 use crate::error::ErrorCode;

@@ -6,7 +6,7 @@
 
 use super::reader::{DecodeError, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, registers};
+use super::{Encode, Loss, property, registers};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
@@ -278,7 +278,7 @@ fn name(subtype: u16) -> &'static str {
         29 | 38 | 41 => "sample",
         35 | 36 | 43 => "ct",
         44 => "resubmit with ct",
-        37 => "controller with userdata, pause or a meter",
+        37 => "controller with pause or a meter",
         39 => "a truncating output",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
@@ -452,11 +452,11 @@ fn reason(r: &Reader<'_>, number: u8) -> Result<PacketInReason> {
 }
 
 /// A `controller` action: a plain output where it asks for nothing else.
-fn to_controller(max_len: u16, reason: PacketInReason, id: u16) -> Action {
-    if id == 0 && reason == PacketInReason::Action {
-        Action::Output { port: PortNo::CONTROLLER, max_len }
+fn to_controller(to: ToController) -> Action {
+    if to.id == 0 && to.reason == PacketInReason::Action && to.userdata.is_empty() {
+        Action::Output { port: PortNo::CONTROLLER, max_len: to.max_len }
     } else {
-        Action::Controller(ToController { max_len, reason, id })
+        Action::Controller(to)
     }
 }
 
@@ -464,12 +464,16 @@ fn to_controller(max_len: u16, reason: PacketInReason, id: u16) -> Action {
 fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
     r.skip(6)?;
     let (mut max_len, mut id, mut why) = (u16::MAX, 0, PacketInReason::Action);
+    let mut userdata = Vec::new();
     while r.left() >= 4 {
         let start = r.left();
         let mut ahead = *r;
         let (kind, length) = (ahead.u16()?, usize::from(ahead.u16()?));
         let padded = length.next_multiple_of(8).min(start);
         let mut p = r.sub(padded, "controller's property", ErrorCode::BacBadLen)?;
+        if length < 4 || length > padded {
+            return Err(p.bad_length(length, "4 or more, and no more than is there,"));
+        }
         p.skip(4)?;
         match kind {
             0 => max_len = p.u16()?,
@@ -478,12 +482,13 @@ fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
                 let number = p.u8()?;
                 why = reason(&p, number)?;
             }
+            3 => userdata = p.take(length - 4)?.to_vec(),
             _ => return Err(unknown(r, 37)),
         }
         p.rest();
     }
     r.rest();
-    Ok(to_controller(max_len, why, id))
+    Ok(to_controller(ToController { max_len, reason: why, id, userdata }))
 }
 
 fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
@@ -604,6 +609,13 @@ pub(super) fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> 
     Ok(())
 }
 
+fn settable(r: &Reader<'_>, field: FieldId, header: u32) -> Result<()> {
+    if field.info().settable {
+        return Ok(());
+    }
+    Err(r.bad_value(ErrorCode::BacBadSetType, "NXM header", header, "a field that can be set"))
+}
+
 /// Reads what follows the experimenter's id.
 pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -> Result<Action> {
     let subtype = r.u16()?;
@@ -640,6 +652,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             let (offset, bits) = place(&mut r)?;
             let header = r.u32()?;
             let Subfield { field, offset } = bits_of(&mut r, header, offset, bits)?;
+            settable(&r, field, header)?;
             let value = u128::from(r.u64()?);
             if bits < 64 && value >> bits != 0 {
                 let right = "a value of so many bits";
@@ -662,7 +675,8 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             let max_len = r.u16()?;
             let (id, number) = (r.u16()?, r.u8()?);
             r.skip(1)?;
-            to_controller(max_len, reason(&r, number)?, id)
+            let reason = reason(&r, number)?;
+            to_controller(ToController { max_len, reason, id, userdata: Vec::new() })
         }
         37 => decode_controller(&mut r)?,
         12 | 13 => Action::Bundle(Box::new(decode_bundle(&mut r, subtype == 13)?)),
@@ -753,6 +767,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
                 let right = "a field that is known here";
                 return Err(r.bad_value(ErrorCode::BacBadSetType, "NXM header", header.0, right));
             };
+            settable(&r, field, header.0)?;
             let value = r.number(bytes)?;
             let mask = if header.has_mask() { Some(r.number(bytes)?) } else { None };
             r.rest();
@@ -829,7 +844,26 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
                 }
             }
         }
-        Action::Controller(ToController { max_len, reason, id }) => {
+        Action::Controller(ToController { max_len, reason, id, userdata })
+            if !userdata.is_empty() =>
+        {
+            head(buf, 37);
+            buf.pad(6);
+            let reason = reason.wire(crate::version::Version::V15);
+            let numbers: [(u16, &[u8]); 3] =
+                [(0, &max_len.to_be_bytes()), (1, &id.to_be_bytes()), (2, &[reason])];
+            for (number, value) in numbers {
+                let at = property::begin(buf, number);
+                buf.extend_from_slice(value);
+                // Small numbers are padded to four bytes, which count.
+                buf.pad(4 - value.len());
+                property::end(buf, at);
+            }
+            let at = property::begin(buf, 3);
+            buf.extend_from_slice(userdata);
+            property::end(buf, at);
+        }
+        Action::Controller(ToController { max_len, reason, id, .. }) => {
             head(buf, 20);
             buf.put_u16(*max_len);
             buf.put_u16(*id);

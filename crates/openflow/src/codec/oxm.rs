@@ -171,7 +171,12 @@ pub(super) fn encode_match(
 }
 
 /// Writes the TLVs of a match.
-fn encode_fields(buf: &mut Vec<u8>, version: Version, matching: &Match, loss: Loss) -> Encode {
+pub(super) fn encode_fields(
+    buf: &mut Vec<u8>,
+    version: Version,
+    matching: &Match,
+    loss: Loss,
+) -> Encode {
     for field in matching {
         if field.id.info().since > version {
             loss.leave_out(version, "a later version's field in a match")?;

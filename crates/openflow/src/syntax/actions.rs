@@ -359,7 +359,7 @@ fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
 /// `controller`, `controller:N`, `controller(max_len=N)`.
 fn controller(word: &Word<'_>) -> Result<Action> {
     let mut max_len = Action::NO_BUFFER;
-    let (mut why, mut id) = (PacketInReason::Action, 0);
+    let (mut why, mut id, mut userdata) = (PacketInReason::Action, 0, Vec::new());
     match word.value {
         Some(options) if word.parenthesised() => {
             let mut words = Words::of(options);
@@ -377,11 +377,12 @@ fn controller(word: &Word<'_>) -> Result<Action> {
                             }
                         }
                     }
-                    "userdata" | "pause" | "meter_id" => {
+                    "userdata" => userdata = dotted(option.arg()?)?,
+                    "pause" | "meter_id" => {
                         return Err(option.extension());
                     }
                     name => {
-                        let nearest = nearest(name, ["max_len", "reason", "id"]);
+                        let nearest = nearest(name, ["max_len", "reason", "id", "userdata"]);
                         let fault = Fault::Unknown { what: "option of `controller`", nearest };
                         return Err(option.key.error(fault));
                     }
@@ -391,8 +392,8 @@ fn controller(word: &Word<'_>) -> Result<Action> {
         Some(_) => max_len = word.arg()?.u16()?,
         None => {}
     }
-    if id != 0 || why != PacketInReason::Action {
-        return Ok(Action::Controller(ToController { max_len, reason: why, id }));
+    if id != 0 || why != PacketInReason::Action || !userdata.is_empty() {
+        return Ok(Action::Controller(ToController { max_len, reason: why, id, userdata }));
     }
     Ok(Action::Output { port: PortNo::CONTROLLER, max_len })
 }
@@ -819,13 +820,16 @@ fn loaded(word: &Word<'_>) -> Result<Action> {
 /// `note:XX.XX...`: bytes in hexadecimal, filled up with zeros to 6, 14, ... of them.
 fn note(word: &Word<'_>) -> Result<Action> {
     let arg = word.arg()?;
-    let byte = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| text.len() == 2);
-    let bytes: Option<Vec<u8>> = arg.text.split('.').map(byte).collect();
-    let Some(mut bytes) = bytes else {
-        return Err(arg.expected("bytes of two hexadecimal digits with dots between"));
-    };
+    let mut bytes = dotted(arg)?;
     bytes.resize((bytes.len() + 2).next_multiple_of(8) - 2, 0);
     Ok(Action::Note(bytes))
+}
+
+/// Bytes with dots between.
+fn dotted(arg: Piece<'_>) -> Result<Vec<u8>> {
+    let byte = |text: &str| u8::from_str_radix(text, 16).ok().filter(|_| text.len() == 2);
+    let bytes: Option<Vec<u8>> = arg.text.split('.').map(byte).collect();
+    bytes.ok_or_else(|| arg.expected("bytes of two hexadecimal digits with dots between"))
 }
 
 /// `resubmit:PORT`, `resubmit(PORT,TABLE)`; either may be left out in parentheses.
@@ -1047,7 +1051,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             out.write_str("->")?;
             print_subfield(out, *to, *bits)
         }
-        Action::Controller(ToController { max_len, reason, id }) => {
+        Action::Controller(ToController { max_len, reason, id, userdata }) => {
             let mut parts = Vec::new();
             if *reason != PacketInReason::Action {
                 let name = REASONS.iter().find(|(_, r)| r == reason).map_or("action", |(n, _)| n);
@@ -1058,6 +1062,10 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             }
             if *id != 0 {
                 parts.push(format!("id={id}"));
+            }
+            if !userdata.is_empty() {
+                let bytes: Vec<_> = userdata.iter().map(|byte| format!("{byte:02x}")).collect();
+                parts.push(format!("userdata={}", bytes.join(".")));
             }
             write!(out, "controller({})", parts.join(","))
         }

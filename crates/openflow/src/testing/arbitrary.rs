@@ -342,6 +342,7 @@ fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
         table_id: TableId(if v10 { 0 } else { rng.u8() }),
         cookie: if v10 { PacketIn::NO_COOKIE } else { rng.u64() },
         matching,
+        userdata: Vec::new(),
         data: rng.bytes(100),
     }
 }
@@ -531,6 +532,7 @@ fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
             max_len: rng.u16(),
             reason: rng.choose(&PacketInReason::ALL),
             id: 1 + rng.u16() % 1000,
+            userdata: if rng.one_in(2) { rng.bytes(20) } else { Vec::new() },
         }),
         1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
         2 => Action::StackPush(bits(rng, false)),
