@@ -743,7 +743,12 @@ impl<'f, 'p> Gen<'f, 'p> {
                 }
                 sum.anew(&mut self.b).cast(&mut self.b, *width)
             }
-            Expr::Hash { .. } => return Err("a hash is computed".to_owned()),
+            Expr::Hash { algorithm, width, inputs } => {
+                let values: Result<Vec<Val>, String> =
+                    inputs.iter().map(|e| self.eval(e, env)).collect();
+                let hash = crate::value::hash(&mut self.b, *algorithm, &values?).map_err(text)?;
+                hash.cast(&mut self.b, *width)
+            }
         })
     }
 

@@ -14,7 +14,7 @@
 //! mc_mgrp_create GROUP;  mc_node_create RID PORT ...;  mc_node_associate GROUP NODE
 //! mirroring_add SESSION PORT;  mirroring_add_mc SESSION GROUP;  mirroring_get SESSION
 //! register_read NAME INDEX;  register_write NAME INDEX VALUE;  register_reset NAME
-//! meter_set_rates ...;  meter_array_set_rates ...;  act_prof_...;  table_indirect_...;  pvs_...
+//! meter_set_rates ...;  meter_array_set_rates ...;  act_prof_...;  table_...;  pvs_...;  set_crc...
 //! ```
 //! The last line's are as in [`commands`](crate::commands); time goes on by a millisecond with each packet.
 //! Packets leave in order, port by port. Every expectation must be met, and in a file with any, every
@@ -208,6 +208,7 @@ impl Run<'_> {
             word if word.starts_with("meter_")
                 || word.starts_with("act_prof_")
                 || word.starts_with("table_")
+                || word.starts_with("set_crc")
                 || word.starts_with("pvs_") =>
             {
                 let mut plane = Gather(Vec::new());

@@ -71,6 +71,8 @@
 //!            | "valid" "(" HEADER ")" | "size" "(" STACK ")" | "field" "(" FIELD ")"
 //!            | "lookahead" "(" [ SKIP "," ] WIDTH ")" | ("cast" | "sign_cast") "(" WIDTH "," expr ")"
 //!            | ("slt" | "sle") "(" expr "," expr ")" | "hash" "(" FUNCTION "," WIDTH { "," expr } ")"
+//! FUNCTION   = "identity" | "crc16" | "crc32" | "crc32c" | "csum16" | "xor16"
+//!            | "crc" "(" WIDTH "," POLYNOMIAL "," START "," XOR "," REFLECT_IN "," REFLECT_OUT "," N ")"
 //! OP         = "||" | "&&" | "==" "!=" | "<" "<=" ">" ">=" | "|" | "^" | "&" | "<<" ">>" ">>>"
 //!            | "++" | "+" "-" "|+|" "|-|" | "*"               ; loosest first; "|+|" saturates
 //! FIELD      = metadata name | HEADER "." NAME | STACK "[" I "]" "." NAME | STACK ".last." NAME
