@@ -733,7 +733,7 @@ impl Session<'_> {
                     None => "no rates: everything is green".to_string(),
                     Some(config) => {
                         let unit =
-                            if packets { ("packets/s", "packets") } else { ("kbit/s", "kbit") };
+                            if packets { ("packets/s", "packets") } else { ("bit/s", "bits") };
                         let bands: Vec<String> = config
                             .bands
                             .iter()
@@ -807,8 +807,8 @@ fn joined(words: &[&str]) -> Vec<String> {
     out
 }
 
-/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in kilobits, bursts
-/// rounded up. The two-rate three-colour marker of RFC 2698, colour-blind: the first rate is the committed
+/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in bits. The
+/// two-rate three-colour marker of RFC 2698, colour-blind: the first rate is the committed
 /// one, above which packets are yellow, the second the peak, above which they are red.
 fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
     let mut bands = Vec::new();
@@ -823,7 +823,7 @@ fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
         // Conversions of floats saturate.
         let (rate, burst) = match packets {
             true => ((rate * 1e6).round() as u64, burst),
-            false => ((rate * 8e3).round() as u64, burst.saturating_mul(8).div_ceil(1000)),
+            false => ((rate * 8e6).round() as u64, burst.saturating_mul(8)),
         };
         bands.push(Band { rate, burst, color, level: 0 });
     }

@@ -35,7 +35,7 @@
 //!            | "members" VALUE_SET "=" select { "," select }
 //!            | "group" NUMBER ("all" | "select" | "indirect" | "fast_failover") ["counter=" N]
 //!              [ "hash" "(" exprs ")" ] "{" { bucket } "}"
-//!            | "meter" NUMBER ("packets" | "kilobits") "{" { band } "}"
+//!            | "meter" NUMBER ("packets" | "bits") "{" { band } "}"
 //!            | "fill" FIELD "=" rule                          ; packet notation, see `filetest`
 //! params     = NAME ":" WIDTH { "," NAME ":" WIDTH }
 //! step       = "extract" HEADER ["," expr] | "extract" "next" STACK ["," expr]

@@ -718,7 +718,7 @@ impl<'a> Printer<'a> {
     }
 
     fn meter(&mut self, id: MeterId, m: &Meter) {
-        let unit = if m.packets { "packets" } else { "kilobits" };
+        let unit = if m.packets { "packets" } else { "bits" };
         self.open(&format!("meter {} {unit}", id.0));
         for b in &m.bands {
             let mut text = format!("band rate={}", b.rate);
