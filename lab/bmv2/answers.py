@@ -1,4 +1,4 @@
-"""answers.p4 for bmv2."""
+"""filetests/p4/answers.p4 for bmv2."""
 
 from program import PORT, Program, argument, assign, call, field, named, number, op
 

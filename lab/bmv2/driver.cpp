@@ -24,6 +24,8 @@
 // Told: `out PORT BYTES`, `digest LIST BYTES`, `idle TABLE HANDLE`, `value NUMBER...`, `failed LINE`; `done`
 // ends the answer to each line.
 
+#include <bm/bm_sim/ageing.h>
+#include <bm/bm_sim/learning.h>
 #include <bm/bm_sim/port_monitor.h>
 #include <bm/bm_sim/simple_pre_lag.h>
 #include <bm/bm_sim/transport.h>
@@ -39,6 +41,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "simple_switch.h"
@@ -90,35 +93,36 @@ std::vector<std::string> split(const std::string &text, char at) {
   return parts;
 }
 
+// Digests that wait for their acknowledgement: bmv2 tells of the same values again only after it.
+std::vector<std::pair<int, uint64_t>> learned;
+
 // Digests and idle entries come this way.
 class Notes : public bm::TransportIface {
-  struct Header {
-    char topic[4];
-    uint64_t device;
-    uint32_t context;
-    int a;
-    uint64_t buffer;
-    unsigned int count;
-  } __attribute__((packed));
+  using Learned = bm::LearnEngineIface::msg_hdr_t;
+  using Aged = bm::AgeingMonitorIface::msg_hdr_t;
+  static_assert(sizeof(Learned) == 32 && sizeof(Aged) == 32, "headers of 32 bytes");
 
   int note(const std::string &message) const {
-    Header h;
-    if (message.size() < sizeof(h)) return 0;
-    std::memcpy(&h, message.data(), sizeof(h));
-    const char *rest = message.data() + sizeof(h);
-    size_t n = message.size() - sizeof(h);
-    if (quiet) return 0;
-    if (!std::memcmp(h.topic, "LEA|", 4)) {
-      if (!h.count) return 0;
-      size_t one = n / h.count;
-      for (unsigned i = 0; i < h.count; i++)
-        tell("digest " + std::to_string(h.a) + " " + hex(rest + i * one, one));
-      moved++;
-    } else if (!std::memcmp(h.topic, "AGE|", 4)) {
-      for (unsigned i = 0; i < h.count; i++) {
+    if (message.size() < 32 || quiet) return 0;
+    const char *rest = message.data() + 32;
+    size_t n = message.size() - 32;
+    if (!std::memcmp(message.data(), "LEA|", 4)) {
+      Learned h;
+      std::memcpy(&h, message.data(), sizeof(h));
+      if (!h.num_samples) return 0;
+      size_t one = n / h.num_samples;
+      for (unsigned i = 0; i < h.num_samples; i++)
+        tell("digest " + std::to_string(h.list_id) + " " + hex(rest + i * one, one));
+      std::lock_guard<std::mutex> lock(told);
+      learned.emplace_back(int{h.list_id}, uint64_t{h.buffer_id});
+      moved_at = now();
+    } else if (!std::memcmp(message.data(), "AGE|", 4)) {
+      Aged h;
+      std::memcpy(&h, message.data(), sizeof(h));
+      for (unsigned i = 0; i < h.num_entries; i++) {
         uint32_t handle;
         std::memcpy(&handle, rest + 4 * i, 4);
-        tell("idle " + std::to_string(h.a) + " " + std::to_string(handle));
+        tell("idle " + std::to_string(h.table_id) + " " + std::to_string(handle));
       }
     }
     return 0;
@@ -225,6 +229,8 @@ int main(int argc, char **argv) {
   sw->start_and_return();
   auto *pre = sw->get_component<bm::McSimplePreLAG>().get();
   if (auto *ageing = sw->get_ageing_monitor(0)) ageing->set_sweep_interval(200);
+  auto *learning = sw->get_learn_engine(0);
+  for (int list = 0; list < 16; list++) learning->list_set_timeout(list, 5);
 
   for (std::string line; std::getline(std::cin, line);) {
     std::stringstream in(line);
@@ -329,6 +335,12 @@ int main(int argc, char **argv) {
       moved_at = now();
       sw->receive(index, data.data(), static_cast<int>(data.size()));
       settle(40'000'000);
+      std::vector<std::pair<int, uint64_t>> all;
+      {
+        std::lock_guard<std::mutex> lock(told);
+        all.swap(learned);
+      }
+      for (const auto &one : all) learning->ack_buffer(one.first, one.second);
     } else if (word == "sleep") {
       in >> index;
       std::this_thread::sleep_for(std::chrono::milliseconds(index));
