@@ -19,7 +19,7 @@
 //     mgid GROUP RID PORT,...;  mirror SESSION PORT
 //     packet PORT BYTES                             answers are told when nothing has moved for a while
 //     sleep MILLISECONDS
-//     time FILE ROUNDS                              lines PORT BYTES; tells packets in, out, nanoseconds
+//     time FILE ROUNDS                              lines PORT BYTES; tells packets in, out, nanoseconds passed and used
 //
 // Told: `out PORT BYTES`, `digest LIST BYTES`, `idle TABLE HANDLE`, `value NUMBER...`, `failed LINE`; `done`
 // ends the answer to each line.
@@ -33,6 +33,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -61,6 +62,13 @@ bool quiet = false;
 int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
       .count();
+}
+
+// What all threads have used of the processor, in nanoseconds.
+int64_t cpu() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return t.tv_sec * 1'000'000'000ll + t.tv_nsec;
 }
 
 void tell(const std::string &line) {
@@ -352,13 +360,16 @@ int main(int argc, char **argv) {
       quiet = true;
       auto before = moved.load();
       auto start = now();
+      auto used = cpu();
       for (uint32_t round = 0; round < index; round++)
         for (const auto &p : packets)
           sw->receive(p.first, p.second.data(), static_cast<int>(p.second.size()));
       moved_at = std::max(moved_at.load(), start);
       settle(300'000'000);
+      used = cpu() - used;
       tell("value " + std::to_string(index * packets.size()) + " " +
-           std::to_string(moved.load() - before) + " " + std::to_string(moved_at.load() - start));
+           std::to_string(moved.load() - before) + " " + std::to_string(moved_at.load() - start) + " " +
+           std::to_string(used));
       quiet = false;
     } else {
       ok = false;
