@@ -25,13 +25,7 @@ impl LiveMeter {
         now_ns: u64,
         arena: &Arc<CounterArena>,
     ) -> Result<LiveMeter, CountersFull> {
-        // Rates of the pipeline are in kilobits or packets; those of `state` in bits or packets.
-        let unit = if meter.packets { 1 } else { 1000 };
-        let band = |b: &ir::Band| Band {
-            rate: b.rate.saturating_mul(unit),
-            burst: b.burst.saturating_mul(unit),
-            level: u32::from(b.level),
-        };
+        let band = |b: &ir::Band| Band { rate: b.rate, burst: b.burst, level: u32::from(b.level) };
         let config = MeterConfig {
             unit: if meter.packets { Unit::Packets } else { Unit::Bits },
             bands: meter.bands.iter().map(band).collect(),
@@ -95,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn kilobits_are_a_thousand_bits() {
+    fn bytes_are_eight_bits() {
         let arena = Arc::new(CounterArena::new(100));
         let worker = arena.worker();
-        let kilobits = ir::Meter { packets: false, bands: vec![band(8, 8, 2, 0)] };
-        let meter = LiveMeter::new(&kilobits, 0, &arena).unwrap();
+        let bits = ir::Meter { packets: false, bands: vec![band(8000, 8000, 2, 0)] };
+        let meter = LiveMeter::new(&bits, 0, &arena).unwrap();
         assert_eq!((0..11).filter(|_| meter.measure(&worker, 100, 0).color == 0).count(), 10);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Checked by the check values of the CRC catalogue (the string `123456789`) and RFC 1071 §3.
 
-use ir::{Bits, HashAlgorithm};
+use ir::{Bits, Crc, HashAlgorithm};
 
 /// The table of a reflected CRC of up to 32 bits.
 const fn crc_table(polynomial: u32) -> [u32; 256] {
@@ -28,6 +28,26 @@ static CRC32C: [u32; 256] = crc_table(0x82f6_3b78);
 
 fn crc(table: &[u32; 256], start: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(start, |crc, b| crc >> 8 ^ table[((crc ^ u32::from(*b)) & 0xff) as usize])
+}
+
+/// A CRC by its parameters, bit by bit.
+fn by_parameters(crc: Crc, bytes: &[u8]) -> u32 {
+    let top = 1 << (crc.width - 1);
+    let mut register = crc.init;
+    for byte in bytes {
+        let byte = if crc.reflect_in { byte.reverse_bits() } else { *byte };
+        register ^= u32::from(byte) << (crc.width - 8);
+        for _ in 0..8 {
+            let out = register & top != 0;
+            register = register << 1 & (top << 1).wrapping_sub(1);
+            if out {
+                register ^= crc.polynomial;
+            }
+        }
+    }
+    let register =
+        if crc.reflect_out { register.reverse_bits() >> (32 - crc.width) } else { register };
+    register ^ crc.xor_out
 }
 
 /// CRC-32C of several runs of bytes, one after the other.
@@ -90,6 +110,7 @@ pub(crate) fn hash(algorithm: HashAlgorithm, bytes: &[u8], bits: usize) -> Bits 
         HashAlgorithm::Crc16 => word(crc(&CRC16, 0, bytes), 16),
         HashAlgorithm::Crc32 => word(!crc(&CRC32, u32::MAX, bytes), 32),
         HashAlgorithm::Crc32c => word(crc32c(&[bytes]), 32),
+        HashAlgorithm::Crc(crc) => word(by_parameters(crc, bytes), crc.width),
         HashAlgorithm::Csum16 => {
             let mut sum = Sum::default();
             sum.add(bytes);
@@ -137,6 +158,46 @@ mod tests {
         assert_eq!(hash(HashAlgorithm::Identity, &[0xff, 0xf8], 13), Bits::ones(13));
         for algorithm in [HashAlgorithm::Crc16, HashAlgorithm::Crc32, HashAlgorithm::Crc32c] {
             assert_eq!(of(algorithm, &[]), 0);
+        }
+    }
+
+    /// Check values of the catalogue of parametrised CRC algorithms (reveng): width, polynomial, init,
+    /// reflected in and out, final XOR, and the CRC of `123456789`.
+    #[test]
+    fn crcs_by_their_parameters_have_their_published_check_values() {
+        let published = [
+            ("CRC-8/SMBUS", 8, 0x07, 0x00, false, false, 0x00, 0xf4),
+            ("CRC-8/ROHC", 8, 0x07, 0xff, true, true, 0x00, 0xd0),
+            ("CRC-12/UMTS", 12, 0x80f, 0x000, false, true, 0x000, 0xdaf),
+            ("CRC-16/ARC", 16, 0x8005, 0x0000, true, true, 0x0000, 0xbb3d),
+            ("CRC-16/MODBUS", 16, 0x8005, 0xffff, true, true, 0x0000, 0x4b37),
+            ("CRC-16/USB", 16, 0x8005, 0xffff, true, true, 0xffff, 0xb4c8),
+            ("CRC-16/IBM-3740", 16, 0x1021, 0xffff, false, false, 0x0000, 0x29b1),
+            ("CRC-16/XMODEM", 16, 0x1021, 0x0000, false, false, 0x0000, 0x31c3),
+            ("CRC-16/KERMIT", 16, 0x1021, 0x0000, true, true, 0x0000, 0x2189),
+            ("CRC-16/DNP", 16, 0x3d65, 0x0000, true, true, 0xffff, 0xea82),
+            ("CRC-16/RIELLO", 16, 0x1021, 0xb2aa, true, true, 0x0000, 0x63d0),
+            ("CRC-24/OPENPGP", 24, 0x864cfb, 0xb704ce, false, false, 0x000000, 0x21cf02),
+            ("CRC-32/ISO-HDLC", 32, 0x04c11db7, u32::MAX, true, true, u32::MAX, 0xcbf43926),
+            ("CRC-32/BZIP2", 32, 0x04c11db7, u32::MAX, false, false, u32::MAX, 0xfc891918),
+            ("CRC-32/ISCSI", 32, 0x1edc6f41, u32::MAX, true, true, u32::MAX, 0xe3069283),
+            ("CRC-32/MPEG-2", 32, 0x04c11db7, u32::MAX, false, false, 0, 0x0376e6e7),
+            ("CRC-32/CKSUM", 32, 0x04c11db7, 0, false, false, u32::MAX, 0x765e7680),
+            ("CRC-32/JAMCRC", 32, 0x04c11db7, u32::MAX, true, true, 0, 0x340bc6d9),
+            ("CRC-32/XFER", 32, 0x000000af, 0, false, false, 0, 0xbd0be338),
+            ("CRC-32/AIXM", 32, 0x814141ab, 0, false, false, 0, 0x3010bf7f),
+        ];
+        for (name, width, polynomial, init, reflect_in, reflect_out, xor_out, check) in published {
+            let function = 0;
+            let crc = Crc { width, polynomial, init, xor_out, reflect_in, reflect_out, function };
+            assert_eq!(of(HashAlgorithm::Crc(crc), b"123456789"), check, "{name}");
+        }
+        let bytes: Vec<u8> = (0..=255).collect();
+        for named in [HashAlgorithm::Crc16, HashAlgorithm::Crc32, HashAlgorithm::Crc32c] {
+            let crc = HashAlgorithm::Crc(named.crc().unwrap());
+            for n in 0..bytes.len() {
+                assert_eq!(of(crc, &bytes[..n]), of(named, &bytes[..n]));
+            }
         }
     }
 

@@ -35,15 +35,14 @@ pub(crate) struct Measured {
 
 impl Measured {
     pub(crate) fn new(meter: &Meter) -> Measured {
-        let unit = if meter.packets { 1 } else { 1000 };
         let mut bands: Vec<Band> = meter
             .bands
             .iter()
             .map(|band| {
                 let burst = if band.burst == 0 { band.rate } else { band.burst };
-                let most = u128::from(burst) * unit * SECOND;
+                let most = u128::from(burst) * SECOND;
                 let answer = Color { color: band.color, level: band.level };
-                Band { rate: u128::from(band.rate) * unit, most, tokens: most, at_ns: 0, answer }
+                Band { rate: u128::from(band.rate), most, tokens: most, at_ns: 0, answer }
             })
             .collect();
         bands.sort_by_key(|b| std::cmp::Reverse(b.rate));
@@ -84,7 +83,7 @@ mod tests {
         assert_eq!([ask(1_000_000_001), ask(2_000_000_001)], [(2, 0), (0, 0)]);
         // Time that goes backwards gives nothing.
         assert_eq!([ask(5), ask(5)], [(1, 7), (2, 0)]);
-        let bands = vec![band(1, 0, 2, 0)];
+        let bands = vec![band(1000, 0, 2, 0)];
         let mut bits = Measured::new(&Meter { packets: false, bands });
         assert_eq!(bits.ask(125, 0).color, 0);
         assert_eq!(bits.ask(1, 7_999_999).color, 2);

@@ -94,6 +94,51 @@ pub enum HashAlgorithm {
     Csum16,
     /// XOR of the input's 16-bit words.
     Xor16,
+    /// A CRC by its parameters, as P4's `crc16_custom` and `crc32_custom`.
+    Crc(Crc),
+}
+
+/// What a CRC is made of, in the terms of Williams' "A painless guide to CRC error detection
+/// algorithms" (1993), which catalogues of CRCs use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Crc {
+    /// Bits of the register and the result, 8 to 32 (rule W8).
+    pub width: u32,
+    /// The polynomial without its highest term, highest bit first.
+    pub polynomial: u32,
+    /// The register before the first byte, as if nothing were reflected.
+    pub init: u32,
+    /// What the result is XORed with last.
+    pub xor_out: u32,
+    /// Bytes come in lowest bit first.
+    pub reflect_in: bool,
+    /// The register is turned round before the last XOR.
+    pub reflect_out: bool,
+    /// Which of the program's functions it is, for whoever changes its parameters. It does not change the
+    /// value.
+    pub function: u32,
+}
+
+impl HashAlgorithm {
+    /// The parameters of a CRC.
+    pub fn crc(self) -> Option<Crc> {
+        let both = |width, polynomial, all: u32| Crc {
+            width,
+            polynomial,
+            init: all,
+            xor_out: all,
+            reflect_in: true,
+            reflect_out: true,
+            function: 0,
+        };
+        match self {
+            HashAlgorithm::Crc16 => Some(both(16, 0x8005, 0)),
+            HashAlgorithm::Crc32 => Some(both(32, 0x04c1_1db7, u32::MAX)),
+            HashAlgorithm::Crc32c => Some(both(32, 0x1edc_6f41, u32::MAX)),
+            HashAlgorithm::Crc(crc) => Some(crc),
+            HashAlgorithm::Identity | HashAlgorithm::Csum16 | HashAlgorithm::Xor16 => None,
+        }
+    }
 }
 
 /// A pure expression.

@@ -33,9 +33,10 @@ pub mod testing;
 pub mod text;
 pub mod verdict;
 pub mod verify;
+mod visit;
 
 pub use bits::Bits;
-pub use expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
+pub use expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
 pub use id::{
     ActionId, BlockId, CounterId, DigestId, EntryId, FieldId, GroupId, HeaderId, HeaderTypeId,
     MetaId, MeterId, ParserStateId, RegisterId, StackId, TableId, UnionId, ValueSetId,

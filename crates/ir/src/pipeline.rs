@@ -162,9 +162,9 @@ pub struct Group {
 /// A band of a meter: what happens to packets above a rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Band {
-    /// Packets per second, or kilobits per second.
+    /// Packets per second, or bits per second.
     pub rate: u64,
-    /// Packets, or kilobits, that may come at once; 0 leaves the choice to the switch.
+    /// Packets, or bits, that may come at once; 0 leaves the choice to the switch.
     pub burst: u64,
     /// 1 marks (yellow), 2 drops (red).
     pub color: u8,
@@ -175,7 +175,7 @@ pub struct Band {
 /// A meter. The band with the highest rate that is exceeded applies (OpenFlow 1.3.5 §5.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Meter {
-    /// Rates count packets; otherwise kilobits.
+    /// Rates count packets; otherwise bits.
     pub packets: bool,
     /// Bands in any order.
     pub bands: Vec<Band>,

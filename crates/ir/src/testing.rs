@@ -14,7 +14,7 @@ pub use shaped::{COUNTERS, IDS, Shape, Shaped, shaped};
 
 use crate::bits::Bits;
 use crate::builder::Builder;
-use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
+use crate::expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::*;
 use crate::op::{Copy, Guise, Op};
 use crate::pipeline::*;
@@ -429,6 +429,7 @@ impl Maker {
                 inner.slice(low + width - 1, low)
             }
             7 => {
+                let own = HashAlgorithm::Crc(self.crc());
                 let algorithm = self.rng.pick(&[
                     HashAlgorithm::Identity,
                     HashAlgorithm::Crc16,
@@ -436,6 +437,7 @@ impl Maker {
                     HashAlgorithm::Crc32c,
                     HashAlgorithm::Csum16,
                     HashAlgorithm::Xor16,
+                    own,
                 ]);
                 let inputs = (0..self.rng.below(3))
                     .map(|_| {
@@ -454,6 +456,15 @@ impl Maker {
                 self.expr(w, d, site).cast(width)
             }
         }
+    }
+
+    fn crc(&mut self) -> Crc {
+        let width = self.rng.pick(&[8, 12, 16, 24, 31, 32]);
+        let mut part = || (self.rng.next_u64() >> 32 >> (32 - width)) as u32;
+        let (polynomial, init, xor_out) = (part(), part(), part());
+        let (reflect_in, reflect_out) = (self.rng.one_in(2), self.rng.one_in(2));
+        let function = self.rng.below(3) as u32;
+        Crc { width, polynomial, init, xor_out, reflect_in, reflect_out, function }
     }
 
     fn condition(&mut self, depth: u32, site: Site<'_>) -> Expr {

@@ -108,6 +108,10 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) goto: Variable,
     /// Lookups that were counted for the packet so far.
     pub(crate) lookups: Variable,
+    /// Rounds of loops so far.
+    pub(crate) rounds: Variable,
+    /// The packet was parsed in this function, so that its payload's place is known.
+    pub(crate) parsed_here: bool,
     /// Where packets that are done go.
     pub(crate) next: Block,
     /// Takes the number of the bail-out.
@@ -204,6 +208,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         let (cursor, edge, in_order, moved) = (var(), var(), var(), var());
         let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
+        let rounds = var();
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
@@ -241,6 +246,8 @@ impl<'f, 'p> Gen<'f, 'p> {
             missed,
             goto,
             lookups,
+            rounds,
+            parsed_here: false,
             next,
             bail_block,
             drop_block,
@@ -533,6 +540,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.b.def_var(var, zero);
         }
         self.b.def_var(self.lookups, zero);
+        self.b.def_var(self.rounds, zero);
         self.set_known(self.in_order, 1);
     }
 
@@ -743,7 +751,12 @@ impl<'f, 'p> Gen<'f, 'p> {
                 }
                 sum.anew(&mut self.b).cast(&mut self.b, *width)
             }
-            Expr::Hash { .. } => return Err("a hash is computed".to_owned()),
+            Expr::Hash { algorithm, width, inputs } => {
+                let values: Result<Vec<Val>, String> =
+                    inputs.iter().map(|e| self.eval(e, env)).collect();
+                let hash = crate::value::hash(&mut self.b, *algorithm, &values?).map_err(text)?;
+                hash.cast(&mut self.b, *width)
+            }
         })
     }
 

@@ -415,10 +415,24 @@ impl Analysis<'_> {
             | Op::RegisterRead { .. }
             | Op::RegisterWrite { .. }
             | Op::CopyVarbit { .. }
-            | Op::PayloadSum { .. }
             | Op::Truncate { .. }
-            | Op::Loop { .. }
             | Op::Random { .. } => {}
+            Op::PayloadSum { field } => {
+                if let FieldRef::Meta(id) = field {
+                    self.assigned.borrow_mut().insert(id.index());
+                }
+                self.write(*field, may);
+            }
+            // Until a round adds nothing: what may hold only grows.
+            Op::Loop { body, .. } => loop {
+                let before = may.clone();
+                let mut round = may.clone();
+                self.ops(body, &mut round);
+                may.join(&round);
+                if *may == before {
+                    break;
+                }
+            },
             Op::Goto(_) | Op::Drop(_) | Op::Exit => {}
         }
     }
@@ -497,9 +511,10 @@ impl Analysis<'_> {
                 op.exprs(&mut |e| self.expr(e, live));
                 match op {
                     Op::Assign(FieldRef::Meta(_), _) => {}
-                    Op::Assign(field, _) | Op::AssignSlice(field, ..) => {
-                        self.expr(&Expr::Field(*field), live)
-                    }
+                    Op::PayloadSum { field: FieldRef::Meta(_) } => {}
+                    Op::Assign(field, _)
+                    | Op::AssignSlice(field, ..)
+                    | Op::PayloadSum { field } => self.expr(&Expr::Field(*field), live),
                     Op::SetValid(h) | Op::SetInvalid(h) => whole(*h, live),
                     Op::CopyHeader { to, from } => {
                         whole(*to, live);

@@ -4,11 +4,11 @@
 //! output bails out too, because all copies of a packet are alike; for the same reason so does
 //! `truncate`, which makes later copies shorter than earlier ones. State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
-//! generated code makes none. A sum over the payload, a loop and a varbit field's copy take as many steps
-//! as packet or program say, where generated code's work on a packet is bounded when it is made; and what a
-//! program spends there, the interpreter spends mostly in the same bytes.
+//! generated code makes none. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
+//! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
+//! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
-use crate::emit::{Ended, Env, Gen, fixed, shared, trusted};
+use crate::emit::{Ended, Env, Gen, fixed, packet, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::unit::NodeSpec;
@@ -38,6 +38,12 @@ pub(crate) struct Site<'s> {
 const COMPARED_MAX: usize = 4;
 /// In one action, what follows a choice is generated for both sides so often, at most.
 const DOUBLED_MAX: u32 = 6;
+
+/// Rounds of loops that a packet takes in one segment. All segments of a packet together take fewer than
+/// the interpreter allows.
+const ROUNDS: u64 = 1024;
+/// Segments of a packet are fewer than this where loops are compiled.
+const SEGMENTS_MAX: usize = ir::op::ROUNDS_MAX as usize / ROUNDS as usize;
 
 /// How a table's lookup goes on, by what it found.
 struct Applied<'s> {
@@ -196,11 +202,103 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
             Op::Random { .. } => return Err(self.bail("a random number")),
             Op::CopyVarbit { .. } => return Err(self.bail("a varbit field is copied")),
-            Op::PayloadSum { .. } => return Err(self.bail("a checksum of the payload")),
+            Op::PayloadSum { field } if self.parsed_here => {
+                let sum = self.payload_sum();
+                self.assign(*field, &sum)?;
+            }
+            Op::PayloadSum { .. } => {
+                return Err(self.bail("a checksum of the payload behind a lookup"));
+            }
             Op::Truncate { .. } => return Err(self.bail("the packet is cut")),
-            Op::Loop { .. } => return Err(self.bail("a loop")),
+            Op::Loop { condition, body } => self.rounds(condition, body, site)?,
         }
         Ok(())
+    }
+
+    /// `while condition { body }`.
+    fn rounds(&mut self, condition: &ir::Expr, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
+        if self.plan.unit.nodes.len() + 2 > SEGMENTS_MAX {
+            return Err(self.bail("a loop in a program of many tables"));
+        }
+        let (head, round, rest) =
+            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().jump(head, &[]);
+        // What comes back here is not known yet: the block is sealed behind the loop.
+        self.b.switch_to_block(head);
+        let env = Env { args: site.args, ..Env::default() };
+        let done = match self.value(condition, env) {
+            Ok(condition) => {
+                self.branch(&condition, round, rest);
+                self.enter(round);
+                self.round(body, site, head)
+            }
+            ended => ended.map(|_| ()),
+        };
+        self.b.seal_block(head);
+        if done.is_err() {
+            // Not even the condition can be worked out.
+            return Err(Ended);
+        }
+        self.enter(rest);
+        Ok(())
+    }
+
+    /// One round, and back to the head of the loop.
+    fn round(&mut self, body: &[Op], site: Site<'_>, head: Block) -> Result<(), Ended> {
+        let rounds = self.b.use_var(self.rounds);
+        let most = self.constant(ROUNDS);
+        let many = self.compare(IntCC::UnsignedGreaterThanOrEqual, rounds, most);
+        let more = self.plus(rounds, 1);
+        self.b.def_var(self.rounds, more);
+        if self.bail_if(&many, "a loop of many rounds").is_ok() && self.ops(body, site).is_ok() {
+            self.b.ins().jump(head, &[]);
+        }
+        Ok(())
+    }
+
+    /// The ones' complement sum of what the parser left, 16 bits, not complemented.
+    fn payload_sum(&mut self) -> Val {
+        let cursor = self.b.use_var(self.cursor);
+        let (at, sum) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
+        self.b.def_var(at, cursor);
+        self.set_known(sum, 0);
+        // Words as this machine reads them: the sum of swapped words is the swapped sum (RFC 1071 §2B). What is
+        // left of the last four bytes is a word, then a byte that is the first one of its word.
+        for size in [4i64, 2, 1] {
+            let (head, body, rest) =
+                (self.b.create_block(), self.b.create_block(), self.b.create_block());
+            self.b.ins().jump(head, &[]);
+            self.b.switch_to_block(head);
+            let here = self.b.use_var(at);
+            let end = self.plus(here, size as u64);
+            let fits = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, self.len);
+            self.b.ins().brif(fits, body, &[], rest, &[]);
+            self.enter(body);
+            let address = self.b.ins().iadd(self.data, here);
+            let flags = packet().with_endianness(Endianness::Little);
+            let word = match size {
+                4 => self.b.ins().uload32(flags, address, 0),
+                2 => self.b.ins().uload16(types::I64, flags, address, 0),
+                _ => self.b.ins().uload8(types::I64, flags, address, 0),
+            };
+            let so_far = self.b.use_var(sum);
+            let so_far = self.b.ins().iadd(so_far, word);
+            self.b.def_var(sum, so_far);
+            self.b.def_var(at, end);
+            self.b.ins().jump(head, &[]);
+            self.b.seal_block(head);
+            self.enter(rest);
+        }
+        let mut all = self.b.use_var(sum);
+        for bits in [32, 16, 16, 16] {
+            let low = self.b.ins().band_imm_u(all, (1i64 << bits) - 1);
+            let high = self.b.ins().ushr_imm_u(all, bits);
+            all = self.b.ins().iadd(low, high);
+        }
+        let word = self.b.ins().ireduce(types::I16, all);
+        let word = self.b.ins().bswap(word);
+        let word = self.b.ins().uextend(types::I64, word);
+        Val::from_i64(&mut self.b, word, 16)
     }
 
     /// Something that the emitted bytes depend on is about to change, if the condition holds: bails

@@ -115,6 +115,7 @@ pub(crate) fn generate(
     g.slots = g.plus(slots, u64::from(plan.slots.start()));
     match io {
         None => {
+            g.parsed_here = true;
             g.begin();
             g.parse();
         }

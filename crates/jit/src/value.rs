@@ -18,10 +18,12 @@
 
 mod bytes;
 mod checksum;
+mod hash;
 mod limb;
 
 pub use bytes::{Base, copy_bytes, load_be, load_words, store_be, store_columns, store_words};
 pub use checksum::Adjust;
+pub use hash::{HASHED_MAX, hash};
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -44,6 +46,9 @@ pub enum Unsupported {
     /// The two sides of a choice have different widths.
     #[error("choice between {0} and {1} bits; generated code needs equal widths")]
     Choice(u32, u32),
+    /// A hash of more than [`HASHED_MAX`] bits.
+    #[error("hash of {0} bits; generated code hashes up to {HASHED_MAX}")]
+    Hash(u32),
     /// A value of more than [`WIDTH_MAX`] bits.
     #[error("value of {0} bits; generated code handles up to {WIDTH_MAX}")]
     Width(u64),

@@ -1167,6 +1167,96 @@ fn adjustments_are_those_of_all_words() {
     check("adjustments", &cases);
 }
 
+/// A CRC bit by bit, as Williams describes it.
+fn plain_crc(crc: ir::Crc, bytes: &[u8]) -> u32 {
+    let bits = bytes.iter().flat_map(|byte| {
+        (0..8).map(move |i| byte >> if crc.reflect_in { i } else { 7 - i } & 1 == 1)
+    });
+    let mut register = crc.init;
+    for bit in bits {
+        let top = register >> (crc.width - 1) & 1 == 1;
+        register = (u64::from(register) << 1 & ((1 << crc.width) - 1)) as u32;
+        if top != bit {
+            register ^= crc.polynomial;
+        }
+    }
+    if crc.reflect_out {
+        register = register.reverse_bits() >> (32 - crc.width);
+    }
+    register ^ crc.xor_out
+}
+
+#[test]
+fn hashes_are_those_of_the_bytes() {
+    use ir::HashAlgorithm as H;
+    let mut random = Random(12);
+    let mut cases = Vec::new();
+    for n in 0..160 {
+        let width = random.pick(&[8, 12, 16, 24, 31, 32]);
+        let mut part = || (random.next() >> 32 >> (32 - width)) as u32;
+        let (polynomial, init, xor_out) = (part(), part(), part());
+        let (reflect_in, reflect_out) = (n & 1 == 0, n & 2 == 0);
+        let crc =
+            ir::Crc { width, polynomial, init, xor_out, reflect_in, reflect_out, function: n };
+        let own = H::Crc(crc);
+        let algorithm = match n {
+            0..100 => own,
+            _ => random.pick(&[H::Crc16, H::Crc32, H::Crc32c, H::Xor16, H::Identity]),
+        };
+        let count = random.below(5);
+        let fields: Vec<u32> = (0..count).map(|_| random.width().min(100)).collect();
+        let total: u32 = fields.iter().sum();
+        let out = match algorithm {
+            H::Identity => total,
+            H::Xor16 => 16,
+            crc => crc.crc().unwrap().width,
+        };
+        // The last field is a constant now and then.
+        let fixed = (n % 3 == 0).then(|| fields.last().map(|w| random.bits(*w))).flatten();
+        let function = function(|b, [input, _, output]| {
+            let (mut from, mut values) = (0, Vec::new());
+            for (i, width) in fields.iter().enumerate() {
+                values.push(match &fixed {
+                    Some(bits) if i + 1 == fields.len() => Val::constant(b, bits),
+                    _ => value::load_words(b, input, from, *width),
+                });
+                from += 8 * width.div_ceil(64) as i32;
+            }
+            let hash = value::hash(b, algorithm, &values).unwrap();
+            assert_eq!(hash.width, out);
+            let hash = hash.cast(b, 64);
+            value::store_words(b, output, 0, &hash);
+        });
+        let runs = (0..8).map(|_| {
+            let (mut all, mut position) = (vec![0; total.div_ceil(8) as usize], 0);
+            let mut input = Vec::new();
+            for (i, width) in fields.iter().enumerate() {
+                let field = match &fixed {
+                    Some(bits) if i + 1 == fields.len() => bits.clone(),
+                    _ => random.bits(*width),
+                };
+                field.deposit(&mut all, position);
+                position += *width as usize;
+                input.extend(words(&field));
+            }
+            let hash = match algorithm {
+                H::Identity => Bits::extract(&all, 0, total).cast(64).limbs().first().copied(),
+                H::Xor16 => {
+                    let mut even = all.clone();
+                    even.resize(all.len().next_multiple_of(2), 0);
+                    Some(u64::from(be_words(&even).fold(0, |xor, word| xor ^ word)))
+                }
+                crc => Some(u64::from(plain_crc(crc.crc().unwrap(), &all))),
+            };
+            let output = hash.unwrap_or(0).to_le_bytes().to_vec();
+            Run { input, buffer: Vec::new(), base: 0, buffer_after: Vec::new(), output }
+        });
+        let runs = runs.collect();
+        cases.push(Case { function, runs, what: format!("{algorithm:?} of {fields:?}") });
+    }
+    check("hashes", &cases);
+}
+
 #[test]
 fn sums_made_anew_are_those_of_all_words() {
     let mut random = Random(11);

@@ -12,6 +12,8 @@ use switch::{Config, EngineKind, Switch};
 
 /// Packets on their way at once, at most.
 const WAITING_MAX: u64 = 1 << 14;
+/// Packets that come together and are looked at together, so that three threads fit two cores.
+const TOGETHER: u64 = 64;
 
 /// Stamps each packet in ingress, in an action of a table, in egress and in the deparser's checksum part:
 /// four places that must be of one program.
@@ -103,16 +105,19 @@ fn swaps(engine: EngineKind, register: bool, swaps: u8, rate: Option<f64>) -> Se
             let mut sent = 0u64;
             while !stop.load(Ordering::Relaxed) {
                 let due = rate.map_or(u64::MAX, |r| (r * since.elapsed().as_secs_f64()) as u64);
-                if sent >= due || sent - back.load(Ordering::Relaxed) >= WAITING_MAX {
+                let waiting = sent - back.load(Ordering::Relaxed);
+                if sent + TOGETHER > due || waiting + TOGETHER > WAITING_MAX {
                     std::thread::yield_now();
                     continue;
                 }
-                let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x12, 0x34];
-                bytes.extend(sent.to_be_bytes());
-                bytes.extend([0xff; 4]);
-                bytes.extend([0; 38]);
-                assert!(near.inject(Frame::copy_of(&bytes)).is_ok(), "there is room");
-                sent += 1;
+                for _ in 0..TOGETHER {
+                    let mut bytes = [0; 64];
+                    bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x12, 0x34]);
+                    bytes[14..22].copy_from_slice(&sent.to_be_bytes());
+                    bytes[22..26].copy_from_slice(&[0xff; 4]);
+                    assert!(near.inject(Frame::copy_of(&bytes)).is_ok(), "there is room");
+                    sent += 1;
+                }
             }
             sent
         })
@@ -123,21 +128,25 @@ fn swaps(engine: EngineKind, register: bool, swaps: u8, rate: Option<f64>) -> Se
             let (mut next, mut last, mut stamps) = (0u64, 0u8, Vec::new());
             let mut quiet = Instant::now();
             while !stop.load(Ordering::Relaxed) || quiet.elapsed() < Duration::from_secs(1) {
-                let Some(frame) = end.take_within(Duration::from_millis(10)) else { continue };
+                let Some(first) = end.take_within(Duration::from_millis(10)) else { continue };
                 quiet = Instant::now();
-                let bytes = frame.data();
-                let n = u64::from_be_bytes(bytes[14..22].try_into().unwrap());
-                assert_eq!(n, next, "in order, none lost, none twice");
-                let stamp = bytes[22];
-                assert_eq!(bytes[22..26], [stamp; 4], "packet {n} is of one program");
-                assert!(stamp >= last, "packet {n}: {stamp} after {last}");
-                let count = u32::from_be_bytes(bytes[26..30].try_into().unwrap());
-                let counted = if register { n + 1 } else { 0 };
-                assert_eq!(u64::from(count), counted, "the register goes on");
-                if stamps.last() != Some(&stamp) {
-                    stamps.push(stamp);
+                let mut frames = vec![first];
+                end.take_into(TOGETHER as usize, |frame| frames.push(frame));
+                for frame in frames {
+                    let bytes = frame.data();
+                    let n = u64::from_be_bytes(bytes[14..22].try_into().unwrap());
+                    assert_eq!(n, next, "in order, none lost, none twice");
+                    let stamp = bytes[22];
+                    assert_eq!(bytes[22..26], [stamp; 4], "packet {n} is of one program");
+                    assert!(stamp >= last, "packet {n}: {stamp} after {last}");
+                    let count = u32::from_be_bytes(bytes[26..30].try_into().unwrap());
+                    let counted = if register { n + 1 } else { 0 };
+                    assert_eq!(u64::from(count), counted, "the register goes on");
+                    if stamps.last() != Some(&stamp) {
+                        stamps.push(stamp);
+                    }
+                    (next, last) = (n + 1, stamp);
                 }
-                (next, last) = (n + 1, stamp);
                 back.store(next, Ordering::Relaxed);
             }
             (next, stamps)
@@ -183,7 +192,7 @@ fn compiled_programs_swap_under_traffic() {
 
 /// A bench: `cargo test --release -p millrace --test p4_swap -- --ignored --nocapture`.
 #[test]
-#[ignore = "needs three cores for itself, and the release profile"]
+#[ignore = "needs two cores nearly for itself, and the release profile"]
 fn a_million_packets_a_second_and_swaps() {
     let seen = swaps(EngineKind::default(), false, 50, Some(1e6));
     assert!(seen.rate > 0.95e6, "{} packets a second", seen.rate);

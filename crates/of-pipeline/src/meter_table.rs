@@ -116,6 +116,8 @@ fn lower(request: &MeterMod) -> Result<ir::Meter, Refusal> {
         let bands = request.bands.len();
         return Err(Refusal::OutOfBands { meter, bands, max: BANDS_MAX });
     }
+    let packets = request.flags.contains(MeterFlags::PKTPS);
+    let unit = if packets { 1 } else { 1000 };
     let mut bands = Vec::with_capacity(request.bands.len());
     for band in &request.bands {
         if band.rate == 0 {
@@ -130,9 +132,10 @@ fn lower(request: &MeterMod) -> Result<ir::Meter, Refusal> {
         };
         //= openflow-1.3.5 §7.3.4.4: burst sizes count only with OFPMF_BURST.
         let burst = if request.flags.contains(MeterFlags::BURST) { band.burst_size } else { 0 };
-        bands.push(ir::Band { rate: band.rate.into(), burst: burst.into(), color, level });
+        let (rate, burst) = (unit * u64::from(band.rate), unit * u64::from(burst));
+        bands.push(ir::Band { rate, burst, color, level });
     }
-    Ok(ir::Meter { packets: request.flags.contains(MeterFlags::PKTPS), bands })
+    Ok(ir::Meter { packets, bands })
 }
 
 impl Agent {
@@ -232,6 +235,7 @@ mod tests {
         let bands = || vec![band(10, 5, BandKind::Drop)];
         let lowered = lower(&add(MeterFlags::KBPS, bands())).unwrap();
         assert_eq!((lowered.packets, lowered.bands[0].burst), (false, 0));
+        assert_eq!(lowered.bands[0].rate, 10_000);
         let lowered = lower(&add(MeterFlags::PKTPS | MeterFlags::BURST, bands())).unwrap();
         assert_eq!((lowered.packets, lowered.bands[0].burst), (true, 5));
         assert!(!lower(&add(MeterFlags::empty(), bands())).unwrap().packets);

@@ -24,6 +24,8 @@
 //! table_indirect_add_with_group TABLE KEY ... => GROUP [PRIORITY]
 //! table_indirect_set_default TABLE MEMBER;  table_indirect_set_default_with_group TABLE GROUP
 //! table_indirect_reset_default TABLE
+//! set_crc16_parameters CRC POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER;  set_crc32_...
+//! show_crcs                          uses of crc16_custom and crc32_custom: calc, calc_0, calc_1 ...
 //! pvs_add VALUE_SET VALUE;  pvs_remove VALUE_SET VALUE;  pvs_clear VALUE_SET;  pvs_get VALUE_SET
 //! ```
 //! A key is `5`, `0x1f`, `10.0.0.1`, `02:00:00:00:00:01`, by its kind also `10.0.0.0/8`, `5&&&7`,
@@ -117,6 +119,8 @@ const fn known(word: &'static str, usage: &'static str, least: usize, most: usiz
     Known { word, usage, least, most }
 }
 
+const CRC_USAGE: &str = "CRC POLYNOMIAL INITIAL FINAL_XOR REFLECT_DATA REFLECT_REMAINDER";
+
 const KNOWN: &[Known] = &[
     known("table_add", "TABLE ACTION KEY ... => [ARGUMENT ...] [PRIORITY]", 2, ANY),
     known("table_modify", "TABLE ACTION HANDLE [=>] [ARGUMENT ...]", 3, ANY),
@@ -165,6 +169,9 @@ const KNOWN: &[Known] = &[
     known("table_indirect_set_default", "TABLE MEMBER", 2, 2),
     known("table_indirect_set_default_with_group", "TABLE GROUP", 2, 2),
     known("table_indirect_reset_default", "TABLE", 1, 1),
+    known("set_crc16_parameters", CRC_USAGE, 6, 6),
+    known("set_crc32_parameters", CRC_USAGE, 6, 6),
+    known("show_crcs", "", 0, 0),
     known("pvs_add", "VALUE_SET VALUE", 2, 2),
     known("pvs_remove", "VALUE_SET VALUE", 2, 2),
     known("pvs_clear", "VALUE_SET", 1, 1),
@@ -176,8 +183,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("load_new_config_file", "a program is replaced by `millrace p4 load`"),
     ("swap_configs", "a program is replaced by `millrace p4 load`"),
     ("port_add", "ports are given to `millrace run` with --port"),
-    ("set_crc16_parameters", "the parameters of CRC are fixed"),
-    ("set_crc32_parameters", "the parameters of CRC are fixed"),
     ("reset_state", "write out what is to be reset: table_clear, register_reset, counter_reset"),
 ];
 
@@ -396,8 +401,47 @@ impl Session<'_> {
             "meter_set_rates" | "meter_array_set_rates" | "meter_get_rates" => {
                 self.meter(word, rest)
             }
+            "set_crc16_parameters" => self.set_crc(rest, 16),
+            "set_crc32_parameters" => self.set_crc(rest, 32),
+            "show_crcs" => {
+                for c in &self.control.names.calculations {
+                    let (name, crc) = (&c.name, c.crc);
+                    self.told.push(format!(
+                        "{name} {:#x} {:#x} {:#x} {} {} ({} bits)",
+                        crc.polynomial,
+                        crc.init,
+                        crc.xor_out,
+                        crc.reflect_in,
+                        crc.reflect_out,
+                        crc.width
+                    ));
+                }
+                Ok(())
+            }
             _ => self.value_set(word, rest),
         }
+    }
+
+    fn set_crc(&mut self, rest: &[&str], width: u32) -> Result<(), String> {
+        let number = |i: usize, what: &str| {
+            value(rest[i], width).map(|v| v.low_u32()).map_err(|e| format!("{what}: {e}"))
+        };
+        let truth = |i: usize| match rest[i] {
+            "true" | "True" | "1" => Ok(true),
+            "false" | "False" | "0" => Ok(false),
+            other => Err(format!("`{other}` is neither true nor false")),
+        };
+        let crc = ir::Crc {
+            width,
+            polynomial: number(1, "the polynomial")?,
+            init: number(2, "the initial remainder")?,
+            xor_out: number(3, "the final XOR")?,
+            reflect_in: truth(4)?,
+            reflect_out: truth(5)?,
+            function: 0,
+        };
+        let updates = self.control.set_crc(rest[0], crc)?;
+        self.take(updates)
     }
 
     fn add(&mut self, rest: &[&str]) -> Result<(), String> {
@@ -689,7 +733,7 @@ impl Session<'_> {
                     None => "no rates: everything is green".to_string(),
                     Some(config) => {
                         let unit =
-                            if packets { ("packets/s", "packets") } else { ("kbit/s", "kbit") };
+                            if packets { ("packets/s", "packets") } else { ("bit/s", "bits") };
                         let bands: Vec<String> = config
                             .bands
                             .iter()
@@ -763,8 +807,8 @@ fn joined(words: &[&str]) -> Vec<String> {
     out
 }
 
-/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in kilobits, bursts
-/// rounded up. The two-rate three-colour marker of RFC 2698, colour-blind: the first rate is the committed
+/// Rates of a microsecond and bursts, as the switch wants them: of a second, and in bits. The
+/// two-rate three-colour marker of RFC 2698, colour-blind: the first rate is the committed
 /// one, above which packets are yellow, the second the peak, above which they are red.
 fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
     let mut bands = Vec::new();
@@ -779,7 +823,7 @@ fn rates(words: &[&str], packets: bool) -> Result<Meter, String> {
         // Conversions of floats saturate.
         let (rate, burst) = match packets {
             true => ((rate * 1e6).round() as u64, burst),
-            false => ((rate * 8e3).round() as u64, burst.saturating_mul(8).div_ceil(1000)),
+            false => ((rate * 8e6).round() as u64, burst.saturating_mul(8)),
         };
         bands.push(Band { rate, burst, color, level: 0 });
     }

@@ -13,19 +13,21 @@
 //! check_counter NAME(INDEX | HANDLE) [packets | bytes] [== | != | < | <= | > | >=] NUMBER
 //! mc_mgrp_create GROUP;  mc_node_create RID PORT ...;  mc_node_associate GROUP NODE
 //! mirroring_add SESSION PORT;  mirroring_add_mc SESSION GROUP;  mirroring_get SESSION
-//! register_read NAME INDEX;  register_write NAME INDEX VALUE;  register_reset NAME
-//! meter_set_rates ...;  meter_array_set_rates ...;  act_prof_...;  table_indirect_...;  pvs_...
+//! expect_digest VALUE ...               the next message to the control plane has these values
+//! register_read NAME INDEX [== VALUE];  register_write NAME INDEX VALUE;  register_reset NAME
+//! meter_set_rates ...;  meter_array_set_rates ...;  act_prof_...;  table_...;  pvs_...;  set_crc...
 //! ```
 //! The last line's are as in [`commands`](crate::commands); time goes on by a millisecond with each packet.
+//! The index of a direct counter is its entry's handle, as `table_add` counts them.
 //! Packets leave in order, port by port. Every expectation must be met, and in a file with any, every
 //! packet that leaves must be expected. Bytes without `$` are the packet's beginning. Higher priorities win.
 
-use crate::control::value::value;
+use crate::control::value::{show, value};
 use crate::control::{Control, Written};
-use crate::lower::names::find;
+use crate::lower::names::{TableName, find};
 use ir::text::filetest::{Engine, Event, Injected};
 use ir::{EntryId, TableId, Update};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// What went otherwise than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,10 @@ struct Run<'a> {
     out: BTreeMap<u32, Vec<Vec<u8>>>,
     expected: BTreeMap<u32, Vec<Expected>>,
     handles: HashMap<String, (TableId, EntryId)>,
+    /// Messages to the control plane that no `expect_digest` has taken.
+    digests: VecDeque<Vec<ir::Bits>>,
+    /// There was an `expect_digest`.
+    expects_digests: bool,
     failures: Vec<Failure>,
     checks: usize,
     /// There was an `expect`.
@@ -88,6 +94,8 @@ pub fn run_with(
         out: BTreeMap::new(),
         expected: BTreeMap::new(),
         handles: HashMap::new(),
+        digests: VecDeque::new(),
+        expects_digests: false,
         failures: Vec::new(),
         checks: 0,
         expects: false,
@@ -106,6 +114,12 @@ pub fn run_with(
     if run.expects {
         run.unexpected(0);
     }
+    if run.expects_digests {
+        for digest in std::mem::take(&mut run.digests) {
+            let text = format!("unexpected digest {}", shown(&digest));
+            run.failures.push(Failure { line: 0, text });
+        }
+    }
     (run.checks, run.failures)
 }
 
@@ -120,6 +134,10 @@ fn digits(text: &str) -> Result<Vec<Option<u8>>, String> {
                 .ok_or(format!("`{c}` is no hexadecimal digit")),
         })
         .collect()
+}
+
+fn shown(values: &[ir::Bits]) -> String {
+    values.iter().map(show).collect::<Vec<_>>().join(" ")
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -195,12 +213,42 @@ impl Run<'_> {
                 (0..size).for_each(|i| self.engine.set_register(id, i, &ir::Bits::zero(width)));
                 Ok(())
             }
+            "expect_digest" => {
+                self.checks += 1;
+                self.expects_digests = true;
+                let Some(found) = self.digests.pop_front() else {
+                    return Err("no digest was sent".into());
+                };
+                let same = words.len() == found.len()
+                    && words
+                        .iter()
+                        .zip(&found)
+                        .all(|(w, f)| value(w, f.width()).is_ok_and(|w| w == *f));
+                match same {
+                    true => Ok(()),
+                    false => Err(format!("expected digest {rest}, found {}", shown(&found))),
+                }
+            }
             "register_read" => {
-                let (name, id, _) = self.register(word_at(0)?)?;
+                let (name, id, width) = self.register(word_at(0)?)?;
                 let cell = int(word_at(1)?)?;
-                match self.engine.register(id, cell) {
-                    Some(_) => Ok(()),
-                    None => Err(format!("the register `{name}` has no cell {cell}")),
+                let Some(found) = self.engine.register(id, cell) else {
+                    return Err(format!("the register `{name}` has no cell {cell}"));
+                };
+                let wanted = match words[2..] {
+                    // It is printed, and nothing is compared.
+                    [] => return Ok(()),
+                    ["==", wanted] => value(wanted, width)?,
+                    _ => return Err("write `register_read NAME INDEX == VALUE`".into()),
+                };
+                self.checks += 1;
+                match found == wanted {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "{name}[{cell}]: expected {}, found {}",
+                        show(&wanted),
+                        show(&found)
+                    )),
                 }
             }
             // They print, and nothing is compared.
@@ -208,6 +256,7 @@ impl Run<'_> {
             word if word.starts_with("meter_")
                 || word.starts_with("act_prof_")
                 || word.starts_with("table_")
+                || word.starts_with("set_crc")
                 || word.starts_with("pvs_") =>
             {
                 let mut plane = Gather(Vec::new());
@@ -219,6 +268,7 @@ impl Run<'_> {
                 const KNOWN: &[&str] = &[
                     "packet",
                     "expect",
+                    "expect_digest",
                     "no_packet",
                     "wait",
                     "add",
@@ -263,8 +313,10 @@ impl Run<'_> {
         self.now_ns += 1_000_000;
         let outcome = self.engine.packet(&Injected { bytes: &bytes, in_port, now_ns: self.now_ns });
         for event in outcome.events {
-            if let Event::Out { port, bytes, .. } = event {
-                self.out.entry(port).or_default().push(bytes);
+            match event {
+                Event::Out { port, bytes, .. } => self.out.entry(port).or_default().push(bytes),
+                Event::Digest { args, .. } => self.digests.push_back(args),
+                Event::Punt { .. } => {}
             }
         }
         Ok(())
@@ -422,11 +474,22 @@ impl Run<'_> {
                 self.engine.stats(&format!("entry {}", entry.0))
             }
             None => {
-                let known = find(&self.control.names.counters, |c| &c.0, name);
-                let (_, id) = known.ok_or(format!("there is no counter `{name}`"))?;
-                let counter = &self.control.pipeline.program().counters[*id as usize].name;
                 let cell = int(index.trim())?;
-                self.engine.stats(&format!("counter {}({cell})", ir::text::print_name(counter)))
+                let tables = &self.control.names.tables;
+                let direct: Vec<_> = tables.iter().filter(|t| t.counter.is_some()).collect();
+                let of = |t: &&TableName| t.counter.clone().unwrap_or_default();
+                let names: Vec<String> = direct.iter().map(of).collect();
+                if let Some((_, id)) = find(&self.control.names.counters, |c| &c.0, name) {
+                    let counter = &self.control.pipeline.program().counters[*id as usize].name;
+                    self.engine.stats(&format!("counter {}({cell})", ir::text::print_name(counter)))
+                } else if let Some(found) = find(&names, |n| n, name)
+                    && let Some(at) = names.iter().position(|n| n == found)
+                {
+                    let (_, entry) = self.control.entry(&direct[at].name, cell)?;
+                    self.engine.stats(&format!("entry {}", entry.0))
+                } else {
+                    return Err(format!("there is no counter `{name}`"));
+                }
             }
         };
         let stats = stats.ok_or("this engine keeps no such count")?;

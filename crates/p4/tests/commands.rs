@@ -514,3 +514,45 @@ fn any_bytes_are_done_or_refused() {
         p4::commands::fuzz(random.pick(&[&programs[0], &programs[1]]), text.join(" ").as_bytes());
     }
 }
+
+const CRCS: &str = include_str!("../../../filetests/p4/crc.p4");
+
+#[test]
+fn parameters_of_crcs_change_and_come_along() {
+    let fresh = || Control::new(compile(Path::new("crc.p4"), CRCS)).unwrap();
+    let (mut c, p) = (fresh(), &mut Follower::of(&fresh()));
+    let begin = "calc 0x8005 0x0 0x0 true true (16 bits)\n\
+                 calc_0 0x4c11db7 0xffffffff 0xffffffff true true (32 bits)";
+    assert_eq!(
+        good(&mut c, p, "show_crcs"),
+        begin,
+        "one use is one function, however often written"
+    );
+    good(&mut c, p, "table_add first both 1 =>\ntable_add second both 2&&&3 => 1");
+    let entries = |c: &Control| {
+        let all = |name| c.pipeline.entries(c.table(name).unwrap().id).len();
+        (all("first"), all("second"))
+    };
+    good(&mut c, p, "set_crc16_parameters calc 0x1021 0xffff 0 False 0");
+    let now = good(&mut c, p, "show_crcs");
+    assert!(now.starts_with("calc 0x1021 0xffff 0x0 false false (16 bits)\ncalc_0 0x4c11db7 "));
+    assert_eq!(entries(&c), (1, 1), "entries stay");
+    // Another program has the same function, and gets the same parameters.
+    let (updates, carried) = c.swap(compile(Path::new("crc.p4"), CRCS)).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!((carried.entries, carried.left.len()), (2, 0));
+    assert_eq!(good(&mut c, p, "show_crcs"), now);
+    for (line, told) in [
+        ("set_crc16_parameters calc_1 1 0 0 0 0", "there is no CRC `calc_1`"),
+        ("set_crc16_parameters calc_0 1 0 0 0 0", "has 32 bits: use set_crc32_parameters"),
+        ("set_crc16_parameters calc 0x10000 0 0 0 0", "the polynomial: `0x10000` needs 17 bits"),
+        ("set_crc16_parameters calc 1 0 0 yes 0", "`yes` is neither true nor false"),
+        ("set_crc16_parameters calc 1 0 0 0", "write `set_crc16_parameters CRC POLYNOMIAL"),
+    ] {
+        let found = refused(&mut c, line);
+        assert!(found.contains(told), "{line}: {found}");
+    }
+    // A program without any says how to make one.
+    let found = refused(&mut everything(), "set_crc32_parameters calc 1 0 0 0 0");
+    assert!(found.contains("`crc16_custom` and `crc32_custom` make them"), "{found}");
+}

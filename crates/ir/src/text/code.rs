@@ -7,7 +7,7 @@
 use super::cursor::{Cursor, Parsed, fit, nearest};
 use super::lex::{Kind, Literal};
 use super::print::{binary_sign, hash_word};
-use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
+use crate::expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, RegisterId, StackId};
 use crate::op::{Copy, Guise, Op};
 use crate::program::{Param, Program};
@@ -48,6 +48,23 @@ const HASHES: [HashAlgorithm; 6] = [
     HashAlgorithm::Csum16,
     HashAlgorithm::Xor16,
 ];
+
+/// The parameters of a CRC: width, polynomial, start, last XOR, bytes reflected, result reflected, number.
+fn crc(c: &mut Cursor<'_>) -> Parsed<Crc> {
+    c.want("(")?;
+    let width = c.u32("the CRC's width")?;
+    let mut next = |what| {
+        c.want(",")?;
+        c.u32(what)
+    };
+    let (polynomial, init) = (next("a polynomial")?, next("a start")?);
+    let xor_out = next("what the result is XORed with")?;
+    let reflect_in = next("0 or 1: bytes come in lowest bit first")? != 0;
+    let reflect_out = next("0 or 1: the result is reflected")? != 0;
+    let function = next("which of the program's functions it is")?;
+    c.want(")")?;
+    Ok(Crc { width, polynomial, init, xor_out, reflect_in, reflect_out, function })
+}
 
 /// Binary operators by how tightly they bind, loosest first.
 const LEVELS: &[&[BinaryOp]] = &[
@@ -209,9 +226,13 @@ impl<'a> Names<'a> {
             "hash" => {
                 let at = c.clone();
                 let word = c.name("a hash function")?;
-                let Some(algorithm) = HASHES.into_iter().find(|h| hash_word(*h) == word) else {
-                    let near = nearest(&word, HASHES.map(hash_word));
-                    return at.error(format!("`{word}` is no hash function{near}"));
+                let algorithm = match HASHES.into_iter().find(|h| hash_word(*h) == word) {
+                    Some(algorithm) => algorithm,
+                    None if word == "crc" => HashAlgorithm::Crc(crc(c)?),
+                    None => {
+                        let near = nearest(&word, HASHES.map(hash_word).into_iter().chain(["crc"]));
+                        return at.error(format!("`{word}` is no hash function{near}"));
+                    }
                 };
                 c.want(",")?;
                 let width = c.u32("a width")?;

@@ -260,7 +260,7 @@ pub(super) fn group(p: &Pipeline, c: &mut Cursor<'_>) -> Parsed<Update> {
 
 pub(super) fn meter(c: &mut Cursor<'_>) -> Parsed<Update> {
     let id = MeterId(c.u32("a meter's number")?);
-    let packets = word(c, "a unit", &[("packets", true), ("kilobits", false)])?;
+    let packets = word(c, "a unit", &[("packets", true), ("bits", false)])?;
     let mut meter = Meter { packets, bands: Vec::new() };
     c.statements(|c| {
         c.want_word("band")?;

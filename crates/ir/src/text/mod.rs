@@ -35,7 +35,7 @@
 //!            | "members" VALUE_SET "=" select { "," select }
 //!            | "group" NUMBER ("all" | "select" | "indirect" | "fast_failover") ["counter=" N]
 //!              [ "hash" "(" exprs ")" ] "{" { bucket } "}"
-//!            | "meter" NUMBER ("packets" | "kilobits") "{" { band } "}"
+//!            | "meter" NUMBER ("packets" | "bits") "{" { band } "}"
 //!            | "fill" FIELD "=" rule                          ; packet notation, see `filetest`
 //! params     = NAME ":" WIDTH { "," NAME ":" WIDTH }
 //! step       = "extract" HEADER ["," expr] | "extract" "next" STACK ["," expr]
@@ -71,6 +71,8 @@
 //!            | "valid" "(" HEADER ")" | "size" "(" STACK ")" | "field" "(" FIELD ")"
 //!            | "lookahead" "(" [ SKIP "," ] WIDTH ")" | ("cast" | "sign_cast") "(" WIDTH "," expr ")"
 //!            | ("slt" | "sle") "(" expr "," expr ")" | "hash" "(" FUNCTION "," WIDTH { "," expr } ")"
+//! FUNCTION   = "identity" | "crc16" | "crc32" | "crc32c" | "csum16" | "xor16"
+//!            | "crc" "(" WIDTH "," POLYNOMIAL "," START "," XOR "," REFLECT_IN "," REFLECT_OUT "," N ")"
 //! OP         = "||" | "&&" | "==" "!=" | "<" "<=" ">" ">=" | "|" | "^" | "&" | "<<" ">>" ">>>"
 //!            | "++" | "+" "-" "|+|" "|-|" | "*"               ; loosest first; "|+|" saturates
 //! FIELD      = metadata name | HEADER "." NAME | STACK "[" I "]" "." NAME | STACK ".last." NAME

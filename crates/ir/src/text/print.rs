@@ -227,7 +227,21 @@ impl<'a> Printer<'a> {
             ),
             Expr::Hash { algorithm, width, inputs } => {
                 let sep = if inputs.is_empty() { "" } else { ", " };
-                format!("hash({}, {width}{sep}{})", hash_word(*algorithm), self.exprs(inputs))
+                let word = hash_word(*algorithm);
+                let of = match algorithm {
+                    HashAlgorithm::Crc(c) => format!(
+                        "({}, {:#x}, {:#x}, {:#x}, {}, {}, {})",
+                        c.width,
+                        c.polynomial,
+                        c.init,
+                        c.xor_out,
+                        u32::from(c.reflect_in),
+                        u32::from(c.reflect_out),
+                        c.function
+                    ),
+                    _ => String::new(),
+                };
+                format!("hash({word}{of}, {width}{sep}{})", self.exprs(inputs))
             }
         }
     }
@@ -704,7 +718,7 @@ impl<'a> Printer<'a> {
     }
 
     fn meter(&mut self, id: MeterId, m: &Meter) {
-        let unit = if m.packets { "packets" } else { "kilobits" };
+        let unit = if m.packets { "packets" } else { "bits" };
         self.open(&format!("meter {} {unit}", id.0));
         for b in &m.bands {
             let mut text = format!("band rate={}", b.rate);
@@ -811,6 +825,7 @@ pub(super) fn group_word(kind: GroupKind) -> &'static str {
 
 pub(super) fn hash_word(algorithm: HashAlgorithm) -> &'static str {
     match algorithm {
+        HashAlgorithm::Crc(_) => "crc",
         HashAlgorithm::Identity => "identity",
         HashAlgorithm::Crc16 => "crc16",
         HashAlgorithm::Crc32 => "crc32",

@@ -5,7 +5,7 @@
 
 use super::{DEPTH_MAX, Error, FIELD_WIDTH_MAX, Result, Rule, WIDTH_MAX, ensure};
 use crate::bits::Bits;
-use crate::expr::{BinaryOp, Expr, FieldRef, UnaryOp};
+use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, StackId};
 use crate::op::Op;
 use crate::program::{Field, Param, Program, Select, Stack};
@@ -147,7 +147,17 @@ impl<'a> Scope<'a> {
                 same(&"the choice", a, b)?;
                 a
             }
-            Expr::Hash { width, inputs, .. } => {
+            Expr::Hash { algorithm, width, inputs } => {
+                if let HashAlgorithm::Crc(c) = algorithm {
+                    let fits = |v: u32| c.width >= 32 || v >> c.width == 0;
+                    ensure!(
+                        (8..=32).contains(&c.width)
+                            && [c.polynomial, c.init, c.xor_out].into_iter().all(fits),
+                        W8,
+                        "a CRC is 8 to 32 bits wide, and so are its parameters; this one is {} wide",
+                        c.width
+                    );
+                }
                 let mut total = 0u32;
                 for e in inputs {
                     total = total.saturating_add(sub(e)?);

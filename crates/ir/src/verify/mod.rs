@@ -22,6 +22,7 @@
 //! - W5: a slice lies within what it is taken from.
 //! - W6: an expression is 1 to [`WIDTH_MAX`] bits wide.
 //! - W7: expressions, `if`s and loops are nested at most [`DEPTH_MAX`] deep.
+//! - W8: a CRC is 8 to 32 bits wide, its parameters no wider.
 //!
 //! Expressions
 //! - X1: parameters are read in actions only.
@@ -129,7 +130,7 @@ macro_rules! rules {
 }
 
 rules! {
-    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
+    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 W8 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
     A1 A2 A3 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
 }
 

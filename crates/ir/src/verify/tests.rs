@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::builder::Builder;
-use crate::expr::{BinaryOp, FieldRef, HashAlgorithm};
+use crate::expr::{BinaryOp, Crc, FieldRef, HashAlgorithm};
 use crate::id::*;
 use crate::pipeline::{Bucket, KeyMatch, Update};
 use crate::program::*;
@@ -311,6 +311,15 @@ fn widths() {
         Rule::W6,
         Expr::Hash { algorithm: HashAlgorithm::Crc32, width: 32, inputs: vec![wide(), wide()] },
     );
+    let crc = |width, polynomial| {
+        let (reflect_in, reflect_out) = (true, false);
+        let crc =
+            Crc { width, polynomial, init: 0, xor_out: 0, reflect_in, reflect_out, function: 0 };
+        Expr::Hash { algorithm: HashAlgorithm::Crc(crc), width: 32, inputs: vec![int(1, 8)] }
+    };
+    expr_breaks(Rule::W8, crc(7, 1));
+    expr_breaks(Rule::W8, crc(33, 1));
+    expr_breaks(Rule::W8, crc(16, 0x1_0000));
     let mut deep = Expr::bool(true);
     for _ in 0..=DEPTH_MAX {
         deep = deep.not();

@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`value`] | numbers, addresses and patterns as text |
+//! | `calculations` | CRCs whose parameters change |
 //! | `multicast` | groups, nodes, mirroring sessions |
 //! | [`profiles`] | action profiles and selectors: members and their groups |
 //! | `swap` | another program in place of this one, with what was put in |
@@ -14,6 +15,7 @@
 //! Ids of entries come from whoever counts ([`Ids`]), as each is the index of a counter. *Handles*
 //! are for people: entries of a table count from 0 in the order in which they came, as in bmv2.
 
+mod calculations;
 mod multicast;
 pub mod profiles;
 mod swap;

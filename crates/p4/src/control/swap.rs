@@ -3,15 +3,16 @@
 //! Carried over are entries of tables that are the same: the same full name and the same keys (name,
 //! width, match kind, in order). Such an entry keeps its id, so its counter goes on, and its action if
 //! the new table has one of the same name and parameters. So are defaults that were set, multicast
-//! groups and mirroring sessions, members and groups of action profiles, and meters and value sets of the
+//! groups and mirroring sessions, members and groups of action profiles, parameters of CRCs, and meters and value sets of the
 //! same name, size and width. Entries
 //! that a program has itself come and go with it. Whatever has no place is left behind, and counted.
 
+use super::calculations::change;
 use super::profiles::Profiles;
 use super::{Control, Handles, METER_NONE, meter_of};
 use crate::lower::Lowered;
-use crate::lower::names::{Names, TableName};
-use ir::{ActionCall, Entry, EntryId, MeterId, Pipeline, TableId, Update};
+use crate::lower::names::{Calculation, Names, TableName};
+use ir::{ActionCall, Crc, Entry, EntryId, MeterId, Pipeline, TableId, Update};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -58,7 +59,14 @@ fn call_in(
 impl Control {
     /// Takes another program; the updates that do it, to be taken as one transaction, and what came
     /// along. On an error all is as it was.
-    pub fn swap(&mut self, lowered: Lowered) -> Result<(Vec<Update>, Carried), String> {
+    pub fn swap(&mut self, mut lowered: Lowered) -> Result<(Vec<Update>, Carried), String> {
+        for new in &mut lowered.names.calculations {
+            let same = |old: &&Calculation| old.name == new.name && old.crc.width == new.crc.width;
+            if let Some(old) = self.names.calculations.iter().find(same) {
+                new.crc = Crc { function: new.crc.function, ..old.crc };
+                change(&mut lowered.program, new.crc);
+            }
+        }
         let program = Arc::new(lowered.program);
         let mut pipeline = self.pipeline.clone();
         pipeline

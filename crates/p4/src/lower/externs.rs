@@ -1,5 +1,6 @@
 //! What v1model's externs do, and core.p4's.
 
+use super::names::Calculation;
 use super::tree::Step;
 use super::value::{V, binary, cast, not};
 use super::{Lower, ObjectKind, Result};
@@ -58,8 +59,10 @@ impl Lower<'_> {
             _ => None,
         };
         Ok(match name.as_deref() {
-            Some("crc32" | "crc32_custom") => (HashAlgorithm::Crc32, 32),
-            Some("crc16" | "crc16_custom") => (HashAlgorithm::Crc16, 16),
+            Some("crc32") => (HashAlgorithm::Crc32, 32),
+            Some("crc16") => (HashAlgorithm::Crc16, 16),
+            Some("crc32_custom") => (self.custom_crc(HashAlgorithm::Crc32, span), 32),
+            Some("crc16_custom") => (self.custom_crc(HashAlgorithm::Crc16, span), 16),
             Some("csum16") => (HashAlgorithm::Csum16, 16),
             Some("xor16") => (HashAlgorithm::Xor16, 16),
             Some("identity") => (HashAlgorithm::Identity, 64),
@@ -70,11 +73,27 @@ impl Lower<'_> {
         })
     }
 
+    /// A CRC whose parameters may be changed; they begin as the plain one's. One place in the text is one
+    /// function, however often it is written out.
+    fn custom_crc(&mut self, plain: HashAlgorithm, span: Span) -> HashAlgorithm {
+        let Some(crc) = plain.crc() else { return plain };
+        let known = self.names.calculations.iter().find(|c| c.place == span.lo);
+        if let Some(known) = known {
+            return HashAlgorithm::Crc(known.crc);
+        }
+        let crc = ir::Crc { function: self.names.calculations.len() as u32, ..crc };
+        let place = span.lo;
+        self.names.calculations.push(Calculation { name: String::new(), crc, place });
+        HashAlgorithm::Crc(crc)
+    }
+
     /// The hash function of an action selector, by its place in `HashAlgorithm`.
     pub(super) fn selector_hash(&mut self, n: Option<u32>, span: Span) -> Result<HashAlgorithm> {
         match n {
-            Some(0 | 1) => Ok(HashAlgorithm::Crc32),
-            Some(2 | 3) => Ok(HashAlgorithm::Crc16),
+            Some(0) => Ok(HashAlgorithm::Crc32),
+            Some(1) => Ok(self.custom_crc(HashAlgorithm::Crc32, span)),
+            Some(2) => Ok(HashAlgorithm::Crc16),
+            Some(3) => Ok(self.custom_crc(HashAlgorithm::Crc16, span)),
             Some(5) => Ok(HashAlgorithm::Identity),
             Some(6) => Ok(HashAlgorithm::Csum16),
             Some(7) => Ok(HashAlgorithm::Xor16),

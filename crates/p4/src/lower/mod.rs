@@ -69,7 +69,14 @@ pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lo
         }
         return None;
     }
-    let (ir_program, names, entries) = lower.finish();
+    let (ir_program, mut names, entries) = lower.finish();
+    names.calculations.sort_by_key(|c| c.place);
+    for (n, calculation) in names.calculations.iter_mut().enumerate() {
+        calculation.name = match n {
+            0 => "calc".to_string(),
+            n => format!("calc_{}", n - 1),
+        };
+    }
     let made = std::sync::Arc::new(ir_program);
     if let Err(e) = ir::Pipeline::new(made.clone()) {
         let text = format!("the pipeline language refuses what was made of this program: {e}");

@@ -147,12 +147,25 @@ pub struct Names {
     pub profiles: Vec<ProfileName>,
     /// Value sets and the widths of their fields in bits.
     pub value_sets: Vec<(String, ir::ValueSetId, Vec<u32>)>,
+    /// CRCs whose parameters may be changed, in the order of their places.
+    pub calculations: Vec<Calculation>,
     /// The action of a bucket of a multicast group: port (9 bits) and replica (16 bits).
     pub multicast: Option<ir::ActionId>,
     /// The action of a mirroring session for clones of ingress: port (9 bits).
     pub mirror_ingress: Option<ir::ActionId>,
     /// The same for clones of egress.
     pub mirror_egress: Option<ir::ActionId>,
+}
+
+/// A CRC whose parameters may be changed: a use of `crc16_custom` or `crc32_custom`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calculation {
+    /// `calc`, `calc_0`, `calc_1` and so on, in the order of their places in the text.
+    pub name: String,
+    /// Its parameters.
+    pub crc: ir::Crc,
+    /// Where it is, for one program.
+    pub(super) place: u32,
 }
 
 /// A thing's name or the end of it after a dot.

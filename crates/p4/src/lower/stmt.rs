@@ -1118,6 +1118,7 @@ impl Lower<'_> {
         let width = match algorithm {
             HashAlgorithm::Crc16 | HashAlgorithm::Csum16 | HashAlgorithm::Xor16 => 16,
             HashAlgorithm::Crc32 | HashAlgorithm::Crc32c => 32,
+            HashAlgorithm::Crc(crc) => crc.width,
             HashAlgorithm::Identity => 64,
         };
         let steps = self.steps(|l| {
