@@ -6,15 +6,17 @@ use crate::clock;
 use crate::control::{Control, Peer};
 use crate::error::Error;
 use crate::latency::Latency;
+use crate::lua::Script;
 use crate::module::Module;
 use crate::probe::{self, Probe};
 use crate::report::{Machine, ModuleReport, Report, Run, SCHEMA, SwitchUnderTest};
-use crate::traffic::{self, Capture, DataPort, Live, Plan, SLOT_NS};
+use crate::traffic::{self, Capture, DataPort, Frames, Live, Plan, SLOT_NS, Turns};
 use openflow::{
     Action, FieldId, FlowMod, Instruction, Match, Message, MultipartReplyBody,
     MultipartRequestBody, PacketOut, PortNo, Version,
 };
 use serde::{Serialize, Serializer};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What can be chosen.
@@ -43,6 +45,52 @@ pub struct Settings {
     pub punts: u32,
     /// Likewise.
     pub punt_pps: f64,
+    /// More rates at which frames of each size are forwarded, in probes a second.
+    pub more_rates_pps: Vec<f64>,
+    /// Probes of the long run that looks for rare losses, and how many a second.
+    pub loss_probes: u32,
+    /// Likewise.
+    pub loss_pps: f64,
+    /// How long each trial of a search for a rate is, in milliseconds.
+    pub trial_ms: u32,
+    /// The highest rate that is searched, in frames a second.
+    pub rate_max_pps: f64,
+    /// The share of loss that the second search bears.
+    pub loss_goal: f64,
+    /// The highest rate of packet-ins and packet-outs that is searched.
+    pub punt_max_pps: f64,
+    /// Rules that are in the table before a batch is added.
+    pub occupancies: Vec<u32>,
+    /// Flow entries that are asked for while frames are forwarded.
+    pub polled_entries: u32,
+    /// How long rules are changed without a pause, in milliseconds.
+    pub update_ms: u32,
+    /// The latest that counters may be right after the last frame, in milliseconds.
+    pub fresh_max_ms: u32,
+    /// Rates of meters, in packets a second, and how long each is tried, in milliseconds.
+    pub meters_pps: Vec<u32>,
+    /// Likewise.
+    pub meter_ms: u32,
+    /// How often the link of a fast-failover group is taken away.
+    pub failovers: u32,
+    /// Active flows, for flow caches.
+    pub active_flows: Vec<u32>,
+    /// Masks, for flow caches of wildcards.
+    pub masks: Vec<u32>,
+    /// Frames a second for both, and for how long, in milliseconds.
+    pub cliff_pps: f64,
+    /// Likewise.
+    pub cliff_ms: u32,
+    /// A shell command that restarts the switch.
+    pub restart: Option<String>,
+    /// The switch's process on this machine, whose processor load is looked at.
+    pub switch_pid: Option<u32>,
+    /// Traffic of another's making, with its name.
+    #[serde(serialize_with = "names")]
+    pub described: Vec<(String, Arc<Frames>)>,
+    /// Modules of the user's own, asked after ours.
+    #[serde(serialize_with = "script_names")]
+    pub scripts: Vec<Script>,
     /// How often a disturbed run is tried before it stands as invalid.
     pub attempts: u32,
     /// The share of probes that may miss their slot before a run is disturbed.
@@ -63,10 +111,47 @@ impl Default for Settings {
             echo_pps: 500.0,
             punts: 500,
             punt_pps: 250.0,
+            more_rates_pps: Vec::new(),
+            loss_probes: 120_000,
+            loss_pps: 20_000.0,
+            trial_ms: 1000,
+            rate_max_pps: 200_000.0,
+            loss_goal: 0.005,
+            punt_max_pps: 20_000.0,
+            occupancies: vec![10, 1000, 10_000],
+            polled_entries: 1000,
+            update_ms: 2000,
+            fresh_max_ms: 2000,
+            meters_pps: vec![500, 2000],
+            meter_ms: 4000,
+            failovers: 3,
+            active_flows: vec![1, 100, 10_000, 1_000_000],
+            masks: vec![1, 4, 16, 64],
+            cliff_pps: 20_000.0,
+            cliff_ms: 2000,
+            restart: None,
+            switch_pid: None,
+            described: Vec::new(),
+            scripts: Vec::new(),
             attempts: 3,
             late_share_max: 0.01,
         }
     }
+}
+
+impl Settings {
+    /// All rates at which frames are forwarded.
+    pub fn rates_pps(&self) -> Vec<f64> {
+        [self.rate_pps].into_iter().chain(self.more_rates_pps.iter().copied()).collect()
+    }
+}
+
+fn names<S: Serializer>(described: &[(String, Arc<Frames>)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(described.iter().map(|(name, _)| name))
+}
+
+fn script_names<S: Serializer>(scripts: &[Script], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(scripts.iter().map(|script| &script.name))
 }
 
 fn as_text<S: Serializer>(arrivals: &Arrivals, to: S) -> Result<S::Ok, S::Error> {
@@ -108,11 +193,15 @@ impl Bench {
             stream: self.stream,
             probes: self.settings.probes,
             flows: 1,
+            first_flow: 0,
             len: probe::LEN_MIN,
             rate_pps: self.settings.rate_pps,
             arrivals: self.settings.arrivals,
             seed: self.settings.seed.wrapping_add(self.stream.into()),
             transmit: true,
+            turns: Turns::Regular,
+            frames: None,
+            both: false,
             drain: Duration::from_secs(2),
         }
     }
@@ -124,8 +213,18 @@ impl Bench {
         plan: &Plan,
         during: impl FnOnce(&mut Control, &Live) -> Result<R, Error>,
     ) -> Result<(Capture, R), Error> {
+        self.traffic_by(plan, Live::default(), during)
+    }
+
+    /// Likewise, with a [`Live`] of the caller's.
+    pub fn traffic_by<R>(
+        &mut self,
+        plan: &Plan,
+        live: Live,
+        during: impl FnOnce(&mut Control, &Live) -> Result<R, Error>,
+    ) -> Result<(Capture, R), Error> {
         let Bench { control, input, output, .. } = self;
-        run_beside(control, input, output, plan, during)
+        run_beside(control, input, output, plan, live, during)
     }
 
     /// A rule that sends a flow of probes from the input port somewhere.
@@ -151,6 +250,11 @@ impl Bench {
         // An early barrier is another module's finding; the others give the rule time.
         std::thread::sleep(Duration::from_millis(300));
         Ok(())
+    }
+
+    /// The processor time of the switch so far, if we were told its process and it can be read.
+    pub fn busy(&self) -> Option<Busy> {
+        Busy::of(self.settings.switch_pid?)
     }
 
     /// Repeats a run until it is undisturbed, as often as the settings say.
@@ -189,13 +293,14 @@ impl Bench {
         let Bench { control, input, output, .. } = self;
         let (far, near) = if of_input { (output, input) } else { (input, output) };
         let (name, number) = (near.name.clone(), near.number);
-        let (capture, ()) = run_beside(control, far, near, &plan, |control, live| {
-            let probe = Probe { stream: plan.stream, seq: 0, due: clock::now() };
-            control.send(&packet_out(control.version(), number, probe))?;
-            wait(Duration::from_secs(2), || live.flows_seen() > 0);
-            live.stop();
-            Ok(())
-        })?;
+        let (capture, ()) =
+            run_beside(control, far, near, &plan, Live::default(), |control, live| {
+                let probe = Probe { stream: plan.stream, seq: 0, due: clock::now() };
+                control.send(&packet_out(control.version(), number, probe))?;
+                wait(Duration::from_secs(2), || live.flows_seen() > 0);
+                live.stop();
+                Ok(())
+            })?;
         if capture.received_count() == 1 {
             return Ok(());
         }
@@ -205,6 +310,33 @@ impl Bench {
              packet-out did not arrive within 2 s. The switch has the ports {ports}; say which one \
              {name} is wired to by --port {name}:NUMBER=SPEC"
         )))
+    }
+}
+
+/// What a process has used at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Busy {
+    at: u64,
+    ns: u64,
+}
+
+impl Busy {
+    /// Of all its threads (`/proc/PID/task/TID/schedstat`, proc(5)).
+    pub fn of(pid: u32) -> Option<Busy> {
+        let mut ns = 0u64;
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+            // A thread may end meanwhile.
+            let Ok(text) = std::fs::read_to_string(thread.ok()?.path().join("schedstat")) else {
+                continue;
+            };
+            ns += text.split_whitespace().next()?.parse::<u64>().ok()?;
+        }
+        Some(Busy { at: clock::now(), ns })
+    }
+
+    /// Processors busy on average between two moments.
+    pub fn load(&self, later: &Busy) -> f64 {
+        later.ns.saturating_sub(self.ns) as f64 / later.at.saturating_sub(self.at).max(1) as f64
     }
 }
 
@@ -251,9 +383,9 @@ fn run_beside<R>(
     input: &mut DataPort,
     output: &mut DataPort,
     plan: &Plan,
+    live: Live,
     during: impl FnOnce(&mut Control, &Live) -> Result<R, Error>,
 ) -> Result<(Capture, R), Error> {
-    let live = Live::default();
     std::thread::scope(|scope| {
         let run = scope.spawn(|| traffic::drive(input, output, plan, &live));
         let result = during(control, &live);
@@ -296,7 +428,10 @@ pub fn gauge(
     let calibration = calibrate::run(pair, &settings)?;
     progress(&format!("control channel: {peer}"));
     let control = Control::open(peer, versions)?;
-    let wired = |p: &DataPort| format!("{} ({}) is wired to port {}", p.name, p.kind, p.number);
+    let wired = |p: &DataPort| {
+        let DataPort { name, kind, number, stamps, .. } = p;
+        format!("{name} ({kind}, stamped by the {stamps}) is wired to port {number}")
+    };
     let d = control.description();
     let switch = SwitchUnderTest {
         peer: peer.to_string(),
@@ -309,11 +444,16 @@ pub fn gauge(
     };
     let mut bench = Bench::new(control, input, output, settings.clone())?;
     let mut reports = Vec::new();
+    let scripts = settings.scripts.clone();
     for module in modules {
         progress(module.name);
         bench.control.clear()?;
-        let runs = (module.run)(&mut bench, progress)?;
-        reports.push(ModuleReport { module: module.name, runs });
+        let runs = (module.run)(&mut bench, progress);
+        reports.push(asked(module.name, runs, progress)?);
+    }
+    for script in &scripts {
+        let runs = script.run(&mut bench, progress);
+        reports.push(asked(&script.name, runs, progress)?);
     }
     bench.control.clear()?;
     let mut report = Report {
@@ -329,6 +469,23 @@ pub fn gauge(
     };
     report.judge(&[]);
     Ok(report)
+}
+
+/// What came of a module, if that does not end the session.
+fn asked(
+    name: &str,
+    runs: Result<Vec<Run>, Error>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ModuleReport, Error> {
+    let (runs, skipped) = match runs {
+        Ok(runs) => (runs, None),
+        Err(e) if e.is_of_one_module() => {
+            progress(&format!("{name}: skipped: {e}"));
+            (Vec::new(), Some(e.to_string()))
+        }
+        Err(e) => return Err(e),
+    };
+    Ok(ModuleReport { module: name.to_string(), skipped, runs })
 }
 
 /// Sums up a capture's latencies.

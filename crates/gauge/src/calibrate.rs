@@ -11,13 +11,15 @@ use crate::control::{Control, Peer, read_message};
 use crate::error::Error;
 use crate::latency::{Latency, Summary};
 use crate::module::echo;
-use crate::traffic::{self, DataPort, Live, Plan};
+use crate::report::floor;
+use crate::traffic::{self, DataPort, Live, Plan, Turns};
 use openflow::{
     Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, Version,
     VersionSet, codec,
 };
 use port::memory;
 use serde::Serialize;
+use std::fmt;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -33,8 +35,31 @@ pub struct Calibration {
     pub data_lost: u64,
     /// Probes that missed their slot.
     pub data_late: u64,
+    /// Probes a second that were really sent.
+    pub data_sent_pps: f64,
+    /// Who stamped what came back: `kernel` or `process`.
+    pub data_stamps: &'static str,
     /// From an echo request's being due to its reply.
     pub control: Summary,
+}
+
+/// The table's lines.
+impl fmt::Display for Calibration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "floor  data    {}, over {}, stamped by the {}",
+            floor(&self.data),
+            self.data_over,
+            self.data_stamps
+        )?;
+        writeln!(
+            f,
+            "               {} a second sent, {} late, {} lost",
+            self.data_sent_pps, self.data_late, self.data_lost
+        )?;
+        writeln!(f, "       control {}, over TCP on the loopback", floor(&self.control))
+    }
 }
 
 /// Measures both loops. `pair`: two ports that are joined back to back, if there are some.
@@ -46,17 +71,21 @@ pub fn run(
         stream: 0xca1b,
         probes: settings.probes,
         flows: 1,
+        first_flow: 0,
         len: crate::probe::LEN_MIN,
         rate_pps: settings.rate_pps,
         arrivals: settings.arrivals,
         seed: settings.seed,
         transmit: true,
+        turns: Turns::Regular,
+        frames: None,
+        both: false,
         drain: Duration::from_secs(2),
     };
-    let (data_over, capture) = match pair {
+    let (data_over, data_stamps, capture) = match pair {
         Some((tx, rx)) => {
             let over = format!("{} {} to {}", tx.kind, tx.name, rx.name);
-            (over, traffic::drive(tx, rx, &plan, &Live::default())?)
+            (over, rx.stamps, traffic::drive(tx, rx, &plan, &Live::default())?)
         }
         None => {
             let failed = |source| Error::Port { name: "loop".into(), source };
@@ -65,9 +94,10 @@ pub fn run(
             let mut a = DataPort::new("loop-a", 0, Box::new(a))?;
             let mut b = DataPort::new("loop-b", 0, Box::new(b))?;
             let over = "a cable in this process".to_string();
-            (over, traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
+            (over, b.stamps, traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
         }
     };
+    let seconds = (capture.sending_ns as f64 / 1e9).max(1e-9);
     let mut data = Latency::default();
     capture.latencies().for_each(|ns| data.record(ns));
     Ok(Calibration {
@@ -75,6 +105,8 @@ pub fn run(
         data: data.summary(),
         data_lost: capture.sent_count() - capture.received_count(),
         data_late: capture.late,
+        data_sent_pps: (capture.sent_count().saturating_sub(1) as f64 / seconds).round(),
+        data_stamps,
         control: control(settings)?,
     })
 }

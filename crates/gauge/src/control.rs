@@ -9,7 +9,8 @@
 
 use crate::clock;
 use crate::error::Error;
-use of_channel::{Listen, Target};
+use crate::stream::Stream;
+use of_channel::{Listen, Target, TlsFiles};
 use openflow::codec::{self, Frame, Header};
 use openflow::{
     ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, Hello, Match, Message,
@@ -18,7 +19,7 @@ use openflow::{
 };
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::str::FromStr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,17 +34,33 @@ pub const INBOX_MAX: usize = 1 << 16;
 /// How the switch is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// We connect: `tcp:HOST[:PORT]`.
-    Dial(Target),
-    /// It connects: `ptcp:[PORT][:ADDR]`.
-    Accept(Listen),
+    /// We connect: `tcp:HOST[:PORT]`, `tls:HOST[:PORT]`.
+    Dial(Target, Option<TlsFiles>),
+    /// It connects: `ptcp:[PORT][:ADDR]`, `pssl:[PORT][:ADDR]`.
+    Accept(Listen, Option<TlsFiles>),
 }
 
 impl Peer {
     /// One that listens on this machine's loopback.
     pub fn loopback(port: u16) -> Peer {
         let text = format!("tcp:127.0.0.1:{port}");
-        Peer::Dial(text.parse().expect("an address and a number"))
+        Peer::Dial(text.parse().expect("an address and a number"), None)
+    }
+
+    /// Whether keys and certificates are needed.
+    pub fn is_tls(&self) -> bool {
+        match self {
+            Peer::Dial(target, _) => target.tls,
+            Peer::Accept(listen, _) => matches!(listen, Listen::Tls { .. }),
+        }
+    }
+
+    /// The same, by these keys and certificates.
+    pub fn with_tls(self, files: TlsFiles) -> Peer {
+        match self {
+            Peer::Dial(target, _) => Peer::Dial(target, Some(files)),
+            Peer::Accept(listen, _) => Peer::Accept(listen, Some(files)),
+        }
     }
 }
 
@@ -51,17 +68,17 @@ impl FromStr for Peer {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Peer, String> {
-        if text == "ptcp" || text.starts_with("ptcp:") {
-            return text
-                .parse()
-                .map(Peer::Accept)
-                .map_err(|e: of_channel::TargetError| e.to_string());
-        }
-        match text.split_once(':') {
-            Some(("tcp", _)) => {
-                text.parse().map(Peer::Dial).map_err(|e: of_channel::TargetError| e.to_string())
+        const FORMS: &str =
+            "tcp:HOST[:PORT], tls:HOST[:PORT], ptcp:[PORT][:ADDR] or pssl:[PORT][:ADDR]";
+        let words = |e: of_channel::TargetError| e.to_string();
+        match text.split(':').next() {
+            Some("ptcp" | "pssl" | "ptls") => {
+                text.parse().map(|listen| Peer::Accept(listen, None)).map_err(words)
             }
-            _ => Err(format!("{text}: expected tcp:HOST[:PORT] or ptcp:[PORT][:ADDR]")),
+            Some("tcp" | "tls" | "ssl") => {
+                text.parse().map(|target| Peer::Dial(target, None)).map_err(words)
+            }
+            _ => Err(format!("{text}: expected {FORMS}")),
         }
     }
 }
@@ -69,8 +86,8 @@ impl FromStr for Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Peer::Dial(target) => target.fmt(f),
-            Peer::Accept(listen) => listen.fmt(f),
+            Peer::Dial(target, _) => target.fmt(f),
+            Peer::Accept(listen, _) => listen.fmt(f),
         }
     }
 }
@@ -88,8 +105,10 @@ pub struct Received {
 
 /// The channel, open and negotiated.
 pub struct Control {
+    peer: Peer,
+    offered: Vec<Version>,
     version: Version,
-    writer: Arc<Mutex<TcpStream>>,
+    writer: Arc<Mutex<Stream>>,
     inbox: Receiver<Result<Received, String>>,
     reader: Option<JoinHandle<()>>,
     next_xid: u32,
@@ -107,22 +126,36 @@ impl Control {
             let peer = peer.to_string();
             move |source| Error::Connect { peer, action, source }
         };
-        let mut stream = match peer {
-            Peer::Dial(target) => {
-                TcpStream::connect((target.host.as_str(), target.port)).map_err(io("connecting"))?
+        let (socket, tls) = match peer {
+            Peer::Dial(target, tls) => {
+                let socket = TcpStream::connect((target.host.as_str(), target.port));
+                (socket.map_err(io("connecting"))?, tls)
             }
-            Peer::Accept(Listen::Tcp { address, port }) => {
+            Peer::Accept(Listen::Tcp { address, port } | Listen::Tls { address, port }, tls) => {
                 let listener = TcpListener::bind((*address, *port)).map_err(io("listening"))?;
-                accept(&listener).map_err(io("waiting for the switch to connect"))?
+                (accept(&listener).map_err(io("waiting for the switch to connect"))?, tls)
             }
-            Peer::Accept(_) => {
+            Peer::Accept(Listen::Unix(_), _) => {
                 let source = std::io::Error::from(ErrorKind::Unsupported);
-                return Err(io("listening on anything but ptcp:")(source));
+                return Err(io("listening on anything but ptcp: and pssl:")(source));
             }
         };
-        stream.set_nodelay(true).map_err(io("setting it up"))?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
+        socket.set_nodelay(true).map_err(io("setting it up"))?;
+        socket.set_write_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(io("setting it up"))?;
+        let mut stream = match (peer, tls) {
+            (peer, _) if !peer.is_tls() => Stream::plain(socket),
+            (Peer::Dial(target, _), Some(files)) => {
+                Stream::client(socket, files, &target.host).map_err(io("the TLS handshake"))?
+            }
+            (Peer::Accept(..), Some(files)) => {
+                Stream::server(socket, files).map_err(io("the TLS handshake"))?
+            }
+            (_, None) => {
+                let text = "no private key and certificate were given";
+                return Err(io("TLS")(std::io::Error::other(text)));
+            }
+        };
         let ours = VersionSet::of(versions);
         let no_version = || Error::Version {
             peer: peer.to_string(),
@@ -145,15 +178,17 @@ impl Control {
             }
         };
         // Silence is allowed from here on.
-        stream.set_read_timeout(None).map_err(io("setting it up"))?;
+        stream.socket().set_read_timeout(None).map_err(io("setting it up"))?;
         let (outbox, inbox) = mpsc::sync_channel(INBOX_MAX);
-        let writer = Arc::new(Mutex::new(stream.try_clone().map_err(io("setting it up"))?));
+        let writer = Arc::new(Mutex::new(stream.clone()));
         let echo = writer.clone();
         let reader = std::thread::Builder::new()
             .name("gauge-control".into())
             .spawn(move || read_all(stream, input, version, &echo, &outbox))
             .map_err(io("starting its thread"))?;
         let mut control = Control {
+            peer: peer.clone(),
+            offered: versions.to_vec(),
             version,
             writer,
             inbox,
@@ -186,6 +221,13 @@ impl Control {
         let miss_send_len = SwitchConfig::NO_BUFFER;
         control.send(&Message::SetConfig(SwitchConfig { fragments, miss_send_len }))?;
         Ok(control)
+    }
+
+    /// Closes the channel and opens it again, after the switch was restarted. If that fails, this
+    /// one stays, closed or not.
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        *self = Control::open(&self.peer.clone(), &self.offered.clone())?;
+        Ok(())
     }
 
     /// The version spoken.
@@ -332,8 +374,7 @@ impl Control {
 impl Drop for Control {
     fn drop(&mut self) {
         let stream = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may be closed already.
-        let _ = stream.shutdown(Shutdown::Both);
+        stream.shutdown();
         drop(stream);
         // The reader may wait for room in the inbox.
         while self.inbox.try_recv().is_ok() {}
@@ -371,7 +412,7 @@ fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
 
 /// Reads one message; what follows it stays in `input`.
 pub(crate) fn read_message(
-    stream: &mut TcpStream,
+    stream: &mut impl Read,
     input: &mut Vec<u8>,
 ) -> std::io::Result<Vec<u8>> {
     let mut chunk = [0; 1 << 16];
@@ -394,10 +435,10 @@ pub(crate) fn read_message(
 
 /// The reading thread: until the channel ends or nobody listens.
 fn read_all(
-    mut stream: TcpStream,
+    mut stream: Stream,
     mut input: Vec<u8>,
     version: Version,
-    writer: &Mutex<TcpStream>,
+    writer: &Mutex<Stream>,
     outbox: &SyncSender<Result<Received, String>>,
 ) {
     loop {
@@ -434,10 +475,10 @@ mod tests {
 
     #[test]
     fn peers() {
-        for text in ["tcp:10.0.0.1:6653", "ptcp:6633", "ptcp:6633:127.0.0.1"] {
+        for text in ["tcp:10.0.0.1:6653", "tls:h:1", "ptcp:6633", "ptcp:6633:127.0.0.1"] {
             assert_eq!(text.parse::<Peer>().unwrap().to_string(), text);
         }
-        for text in ["", "udp:1", "punix:/x", "tcp:", "tls:h", "10.0.0.1"] {
+        for text in ["", "udp:1", "punix:/x", "tcp:", "10.0.0.1"] {
             assert!(text.parse::<Peer>().is_err(), "{text}");
         }
     }

@@ -65,9 +65,23 @@ pub enum Error {
         /// How.
         reason: String,
     },
+    /// The question cannot be asked of this switch, or not without something that was not given.
+    #[error("{0}")]
+    NotAsked(String),
+    /// A script is wrong, or went wrong.
+    #[error("{0}")]
+    Script(String),
     /// The switch's ports are not wired as we were told.
     #[error("{0}")]
     Wiring(String),
+}
+
+impl Error {
+    /// Whether it only means that one module has no answer; others may be asked.
+    pub fn is_of_one_module(&self) -> bool {
+        use Error::{Encode, NotAsked, Refused, Script};
+        matches!(self, NotAsked(_) | Refused { .. } | Encode(_) | Script(_))
+    }
 }
 
 fn because(reason: &Option<String>) -> String {

@@ -11,8 +11,10 @@
 //! | [`traffic`] | data ports; probes sent on schedule and captured |
 //! | [`arrivals`], [`probe`], [`clock`] | when probes are due, what they look like, by which clock |
 //! | [`latency`] | histograms; percentiles with confidence |
+//! | [`describe`] | traffic by ranges of header fields, and from capture files |
 //! | [`calibrate`] | what the instrument itself costs, by loop-back |
 //! | [`module`] | the questions: one file for each |
+//! | [`lua`], [`metrics`], [`snmp`] | questions of the user's own; the management channels that they can ask |
 //! | [`bench`] | one switch on the bench: preparing, repeating, judging |
 //! | [`report`] | results, thresholds, the table |
 //! | [`stored`] | a report read back from its file |
@@ -35,15 +37,20 @@ pub mod calibrate;
 pub mod clock;
 pub mod compare;
 pub mod control;
+pub mod describe;
 pub mod error;
 pub mod junit;
 pub mod latency;
+pub mod lua;
+pub mod metrics;
 pub mod module;
 pub mod page;
 pub mod plot;
 pub mod probe;
 pub mod report;
+pub mod snmp;
 pub mod stored;
+mod stream;
 pub mod traffic;
 
 pub use arrivals::Arrivals;

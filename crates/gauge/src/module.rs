@@ -4,12 +4,23 @@
 //! captured into [`Run`]s: figures, latencies, and findings where the switch did wrong. It starts
 //! from a switch without flow entries but one of lowest priority that drops.
 
+pub mod actions;
 pub mod barrier;
+pub mod cliffs;
+pub mod connections;
+pub mod counters;
+pub mod described;
 pub mod echo;
+pub mod failover;
 pub mod forwarding;
-pub mod insertion;
+pub mod load;
+pub mod loss;
+pub mod meter;
 pub mod punt;
+pub mod restart;
+pub mod search;
 pub mod statistics;
+pub mod updates;
 
 use crate::bench::Bench;
 use crate::error::Error;
@@ -26,8 +37,30 @@ pub struct Module {
     pub figures: &'static [&'static str],
     /// The latencies of its runs.
     pub latencies: &'static [&'static str],
+    /// What its runs are drawn over.
+    pub over: &'static [Over],
     /// Asks it; each step is told to the second argument.
     pub run: Ask,
+}
+
+/// A plot of figures over another figure, a point for each run; runs of one
+/// [`group`](crate::report::Run::group) make up a line.
+#[derive(Debug)]
+pub struct Over {
+    /// What it shows.
+    pub title: &'static str,
+    /// The figure to the right.
+    pub x: &'static str,
+    /// What that is, with its unit.
+    pub x_label: &'static str,
+    /// What lies upwards, with its unit.
+    pub y_label: &'static str,
+    /// The figures upwards, a line each; percentiles as thresholds name them.
+    pub ys: &'static [&'static str],
+    /// Which axes are logarithmic: to the right, upwards.
+    pub log: (bool, bool),
+    /// What a reader should know: a paper's figure that it stands for, and what differs.
+    pub note: &'static str,
 }
 
 /// See [`Module::run`].
@@ -37,9 +70,30 @@ pub type Ask = fn(&mut Bench, &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error>;
 pub const MODULES: &[Module] = &[
     echo::MODULE,
     forwarding::MODULE,
-    insertion::MODULE,
+    loss::MODULE,
+    search::THROUGHPUT,
+    actions::MODULE,
+    described::MODULE,
+    updates::INSERTION,
+    updates::MODIFICATION,
+    updates::DELETION,
+    updates::PRIORITY,
+    updates::OCCUPANCY,
+    updates::ORDER,
     barrier::MODULE,
+    load::UPDATE_RATE,
+    load::POLLING,
+    load::ECHO_LOADED,
     punt::PACKET_IN,
     punt::PACKET_OUT,
+    search::PACKET_IN_RATE,
+    search::PACKET_OUT_RATE,
     statistics::MODULE,
+    counters::MODULE,
+    meter::MODULE,
+    failover::MODULE,
+    cliffs::FLOWS,
+    cliffs::MASKS,
+    connections::MODULE,
+    restart::MODULE,
 ];

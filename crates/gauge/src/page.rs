@@ -11,6 +11,7 @@
 //! Checked by: the tests below; `lab/gauge` makes a page of a real session.
 
 use crate::latency::Summary;
+use crate::module::{MODULES, Over};
 use crate::plot::{Axis, Line, Plot, escape};
 use crate::stored::{Run, Stored};
 use std::collections::BTreeSet;
@@ -120,6 +121,17 @@ fn runs_of<'a>(
 
 fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
     put(out, format_args!("<h2>{}</h2>", escape(module)));
+    if let Some(known) = MODULES.iter().find(|m| m.name == module) {
+        put(out, format_args!("<p>Asks: {}.</p>", escape(known.about)));
+    }
+    for (name, report) in reports {
+        let who = if reports.len() > 1 { format!("{name}, ") } else { String::new() };
+        for reason in report.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.skipped)
+        {
+            let text = escape(&format!("{who}skipped: {reason}"));
+            put(out, format_args!("<p class=\"note\">{text}</p>"));
+        }
+    }
     for (_, name, _, run) in runs_of(module, reports) {
         let who = if reports.len() > 1 { format!("{name}, ") } else { String::new() };
         let label = escape(&format!("{who}{}", run.label));
@@ -138,69 +150,56 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
             );
         }
     }
-    for plot in plots(module, reports) {
+    for (plot, note) in plots(module, reports) {
         out.push_str(&plot.svg());
-        if let Some(note) = note(module, &plot) {
+        if !note.is_empty() {
             put(out, format_args!("<p class=\"note\">{}</p>", escape(note)));
         }
     }
     table(out, module, reports);
 }
 
-/// The paper's figure that a plot stands for, and what differs.
-fn note(module: &str, plot: &Plot) -> Option<&'static str> {
-    match (module, plot.x.label.as_str()) {
-        ("forwarding", "frame size (bytes)") => Some(
-            "OFLOPS-SUME, figures 6a and 6b. There, hardware stamped frames at the port; here the \
-             process does, so the floor is part of every figure.",
-        ),
-        ("insertion", "rules in the batch") => Some(
-            "OFLOPS-SUME, figures 7b and 7c: from the first flow-mod to the barrier's reply (control) \
-             and to the first packet of the last rule (data).",
-        ),
-        ("insertion", "time since the first flow-mod (us)") => {
-            Some("OFLOPS-SUME, figure 8a: how many rules forward, over time.")
+/// The paper's figure that a series stands for, and what differs.
+fn note(module: &str, x: &str) -> &'static str {
+    let updates = matches!(module, "insertion" | "modification" | "deletion");
+    match x {
+        "time since the first flow-mod (us)" if updates => {
+            "OFLOPS-SUME, figure 8a: how many rules are as they were asked to be, over time."
         }
-        ("insertion", "rule, in the order in which it was sent") => {
-            Some("OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order.")
+        "rule, in the order in which it was sent" if updates => {
+            "OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order."
         }
-        _ => None,
+        _ => "",
     }
 }
 
-fn plots(module: &str, reports: &[(&str, &Stored)]) -> Vec<Plot> {
+/// The plots of a module, each with a note that may be empty.
+fn plots(module: &str, reports: &[(&str, &Stored)]) -> Vec<(Plot, &'static str)> {
     let mut plots = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for (_, _, _, run) in runs_of(module, reports) {
         for (name, summary) in &run.latencies {
-            if summary.count > 0 && !names.contains(&name.as_str()) {
+            if summary.count > 1 && !names.contains(&name.as_str()) {
                 names.push(name);
             }
         }
     }
     for name in names {
-        plots.push(distribution(module, name, reports));
+        plots.push((distribution(module, name, reports), ""));
     }
-    let axis = |label: &str, log: bool| Axis { label: label.into(), log };
-    if let Some(lines) = over(module, reports, "bytes", &percentiles_over) {
-        let title = format!("{module}: latency over frame size");
-        let (x, y) = (axis("frame size (bytes)", false), axis("latency (us)", true));
-        plots.push(Plot { title, x, y, lines });
+    let declared = MODULES.iter().find(|m| m.name == module).map_or(&[][..], |m| m.over);
+    for over in declared {
+        if let Some(lines) = lines_over(module, over, reports) {
+            let axis = |label: &str, log: bool| Axis { label: label.into(), log };
+            let (x, y) = (axis(over.x_label, over.log.0), axis(over.y_label, over.log.1));
+            let title = format!("{module}: {}", over.title);
+            plots.push((Plot { title, x, y, lines }, over.note));
+        }
     }
-    let both = |_: &Stored, run: &Run| {
-        let named = |name: &'static str| run.figure(name).map(|v| (name, v));
-        ["control_us", "data_us"]
-            .into_iter()
-            .filter_map(named)
-            .map(|(n, v)| (n.into(), v))
-            .collect()
-    };
-    if let Some(lines) = over(module, reports, "rules", &both) {
-        let title = format!("{module}: by the control plane's and the data plane's word");
-        let (x, y) = (axis("rules in the batch", true), axis("latency (us)", true));
-        plots.push(Plot { title, x, y, lines });
+    for plot in series(module, reports) {
+        let note = note(module, &plot.x.label);
+        plots.push((plot, note));
     }
-    plots.extend(series(module, reports));
     plots
 }
 
@@ -254,38 +253,28 @@ fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
     points
 }
 
-/// Values of a run over one of its figures, a line for each name.
-type Values<'a> = &'a dyn Fn(&Stored, &Run) -> Vec<(String, f64)>;
-
-/// Percentiles in microseconds, and the floor's median.
-fn percentiles_over(report: &Stored, run: &Run) -> Vec<(String, f64)> {
-    let mut values = Vec::new();
-    for (_, summary) in &run.latencies {
-        let stated = summary.percentiles.iter().filter(|p| p.percent >= 50.0);
-        values.extend(stated.map(|p| (format!("p{}", p.percent), p.ns as f64 / 1000.0)));
-    }
-    let floor = report.floor(run).percentile(50.0);
-    values.extend(floor.map(|ns| ("floor, p50".to_owned(), ns as f64 / 1000.0)));
-    values
-}
-
 /// Lines over a figure that two or more runs have; none if fewer do.
-fn over(
-    module: &str,
-    reports: &[(&str, &Stored)],
-    figure: &str,
-    values: Values<'_>,
-) -> Option<Vec<Line>> {
+fn lines_over(module: &str, over: &Over, reports: &[(&str, &Stored)]) -> Option<Vec<Line>> {
     let mut lines: Vec<Line> = Vec::new();
     for (i, who, report, run) in runs_of(module, reports) {
-        let Some(x) = run.figure(figure).filter(|_| run.disturbed.is_empty()) else { continue };
-        for (name, y) in values(report, run) {
-            let label = if reports.len() == 1 { name.clone() } else { format!("{who}: {name}") };
+        let Some(x) = run.figure(over.x).filter(|_| run.disturbed.is_empty()) else { continue };
+        let mut points: Vec<(String, bool, f64)> = Vec::new();
+        for y in over.ys {
+            let words = [run.group.as_str(), y].map(str::trim);
+            let name = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(": ");
+            points.extend(run.value(y).map(|value| (name, false, value)));
+        }
+        if over.ys.iter().any(|y| y.contains("_p")) {
+            let ns = report.floor(run).percentile(50.0);
+            points.extend(ns.map(|ns| ("floor, p50".to_owned(), true, ns as f64 / 1000.0)));
+        }
+        for (name, is_floor, y) in points {
+            let label = if reports.len() == 1 { name } else { format!("{who}: {name}") };
             let at = match lines.iter().position(|line| line.label == label) {
                 Some(at) => at,
                 None => {
-                    let colour = (!name.starts_with("floor")).then_some(lines.len());
-                    let dashed = colour.is_none() || i % 2 == 1;
+                    let colour = (!is_floor).then_some(lines.len());
+                    let dashed = is_floor || i % 2 == 1;
                     lines.push(Line { label, points: Vec::new(), colour, dashed, marked: true });
                     lines.len() - 1
                 }
@@ -362,7 +351,7 @@ mod tests {
         let page = page(&[("a", &one)]);
         for what in [
             "Switch &lt;1&gt;",
-            "frame size (bytes)",
+            "frame size (bytes, with the check sequence)",
             "latency (us)",
             "share of samples",
             "floor (calibration)",
@@ -376,7 +365,7 @@ mod tests {
         ] {
             assert!(page.contains(what), "{what}");
         }
-        assert_eq!(page.matches("<svg").count(), 4);
+        assert_eq!(page.matches("<svg").count(), 5);
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
     }
@@ -387,7 +376,7 @@ mod tests {
         let page = page(&[("A", &a), ("B", &b)]);
         assert!(page.contains("Switches side by side"));
         assert!(page.contains("A: 64 bytes, 5000 a second") && page.contains("B: 64 bytes"));
-        assert!(page.contains("A: floor") && page.contains("B: p50"));
-        assert_eq!(page.matches("<svg").count(), 4);
+        assert!(page.contains("A: floor") && page.contains("B: latency_p50_us"));
+        assert_eq!(page.matches("<svg").count(), 5);
     }
 }

@@ -9,11 +9,32 @@ use crate::calibrate::Calibration;
 use crate::latency::Summary;
 use crate::module::MODULES;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 /// The name and version of a report's form.
 pub const SCHEMA: &str = "millrace-gauge/1";
+
+/// A name that a script has made up, to stand where ours do. Each is kept once, as long as the process lives;
+/// beyond [`NAMES_MAX`] all are one.
+pub fn intern(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    if names.len() >= NAMES_MAX {
+        return "too_many_names";
+    }
+    let kept: &'static str = Box::leak(name.to_string().into_boxed_str());
+    names.insert(kept);
+    kept
+}
+
+/// Names that scripts can make up.
+pub const NAMES_MAX: usize = 10_000;
 
 /// A session: one switch, several modules.
 #[derive(Clone, Debug, Serialize)]
@@ -86,7 +107,9 @@ pub struct SwitchUnderTest {
 #[derive(Clone, Debug, Serialize)]
 pub struct ModuleReport {
     /// Its name.
-    pub module: &'static str,
+    pub module: String,
+    /// Why it was not asked, or could not be asked to its end.
+    pub skipped: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
 }
@@ -96,6 +119,8 @@ pub struct ModuleReport {
 pub struct Run {
     /// The parameters, for people.
     pub label: String,
+    /// What it has in common with the other runs that one line joins in a plot; may be empty.
+    pub group: String,
     /// How often it was tried until it was undisturbed, or given up.
     pub attempts: u32,
     /// What disturbed it; its latencies mean nothing if there is anything.
@@ -215,7 +240,7 @@ impl Report {
 
     fn against(&self, threshold: &Threshold) -> Vec<String> {
         let Threshold { module, figure, max } = threshold;
-        let runs = self.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.runs);
+        let runs = self.modules.iter().filter(|m| m.module == *module).flat_map(|m| &m.runs);
         let valued: Vec<(&str, f64)> = runs
             .filter(|r| r.disturbed.is_empty())
             .filter_map(|r| Some((r.label.as_str(), r.value(figure)?)))
@@ -241,11 +266,12 @@ impl fmt::Display for Report {
         let maker = format!("{} {} {}", s.manufacturer, s.hardware, s.software);
         let maker = maker.split_whitespace().collect::<Vec<_>>().join(" ");
         writeln!(f, "switch {} at {}, {}: {maker}", s.datapath_id, s.peer, s.openflow)?;
-        let c = &self.calibration;
-        writeln!(f, "floor  data    {}, over {}", floor(&c.data), c.data_over)?;
-        writeln!(f, "       control {}, over TCP on the loopback", floor(&c.control))?;
+        write!(f, "{}", self.calibration)?;
         for module in &self.modules {
             writeln!(f, "\n{}", module.module)?;
+            if let Some(reason) = &module.skipped {
+                writeln!(f, "  skipped: {reason}")?;
+            }
             for run in &module.runs {
                 self.run(f, run)?;
             }
@@ -293,7 +319,8 @@ fn micros(ns: u64) -> String {
     format!("{:.1}", ns as f64 / 1000.0)
 }
 
-fn floor(summary: &Summary) -> String {
+/// A floor in words.
+pub(crate) fn floor(summary: &Summary) -> String {
     let p50 = summary.percentile(50.0).map_or_else(|| "-".into(), micros);
     format!("p50 {p50} us, spread {} us, {} samples", micros(summary.spread_ns()), summary.count)
 }

@@ -101,6 +101,9 @@ pub struct Calibration {
 pub struct Module {
     /// Its name.
     pub module: String,
+    /// Why it was not asked, if it was not.
+    #[serde(default)]
+    pub skipped: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
 }
@@ -110,6 +113,9 @@ pub struct Module {
 pub struct Run {
     /// Its parameters, for people.
     pub label: String,
+    /// What it has in common with other runs of its line in a plot.
+    #[serde(default)]
+    pub group: String,
     /// How often it was tried.
     pub attempts: u32,
     /// What disturbed it.
@@ -153,6 +159,19 @@ impl Run {
     /// A single figure.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|(n, _)| n == name).map(|(_, value)| *value)
+    }
+}
+
+impl Run {
+    /// A figure, or a percentile in microseconds by the name that thresholds use.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        self.figure(name).or_else(|| {
+            self.latencies.iter().find_map(|(latency, summary)| {
+                let rest = name.strip_prefix(latency.as_str())?.strip_prefix("_p")?;
+                let percent: f64 = rest.strip_suffix("_us")?.parse().ok()?;
+                Some(summary.percentile(percent)? as f64 / 1000.0)
+            })
+        })
     }
 }
 
@@ -238,11 +257,21 @@ pub(crate) mod tests {
                 data: summary(3),
                 data_lost: 0,
                 data_late: 0,
+                data_sent_pps: 5000.0,
+                data_stamps: "process",
                 control: summary(5),
             },
             modules: vec![
-                ModuleReport { module: "forwarding", runs: vec![forwarding(64.0, 0), wrong] },
-                ModuleReport { module: "insertion", runs: vec![insertion(1.0), insertion(10.0)] },
+                ModuleReport {
+                    module: "forwarding".into(),
+                    skipped: None,
+                    runs: vec![forwarding(64.0, 0), wrong],
+                },
+                ModuleReport {
+                    module: "insertion".into(),
+                    skipped: None,
+                    runs: vec![insertion(1.0), insertion(10.0)],
+                },
             ],
             broken_thresholds: vec!["forwarding.lost is 3 > 0".into()],
             good: false,

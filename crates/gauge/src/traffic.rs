@@ -8,14 +8,19 @@
 //!
 //! Sent times are taken before a probe is handed to its port, received times after a burst was
 //! taken from its port: what happened in between, the switch's part included, is never told too
-//! short. Time stamps are this process's, not the kernel's.
+//! short. A port that can has its kernel stamp what arrives: then the received time is when the frame
+//! was taken from the device, and how late this process was scheduled is not in the figures. Which it was
+//! is told by [`DataPort::stamps`].
 
 use crate::arrivals::Arrivals;
 use crate::clock;
 use crate::error::Error;
 use crate::probe::{self, Probe};
+use port::prng::Prng;
 use port::{BURST_MAX, Burst, Frame, Pool, Port, RxQueue, TxQueue, wait_readable};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 /// A probe that leaves so much after it was due has missed its slot, in nanoseconds.
@@ -33,6 +38,8 @@ pub struct DataPort {
     pub number: u32,
     /// What kind of port it is.
     pub kind: &'static str,
+    /// Who says when a frame arrived: `kernel` or `process`.
+    pub stamps: &'static str,
     port: Box<dyn Port>,
     rx: Box<dyn RxQueue>,
     tx: Box<dyn TxQueue>,
@@ -43,11 +50,12 @@ impl DataPort {
     /// Opens the queues of a port that is wired to the switch's port `number`.
     pub fn new(name: &str, number: u32, mut port: Box<dyn Port>) -> Result<DataPort, Error> {
         let failed = |source| Error::Port { name: name.to_string(), source };
+        let stamps = if port.stamp_by_kernel() { "kernel" } else { "process" };
         let rx = port.rx_queue(0).map_err(failed)?;
         let tx = port.tx_queue().map_err(failed)?;
         let kind = port.info().kind;
         let name = name.to_string();
-        let mut port = DataPort { name, number, kind, port, rx, tx, lost: 0 };
+        let mut port = DataPort { name, number, kind, stamps, port, rx, tx, lost: 0 };
         port.lost = port.lost_in_all();
         Ok(port)
     }
@@ -55,6 +63,12 @@ impl DataPort {
     /// The longest probe that fits, without the frame check sequence.
     pub fn len_max(&self) -> usize {
         (self.port.info().mtu as usize + 14).min(probe::LEN_MAX)
+    }
+
+    /// Takes the link away from the switch, or gives it back.
+    pub fn set_link(&mut self, up: bool) -> Result<(), Error> {
+        let failed = |source| Error::Port { name: self.name.clone(), source };
+        self.port.set_admin(up).map_err(failed)
     }
 
     fn lost_in_all(&mut self) -> u64 {
@@ -69,6 +83,25 @@ impl DataPort {
     }
 }
 
+/// Which flow a probe belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turns {
+    /// One after the other, and again.
+    #[default]
+    Regular,
+    /// Any, by the seed.
+    Random,
+}
+
+/// Frames to be sent in place of probes of our own form, each with a probe written over its end.
+#[derive(Clone, Debug, Default)]
+pub struct Frames {
+    /// The frames, one for each flow; none is empty.
+    pub frames: Vec<Vec<u8>>,
+    /// When each is due after the start, in nanoseconds, rising; without them the plan's arrivals count.
+    pub offsets: Option<Vec<u64>>,
+}
+
 /// What to send and to expect.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -78,6 +111,8 @@ pub struct Plan {
     pub probes: u32,
     /// They belong to so many flows in turn, at least one.
     pub flows: u32,
+    /// The flow of the first, of those; regular turns begin there.
+    pub first_flow: u32,
     /// Length of a frame, without the frame check sequence.
     pub len: usize,
     /// Probes a second.
@@ -88,9 +123,47 @@ pub struct Plan {
     pub seed: u64,
     /// Whether we send them; if not, others do, and we look for them until stopped.
     pub transmit: bool,
+    /// Which flow each belongs to.
+    pub turns: Turns,
+    /// What to send, if not probes of our own form.
+    pub frames: Option<Arc<Frames>>,
+    /// Looks for probes at the sending port, too.
+    pub both: bool,
     /// How long nothing must come at the end before what is missing counts as lost. If the last
     /// probe is back, the run ends sooner.
     pub drain: Duration,
+}
+
+impl Plan {
+    /// The flow of a probe.
+    pub fn flow(&self, seq: u32) -> u32 {
+        let flows = self.flows_in_all();
+        match self.turns {
+            Turns::Regular => {
+                ((u64::from(self.first_flow) + u64::from(seq)) % u64::from(flows)) as u32
+            }
+            Turns::Random => Prng::new(self.seed ^ u64::from(seq) << 20).below(flows.into()) as u32,
+        }
+    }
+
+    /// How many flows there are.
+    pub fn flows_in_all(&self) -> u32 {
+        match &self.frames {
+            Some(frames) => frames.frames.len() as u32,
+            None => self.flows.clamp(1, probe::FLOWS_MAX),
+        }
+    }
+}
+
+/// A probe that came back.
+#[derive(Clone, Copy, Debug)]
+pub struct Came {
+    /// Its number.
+    pub seq: u32,
+    /// When it was due, by [`clock`].
+    pub due: u64,
+    /// When it came.
+    pub at: u64,
 }
 
 /// What another thread can see of a run, and do to it.
@@ -98,10 +171,19 @@ pub struct Plan {
 pub struct Live {
     stop: AtomicBool,
     sent: AtomicU64,
+    received: AtomicU64,
+    returned: AtomicU64,
     flows_seen: AtomicU64,
+    cut: AtomicBool,
+    captures: Option<SyncSender<Came>>,
 }
 
 impl Live {
+    /// One that tells of each probe that comes back, as long as somebody takes it.
+    pub fn with_captures(captures: Option<SyncSender<Came>>) -> Live {
+        Live { captures, ..Live::default() }
+    }
+
     /// No more probes; the run ends when those on their way are there, or the drain time is over.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -110,6 +192,21 @@ impl Live {
     /// Probes sent.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Acquire)
+    }
+
+    /// Probes that came back.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Acquire)
+    }
+
+    /// Those of them that came back at the port that sent them.
+    pub fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Acquire)
+    }
+
+    /// Takes the receiving port's link away from the switch, until the run ends.
+    pub fn cut(&self) {
+        self.cut.store(true, Ordering::Release);
     }
 
     /// Flows of which a probe came back.
@@ -127,6 +224,14 @@ pub struct Capture {
     pub sent: Vec<u64>,
     /// When each first came back.
     pub received: Vec<u64>,
+    /// Which of them came back at the port that sent them ([`Plan::both`]).
+    pub returned: Vec<bool>,
+    /// When the link was taken away; 0 if it was not.
+    pub cut_at: u64,
+    /// From the first probe's being sent to the last one's, in nanoseconds.
+    pub sending_ns: u64,
+    /// Probes that nobody took in time from [`Live::with_captures`].
+    pub untold: u64,
     /// Copies beyond the first.
     pub duplicates: u64,
     /// Probes that came after a later one of the same flow.
@@ -157,6 +262,81 @@ impl Capture {
     }
 }
 
+/// What a run has seen so far, while it captures.
+struct Seen<'a> {
+    plan: &'a Plan,
+    live: &'a Live,
+    capture: Capture,
+    newest: Vec<u64>,
+    flows: Vec<bool>,
+    received: u64,
+    last_at: u64,
+}
+
+impl Seen<'_> {
+    /// Takes all that a port has ready; how many frames there were.
+    fn take(
+        &mut self,
+        port: &mut DataPort,
+        burst: &mut Burst,
+        pool: &mut Pool,
+        returned: bool,
+    ) -> Result<usize, Error> {
+        let got = match port.rx.rx(burst, pool) {
+            Ok(got) => got,
+            // Its link was taken away by ourselves.
+            Err(_) if self.capture.cut_at > 0 => 0,
+            Err(reason) => {
+                let (name, reason) = (port.name.clone(), reason.to_string());
+                return Err(Error::Receive { name, reason });
+            }
+        };
+        if got == 0 {
+            return Ok(0);
+        }
+        let (now, wall) = (clock::now(), port::now_ns());
+        let by_kernel = port.stamps == "kernel";
+        for frame in burst.frames() {
+            let age = if by_kernel { wall.saturating_sub(frame.rx_ns) } else { 0 };
+            if let Some(probe) = probe::parse(frame.data()) {
+                self.one(probe, now.saturating_sub(age), returned);
+            }
+        }
+        burst.recycle(pool);
+        Ok(got)
+    }
+
+    fn one(&mut self, probe: Probe, at: u64, returned: bool) {
+        let seq = probe.seq as usize;
+        if probe.stream != self.plan.stream || seq >= self.capture.received.len() {
+            return;
+        }
+        let capture = &mut self.capture;
+        if capture.received[seq] != 0 {
+            capture.duplicates += 1;
+            return;
+        }
+        // A clock that was set back in between must not make it "never".
+        capture.received[seq] = at.max(probe.due).max(1);
+        capture.returned[seq] = returned;
+        capture.due[seq] = probe.due;
+        self.last_at = at;
+        if let Some(captures) = &self.live.captures {
+            let came = Came { seq: probe.seq, due: probe.due, at };
+            capture.untold += u64::from(captures.try_send(came).is_err());
+        }
+        self.received += 1;
+        self.live.received.store(self.received, Ordering::Release);
+        self.live.returned.fetch_add(u64::from(returned), Ordering::AcqRel);
+        let flow = self.plan.flow(probe.seq) as usize;
+        capture.reordered += u64::from(self.newest[flow] > u64::from(probe.seq));
+        self.newest[flow] = self.newest[flow].max(u64::from(probe.seq));
+        if !std::mem::replace(&mut self.flows[flow], true) {
+            self.live.flows_seen.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+}
+
 /// Sends by `tx` what the plan says, and captures at `rx` what comes of it.
 pub fn drive(
     tx: &mut DataPort,
@@ -164,43 +344,82 @@ pub fn drive(
     plan: &Plan,
     live: &Live,
 ) -> Result<Capture, Error> {
-    let flows = plan.flows.clamp(1, probe::FLOWS_MAX);
+    let result = driven(tx, rx, plan, live);
+    if live.cut.load(Ordering::Acquire) {
+        rx.set_link(true)?;
+        // Its socket says once that the link was gone.
+        drop(rx.rx.rx(&mut Burst::new(), &mut Pool::new()));
+    }
+    result
+}
+
+fn driven(
+    tx: &mut DataPort,
+    rx: &mut DataPort,
+    plan: &Plan,
+    live: &Live,
+) -> Result<Capture, Error> {
+    let flows = plan.flows_in_all();
     let probes = plan.probes as usize;
     let len = plan.len.min(tx.len_max());
-    let mut capture = Capture {
-        due: vec![0; probes],
-        sent: vec![0; probes],
-        received: vec![0; probes],
-        ..Capture::default()
+    let mut seen = Seen {
+        plan,
+        live,
+        capture: Capture {
+            due: vec![0; probes],
+            sent: vec![0; probes],
+            received: vec![0; probes],
+            returned: vec![false; probes],
+            ..Capture::default()
+        },
+        newest: vec![0; flows as usize],
+        flows: vec![false; flows as usize],
+        received: 0,
+        last_at: 0,
     };
-    let mut offsets = plan.arrivals.offsets(plan.rate_pps, plan.seed);
-    let mut newest = vec![0u64; flows as usize];
-    let mut seen = vec![false; flows as usize];
+    let mut offsets: Box<dyn Iterator<Item = u64>> =
+        match plan.frames.as_ref().and_then(|f| f.offsets.as_ref()) {
+            Some(recorded) => Box::new(recorded.iter().copied()),
+            None => Box::new(plan.arrivals.offsets(plan.rate_pps, plan.seed)),
+        };
     let (mut burst, mut pool) = (Burst::new(), Pool::new());
     let mut frame =
         Frame::copy_of(&probe::frame(len, 0, Probe { stream: plan.stream, seq: 0, due: 0 }));
+    // What came in before is not of this run.
+    while seen.take(rx, &mut burst, &mut pool, false)? > 0 {}
+    while plan.both && seen.take(tx, &mut burst, &mut pool, true)? > 0 {}
     rx.newly_lost();
     let start = clock::now() + 500_000;
-    let (mut next, mut received) = (0, 0u64);
+    let mut next = 0;
     let mut due = start + offsets.next().unwrap_or(0);
-    let (mut done_at, mut last_at) = (None, 0);
+    let mut done_at = None;
     loop {
         let mut waiting = 0;
         let stopped = live.stop.load(Ordering::Acquire);
+        if seen.capture.cut_at == 0 && live.cut.load(Ordering::Acquire) {
+            seen.capture.cut_at = clock::now();
+            rx.set_link(false)?;
+        }
         let sending = plan.transmit && !stopped && next < probes;
         while sending && next < probes && waiting < BURST_MAX {
             let now = clock::now();
             if now < due {
                 break;
             }
-            let flow = next as u32 % flows;
+            let flow = plan.flow(next as u32);
             let probe = Probe { stream: plan.stream, seq: next as u32, due };
-            probe::rewrite(frame.data_mut(), flow, probe);
-            capture.due[next] = due;
-            capture.late += u64::from(now - due > SLOT_NS);
+            match &plan.frames {
+                Some(frames) => {
+                    frame.replace(&frames.frames[flow as usize]);
+                    probe::stamp(frame.data_mut(), probe);
+                }
+                None => probe::rewrite(frame.data_mut(), flow, probe),
+            }
+            seen.capture.due[next] = due;
+            seen.capture.late += u64::from(now - due > SLOT_NS);
             match tx.tx.tx(&frame) {
-                Ok(()) => capture.sent[next] = now,
-                Err(_) => capture.refused += 1,
+                Ok(()) => seen.capture.sent[next] = now,
+                Err(_) => seen.capture.refused += 1,
             }
             next += 1;
             waiting += 1;
@@ -208,65 +427,49 @@ pub fn drive(
         }
         if waiting > 0 {
             // Probes that are refused here were counted as sent; they must not look like losses.
-            capture.refused += tx.tx.flush().drops.total();
+            seen.capture.refused += tx.tx.flush().drops.total();
             live.sent.store(next as u64, Ordering::Release);
         }
-        let got = match rx.rx.rx(&mut burst, &mut pool) {
-            Ok(got) => got,
-            Err(reason) => {
-                return Err(Error::Receive { name: rx.name.clone(), reason: reason.to_string() });
-            }
-        };
+        let mut got = seen.take(rx, &mut burst, &mut pool, false)?;
+        if plan.both {
+            got += seen.take(tx, &mut burst, &mut pool, true)?;
+        }
         if got > 0 {
-            let now = clock::now();
-            for frame in burst.frames() {
-                let Some(probe) = probe::parse(frame.data()) else { continue };
-                let (seq, flow) = (probe.seq as usize, (probe.seq % flows) as usize);
-                if probe.stream != plan.stream || seq >= probes {
-                    continue;
-                }
-                if capture.received[seq] != 0 {
-                    capture.duplicates += 1;
-                    continue;
-                }
-                capture.received[seq] = now;
-                last_at = now;
-                capture.due[seq] = probe.due;
-                received += 1;
-                capture.reordered += u64::from(newest[flow] > u64::from(probe.seq));
-                newest[flow] = newest[flow].max(u64::from(probe.seq));
-                if !std::mem::replace(&mut seen[flow], true) {
-                    live.flows_seen.fetch_add(1, Ordering::AcqRel);
-                }
-            }
-            burst.recycle(&mut pool);
             continue;
         }
         let now = clock::now();
         let done = stopped || (plan.transmit && next >= probes);
         if done {
             let expected = if plan.transmit { next } else { probes };
-            let last_is_back = expected > 0 && capture.received[expected - 1] != 0;
+            let last_is_back = expected > 0 && seen.capture.received[expected - 1] != 0;
             let quiet = if last_is_back { GRACE_NS } else { plan.drain.as_nanos() as u64 };
-            let quiet_since = (*done_at.get_or_insert(now)).max(last_at);
-            if received >= expected as u64 || now - quiet_since >= quiet {
+            let quiet_since = (*done_at.get_or_insert(now)).max(seen.last_at);
+            if seen.received >= expected as u64 || now.saturating_sub(quiet_since) >= quiet {
                 break;
             }
         }
         let idle = if sending && !done { due.saturating_sub(now) } else { 2_000_000 };
         if waiting == 0 && idle > SPIN_NS {
-            let rest = Duration::from_nanos((idle - SPIN_NS).min(2_000_000));
+            // Of two ports only one can be slept on: the other is looked at soon.
+            let most = if plan.both { SPIN_NS } else { 2_000_000 };
+            let rest = Duration::from_nanos((idle - SPIN_NS).min(most));
             match rx.rx.fd() {
+                // Without a link its socket is ready all the time, to say so.
+                Some(_) if seen.capture.cut_at > 0 => std::thread::sleep(rest),
                 Some(fd) => drop(wait_readable(fd, rest)),
                 None => std::thread::yield_now(),
             }
         }
     }
+    let mut capture = seen.capture;
     capture.missed = rx.newly_lost();
     if plan.transmit {
         for list in [&mut capture.due, &mut capture.sent, &mut capture.received] {
             list.truncate(next);
         }
+        capture.returned.truncate(next);
+        let sent = || capture.sent.iter().copied().filter(|at| *at > 0);
+        capture.sending_ns = sent().max().unwrap_or(0) - sent().min().unwrap_or(0);
     }
     Ok(capture)
 }
@@ -282,11 +485,15 @@ mod tests {
             stream: 3,
             probes,
             flows: 7,
+            first_flow: 0,
             len: 60,
             rate_pps: 50_000.0,
             arrivals: Arrivals::Poisson,
             seed: 1,
             transmit: true,
+            turns: Turns::Regular,
+            frames: None,
+            both: false,
             drain: Duration::from_millis(300),
         }
     }

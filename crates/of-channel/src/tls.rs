@@ -72,6 +72,23 @@ pub(crate) struct Tls {
     pub(crate) connector: Option<TlsConnector>,
 }
 
+impl TlsFiles {
+    /// What one who connects needs, for who speaks OpenFlow without this crate's channel.
+    pub fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        let connector = Tls::load(self)?.connector;
+        let path = self.certificate.clone();
+        let text =
+            "without an authority no connection is made: who answers could be anybody".to_string();
+        let connector = connector.ok_or(TlsError::Authority { path, text })?;
+        Ok(connector.config().clone())
+    }
+
+    /// What one who listens needs.
+    pub fn server(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        Ok(Tls::load(self)?.acceptor.config().clone())
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let what = "a certificate was expected";
     let pem = |source| TlsError::Pem { path: path.to_path_buf(), what, source };

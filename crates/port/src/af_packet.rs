@@ -50,6 +50,7 @@ pub struct AfPacket {
     tx: Vec<Weak<OwnedFd>>,
     totals: Totals,
     rx_dropped: u64,
+    stamps: bool,
 }
 
 impl AfPacket {
@@ -76,6 +77,7 @@ impl AfPacket {
             tx: Vec::new(),
             totals: Totals::starting_at(link.stats),
             rx_dropped: 0,
+            stamps: false,
         })
     }
 
@@ -150,12 +152,20 @@ impl Port for AfPacket {
         self.watcher.set_up(ifindex, up).map_err(|e| self.failed("bringing it up or down", e))
     }
 
+    fn stamp_by_kernel(&mut self) -> bool {
+        self.stamps = true;
+        true
+    }
+
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         let ifindex = self.present_ifindex()?;
         self.info.check_rx_queue(queue, self.rx.strong_count() > 0)?;
         let open = || {
             let fd = self.socket(RX_BUFFER_BYTES, 0)?;
             packet::set_auxdata(fd.as_fd())?;
+            if self.stamps {
+                packet::set_stamps(fd.as_fd())?;
+            }
             packet::set_ignore_outgoing(fd.as_fd())?;
             packet::set_promiscuous(fd.as_fd(), ifindex)?;
             packet::bind(fd.as_fd(), ifindex, true)?;
@@ -229,7 +239,7 @@ impl RxQueue for Rx {
             };
             let mut frame = self.intake.take(index, message.len, pool);
             frame.offload = offload;
-            frame.rx_ns = now;
+            frame.rx_ns = message.stamp_ns.unwrap_or(now);
             if let Some(tag) = message.vlan {
                 insert_vlan_tag(&mut frame, tag);
             }

@@ -151,6 +151,13 @@ pub trait Port: Send {
     /// Brings the port administratively up or down.
     fn set_admin(&mut self, up: bool) -> Result<(), Error>;
 
+    /// Has frames of queues that are opened from now on bear the time at which the kernel took them
+    /// from their device, where the port can: [`Frame::rx_ns`] is then that, in place of when we
+    /// fetched them. Costs the kernel a reading of the clock for each frame. Says whether it can.
+    fn stamp_by_kernel(&mut self) -> bool {
+        false
+    }
+
     /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
 

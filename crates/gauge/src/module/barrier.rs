@@ -6,7 +6,7 @@
 //! So a lie shorter than two turns of the probes is not seen; `resolution_us` says how long that is.
 
 use super::Module;
-use super::insertion::insert;
+use super::updates::{Batch, Change, Priorities, SILENT_MIN, update};
 use crate::bench::{Bench, blindness};
 use crate::error::Error;
 use crate::report::{Finding, Run};
@@ -17,11 +17,9 @@ pub const MODULE: Module = Module {
     about: "whether rules are active when the barrier behind them is answered",
     figures: &["late", "late_us", "resolution_us"],
     latencies: &[],
+    over: &[],
     run,
 };
-
-/// Probes in a row that must be missing.
-const SILENT_MIN: u32 = 2;
 
 fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
     let mut runs = Vec::new();
@@ -37,7 +35,8 @@ fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
     let (mut disturbed, mut turn_ns) = (Vec::new(), 0);
     let rounds = bench.settings.barrier_rounds;
     for _ in 0..rounds {
-        let inserted = insert(bench, rules)?;
+        let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: false };
+        let inserted = update(bench, batch, 0)?;
         turn_ns = inserted.turn_ns;
         let blind = blindness(&inserted.capture);
         if !blind.is_empty() {

@@ -17,6 +17,7 @@ pub const MODULE: Module = Module {
     about: "how long an echo request takes",
     figures: &["sent", "unanswered"],
     latencies: &["latency"],
+    over: &[],
     run,
 };
 

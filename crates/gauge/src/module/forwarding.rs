@@ -1,6 +1,6 @@
 //! How long do frames of each size take from port to port, and are any lost, doubled or reordered?
 
-use super::Module;
+use super::{Module, Over};
 use crate::bench::{Bench, blindness, latencies};
 use crate::error::Error;
 use crate::report::{Finding, Run};
@@ -12,6 +12,27 @@ pub const MODULE: Module = Module {
     about: "how long frames of each size take from port to port, and how many are lost",
     figures: &["bytes", "sent", "lost", "doubled", "reordered"],
     latencies: &["latency"],
+    over: &[
+        Over {
+            title: "latency over frame size",
+            x: "bytes",
+            x_label: "frame size (bytes, with the check sequence)",
+            y_label: "latency (us)",
+            ys: &["latency_p50_us", "latency_p90_us"],
+            log: (false, true),
+            note: "OFLOPS-SUME, figures 6a and 6b. There, hardware stamped frames at the port; here the kernel \
+                   or the process does, so the floor is part of every figure.",
+        },
+        Over {
+            title: "loss over frame size",
+            x: "bytes",
+            x_label: "frame size (bytes, with the check sequence)",
+            y_label: "frames lost",
+            ys: &["lost"],
+            log: (false, false),
+            note: "OFLOPS-SUME, table I has the loss at line rate; here it is at the rates that the lines name.",
+        },
+    ],
     run,
 };
 
@@ -29,14 +50,16 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
             progress(&format!("forwarding: {size} bytes are left out, longer than the ports' MTU"));
             continue;
         }
-        progress(&format!("forwarding: {size} bytes"));
-        runs.push(bench.repeat(|bench| once(bench, size, len))?);
+        for rate_pps in bench.settings.rates_pps() {
+            progress(&format!("forwarding: {size} bytes, {rate_pps} a second"));
+            runs.push(bench.repeat(|bench| once(bench, size, len, rate_pps))?);
+        }
     }
     Ok(runs)
 }
 
-fn once(bench: &mut Bench, size: usize, len: usize) -> Result<Run, Error> {
-    let plan = Plan { len, ..bench.plan() };
+fn once(bench: &mut Bench, size: usize, len: usize, rate_pps: f64) -> Result<Run, Error> {
+    let plan = Plan { len, rate_pps, ..bench.plan() };
     let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
     let sent = capture.sent_count();
     let lost = sent - capture.received_count();
@@ -53,6 +76,7 @@ fn once(bench: &mut Bench, size: usize, len: usize) -> Result<Run, Error> {
     }
     Ok(Run {
         label: format!("{size} bytes, {} a second", plan.rate_pps),
+        group: format!("{} a second", plan.rate_pps),
         disturbed: bench.disturbances(&capture),
         figures: vec![
             ("bytes", size as f64),

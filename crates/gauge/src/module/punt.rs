@@ -18,6 +18,7 @@ pub const PACKET_IN: Module = Module {
     about: "how long a packet takes to the controller",
     figures: &["sent", "lost"],
     latencies: &["latency"],
+    over: &[],
     run: packet_in,
 };
 
@@ -27,6 +28,7 @@ pub const PACKET_OUT: Module = Module {
     about: "how long a packet takes from the controller",
     figures: &["sent", "lost"],
     latencies: &["latency"],
+    over: &[],
     run: packet_out_run,
 };
 

@@ -19,6 +19,7 @@ pub const MODULE: Module = Module {
     about: "whether a flow entry's counters are right, and after how long",
     figures: &["sent", "packets", "bytes", "fresh_us"],
     latencies: &["reply"],
+    over: &[],
     run,
 };
 
@@ -76,6 +77,13 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
             FRESH_NS / 1_000_000_000
         );
         findings.push(Finding { what: "flow_count_wrong", text });
+    }
+    let max_ms = bench.settings.fresh_max_ms;
+    if let Some(ns) = fresh_ns.filter(|ns| *ns > u64::from(max_ms) * 1_000_000)
+        && blindness(&capture).is_empty()
+    {
+        let text = format!("the entry's counters were right only after {:.1} ms", ns as f64 / 1e6);
+        findings.push(Finding { what: "flow_count_stale", text });
     }
     let mut figures =
         vec![("sent", sent as f64), ("packets", packets as f64), ("bytes", bytes as f64)];

@@ -83,6 +83,12 @@ pub(crate) fn set_auxdata(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, PACKET_AUXDATA, &1)
 }
 
+/// Delivers when the kernel took each frame from its device, in nanoseconds of the wall clock
+/// (`SO_TIMESTAMPNS`, `socket(7)`).
+pub(crate) fn set_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
+    set_option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
+}
+
 /// Does not deliver what leaves by the interface.
 pub(crate) fn set_ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1)
@@ -150,10 +156,12 @@ pub(crate) struct Message {
     pub(crate) vnet: [u8; VNET_HDR_LEN],
     /// The VLAN tag taken out of it: TPID and TCI.
     pub(crate) vlan: Option<(u16, u16)>,
+    /// When the kernel took it from the device, after [`set_stamps`]: nanoseconds since the epoch.
+    pub(crate) stamp_ns: Option<u64>,
 }
 
-/// Room for one message's control data: a `cmsghdr` and [`AuxData`], aligned.
-type Control = [u64; 8];
+/// Room for one message's control data, aligned: two `cmsghdr`s, [`AuxData`] and a `timespec`.
+type Control = [u64; 10];
 
 /// Receives up to `rooms.len()` frames (at most [`BURST_MAX`]) without blocking: each fills its
 /// room, then its piece of `overflow`. Fills `messages` and returns how many came.
@@ -195,11 +203,13 @@ pub(crate) fn receive(
     }
     let received = received as usize;
     for (i, header) in headers[..received].iter().enumerate() {
+        let (vlan, stamp_ns) = control_data(&header.msg_hdr);
         messages[i] = Message {
             len: (header.msg_len as usize).saturating_sub(VNET_HDR_LEN),
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             vnet: vnet[i],
-            vlan: vlan_tag(&header.msg_hdr),
+            vlan,
+            stamp_ns,
         };
     }
     Ok(received)
@@ -209,27 +219,39 @@ fn piece(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// The VLAN tag in a received message's control data.
-fn vlan_tag(header: &libc::msghdr) -> Option<(u16, u16)> {
+/// The VLAN tag and the time stamp in a received message's control data.
+fn control_data(header: &libc::msghdr) -> (Option<(u16, u16)>, Option<u64>) {
+    let (mut vlan, mut stamp_ns) = (None, None);
     // SAFETY: the kernel has filled the control buffer that `header` still points at, and has set
-    // its length; the CMSG functions stay within it.
+    // its length; the CMSG functions stay within it. Both payloads are plain C values, read only
+    // where the message is long enough for them.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
         while let Some(cmsg) = control.as_ref() {
-            if cmsg.cmsg_level == libc::SOL_PACKET
-                && cmsg.cmsg_type == PACKET_AUXDATA
-                && cmsg.cmsg_len >= libc::CMSG_LEN(size_of::<AuxData>() as u32) as _
-            {
-                let aux: AuxData = libc::CMSG_DATA(control).cast::<AuxData>().read_unaligned();
-                let has_tag = aux.status & TP_STATUS_VLAN_VALID != 0;
-                let has_tpid = aux.status & TP_STATUS_VLAN_TPID_VALID != 0;
-                let tpid = if has_tpid { aux.vlan_tpid } else { 0x8100 };
-                return has_tag.then_some((tpid, aux.vlan_tci));
+            let holds = |size: usize| cmsg.cmsg_len >= libc::CMSG_LEN(size as u32) as _;
+            match (cmsg.cmsg_level, cmsg.cmsg_type) {
+                (libc::SOL_PACKET, PACKET_AUXDATA) if holds(size_of::<AuxData>()) => {
+                    let aux: AuxData = libc::CMSG_DATA(control).cast::<AuxData>().read_unaligned();
+                    let has_tag = aux.status & TP_STATUS_VLAN_VALID != 0;
+                    let has_tpid = aux.status & TP_STATUS_VLAN_TPID_VALID != 0;
+                    let tpid = if has_tpid { aux.vlan_tpid } else { 0x8100 };
+                    vlan = has_tag.then_some((tpid, aux.vlan_tci));
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
+                    let at: libc::timespec =
+                        libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned();
+                    let (s, ns) = (u64::try_from(at.tv_sec), u64::try_from(at.tv_nsec));
+                    stamp_ns = s
+                        .ok()
+                        .zip(ns.ok())
+                        .map(|(s, ns)| s.saturating_mul(1_000_000_000).saturating_add(ns));
+                }
+                _ => {}
             }
             control = libc::CMSG_NXTHDR(header, control);
         }
     }
-    None
+    (vlan, stamp_ns)
 }
 
 /// Sends frames, each behind its virtio-net header, without blocking; returns how many left. An

@@ -1,0 +1,94 @@
+//! How long is traffic lost, and the control channel, when the switch is restarted?
+//!
+//! A command that was given (`--restart`) restarts it while probes flow. Then we connect again, as often as
+//! it takes; if probes do not come out soon after, the rule is added anew. The outage is the longest time between
+//! the sending of two probes that came out one after the other.
+
+use super::Module;
+use crate::bench::{Bench, wait};
+use crate::clock;
+use crate::error::Error;
+use crate::report::{Finding, Run};
+use crate::traffic::Plan;
+use openflow::Message;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The module.
+pub const MODULE: Module = Module {
+    name: "restart",
+    about: "how long traffic and the control channel are lost when the switch is restarted",
+    figures: &["outage_ms", "control_ms", "rules_kept", "lost"],
+    latencies: &[],
+    over: &[],
+    run,
+};
+
+/// The longest that a restart may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
+    let Some(command) = bench.settings.restart.clone() else {
+        let text = "no command that restarts the switch was given (--restart COMMAND)";
+        return Err(Error::NotAsked(text.into()));
+    };
+    progress(&format!("restart: {command}"));
+    let rule = bench.forward(0);
+    bench.only(rule.clone())?;
+    let seconds = PATIENCE.as_secs_f64() * 2.0 + 10.0;
+    let rate_pps = bench.settings.rate_pps.min(5000.0);
+    let probes = (rate_pps * seconds) as u32;
+    let plan = Plan { probes, rate_pps, drain: Duration::from_millis(300), ..bench.plan() };
+    let (capture, (kept, control_ns)) = bench.traffic(&plan, |control, live| {
+        wait(Duration::from_secs(2), || live.received() > 100);
+        let began = clock::now();
+        let status = Command::new("sh").args(["-c", &command]).status();
+        let status = status.map_err(|e| Error::NotAsked(format!("{command}: {e}")))?;
+        if !status.success() {
+            return Err(Error::NotAsked(format!("{command}: {status}")));
+        }
+        let until = Instant::now() + PATIENCE;
+        while let Err(e) = control.reopen() {
+            if Instant::now() > until {
+                return Err(e);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let control_ns = clock::now() - began;
+        // What is on its way after the reconnection is no proof: more than that must come.
+        let enough = live.received() + (rate_pps / 10.0) as u64;
+        let kept = wait(Duration::from_secs(3), || live.received() > enough);
+        if !kept {
+            control.clear()?;
+            control.send(&Message::FlowMod(rule.clone()))?;
+            control.barrier("a flow entry")?;
+            wait(PATIENCE, || live.received() > enough);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        live.stop();
+        Ok((kept, control_ns))
+    })?;
+    let out = capture.sent.iter().zip(&capture.received).filter(|(_, r)| **r > 0).map(|(s, _)| *s);
+    let times: Vec<u64> = out.collect();
+    let outage = times.windows(2).map(|w| w[1].saturating_sub(w[0])).max();
+    let after = times.last().copied().unwrap_or(0);
+    let end = capture.sent.iter().copied().max().unwrap_or(0);
+    let mut findings = Vec::new();
+    if end.saturating_sub(after) > 1_000_000_000 {
+        let text = "nothing came out any more after the restart, though its rule was added anew"
+            .to_string();
+        findings.push(Finding { what: "not_back", text });
+    }
+    Ok(vec![Run {
+        label: format!("{rate_pps} a second"),
+        attempts: 1,
+        figures: vec![
+            ("outage_ms", outage.unwrap_or(0) as f64 / 1e6),
+            ("control_ms", control_ns as f64 / 1e6),
+            ("rules_kept", f64::from(u8::from(kept))),
+            ("lost", (capture.sent_count() - capture.received_count()) as f64),
+        ],
+        findings,
+        ..Run::default()
+    }])
+}
