@@ -50,6 +50,15 @@ pub(crate) enum Request {
         /// Ports that lose theirs, by name or number.
         clear: Vec<String>,
     },
+    /// Connections: told, or forgotten.
+    Conntrack {
+        /// They are forgotten.
+        flush: bool,
+        /// Those of this zone.
+        zone: Option<u16>,
+        /// So many are told, at most.
+        limit: usize,
+    },
     /// Lines of `millrace p4 do`.
     P4Do {
         /// The lines.
