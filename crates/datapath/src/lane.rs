@@ -10,8 +10,11 @@
 use crate::engine::Forward;
 use crate::ports::PortTable;
 use crate::program_state::ProgramState;
+use crate::services::{Call, Services};
 use interp::{Color, Externs};
+use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use port::Csum;
 use port::prng::Prng;
 use state::counters::WorkerCounters;
 
@@ -47,6 +50,10 @@ pub struct State<'a> {
     pub ports: &'a PortTable,
     /// Chance.
     pub random: &'a mut Prng,
+    /// What programs call by name.
+    pub services: &'a Services,
+    /// What is known of the packet's transport checksum.
+    pub csum: Csum,
     /// The time.
     pub now_ns: u64,
 }
@@ -77,6 +84,17 @@ impl Externs for State<'_> {
             Some(meter) => meter.measure(self.counters, bytes, self.now_ns),
             None => Color { color: 0, level: 0 },
         }
+    }
+
+    fn service(
+        &mut self,
+        service: &Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        let (csum, now_ns) = (self.csum, self.now_ns);
+        self.services.call(Call { service, args, packet, csum, now_ns, look: false }, results)
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
@@ -139,6 +157,16 @@ impl Externs for Resumed<'_> {
 
     fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
         self.externs.meter(meter, bytes)
+    }
+
+    fn service(
+        &mut self,
+        service: &Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        self.externs.service(service, args, packet, results)
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {

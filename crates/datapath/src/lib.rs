@@ -16,6 +16,7 @@
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |
 //! | `stages` | a compiled pipeline as the cost model sees it |
+//! | [`services`] | what programs call by name: connection tracking |
 //! | [`sink`] | from the copies an engine sends to frames on ports |
 //! | [`validate`] | a sample of what compiled code did, checked by the interpreter |
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
@@ -45,6 +46,7 @@ pub mod queues;
 pub mod records;
 pub mod replica;
 pub mod samples;
+pub mod services;
 pub mod sink;
 mod stages;
 pub mod validate;

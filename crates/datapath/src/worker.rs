@@ -23,6 +23,7 @@ use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
+use crate::services::Services;
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use abi::Outcome;
@@ -141,6 +142,8 @@ pub struct WorkerConfig {
     pub control: Arc<PortShared>,
     /// Takes samples of what compiled code does.
     pub sampler: Option<Sampler>,
+    /// What programs call by name.
+    pub services: Services,
     /// Seed of its random numbers.
     pub seed: u64,
 }
@@ -249,6 +252,7 @@ pub struct Worker {
     ring: PuntRing,
     counters: WorkerCounters,
     random: Prng,
+    services: Services,
     ports: Arc<PortTable>,
     rx: Vec<Rx>,
     tx: Lines,
@@ -292,6 +296,7 @@ impl Worker {
             ring: config.ring,
             counters: config.counters,
             random: Prng::new(config.seed),
+            services: config.services,
             ports: Arc::new(PortTable::default()),
             rx: Vec::new(),
             tx: Lines::default(),
@@ -639,6 +644,8 @@ impl Worker {
             counters: &self.counters,
             ports: &self.ports,
             random: &mut self.random,
+            services: &self.services,
+            csum: frame.offload.csum,
             now_ns,
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };

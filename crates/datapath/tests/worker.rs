@@ -45,6 +45,7 @@ impl Bench {
         let control = Arc::new(PortShared::new(0xffff_fffd, "control", 0, workers));
         let make = |index| {
             let config = WorkerConfig {
+                services: Default::default(),
                 index,
                 cpu: None,
                 publisher: publisher.clone(),

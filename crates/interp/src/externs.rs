@@ -5,6 +5,7 @@
 //! ever remembered, and [`MemoryExterns`], plain collections.
 
 use crate::meters::Measured;
+use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, Meter, MeterId, Program, RegisterId, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,17 @@ pub trait Externs {
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32);
     /// Asks a meter about a packet of so many bytes; one that does not exist is green.
     fn meter(&mut self, meter: MeterId, bytes: u32) -> Color;
+    /// Hands a packet to a service, which may change it if it edits; false drops it. `results` are zero
+    /// when it is called. Without services, nothing happens and the answers are zero.
+    fn service(
+        &mut self,
+        _service: &Service,
+        _args: &[Bits],
+        _packet: &mut [u8],
+        _results: &mut [Bits],
+    ) -> bool {
+        true
+    }
     /// A register's cell; `None` past the end.
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits>;
     /// Writes a register's cell; nothing past the end.
@@ -61,6 +73,31 @@ impl Externs for NullExterns {
     fn random(&mut self, lo: &Bits, _: &Bits) -> Bits {
         lo.clone()
     }
+}
+
+/// A service without state, for tests: its answers depend on its name, the arguments and the packet, one
+/// packet in eight is dropped, and if it edits, one byte in half of the others changes.
+pub fn imitate(service: &Service, args: &[Bits], packet: &mut [u8], results: &mut [Bits]) -> bool {
+    let mix = |seed: u64, bytes: &[u8]| {
+        bytes.iter().fold(seed, |hash, byte| crate::hash::mix64(hash ^ u64::from(*byte)))
+    };
+    let mut hash = mix(mix(0, service.name.as_bytes()), packet);
+    for arg in args {
+        hash = mix(hash ^ 0x100, &arg.to_be_bytes());
+    }
+    for (i, result) in results.iter_mut().enumerate() {
+        let words = [crate::hash::mix64(hash + 2 * i as u64), crate::hash::mix64(!hash ^ i as u64)];
+        let value = u128::from(words[0]) << 64 | u128::from(words[1]);
+        *result = Bits::from_u128(value, 128).cast(result.width());
+    }
+    if service.edits
+        && hash >> 8 & 1 == 1
+        && let Some(byte) =
+            packet.len().checked_sub(1).map(|last| (hash >> 16) as usize % (last + 1))
+    {
+        packet[byte] ^= 0x11;
+    }
+    hash & 7 != 0
 }
 
 /// Packets and bytes.
@@ -167,6 +204,16 @@ impl Externs for MemoryExterns {
         }
         let measured = self.measured.get_mut(&meter);
         measured.map(|m| m.ask(bytes, self.now_ns)).unwrap_or_default()
+    }
+
+    fn service(
+        &mut self,
+        service: &Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        imitate(service, args, packet, results)
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {

@@ -7,7 +7,9 @@ use crate::sink::Punt;
 use crate::trace::Kind;
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise};
 use ir::program::intrinsic;
-use ir::{Bits, BlockId, Copy, DropReason, Expr, FieldRef, MeterId, Op, PuntReason};
+use ir::{
+    Bits, BlockId, Copy, DropReason, Expr, FieldRef, MetaId, MeterId, Op, PuntReason, ServiceId,
+};
 use smallvec::SmallVec;
 
 impl<'a> Run<'a> {
@@ -139,6 +141,9 @@ impl<'a> Run<'a> {
                 self.note(Kind::Digest, || show::digest(layout, *digest, &values));
                 self.sink.digest(*digest, &values);
             }
+            Op::Service { service, args: values, results } => {
+                return self.service(context, *service, values, results, args);
+            }
             Op::Meter { meter, color, level } => {
                 let meter = self.env(context, args).eval(meter).low_u32();
                 let answer = self.externs.meter(MeterId(meter), context.length);
@@ -198,6 +203,68 @@ impl<'a> Run<'a> {
             }
             Op::Drop(reason) => return Some(End::Drop(*reason)),
             Op::Exit => return Some(End::Exit),
+        }
+        None
+    }
+
+    /// Why the pass ends in a service, if it does.
+    fn service(
+        &mut self,
+        context: &mut Context,
+        id: ServiceId,
+        values: &'a [Expr],
+        results: &'a [MetaId],
+        args: &'a [Bits],
+    ) -> Option<End<'a>> {
+        let layout = self.layout;
+        let service = &layout.program.services[id.index()];
+        if service.edits {
+            if self.reparses == REPARSES_MAX {
+                return Some(End::Drop(DropReason::RecirculationLimit));
+            }
+            self.reparses += 1;
+        }
+        let values = self.values(context, values, args);
+        let mut answers: SmallVec<[Bits; 4]> =
+            service.results.iter().map(|r| Bits::zero(r.width)).collect();
+        let emitted = self.emit(context);
+        let packet = emitted.packet(self.emitted, self.input);
+        let headers = packet.headers.len();
+        let mut bytes = packet.to_vec();
+        let passes = self.externs.service(service, &values, &mut bytes, &mut answers);
+        self.note(Kind::Op, || {
+            let list = |bits: &[Bits]| {
+                bits.iter().map(|v| show::value("", v)).collect::<Vec<_>>().join(", ")
+            };
+            let drops = if passes { "" } else { ", drop" };
+            format!("service {}({}) = {}{drops}", service.name, list(&values), list(&answers))
+        });
+        if !passes {
+            return Some(End::Drop(DropReason::Service));
+        }
+        if service.edits {
+            // What it left alone of the payload stays where it is.
+            let kept = bytes[headers..] == self.input[emitted.payload..];
+            let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
+            context.source.tail = match (same, kept) {
+                (true, _) => 0,
+                (false, true) => emitted.payload,
+                (false, false) => self.input.len(),
+            };
+            bytes.truncate(if same {
+                0
+            } else if kept {
+                headers
+            } else {
+                bytes.len()
+            });
+            context.source.front = bytes;
+            if !self.parse(context) {
+                return Some(End::Drop(DropReason::ParserReject));
+            }
+        }
+        for (meta, answer) in results.iter().zip(&answers) {
+            self.assign(context, FieldRef::Meta(*meta), answer);
         }
         None
     }

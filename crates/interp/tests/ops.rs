@@ -721,3 +721,83 @@ fn ports_are_live_or_not() {
     externs.dead_ports.insert(2);
     assert_eq!(run_with(&p, externs, &[1]).ports(), [1, 0]);
 }
+
+/// A service that adds its argument to the packet's first byte, if it may, answers what that was, and drops
+/// packets of which it was 99.
+struct Adds;
+
+impl interp::Externs for Adds {
+    fn port_live(&self, port: u32) -> bool {
+        NullExterns.port_live(port)
+    }
+    fn count_table(&mut self, _: TableId, _: bool) {}
+    fn count_entry(&mut self, _: TableId, _: EntryId, _: u32) {}
+    fn count(&mut self, _: ir::CounterId, _: u32) {}
+    fn count_indirect(&mut self, _: u32, _: u32, _: u32) {}
+    fn meter(&mut self, _: MeterId, _: u32) -> Color {
+        Color::default()
+    }
+    fn register_read(&mut self, _: RegisterId, _: u32) -> Option<Bits> {
+        None
+    }
+    fn register_write(&mut self, _: RegisterId, _: u32, _: Bits) {}
+    fn random(&mut self, lo: &Bits, _: &Bits) -> Bits {
+        lo.clone()
+    }
+    fn service(
+        &mut self,
+        service: &ir::program::Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        let was = packet[0];
+        results[0] = bits(was, 8);
+        results[1] = bits(packet.len() as u8, 8);
+        if service.edits {
+            packet[0] = was.wrapping_add(args[0].low_u32() as u8);
+            *packet.last_mut().unwrap() ^= args[1].low_u32() as u8;
+        }
+        was != 99
+    }
+}
+
+#[test]
+fn a_service_sees_the_packet_as_it_is_and_what_it_changes_is_parsed() {
+    // The header is one byte; what the service saw goes to a port, what is parsed to another.
+    let case = |edits: bool, first: u8, turn: u8, bytes: &[u8]| {
+        let mut b = Builder::new();
+        let ty = b.header_type("one", &[("v", 8)]);
+        let h = b.header("h", ty);
+        let (was, len) = (b.meta("was", 8), b.meta("len", 8));
+        let (args, results) = ([("by", 8), ("turn", 8)], [("was", 8), ("len", 8)]);
+        let service = b.service("adds", &args, &results, edits);
+        let start = b.state("start");
+        b.set_state(start, vec![extract(h)], Transition::Accept);
+        b.emit(h);
+        let v = field(&b, h, "v");
+        let port = |e: Expr| Op::Output { port: e.cast(32) };
+        let args = vec![num(3u8, 8), num(turn, 8)];
+        let ops = vec![
+            Op::Assign(v, num(first, 8)),
+            Op::Service { service, args, results: vec![was, len] },
+            port(Expr::meta(was)),
+            port(Expr::meta(len)),
+            port(Expr::Field(v)),
+        ];
+        let p = one_block(b, ops);
+        let input = Input { bytes, in_port: 1, now_ns: 0, start: Start::Pipeline };
+        let mut sink = Collect::default();
+        let verdict = Machine::new().run(&p, input, &mut Adds, &mut sink, None);
+        let ports: Vec<u32> = sink.outputs.iter().map(|o| o.port).collect();
+        (verdict, ports, sink.outputs.last().map(|o| o.bytes.clone()))
+    };
+    let forward =
+        |ports: [u32; 3], bytes: &[u8]| (Verdict::Forward, ports.to_vec(), Some(bytes.to_vec()));
+    assert_eq!(case(false, 7, 0, &[1, 2, 3]), forward([7, 3, 7], &[7, 2, 3]));
+    assert_eq!(case(true, 7, 0, &[1, 2, 3]), forward([7, 3, 10], &[10, 2, 3]));
+    assert_eq!(case(true, 7, 0xf0, &[1, 2, 3]), forward([7, 3, 10], &[10, 2, 0xf3]), "payload");
+    let dropped = (Verdict::Drop(DropReason::Service), vec![], None);
+    assert_eq!(case(true, 99, 0, &[1, 2, 3]), dropped);
+    assert_eq!(case(false, 99, 0, &[1, 2, 3]), dropped);
+}

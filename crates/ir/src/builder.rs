@@ -6,12 +6,13 @@
 
 use crate::id::{
     ActionId, BlockId, DigestId, FieldId, HeaderId, HeaderTypeId, MetaId, ParserStateId,
-    RegisterId, StackId, TableId, UnionId, ValueSetId,
+    RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
 use crate::op::Op;
 use crate::program::{
     Action, Block, Checksum, CounterArray, Digest, Field, HeaderInstance, HeaderType, MetaField,
-    Param, ParserState, Program, Register, Stack, Table, Terminator, Transition, Union, ValueSet,
+    Param, ParserState, Program, Register, Service, Stack, Table, Terminator, Transition, Union,
+    ValueSet,
 };
 use std::sync::Arc;
 
@@ -189,6 +190,21 @@ impl Builder {
             fields.iter().map(|(n, w)| Param { name: (*n).to_string(), width: *w }).collect();
         self.program.digests.push(Digest { name: name.to_string(), fields });
         DigestId(id(self.program.digests.len() - 1))
+    }
+
+    /// A service.
+    pub fn service(
+        &mut self,
+        name: &str,
+        args: &[(&str, u32)],
+        results: &[(&str, u32)],
+        edits: bool,
+    ) -> ServiceId {
+        let [args, results] = [args, results].map(|list| {
+            list.iter().map(|(n, w)| Param { name: (*n).to_string(), width: *w }).collect()
+        });
+        self.program.services.push(Service { name: name.to_string(), args, results, edits });
+        ServiceId(id(self.program.services.len() - 1))
     }
 
     /// What was declared so far.

@@ -51,6 +51,8 @@ ids! {
     RegisterId = "register";
     /// A digest (a message to the control plane that is not a packet).
     DigestId = "digest";
+    /// A service: what a program calls and does not say itself.
+    ServiceId = "service";
     /// A table entry; also the index of its direct counter, so unique over all tables.
     EntryId = "entry";
     /// An indirect counter.

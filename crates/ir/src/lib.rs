@@ -39,7 +39,7 @@ pub use bits::Bits;
 pub use expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
 pub use id::{
     ActionId, BlockId, CounterId, DigestId, EntryId, FieldId, GroupId, HeaderId, HeaderTypeId,
-    MetaId, MeterId, ParserStateId, RegisterId, StackId, TableId, UnionId, ValueSetId,
+    MetaId, MeterId, ParserStateId, RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
 pub use op::{Copy, Guise, Op};
 pub use pipeline::{

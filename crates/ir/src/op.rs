@@ -9,7 +9,7 @@
 //! any output, punt or resubmission is a drop, with the reason that ended it or `no_output`.
 
 use crate::expr::{Expr, FieldRef};
-use crate::id::{BlockId, DigestId, HeaderId, MetaId, RegisterId, StackId, TableId};
+use crate::id::{BlockId, DigestId, HeaderId, MetaId, RegisterId, ServiceId, StackId, TableId};
 use crate::verdict::{DropReason, PuntReason};
 
 /// What a copy of the packet starts from.
@@ -133,6 +133,18 @@ pub enum Op {
         digest: DigestId,
         /// One value for each of its fields.
         args: Vec<Expr>,
+    },
+    /// Hands the packet as it is now, headers emitted, to a service, and writes what it answers. A
+    /// service that [edits](crate::program::Service::edits) may have changed bytes: the packet is then
+    /// parsed again from the start state, as by [`Op::Reparse`], before the answers are written. A
+    /// service may also drop the packet (`service_drop`), which ends the pass.
+    Service {
+        /// Which service.
+        service: ServiceId,
+        /// One value for each of its arguments.
+        args: Vec<Expr>,
+        /// Where its results go, in order; of the last ones, nothing need be known.
+        results: Vec<MetaId>,
     },
     /// Asks a meter about this packet; `color` becomes 0 (green: no band exceeded), 1 (yellow:
     /// a band that marks) or 2 (red: a band that drops), `level` the band's level or 0. A meter that
@@ -258,7 +270,9 @@ impl Op {
                 f(lo);
                 f(hi);
             }
-            Op::Punt { args, .. } | Op::Digest { args, .. } => args.iter().for_each(f),
+            Op::Punt { args, .. } | Op::Digest { args, .. } | Op::Service { args, .. } => {
+                args.iter().for_each(f)
+            }
             Op::SetValid(_)
             | Op::SetInvalid(_)
             | Op::CopyHeader { .. }

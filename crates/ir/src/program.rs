@@ -9,7 +9,7 @@ use crate::bits::Bits;
 use crate::expr::{Expr, FieldRef};
 use crate::id::{
     ActionId, BlockId, DigestId, FieldId, HeaderId, HeaderTypeId, MetaId, ParserStateId,
-    RegisterId, StackId, TableId, UnionId, ValueSetId,
+    RegisterId, ServiceId, StackId, TableId, UnionId, ValueSetId,
 };
 use crate::op::Op;
 use crate::pipeline::ActionCall;
@@ -282,6 +282,20 @@ pub struct Checksum {
     pub zero_is_none: bool,
 }
 
+/// A service: what a program calls ([`Op::Service`](crate::Op::Service)) and does not say itself, such as
+/// one that knows connections. Whoever runs the program finds it by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Name, unique in the program.
+    pub name: String,
+    /// What it is told.
+    pub args: Vec<Param>,
+    /// What it answers.
+    pub results: Vec<Param>,
+    /// It may change the packet's bytes, though not how many they are.
+    pub edits: bool,
+}
+
 /// A parameter of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Param {
@@ -478,6 +492,8 @@ pub struct Program {
     pub counters: Vec<CounterArray>,
     /// Digests.
     pub digests: Vec<Digest>,
+    /// Services.
+    pub services: Vec<Service>,
 }
 
 impl Default for Program {
@@ -518,6 +534,7 @@ impl Program {
             registers: Vec::new(),
             counters: Vec::new(),
             digests: Vec::new(),
+            services: Vec::new(),
         }
     }
 
@@ -544,6 +561,8 @@ impl Program {
         find_register, registers, RegisterId;
         /// The digest with this name.
         find_digest, digests, DigestId;
+        /// The service with this name.
+        find_service, services, ServiceId;
     }
 
     /// The type of a header instance. The instance exists.

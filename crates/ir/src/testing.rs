@@ -171,6 +171,9 @@ impl Maker {
             b.counter(&format!("c{i}"), self.rng.below(8) as u32);
         }
         b.digest("d0", &[("a", 32), ("b", self.rng.pick(&WIDTHS))]);
+        let wide = self.rng.pick(&WIDTHS);
+        b.service("v0", &[("a", 32), ("b", wide)], &[("x", 8), ("y", 8)], false);
+        b.service("v1", &[("a", wide)], &[("x", 8)], true);
         self.p = b.finish();
     }
 
@@ -608,6 +611,15 @@ impl Maker {
                 let widths: Vec<u32> = self.p.digests[0].fields.iter().map(|f| f.width).collect();
                 let args = widths.into_iter().map(|w| self.expr(w, 1, site)).collect();
                 Op::Digest { digest: DigestId(0), args }
+            }
+            22 if self.rng.one_in(2) => {
+                let service = self.rng.below(2);
+                let declared = &self.p.services[service];
+                let widths: Vec<u32> = declared.args.iter().map(|a| a.width).collect();
+                let most = declared.results.len();
+                let args = widths.into_iter().map(|w| self.expr(w, 1, site)).collect();
+                let results = [MetaId(6), MetaId(7)][..self.rng.below(most + 1)].to_vec();
+                Op::Service { service: ServiceId(service as u32), args, results }
             }
             22 => Op::Meter { meter: small(self), color: m8, level: m8b },
             23 => {

@@ -72,6 +72,7 @@ reasons! {
         TxError = "tx_error", "The port refused the frame.";
         PuntRingFull = "punt_ring_full", "The control plane did not keep up with punted frames.";
         PuntRateLimit = "punt_rate_limit", "More punts than the configured rate.";
+        Service = "service_drop", "A service said so, which counts why.";
         Stopped = "switch_stopped", "The switch was stopping.";
     }
 }

@@ -71,7 +71,9 @@ fn op(o: &mut Op, f: Change<'_>) {
             expr(a, f);
             expr(b, f);
         }
-        Op::Punt { args, .. } | Op::Digest { args, .. } => args.iter_mut().for_each(|e| expr(e, f)),
+        Op::Punt { args, .. } | Op::Digest { args, .. } | Op::Service { args, .. } => {
+            args.iter_mut().for_each(|e| expr(e, f));
+        }
         Op::Loop { condition, body } => {
             expr(condition, f);
             body.iter_mut().for_each(|o| op(o, f));

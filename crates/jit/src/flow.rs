@@ -405,6 +405,7 @@ impl Analysis<'_> {
             | Op::Clone { .. }
             | Op::OnCopy { .. }
             | Op::Call { .. }
+            | Op::Service { .. }
             | Op::PortLive { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }

@@ -190,6 +190,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Clone { .. } => return Err(self.bail("a clone")),
             Op::OnCopy { .. } => return Err(self.bail("a copy")),
             Op::Call { .. } => return Err(self.bail("a call")),
+            Op::Service { .. } => return Err(self.bail("a service")),
             Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),

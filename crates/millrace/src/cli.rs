@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Capture(CaptureOptions),
     /// Show or change the egress queues of a running switch's ports
     Queue(QueueOptions),
+    /// Show or forget the connections that a running switch knows
+    Conntrack(ConntrackOptions),
     /// Run filetests (.mill)
     Test(TestOptions),
     /// Say what this machine lacks for each kind of port, and the command that mends it
@@ -125,6 +127,40 @@ pub(crate) enum QueueCommand {
         /// By name or number
         #[arg(required = true, value_name = "PORT")]
         ports: Vec<String>,
+    },
+}
+
+/// `millrace conntrack`.
+#[derive(Args, Debug)]
+pub(crate) struct ConntrackOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<ConntrackCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) ctl: Option<PathBuf>,
+}
+
+/// What to do with connections.
+#[derive(Subcommand, Debug)]
+pub(crate) enum ConntrackCommand {
+    /// Show connections, and what has happened
+    Show {
+        /// Of this zone
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<u16>,
+        /// So many at most [default: 1000]
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
+    /// Forget them
+    Flush {
+        /// Of this zone
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<u16>,
     },
 }
 
@@ -260,6 +296,9 @@ pub(crate) struct RunOptions {
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub(crate) queues: Vec<String>,
+    /// Connections that `ct` keeps at most [default: 262144]
+    #[arg(long, value_name = "N")]
+    pub(crate) connections: Option<usize>,
     /// Workers never sleep: a core each, for the least delay after a silence
     #[arg(long)]
     pub(crate) poll: bool,

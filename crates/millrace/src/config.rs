@@ -46,6 +46,7 @@ struct File {
     rx_worker: Vec<String>,
     #[serde(default)]
     queue: Vec<String>,
+    connections: Option<usize>,
     poll: Option<bool>,
     eal: Option<String>,
     mbufs: Option<u32>,
@@ -90,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) rx_workers: Vec<RxWorker>,
     /// Egress queues and ports' rates.
     pub(crate) queues: Vec<Setting>,
+    /// Connections that are kept at most.
+    pub(crate) connections: usize,
     /// Workers never sleep.
     pub(crate) poll: bool,
     /// How DPDK's devices are opened.
@@ -195,6 +198,11 @@ impl Config {
             rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
+        let connections = options.connections.or(file.connections);
+        let connections = connections.unwrap_or(crate::conntrack::CONNECTIONS);
+        if !(1..=1 << 30).contains(&connections) {
+            return Err(Failure::usage("--connections: from 1 to 1073741824"));
+        }
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
         if mbufs < MBUFS_MIN {
@@ -250,6 +258,7 @@ impl Config {
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,
             queues,
+            connections,
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),

@@ -50,6 +50,15 @@ pub(crate) enum Request {
         /// Ports that lose theirs, by name or number.
         clear: Vec<String>,
     },
+    /// Connections: told, or forgotten.
+    Conntrack {
+        /// They are forgotten.
+        flush: bool,
+        /// Those of this zone.
+        zone: Option<u16>,
+        /// So many are told, at most.
+        limit: usize,
+    },
     /// Lines of `millrace p4 do`.
     P4Do {
         /// The lines.
@@ -259,6 +268,7 @@ mod tests {
             Request::Explain
             | Request::Dump { .. }
             | Request::Queue { .. }
+            | Request::Conntrack { .. }
             | Request::P4Do { .. }
             | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),
             Request::Capture(_) => Ok(Reply::Stream(Box::new(|mut out| out.write_all(b"frames")))),

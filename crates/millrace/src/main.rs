@@ -23,6 +23,7 @@ mod bench;
 mod capture;
 mod cli;
 mod config;
+mod conntrack;
 mod ctl;
 mod demo;
 mod doctor;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         cli::Command::Trace(options) => query::trace(options),
         cli::Command::Stats(options) => query::stats(options),
         cli::Command::Queue(options) => queue::queue(options),
+        cli::Command::Conntrack(options) => conntrack::conntrack(options),
         cli::Command::Explain(options) => query::explain(options),
         cli::Command::Dump(options) => query::dump(options),
         cli::Command::Capture(options) => capture::run(options),

@@ -137,6 +137,9 @@ pub(crate) fn answer(
             Ok(trace_value(switch, in_port, &bytes))
         }
         Request::Queue { set, clear } => crate::queue::answer(switch, &set, &clear),
+        Request::Conntrack { flush, zone, limit } => {
+            crate::conntrack::answer(switch, flush, zone, limit)
+        }
         Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
         Request::P4Do { .. } | Request::P4Load { .. } => Err(
             "this switch runs OpenFlow's tables; `millrace run --p4 PROGRAM.p4` runs a P4 program"

@@ -4,6 +4,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, RxWorker};
 use crate::p4_host::Host;
 use crate::{Failure, capture, ctl, query};
+use datapath::services::Services;
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
 use openflow::syntax::{self, Context};
@@ -34,7 +35,9 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let switch = match &host {
         Some(host) => host.switch().clone(),
         None => {
-            start(config.workers, config.cpus.clone(), config.punt_rate, engine, config.validate)?
+            let (workers, cpus) = (config.workers, config.cpus.clone());
+            let (rate, validate) = (config.punt_rate, config.validate);
+            start_with(workers, cpus, rate, engine, validate, config.connections)?
         }
     };
     switch.set_polling(config.poll);
@@ -143,10 +146,24 @@ pub(crate) fn start(
     engine: EngineKind,
     validate: Option<u32>,
 ) -> Result<Switch, Failure> {
+    start_with(workers, cpus, punt_rate, engine, validate, crate::conntrack::CONNECTIONS)
+}
+
+/// The same, of so many connections.
+fn start_with(
+    workers: usize,
+    cpus: Vec<usize>,
+    punt_rate: u64,
+    engine: EngineKind,
+    validate: Option<u32>,
+    connections: usize,
+) -> Result<Switch, Failure> {
     let (program, _) = lower::program(&lower::ProgramConfig::default());
     let program = Arc::new(program);
     let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
-    Switch::start(config).map_err(Failure::bad)
+    let mut services = Services::default();
+    services.track(crate::conntrack::config(connections));
+    Switch::start_with(config, services).map_err(Failure::bad)
 }
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.

@@ -66,7 +66,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::Goto { .. } => ErrorCode::BicBadTableId,
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
-        LowerError::Resubmit(_) => ErrorCode::BacBadArgument,
+        LowerError::Resubmit(_) | LowerError::CtTable(_) => ErrorCode::BacBadArgument,
         LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
         LowerError::LearnInPacketOut | LowerError::Userdata => ErrorCode::BacBadArgument,
     }

@@ -16,8 +16,9 @@ use crate::ports::Ports;
 use crate::refusal::Refusal;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn, LearnSource,
-    LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
+    Action, Conntrack, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn,
+    LearnSource, LearnTarget, Match, PortNo, Prerequisite, QueueId, SetField, Subfield, Version,
+    Zone,
 };
 
 /// Actions in one list, at most.
@@ -27,6 +28,8 @@ const VLAN: [u16; 2] = [0x8100, 0x88a8];
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 const PBB: u16 = 0x88e7;
 const IP: [u128; 2] = [0x0800, 0x86dd];
+/// What a `ct` needs to be known of the packet (ovs-actions(7)).
+const CT_NEEDS: Prerequisite = Prerequisite::OneOf(FieldId::EthType, &IP);
 
 /// What the checks look at.
 pub(crate) struct Rules<'a> {
@@ -104,7 +107,7 @@ impl Packet {
                 }
             }
             Prerequisite::VlanTag => self.tagged,
-            Prerequisite::Present(_) => true,
+            Prerequisite::Present(_) | Prerequisite::Connection => true,
         }
     }
 
@@ -332,6 +335,7 @@ impl Rules<'_> {
                 Err(Refusal::Conjunction)
             }
             Action::Clone(inner) => self.list(list, inner, &mut packet.clone()),
+            Action::Ct(ct) => self.conntrack(ct, packet),
             Action::StackPush(bits) => needs("push", bits.of.field, packet),
             Action::OutputField { from, .. } => needs("output", from.of.field, packet),
             Action::Learn(learn) => self.learn(learn, packet),
@@ -348,6 +352,7 @@ impl Rules<'_> {
             // To which table a resubmit may be shows when it is lowered.
             | Action::Resubmit { .. }
             | Action::Controller(_)
+            | Action::CtClear
             | Action::Note(_) => Ok(()),
             Action::Conjunction(_) if list == List::PacketOut => Err(Refusal::Conjunction),
             Action::Conjunction(_) => Ok(()),
@@ -371,6 +376,28 @@ impl Rules<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A `ct`'s table must be there, and what it reads.
+    fn conntrack(&self, ct: &Conntrack, packet: &Packet) -> Result<(), Refusal> {
+        if let Some(table) = ct.table
+            && u32::from(table.0) >= self.tables
+        {
+            return Err(Refusal::FlowTable { table: table.0, tables: self.tables });
+        }
+        if !packet.fulfils(&CT_NEEDS) {
+            return Err(Refusal::Inconsistent { action: "ct".to_string(), needs: CT_NEEDS });
+        }
+        if let Zone::Field(bits) = ct.zone {
+            needs("ct", bits.of.field, packet)?;
+        }
+        ct.exec.iter().try_for_each(|action| match action {
+            Action::SetField(set) if set.value & !set.field.all_bits() != 0 => {
+                Err(Refusal::SetArgument { field: set.field, value: set.value })
+            }
+            Action::CopyField(copy) => needs("ct", copy.from.field, packet),
+            _ => Ok(()),
+        })
     }
 
     /// A number that a port has, or may get.
@@ -420,6 +447,8 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Bundle(m) if m.to.is_some() => "bundle_load",
         Action::Bundle(_) => "bundle",
         Action::Clone(_) => "clone",
+        Action::Ct(_) => "ct",
+        Action::CtClear => "ct_clear",
         Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",
         _ => return Ok(()),

@@ -7,7 +7,7 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
-use crate::extension::{Bits, Conjunction, Learn, Multipath, PortBundle, ToController};
+use crate::extension::{Bits, Conjunction, Conntrack, Learn, Multipath, PortBundle, ToController};
 use crate::field::FieldId;
 use crate::flow::EntryStats;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
@@ -119,6 +119,10 @@ pub enum Action {
     Bundle(Box<PortBundle>),
     /// Open vSwitch's `clone`: actions on a copy of the packet.
     Clone(Vec<Action>),
+    /// Nicira's `ct`.
+    Ct(Box<Conntrack>),
+    /// Open vSwitch's `ct_clear`: the packet is as if it was not tracked.
+    CtClear,
     /// Nicira's `conjunction`: the entry is one of a dimension's of a conjunctive flow.
     Conjunction(Conjunction),
     /// An experimenter's (1.0: vendor's) action.
@@ -195,6 +199,8 @@ impl Action {
             | Action::Learn(_)
             | Action::Bundle(_)
             | Action::Clone(_)
+            | Action::Ct(_)
+            | Action::CtClear
             | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }

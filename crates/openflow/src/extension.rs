@@ -1,8 +1,9 @@
 //! Actions of Open vSwitch's that no version of OpenFlow has a word for (ovs-actions(7)).
 
-use crate::action::Subfield;
+use crate::action::{Action, Subfield};
 use crate::ids::{PortNo, TableId};
 use crate::packet::PacketInReason;
+use std::net::IpAddr;
 
 /// Some bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +98,86 @@ impl Conjunction {
         (2..=Conjunction::DIMENSIONS_MAX).contains(&self.dimensions)
             && self.dimension < self.dimensions
     }
+}
+
+/// Where a packet's zone comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Zone {
+    /// This one.
+    Number(u16),
+    /// What a field says, in at most 16 bits.
+    Field(Bits),
+}
+
+/// Whose address is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NatSide {
+    /// The source's.
+    Source,
+    /// The destination's.
+    Destination,
+}
+
+/// How a new connection is translated (`nat(src=...)`, `nat(dst=...)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NatRange {
+    /// Whose address.
+    pub side: NatSide,
+    /// The first address.
+    pub first: IpAddr,
+    /// The last one, of the same family.
+    pub last: IpAddr,
+    /// The first and the last port; none leaves the choice to the translator.
+    pub ports: Option<(u16, u16)>,
+    /// `persistent`, `hash`, `random`: bits 2, 3 and 4 as on the wire.
+    pub flags: u16,
+}
+
+impl NatRange {
+    /// Words of the flags, and their bits.
+    pub const FLAGS: [(&str, u16); 3] = [("persistent", 4), ("hash", 8), ("random", 16)];
+
+    /// Whether there may be such a one.
+    pub fn is_sound(&self) -> bool {
+        let ports = self.ports.is_none_or(|(first, last)| first != 0 && first <= last);
+        let all = NatRange::FLAGS.iter().fold(0, |all, (_, bit)| all | bit);
+        self.first.is_ipv4() == self.last.is_ipv4()
+            && self.first <= self.last
+            && ports
+            && self.flags & !all == 0
+            && self.flags & 24 != 24
+    }
+}
+
+/// Translation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Nat {
+    /// Of packets of connections that are translated (`nat`).
+    Existing,
+    /// And of a new connection.
+    New(NatRange),
+}
+
+/// Hands the packet to the connection tracker (`ct(...)`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Conntrack {
+    /// A new connection is kept.
+    pub commit: bool,
+    /// One that goes the other way is replaced; only with `commit`.
+    pub force: bool,
+    /// In which zone.
+    pub zone: Zone,
+    /// Where a copy goes on that knows what the tracker says; without, nothing shows it.
+    pub table: Option<TableId>,
+    /// Translation.
+    pub nat: Option<Nat>,
+    /// Set-fields and copy-fields of `ct_mark` and `ct_label`; only with `commit`.
+    pub exec: Vec<Action>,
+}
+
+impl Conntrack {
+    /// Actions in an `exec(...)`, at most.
+    pub const EXEC_MAX: usize = 64;
 }
 
 /// Which fields a choice depends on.

@@ -31,6 +31,9 @@ pub const VLAN_PRESENT: u128 = 0x1000;
 /// The value of `vlan_vid` that says that there is none (`OFPVID_NONE`).
 pub const VLAN_NONE: u128 = 0;
 
+/// The names of `ct_state`'s bits, from bit 0 on.
+pub const CT_STATES: [&str; 8] = ["new", "est", "rel", "rpl", "inv", "trk", "snat", "dnat"];
+
 /// What a match must say before it may use a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prerequisite {
@@ -40,6 +43,8 @@ pub enum Prerequisite {
     OneOf(FieldId, &'static [u128]),
     /// `vlan_vid` is there and not [`VLAN_NONE`].
     VlanTag,
+    /// `ct_state` says that the packet belongs to a connection (ovs-fields(7)).
+    Connection,
 }
 
 impl fmt::Display for Prerequisite {
@@ -47,6 +52,7 @@ impl fmt::Display for Prerequisite {
         match self {
             Prerequisite::Present(field) => write!(f, "{field}"),
             Prerequisite::VlanTag => f.write_str("vlan_vid with a tag"),
+            Prerequisite::Connection => f.write_str("ct_state with +new, +est, +rel or +trk-inv"),
             Prerequisite::OneOf(field, values) => {
                 for (i, value) in values.iter().enumerate() {
                     let or = if i == 0 { "" } else { " or " };
@@ -96,7 +102,7 @@ impl FieldInfo {
     }
 }
 
-use Prerequisite::{OneOf, Present, VlanTag};
+use Prerequisite::{Connection, OneOf, Present, VlanTag};
 
 const ETH: FieldId = FieldId::EthType;
 const IP: Prerequisite = OneOf(ETH, &[0x0800, 0x86dd]);
@@ -290,6 +296,28 @@ fields! {
     Reg15 15 "REG15" ["reg15"] 32/4 mask set nx [];
     /// The conjunctive flow that a packet matched; 0 for none.
     ConjId 37 "CONJ_ID" ["conj_id"] 32/4 exact fixed nx [];
+    /// What the connection tracker said of the packet: the bits of [`CT_STATES`], 0 before it was asked.
+    CtState 105 "CT_STATE" ["ct_state"] 32/4 mask fixed nx [];
+    /// The zone in which it was asked.
+    CtZone 106 "CT_ZONE" ["ct_zone"] 16/2 exact fixed nx [];
+    /// The connection's mark.
+    CtMark 107 "CT_MARK" ["ct_mark"] 32/4 mask fixed nx [];
+    /// The connection's label.
+    CtLabel 108 "CT_LABEL" ["ct_label"] 128/16 mask fixed nx [];
+    /// The IP protocol of the connection's opener.
+    CtNwProto 119 "CT_NW_PROTO" ["ct_nw_proto"] 8/1 exact fixed nx [Connection];
+    /// The IPv4 source of the connection's opener.
+    CtNwSrc 120 "CT_NW_SRC" ["ct_nw_src"] 32/4 mask fixed nx [Connection];
+    /// Its IPv4 destination.
+    CtNwDst 121 "CT_NW_DST" ["ct_nw_dst"] 32/4 mask fixed nx [Connection];
+    /// The IPv6 source of the connection's opener.
+    CtIpv6Src 122 "CT_IPV6_SRC" ["ct_ipv6_src"] 128/16 mask fixed nx [Connection];
+    /// Its IPv6 destination.
+    CtIpv6Dst 123 "CT_IPV6_DST" ["ct_ipv6_dst"] 128/16 mask fixed nx [Connection];
+    /// Its transport source port, or ICMP type.
+    CtTpSrc 124 "CT_TP_SRC" ["ct_tp_src"] 16/2 mask fixed nx [Connection];
+    /// Its transport destination port, or ICMP code.
+    CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx [Connection];
 }
 
 impl FieldId {
@@ -302,6 +330,11 @@ impl FieldId {
     /// Whether it is one of the sixteen registers.
     pub fn is_register(self) -> bool {
         (FieldId::Reg0..=FieldId::Reg15).contains(&self)
+    }
+
+    /// Whether it is of a connection, and actions in a `ct(exec(...))` may write it, and no others.
+    pub fn is_of_connection(self) -> bool {
+        matches!(self, FieldId::CtMark | FieldId::CtLabel)
     }
 
     /// The mask with all bits of the field.
@@ -405,7 +438,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 63);
+        assert_eq!(FIELDS.len(), 74);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

@@ -3,7 +3,7 @@
 //! A sparse set of fields, the same for every version. Held sorted by [`FieldId`], at most one entry
 //! per field, each value within its mask and its width, no mask of zero; so equal matches are equal
 //! values. A bit set of the fields that are there makes a look-up one population count.
-//! Cost: 32 bytes, and 48 for each field in one allocation, which has room to grow until
+//! Cost: 48 bytes, and 48 for each field in one allocation, which has room to grow until
 //! [`Match::shrink_to_fit`].
 
 use crate::error::ErrorCode;
@@ -147,11 +147,11 @@ impl MatchError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Match {
     /// Bit *n*: field *n* is there.
-    present: u64,
+    present: u128,
     fields: Vec<MatchField>,
 }
 
-const _: () = assert!(FieldId::ALL.len() <= 64, "the bit set has 64 places");
+const _: () = assert!(FieldId::ALL.len() <= 128, "the bit set has 128 places");
 
 impl Match {
     /// The match of every packet.
@@ -177,7 +177,7 @@ impl Match {
     /// Where `id` is, or would be.
     #[inline]
     fn place(&self, id: FieldId) -> usize {
-        (self.present & ((1u64 << id as u8) - 1)).count_ones() as usize
+        (self.present & ((1u128 << id as u8) - 1)).count_ones() as usize
     }
 
     /// Whether the field is there.
@@ -280,6 +280,13 @@ impl Match {
                 self.exact(id).is_some_and(|value| values.contains(&value))
             }
             // A mask without the presence bit still asks for an id, which only a tag has.
+            Prerequisite::Connection => self.get(FieldId::CtState).is_some_and(|f| {
+                const OF_ONE: u128 = 0xcf;
+                const TRACKED_VALID: (u128, u128) = (0x20, 0x30);
+                f.value & OF_ONE != 0
+                    || (f.value & TRACKED_VALID.1, f.mask & TRACKED_VALID.1)
+                        == (TRACKED_VALID.0, TRACKED_VALID.1)
+            }),
             Prerequisite::VlanTag => self.get(FieldId::VlanVid).is_some_and(|f| f.value != 0),
         }
     }

@@ -293,6 +293,14 @@ impl Pass<'_> {
                 self.overwrite(live, *level);
                 self.overwrite(live, *color);
             }
+            // It may be dropped there, and then nothing is read behind it: what is read there is live.
+            Op::Service { service, results, .. } => {
+                results.iter().for_each(|meta| self.overwrite(live, FieldRef::Meta(*meta)));
+                live.all_headers();
+                if program.services[service.index()].edits {
+                    live.metas.union(&self.parser);
+                }
+            }
             Op::SetValid(_) | Op::SetInvalid(_) => {}
             Op::PayloadSum { field } => self.overwrite(live, *field),
             Op::CopyHeader { .. }

@@ -184,12 +184,20 @@ pub struct Bail {
     /// `Op::Call`, `Op::OnCopy`. Where they are not given up, a program that has one of them is left
     /// as it was: a call may lead back.
     pub calls: bool,
+    /// `Op::Service`.
+    pub services: bool,
 }
 
 impl Bail {
     /// At all of them.
-    pub const ALL: Bail =
-        Bail { groups: true, clones: true, reparses: true, passes: true, calls: true };
+    pub const ALL: Bail = Bail {
+        groups: true,
+        clones: true,
+        reparses: true,
+        passes: true,
+        calls: true,
+        services: true,
+    };
 
     /// The packet is given up here.
     pub fn at(&self, op: &Op) -> bool {
@@ -199,6 +207,7 @@ impl Bail {
             Op::Reparse => self.reparses,
             Op::Resubmit { .. } | Op::Recirculate { .. } => self.passes,
             Op::Call { .. } | Op::OnCopy { .. } => self.calls,
+            Op::Service { .. } => self.services,
             _ => false,
         }
     }

@@ -162,6 +162,11 @@ impl Uses {
             }
             Op::Output { .. } => self.metas.insert(intrinsic::QUEUE.index()),
             Op::Group { .. } | Op::Call { .. } | Op::OnCopy { .. } => self.all = true,
+            // It looks at the packet itself.
+            Op::Service { results, .. } => {
+                results.iter().for_each(|meta| self.write(program, FieldRef::Meta(*meta)));
+                self.all = true;
+            }
             Op::Clone { .. } => self.written_metas.insert(intrinsic::PASS.index()),
             Op::Reparse
             | Op::Resubmit { .. }

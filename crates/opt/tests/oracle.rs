@@ -32,8 +32,14 @@ fn options(rng: &mut Rng) -> Options {
     }
     if rng.one_in(2) {
         let mut bit = || rng.one_in(2);
-        options.bail =
-            Bail { groups: bit(), clones: bit(), reparses: bit(), passes: bit(), calls: bit() };
+        options.bail = Bail {
+            groups: bit(),
+            clones: bit(),
+            reparses: bit(),
+            passes: bit(),
+            calls: bit(),
+            services: bit(),
+        };
     }
     options
 }

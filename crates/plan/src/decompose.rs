@@ -387,7 +387,7 @@ impl fmt::Display for Declined {
 }
 
 /// Columns that are handled: one bit each.
-const COLUMNS_MAX: usize = 64;
+const COLUMNS_MAX: usize = 128;
 
 /// Where a lookup goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -660,7 +660,7 @@ pub fn decompose_first(
         rows_made: 0,
     };
     let all = (0..rows.len() as u32).filter(|&r| !rows[r as usize].cells.iter().any(hollow));
-    let part = work.pruned(all.collect(), u64::MAX);
+    let part = work.pruned(all.collect(), u128::MAX);
     if part.live.count_ones() < 2 {
         return Err(Declined::OneColumn);
     }
@@ -678,7 +678,7 @@ pub fn decompose_first(
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Part {
     rows: Vec<u32>,
-    live: u64,
+    live: u128,
 }
 
 /// How a part would be split along a column.
@@ -720,13 +720,13 @@ impl Work<'_> {
         self.rows[row as usize].cells[column]
     }
 
-    fn cells(&self, row: u32, live: u64) -> impl Iterator<Item = (usize, Cell)> {
+    fn cells(&self, row: u32, live: u128) -> impl Iterator<Item = (usize, Cell)> {
         bits_of(live).map(move |c| (c, self.cell(row, c)))
     }
 
     /// Leaves out rows that earlier ones hide, and columns on which none of the rest depends.
-    fn pruned(&self, rows: Vec<u32>, live: u64) -> Part {
-        let live = live & top(self.columns.len() as u32) as u64;
+    fn pruned(&self, rows: Vec<u32>, live: u128) -> Part {
+        let live = live & top(self.columns.len() as u32);
         let pairs = rows.len() <= PAIRS_ROWS_MAX;
         let mut seen = HashSet::new();
         let mut kept: Vec<u32> = Vec::with_capacity(rows.len());
@@ -746,7 +746,7 @@ impl Work<'_> {
             }
             kept.push(row);
             let demands = self.cells(row, live).filter(|(_, cell)| *cell != Cell::Any);
-            let demands = demands.fold(0, |all, (c, _)| all | 1u64 << c);
+            let demands = demands.fold(0, |all, (c, _)| all | 1u128 << c);
             demanded |= demands;
             if demands == 0 {
                 break;
@@ -1100,11 +1100,11 @@ impl Work<'_> {
 }
 
 /// The positions of the bits that are set, ascending.
-fn bits_of(mut set: u64) -> impl Iterator<Item = usize> {
+fn bits_of(mut set: u128) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let at = set.trailing_zeros();
         set &= set.wrapping_sub(1);
-        (at < 64).then_some(at as usize)
+        (at < 128).then_some(at as usize)
     })
 }
 
@@ -1374,9 +1374,9 @@ mod tests {
         assert_eq!(declined(rows(&wide), &few), "more than 1000 rows in its tables");
         let few = Limits { tables_max: 10, ..limits };
         assert_eq!(declined(rows(&wide), &few), "more than 10 tables");
-        let flows = Flows { columns: columns(&[("c", 1); 65]), rows: vec![] };
+        let flows = Flows { columns: columns(&[("c", 1); 129]), rows: vec![] };
         let refused = decompose(&flows, Goal::OneColumn, &limits, &Model::builtin()).unwrap_err();
-        assert_eq!(refused.to_string(), "65 columns, 64 at most");
+        assert_eq!(refused.to_string(), "129 columns, 128 at most");
     }
 
     #[test]

@@ -174,11 +174,11 @@ fn main() {
         let mut bench = Bench::new(config);
         // Touched first, so that the system's pages are not what is measured.
         bench.send(&syn, new, 0..count);
-        bench.tracker.flush(0);
+        bench.tracker.flush(Some(0));
         for round in 1..=3 {
             let packets = bench.send(&syn, new, (round * count)..((round + 1) * count));
             bench.say(&format!("new, {what}"), packets);
-            bench.tracker.flush(0);
+            bench.tracker.flush(Some(0));
         }
     }
 

@@ -254,6 +254,8 @@ pub struct Outcome {
     pub mark: u32,
     /// Its `ct_label`.
     pub label: u128,
+    /// Of its connection, the opener's direction; none for a packet that belongs to none.
+    pub original: Option<Tuple>,
     /// Set if it must be dropped.
     pub drop: Option<Drop>,
 }
@@ -548,13 +550,87 @@ impl Tracker {
             .map(move |at| self.show(at, now))
     }
 
-    /// Removes all connections of a zone. Not bounded: for the control side.
-    pub fn flush(&mut self, zone: u16) {
+    /// Removes all connections of a zone, or of all; says how many. Not bounded: for the control side.
+    pub fn flush(&mut self, zone: Option<u16>) -> usize {
+        let before = self.live;
         for at in 0..self.records.len() as u32 {
             let record = &self.records[at as usize];
-            if record.flags.has(Flags::LIVE) && record.zone == zone {
+            if record.flags.has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
                 self.counters.connections_closed += 1;
                 self.remove(at);
+            }
+        }
+        before - self.live
+    }
+
+    /// A packet that this tracker has translated comes again, in the same zone: it is not judged or translated
+    /// a second time. None if its connection is not known, and it is a packet like any other.
+    pub fn again(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packet: &Packet<'_>,
+    ) -> Option<Outcome> {
+        let (tuple, error) = match parse::subject(packet, request.zone, false) {
+            Subject::Flow { tuple, .. } | Subject::Fragment { tuple, .. } => (tuple, false),
+            Subject::Error { tuple } => (tuple, true),
+            _ => return None,
+        };
+        // It left as the inverse of what the other side's answers come in as.
+        let back = tuple.inverted();
+        let (at, back) = self.find(&back, self.index.places(self.hasher.hash(&back)))?;
+        if self.records[at as usize].deadline <= ticks(now_ns) {
+            return None;
+        }
+        let direction = match back {
+            Direction::Original => Direction::Reply,
+            Direction::Reply => Direction::Original,
+        };
+        if request.commit {
+            self.exec(at, request);
+        }
+        let (original, reply) = self.tuples(at);
+        let mut outcome = self.outcome(at, direction);
+        let (from, to) = match direction {
+            Direction::Original => (original, reply.inverted()),
+            Direction::Reply => (reply, original.inverted()),
+        };
+        outcome.state |= nat::changed(&from, &to);
+        if error {
+            let kept = CtState::REPLY | CtState::SOURCE_NAT | CtState::DESTINATION_NAT;
+            outcome.state = CtState(outcome.state.0 & kept.0) | CtState::RELATED | CtState::TRACKED;
+        }
+        Some(outcome)
+    }
+
+    /// What would be said of a packet, with nothing changed, kept or translated; the rules of the
+    /// packet's own protocol are left out, and a later fragment is nobody's.
+    pub fn look(&self, now_ns: u64, zone: u16, packet: &Packet<'_>) -> Outcome {
+        let invalid = Outcome { state: CtState::INVALID | CtState::TRACKED, ..Outcome::default() };
+        let subject = parse::subject(packet, zone, self.config.check_checksums);
+        let (tuple, error) = match subject {
+            Subject::Untracked => return Outcome::default(),
+            Subject::Flow { tuple, .. } | Subject::Fragment { tuple, first: true, .. } => {
+                (tuple, false)
+            }
+            Subject::Error { tuple } => (tuple, true),
+            _ => return invalid,
+        };
+        let found = self.find(&tuple, self.index.places(self.hasher.hash(&tuple)));
+        let alive = |at: u32| self.records[at as usize].deadline > ticks(now_ns);
+        match found.filter(|(at, _)| alive(*at)) {
+            Some((at, direction)) => {
+                let mut outcome = self.outcome(at, direction);
+                if error {
+                    let reply = CtState(outcome.state.0 & CtState::REPLY.0);
+                    outcome.state = CtState::RELATED | CtState::TRACKED | reply;
+                }
+                outcome
+            }
+            None if error || tuple.role == Role::Reply => invalid,
+            None => {
+                let state = CtState::NEW | CtState::TRACKED;
+                Outcome { state, original: Some(tuple), ..Outcome::default() }
             }
         }
     }
@@ -665,6 +741,7 @@ impl Tracker {
             state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
             mark: 0,
             label: 0,
+            original: None,
             drop: None,
         };
         if let Some((at, direction)) = found {
@@ -799,7 +876,11 @@ impl Tracker {
             _ if tuple.is_query() => (0, Some(timeouts.icmp)),
             _ => (0, Some(timeouts.other)),
         };
-        let mut outcome = Outcome { state: CtState::NEW | CtState::TRACKED, ..Outcome::default() };
+        let mut outcome = Outcome {
+            state: CtState::NEW | CtState::TRACKED,
+            original: Some(tuple),
+            ..Outcome::default()
+        };
         if !request.commit {
             self.counters.new += 1;
             return Some(outcome);
@@ -1033,7 +1114,8 @@ impl Tracker {
         } else {
             state |= CtState::NEW;
         }
-        Outcome { state, mark: record.mark, label: self.label_of(at), drop: None }
+        let original = Some(record.original());
+        Outcome { state, mark: record.mark, label: self.label_of(at), original, drop: None }
     }
 
     /// An error that quotes a packet of the connection found: it goes the way that the quoted packet's

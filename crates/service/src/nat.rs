@@ -515,7 +515,7 @@ impl Tracker {
     }
 }
 
-fn changed(from: &Tuple, to: &Tuple) -> CtState {
+pub(crate) fn changed(from: &Tuple, to: &Tuple) -> CtState {
     let mut state = CtState::default();
     if (from.src, from.src_port) != (to.src, to.src_port) {
         state |= CtState::SOURCE_NAT;
@@ -889,7 +889,7 @@ mod tests {
         // To another server, the ports serve again.
         let elsewhere = Frame::udp((v4("10.0.0.1"), 2010), (v4("192.0.2.2"), 53), 0).bytes();
         assert_eq!(pass(&mut tracker, nat, &elsewhere).1.drop, None);
-        tracker.flush(0);
+        tracker.flush(Some(0));
         assert_eq!(pass(&mut tracker, nat, &from(10)).1.drop, None);
     }
 
@@ -915,7 +915,7 @@ mod tests {
         }
         assert_eq!(tracker.pool(id).unwrap().blocks(), Some((20, 20)));
         assert_eq!(pass(&mut tracker, nat, &from(11, 0)).1.drop, Some(Drop::NatExhausted));
-        tracker.flush(0);
+        tracker.flush(Some(0));
         assert_eq!(tracker.pool(id).unwrap().blocks(), Some((0, 20)));
         assert_eq!(pass(&mut tracker, nat, &from(11, 0)).1.drop, None);
     }

@@ -21,6 +21,7 @@ use datapath::ports::{PortCounters, PortShared, PortTable};
 use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
+use datapath::services::Services;
 use datapath::worker::{Command, Handle, Injection, Worker, WorkerConfig};
 use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
@@ -43,6 +44,8 @@ const EVENTS_MAX: usize = 65_536;
 const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
+/// Services do what is due off the packet path so often.
+const TEND_INTERVAL: Duration = Duration::from_millis(100);
 /// Links are asked for at most so often, however many events come.
 const LINK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -184,6 +187,8 @@ pub(crate) struct Inner {
     events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     validation: Mutex<Validation>,
+    /// What programs call by name.
+    pub(crate) services: Services,
 }
 
 /// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
@@ -316,8 +321,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A running switch without ports.
+    /// A running switch without ports, whose programs call no services.
     pub fn start(config: Config) -> Result<Switch, StartError> {
+        Switch::start_with(config, Services::default())
+    }
+
+    /// A running switch without ports.
+    pub fn start_with(config: Config, services: Services) -> Result<Switch, StartError> {
         if config.workers == 0 {
             return Err(StartError::NoWorkers);
         }
@@ -357,6 +367,7 @@ impl Switch {
                 counters: counters.worker(),
                 control: injected.clone(),
                 sampler: sampler.clone(),
+                services: services.clone(),
                 seed: 0x6d69_6c6c ^ index as u64,
             })?;
             workers.push(handle);
@@ -389,6 +400,7 @@ impl Switch {
             events: crossbeam_channel::bounded(EVENTS_MAX),
             threads: Mutex::new(threads),
             validation: Mutex::default(),
+            services,
         });
         let switch = Switch { inner };
         switch.background("publish", |signals, with| {
@@ -428,6 +440,12 @@ impl Switch {
                 }
             })?;
         }
+        if !switch.inner.services.is_empty() {
+            switch.background("services", |_, with| {
+                with(&|switch| switch.inner.services.tend(switch.now_ns()));
+                std::thread::sleep(TEND_INTERVAL);
+            })?;
+        }
         switch.background("monitor", |signals, with| {
             let events = Cell::default();
             with(&|switch| events.set(switch.link_events()));
@@ -458,6 +476,11 @@ impl Switch {
             }
         })?;
         Ok(())
+    }
+
+    /// What its programs call by name.
+    pub fn services(&self) -> &Services {
+        &self.inner.services
     }
 
     /// Nanoseconds since the switch started: the clock of every time it tells.

@@ -1,9 +1,10 @@
 //! What would happen to a packet, step by step, by the version in force. Nothing is sent, counted or
-//! learnt; meters are taken as green, registers as they are.
+//! learnt; meters are taken as green, registers as they are, services say what they know.
 
 use crate::switch::Switch;
 use datapath::engine::{Forward, Scratch};
 use datapath::ports::PortTable;
+use datapath::services::{Call, Services};
 use interp::{Color, Externs, Input, Packet, Punt, Start, Trace};
 use ir::{Bits, DigestId, PuntReason, Verdict};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ impl interp::Sink for Record {
 struct ReadOnly {
     forward: Arc<dyn Forward>,
     ports: Arc<PortTable>,
+    services: Services,
+    now_ns: u64,
 }
 
 impl Externs for ReadOnly {
@@ -63,6 +66,17 @@ impl Externs for ReadOnly {
         Color { color: 0, level: 0 }
     }
 
+    fn service(
+        &mut self,
+        service: &ir::program::Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        let (csum, now_ns) = (port::Csum::None, self.now_ns);
+        self.services.call(Call { service, args, packet, csum, now_ns, look: true }, results)
+    }
+
     fn register_read(&mut self, register: ir::RegisterId, index: u32) -> Option<Bits> {
         self.forward.state().read_register(register, index)
     }
@@ -79,7 +93,12 @@ impl Switch {
     pub fn trace(&self, in_port: u32, bytes: &[u8]) -> Traced {
         self.sync();
         let forward = self.inner.publisher.snapshot();
-        let mut externs = ReadOnly { forward: forward.clone(), ports: self.inner.port_table() };
+        let mut externs = ReadOnly {
+            forward: forward.clone(),
+            ports: self.inner.port_table(),
+            services: self.inner.services.clone(),
+            now_ns: self.now_ns(),
+        };
         let mut record = Record::default();
         let input = Input { bytes, in_port, now_ns: self.now_ns(), start: Start::Pipeline };
         let (verdict, trace) =

@@ -80,7 +80,7 @@ fn once(bench: &mut Bench, round: u32) -> Result<Run, Error> {
     let plan = Plan { probes, both: true, drain: Duration::from_millis(100), ..bench.plan() };
     let rate = plan.rate_pps;
     let (capture, alive) = bench.traffic(&plan, |_, live| {
-        let alive = wait(Duration::from_secs(2), || live.received() >= (rate / 5.0) as u64 + 1);
+        let alive = wait(Duration::from_secs(2), || live.received() > (rate / 5.0) as u64);
         live.cut();
         wait(PATIENCE, || live.returned() > (rate / 50.0) as u64);
         live.stop();

@@ -146,6 +146,7 @@ struct Names {
     register: RegisterId,
     digest: DigestId,
     counter: u32,
+    services: [ServiceId; 2],
     egress: BlockId,
     end: BlockId,
 }
@@ -387,6 +388,11 @@ impl Shaped {
             register: b.register("cells", 32, 4),
             digest: b.digest("seen", &[("mac", 48), ("port", 32)]),
             counter: b.counter("hits", 4),
+            services: [false, true].map(|edits| {
+                let name = if edits { "edits" } else { "looks" };
+                let args = [("to", 32), ("port", 32)];
+                b.service(name, &args, &[("class", 8), ("port", 32), ("more", 64)], edits)
+            }),
             egress: BlockId(0),
             end: BlockId(0),
         }
@@ -703,7 +709,7 @@ impl Shaped {
         let in_port = || Expr::meta(intrinsic::IN_PORT);
         let small = |e: Expr| binary(BinaryOp::And, e, Expr::int(7, 32));
         let r = &mut self.rng;
-        match r.below(14) {
+        match r.below(15) {
             0 => (vec![("group", 32)], vec![Op::Group { group: p(0) }]),
             1 => {
                 let meter = Op::Meter { meter: p(0), color: meta(n.color), level: meta(n.level) };
@@ -780,6 +786,12 @@ impl Shaped {
                 let live = Op::PortLive { field: meta(n.live), port: p(0) };
                 let to = Op::Assign(meta(n.port), p(0));
                 (vec![("port", 32)], vec![live, when(Expr::meta(n.live), vec![to], vec![])])
+            }
+            13 => {
+                let service = r.pick(&n.services);
+                let args = vec![value(header(n.v4, at::DST4)), p(0)];
+                let call = Op::Service { service, args, results: vec![n.class, n.port] };
+                (vec![("port", 32)], vec![call])
             }
             12 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
             _ => {

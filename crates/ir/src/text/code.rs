@@ -499,6 +499,27 @@ impl<'a> Names<'a> {
                     list[digest.index()].fields.iter().map(|f| f.width).collect();
                 Op::Digest { digest, args: self.args(c, &widths)? }
             }
+            "service" => {
+                let list = &self.program.services;
+                let find = |n: &str| self.program.find_service(n);
+                let service = lookup(c, "service", find, list.iter().map(|h| &*h.name))?;
+                let widths: Vec<u32> = list[service.index()].args.iter().map(|f| f.width).collect();
+                let args = self.args(c, &widths)?;
+                let mut results = Vec::new();
+                if c.eat("->") {
+                    loop {
+                        let at = c.clone();
+                        match self.field(c)? {
+                            FieldRef::Meta(m) => results.push(m),
+                            _ => return at.error("a service's results go to metadata fields"),
+                        }
+                        if !c.eat(",") {
+                            break;
+                        }
+                    }
+                }
+                Op::Service { service, args, results }
+            }
             "meter" => {
                 let meter = self.expr(c, Some(32))?;
                 c.want("->")?;
@@ -661,6 +682,7 @@ const OPS: &[&str] = &[
     "recirculate",
     "punt",
     "digest",
+    "service",
     "meter",
     "count",
     "write",

@@ -21,6 +21,7 @@
 //!            | "register" NAME ":" WIDTH "," COUNT
 //!            | "counter" NAME ":" COUNT
 //!            | "digest" NAME "(" params ")"
+//!            | "service" NAME "(" params ")" [ "->" "(" params ")" ] ["edits"]
 //!            | "reject" "continues"                           ; rejected packets run all the same
 //!            | "state" NAME "{" { step } [ "goto" STATE | next ] "}"        ; accept if none given
 //!            | "deparser" { HEADER | STACK }
@@ -62,6 +63,7 @@
 //!            | "output" expr | "group" expr | "clone" BLOCK ["ingress"]
 //!            | "resubmit" { META } | "recirculate" { META }
 //!            | "punt" REASON [ "(" exprs ")" ] | "digest" DIGEST "(" exprs ")"
+//!            | "service" SERVICE "(" exprs ")" [ "->" META { "," META } ]
 //!            | "meter" expr "->" FIELD "," FIELD | "count" COUNTER "(" expr ")"
 //!            | "if" expr body [ "else" ( body | "if" ... ) ]
 //!            | "goto" BLOCK | "drop" [REASON] | "exit"

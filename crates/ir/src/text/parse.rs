@@ -18,7 +18,7 @@ use crate::pipeline::ActionCall;
 use crate::program::{
     Action, Block, Checksum, ChecksumAlgorithm, ChecksumMode, CounterArray, Digest, Field,
     HeaderInstance, HeaderType, Key, MatchKind, MetaField, Param, ParserOp, ParserState, Program,
-    Register, Select, SelectCase, Stack, Table, Terminator, Transition, Union, ValueSet,
+    Register, Select, SelectCase, Service, Stack, Table, Terminator, Transition, Union, ValueSet,
 };
 use std::sync::Arc;
 
@@ -61,6 +61,7 @@ const DECLARATIONS: &[&str] = &[
     "register",
     "counter",
     "digest",
+    "service",
     "reject",
     "state",
     "deparser",
@@ -165,7 +166,7 @@ pub(super) fn program(items: &[Item]) -> Parsed<Program> {
         if item.keyword == "header" { header(&mut p, &mut c) } else { stack(&mut p, &mut c) }?;
         c.end_statement()?;
     }
-    for item in of(&["union", "meta", "value_set", "register", "counter", "digest"]) {
+    for item in of(&["union", "meta", "value_set", "register", "counter", "digest", "service"]) {
         let mut c = item.cursor();
         simple(&mut p, &item.keyword, &mut c)?;
         c.end_statement()?;
@@ -332,6 +333,11 @@ fn simple(p: &mut Program, keyword: &str, c: &mut Cursor<'_>) -> Parsed<()> {
         "counter" => {
             c.want(":")?;
             p.counters.push(CounterArray { name, size: c.u32("a number of cells")? });
+        }
+        "service" => {
+            let args = params(c)?;
+            let results = if c.eat("->") { params(c)? } else { Vec::new() };
+            p.services.push(Service { name, args, results, edits: c.eat_word("edits") });
         }
         _ => p.digests.push(Digest { name, fields: params(c)? }),
     }

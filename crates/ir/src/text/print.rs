@@ -355,6 +355,20 @@ impl<'a> Printer<'a> {
                 let d = d.map_or_else(|| digest.to_string(), |d| name(&d.name));
                 format!("digest {d}({})", args.join(", "))
             }
+            Op::Service { service, args, results } => {
+                let s = self.p.services.get(service.index());
+                let declared = s.map_or(&[][..], |s| &s.args);
+                let args: Vec<String> = args
+                    .iter()
+                    .enumerate()
+                    .map(|(i, e)| self.expr(e, declared.get(i).map(|f| f.width)))
+                    .collect();
+                let s = s.map_or_else(|| service.to_string(), |s| name(&s.name));
+                let results: Vec<String> =
+                    results.iter().map(|m| self.field(FieldRef::Meta(*m))).collect();
+                let to = if results.is_empty() { "" } else { " -> " };
+                format!("service {s}({}){to}{}", args.join(", "), results.join(", "))
+            }
             Op::Meter { meter, color, level } => format!(
                 "meter {} -> {}, {}",
                 self.expr(meter, Some(32)),
@@ -464,6 +478,12 @@ impl<'a> Printer<'a> {
         }
         for d in &p.digests {
             line!(self, "digest {}({})", name(&d.name), Self::params(&d.fields));
+        }
+        for s in &p.services {
+            let (args, results) = (Self::params(&s.args), Self::params(&s.results));
+            let to = if s.results.is_empty() { String::new() } else { format!(" -> ({results})") };
+            let edits = if s.edits { " edits" } else { "" };
+            line!(self, "service {}({args}){to}{edits}", name(&s.name));
         }
         if p.reject_continues {
             self.line("reject continues");

@@ -46,6 +46,7 @@ const RESERVED_FIELDS: &[&str] = &[
     "remaining",
     "reparse",
     "resubmit",
+    "service",
     "set_invalid",
     "set_valid",
     "sign_cast",

@@ -6,7 +6,7 @@
 use super::{DEPTH_MAX, Error, FIELD_WIDTH_MAX, Result, Rule, WIDTH_MAX, ensure};
 use crate::bits::Bits;
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
-use crate::id::{BlockId, HeaderId, MetaId, StackId};
+use crate::id::{BlockId, HeaderId, MetaId, ServiceId, StackId};
 use crate::op::Op;
 use crate::program::{Field, Param, Program, Select, Stack};
 
@@ -271,6 +271,29 @@ impl<'a> Scope<'a> {
         Ok(())
     }
 
+    /// Rule A4.
+    fn service(&self, service: ServiceId, args: &[Expr], results: &[MetaId]) -> Result {
+        let n = self.program.services.len();
+        let Some(s) = self.program.services.get(service.index()) else {
+            return Err(Error::new(Rule::N4, format!("there is no {service}; there are {n}")));
+        };
+        let (have, want) = (args.len(), s.args.len());
+        ensure!(have == want, A4, "service {} has {want} arguments, {have} given", s.name);
+        for (e, a) in args.iter().zip(&s.args) {
+            let (have, want) = (self.expr(e)?, a.width);
+            let (service, arg) = (&s.name, &a.name);
+            ensure!(have == want, A4, "service {service}, {arg}: {have} bits given, it has {want}");
+        }
+        let (have, most) = (results.len(), s.results.len());
+        ensure!(have <= most, A4, "service {} has {most} results, not {have}", s.name);
+        for (i, (meta, r)) in results.iter().zip(&s.results).enumerate() {
+            self.target_of("a result", FieldRef::Meta(*meta), r.width)?;
+            let again = results[..i].contains(meta);
+            ensure!(!again, A4, "service {}: {} takes two results", s.name, r.name);
+        }
+        Ok(())
+    }
+
     fn kept(&self, keep: &[MetaId]) -> Result {
         for (i, m) in keep.iter().enumerate() {
             let (_, _) = self.field(FieldRef::Meta(*m))?;
@@ -406,6 +429,7 @@ impl<'a> Scope<'a> {
                 }
                 Ok(())
             }
+            Op::Service { service, args, results } => self.service(*service, args, results),
             Op::Meter { meter, color, level } => {
                 self.expr_of("the meter", meter, 32)?;
                 self.target_of("the colour", *color, 8)?;
@@ -527,6 +551,7 @@ pub(crate) fn leaves_a_loop(op: &Op) -> bool {
             | Op::Output { .. }
             | Op::Punt { .. }
             | Op::Reparse
+            | Op::Service { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
     )
@@ -556,6 +581,7 @@ fn word(op: &Op) -> &'static str {
         Op::Recirculate { .. } => "recirculate",
         Op::Punt { .. } => "punt",
         Op::Digest { .. } => "digest",
+        Op::Service { .. } => "service",
         Op::Meter { .. } => "meter",
         Op::Count { .. } => "count",
         Op::RegisterRead { .. } => "read",

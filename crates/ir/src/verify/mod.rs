@@ -52,6 +52,8 @@
 //! Actions, tables, blocks
 //! - A1: a call has one argument for each parameter, of its width.
 //! - A2: a digest has one value for each of its fields, of its width.
+//! - A4: a call of a service has one value for each argument, of its width, and writes metadata, each once
+//!   and of a result's width; it writes the first results, and perhaps not all.
 //! - A3: what is kept over a pass is named once.
 //! - T1: a key field is as wide as its expression; a table has at most 65,535 of them.
 //! - T2: a table lists an action once, and a decision by action names those that the table allows.
@@ -60,7 +62,7 @@
 //! - B2: `goto` appears in actions only.
 //! - B3: a clone in a block starts at a later block.
 //! - L1: a loop's body neither goes elsewhere nor makes copies: no `goto`, group, clone, output, punt,
-//!   reparse, call, resubmission or recirculation.
+//!   reparse, call, service, resubmission or recirculation.
 //! - L2: what a copy does in place has no `goto`.
 //!
 //! What is put into a pipeline
@@ -131,7 +133,7 @@ macro_rules! rules {
 
 rules! {
     N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 W8 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
-    A1 A2 A3 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
+    A1 A2 A3 A4 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
 }
 
 /// A broken rule.

@@ -27,6 +27,11 @@ pub(super) fn check(p: &Program) -> Result {
     for d in &p.digests {
         params("field", &d.fields).map_err(|e| e.within(format_args!("digest {}", d.name)))?;
     }
+    for s in &p.services {
+        let here = |e: Error| e.within(format_args!("service {}", s.name));
+        params("argument", &s.args).map_err(here)?;
+        params("result", &s.results).map_err(here)?;
+    }
     for s in &p.parser {
         state(p, s).map_err(|e| e.within(format_args!("state {}", s.name)))?;
     }
@@ -59,7 +64,7 @@ fn names(p: &Program) -> Result {
     let inner = || {
         kinds!("header type" header_types "metadata field" metadata "value set" value_sets
             "parser state" parser "action" actions "table" tables "block" blocks
-            "register" registers "counter array" counters "digest" digests);
+            "register" registers "counter array" counters "digest" digests "service" services);
         let headers = p.headers.iter().map(|h| h.name.as_str());
         let stacks = p.stacks.iter().map(|s| s.name.as_str());
         let unions = p.unions.iter().map(|u| u.name.as_str());

@@ -89,6 +89,7 @@ fn good() -> Program {
     b.register("r", 32, 8);
     b.counter("c", 8);
     b.digest("d", &[("m", 32)]);
+    b.service("s", &[("a", 32)], &[("x", 32), ("y", 8)], true);
     let fwd = b.action("fwd", &[("port", 32)], vec![Op::Output { port: PORT }]);
     let drop = b.action("drop", &[], vec![Op::Drop(DropReason::Action)]);
     let go = b.action("go", &[], vec![Op::Goto(BlockId(2))]);
@@ -247,6 +248,7 @@ fn references() {
         Op::Clone { block: BlockId(9), copy: crate::op::Copy::Ingress },
         Op::Goto(BlockId(9)),
         Op::Digest { digest: DigestId(9), args: vec![] },
+        Op::Service { service: ServiceId(9), args: vec![], results: vec![] },
         Op::Count { counter: 9, index: int(0, 32) },
         Op::RegisterRead { field: M, register: RegisterId(9), index: int(0, 32) },
         Op::Resubmit { keep: vec![MetaId(99)] },
@@ -292,6 +294,7 @@ fn widths() {
         Op::Goto(crate::id::BlockId(1)),
         Op::Reparse,
         Op::Resubmit { keep: vec![] },
+        Op::Service { service: ServiceId(0), args: vec![int(1, 32)], results: vec![] },
     ] {
         action_breaks(Rule::L1, once(op));
     }
@@ -395,6 +398,20 @@ fn actions_tables_blocks() {
     });
     action_breaks(Rule::A2, Op::Digest { digest: DigestId(0), args: vec![] });
     action_breaks(Rule::A2, Op::Digest { digest: DigestId(0), args: vec![int(1, 8)] });
+    breaks(Rule::N1, |p| p.services.push(p.services[0].clone()));
+    breaks(Rule::W1, |p| p.services[0].results[0].width = 0);
+    let call = |args, results: &[u32]| {
+        let results = results.iter().map(|m| MetaId(*m)).collect();
+        Op::Service { service: ServiceId(0), args, results }
+    };
+    action_breaks(Rule::A4, call(vec![], &[]));
+    action_breaks(Rule::A4, call(vec![int(1, 8)], &[]));
+    action_breaks(Rule::A4, call(vec![int(1, 32)], &[6, 7, 7]));
+    action_breaks(Rule::W3, call(vec![int(1, 32)], &[7]));
+    action_breaks(Rule::N4, call(vec![int(1, 32)], &[99]));
+    let mut p = good();
+    p.blocks[2].ops.push(call(vec![int(1, 32)], &[6]));
+    program(&p).unwrap();
     action_breaks(Rule::A3, Op::Recirculate { keep: vec![MetaId(6), MetaId(6)] });
     breaks(Rule::T1, |p| {
         let mut key = p.tables[0].key.to_vec();

@@ -13,6 +13,7 @@ use datapath::compiled::{JitEngine, Options};
 use datapath::lane::{Counts, Resumed, State};
 use datapath::publish::{Held, Publisher};
 use datapath::replica::InterpEngine;
+use datapath::services::Services;
 use datapath::{Engine, Forward, PortShared, PortTable, Scratch};
 use interp::{Externs, Input, Sink, Start};
 use ir::{Pipeline, Update, Verdict};
@@ -136,6 +137,11 @@ impl Bed {
         Lane {
             index: n,
             held: self.publisher.start(n),
+            services: {
+                let mut services = Services::default();
+                services.track(crate::conntrack::config(CONNECTIONS));
+                services
+            },
             publisher: self.publisher.clone(),
             scratch: Scratch::default(),
             counters: self.arena.worker(),
@@ -175,6 +181,9 @@ pub(crate) trait Seen {
     fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict);
 }
 
+/// Connections that a lane keeps, at most.
+const CONNECTIONS: usize = 1 << 21;
+
 /// A worker without ports.
 pub(crate) struct Lane {
     index: usize,
@@ -184,6 +193,8 @@ pub(crate) struct Lane {
     counters: WorkerCounters,
     ports: Arc<PortTable>,
     random: Prng,
+    /// Each lane's own, as its frames are.
+    services: Services,
     rooms: Vec<u8>,
     /// Bytes to the first cache line of `rooms`.
     skip: usize,
@@ -242,6 +253,8 @@ impl Lane {
                 counters: &self.counters,
                 ports: &self.ports,
                 random: &mut self.random,
+                services: &self.services,
+                csum: port::Csum::Valid,
                 now_ns,
             };
             let bytes = &self.rooms[self.skip..][from..from + len];

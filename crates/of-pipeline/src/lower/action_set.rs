@@ -245,6 +245,8 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::Learn(_)
         | Action::Bundle(_)
         | Action::Clone(_)
+        | Action::Ct(_)
+        | Action::CtClear
         | Action::Conjunction(_)
         | Action::Experimenter(_) => return None,
     };

@@ -2,14 +2,16 @@
 
 use super::action_set::{Kind, as_set, has_slot, merge};
 use super::layout::LEARN_VALUES;
-use super::step::{self, Shape, Step};
+use super::step::{self, CtStep, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
-    Action, CopyField, FieldId, HashAlgorithm, Instruction, Learn, LearnSource, LearnTarget, Match,
-    PacketInReason, PortNo, Prerequisite, SetField, TableId, ToController,
+    Action, Conntrack, CopyField, FieldId, HashAlgorithm, Instruction, Learn, LearnSource,
+    LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField, TableId,
+    ToController, Zone,
 };
 use smallvec::SmallVec;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// What an entry or bucket does: steps, and values for their parameters in order.
@@ -122,6 +124,9 @@ pub enum LowerError {
         /// How many there may be.
         max: usize,
     },
+    /// A `ct` that goes on in no table.
+    #[error("ct goes on in a table below {0}; a group's bucket names none")]
+    CtTable(u32),
     /// A `learn` where no entry is.
     #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
     LearnInPacketOut,
@@ -182,6 +187,12 @@ pub fn lower_instructions(
                         call.step(Step::Goto(to.0));
                     } else if last && normal && !goto {
                         call.step(Step::NormalTail);
+                    } else if let Action::Ct(ct) = action
+                        && let Some(to) = ct.table
+                        && last
+                        && apply_last
+                    {
+                        conntrack(&mut call, place, ct, Some(to.0 > table))?;
                     } else {
                         lower_action(&mut call, place, action)?;
                     }
@@ -393,6 +404,8 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             call.with(Step::Bundle(m.fields, m.algorithm, count, m.to), m.basis, 16);
             m.members.iter().for_each(|port| call.arg(port.0, 32));
         }
+        Action::Ct(ct) => conntrack(call, place, ct, None)?,
+        Action::CtClear => call.step(Step::CtClear),
         Action::Clone(inner) => {
             call.step(Step::Clone);
             inner.iter().try_for_each(|a| lower_action(call, place, a))?;
@@ -408,6 +421,71 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             }
         }
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
+    }
+    Ok(())
+}
+
+/// A `ct`: what it sets, then what it does. `last`: nothing follows it, and its table comes later.
+fn conntrack(
+    call: &mut Call,
+    place: Place,
+    ct: &Conntrack,
+    last: Option<bool>,
+) -> Result<(), LowerError> {
+    if let Some(table) = ct.table
+        && u32::from(table.0) >= place.tables
+    {
+        return Err(LowerError::CtTable(place.tables));
+    }
+    if !ct.exec.is_empty() {
+        call.step(Step::CtExec);
+    }
+    for action in &ct.exec {
+        match action {
+            Action::SetField(SetField { field, value, mask }) if field.is_of_connection() => {
+                let (all, width) = (field.all_bits(), field.info().bits);
+                let mask = mask.unwrap_or(all) & all;
+                call.with(Step::CtSet(*field), value & mask, width);
+                call.arg(mask, width);
+            }
+            Action::CopyField(CopyField { bits, from, to }) if to.field.is_of_connection() => {
+                call.step(Step::CtCopy(*bits, *from, *to));
+            }
+            _ => return Err(LowerError::NotInSet("what ct's exec holds")),
+        }
+    }
+    let zone = match ct.zone {
+        Zone::Field(bits) => Some(bits),
+        Zone::Number(_) => None,
+    };
+    let nat = ct.nat.map(|nat| match nat {
+        Nat::Existing => 0,
+        Nat::New(range) => {
+            let side = if range.side == NatSide::Source { 1 } else { 2 };
+            side | u8::from(range.first.is_ipv6()) << 2
+        }
+    });
+    call.step(Step::Ct(CtStep {
+        flags: u8::from(ct.commit) | u8::from(ct.force) << 1,
+        zone,
+        table: ct.table.map(|table| table.0),
+        nat,
+        exec: !ct.exec.is_empty(),
+        last: last.filter(|_| ct.table.is_some()),
+    }));
+    if let Zone::Number(zone) = ct.zone {
+        call.arg(zone, 16);
+    }
+    if let Some(Nat::New(range)) = ct.nat {
+        let bits = |address| match address {
+            IpAddr::V4(v4) => u128::from(u32::from(v4)),
+            IpAddr::V6(v6) => u128::from(v6),
+        };
+        call.arg(bits(range.first), 128);
+        call.arg(bits(range.last), 128);
+        let (first, last) = range.ports.unwrap_or((0, 0));
+        call.arg(first, 16);
+        call.arg(last, 16);
     }
     Ok(())
 }
@@ -531,6 +609,8 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Learn(_)
             | Action::Bundle(_)
             | Action::Clone(_)
+            | Action::Ct(_)
+            | Action::CtClear
             | Action::Conjunction(_) => {
                 return Err(LowerError::NotInSet("an action of Open vSwitch's"));
             }

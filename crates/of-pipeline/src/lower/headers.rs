@@ -7,6 +7,7 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
+use super::program::CT_RESULTS;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{Expr, FieldRef, HeaderId, MetaId, StackId};
@@ -114,6 +115,10 @@ headers! {
     member_live: MetaId,
     /// The conjunctive flow whose entries are looked up.
     conj_id: MetaId,
+    /// What the connection tracker said, in the order of [`super::program::CT_RESULTS`].
+    ct: [MetaId; CT_RESULTS.len()],
+    /// Value and mask of the mark, and of the label, that the next `ct` sets.
+    ct_exec: [MetaId; 4],
     /// An output to the ingress port was suppressed.
     suppressed: MetaId,
     /// What the meter said.
@@ -271,6 +276,9 @@ impl Headers {
         let member_weight = b.meta("of.member_weight", 32);
         let member_live = b.meta("of.member_live", 1);
         let conj_id = b.meta("of.conj_id", 32);
+        let ct = CT_RESULTS.map(|(name, width)| b.meta(&format!("of.ct_{name}"), width));
+        let ct_exec = [("mark", 32), ("mark_mask", 32), ("label", 128), ("label_mask", 128)]
+            .map(|(name, width)| b.meta(&format!("of.ct_exec_{name}"), width));
         let tunnel_id = b.meta("of.tunnel_id", 64);
         let suppressed = b.meta("of.suppressed", 1);
         let color = b.meta("of.color", 8);
@@ -389,6 +397,8 @@ impl Headers {
             member_weight,
             member_live,
             conj_id,
+            ct,
+            ct_exec,
             suppressed,
             color,
             level,

@@ -4,7 +4,7 @@ use super::action_set::Slots;
 use super::headers::Headers;
 use ir::{
     ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, Pattern,
-    Select, TableId, ValueSetId,
+    Select, ServiceId, TableId, ValueSetId,
 };
 
 /// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
@@ -83,6 +83,12 @@ pub struct Layout {
     pub learn: DigestId,
     /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
     pub learn_entry: DigestId,
+    /// The connection tracker, and the same with translation.
+    pub ct: ServiceId,
+    /// See `ct`.
+    pub ct_nat: ServiceId,
+    /// A block that control never comes to: a call until there ends with the packet's way.
+    pub nowhere: BlockId,
     /// Values of `of.fragment` (2 bits: 1 first, 3 later fragments) that are dropped
     /// (`OFPC_FRAG_DROP`); empty is `OFPC_FRAG_NORMAL`.
     pub drop_fragments: ValueSetId,

@@ -9,7 +9,7 @@ use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD};
 use ir::program::intrinsic;
 use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason};
-use openflow::{HashFields, PortNo};
+use openflow::{FieldId, HashFields, PortNo};
 
 pub(super) fn when(condition: Expr, then: Vec<Op>) -> Op {
     Op::If { condition, then, or_else: Vec::new() }
@@ -143,6 +143,23 @@ pub fn resubmit(h: &Headers, table: BlockId, lookup: Option<Guise>, until: Block
         Op::Call { block: table, until, guise: lookup },
         when(red, vec![Op::Drop(DropReason::Meter)]),
     ]
+}
+
+/// Bits of the mark or label that the next `ct` sets; `value` has no others than those of `mask`.
+pub fn ct_set(h: &Headers, id: FieldId, value: Expr, mask: Expr) -> Vec<Op> {
+    let at = if id == FieldId::CtMark { 0 } else { 2 };
+    let (old, bits) = (h.ct_exec[at], h.ct_exec[at + 1]);
+    let merged = super::fields::merge(Expr::meta(old), value, mask.clone());
+    let all = Expr::binary(BinaryOp::Or, Expr::meta(bits), mask);
+    vec![Op::Assign(FieldRef::Meta(old), merged), Op::Assign(FieldRef::Meta(bits), all)]
+}
+
+/// The packet is as if it had not been tracked.
+pub fn ct_clear(h: &Headers) -> Vec<Op> {
+    let clear = |(meta, (_, width)): (ir::MetaId, (&str, u32))| {
+        Op::Assign(FieldRef::Meta(meta), Expr::int(0, width))
+    };
+    h.ct.into_iter().zip(super::program::CT_RESULTS).map(clear).collect()
 }
 
 /// 1.3.5 §5.12: a tag in front of the others, with id and priority of the one that was outermost.

@@ -48,6 +48,37 @@ impl Default for ProgramConfig {
     }
 }
 
+/// What the service `ct` is told: names and widths (ovs-actions(7)). `flags`: 1 commits, 2 forces. `state` and
+/// `tracked_zone` are what an earlier call said of the packet.
+pub const CT_ARGS: [(&str, u32); 8] = [
+    ("zone", 16),
+    ("flags", 8),
+    ("mark", 32),
+    ("mark_mask", 32),
+    ("label", 128),
+    ("label_mask", 128),
+    ("state", 8),
+    ("tracked_zone", 16),
+];
+/// What `ct_nat` is told besides. `kind`: 0 for connections that are translated, else new ones, too: 1 source,
+/// 2 destination, and 4 where the addresses are IPv6's. Ports of 0 are left to the translator.
+pub const CT_NAT_ARGS: [(&str, u32); 5] =
+    [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
+/// What both answer: the `ct_*` fields.
+pub const CT_RESULTS: [(&str, u32); 11] = [
+    ("state", 32),
+    ("mark", 32),
+    ("label", 128),
+    ("zone", 16),
+    ("nw_src", 32),
+    ("nw_dst", 32),
+    ("ipv6_src", 128),
+    ("ipv6_dst", 128),
+    ("nw_proto", 8),
+    ("tp_src", 16),
+    ("tp_dst", 16),
+];
+
 /// The program, and the ids of its parts.
 pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     let b = &mut Builder::new();
@@ -62,6 +93,9 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
     let learn_entry = b.digest("learn_entry", &columns);
+    let ct = b.service("ct", &CT_ARGS, &CT_RESULTS, false);
+    let nat_args: Vec<(&str, u32)> = CT_ARGS.into_iter().chain(CT_NAT_ARGS).collect();
+    let ct_nat = b.service("ct_nat", &nat_args, &CT_RESULTS, true);
     let miss = b.action("miss", &[], vec![Op::Drop(DropReason::TableMiss)]);
     let miss_to_controller = b.action(
         "miss_to_controller",
@@ -150,6 +184,7 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     let end = b.block("end");
     let copy = NormalBlocks::reserve(b, "normal");
     let done = b.block("done");
+    let nowhere = b.block("nowhere");
 
     for n in 0..tables {
         // Only the first table sees frames that just came in.
@@ -181,6 +216,7 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     b.set_block(end, vec![suppressed.clone()], Terminator::Exit);
     copy.fill(b, &h, normal_src, normal_dst, done);
     b.set_block(done, vec![suppressed], Terminator::Exit);
+    b.set_block(nowhere, Vec::new(), Terminator::Exit);
 
     let mut program = std::mem::take(b).finish();
     // A header that is cut short is payload.
@@ -195,6 +231,9 @@ pub fn program(config: &ProgramConfig) -> (Program, Layout) {
         first_conjunctive,
         learn,
         learn_entry,
+        ct,
+        ct_nat,
+        nowhere,
         drop_fragments,
         miss,
         miss_to_controller,

@@ -128,6 +128,17 @@ pub enum Step {
     Resubmit(u8),
     /// The same as if the packet came by another port: port 32.
     ResubmitPort(u8),
+    /// Nothing is set in the connection that the next [`Step::Ct`] keeps.
+    CtExec,
+    /// Bits of the connection's mark or label: value and mask, of its width.
+    CtSet(FieldId),
+    /// So many bits of a field into the connection's mark or label.
+    CtCopy(u16, Subfield, Subfield),
+    /// Hands the packet to the connection tracker: zone 16, if no field says it; of a new translation, the
+    /// first and the last address, 128, and the first and the last port, 16.
+    Ct(CtStep),
+    /// The packet is as if it had not been tracked.
+    CtClear,
     /// The action set is done, and the packet's way ends.
     ActionSet,
     /// Goes on in a later table.
@@ -136,6 +147,24 @@ pub enum Step {
     Conjunctive(u8),
     /// The conjunctive flow is found: later tables know nothing of it.
     Found,
+}
+
+/// What a `ct` does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CtStep {
+    /// Bits of the service's argument `flags`.
+    pub flags: u8,
+    /// What says the zone.
+    pub zone: Option<Bits>,
+    /// Where a copy goes on.
+    pub table: Option<u8>,
+    /// The service's argument `kind`, with translation.
+    pub nat: Option<u8>,
+    /// What [`Step::CtSet`] and [`Step::CtCopy`] said is set.
+    pub exec: bool,
+    /// Nothing follows, so that the packet itself goes on in the table if its action set is empty; the table
+    /// comes later than the entry's own (true), or any does.
+    pub last: Option<bool>,
 }
 
 /// The product, of so many bits.
@@ -291,6 +320,27 @@ impl Build<'_> {
                 let lookup = Guise { in_port: self.param("in_port", 32), tables };
                 ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set)
             }
+            Step::CtExec => {
+                let widths = [32, 32, 128, 128];
+                let clear = |(meta, width)| Op::Assign(FieldRef::Meta(meta), Expr::int(0, width));
+                h.ct_exec.into_iter().zip(widths).map(clear).collect()
+            }
+            Step::CtSet(id) => {
+                let bits = id.info().bits;
+                let value = self.param(&id.to_string(), bits);
+                let mask = self.param(&format!("{id}_mask"), bits);
+                ops::ct_set(h, id, value, mask)
+            }
+            Step::CtCopy(bits, from, to) => {
+                let width = to.field.info().bits;
+                let at = Expr::int(to.offset.into(), 8);
+                let taken = fields::read_bits(h, from, bits).cast(width);
+                let value = Expr::binary(BinaryOp::Shl, taken, at);
+                let mask = (u128::MAX >> (128 - u32::from(bits))) << to.offset;
+                ops::ct_set(h, to.field, value, Expr::int(mask, width))
+            }
+            Step::Ct(ct) => self.ct(ct),
+            Step::CtClear => ops::ct_clear(h),
             Step::ActionSet => vec![Op::Goto(layout.action_set)],
             Step::LearnFrom(Bits { of, count }) => {
                 self.learned.push(fields::read_bits(h, of, count).cast(128));
@@ -332,6 +382,67 @@ impl Build<'_> {
             ],
         };
         self.body.extend(ops);
+    }
+
+    fn ct(&mut self, ct: CtStep) -> Vec<Op> {
+        let layout = self.layout;
+        let h = &layout.headers;
+        let zone = match ct.zone {
+            None => self.param("zone", 16),
+            Some(Bits { of, count }) => fields::read_bits(h, of, count).cast(16),
+        };
+        let mut args = vec![zone, Expr::int(ct.flags.into(), 8)];
+        let set = |at: usize, width| match ct.exec {
+            true => Expr::meta(h.ct_exec[at]),
+            false => Expr::int(0, width),
+        };
+        args.extend([set(0, 32), set(1, 32), set(2, 128), set(3, 128)]);
+        args.extend([Expr::meta(h.ct[0]).slice(7, 0), Expr::meta(h.ct[3])]);
+        let service = match ct.nat {
+            None => layout.ct,
+            Some(kind) => {
+                args.push(Expr::int(kind.into(), 8));
+                match kind & 3 {
+                    0 => args.extend([0, 0].map(|v| Expr::int(v, 128))),
+                    _ => {
+                        args.push(self.param("first", 128));
+                        args.push(self.param("last", 128));
+                    }
+                }
+                match kind & 3 {
+                    0 => args.extend([0, 0].map(|v| Expr::int(v, 16))),
+                    _ => {
+                        args.push(self.param("first_port", 16));
+                        args.push(self.param("last_port", 16));
+                    }
+                }
+                layout.ct_nat
+            }
+        };
+        // What is translated is parsed again.
+        let call = |results: Vec<ir::MetaId>| {
+            let mut ops = ops::reparse(h);
+            ops.pop();
+            if ct.nat.is_none() {
+                ops.clear();
+            }
+            ops.push(Op::Service { service, args: args.clone(), results });
+            ops
+        };
+        let Some(table) = ct.table else { return call(Vec::new()) };
+        let block = Layout::block(table);
+        let there = Op::Call { block, until: layout.nowhere, guise: None };
+        let mut body = call(h.ct.to_vec());
+        body.push(there.clone());
+        let copied = Op::OnCopy { body };
+        let Some(later) = ct.last else { return vec![copied] };
+        let mut itself = call(h.ct.to_vec());
+        match later {
+            true => itself.push(Op::Goto(block)),
+            false => itself.extend([there, Op::Exit]),
+        }
+        let empty = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
+        vec![Op::If { condition: empty, then: itself, or_else: vec![copied] }]
     }
 
     fn assign_all(&mut self, name: &str, width: u32, places: &[FieldRef]) -> Vec<Op> {
@@ -454,6 +565,33 @@ fn word(step: &Step, out: &mut String) {
         Step::CloneEnd => write!(out, "end_clone"),
         Step::Resubmit(table) => write!(out, "resubmit_{table}"),
         Step::ResubmitPort(table) => write!(out, "resubmit_port_{table}"),
+        Step::CtExec => write!(out, "ct_exec"),
+        Step::CtSet(id) => write!(out, "ct_set_{id}"),
+        Step::CtCopy(bits, from, to) => {
+            let (a, b) = (from.field, to.field);
+            write!(out, "ct_copy_{bits}_{a}_{}_{b}_{}", from.offset, to.offset)
+        }
+        Step::Ct(ct) => {
+            let _ = write!(out, "ct_{}", ct.flags);
+            if let Some(Bits { of, count }) = ct.zone {
+                let _ = write!(out, "_zone_{}_{}_{count}", of.field, of.offset);
+            }
+            if let Some(kind) = ct.nat {
+                let _ = write!(out, "_nat_{kind}");
+            }
+            if ct.exec {
+                let _ = write!(out, "_exec");
+            }
+            if let Some(table) = ct.table {
+                let _ = write!(out, "_table_{table}");
+            }
+            match ct.last {
+                None => Ok(()),
+                Some(true) => write!(out, "_later"),
+                Some(false) => write!(out, "_last"),
+            }
+        }
+        Step::CtClear => write!(out, "ct_clear"),
         Step::ActionSet => write!(out, "then_action_set"),
         Step::Goto(table) => write!(out, "goto_{table}"),
         Step::Found => write!(out, "found"),

@@ -2,6 +2,7 @@
 
 use crate::lower::{self, ProgramConfig};
 use crate::{Agent, AgentConfig, Event, Refusal};
+use datapath::services::Services;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
     Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
@@ -51,7 +52,10 @@ impl Bed {
             engine: Default::default(),
             validate: None,
         };
-        let switch = Switch::start(config).unwrap();
+        let mut services = Services::default();
+        let room = service::conntrack::Config::new(1000, 7);
+        services.track(service::conntrack::Config { translated_max: 100, ..room });
+        let switch = Switch::start_with(config, services).unwrap();
         let mut far = Vec::new();
         for n in 1..=ports {
             let (near, handle) = memory::port(&format!("p{n}"), memory::Config::default()).unwrap();

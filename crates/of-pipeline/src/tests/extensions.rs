@@ -269,6 +269,7 @@ fn promising(field: FieldId) -> Match {
             Prerequisite::OneOf(id, values) => matching.set(id, values[0]),
             Prerequisite::VlanTag => matching.set_masked(FieldId::VlanVid, 0x1000, 0x1000),
             Prerequisite::Present(id) => matching.set(id, 1),
+            Prerequisite::Connection => matching.set_masked(FieldId::CtState, 0x22, 0x22),
         }
     }
     matching

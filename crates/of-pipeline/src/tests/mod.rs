@@ -3,6 +3,7 @@
 mod bed;
 mod bundles;
 mod conjunctions;
+mod conntrack;
 mod errors;
 mod extensions;
 mod flow_rules;

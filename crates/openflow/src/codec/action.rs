@@ -145,7 +145,7 @@ fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     let masked = header.has_mask();
     let field = match header.field() {
         Some(field)
-            if field.info().settable
+            if (field.info().settable || field.is_of_connection())
                 && field.info().since <= version
                 && (!masked || version >= Version::V15 && field.info().maskable) =>
         {
@@ -409,6 +409,12 @@ pub(super) fn encode_actions(
         if let Action::Clone(inner) = action {
             let start = nicira::begin_clone(buf);
             encode_actions(buf, version, inner, matching, loss)?;
+            buf.patch_length(start + 2, start);
+            continue;
+        }
+        if let Action::Ct(ct) = action {
+            let start = nicira::begin_ct(buf, ct);
+            encode_actions(buf, version, &ct.exec, matching, loss)?;
             buf.patch_length(start + 2, start);
             continue;
         }

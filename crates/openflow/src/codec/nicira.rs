@@ -10,14 +10,15 @@ use super::{Encode, Loss, property, registers};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
-    LearnTarget, Multipath, PortBundle, ToController,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
+    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
 };
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
 use crate::ids::{GroupId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
 use crate::version::Version;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Nicira's experimenter id.
 pub const NICIRA: u32 = 0x0000_2320;
@@ -276,7 +277,7 @@ fn name(subtype: u16) -> &'static str {
         17 => "exit",
         19 => "fin_timeout",
         29 | 38 | 41 => "sample",
-        35 | 36 | 43 => "ct",
+        36 => "nat outside of ct",
         44 => "resubmit with ct",
         37 => "controller with pause or a meter",
         39 => "a truncating output",
@@ -587,6 +588,189 @@ pub(super) fn begin_clone(buf: &mut Vec<u8>) -> usize {
     start
 }
 
+/// `NX_CT_F_COMMIT`, `NX_CT_F_FORCE`.
+const CT_FLAGS: (u16, u16) = (1, 2);
+/// `NX_CT_RECIRC_NONE`.
+const CT_NO_TABLE: u8 = 0xff;
+/// `NX_NAT_F_SRC`, `NX_NAT_F_DST`.
+const NAT_SIDES: (u16, u16) = (1, 2);
+
+fn decode_ct(version: Version, r: &mut Reader<'_>) -> Result<Conntrack> {
+    let flags = r.u16()?;
+    let (header, zone) = (r.u32()?, r.u16()?);
+    let table = r.u8()?;
+    r.skip(3)?;
+    let alg = r.u16()?;
+    let bad = |r: &Reader<'_>, what, got: u32, right| {
+        Err(r.bad_value(ErrorCode::BacBadArgument, what, got, right))
+    };
+    let (commit, force) = (flags & CT_FLAGS.0 != 0, flags & CT_FLAGS.1 != 0);
+    if flags & !(CT_FLAGS.0 | CT_FLAGS.1) != 0 || force && !commit {
+        return bad(r, "ct's flags", flags.into(), "commit (1), force (2) with it, or 0");
+    }
+    if alg != 0 {
+        return bad(
+            r,
+            "ct's alg",
+            alg.into(),
+            "0: helpers of FTP (21) and TFTP (69) are not there",
+        );
+    }
+    let zone = match header {
+        0 => Zone::Number(zone),
+        header => {
+            let count = (zone & 0x3f) + 1;
+            if count > 16 {
+                return bad(r, "bits of ct's zone", count.into(), "at most 16");
+            }
+            Zone::Field(Bits { of: bits_of(r, header, zone >> 6, count)?, count })
+        }
+    };
+    let mut nat = None;
+    let mut exec = Vec::new();
+    while !r.is_empty() {
+        let is_nat = r.left() >= 10
+            && (r.peek_u16(0)?, r.peek_u16(4)?, r.peek_u16(6)?, r.peek_u16(8)?)
+                == (0xffff, 0, NICIRA as u16, 36);
+        if is_nat && nat.is_none() {
+            nat = Some(decode_nat(r)?);
+            continue;
+        }
+        let length = usize::from(r.peek_u16(2)?);
+        let mut one = r.sub(length.min(r.left()), "action of ct", ErrorCode::BacBadLen)?;
+        // So deep, neither clone nor ct is read.
+        let depth = Action::CLONE_DEPTH_MAX + 1;
+        let list = super::action::decode_actions_at(version, &mut one, depth)?;
+        let of_connection = |field: FieldId| field.is_of_connection();
+        let fine = list.iter().all(|action| match action {
+            Action::SetField(set) => of_connection(set.field),
+            Action::CopyField(copy) => of_connection(copy.to.field),
+            _ => false,
+        });
+        if !fine || list.is_empty() || exec.len() >= Conntrack::EXEC_MAX {
+            let right = "nat once, and 64 set-fields and copies to ct_mark or ct_label";
+            return bad(r, "actions of ct", exec.len() as u32, right);
+        }
+        exec.extend(list);
+    }
+    if !commit && (!exec.is_empty() || matches!(nat, Some(Nat::New(_)))) {
+        return bad(r, "ct's flags", flags.into(), "commit, as there is exec or a new translation");
+    }
+    let table = (table != CT_NO_TABLE).then_some(TableId(table));
+    Ok(Conntrack { commit, force, zone, table, nat, exec })
+}
+
+fn decode_nat(list: &mut Reader<'_>) -> Result<Nat> {
+    let length = usize::from(list.peek_u16(2)?);
+    let mut r = list.sub(length, "nat", ErrorCode::BacBadLen)?;
+    r.skip(12)?;
+    let (flags, present) = (r.u16()?, r.u16()?);
+    let bad = |r: &Reader<'_>, what, got: u16, right| {
+        Err(r.bad_value(ErrorCode::BacBadArgument, what, got, right))
+    };
+    if present & !0x3f != 0 {
+        return bad(&r, "nat's range", present, "bits 0 to 5");
+    }
+    let has = |bit: u16| present >> bit & 1 == 1;
+    let mut address = |at: u16| -> Result<Option<IpAddr>> {
+        let v4 = if has(at) { Some(IpAddr::V4(Ipv4Addr::from(r.u32()?))) } else { None };
+        Ok(v4)
+    };
+    let v4 = (address(0)?, address(1)?);
+    let mut address = |at: u16| -> Result<Option<IpAddr>> {
+        let v6 = if has(at) { Some(IpAddr::V6(Ipv6Addr::from(r.number(16)?))) } else { None };
+        Ok(v6)
+    };
+    let v6 = (address(2)?, address(3)?);
+    let first_port = if has(4) { Some(r.u16()?) } else { None };
+    let last_port = if has(5) { Some(r.u16()?) } else { None };
+    r.rest();
+    let side = match flags & 3 {
+        0 if flags == 0 && present == 0 => return Ok(Nat::Existing),
+        side if side == NAT_SIDES.0 => NatSide::Source,
+        side if side == NAT_SIDES.1 => NatSide::Destination,
+        _ => return bad(&r, "nat's flags", flags, "src (1), dst (2), or 0 without a range"),
+    };
+    let (first, last) = match (v4, v6) {
+        ((Some(first), last), (None, None)) | ((None, None), (Some(first), last)) => (first, last),
+        _ => return bad(&r, "nat's range", present, "addresses of one family"),
+    };
+    let ports = match (first_port, last_port) {
+        (Some(first), last) => Some((first, last.unwrap_or(first))),
+        (None, None) => None,
+        _ => return bad(&r, "nat's range", present, "a first port with the last one"),
+    };
+    let last = last.unwrap_or(first);
+    let range = NatRange { side, first, last, ports, flags: flags & !3 };
+    if !range.is_sound() {
+        let right = "ranges whose first comes first, and persistent (4), hash (8) or random (16)";
+        return bad(&r, "nat", flags, right);
+    }
+    Ok(Nat::New(range))
+}
+
+/// The head of a `ct`, and its `nat`; gives back where it begins.
+pub(super) fn begin_ct(buf: &mut Vec<u8>, ct: &Conntrack) -> usize {
+    let start = buf.len();
+    buf.put_u16(0xffff);
+    buf.put_u16(0);
+    buf.put_u32(NICIRA);
+    buf.put_u16(35);
+    buf.put_u16((u16::from(ct.commit) * CT_FLAGS.0) | (u16::from(ct.force) * CT_FLAGS.1));
+    match ct.zone {
+        Zone::Number(zone) => {
+            buf.put_u32(0);
+            buf.put_u16(zone);
+        }
+        Zone::Field(Bits { of, count }) => {
+            let (header, offset) = header_of_bits(of, count);
+            buf.put_u32(header);
+            buf.put_u16(offset << 6 | (count - 1));
+        }
+    }
+    buf.put_u8(ct.table.map_or(CT_NO_TABLE, |table| table.0));
+    buf.pad(5);
+    let Some(nat) = ct.nat else { return start };
+    let begin = buf.len();
+    buf.put_u16(0xffff);
+    buf.put_u16(0);
+    buf.put_u32(NICIRA);
+    buf.put_u16(36);
+    buf.pad(2);
+    let Nat::New(range) = nat else {
+        buf.pad(4);
+        buf.patch_length(begin + 2, begin);
+        return start;
+    };
+    let side = match range.side {
+        NatSide::Source => NAT_SIDES.0,
+        NatSide::Destination => NAT_SIDES.1,
+    };
+    buf.put_u16(side | range.flags);
+    let more = range.last != range.first;
+    let addresses = (1 | u16::from(more) << 1) << if range.first.is_ipv4() { 0 } else { 2 };
+    let ports = match range.ports {
+        None => 0,
+        Some((first, last)) => 0x10 | u16::from(first != last) << 5,
+    };
+    buf.put_u16(addresses | ports);
+    for address in [Some(range.first), more.then_some(range.last)].into_iter().flatten() {
+        match address {
+            IpAddr::V4(v4) => buf.put_u32(v4.into()),
+            IpAddr::V6(v6) => buf.put_number(v6.into(), 16),
+        }
+    }
+    if let Some((first, last)) = range.ports {
+        buf.put_u16(first);
+        if first != last {
+            buf.put_u16(last);
+        }
+    }
+    buf.pad_to_8(begin);
+    buf.patch_length(begin + 2, begin);
+    start
+}
+
 /// One end of a load or move.
 fn subfield(r: &mut Reader<'_>, header: u32) -> Result<FieldId> {
     let header = OxmHeader(header);
@@ -680,13 +864,22 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         }
         37 => decode_controller(&mut r)?,
         12 | 13 => Action::Bundle(Box::new(decode_bundle(&mut r, subtype == 13)?)),
-        42 if depth == Action::CLONE_DEPTH_MAX => {
+        42 if depth >= Action::CLONE_DEPTH_MAX => {
             let right = "at most 8 of them inside each other";
             return Err(r.bad_value(ErrorCode::BacTooMany, "clone", depth as u32 + 1, right));
         }
         42 => {
             r.skip(6)?;
             Action::Clone(super::action::decode_actions_at(version, &mut r, depth + 1)?)
+        }
+        35 if depth > Action::CLONE_DEPTH_MAX => {
+            let right = "none inside of another";
+            return Err(r.bad_value(ErrorCode::BacBadArgument, "ct", subtype, right));
+        }
+        35 => Action::Ct(Box::new(decode_ct(version, &mut r)?)),
+        43 => {
+            r.skip(6)?;
+            Action::CtClear
         }
         10 => Action::Multipath(Box::new(decode_multipath(&mut r)?)),
         15 => {
@@ -915,6 +1108,10 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
         Action::Bundle(m) => {
             head(buf, if m.to.is_some() { 13 } else { 12 });
             encode_bundle(buf, m);
+        }
+        Action::CtClear => {
+            head(buf, 43);
+            buf.pad(6);
         }
         Action::Conjunction(m) => {
             head(buf, 34);

@@ -50,7 +50,7 @@ pub(super) fn decode_fields(
 ) -> Result<Match> {
     let mut matching = Match::new();
     // A field under an all-zero mask is as good as absent, yet may not come twice.
-    let mut seen = 0u64;
+    let mut seen = 0u128;
     while !fields.is_empty() {
         let header = OxmHeader(fields.u32()?);
         if let Some((first, count)) = registers(header) {

@@ -13,8 +13,8 @@ use crate::action::{
     SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
-    LearnTarget, Multipath, PortBundle, ToController,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
+    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
 };
 use crate::field::FieldId;
 use crate::ids::{Age, GroupId, MeterId, PortNo, QueueId, TableId};
@@ -73,6 +73,8 @@ const WORDS: &[(&str, Version)] = &[
     ("bundle", Version::V10),
     ("bundle_load", Version::V10),
     ("clone", Version::V10),
+    ("ct", Version::V10),
+    ("ct_clear", Version::V10),
     ("conjunction", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
@@ -87,8 +89,6 @@ const WORDS: &[(&str, Version)] = &[
 
 /// Words of Open vSwitch's extensions.
 const EXTENSIONS: &[&str] = &[
-    "ct",
-    "ct_clear",
     "debug_recirc",
     "debug_slow",
     "dec_nsh_ttl",
@@ -299,6 +299,8 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "multipath" => multipath(word),
         "bundle" | "bundle_load" => bundle(word, cx),
         "clone" => cloned(word, cx),
+        "ct" => conntrack(word, cx),
+        "ct_clear" => plain(Action::CtClear),
         "conjunction" => conjunction(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
@@ -574,6 +576,213 @@ fn cloned(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     actions(list, cx).map(Action::Clone)
 }
 
+/// `ct(commit,force,table=N,zone=N,nat(...),exec(...))`, in any order, each at most once.
+fn conntrack(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
+    let mut ct = Conntrack {
+        commit: false,
+        force: false,
+        zone: Zone::Number(0),
+        table: None,
+        nat: None,
+        exec: Vec::new(),
+    };
+    let options = match word.value {
+        None => return Ok(Action::Ct(Box::new(ct))),
+        Some(options) if word.parenthesised() => options,
+        Some(_) => return Err(word.key.expected("`ct(OPTIONS)`")),
+    };
+    let mut depth = 0;
+    let most = options.text.chars().fold(0, |most, c| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        most.max(depth)
+    });
+    if most > 2 {
+        return Err(word.key.refused("no such action stands inside of another"));
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    let mut words = Words::of(options);
+    while let Some(option) = words.next()? {
+        let key = option.key;
+        if seen.contains(&key.text) {
+            return Err(key.error(Fault::Twice));
+        }
+        seen.push(key.text);
+        match key.text {
+            "commit" => {
+                option.bare()?;
+                ct.commit = true;
+            }
+            "force" => {
+                option.bare()?;
+                ct.force = true;
+            }
+            "table" => match option.arg()?.u8()? {
+                255 => return Err(option.arg()?.expected("a table from 0 to 254")),
+                table => ct.table = Some(TableId(table)),
+            },
+            "zone" => {
+                let arg = option.arg()?;
+                ct.zone = match arg.text.starts_with(|c: char| c.is_ascii_digit()) {
+                    true => Zone::Number(arg.u16()?),
+                    false => match bits(arg)? {
+                        bits if bits.count <= 16 => Zone::Field(bits),
+                        _ => return Err(arg.expected("at most 16 bits of a field")),
+                    },
+                };
+            }
+            "nat" => ct.nat = Some(nat(&option)?),
+            "exec" => match option.value {
+                Some(list) => {
+                    let list = actions(list, cx)?;
+                    let fine = |action: &Action| match action {
+                        Action::SetField(set) => set.field.is_of_connection(),
+                        Action::CopyField(copy) => copy.to.field.is_of_connection(),
+                        _ => false,
+                    };
+                    if !list.iter().all(fine) || list.len() > Conntrack::EXEC_MAX {
+                        let right = "set_field, load and move of ct_mark and ct_label, at most 64";
+                        return Err(key.expected(right));
+                    }
+                    ct.exec = list;
+                }
+                None => return Err(key.refused("its actions follow in parentheses")),
+            },
+            "alg" => return Err(option.extension()),
+            name => {
+                let known = ["commit", "force", "table", "zone", "nat", "exec"];
+                let nearest = nearest(name, known);
+                return Err(key.error(Fault::Unknown { what: "option of `ct`", nearest }));
+            }
+        }
+    }
+    if !ct.commit && (ct.force || !ct.exec.is_empty() || matches!(ct.nat, Some(Nat::New(_)))) {
+        return Err(word
+            .key
+            .refused("force, exec and a new translation need `commit` beside them"));
+    }
+    Ok(Action::Ct(Box::new(ct)))
+}
+
+/// `nat`, `nat(src=A[-B][:P[-Q]],OPTIONS)`; IPv6 addresses with ports stand in brackets.
+fn nat(word: &Word<'_>) -> Result<Nat> {
+    let Some(options) = word.value else { return Ok(Nat::Existing) };
+    let (mut range, mut flags) = (None, 0);
+    let mut words = Words::of(options);
+    while let Some(option) = words.next()? {
+        let side = match option.key.text {
+            "src" => NatSide::Source,
+            "dst" => NatSide::Destination,
+            name => match NatRange::FLAGS.iter().find(|(word, _)| *word == name) {
+                Some((_, bit)) => {
+                    option.bare()?;
+                    flags |= bit;
+                    continue;
+                }
+                None => {
+                    let nearest = nearest(name, ["src", "dst", "persistent", "hash", "random"]);
+                    let fault = Fault::Unknown { what: "option of `nat`", nearest };
+                    return Err(option.key.error(fault));
+                }
+            },
+        };
+        let arg = option.arg()?;
+        if range.is_some() {
+            return Err(option.key.error(Fault::Twice));
+        }
+        range = Some((side, arg));
+    }
+    let Some((side, arg)) = range else {
+        return Err(word.key.expected("`nat(src=ADDRESS)` or `nat(dst=ADDRESS)`"));
+    };
+    let wrong = || arg.expected("addresses FIRST[-LAST] and ports [:FIRST[-LAST]], in order");
+    let text = arg.text;
+    let (addresses, ports) = if text.starts_with('[') {
+        let end = text.rfind(']').ok_or_else(wrong)?;
+        let rest = &text[end + 1..];
+        let ports =
+            if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(wrong)?) };
+        (&text[..=end], ports)
+    } else if text.contains('.') && !text.contains("::") {
+        match text.split_once(':') {
+            Some((addresses, ports)) => (addresses, Some(ports)),
+            None => (text, None),
+        }
+    } else {
+        (text, None)
+    };
+    let pair = |text: &str| match text.split_once('-') {
+        Some((first, last)) => (first.to_string(), last.to_string()),
+        None => (text.to_string(), text.to_string()),
+    };
+    let address = |text: String| text.trim_matches(['[', ']']).parse().map_err(|_| wrong());
+    let (first, last) = pair(addresses);
+    let (first, last) = (address(first)?, address(last)?);
+    let ports = match ports {
+        None => None,
+        Some(ports) => {
+            let port = |text: String| text.parse::<u16>().map_err(|_| wrong());
+            let (first, last) = pair(ports);
+            Some((port(first)?, port(last)?))
+        }
+    };
+    let range = NatRange { side, first, last, ports, flags };
+    if range.is_sound() { Ok(Nat::New(range)) } else { Err(wrong()) }
+}
+
+fn print_ct(out: &mut dyn Write, ct: &Conntrack, version: Version) -> fmt::Result {
+    let mut parts = Vec::new();
+    for (word, said) in [("commit", ct.commit), ("force", ct.force)] {
+        if said {
+            parts.push(word.to_string());
+        }
+    }
+    if let Some(table) = ct.table {
+        parts.push(format!("table={table}"));
+    }
+    match ct.zone {
+        Zone::Number(0) => {}
+        Zone::Number(zone) => parts.push(format!("zone={zone}")),
+        Zone::Field(Bits { of, count }) => {
+            let name = text(|out| print_subfield(out, of, count));
+            parts.push(format!("zone={name}"));
+        }
+    }
+    match ct.nat {
+        None => {}
+        Some(Nat::Existing) => parts.push("nat".to_string()),
+        Some(Nat::New(range)) => parts.push(format!("nat({})", print_nat(&range))),
+    }
+    if !ct.exec.is_empty() {
+        parts.push(format!("exec({})", text(|out| list(out, &ct.exec, version))));
+    }
+    write!(out, "ct({})", parts.join(","))
+}
+
+fn print_nat(range: &NatRange) -> String {
+    let side = match range.side {
+        NatSide::Source => "src",
+        NatSide::Destination => "dst",
+    };
+    let brackets = range.first.is_ipv6() && range.ports.is_some();
+    let address = |a| if brackets { format!("[{a}]") } else { format!("{a}") };
+    let mut out = format!("{side}={}", address(range.first));
+    if range.last != range.first {
+        out += &format!("-{}", address(range.last));
+    }
+    if let Some((first, last)) = range.ports {
+        out += &format!(":{first}");
+        if last != first {
+            out += &format!("-{last}");
+        }
+    }
+    for (word, bit) in NatRange::FLAGS {
+        if range.flags & bit != 0 {
+            out += &format!(",{word}");
+        }
+    }
+    out
+}
+
 /// `conjunction(ID,K/N)`, K from 1 on.
 fn conjunction(word: &Word<'_>) -> Result<Action> {
     let arg = word.arg()?;
@@ -778,6 +987,9 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     let Some(field) = FieldId::from_name(name.text) else {
         return Err(super::matches::unknown_field(name));
     };
+    if field.is_of_connection() {
+        return exact(value, field, cx);
+    }
     if !field.info().settable {
         return Err(name.refused("no action may set this field"));
     }
@@ -808,7 +1020,7 @@ fn loaded(word: &Word<'_>) -> Result<Action> {
         return Err(arg.expected("`load:VALUE->FIELD[BITS]`"));
     };
     let (Subfield { field, offset }, bits) = subfield(to)?;
-    if !field.info().settable {
+    if !field.info().settable && !field.is_of_connection() {
         return Err(to.refused("no action may set this field"));
     }
     let value = u128::from(value.number(u32::from(bits).min(64))?) << offset;
@@ -1123,6 +1335,8 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             }
             out.write_char(')')
         }
+        Action::Ct(ct) => print_ct(out, ct, version),
+        Action::CtClear => out.write_str("ct_clear"),
         Action::Learn(m) => print_learn(out, m),
         Action::Conjunction(m) => {
             write!(out, "conjunction({},{}/{})", m.id, m.dimension + 1, m.dimensions)
@@ -1167,6 +1381,15 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
 fn print_set_field(out: &mut dyn Write, set: &SetField, version: Version) -> fmt::Result {
     let &SetField { field, value, mask } = set;
     let mask = mask.unwrap_or(field.all_bits());
+    let (offset, count) = (mask.trailing_zeros(), mask.count_ones());
+    let part = mask != field.all_bits() && mask != 0 && count <= 64;
+    if field.is_of_connection() && version < Version::V15 && part {
+        let run = mask >> offset == u128::MAX >> (128 - count);
+        if run {
+            write!(out, "load:{:#x}->", value >> offset)?;
+            return print_subfield(out, Subfield { field, offset: offset as u16 }, count as u16);
+        }
+    }
     let mod_dl = match field {
         FieldId::EthSrc => Some("mod_dl_src:"),
         FieldId::EthDst => Some("mod_dl_dst:"),

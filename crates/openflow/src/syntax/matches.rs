@@ -363,6 +363,19 @@ impl Printer<'_> {
     fn all(mut self) -> fmt::Result {
         let eth_type = self.matching.exact(FieldId::EthType);
         let proto = self.matching.exact(FieldId::IpProto);
+        self.fields(&[
+            (FieldId::CtState, "ct_state"),
+            (FieldId::CtZone, "ct_zone"),
+            (FieldId::CtMark, "ct_mark"),
+            (FieldId::CtLabel, "ct_label"),
+            (FieldId::CtNwSrc, "ct_nw_src"),
+            (FieldId::CtIpv6Src, "ct_ipv6_src"),
+            (FieldId::CtNwDst, "ct_nw_dst"),
+            (FieldId::CtIpv6Dst, "ct_ipv6_dst"),
+            (FieldId::CtNwProto, "ct_nw_proto"),
+            (FieldId::CtTpSrc, "ct_tp_src"),
+            (FieldId::CtTpDst, "ct_tp_dst"),
+        ])?;
         // Shorthands of the same meaning: the first is the one to print.
         let shorthand = |proto| SHORTHANDS.iter().find(|s| Some(s.1) == eth_type && s.2 == proto);
         let with_proto = proto.and_then(|_| shorthand(proto));

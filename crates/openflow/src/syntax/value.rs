@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::piece::{Piece, Result};
-use crate::field::FieldId;
+use crate::field::{CT_STATES, FieldId};
 use crate::ids::{MacAddr, PortNo};
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -17,6 +17,7 @@ enum Form {
     Decimal,
     Hex { digits: usize },
     TcpFlags,
+    CtState,
     Fragment,
 }
 
@@ -36,6 +37,10 @@ fn form(id: FieldId) -> Form {
         }
         FieldId::PacketType => Form::Hex { digits: 0 },
         FieldId::TcpFlags => Form::TcpFlags,
+        FieldId::CtState => Form::CtState,
+        FieldId::CtMark | FieldId::CtLabel => Form::Hex { digits: 0 },
+        FieldId::CtNwSrc | FieldId::CtNwDst => Form::Ipv4,
+        FieldId::CtIpv6Src | FieldId::CtIpv6Dst => Form::Ipv6,
         FieldId::IpFrag => Form::Fragment,
         id if id.is_register() => Form::Hex { digits: 0 },
         FieldId::EthType => Form::Hex { digits: 4 },
@@ -54,7 +59,8 @@ pub(super) fn parse(id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<(
     let all = id.all_bits();
     let form = form(id);
     let named = match (form, mask) {
-        (Form::TcpFlags, None) => tcp_flags(piece)?,
+        (Form::TcpFlags, None) => flags(piece, &TCP_FLAGS, 0xfff)?,
+        (Form::CtState, None) => flags(piece, &CT_STATES, all)?,
         (Form::Fragment, None) => FRAGMENTS
             .iter()
             .find(|(name, ..)| piece.is(name))
@@ -95,7 +101,11 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
             Ok(address) => Ok(address.into()),
             Err(_) => Err(piece.expected("an IPv6 address")),
         },
-        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::Fragment => {
+        Form::Hex { .. } if id.info().bits > 64 && piece.text.starts_with("0x") => {
+            u128::from_str_radix(&piece.text[2..], 16)
+                .map_err(|_| piece.expected("a hexadecimal number of 128 bits"))
+        }
+        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::CtState | Form::Fragment => {
             piece.number(id.info().bits.min(64)).map(u128::from)
         }
     }
@@ -110,12 +120,12 @@ const FRAGMENTS: [(&str, u128, u128); 5] =
     [("no", 0, 3), ("first", 1, 3), ("later", 3, 3), ("yes", 1, 1), ("not_later", 0, 2)];
 
 /// `+syn-ack` (these bits alone) or `syn|ack` (all bits); nothing for a number.
-fn tcp_flags(piece: Piece<'_>) -> Result<Option<(u128, u128)>> {
+fn flags(piece: Piece<'_>, names: &[&str], all: u128) -> Result<Option<(u128, u128)>> {
     let text = piece.text;
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(None);
     }
-    let bit = |name: &str| TCP_FLAGS.iter().position(|flag| flag.eq_ignore_ascii_case(name));
+    let bit = |name: &str| names.iter().position(|flag| flag.eq_ignore_ascii_case(name));
     let (mut value, mut mask) = (0u128, 0u128);
     let signed = text.starts_with(['+', '-']);
     let mut rest = text;
@@ -126,7 +136,8 @@ fn tcp_flags(piece: Piece<'_>) -> Result<Option<(u128, u128)>> {
         };
         let end = tail.find(['+', '-', '|']).unwrap_or(tail.len());
         let Some(bit) = bit(&tail[..end]).filter(|_| signed == (sign != '|')) else {
-            return Err(piece.expected("TCP flags like `+syn-ack`, `syn|ack` or a number"));
+            let (a, b) = (names[1], names[4]);
+            return Err(piece.expected(format!("flags like `+{a}-{b}`, `{a}|{b}` or a number")));
         };
         mask |= 1 << bit;
         if sign != '-' {
@@ -134,21 +145,32 @@ fn tcp_flags(piece: Piece<'_>) -> Result<Option<(u128, u128)>> {
         }
         rest = &tail[end..];
     }
-    Ok(Some((value, if signed { mask } else { 0xfff })))
+    Ok(Some((value, if signed { mask } else { all })))
 }
 
-fn print_tcp_flags(out: &mut dyn Write, value: u128, mask: u128) -> fmt::Result {
-    let flags = |bits: u128| (0..12).filter(move |i| bits >> i & 1 == 1);
-    if mask == 0xfff {
+fn print_flags(
+    out: &mut dyn Write,
+    names: &[&str],
+    all: u128,
+    (value, mask): (u128, u128),
+) -> fmt::Result {
+    let count = names.len();
+    let flags = |bits: u128| (0..count).filter(move |i| bits >> i & 1 == 1);
+    // What has no name is written as a number.
+    if (value | if mask == all { 0 } else { mask }) >> count != 0 {
+        write!(out, "{value:#x}")?;
+        return if mask == all { Ok(()) } else { write!(out, "/{mask:#x}") };
+    }
+    if mask == all {
         if value == 0 {
             return out.write_char('0');
         }
         return flags(value).enumerate().try_for_each(|(i, bit)| {
-            write!(out, "{}{}", if i == 0 { "" } else { "|" }, TCP_FLAGS[bit])
+            write!(out, "{}{}", if i == 0 { "" } else { "|" }, names[bit])
         });
     }
     flags(mask).try_for_each(|bit| {
-        write!(out, "{}{}", if value >> bit & 1 == 1 { '+' } else { '-' }, TCP_FLAGS[bit])
+        write!(out, "{}{}", if value >> bit & 1 == 1 { '+' } else { '-' }, names[bit])
     })
 }
 
@@ -184,7 +206,8 @@ pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -
     let exact = mask == id.all_bits();
     let form = form(id);
     match form {
-        Form::TcpFlags => print_tcp_flags(out, value, mask),
+        Form::TcpFlags => print_flags(out, &TCP_FLAGS, 0xfff, (value, mask)),
+        Form::CtState => print_flags(out, &CT_STATES, id.all_bits(), (value, mask)),
         Form::Fragment => match FRAGMENTS.iter().find(|f| (f.1, f.2) == (value, mask)) {
             Some((name, ..)) => out.write_str(name),
             None => write!(out, "{value:#x}/{mask:#x}"),
@@ -216,6 +239,10 @@ pub(super) fn print(out: &mut dyn Write, id: FieldId, value: u128, mask: u128) -
 }
 
 fn hex(out: &mut dyn Write, value: u128, digits: usize) -> fmt::Result {
+    // As C's "%#x" has it.
+    if value == 0 && digits == 0 {
+        return out.write_char('0');
+    }
     write!(out, "0x{value:0digits$x}")
 }
 
@@ -229,7 +256,7 @@ fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
             write!(out, "::{}", Ipv4Addr::from(value as u32))
         }
         Form::Ipv6 => write!(out, "{}", Ipv6Addr::from(value)),
-        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::Fragment => {
+        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::CtState | Form::Fragment => {
             write!(out, "{value:#x}")
         }
     }

@@ -9,8 +9,8 @@ use crate::action::{
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, HashAlgorithm, HashFields, Learn, LearnSource, LearnSpec,
-    LearnTarget, Multipath, PortBundle, ToController,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
+    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
 };
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
@@ -51,6 +51,7 @@ use crate::table::{
 };
 use crate::version::{Version, VersionSet};
 use smallvec::smallvec;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How many kinds of message [`message_of_kind`] makes in a version.
 pub fn kinds(version: Version) -> usize {
@@ -377,6 +378,9 @@ fn add_field(rng: &mut Rng, m: &mut Match, id: FieldId) {
         match *needs {
             Prerequisite::Present(id) => with.set(id, rng.u128()),
             Prerequisite::OneOf(id, values) if !with.has(id) => with.set(id, rng.choose(values)),
+            Prerequisite::Connection if !with.has(FieldId::CtState) => {
+                with.set_masked(FieldId::CtState, 0x22, 0x32);
+            }
             Prerequisite::VlanTag if !with.has(FieldId::VlanVid) => {
                 with.set_masked(FieldId::VlanVid, VLAN_PRESENT, VLAN_PRESENT);
             }
@@ -507,9 +511,52 @@ fn learn(rng: &mut Rng) -> Learn {
     }
 }
 
+fn conntrack(rng: &mut Rng) -> Conntrack {
+    let commit = rng.one_in(2);
+    let zone = bits(rng, false);
+    let side = rng.choose(&[NatSide::Source, NatSide::Destination]);
+    let first = 1 + rng.u32() % 1000;
+    let last = first + rng.u32() % 3;
+    let [first, last] = match rng.one_in(2) {
+        true => [first, last].map(|n| IpAddr::V4(Ipv4Addr::from(0x0a00_0000 | n))),
+        false => {
+            [first, last].map(|n| IpAddr::V6(Ipv6Addr::from(0xfd_u128 << 120 | u128::from(n))))
+        }
+    };
+    let port = 1 + rng.u16() % 60_000;
+    let ports = rng.one_in(2).then(|| (port, port + rng.u16() % 3));
+    let range = NatRange { side, first, last, ports, flags: rng.choose(&[0, 4, 8, 16, 20]) };
+    let mark = FieldId::CtMark;
+    let exec = [
+        Action::set_field(mark, u128::from(rng.u32())),
+        Action::CopyField(CopyField {
+            bits: 32,
+            from: Subfield { field: FieldId::Reg3, offset: 0 },
+            to: Subfield { field: FieldId::CtLabel, offset: 64 },
+        }),
+    ];
+    Conntrack {
+        commit,
+        force: commit && rng.one_in(2),
+        zone: match zone.count <= 16 && rng.one_in(2) {
+            true => Zone::Field(zone),
+            false => Zone::Number(rng.u16()),
+        },
+        table: rng.one_in(2).then(|| TableId(rng.u8() % 255)),
+        nat: match rng.below(3) {
+            0 => None,
+            1 if commit => Some(Nat::New(range)),
+            _ => Some(Nat::Existing),
+        },
+        exec: if commit { exec[..rng.below(3)].to_vec() } else { Vec::new() },
+    }
+}
+
 /// One of Open vSwitch's actions.
 fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    match rng.below(10) {
+    match rng.below(12) {
+        10 => Action::CtClear,
+        11 => Action::Ct(Box::new(conntrack(rng))),
         7 => {
             let to = rng.one_in(2).then(|| Bits {
                 of: Subfield { field: FieldId::Reg5, offset: rng.u16() % 16 },

@@ -88,6 +88,7 @@ pub(crate) fn specialise<'a>(
         registers: program.registers.clone(),
         counters: program.counters.clone(),
         digests: program.digests.clone(),
+        services: program.services.clone(),
     };
     let mut work = Work { contents, options, program, actions, tables, notes: Vec::new() };
     work.note("reach", text);

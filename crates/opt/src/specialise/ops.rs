@@ -163,6 +163,22 @@ impl Flow<'_> {
                 let values = values.iter().map(|e| self.simplified(e, state, args)).collect();
                 Op::Digest { digest: *digest, args: values }
             }),
+            Op::Service { service, args: values, results } => {
+                let new = build.then(|| Op::Service {
+                    service: *service,
+                    args: values.iter().map(|e| self.simplified(e, state, args)).collect(),
+                    results: results.clone(),
+                });
+                if program.services[service.index()].edits {
+                    let before = state.clone();
+                    self.parsed_again(&before);
+                    *state = State::anything(program);
+                }
+                for meta in results {
+                    state.write(FieldRef::Meta(*meta), Known::nothing(0));
+                }
+                new
+            }
             Op::Meter { meter, color, level } => {
                 let meter = build.then(|| self.simplified(meter, state, args));
                 state.write(*color, Known::nothing(8));

@@ -164,6 +164,7 @@ fn bails(trace: &Trace, bail: Bail) -> bool {
                     *parses += u32::from(event.text.starts_with("parse "));
                     bail.reparses && *parses > 1
                 }
+                trace::Kind::Op => bail.services && event.text.starts_with("service "),
                 trace::Kind::Drop => event.text.contains("recirculation_limit"),
                 _ => false,
             };

@@ -105,7 +105,7 @@ impl Plain {
                     state |= CtState::REPLY;
                 }
                 let PlainConnection { mark, label, .. } = *connection;
-                return Outcome { state, mark, label, drop: None };
+                return Outcome { state, mark, label, ..Outcome::default() };
             }
             Subject::Untracked => return Outcome::default(),
             _ => return invalid,
@@ -177,7 +177,7 @@ impl Plain {
             if forget {
                 self.connections.remove(at);
             }
-            return Outcome { state, mark, label, drop: None };
+            return Outcome { state, mark, label, ..Outcome::default() };
         }
         self.open(config, now_ns, request, packet, tuple)
     }
@@ -252,7 +252,7 @@ impl Plain {
         connection.requeue(&mut self.placed);
         let (mark, label) = (connection.mark, connection.label);
         self.connections.push(connection);
-        Outcome { state, mark, label, drop: None }
+        Outcome { state, mark, label, ..Outcome::default() }
     }
 }
 
@@ -361,7 +361,9 @@ fn agrees_with_a_list_of_connections() {
             while tracker.expire(now_ns, 100) {}
             plain.reclaim(ticks(now_ns));
             let want = plain.packet(&config, now_ns, &request, &packet);
-            let got = one(&mut tracker, now_ns, &request, &frame);
+            let mut got = one(&mut tracker, now_ns, &request, &frame);
+            let told = got.original.take();
+            assert_eq!(told.is_some(), got.drop.is_none() && got.state.0 & !0x30 != 0);
             assert_eq!(got, want, "seed {seed}, step {step}: {frame:?} {request:?}");
             if step % 50 == 0 {
                 let mut held: Vec<_> = tracker
@@ -629,8 +631,8 @@ fn force_turns_a_connection_round() {
     assert_eq!(names(one(&mut tracker, 0, &force, &back)), "+new+trk");
     assert_eq!(names(one(&mut tracker, 0, &commit(), &back)), "+new+trk");
     assert_eq!(tracker.len(), 1);
-    tracker.flush(1);
+    tracker.flush(Some(1));
     assert_eq!(tracker.len(), 1);
-    tracker.flush(0);
+    tracker.flush(Some(0));
     assert!(tracker.is_empty());
 }

@@ -241,6 +241,16 @@ impl Externs for Outside<'_> {
         band.map_or(Color::default(), |b| Color { color: b.color, level: b.level })
     }
 
+    fn service(
+        &mut self,
+        service: &ir::program::Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        interp::externs::imitate(service, args, packet, results)
+    }
+
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
         self.plain.registers.get(register.index())?.get(index as usize).cloned()
     }

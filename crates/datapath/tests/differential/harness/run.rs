@@ -125,6 +125,16 @@ impl Externs for Live<'_> {
         }
     }
 
+    fn service(
+        &mut self,
+        service: &ir::program::Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        interp::externs::imitate(service, args, packet, results)
+    }
+
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
         self.forward.state().read_register(register, index)
     }

@@ -10,6 +10,16 @@ use crate::ids::Xid;
 use std::process::Command;
 
 pub(in super::super) const FLOWS: &[&str] = &[
+    // Connections.
+    "ct_state=-trk,ip,actions=ct(table=1)",
+    "ct_state=+trk+est-inv,tcp,in_port=1,actions=ct(commit,zone=5,nat(src=10.0.0.1-10.0.0.9:1-99,random),exec(set_field:5->ct_mark,load:1->NXM_NX_CT_LABEL[0..31]),table=3)",
+    "ct_zone=5,ct_mark=1/0xff,ct_label=0x12340000000000000000/0xffff0000000000000000,actions=ct_clear",
+    "ct_state=+new,ct_nw_src=10.0.0.0/8,ct_nw_dst=10.0.0.1,ct_nw_proto=6,ct_tp_src=5,ct_tp_dst=0x50/0xf0,ip,actions=ct()",
+    "ipv6,ct_state=+trk-inv,ct_ipv6_src=fd00::1,ct_ipv6_dst=fd00::/16,actions=ct(commit,nat(dst=[fd00::1]:80)),ct(nat),ct(force,commit)",
+    "ipv6,ct_state=est|trk,actions=ct(commit,zone=NXM_NX_REG0[0..15],nat(src=fd00::1-fd00::2,hash,persistent))",
+    "ip,ct_state=0,ct_mark=0,ct_label=0,ct_zone=0,actions=ct(zone=0)",
+    "ip,actions=ct(commit,exec(move:NXM_NX_REG2[0..15]->NXM_NX_CT_LABEL[64..79],load:1->NXM_NX_CT_MARK[0..1],set_field:0x10000000000000001->ct_label))",
+    "ip,ct_state=0x20/0x20,actions=ct(commit,table=0,zone=NXM_NX_CT_ZONE[])",
     // Actions in actions, and ports of which one is chosen.
     "in_port=1,actions=clone(output:2,clone(output:3)),output:1",
     "actions=clone(drop),output:1",

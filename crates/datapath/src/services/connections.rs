@@ -1,0 +1,398 @@
+//! Connection tracking and address translation as services: `ct` only looks at packets, `ct_nat` may
+//! translate them. Both are one tracker.
+//!
+//! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are declared here once, for
+//! programs to declare the same.
+//!
+//! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
+//! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
+//! connection would be in. The lock is held for one packet, or for one slice of [`Service::tend`].
+//!
+//! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
+//! tells it: translating it twice, or taking it for another connection's, would be wrong.
+//!
+//! Checked by: the tests below; `lab/ct` with real clients; `lab/conntrack` and the tests of `service` for
+//! the tracker itself.
+
+use super::{Call, Service, answer};
+use hashbrown::HashMap;
+use ir::Bits;
+use port::Csum;
+use service::conntrack::{
+    Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
+};
+use service::nat::{Pool, PoolId, Ports, Rule};
+use service::packet::{Checksum, Packet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Mutex, MutexGuard};
+
+/// Name of the service that only looks.
+pub const NAME: &str = "ct";
+/// Name of the service that may translate.
+pub const NAT_NAME: &str = "ct_nat";
+
+/// What `ct` is told: names and widths.
+pub const ARGS: [(&str, u32); 8] = [
+    ("zone", 16),
+    ("flags", 8),
+    ("mark", 32),
+    ("mark_mask", 32),
+    ("label", 128),
+    ("label_mask", 128),
+    // What an earlier call said of the packet.
+    ("state", 8),
+    ("tracked_zone", 16),
+];
+/// What `ct_nat` is told besides: [`kind`], addresses and ports from the first to the last; no ports are
+/// `0..=0`, which leaves the choice to the translator.
+pub const NAT_ARGS: [(&str, u32); 5] =
+    [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
+/// What both answer. Of a connection's two sides, these are the opener's packets' fields.
+pub const RESULTS: [(&str, u32); 11] = [
+    ("state", 32),
+    ("mark", 32),
+    ("label", 128),
+    ("zone", 16),
+    ("nw_src", 32),
+    ("nw_dst", 32),
+    ("ipv6_src", 128),
+    ("ipv6_dst", 128),
+    ("nw_proto", 8),
+    ("tp_src", 16),
+    ("tp_dst", 16),
+];
+
+/// Bits of the argument `flags`.
+pub mod flags {
+    /// A new connection is kept.
+    pub const COMMIT: u8 = 1;
+    /// A connection that goes the other way is replaced.
+    pub const FORCE: u8 = 2;
+}
+
+/// Values of the argument `kind`.
+pub mod kind {
+    /// Packets of connections that are translated.
+    pub const EXISTING: u8 = 0;
+    /// And new connections' source.
+    pub const SOURCE: u8 = 1;
+    /// And new connections' destination.
+    pub const DESTINATION: u8 = 2;
+    /// Beside one of those: the addresses are IPv6's.
+    pub const IPV6: u8 = 4;
+}
+
+/// Different ranges of addresses and ports that actions may name.
+const POOLS_MAX: usize = 4096;
+/// Records that one slice of maintenance looks at, while packets wait.
+const SLICE: usize = 256;
+/// Slices in one round of maintenance.
+const SLICES_MAX: usize = 4096;
+
+/// A pool is known by what an action says: kind, addresses, ports.
+type PoolKey = (u8, u128, u128, u16, u16);
+
+struct Inner {
+    tracker: Tracker,
+    pools: HashMap<PoolKey, Option<PoolId>>,
+}
+
+/// The tracker of a switch.
+pub struct Connections {
+    inner: Mutex<Inner>,
+}
+
+impl Connections {
+    /// A tracker without connections, at this time of the switch's clock.
+    pub fn new(config: Config, now_ns: u64) -> Connections {
+        let tracker = Tracker::new(config, now_ns);
+        Connections { inner: Mutex::new(Inner { tracker, pools: HashMap::new() }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Connections that somebody wants and whose time is not over, at most so many; packets wait meanwhile.
+    pub fn list(
+        &self,
+        now_ns: u64,
+        most: usize,
+        wanted: &dyn Fn(&Connection) -> bool,
+    ) -> Vec<Connection> {
+        self.lock().tracker.connections(now_ns).filter(wanted).take(most).collect()
+    }
+
+    /// Removes the connections of a zone, or all; says how many. Packets wait meanwhile.
+    pub fn flush(&self, zone: Option<u16>) -> usize {
+        self.lock().tracker.flush(zone)
+    }
+
+    /// What has happened.
+    pub fn counters(&self) -> Counters {
+        *self.lock().tracker.counters()
+    }
+
+    /// Connections held, those that nobody answered among them, and memory taken.
+    pub fn size(&self) -> (usize, usize, Memory) {
+        let inner = self.lock();
+        (inner.tracker.len(), inner.tracker.half_open(), inner.tracker.memory())
+    }
+}
+
+impl Inner {
+    /// The pool that an action names. A range that is none has nothing left; of too many different ones,
+    /// neither have those above the limit.
+    fn pool(&mut self, key: PoolKey) -> Option<PoolId> {
+        if let Some(known) = self.pools.get(&key) {
+            return *known;
+        }
+        if self.pools.len() >= POOLS_MAX {
+            return None;
+        }
+        let (what, first, last, first_port, last_port) = key;
+        let address = |bits: u128| match what & kind::IPV6 {
+            0 => IpAddr::V4(Ipv4Addr::from(bits as u32)),
+            _ => IpAddr::V6(Ipv6Addr::from(bits)),
+        };
+        let ports = match (first_port, what & kind::DESTINATION) {
+            (0, 0) => Ports::Range(1, u16::MAX),
+            (0, _) => Ports::Keep,
+            (first, _) => Ports::Range(first, last_port.max(first)),
+        };
+        let pool = Pool::new(address(first), address(last), ports);
+        let id = pool.ok().map(|pool| self.tracker.add_pool(pool));
+        self.pools.insert(key, id);
+        id
+    }
+
+    /// What `nat(...)` asks for.
+    fn nat(&mut self, args: &[Bits]) -> Option<Nat> {
+        let word = |at: usize| args.get(at).map_or(0, Bits::low_u128);
+        let what = word(0) as u8;
+        if what & (kind::SOURCE | kind::DESTINATION) == 0 {
+            return Some(Nat::Existing);
+        }
+        let id = self.pool((what, word(1), word(2), word(3) as u16, word(4) as u16))?;
+        let (mut source, mut destination) = (None, None);
+        *(if what & kind::SOURCE != 0 { &mut source } else { &mut destination }) = Some(id);
+        Some(Nat::New(Rule { source, destination }))
+    }
+}
+
+/// A value under a mask, if the mask has a bit.
+fn masked<T: Copy + PartialEq + Default>(value: T, mask: T) -> Option<(T, T)> {
+    (mask != T::default()).then_some((value, mask))
+}
+
+impl Service for Connections {
+    fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
+        let word = |at: usize| call.args.get(at).map_or(0, Bits::low_u128);
+        let zone = word(0) as u16;
+        let asked = word(1) as u8;
+        let mut request = Request {
+            zone,
+            commit: asked & flags::COMMIT != 0,
+            force: asked & flags::FORCE != 0,
+            nat: Nat::None,
+            mark: masked(word(2) as u32, word(3) as u32),
+            label: masked(word(4), word(5)),
+        };
+        let said = CtState(word(6) as u8);
+        let translated = CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0;
+        let again = said.0 & translated != 0 && word(7) as u16 == zone;
+        let mut packet = Packet::of(call.packet);
+        packet.checksum = match call.csum {
+            Csum::None => Checksum::Unknown,
+            Csum::Valid => Checksum::Good,
+            Csum::Partial { .. } => Checksum::Partial,
+        };
+        let mut inner = self.lock();
+        if call.look {
+            let outcome = inner.tracker.look(call.now_ns, zone, &packet);
+            drop(inner);
+            tell(results, zone, &outcome);
+            return true;
+        }
+        let known = match again {
+            true => inner.tracker.again(call.now_ns, &request, &packet),
+            false => None,
+        };
+        let outcome = match known {
+            Some(outcome) => outcome,
+            None => {
+                if call.service.edits {
+                    match inner.nat(call.args.get(ARGS.len()..).unwrap_or_default()) {
+                        Some(nat) => request.nat = nat,
+                        // No such addresses: as if all of them were taken.
+                        None => return false,
+                    }
+                }
+                let mut outcome = [Outcome::default()];
+                inner.tracker.process(
+                    call.now_ns,
+                    &request,
+                    std::slice::from_mut(&mut packet),
+                    &mut outcome,
+                );
+                outcome[0]
+            }
+        };
+        drop(inner);
+        tell(results, zone, &outcome);
+        outcome.drop.is_none()
+    }
+
+    fn tend(&self, now_ns: u64) {
+        for _ in 0..SLICES_MAX {
+            if !self.lock().tracker.expire(now_ns, SLICE) {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Writes what became of a packet into the results.
+fn tell(results: &mut [Bits], zone: u16, outcome: &Outcome) {
+    // What is not tracked makes no sense to a pipeline that asks for its connection.
+    let state = match outcome.state.0 {
+        0 => CtState::INVALID | CtState::TRACKED,
+        _ => outcome.state,
+    };
+    answer(results, 0, state.0);
+    answer(results, 1, outcome.mark);
+    answer(results, 2, outcome.label);
+    answer(results, 3, zone);
+    let Some(tuple) = outcome.original else { return };
+    let first = if tuple.v6 { 6 } else { 4 };
+    answer(results, first, tuple.src);
+    answer(results, first + 1, tuple.dst);
+    answer(results, 8, tuple.protocol.0);
+    let (src, dst) = ports(&tuple);
+    answer(results, 9, src);
+    answer(results, 10, dst);
+}
+
+/// The opener's ports, or ICMP's type and code.
+pub fn ports(tuple: &Tuple) -> (u16, u16) {
+    match tuple.is_query() {
+        true => (tuple.dst_port >> 8, tuple.dst_port & 0xff),
+        false => (tuple.src_port, tuple.dst_port),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::program::Param;
+    use service::craft::{Frame, checksums_are_right};
+    use wire::tcp::Flags as Tcp;
+
+    fn declared(edits: bool) -> ir::program::Service {
+        let params = |list: &[(&str, u32)]| {
+            list.iter().map(|(n, w)| Param { name: (*n).to_string(), width: *w }).collect()
+        };
+        let mut args = ARGS.to_vec();
+        if edits {
+            args.extend(NAT_ARGS);
+        }
+        let name = if edits { NAT_NAME } else { NAME }.to_string();
+        ir::program::Service { name, args: params(&args), results: params(&RESULTS), edits }
+    }
+
+    struct Bed {
+        connections: Connections,
+    }
+
+    /// What a packet was told: state, mark, opener's source, and the packet.
+    type Told = (bool, String, u128, u128, Vec<u8>);
+
+    impl Bed {
+        fn new() -> Bed {
+            let config = Config { translated_max: 100, ..Config::new(100, 1) };
+            Bed { connections: Connections::new(config, 0) }
+        }
+
+        fn send(&self, frame: &[u8], values: &[u128], edits: bool) -> Told {
+            let service = declared(edits);
+            let args: Vec<Bits> = service
+                .args
+                .iter()
+                .enumerate()
+                .map(|(i, a)| Bits::from_u128(values.get(i).copied().unwrap_or(0), a.width))
+                .collect();
+            let mut results: Vec<Bits> =
+                service.results.iter().map(|r| Bits::zero(r.width)).collect();
+            let mut packet = frame.to_vec();
+            let call = Call {
+                service: &service,
+                args: &args,
+                packet: &mut packet,
+                csum: Csum::None,
+                now_ns: 1,
+                look: false,
+            };
+            let passes = self.connections.call(call, &mut results);
+            let state = CtState(results[0].low_u32() as u8).to_string();
+            (passes, state, results[1].low_u128(), results[4].low_u128(), packet)
+        }
+    }
+
+    fn v4(n: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, n])
+    }
+
+    #[test]
+    fn a_connection_is_new_then_established_and_has_its_mark() {
+        let bed = Bed::new();
+        let (a, b) = ((v4(1), 1000), (v4(2), 80));
+        let syn = Frame::tcp(a, b, Tcp::SYN, (1, 0), 0).bytes();
+        let answer = Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes();
+        assert_eq!(bed.send(&syn, &[5], false).1, "+new+trk", "not kept");
+        assert_eq!(bed.send(&answer, &[5], false).1, "+inv+trk");
+        let told = bed.send(&syn, &[5, flags::COMMIT.into(), 0xab, 0xff], false);
+        assert_eq!((told.0, &*told.1, told.2, told.3), (true, "+new+trk", 0xab, 0x0a00_0001));
+        let told = bed.send(&answer, &[5], false);
+        assert_eq!((&*told.1, told.2, told.3), ("+est+rpl+trk", 0xab, 0x0a00_0001));
+        assert_eq!(bed.send(&answer, &[6], false).1, "+inv+trk", "another zone");
+        assert_eq!(bed.connections.list(1, 10, &|_| true).len(), 1);
+        assert_eq!(bed.connections.flush(Some(6)), 0);
+        assert_eq!(bed.connections.flush(Some(5)), 1);
+        assert_eq!(bed.send(&[0; 60], &[5], false).1, "+inv+trk", "no IP");
+    }
+
+    #[test]
+    fn a_source_is_translated_and_back_and_never_twice() {
+        let bed = Bed::new();
+        let (a, b, out) = ((v4(1), 1000), (v4(2), 80), (v4(9), 1000));
+        let syn = Frame::tcp(a, b, Tcp::SYN, (1, 0), 0).bytes();
+        let address = u128::from(u32::from(Ipv4Addr::new(10, 0, 0, 9)));
+        let rule = |state: u128| {
+            let mut values = vec![3, flags::COMMIT.into(), 0, 0, 0, 0, state, 3];
+            values.extend([kind::SOURCE.into(), address, address, 0, 0]);
+            values
+        };
+        let told = bed.send(&syn, &rule(0), true);
+        assert_eq!((told.0, &*told.1), (true, "+new+trk+snat"));
+        assert_eq!(told.4, Frame::tcp(out, b, Tcp::SYN, (1, 0), 0).bytes());
+        assert!(checksums_are_right(&told.4));
+        // Sent again, it is found translated by one action and comes to the next one as such.
+        let again = bed.send(&syn, &[3], true);
+        assert_eq!((&*again.1, &again.4), ("+new+trk+snat", &told.4));
+        let twice = bed.send(&again.4, &rule(0x61), true);
+        assert_eq!((&*twice.1, &twice.4), ("+new+trk+snat", &told.4));
+        assert_eq!(bed.connections.list(1, 10, &|_| true).len(), 1);
+        let answer = Frame::tcp(b, out, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes();
+        let told = bed.send(&answer, &[3], true);
+        assert_eq!(told.1, "+est+rpl+trk+dnat");
+        assert_eq!(told.4, Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes());
+        // Without translation asked for, the packet stays as it is.
+        assert_eq!(bed.send(&answer, &[3], false).4, answer);
+        // Addresses of the other family: nothing is left.
+        let mut other = rule(0);
+        other[8] = (kind::SOURCE | kind::IPV6).into();
+        let fresh = Frame::tcp((v4(1), 1001), b, Tcp::SYN, (1, 0), 0).bytes();
+        assert!(!bed.send(&fresh, &other, true).0);
+    }
+}
