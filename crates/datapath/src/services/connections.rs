@@ -11,7 +11,7 @@
 //! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
 //! tells it: translating it twice, or taking it for another connection's, would be wrong.
 //!
-//! Checked by: the tests below; `lab/ct` with real clients; `lab/conntrack` and the tests of `service` for
+//! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
 use super::{Call, Service, answer};

@@ -716,7 +716,8 @@ pub(super) fn begin_ct(buf: &mut Vec<u8>, ct: &Conntrack) -> usize {
     buf.put_u16(0);
     buf.put_u32(NICIRA);
     buf.put_u16(35);
-    buf.put_u16((u16::from(ct.commit) * CT_FLAGS.0) | (u16::from(ct.force) * CT_FLAGS.1));
+    let flag = |said: bool, bit: u16| if said { bit } else { 0 };
+    buf.put_u16(flag(ct.commit, CT_FLAGS.0) | flag(ct.force, CT_FLAGS.1));
     match ct.zone {
         Zone::Number(zone) => {
             buf.put_u32(0);
