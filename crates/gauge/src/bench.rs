@@ -91,6 +91,8 @@ pub struct Settings {
     /// Modules of the user's own, asked after ours.
     #[serde(serialize_with = "script_names")]
     pub scripts: Vec<Script>,
+    /// How long rules that a barrier has confirmed are given all the same, in milliseconds.
+    pub settle_ms: u32,
     /// How often a disturbed run is tried before it stands as invalid.
     pub attempts: u32,
     /// The share of probes that may miss their slot before a run is disturbed.
@@ -133,6 +135,7 @@ impl Default for Settings {
             switch_pid: None,
             described: Vec::new(),
             scripts: Vec::new(),
+            settle_ms: 300,
             attempts: 3,
             late_share_max: 0.01,
         }
@@ -248,8 +251,13 @@ impl Bench {
         self.control.send(&Message::FlowMod(rule))?;
         self.control.barrier("a flow entry")?;
         // An early barrier is another module's finding; the others give the rule time.
-        std::thread::sleep(Duration::from_millis(300));
+        self.settle();
         Ok(())
+    }
+
+    /// Gives what a barrier has confirmed a little time more.
+    pub fn settle(&self) {
+        std::thread::sleep(Duration::from_millis(self.settings.settle_ms.into()));
     }
 
     /// The processor time of the switch so far, if we were told its process and it can be read.

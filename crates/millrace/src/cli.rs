@@ -618,6 +618,8 @@ pub(crate) enum GaugeCommand {
     Page(GaugePageOptions),
     /// Lay two reports side by side
     Compare(GaugeCompareOptions),
+    /// Measure the instrument only: what it costs, and whether it keeps up with a rate
+    Calibrate(GaugeCalibrateOptions),
     /// List the modules
     Modules,
 }
@@ -647,12 +649,43 @@ pub(crate) struct GaugeCompareOptions {
     pub(crate) html: Option<PathBuf>,
 }
 
+/// `millrace gauge calibrate`.
+#[derive(Args, Debug)]
+pub(crate) struct GaugeCalibrateOptions {
+    /// A port that is joined to the other one so given; without them a cable in this process serves
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) loopback: Vec<String>,
+    /// Probes a second
+    #[arg(long, value_name = "N", default_value_t = 5000.0)]
+    pub(crate) rate: f64,
+    /// Probes
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) probes: u32,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `millrace gauge run`.
 #[derive(Args, Debug)]
 pub(crate) struct GaugeRunOptions {
-    /// The switch, as its controller reaches it: tcp:HOST[:PORT], or ptcp:[PORT][:ADDR] to wait for it
+    /// The switch, as its controller reaches it: tcp:HOST[:PORT] or tls:HOST[:PORT], or ptcp:[PORT][:ADDR] or
+    /// pssl:[PORT][:ADDR] to wait for it
     #[arg(long, value_name = "TARGET")]
     pub(crate) switch: String,
+    /// Our private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) private_key: Option<PathBuf>,
+    /// Our certificate for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The certificate of who signs the switch's, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// A module of your own, a script in Lua (see docs/gauge.md); repeatable. With scripts and without --module only
+    /// they are run
+    #[arg(long = "script", value_name = "FILE")]
+    pub(crate) scripts: Vec<PathBuf>,
     /// A port of this machine that is wired to the switch, twice: where probes go in, then where they
     /// come out; NUMBER is the switch's port at the other end [default: 1, then 2]
     #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC", required = true)]
@@ -689,6 +722,49 @@ pub(crate) struct GaugeRunOptions {
     /// How often each batch is added to look at barriers
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) rounds: u32,
+    /// More rates at which frames are forwarded, beside --rate
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) more_rates: Vec<f64>,
+    /// Probes of the long run that looks for rare losses
+    #[arg(long, value_name = "N", default_value_t = 120_000)]
+    pub(crate) loss_probes: u32,
+    /// How many of them a second
+    #[arg(long, value_name = "N", default_value_t = 20_000.0)]
+    pub(crate) loss_rate: f64,
+    /// The highest rate that searches try, in frames a second
+    #[arg(long, value_name = "N", default_value_t = 200_000.0)]
+    pub(crate) max_rate: f64,
+    /// The share of loss that the second search bears
+    #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
+    pub(crate) loss_goal: f64,
+    /// How long each trial of a search takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) trial_ms: u32,
+    /// How many rules are in the table before others are added
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "10,1000,10000")]
+    pub(crate) occupancies: Vec<u32>,
+    /// Active flows, to find the limits of flow caches
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,100,10000,1000000")]
+    pub(crate) active_flows: Vec<u32>,
+    /// Masks that the traffic takes in a wildcard cache
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4,16,64")]
+    pub(crate) masks: Vec<u32>,
+    /// Traffic to be forwarded: FIELD=VALUE or FIELD=LOW-HIGH, separated by commas (see docs/gauge.md);
+    /// repeatable
+    #[arg(long = "flow", value_name = "DESCRIPTION")]
+    pub(crate) flows: Vec<String>,
+    /// Frames to be forwarded, from a capture file; repeatable
+    #[arg(long = "trace", value_name = "FILE")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Times between the frames of a trace: original, faster:F for a F-th of them, or rate for --rate
+    #[arg(long, value_name = "KIND", default_value = "original")]
+    pub(crate) gaps: String,
+    /// A shell command that restarts the switch, for the module restart
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restart: Option<String>,
+    /// The switch's process on this machine, to tell its processor load
+    #[arg(long, value_name = "PID")]
+    pub(crate) switch_pid: Option<u32>,
     /// How often a disturbed run is tried
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) attempts: u32,

@@ -6,25 +6,33 @@
 //! no run was invalid; 1 the contrary, or that nothing could be measured.
 
 use crate::Failure;
-use crate::cli::{GaugeCommand, GaugeRunOptions};
+use crate::cli::{GaugeCalibrateOptions, GaugeCommand, GaugeRunOptions};
 use ::gauge::compare::compare;
+use ::gauge::describe;
 use ::gauge::junit::junit;
+use ::gauge::lua::Script;
+use ::gauge::module::cliffs::MASKS_MAX;
 use ::gauge::page::page;
+use ::gauge::probe::{ADDRESSES_MAX, FLOWS_MAX};
+use ::gauge::traffic::Frames;
 use ::gauge::{Arrivals, DataPort, MODULES, Module, Peer, Settings, Stored, Threshold};
+use of_channel::TlsFiles;
 use openflow::Version;
 use port::spec::{Kind, Spec};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// `millrace gauge`.
 pub(crate) fn run(command: GaugeCommand) -> Result<(), Failure> {
     match command {
         GaugeCommand::Modules => {
             for module in MODULES {
-                println!("{:<12} {}", module.name, module.about);
+                println!("{:<16} {}", module.name, module.about);
             }
             Ok(())
         }
+        GaugeCommand::Calibrate(options) => calibrate(&options),
         GaugeCommand::Run(options) => measure(*options),
         GaugeCommand::Page(options) => draw(&options.reports, &options.out),
         GaugeCommand::Compare(options) => {
@@ -68,8 +76,11 @@ fn draw(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
 }
 
 fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
-    let peer: Peer = options.switch.parse().map_err(Failure::usage)?;
-    let modules = modules(&options.modules)?;
+    let peer = peer(&options)?;
+    let modules = match options.modules.is_empty() && !options.scripts.is_empty() {
+        true => Vec::new(),
+        false => modules(&options.modules)?,
+    };
     let settings = settings(&options)?;
     let versions = versions(&options.protocols)?;
     let thresholds = options
@@ -78,15 +89,8 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
         .map(|t| t.parse().map_err(Failure::usage))
         .collect::<Result<Vec<Threshold>, _>>()?;
     let [input, output] = two(&options.ports, "--port", "where probes go in, where they come out")?;
-    let looped = match options.loopback.is_empty() {
-        true => None,
-        false => Some(two(&options.loopback, "--loopback", "two ports joined back to back")?),
-    };
     let ports = (open(&input, 1)?, open(&output, 2)?);
-    let mut looped = match &looped {
-        Some([a, b]) => Some((open(a, 0)?, open(b, 0)?)),
-        None => None,
-    };
+    let mut looped = looped(&options.loopback)?;
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let mut progress = |line: &str| eprintln!("millrace: gauge: {line}");
     let mut report =
@@ -116,6 +120,90 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     Err(Failure::Bad("the switch was found wanting, or a run was invalid; see the report".into()))
 }
 
+fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
+    within("--rate", options.rate, 1.0, 2e7)?;
+    within("--probes", options.probes.into(), 1.0, 1e8)?;
+    let mut looped = looped(&options.loopback)?;
+    let pair = looped.as_mut().map(|(a, b)| (a, b));
+    let settings =
+        Settings { rate_pps: options.rate, probes: options.probes, ..Settings::default() };
+    let done = ::gauge::calibrate::run(pair, &settings).map_err(Failure::bad)?;
+    if options.json {
+        println!("{}", serde_json::to_string(&done).map_err(Failure::bad)?);
+    } else {
+        print!("{done}");
+    }
+    if done.data_lost == 0 {
+        return Ok(());
+    }
+    Err(Failure::Bad("probes were lost without a switch between: the rate is too high".into()))
+}
+
+/// The pair of ports to calibrate by.
+fn looped(specs: &[String]) -> Result<Option<(DataPort, DataPort)>, Failure> {
+    if specs.is_empty() {
+        return Ok(None);
+    }
+    let [a, b] = two(specs, "--loopback", "two ports joined back to back")?;
+    Ok(Some((open(&a, 0)?, open(&b, 0)?)))
+}
+
+/// The switch, with what TLS needs.
+fn peer(options: &GaugeRunOptions) -> Result<Peer, Failure> {
+    let peer: Peer = options.switch.parse().map_err(Failure::usage)?;
+    let files = options.private_key.clone().zip(options.certificate.clone());
+    match files {
+        Some((private_key, certificate)) => {
+            let ca_cert = options.ca_cert.clone();
+            Ok(peer.with_tls(TlsFiles { private_key, certificate, ca_cert }))
+        }
+        None if peer.is_tls() => Err(Failure::Usage(
+            "--switch by TLS wants --private-key, --certificate and, to connect, --ca-cert".into(),
+        )),
+        None => Ok(peer),
+    }
+}
+
+/// The modules of the user's own.
+fn scripts(paths: &[PathBuf]) -> Result<Vec<Script>, Failure> {
+    let read = |path: &PathBuf| {
+        let name = path.display().to_string();
+        let text =
+            std::fs::read_to_string(path).map_err(|e| Failure::Bad(format!("{name}: {e}")))?;
+        Script::read(&name, &text).map_err(Failure::Bad)
+    };
+    paths.iter().map(read).collect()
+}
+
+/// What was described, and what was recorded.
+fn traffic(options: &GaugeRunOptions) -> Result<Vec<(String, Arc<Frames>)>, Failure> {
+    let faster = match (options.gaps.as_str(), options.gaps.strip_prefix("faster:")) {
+        ("original", _) => Some(1.0),
+        ("rate", _) => None,
+        (_, Some(factor)) => factor.parse().ok().filter(|f| (1e-6..=1e6).contains(f)),
+        _ => None,
+    };
+    if faster.is_none() && options.gaps != "rate" {
+        let text = "expected original, rate or faster:F with F from 0.000001 to 1000000";
+        return Err(Failure::Usage(format!("--gaps {}: {text}", options.gaps)));
+    }
+    let mut all = Vec::new();
+    for text in &options.flows {
+        let frames =
+            describe::described(text).map_err(|e| Failure::Usage(format!("--flow: {e}")))?;
+        all.push((text.clone(), Arc::new(frames)));
+    }
+    for path in &options.traces {
+        let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("{}: {e}", path.display()));
+        let file = std::fs::File::open(path).map_err(|e| failed(&e))?;
+        let frames =
+            describe::recorded(std::io::BufReader::new(file), faster).map_err(|e| failed(&e))?;
+        let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        all.push((format!("{name}, gaps {}", options.gaps), Arc::new(frames)));
+    }
+    Ok(all)
+}
+
 fn modules(names: &[String]) -> Result<Vec<&'static Module>, Failure> {
     if names.is_empty() {
         return Ok(MODULES.iter().collect());
@@ -129,14 +217,15 @@ fn modules(names: &[String]) -> Result<Vec<&'static Module>, Failure> {
     names.iter().map(find).collect()
 }
 
+fn within(what: &str, value: f64, min: f64, max: f64) -> Result<(), Failure> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("{what} {value}: expected a number from {min} to {max}")))
+}
+
 fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
     let arrivals: Arrivals = options.arrivals.parse().map_err(Failure::usage)?;
-    let within = |what: &str, value: f64, min: f64, max: f64| {
-        if (min..=max).contains(&value) {
-            return Ok(());
-        }
-        Err(Failure::Usage(format!("{what} {value}: expected a number from {min} to {max}")))
-    };
     within("--rate", options.rate, 1.0, 2e7)?;
     within("--probes", options.probes.into(), 1.0, 1e8)?;
     within("--rounds", options.rounds.into(), 1.0, 1e4)?;
@@ -145,8 +234,25 @@ fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
         within("--sizes", *size as f64, 64.0, 1518.0)?;
     }
     for batch in &options.batches {
-        within("--batches", (*batch).into(), 1.0, (::gauge::probe::FLOWS_MAX - 1).into())?;
+        within("--batches", (*batch).into(), 1.0, (ADDRESSES_MAX - 1).into())?;
     }
+    for rate in &options.more_rates {
+        within("--more-rates", *rate, 1.0, 2e7)?;
+    }
+    for rules in &options.occupancies {
+        within("--occupancies", (*rules).into(), 1.0, 1e7)?;
+    }
+    for flows in &options.active_flows {
+        within("--active-flows", (*flows).into(), 1.0, FLOWS_MAX.into())?;
+    }
+    for masks in &options.masks {
+        within("--masks", (*masks).into(), 1.0, MASKS_MAX.into())?;
+    }
+    within("--loss-probes", options.loss_probes.into(), 1.0, 1e9)?;
+    within("--loss-rate", options.loss_rate, 1.0, 2e7)?;
+    within("--max-rate", options.max_rate, 100.0, 2e7)?;
+    within("--loss-goal", options.loss_goal, 0.0, 0.5)?;
+    within("--trial-ms", options.trial_ms.into(), 10.0, 600_000.0)?;
     Ok(Settings {
         seed: options.seed,
         rate_pps: options.rate,
@@ -156,6 +262,19 @@ fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
         batches: options.batches.clone(),
         barrier_rounds: options.rounds,
         attempts: options.attempts,
+        more_rates_pps: options.more_rates.clone(),
+        loss_probes: options.loss_probes,
+        loss_pps: options.loss_rate,
+        rate_max_pps: options.max_rate,
+        loss_goal: options.loss_goal,
+        trial_ms: options.trial_ms,
+        occupancies: options.occupancies.clone(),
+        active_flows: options.active_flows.clone(),
+        masks: options.masks.clone(),
+        restart: options.restart.clone(),
+        switch_pid: options.switch_pid,
+        described: traffic(options)?,
+        scripts: scripts(&options.scripts)?,
         ..Settings::default()
     })
 }

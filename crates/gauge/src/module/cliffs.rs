@@ -90,7 +90,7 @@ fn masks(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
     let rules = [one(FieldId::Ipv4Dst, TARGET, 3000), one(FieldId::Ipv4Src, SOURCE, 2000)];
     bench.control.send_all(&rules)?;
     bench.control.barrier("flow entries by address")?;
-    std::thread::sleep(Duration::from_millis(300));
+    bench.settle();
     let mut runs = Vec::new();
     for masks in bench.settings.masks.clone() {
         progress(&format!("masks: {masks}"));

@@ -75,7 +75,7 @@ fn once(bench: &mut Bench, round: u32) -> Result<Run, Error> {
     let rule = FlowMod { instructions: [apply].into_iter().collect(), ..bench.forward(0) };
     bench.control.send(&Message::FlowMod(rule))?;
     bench.control.barrier("a flow entry with a group")?;
-    std::thread::sleep(Duration::from_millis(300));
+    bench.settle();
     let probes = (bench.settings.rate_pps * (PATIENCE.as_secs_f64() + 3.0)) as u32;
     let plan = Plan { probes, both: true, drain: Duration::from_millis(100), ..bench.plan() };
     let rate = plan.rate_pps;

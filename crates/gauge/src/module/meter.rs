@@ -81,7 +81,7 @@ fn once(bench: &mut Bench, meter_pps: u32, word: &str, factor: f64) -> Result<Ru
     let rule = FlowMod { instructions: instructions.into_iter().collect(), ..bench.forward(0) };
     bench.control.send(&Message::FlowMod(rule))?;
     bench.control.barrier("a flow entry with a meter")?;
-    std::thread::sleep(Duration::from_millis(300));
+    bench.settle();
     let rate_pps = f64::from(meter_pps) * factor;
     let probes = (rate_pps * f64::from(bench.settings.meter_ms) / 1000.0) as u32;
     let drain = Duration::from_millis(300);

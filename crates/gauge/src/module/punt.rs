@@ -45,14 +45,19 @@ fn packet_in(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Err
         let plan = Plan { drain: Duration::from_millis(1), ..plan(bench) };
         bench.control.take_packet_ins();
         let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
-        while bench.control.next(Duration::from_secs(2))?.is_some() {}
         let (mut latency, mut seen) = (Latency::default(), HashSet::new());
-        for (at, packet) in bench.control.take_packet_ins() {
-            match probe::parse(&packet.data) {
-                Some(probe) if probe.stream == plan.stream && seen.insert(probe.seq) => {
-                    latency.record(at.saturating_sub(probe.due));
+        loop {
+            for (at, packet) in bench.control.take_packet_ins() {
+                match probe::parse(&packet.data) {
+                    Some(probe) if probe.stream == plan.stream && seen.insert(probe.seq) => {
+                        latency.record(at.saturating_sub(probe.due));
+                    }
+                    _ => {}
                 }
-                _ => {}
+            }
+            let all = latency.count() >= capture.sent_count();
+            if all || bench.control.next(Duration::from_secs(2))?.is_none() {
+                break;
             }
         }
         let lost = capture.sent_count() - latency.count();

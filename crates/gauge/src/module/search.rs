@@ -258,7 +258,9 @@ fn packet_in_rate(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<V
         let (mut came, mut seen) = (0u64, vec![false; plan.probes as usize]);
         bench.control.take_packet_ins();
         let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
-        while bench.control.next(Duration::from_millis(500))?.is_some() {
+        while came < capture.sent_count()
+            && bench.control.next(Duration::from_millis(500))?.is_some()
+        {
             for (_, packet) in bench.control.take_packet_ins() {
                 let Some(probe) = probe::parse(&packet.data) else { continue };
                 let slot = seen.get_mut(probe.seq as usize).filter(|_| probe.stream == plan.stream);

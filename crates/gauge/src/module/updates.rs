@@ -348,7 +348,7 @@ pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated,
         bench.control.send_all(&before)?;
         bench.control.barrier("flow entries")?;
         // An early barrier is another module's finding.
-        std::thread::sleep(Duration::from_millis(300));
+        bench.settle();
     }
     let flows = rules + 1;
     let turn = Duration::from_secs_f64(f64::from(flows) / bench.settings.rate_pps);
