@@ -795,7 +795,8 @@ pub(super) fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> 
 }
 
 fn settable(r: &Reader<'_>, field: FieldId, header: u32) -> Result<()> {
-    if field.info().settable {
+    // What `ct(exec(...))` sets is of the connection; elsewhere the agent refuses it.
+    if field.info().settable || matches!(field, FieldId::CtMark | FieldId::CtLabel) {
         return Ok(());
     }
     Err(r.bad_value(ErrorCode::BacBadSetType, "NXM header", header, "a field that can be set"))
