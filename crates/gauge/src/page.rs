@@ -253,6 +253,11 @@ fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
     points
 }
 
+/// Whether a figure is a latency that stands on the calibration's floor: not a rate, nor a difference.
+fn stands_on_floor(figure: &str) -> bool {
+    figure.starts_with("latency_p")
+}
+
 /// Lines over a figure that two or more runs have; none if fewer do.
 fn lines_over(module: &str, over: &Over, reports: &[(&str, &Stored)]) -> Option<Vec<Line>> {
     let mut lines: Vec<Line> = Vec::new();
@@ -264,7 +269,7 @@ fn lines_over(module: &str, over: &Over, reports: &[(&str, &Stored)]) -> Option<
             let name = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(": ");
             points.extend(run.value(y).map(|value| (name, false, value)));
         }
-        if over.ys.iter().any(|y| y.contains("_p")) {
+        if over.ys.iter().any(|y| stands_on_floor(y)) {
             let ns = report.floor(run).percentile(50.0);
             points.extend(ns.map(|ns| ("floor, p50".to_owned(), true, ns as f64 / 1000.0)));
         }
@@ -368,6 +373,15 @@ mod tests {
         assert_eq!(page.matches("<svg").count(), 5);
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href="));
         assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+    }
+
+    #[test]
+    fn only_latencies_stand_on_a_floor() {
+        let figures = crate::module::MODULES.iter().flat_map(|m| m.over).flat_map(|o| o.ys);
+        for figure in figures {
+            let latency = figure.ends_with("_us") && figure.starts_with("latency");
+            assert_eq!(stands_on_floor(figure), latency, "{figure}");
+        }
     }
 
     #[test]

@@ -238,11 +238,14 @@ fn af_packet_survives_an_interface_made_anew() {
     assert!(matches!(a.set_admin(true), Err(port::Error::NoInterface { .. })));
     lab.veth("a", "p1", A);
     wait_for("up", || a.link().is_up());
+    // The link is up before whoever forwards has opened its socket anew.
+    wait_for("forwarding", || ping(&lab, "a", B, 1, "0.002") == 1);
     assert_eq!(ping(&lab, "a", B, 10, "0.002"), 10);
     a.set_admin(false).unwrap();
     wait_for("down", || !a.link().admin_up && a.link().present);
     a.set_admin(true).unwrap();
     wait_for("up again", || a.link().is_up());
+    wait_for("forwarding again", || ping(&lab, "a", B, 1, "0.002") == 1);
     assert_eq!(ping(&lab, "a", B, 10, "0.01"), 10);
 }
 
