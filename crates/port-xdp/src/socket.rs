@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::program;
 use crate::ring::{Consumer, Producer};
@@ -50,6 +51,11 @@ pub(crate) struct Attachment {
 
 /// A step that failed, and how.
 pub(crate) type Failed = (&'static str, io::Error);
+
+/// How long a queue may stay taken after its port was closed.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+/// How often that is looked at.
+const RELEASE_STEP: Duration = Duration::from_millis(5);
 
 /// How sockets are opened.
 #[derive(Clone, Copy, Debug)]
@@ -101,9 +107,22 @@ fn open_one(ifindex: u32, queue: u32, how: How) -> Result<(RxHalf, TxHalf), Fail
         let _ = rx.fill.push(chunk.address());
     }
     rx.fill.publish();
-    sys::bind(base.fd.as_fd(), ifindex, queue, !how.native)
-        .map_err(|e| ("binding to the queue", e))?;
+    bind(&base, ifindex, queue, how).map_err(|e| ("binding to the queue", e))?;
     Ok((rx, tx))
+}
+
+/// The kernel lets go of a queue some time after the socket that had it was closed, on a thread of its own: a
+/// port that is opened again at once waits for that, no longer than [`RELEASE_MAX`].
+fn bind(base: &Base, ifindex: u32, queue: u32, how: How) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match sys::bind(base.fd.as_fd(), ifindex, queue, !how.native) {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < RELEASE_MAX => {
+                std::thread::sleep(RELEASE_STEP);
+            }
+            done => return done,
+        }
+    }
 }
 
 fn make_rings(base: &Arc<Base>, idle: Vec<Chunk>) -> io::Result<(RxHalf, TxHalf)> {
