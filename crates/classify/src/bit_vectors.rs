@@ -14,6 +14,9 @@
 //! they are many the structure declines, and it is meant to be made anew long before
 //! ([`Table::improved`](crate::Table::improved)).
 //!
+//! Where a generator is at hand, a burst is looked up by code that was made for these very parts
+//! ([`BitVectors::generate`]), as long as no rules stand beside.
+//!
 //! It declines more rules than [`ENTRIES_MAX`], rows that are many times as many as rules, and ranges of more than
 //! two bytes.
 //!
@@ -21,7 +24,8 @@
 //! is either there or beside.
 //! Cost: lookup, two loads for each part, and a line for each part and 512 rules; insert, that of merged tuples;
 //! removal, one bit, as is an insert of a rule that was there before.
-//! Checked by: [`linear`](crate::linear), in the tests below and `tests/model.rs`.
+//! Checked by: [`linear`](crate::linear), in the tests below and `tests/model.rs`; generated code in `tests/lookup.rs` of
+//! `jit`.
 
 use std::cmp::Reverse;
 use std::hash::BuildHasher;
@@ -31,6 +35,7 @@ use hashbrown::HashMap;
 
 use crate::buckets::PHASE;
 use crate::choose::{Declined, Kind};
+use crate::generated::{Form, Generator, Piece, Places, Step};
 use crate::probes::Probes;
 use crate::rows::Ids;
 use crate::rule::{Layout, Rule};
@@ -55,9 +60,6 @@ const BESIDE_MAX: usize = 64;
 
 /// What asking a tuple beside costs, in parts looked up.
 const BESIDE_COST: usize = 8;
-
-/// What a part's high byte leads to, or its low byte.
-type Step = [u16; 256];
 
 /// Bytes of the keys, at most, whose parts are taken without looking whether they are there.
 const NEAR: usize = 16;
@@ -95,16 +97,13 @@ type Demand = (u16, u16, u16, u16);
 pub struct BitVectors {
     layout: Layout,
     parts: Vec<Part>,
-    /// For each part, by the high byte of its value: which of the `steps`.
-    firsts: Vec<Step>,
-    /// By the low byte: which row.
-    steps: Vec<Step>,
     /// Lines of a row.
     span: usize,
-    rows: Vec<Line>,
+    /// By the parts' values: which rows.
+    places: Places,
     /// Rules whose bits count.
     alive: Vec<Line>,
-    /// By bit: the answers, and a miss behind them.
+    /// By bit: the answers, and misses behind them, as far as generated code looks.
     hits: Vec<Hit>,
     /// By bit: the rules, those that are gone too.
     rules: Vec<Rule>,
@@ -139,88 +138,51 @@ impl BitVectors {
         held.iter().zip(0..).for_each(|(rule, at)| ids.insert(rule.id, at));
         let parts = parts(&layout, &held)?;
         let span = held.len().div_ceil(LINE).max(1);
-        let mut made = BitVectors {
-            firsts: Vec::new(),
-            steps: Vec::new(),
-            rows: Vec::new(),
-            alive: vec![Line([0; 8]); span],
-            hits: held.iter().map(Rule::hit).chain([Hit::MISS]).collect(),
+        let mut making = Making { rules: &held, span, firsts: vec![], steps: vec![], rows: vec![] };
+        for part in &parts {
+            making.add_part(*part, parts.len())?;
+        }
+        let Making { firsts, mut steps, mut rows, .. } = making;
+        rows.shrink_to_fit();
+        steps.shrink_to_fit();
+        let pieces = parts.iter().zip(&firsts).map(|(part, first)| {
+            let same = part.len == 1 || first.iter().all(|step| *step == first[0]);
+            let only = same.then_some(first[0]);
+            Piece { offset: part.offset as u32, len: part.len as u8, only }
+        });
+        let form = Form { span: span as u32, pieces: pieces.collect() };
+        let mut alive = vec![Line([0; 8]); span];
+        (0..held.len()).for_each(|at| set(&mut alive, at));
+        let mut hits: Vec<Hit> = held.iter().map(Rule::hit).collect();
+        hits.resize(LINE * span + 65, Hit::MISS);
+        Ok(BitVectors {
+            alive,
+            hits,
             beside: TupleMerge::new(layout.clone()),
             gone: HashMap::with_hasher(FixedState::with_seed(layout.seed())),
             layout,
             span,
-            parts: parts.clone(),
+            parts,
+            places: Places::new(form, firsts, steps, rows),
             ids,
             rules: held,
-        };
-        (0..made.rules.len()).for_each(|at| set(&mut made.alive, at));
-        for part in parts {
-            made.add_part(part)?;
-        }
-        made.rows.shrink_to_fit();
-        made.steps.shrink_to_fit();
-        Ok(made)
-    }
-
-    /// Makes the tables and rows of a part.
-    fn add_part(&mut self, part: Part) -> Result<(), Declined> {
-        // Rules by what they demand of it.
-        let mut demands: Vec<(Demand, Vec<usize>)> = Vec::new();
-        let mut places: HashMap<Demand, usize> = HashMap::new();
-        for (at, rule) in self.rules.iter().enumerate() {
-            let demand = demand(rule, part);
-            let place = *places.entry(demand).or_insert(demands.len());
-            if place == demands.len() {
-                demands.push((demand, Vec::new()));
-            }
-            demands[place].1.push(at);
-        }
-        let rows_max = ROWS_MAX * self.rules.len() + 256 * self.parts.len();
-        let mut first = [0; 256];
-        // What is left of the demands once the high byte is known; then which of them the low byte meets.
-        let mut blocks: HashMap<Vec<(usize, Demand)>, u16> = HashMap::new();
-        let mut rows: HashMap<Vec<usize>, u16> = HashMap::new();
-        let highs = if part.len == 2 { 256 } else { 1 };
-        for (high, to) in (0..highs as u16).zip(&mut first) {
-            let rest = demands.iter().zip(0..).filter_map(|(&(demand, _), n)| {
-                let rest = if part.len == 2 { below(demand, high) } else { Some(demand) };
-                Some((n, rest?))
-            });
-            let rest: Vec<(usize, Demand)> = rest.collect();
-            if let Some(&known) = blocks.get(&rest) {
-                *to = known;
-                continue;
-            }
-            let mut step = [0; 256];
-            for (low, to) in (0..=255u16).zip(&mut step) {
-                let met = rest.iter().filter(|(_, demand)| meets(*demand, low)).map(|(n, _)| *n);
-                let met: Vec<usize> = met.collect();
-                if let Some(&known) = rows.get(&met) {
-                    *to = known;
-                    continue;
-                }
-                let row = self.rows.len() / self.span;
-                if row >= rows_max.min(usize::from(u16::MAX)) {
-                    return Err(Declined::Planned);
-                }
-                let from = self.rows.len();
-                self.rows.resize(from + self.span, Line([0; 8]));
-                let lines = &mut self.rows[from..];
-                met.iter().for_each(|&n| demands[n].1.iter().for_each(|&at| set(lines, at)));
-                *to = row as u16;
-                rows.insert(met, row as u16);
-            }
-            *to = self.steps.len() as u16;
-            blocks.insert(rest, *to);
-            self.steps.push(step);
-        }
-        self.firsts.push(first);
-        Ok(())
+        })
     }
 
     /// The rules, summed up.
     pub(crate) fn shape(&self) -> TableShape {
         TableShape::of_iter(self.layout.clone(), self.iter())
+    }
+
+    /// Has code made for these parts, which bursts are looked up by from now on; false if there is none. Copies made
+    /// after this share it.
+    pub fn generate(&mut self, generator: Generator<'_>) -> bool {
+        self.places.generate(generator)
+    }
+
+    /// Bytes of code that was made for these parts.
+    pub fn code_bytes(&self) -> usize {
+        self.places.code_bytes()
     }
 
     /// Parts of the key that are looked at.
@@ -269,6 +231,73 @@ impl BitVectors {
             Some(other) if other > (rule.priority, Reverse(rule.seq), Reverse(rule.id)) => beside,
             _ => self.hits[bit],
         }
+    }
+}
+
+/// Tables and rows on their way into [`Places`].
+struct Making<'a> {
+    rules: &'a [Rule],
+    span: usize,
+    firsts: Vec<Step>,
+    steps: Vec<Step>,
+    rows: Vec<Line>,
+}
+
+impl Making<'_> {
+    /// Makes the tables and rows of a part.
+    fn add_part(&mut self, part: Part, parts: usize) -> Result<(), Declined> {
+        // Rules by what they demand of it.
+        let mut demands: Vec<(Demand, Vec<usize>)> = Vec::new();
+        let mut places: HashMap<Demand, usize> = HashMap::new();
+        for (at, rule) in self.rules.iter().enumerate() {
+            let demand = demand(rule, part);
+            let place = *places.entry(demand).or_insert(demands.len());
+            if place == demands.len() {
+                demands.push((demand, Vec::new()));
+            }
+            demands[place].1.push(at);
+        }
+        let rows_max = ROWS_MAX * self.rules.len() + 256 * parts;
+        let mut first = [0; 256];
+        // What is left of the demands once the high byte is known; then which of them the low byte meets.
+        let mut blocks: HashMap<Vec<(usize, Demand)>, u16> = HashMap::new();
+        let mut rows: HashMap<Vec<usize>, u16> = HashMap::new();
+        let highs = if part.len == 2 { 256 } else { 1 };
+        for (high, to) in (0..highs as u16).zip(&mut first) {
+            let rest = demands.iter().zip(0..).filter_map(|(&(demand, _), n)| {
+                let rest = if part.len == 2 { below(demand, high) } else { Some(demand) };
+                Some((n, rest?))
+            });
+            let rest: Vec<(usize, Demand)> = rest.collect();
+            if let Some(&known) = blocks.get(&rest) {
+                *to = known;
+                continue;
+            }
+            let mut step = [0; 256];
+            for (low, to) in (0..=255u16).zip(&mut step) {
+                let met = rest.iter().filter(|(_, demand)| meets(*demand, low)).map(|(n, _)| *n);
+                let met: Vec<usize> = met.collect();
+                if let Some(&known) = rows.get(&met) {
+                    *to = known;
+                    continue;
+                }
+                let row = self.rows.len() / self.span;
+                if row >= rows_max.min(usize::from(u16::MAX)) {
+                    return Err(Declined::Planned);
+                }
+                let from = self.rows.len();
+                self.rows.resize(from + self.span, Line([0; 8]));
+                let lines = &mut self.rows[from..];
+                met.iter().for_each(|&n| demands[n].1.iter().for_each(|&at| set(lines, at)));
+                *to = row as u16;
+                rows.insert(met, row as u16);
+            }
+            *to = self.steps.len() as u16;
+            blocks.insert(rest, *to);
+            self.steps.push(step);
+        }
+        self.firsts.push(first);
+        Ok(())
     }
 }
 
@@ -346,12 +375,15 @@ impl<const N: usize> Kernel for One<'_, N> {
     fn run<L: Lanes>(self) {
         let One { of, key, found } = self;
         let parts = of.parts.len().min(PARTS_MAX);
+        let steps = of.places.steps();
         let mut chosen = [0u16; PARTS_MAX];
-        for (to, (part, first)) in chosen.iter_mut().zip(of.parts[..parts].iter().zip(&of.firsts)) {
+        for (to, (part, first)) in
+            chosen.iter_mut().zip(of.parts[..parts].iter().zip(of.places.firsts()))
+        {
             let (high, low) = part.bytes(key);
-            *to = of.steps[usize::from(first[usize::from(high)])][usize::from(low)];
+            *to = steps[usize::from(first[usize::from(high)])][usize::from(low)];
         }
-        *found = of.first::<L, N>(of.rows.as_chunks().0, &chosen[..parts]);
+        *found = of.first::<L, N>(of.places.rows().as_chunks().0, &chosen[..parts]);
     }
 }
 
@@ -369,15 +401,16 @@ impl<const N: usize> Kernel for Search<'_, N> {
         let Search { of, keys, stride, hits } = self;
         let count = hits.len().min(PHASE);
         let parts = of.parts.len().min(PARTS_MAX);
+        let steps = of.places.steps();
         let mut chosen = [[0u16; PARTS_MAX]; PHASE];
-        for (at, (part, first)) in of.parts[..parts].iter().zip(&of.firsts).enumerate() {
+        for (at, (part, first)) in of.parts[..parts].iter().zip(of.places.firsts()).enumerate() {
             let keys = keys.chunks_exact(stride).take(count);
             for (chosen, key) in chosen.iter_mut().zip(keys) {
                 let (high, low) = part.bytes(key);
-                chosen[at] = of.steps[usize::from(first[usize::from(high)])][usize::from(low)];
+                chosen[at] = steps[usize::from(first[usize::from(high)])][usize::from(low)];
             }
         }
-        let rows: &[[Line; N]] = of.rows.as_chunks().0;
+        let rows: &[[Line; N]] = of.places.rows().as_chunks().0;
         if of.beside.is_empty() {
             for (hit, chosen) in hits.iter_mut().zip(&chosen) {
                 *hit = of.hits[of.first::<L, N>(rows, &chosen[..parts])];
@@ -407,11 +440,12 @@ impl<const N: usize, const P: usize> Kernel for Shaped<'_, N, P> {
     fn run<L: Lanes>(self) {
         let Shaped { of, keys, stride, hits } = self;
         let (Some(parts), Some(firsts)) =
-            (of.parts.first_chunk::<P>(), of.firsts.first_chunk::<P>())
+            (of.parts.first_chunk::<P>(), of.places.firsts().first_chunk::<P>())
         else {
             return;
         };
         let count = hits.len().min(PHASE);
+        let steps = of.places.steps();
         let mut chosen = [[0u16; P]; PHASE];
         let is_near = parts.iter().all(|part| part.offset + part.len <= NEAR);
         for (chosen, key) in chosen.iter_mut().zip(keys.chunks_exact(stride)).take(count) {
@@ -420,10 +454,10 @@ impl<const N: usize, const P: usize> Kernel for Shaped<'_, N, P> {
                 let part = parts[at];
                 let (high, low) = near.map_or_else(|| part.bytes(key), |key| part.bytes_near(key));
                 let step = firsts[at][usize::from(high)];
-                chosen[at] = of.steps[usize::from(step)][usize::from(low)];
+                chosen[at] = steps[usize::from(step)][usize::from(low)];
             }
         }
-        let rows: &[[Line; N]] = of.rows.as_chunks().0;
+        let rows: &[[Line; N]] = of.places.rows().as_chunks().0;
         for (hit, chosen) in hits.iter_mut().zip(&chosen) {
             *hit = of.hits[of.first::<L, N>(rows, chosen)];
         }
@@ -505,6 +539,11 @@ impl Structure for BitVectors {
 
     fn lookup_burst(&self, keys: &[u8], stride: usize, hits: &mut [Hit]) {
         assert_burst(&self.layout, keys, stride, hits.len());
+        if self.beside.is_empty()
+            && self.places.lookup_burst(&self.alive, &self.hits, keys, stride, hits)
+        {
+            return;
+        }
         for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
             let keys = &keys[part * PHASE * stride..];
             let done = self.beside.is_empty()
@@ -536,8 +575,8 @@ impl Structure for BitVectors {
             rule.value.len() + rule.mask.len() + size_of_val(&*rule.ranges) + size_of::<Rule>()
         };
         self.parts.capacity() * size_of::<Part>()
-            + (self.firsts.capacity() + self.steps.capacity()) * size_of::<Step>()
-            + (self.rows.capacity() + self.alive.capacity()) * size_of::<Line>()
+            + self.places.memory_bytes()
+            + self.alive.capacity() * size_of::<Line>()
             + self.hits.capacity() * size_of::<Hit>()
             + self.rules.iter().map(of).sum::<usize>()
             + self.ids.memory_bytes()

@@ -56,6 +56,7 @@ pub mod choose;
 pub mod classbench;
 pub mod cuts;
 pub mod decomposed;
+pub mod generated;
 pub mod hash;
 pub mod linear;
 pub mod lpm;

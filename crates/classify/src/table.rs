@@ -18,6 +18,7 @@ use crate::bit_vectors::BitVectors;
 use crate::buckets::PHASE;
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
 use crate::cuts::Cuts;
+use crate::generated::Generator;
 use crate::hash::{self, Hash};
 use crate::linear::Linear;
 use crate::lpm::Lpm;
@@ -357,6 +358,15 @@ impl Table {
         (other.ns(&mut keys())? <= WORTH * self.ns(&mut keys())?).then_some(other)
     }
 
+    /// Has code made for the rules of now, where the structure that serves can be looked up by such; false if there is none.
+    /// For a control core; takes some ten microseconds.
+    pub fn generate(&mut self, generator: Generator<'_>) -> bool {
+        match &mut self.current {
+            Current::BitVectors(s) => s.generate(generator),
+            _ => false,
+        }
+    }
+
     /// Nanoseconds that looking up one of these keys takes, about: counted ([`Probes`]), not timed. None where no
     /// general form serves. Panics if a key is not as long as the layout says.
     pub fn ns(&self, keys: &mut dyn Iterator<Item = &[u8]>) -> Option<f64> {
@@ -378,7 +388,12 @@ impl Table {
                 (s.nodes(), format!("{copies:.2} copies of each"), "nodes", "blocks of rules")
             }
             Current::BitVectors(s) => {
-                (s.parts(), format!("{} entries beside", s.beside()), "parts", "lines of bits")
+                let code = match s.code_bytes() {
+                    0 => "no code of their own".to_string(),
+                    bytes => format!("{bytes} bytes of code made for them"),
+                };
+                let beside = format!("{} entries beside, {code}", s.beside());
+                (s.parts(), beside, "parts", "lines of bits")
             }
             Current::Other(s) if s.kind().is_general() => {
                 (s.explain().probes_max, "in place of a tree".to_string(), "tuples", "rules")

@@ -115,7 +115,9 @@ impl Wanted {
     /// Makes the structure, for each replica; takes its time. None if there is nothing to gain.
     pub(crate) fn make(self) -> Option<Beside> {
         let Wanted { served, table, keys, over } = self;
-        let first = served.of(&table, &keys)?;
+        let mut first = served.of(&table, &keys)?;
+        // Copies share it.
+        first.generate(&jit::lookup::generate);
         let ns = match keys.is_empty() {
             true => None,
             false => first.ns(&mut keys.iter().map(|key| &**key)),

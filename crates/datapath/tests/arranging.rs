@@ -68,13 +68,18 @@ impl Bed {
 
     /// An entry of one of some fifty masks.
     fn entry(&self, id: u32, rng: &mut Rng, port: u32) -> Arc<Entry> {
+        let lens = (rng.pick(&[6, 12, 30, 40, 44, 48]), rng.pick(&[3, 6, 28, 36, 42, 45]));
+        self.entry_of(id, rng, port, lens)
+    }
+
+    /// An entry of prefixes of these lengths.
+    fn entry_of(&self, id: u32, rng: &mut Rng, port: u32, (dst, src): (u32, u32)) -> Arc<Entry> {
         let masked = |rng: &mut Rng, key: u16, kept: u32| {
             let mask = Bits::from_u128(!0 << (48 - kept) & 0xffff_ffff_ffff, 48);
             let value = u128::from(rng.next_u64() & 0xfc00_000f_ffff);
             let value = Bits::from_u128(value, 48).and(&mask);
             KeyMatch { key, pattern: Pattern::Masked(value, mask) }
         };
-        let (dst, src) = (rng.pick(&[6, 12, 30, 40, 44, 48]), rng.pick(&[3, 6, 28, 36, 42, 45]));
         let matches = [masked(rng, 0, dst), masked(rng, 1, src)];
         Arc::new(Entry {
             id: EntryId(id),
@@ -241,6 +246,52 @@ fn what_changes_while_a_table_is_rearranged_is_not_lost() {
         assert!(bed.explained().contains("keys of traffic, it asks"), "{}", bed.explained());
     }
     assert!(moved >= 3 && late >= 2, "{moved} tables moved, {late} times much came late");
+}
+
+/// Entries of so many masks that bit vectors take least; code is made for them, and the copies that serve share it.
+#[test]
+fn a_table_is_looked_up_by_code_of_its_own() {
+    let (mut bed, rng) = (Bed::new(), &mut Rng::new(5));
+    let mut entries = Vec::new();
+    for id in 0..900 {
+        let lens = (2 + rng.below(47) as u32, 2 + rng.below(47) as u32);
+        let entry = bed.entry_of(id, rng, id % 7 + 2, lens);
+        entries.push(entry.clone());
+        bed.apply(&[Update::Insert(TableId(0), entry)]);
+    }
+    bed.publish();
+    let is_generated = |bed: &Bed| bed.explained().contains("bytes of code made for them");
+    for _ in 0..20 {
+        bed.compare(rng, 200);
+        if let Some(done) = bed.engine.job().map(|job: datapath::engine::Job| job()) {
+            bed.finish(done);
+        }
+        if bed.engine.settle() {
+            bed.publish();
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    assert!(
+        is_generated(&bed) || !is_x86_feature_detected!("avx512bw"),
+        "no code of its own: {}",
+        bed.explained()
+    );
+    // Both replicas, while entries go, come again, and do something else.
+    for round in 0..40 {
+        let (gone, other) = (rng.below(900), rng.below(900));
+        bed.apply(&[Update::Delete(TableId(0), entries[gone].id)]);
+        if round % 2 == 0 {
+            bed.publish();
+            bed.compare(rng, 40);
+        }
+        bed.apply(&[Update::Insert(TableId(0), entries[gone].clone())]);
+        let mut changed = Entry::clone(&entries[other]);
+        changed.action = bed.forward_to(round + 20);
+        entries[other] = Arc::new(changed);
+        bed.apply(&[Update::Modify(TableId(0), entries[other].clone())]);
+        bed.publish();
+        bed.compare(rng, 40);
+    }
 }
 
 /// What comes between the plan of a decomposition and the copy of the rules that it is for.

@@ -38,6 +38,7 @@ mod flow;
 mod graph;
 pub mod isa;
 mod kept;
+pub mod lookup;
 pub mod memory;
 mod ops;
 mod parse;

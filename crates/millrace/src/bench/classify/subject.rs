@@ -1,7 +1,8 @@
 //! The structures that `bench classify` knows, by name.
 //!
 //! Each is made of rules that come one by one, but for those that choose their form for all rules at once:
-//! `auto`, which is what a switch comes to use, `tuple_merge_offline`, `cuts` and `bit_vectors`.
+//! `auto`, which is what a switch comes to use, `tuple_merge_offline`, `cuts` and `bit_vectors`; of the last, the plain
+//! ones are looked up without code of their own.
 
 use super::partition_sort::PartitionSort;
 use classify::bit_vectors::BitVectors;
@@ -38,7 +39,7 @@ pub(super) trait Subject: Send + Sync {
 pub(super) type New = fn(&[&Rule]) -> Result<Box<dyn Subject>, String>;
 
 /// Names, and what makes them.
-const NAMES: [(&str, New); 13] = [
+const NAMES: [(&str, New); 14] = [
     ("auto", auto),
     ("tuple_merge", |rules| filled(TupleMerge::new(classbench::layout()), rules)),
     ("tuple_merge_offline", |rules| {
@@ -51,6 +52,12 @@ const NAMES: [(&str, New); 13] = [
         Ok(Box::new(Owned(cuts)))
     }),
     ("bit_vectors", |rules| {
+        let rules = rules.iter().map(|&rule| rule.clone());
+        let mut bits = BitVectors::of(classbench::layout(), rules).map_err(|e| e.to_string())?;
+        bits.generate(&jit::lookup::generate);
+        Ok(Box::new(Owned(bits)))
+    }),
+    ("bit_vectors_plain", |rules| {
         let rules = rules.iter().map(|&rule| rule.clone());
         let bits = BitVectors::of(classbench::layout(), rules).map_err(|e| e.to_string())?;
         Ok(Box::new(Owned(bits)))
@@ -88,10 +95,11 @@ fn auto(rules: &[&Rule]) -> Result<Box<dyn Subject>, String> {
         table.insert(rule).map_err(|e| e.to_string())?;
     }
     table.reoptimise();
-    let table = match table.kind() {
+    let mut table = match table.kind() {
         Kind::TupleMerge => table.arranged(),
         _ => table,
     };
+    table.generate(&jit::lookup::generate);
     Ok(Box::new(table))
 }
 
