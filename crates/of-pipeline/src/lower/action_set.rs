@@ -10,8 +10,8 @@ use super::fields;
 use super::headers::Headers;
 use super::ops;
 use ir::builder::Builder;
-use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op, PuntReason};
-use openflow::{Action, FIELDS, FieldId};
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op};
+use openflow::{Action, FIELDS, FieldId, PortNo};
 
 /// A kind of action in the set, in the order of execution but for set-fields, which come after
 /// [`Kind::SetNwTtl`].
@@ -123,6 +123,15 @@ impl Slots {
         Op::Assign(FieldRef::Meta(self.present), Expr::int(0, 64))
     }
 
+    /// The port of the set's output; `OFPP_UNSET` without one.
+    pub fn actset_output(&self) -> Expr {
+        //= openflow-1.5.1 §7.2.3.9: actset_output is OFPP_UNSET without an output in the action set, and
+        //= where a group stands before it.
+        let outputs = self.any(Kind::Output.bit()).and(self.any(Kind::Group.bit()).not());
+        let unset = Expr::int(PortNo::UNSET.0.into(), 32);
+        Expr::Mux(Box::new(outputs), Box::new(Expr::meta(self.output)), Box::new(unset))
+    }
+
     /// One bit: some of these slots are in use.
     pub fn any(&self, bits: u64) -> Expr {
         if bits.is_power_of_two() {
@@ -187,8 +196,6 @@ pub(super) fn execute(h: &Headers, s: &Slots, normal: BlockId) -> Vec<Op> {
     headers.push(when(Kind::SetQueue.bit(), ops::set_queue(meta(s.queue))));
 
     let ends = Kind::Group.bit() | Kind::Output.bit();
-    let output =
-        ops::output_last(h, meta(s.output), meta(s.max_len), PuntReason::ActionSet, normal);
     vec![
         when(!ends, headers),
         Op::If {
@@ -196,7 +203,7 @@ pub(super) fn execute(h: &Headers, s: &Slots, normal: BlockId) -> Vec<Op> {
             then: ops::group(meta(s.group)),
             or_else: vec![Op::If {
                 condition: s.any(Kind::Output.bit()),
-                then: vec![output],
+                then: vec![ops::output_of_set(h, normal)],
                 or_else: vec![Op::Drop(DropReason::NoOutput)],
             }],
         },

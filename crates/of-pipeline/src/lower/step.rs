@@ -200,7 +200,7 @@ impl Build<'_> {
         let h = &layout.headers;
         let ops: Vec<Op> = match step {
             Step::Output => vec![ops::output(self.param("port", 32), h)],
-            Step::InPort => vec![ops::output_in_port()],
+            Step::InPort => vec![ops::output_in_port(h)],
             Step::All => vec![ops::output_all()],
             Step::Flood => vec![ops::output_flood()],
             Step::Normal => vec![ops::run_copy(layout.normal)],
