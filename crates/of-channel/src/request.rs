@@ -171,6 +171,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Nicira::PacketInFormat(format @ (0 | 2)) => self.packet_in2 = format == 2,
             Nicira::FlowModTableId(on) => self.table_ids = on,
             Nicira::ControllerId(id) => self.shared.set_controller_id(self.main, id),
+            Nicira::FlushZone(zone) => {
+                let gone = self.shared.agent().flush_zone(zone);
+                tracing::debug!(zone, gone, "connections are forgotten");
+            }
             Nicira::MonitorCancel(id) => {
                 let cancel = FlowMonitorRequest {
                     monitor_id: id,
@@ -331,7 +335,8 @@ fn changes_state(message: &Message) -> bool {
         | Message::MeterMod(_)
         | Message::TableMod(_)
         | Message::BundleControl(_)
-        | Message::BundleAdd(_) => true,
+        | Message::BundleAdd(_)
+        | Message::Nicira(Nicira::FlushZone(_)) => true,
         Message::MultipartRequest(request) => {
             matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
         }

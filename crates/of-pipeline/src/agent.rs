@@ -271,6 +271,12 @@ impl Agent {
         done
     }
 
+    /// Forgets the tracked connections of a zone; says how many there were.
+    pub fn flush_zone(&self, zone: u16) -> usize {
+        let connections = self.switch.services().connections();
+        connections.map_or(0, |connections| connections.flush(Some(zone)))
+    }
+
     /// Executes a table-mod.
     fn table_mod(&mut self, version: Version, request: TableMod) -> Result<(), Refusal> {
         let TableId(table) = request.table_id;

@@ -365,6 +365,7 @@ impl Rules<'_> {
             | Action::SetTpDst(_)
             | Action::Controller(_)
             | Action::CtClear
+            | Action::Exit
             | Action::Note(_) => Ok(()),
             // A table that is not there shows when it is lowered.
             Action::Resubmit { table, .. } if u32::from(table.0) >= self.tables => Ok(()),
@@ -485,6 +486,7 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Clone(_) => "clone",
         Action::Ct(_) => "ct",
         Action::CtClear => "ct_clear",
+        Action::Exit => "exit",
         Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",
         _ => return Ok(()),

@@ -38,9 +38,10 @@ pub enum Kind {
 
 /// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
 const FIELD_BIT: u32 = 16;
-/// Whether the set has a place for a set-field of this field: registers have none.
+/// Whether the set has a place for a set-field of this field: registers and the packet's mark have
+/// none.
 pub fn has_slot(id: FieldId) -> bool {
-    id.info().settable && !id.is_register()
+    id.info().settable && !id.is_register() && id != FieldId::PktMark
 }
 
 const _: () = assert!(
@@ -254,6 +255,7 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::Clone(_)
         | Action::Ct(_)
         | Action::CtClear
+        | Action::Exit
         | Action::Conjunction(_)
         | Action::Experimenter(_) => return None,
     };

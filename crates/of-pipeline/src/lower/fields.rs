@@ -79,6 +79,7 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::CtNwProto => FieldRef::Meta(h.ct[8]),
         FieldId::CtTpSrc => FieldRef::Meta(h.ct[9]),
         FieldId::CtTpDst => FieldRef::Meta(h.ct[10]),
+        FieldId::PktMark => FieldRef::Meta(h.pkt_mark),
         id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
         _ => return None,
     })

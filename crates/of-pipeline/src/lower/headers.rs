@@ -129,6 +129,10 @@ headers! {
     /// How many output ports' egress processing the packet, or what it is a copy of, has begun; 0 in
     /// ingress tables.
     egress_passes: MetaId,
+    /// An `exit` was reached: tables that it was resubmitted from do no more.
+    exit: MetaId,
+    /// Open vSwitch's mark of the packet.
+    pkt_mark: MetaId,
     /// The block of the first egress table; none while outputs go straight to their ports.
     egress: Option<BlockId>,
 }
@@ -293,6 +297,8 @@ impl Headers {
         let level = b.meta("of.level", 8);
         let slots = Slots::declare(b);
         let egress_passes = b.meta("of.egress_passes", 8);
+        let exit = b.meta("of.exit", 1);
+        let pkt_mark = b.meta("of.pkt_mark", 32);
 
         let field = |h: HeaderId, name: &str| FieldRef::Header(h, b.field(h, name));
         let last = |s: StackId, name: &str| FieldRef::Last(s, b.field(b.element(s, 0), name));
@@ -414,6 +420,8 @@ impl Headers {
             level,
             slots,
             egress_passes,
+            exit,
+            pkt_mark,
             egress,
         }
     }

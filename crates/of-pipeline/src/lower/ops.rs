@@ -57,6 +57,7 @@ fn send(to: Expr, h: &Headers) -> Op {
         set(h.slots.max_len, Expr::int(0, 16)),
         set(h.slots.present, Expr::int(Kind::Output.bit().into(), 64)),
         set(h.suppressed, Expr::bool(false)),
+        set(h.exit, Expr::bool(false)),
         set(h.egress_passes, Expr::binary(BinaryOp::Add, passes(), Expr::int(1, 8))),
         // Control only comes to later blocks, so the call ends with the copy's way.
         Op::Call { block, until: Layout::block(0), guise: None },
@@ -178,12 +179,29 @@ pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: BlockId) -> Op
 }
 
 /// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.
-/// A meter that drops there drops the packet.
-pub fn resubmit(h: &Headers, table: BlockId, lookup: Option<Guise>, until: BlockId) -> Vec<Op> {
+/// A meter that drops there drops the packet; an `exit` there ends it here, too, once the action set
+/// (at `until`) is done, which that of a `copy` is not.
+pub fn resubmit(
+    h: &Headers,
+    table: BlockId,
+    lookup: Option<Guise>,
+    until: BlockId,
+    copy: bool,
+) -> Vec<Op> {
     let red = Expr::meta(h.color).eq(Expr::int(2, 8));
+    // Whoever comes first does the set; further out it is empty.
+    let set = match copy {
+        true => Vec::new(),
+        false => {
+            let never = Layout::block(0);
+            vec![Op::Call { block: until, until: never, guise: None }, h.slots.clear()]
+        }
+    };
+    let exit = set.into_iter().chain([Op::Exit]).collect();
     vec![
         Op::Call { block: table, until, guise: lookup },
         when(red, vec![Op::Drop(DropReason::Meter)]),
+        when(Expr::meta(h.exit), exit),
     ]
 }
 
