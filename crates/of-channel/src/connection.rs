@@ -28,7 +28,9 @@ use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Place, Shared};
 use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX, encode_packet_in2};
-use openflow::{ErrorCode, ErrorKind, ErrorMessage, Hello, Message, Version, VersionSet, Xid};
+use openflow::{
+    ErrorCode, ErrorKind, ErrorMessage, Hello, Message, TableFeatures, Version, VersionSet, Xid,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -112,6 +114,8 @@ pub(crate) struct Connection<S> {
     /// Requests were handled that may have caused asynchronous messages.
     pub(crate) ungathered: bool,
     pub(crate) bundles: Bundles,
+    /// Tables of a table-features request whose last message has not come.
+    pub(crate) tables: Option<(Xid, Vec<TableFeatures>)>,
     /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
     pub(crate) table_ids: bool,
     /// Packet-ins go out in Nicira's format 2.
@@ -157,6 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ungathered: false,
             busy: None,
             bundles: Bundles::default(),
+            tables: None,
             table_ids: false,
             packet_in2: false,
             reader,

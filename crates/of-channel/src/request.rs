@@ -10,12 +10,15 @@ use crate::shared::Origin;
 use openflow::{
     BundleControl, ErrorCode, FlowMonitorRequest, ForwardedRequest, GroupId, Match, Message,
     MonitorCommand, MonitorFlags, MultipartReply, MultipartReplyBody, MultipartRequest,
-    MultipartRequestBody, Nicira, PortNo, RequestForward, Role, RoleReason, RoleStatus, TableId,
-    Version, Xid,
+    MultipartRequestBody, Nicira, PortNo, RequestForward, Role, RoleReason, RoleStatus,
+    TableFeatures, TableId, Version, Xid,
 };
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
+
+/// Tables of one table-features request, at most.
+const TABLES_MAX: usize = 255;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Does what a message asks for; `bytes` are its own.
@@ -93,8 +96,40 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 let reply = MultipartReply { more: false, body };
                 self.reply(xid, &Message::MultipartReply(reply), bytes);
             }
+            Message::MultipartRequest(MultipartRequest {
+                body: MultipartRequestBody::TableFeatures(tables),
+                more,
+            }) => self.gather_tables(version, xid, tables, more, bytes),
             message => self.pass_on(version, xid, message, bytes),
         }
+    }
+
+    //= openflow-1.3.5 §7.3.5: a request may come in several messages of one transaction; one that is
+    //= too large is OFPBRC_MULTIPART_BUFFER_OVERFLOW.
+    /// Tables of a table-features request, whole or in part. One of another transaction takes the
+    /// place of what has not come to its end.
+    fn gather_tables(
+        &mut self,
+        version: Version,
+        xid: Xid,
+        tables: Vec<TableFeatures>,
+        more: bool,
+        bytes: &[u8],
+    ) {
+        let earlier = self.tables.take().filter(|(of, _)| *of == xid);
+        let (_, mut all) = earlier.unwrap_or((xid, Vec::new()));
+        all.extend(tables);
+        if all.len() > TABLES_MAX {
+            let text = format!("features of more than {TABLES_MAX} tables; there are no more");
+            return self.refuse(bytes, ErrorCode::BrcMultipartBufferOverflow, &text);
+        }
+        if more {
+            self.tables = Some((xid, all));
+            return;
+        }
+        let body = MultipartRequestBody::TableFeatures(all);
+        let request = MultipartRequest { more: false, body };
+        self.pass_on(version, xid, Message::MultipartRequest(request), bytes);
     }
 
     fn pass_on(&mut self, version: Version, xid: Xid, message: Message, bytes: &[u8]) {
@@ -136,6 +171,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Nicira::PacketInFormat(format @ (0 | 2)) => self.packet_in2 = format == 2,
             Nicira::FlowModTableId(on) => self.table_ids = on,
             Nicira::ControllerId(id) => self.shared.set_controller_id(self.main, id),
+            Nicira::FlushZone(zone) => {
+                let gone = self.shared.agent().flush_zone(zone);
+                tracing::debug!(zone, gone, "connections are forgotten");
+            }
             Nicira::MonitorCancel(id) => {
                 let cancel = FlowMonitorRequest {
                     monitor_id: id,
@@ -296,7 +335,8 @@ fn changes_state(message: &Message) -> bool {
         | Message::MeterMod(_)
         | Message::TableMod(_)
         | Message::BundleControl(_)
-        | Message::BundleAdd(_) => true,
+        | Message::BundleAdd(_)
+        | Message::Nicira(Nicira::FlushZone(_)) => true,
         Message::MultipartRequest(request) => {
             matches!(&request.body, MultipartRequestBody::TableFeatures(t) if !t.is_empty())
         }

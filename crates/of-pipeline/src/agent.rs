@@ -26,8 +26,8 @@ use crate::trigger::Triggers;
 use crate::validate::Rules;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
-    Message, PortNo, QueueConfigReply, QueueId, QueueStatsRequest, SwitchConfig, SwitchDesc,
-    TableId, TableMod, Version,
+    Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply, QueueId,
+    QueueStatsRequest, SwitchConfig, SwitchDesc, TableId, TableMod, Version,
 };
 use std::sync::Arc;
 use switch::Switch;
@@ -97,7 +97,6 @@ pub struct Agent {
     pub(crate) layout: Arc<Layout>,
     pub(crate) interner: Stage,
     pub(crate) deferred: Deferred,
-    pub(crate) capacity: u32,
     pub(crate) flows: FlowTables,
     pub(crate) conjunctions: Conjunctions,
     pub(crate) table_configs: TableConfigs,
@@ -128,8 +127,7 @@ impl Agent {
             deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables),
             conjunctions: Conjunctions::default(),
-            table_configs: TableConfigs::new(layout.tables),
-            capacity: config.program.table_capacity,
+            table_configs: TableConfigs::new(layout.tables, config.program.table_capacity),
             layout,
             switch,
             config,
@@ -188,6 +186,8 @@ impl Agent {
     pub(crate) fn rules(&self) -> Rules<'_> {
         Rules {
             tables: self.flows.tables(),
+            configs: &self.table_configs,
+            own: None,
             port_max: self.config.port_max,
             ports: &self.ports,
             groups: &self.groups,
@@ -224,6 +224,15 @@ impl Agent {
             Message::PortMod(request) => self.port_mod(request),
             Message::TableMod(request) => self.table_mod(version, request),
             Message::PacketOut(request) => self.packet_out(version, request),
+            Message::MultipartRequest(MultipartRequest {
+                more: false,
+                body: MultipartRequestBody::TableFeatures(wanted),
+            }) if !wanted.is_empty() => {
+                self.set_table_features(version, &wanted)?;
+                //= openflow-1.3.5 §7.3.5.5: what the tables are then is the answer.
+                self.table_features(version, reply);
+                Ok(())
+            }
             Message::MultipartRequest(request) => self.multipart(version, request, reply),
             Message::SetConfig(request) => self.set_config(request),
             Message::GetConfigRequest => {
@@ -262,11 +271,17 @@ impl Agent {
         done
     }
 
+    /// Forgets the tracked connections of a zone; says how many there were.
+    pub fn flush_zone(&self, zone: u16) -> usize {
+        let connections = self.switch.services().connections();
+        connections.map_or(0, |connections| connections.flush(Some(zone)))
+    }
+
     /// Executes a table-mod.
     fn table_mod(&mut self, version: Version, request: TableMod) -> Result<(), Refusal> {
         let TableId(table) = request.table_id;
         let tables = self.flows.tables();
-        if request.table_id != TableId::ALL && u32::from(table) >= tables {
+        if request.table_id != TableId::ALL && !self.table_configs.contains(table) {
             return Err(Refusal::NoTable { table, tables });
         }
         //= openflow-1.3.5 §7.3.3: the only bits are deprecated ones, which are ignored.

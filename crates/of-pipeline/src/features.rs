@@ -1,25 +1,30 @@
 //! What the switch, its tables, groups and meters can do (1.3.5 §7.3.1, §7.3.5.5, §7.3.5.11,
 //! §7.3.5.14; 1.0.2 §5.3.1).
 //!
-//! All tables can do the same, but that goto leads forward only. Every field may be matched, left
+//! All tables can do the same, but that goto leads forward only, and that egress tables' action sets
+//! take no output. Every field may be matched, left
 //! out, and (where it can be written at all) set.
 
 use crate::agent::AgentConfig;
 use crate::lower::action_set::has_slot;
 use crate::meter_table::BANDS_MAX;
+use crate::table_config::TableConfigs;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
-    ActionType, Capabilities, FIELDS, Features, FieldId, GroupCapabilities, GroupFeatures,
-    InstructionType, MeterFeatures, MeterFlags, OxmHeader, PortDesc, TableFeatures, TableId,
-    TableProperty, Version,
+    ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,
+    MeterFeatures, MeterFlags, OxmHeader, PortDesc, TableFeatures, TableId, TableProperty, Version,
 };
 
 /// Bits of 1.0's action types `OUTPUT` to `ENQUEUE`.
 const ACTIONS_V10: u32 = (1 << 12) - 1;
 /// Bits of the meter band types `DROP` and `DSCP_REMARK`.
 const BAND_TYPES: u32 = 1 << 1 | 1 << 2;
-/// `OFPTFF_INGRESS_TABLE`.
+/// `OFPTFF_INGRESS_TABLE`: it can be one.
 const TABLE_INGRESS: u32 = 1;
+/// `OFPTFF_EGRESS_TABLE`: it can be one.
+const TABLE_EGRESS: u32 = 1 << 1;
+/// `OFPTFF_FIRST_EGRESS`.
+pub(crate) const TABLE_FIRST_EGRESS: u32 = 1 << 4;
 /// Colours that meters know: as they do not look at a packet's colour, none.
 const COLORS: u8 = 0;
 
@@ -52,17 +57,16 @@ pub(crate) fn switch(
     }
 }
 
-/// A table's name.
-pub(crate) fn table_name(table: u8) -> String {
-    format!("t{table}")
-}
-
 /// What a table can do.
-pub(crate) fn table(version: Version, table: u8, tables: u32, capacity: u32) -> TableFeatures {
-    // Tables are ingress tables, in which the action set's output cannot be matched.
-    let known = || FIELDS.iter().filter(|f| f.since <= version && f.id != FieldId::ActsetOutput);
+pub(crate) fn table(version: Version, table: u8, configs: &TableConfigs) -> TableFeatures {
+    let known = || FIELDS.iter().filter(|f| f.since <= version);
     let header = |id, mask| OxmHeader::in_version(id, mask, version);
-    let next: Vec<TableId> = (u32::from(table) + 1..tables).map(|t| TableId(t as u8)).collect();
+    //= openflow-1.5.1 §5.12: goto leads from ingress to ingress tables, from egress to egress tables.
+    let next: Vec<TableId> = configs
+        .tables()
+        .filter(|to| *to > table && configs.leads(table, *to))
+        .map(TableId)
+        .collect();
     let instructions = InstructionType::STANDARD
         .into_iter()
         .filter(|t| *t != InstructionType::GotoTable || !next.is_empty())
@@ -71,7 +75,12 @@ pub(crate) fn table(version: Version, table: u8, tables: u32, capacity: u32) -> 
     //= openflow-1.5.1 §7.3.5.18: what an action set cannot hold is left out of write-actions.
     let only_applied = [ActionType::Meter, ActionType::CopyField];
     let apply = ActionType::standard(version).to_vec();
-    let write = apply.iter().copied().filter(|t| !only_applied.contains(t)).collect();
+    //= openflow-1.5.1 §5.12: the action set of egress tables takes neither output nor group.
+    let of_ports = [ActionType::Output, ActionType::Group];
+    let in_set = |t: &ActionType| {
+        !(only_applied.contains(t) || configs.is_egress(table) && of_ports.contains(t))
+    };
+    let write = apply.iter().copied().filter(in_set).collect();
     let settable = || -> Vec<OxmHeader> {
         known().filter(|f| f.settable).map(|f| header(f.id, false)).collect()
     };
@@ -96,17 +105,24 @@ pub(crate) fn table(version: Version, table: u8, tables: u32, capacity: u32) -> 
     }
     TableFeatures {
         command: 0,
-        //= openflow-1.5.1 §7.3.5.18: every table is one for ingress processing.
-        features: if version >= Version::V15 { TABLE_INGRESS } else { 0 },
+        features: if version >= Version::V15 { flags(table, configs) } else { 0 },
         table_id: TableId(table),
-        name: table_name(table),
+        name: configs.name(table),
         metadata_match: u64::MAX,
         metadata_write: u64::MAX,
         //= openflow-1.4.1 §7.3.5.5: what a table can be configured to do.
         config: if version >= Version::V14 { TABLE_EVICTION | TABLE_VACANCY_EVENTS } else { 0 },
-        max_entries: capacity,
+        max_entries: configs.capacity(table),
         properties,
     }
+}
+
+//= openflow-1.5.1 §7.3.5.18: what a table can be, and whether it is the first egress table. The first
+//= table is always one for ingress processing.
+/// `OFPTFF_*` bits of a table.
+pub(crate) fn flags(table: u8, configs: &TableConfigs) -> u32 {
+    let first = if configs.first_egress == Some(table) { TABLE_FIRST_EGRESS } else { 0 };
+    if table == 0 { TABLE_INGRESS } else { TABLE_INGRESS | TABLE_EGRESS | first }
 }
 
 /// Bytes of a table's features in a message, at most.
@@ -163,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_last_table_leads_nowhere() {
-        let of = |t| table(Version::V13, t, 3, 10);
+        let mut configs = TableConfigs::new(3, 10);
+        let of = |t| table(Version::V13, t, &configs);
         let next = |f: &TableFeatures| match &f.properties[1] {
             TableProperty::NextTables { tables, .. } => tables.clone(),
             other => panic!("{other:?}"),
@@ -174,6 +191,10 @@ mod tests {
             panic!("{:?}", of(2));
         };
         assert!(!types.contains(&InstructionType::GotoTable));
+        configs.first_egress = Some(2);
+        let of = |t| table(Version::V15, t, &configs);
+        assert_eq!((next(&of(0)), next(&of(1)), next(&of(2))), (vec![TableId(1)], vec![], vec![]));
+        assert_eq!([0, 1, 2].map(|t| of(t).features), [1, 3, 0x13]);
     }
 
     #[test]

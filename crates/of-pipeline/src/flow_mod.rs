@@ -89,7 +89,7 @@ impl Agent {
             (_, openflow::TableId(table)) => table,
         };
         //= openflow-1.3.5 §6.4: a table that is not there is OFPFMFC_BAD_TABLE_ID.
-        if u32::from(table) >= self.flows.tables() {
+        if !self.table_configs.contains(table) {
             return Err(Refusal::FlowTable { table, tables: self.flows.tables() });
         }
         Ok(table)
@@ -133,11 +133,12 @@ impl Agent {
         }
         let old = self.flows.find_strict(table, priority, &request.matching);
         //= openflow-1.3.5 §6.4: no room is OFPFMFC_TABLE_FULL.
-        let full = old.is_none() && self.flows.len(table) >= self.capacity as usize;
+        let capacity = self.table_configs.capacity(table);
+        let full = old.is_none() && self.flows.len(table) >= capacity as usize;
         //= openflow-1.4.1 §7.3.3: a table that may evict makes room.
         let victim = if full { self.victim(table, request.importance) } else { None };
         if full && victim.is_none() {
-            return Err(Refusal::TableFull { table, capacity: self.capacity });
+            return Err(Refusal::TableFull { table, capacity });
         }
         let context = context(request.dialect, priority, &request.matching);
         let call = lower_instructions(&self.layout, table, context, &request.instructions)?;

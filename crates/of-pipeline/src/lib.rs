@@ -19,6 +19,7 @@
 //! | [`monitor`] | who watches flow entries |
 //! | `removed` | entries that go: expiry, flow-removed |
 //! | `stats`, `features` | multipart replies |
+//! | `table_config`, `table_features` | what controllers set of tables |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
 //! | `transaction` | one request's updates, all or none |
 //! | [`refusal`], [`event`] | coded errors; asynchronous messages |
@@ -51,6 +52,7 @@ pub mod refusal;
 mod removed;
 mod stats;
 mod table_config;
+mod table_features;
 mod transaction;
 mod trigger;
 pub mod validate;

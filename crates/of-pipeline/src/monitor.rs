@@ -116,7 +116,7 @@ impl Agent {
         let TableId(table) = monitor.table_id;
         let one = version == Version::V10;
         //= openflow-1.4.1 §7.5.4.16: a table that is not there is OFPMOFC_BAD_TABLE_ID.
-        if monitor.table_id != TableId::ALL && u32::from(table) >= tables {
+        if monitor.table_id != TableId::ALL && !self.table_configs.contains(table) {
             return Err(Refusal::MonitorTable { table, tables });
         }
         monitor.matching.check()?;

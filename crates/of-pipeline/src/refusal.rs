@@ -149,6 +149,16 @@ refusals! {
     Cookie => FmfcUnknown,
         "cookie 0xffffffffffffffff means that there is none; use another one (OFPFMFC_UNKNOWN)";
 
+    /// A table on the other side of the first egress table, or out of the pipeline.
+    Stage { /// The entry's own.
+        from: u8, /// The other one.
+        to: u8 } => BicBadTableId,
+        "table {from} cannot lead to table {to}: ingress tables lead to ingress tables that are in the pipeline, egress tables to such egress tables (OFPBIC_BAD_TABLE_ID)";
+    /// An output in an egress table's action set.
+    EgressSet { /// Which.
+        action: &'static str } => BacBadType,
+        "{action} in write-actions of an egress table would change the port that is processed; apply it at once instead (OFPBAC_BAD_TYPE)";
+
     // Instructions.
 
     /// Twice the same instruction.
@@ -411,9 +421,49 @@ refusals! {
     TableConfig { /// The bits.
         bits: u32 } => TmfcBadConfig,
         "table configuration {bits:#x} has bits that this version has not (OFPTMFC_BAD_CONFIG)";
-    /// Table features cannot be set.
-    TableFeatures => TffcEperm,
-        "table features are fixed; ask with an empty body (OFPTFFC_EPERM)";
+    /// Features of a table that is not there.
+    FeaturesTable { /// Which.
+        table: u8, /// How many there are.
+        tables: u32 } => TffcBadTable,
+        "there is no table {table}; give tables 0 to {}, each once, in ascending order (OFPTFFC_BAD_TABLE)" (.tables - 1);
+    /// Features of no known command, or of several.
+    FeaturesCommand { /// Which.
+        command: u8 } => TffcBadCommand,
+        "command {command}: 0 replaces, 1 modifies, 2 enables, 3 disables, the same for all tables of a request (OFPTFFC_BAD_COMMAND)";
+    /// Flags that a table cannot have.
+    FeaturesFlags { /// Which table.
+        table: u8, /// Its flags.
+        flags: u32, /// What is right.
+        right: &'static str } => TffcBadFeatures,
+        "table {table}: features {flags:#x}; {right} (OFPTFFC_BAD_FEATURES)";
+    /// Capabilities that a table has not.
+    FeaturesCapabilities { /// Which table.
+        table: u8, /// The bits.
+        bits: u32 } => TffcBadCapability,
+        "table {table}: capabilities {bits:#x} are none of a table's; eviction (4) and vacancy events (8) are (OFPTFFC_BAD_CAP)";
+    /// A size that a table cannot have.
+    FeaturesSize { /// Which table.
+        table: u8, /// Asked for.
+        entries: u32, /// The least.
+        least: u32, /// The greatest.
+        most: u32 } => TffcBadMaxEntries,
+        "table {table} cannot be one of {entries} entries at most; {least} to {most} are possible (OFPTFFC_BAD_MAX_ENT)";
+    /// Something that a table cannot do.
+    FeaturesProperty { /// Which table.
+        table: u8, /// What of.
+        property: &'static str, /// What.
+        what: String } => TffcBadArgument,
+        "table {table}, {property}: {what} is not among what the table can do; ask with an empty body for that (OFPTFFC_BAD_ARGUMENT)";
+    /// The same property twice.
+    FeaturesTwice { /// Which table.
+        table: u8, /// What.
+        property: &'static str } => BpcDupType,
+        "table {table}, {property}: the property is there twice; once is right (OFPBPC_DUP_TYPE)";
+    /// A table that must stay.
+    FeaturesStay { /// Which.
+        table: u8, /// Why.
+        why: &'static str } => TffcEperm,
+        "table {table} stays in the pipeline: {why} (OFPTFFC_EPERM)";
     /// Fragments cannot be handled so.
     Fragments => ScfcBadFlags,
         "fragments are not reassembled; normal and drop are possible (OFPSCFC_BAD_FLAGS)";

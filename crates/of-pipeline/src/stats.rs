@@ -211,22 +211,8 @@ impl Agent {
             Request::MeterFeatures => {
                 single(Reply::MeterFeatures(features::meters(&self.config)), reply);
             }
-            //= openflow-1.3.5 §7.3.5.5: an empty request asks; another one configures, which a switch
-            //= may refuse.
-            Request::TableFeatures(wanted) if !wanted.is_empty() => {
-                return Err(Refusal::TableFeatures);
-            }
-            Request::TableFeatures(_) => {
-                let tables = self.flows.tables();
-                let capacity = self.capacity;
-                let features =
-                    (0..tables).map(|t| features::table(version, t as u8, tables, capacity));
-                let sized = features.map(|f| {
-                    let n = features::bytes(&f);
-                    (f, n)
-                });
-                send_all(sized, Reply::TableFeatures, reply);
-            }
+            //= openflow-1.3.5 §7.3.5.5: an empty request asks; another one configures.
+            Request::TableFeatures(_) => self.table_features(version, reply),
             Request::PortDesc(asked) => {
                 //= openflow-1.5.1 §7.3.5.7: one port may be asked about; one that is not there is
                 //= OFPBRC_BAD_PORT.
@@ -239,7 +225,7 @@ impl Agent {
                 send_all(descs, Reply::PortDesc, reply);
             }
             Request::TableDesc => {
-                let descs = (0..self.flows.tables()).map(|t| (self.table_desc(t as u8), 40));
+                let descs = self.table_configs.tables().map(|t| (self.table_desc(t), 40));
                 send_all(descs, Reply::TableDesc, reply);
             }
             Request::QueueDesc(request) => {
@@ -261,6 +247,17 @@ impl Agent {
         Ok(())
     }
 
+    /// Tells the features of all tables.
+    pub(crate) fn table_features(&self, version: Version, reply: &mut dyn FnMut(Message)) {
+        let tables = self.table_configs.tables();
+        let features = tables.map(|table| features::table(version, table, &self.table_configs));
+        let sized = features.map(|f| {
+            let n = features::bytes(&f);
+            (f, n)
+        });
+        send_all(sized, MultipartReplyBody::TableFeatures, reply);
+    }
+
     /// The tables that a request is about: none for all, or one.
     fn asked_table(&self, version: Version, table: TableId) -> Result<Option<u8>, Refusal> {
         match (version, table) {
@@ -268,7 +265,7 @@ impl Agent {
             (Version::V10, TableId::ALL) => Ok(Some(0)),
             (_, TableId::ALL) => Ok(None),
             (Version::V10, TableId(table)) => Ok(Some(table)),
-            (_, TableId(table)) if u32::from(table) < self.flows.tables() => Ok(Some(table)),
+            (_, TableId(table)) if self.table_configs.contains(table) => Ok(Some(table)),
             (_, TableId(table)) => {
                 Err(Refusal::RequestTable { table, tables: self.flows.tables() })
             }
@@ -377,17 +374,17 @@ impl Agent {
 
     fn table_stats(&self, version: Version) -> impl Iterator<Item = TableStats> {
         let v10 = version == Version::V10;
-        let tables = if v10 { 1 } else { self.flows.tables() };
-        (0..tables).map(move |table| {
-            let stats = self.switch.table_stats(ir::TableId(table));
+        let tables = self.table_configs.tables().take(if v10 { 1 } else { usize::MAX });
+        tables.map(move |table| {
+            let stats = self.switch.table_stats(ir::TableId(table.into()));
             TableStats {
-                table_id: TableId(table as u8),
-                active_count: self.flows.len(table as u8) as u32,
+                table_id: TableId(table),
+                active_count: self.flows.len(table) as u32,
                 lookup_count: stats.lookups,
                 matched_count: stats.matches,
-                name: if v10 { features::table_name(table as u8) } else { String::new() },
+                name: if v10 { self.table_configs.name(table) } else { String::new() },
                 wildcards: if v10 { WILDCARDS_V10 } else { 0 },
-                max_entries: if v10 { self.capacity } else { 0 },
+                max_entries: if v10 { self.table_configs.capacity(table) } else { 0 },
             }
         })
     }

@@ -1,4 +1,5 @@
-//! How controllers configured the tables: eviction and vacancy events (1.4.1 §7.3.3).
+//! How controllers configured the tables: eviction and vacancy events (1.4.1 §7.3.3), and what
+//! [`crate::table_features`] sets: names, sizes, which tables there are, and the first egress table.
 //!
 //! A full table that may evict gives up, for a new entry, the one of the least importance, and among
 //! those the one that would expire first; never one of greater importance than the new one. The table
@@ -20,7 +21,7 @@ const BY_IMPORTANCE: u32 = 1 << 1;
 const BY_LIFETIME: u32 = 1 << 2;
 
 /// One table's configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TableConfig {
     /// Entries may be evicted to make room.
     pub(crate) eviction: bool,
@@ -29,26 +30,70 @@ pub(crate) struct TableConfig {
     /// The next event is that more than the upper threshold is left; otherwise that less than the
     /// lower one is.
     pub(crate) awaits_up: bool,
+    /// Its name; empty is its number with a letter.
+    pub(crate) name: String,
+    /// Entries, at most.
+    pub(crate) capacity: u32,
+    /// It is out of the pipeline.
+    pub(crate) gone: bool,
 }
 
 /// The configuration of all tables.
-#[derive(Debug)]
-pub(crate) struct TableConfigs(Vec<TableConfig>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableConfigs {
+    tables: Vec<TableConfig>,
+    /// From this table on they are egress tables; it is in the pipeline.
+    pub(crate) first_egress: Option<u8>,
+}
 
 impl TableConfigs {
     /// Nothing configured yet.
-    pub(crate) fn new(tables: u32) -> TableConfigs {
-        TableConfigs(vec![TableConfig::default(); tables as usize])
+    pub(crate) fn new(tables: u32, capacity: u32) -> TableConfigs {
+        let table = TableConfig { capacity, ..TableConfig::default() };
+        TableConfigs { tables: vec![table; tables as usize], first_egress: None }
     }
 
-    /// A table's; that of a table that is not there is the default.
-    pub(crate) fn get(&self, table: u8) -> TableConfig {
-        self.0.get(usize::from(table)).copied().unwrap_or_default()
+    /// A table's; none of a table that is not there.
+    pub(crate) fn get(&self, table: u8) -> Option<&TableConfig> {
+        self.tables.get(usize::from(table))
     }
 
     /// A table's, to be changed.
     pub(crate) fn get_mut(&mut self, table: u8) -> Option<&mut TableConfig> {
-        self.0.get_mut(usize::from(table))
+        self.tables.get_mut(usize::from(table))
+    }
+
+    /// The table is there, and in the pipeline.
+    pub(crate) fn contains(&self, table: u8) -> bool {
+        self.get(table).is_some_and(|config| !config.gone)
+    }
+
+    /// The tables of the pipeline.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..self.tables.len() as u8).filter(|table| self.contains(*table))
+    }
+
+    /// The table processes packets for output ports.
+    pub(crate) fn is_egress(&self, table: u8) -> bool {
+        self.first_egress.is_some_and(|first| table >= first)
+    }
+
+    /// A packet of an entry in one table may be looked up in the other one.
+    pub(crate) fn leads(&self, from: u8, to: u8) -> bool {
+        self.contains(to) && self.is_egress(from) == self.is_egress(to)
+    }
+
+    /// A table's name.
+    pub(crate) fn name(&self, table: u8) -> String {
+        match self.get(table) {
+            Some(config) if !config.name.is_empty() => config.name.clone(),
+            _ => format!("t{table}"),
+        }
+    }
+
+    /// How many entries a table holds.
+    pub(crate) fn capacity(&self, table: u8) -> u32 {
+        self.get(table).map_or(0, |config| config.capacity)
     }
 }
 
@@ -90,7 +135,7 @@ impl Agent {
 
     /// The entry of a full table that makes room for one of this importance; none if no entry may go.
     pub(crate) fn victim(&mut self, table: u8, importance: u16) -> Option<FlowKey> {
-        if !self.table_configs.get(table).eviction {
+        if !self.table_configs.get(table).is_some_and(|config| config.eviction) {
             return None;
         }
         let reader = self.switch.counters();
@@ -102,7 +147,7 @@ impl Agent {
     /// Tells controllers of tables whose vacancy has crossed a threshold.
     pub(crate) fn watch_vacancy(&mut self) {
         for table in 0..self.flows.tables() as u8 {
-            let config = self.table_configs.get(table);
+            let Some(config) = self.table_configs.get(table) else { continue };
             let Some(vacancy) = config.vacancy else { continue };
             let now = self.vacancy(table);
             //= openflow-1.4.1 §7.3.3: an event for each threshold crossed, in turn.
@@ -121,13 +166,14 @@ impl Agent {
 
     /// How much of a table is left, in percent.
     pub(crate) fn vacancy(&self, table: u8) -> u8 {
-        let left = (self.capacity as usize).saturating_sub(self.flows.len(table));
-        (left * 100 / (self.capacity as usize).max(1)) as u8
+        let capacity = self.table_configs.capacity(table) as usize;
+        let left = capacity.saturating_sub(self.flows.len(table));
+        (left * 100 / capacity.max(1)) as u8
     }
 
     //= openflow-1.4.1 §7.3.5.16: a table's configuration, and how much of it is left.
     pub(crate) fn table_desc(&self, table: u8) -> TableDesc {
-        let config = self.table_configs.get(table);
+        let config = self.table_configs.get(table).cloned().unwrap_or_default();
         let mut bits = 0;
         if config.eviction {
             bits |= TABLE_EVICTION;

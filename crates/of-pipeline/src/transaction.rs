@@ -8,11 +8,12 @@
 //! goes to the switch as one transaction of all of them ([`Stage::finish`]), or not at all
 //! ([`Stage::abort`]).
 
-use crate::lower::{Call, Interner};
+use crate::lower::{Call, Interner, Layout};
 use crate::refusal::Refusal;
 use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
 use openflow::ErrorCode;
 use std::ops::Deref;
+use std::sync::Arc;
 use switch::Switch;
 
 /// The actions in use and, while a bundle is under way, what its requests committed.
@@ -40,6 +41,11 @@ impl Stage {
     /// No bundle is under way.
     pub(crate) fn new(interner: Interner) -> Stage {
         Stage { interner, staged: None }
+    }
+
+    /// See [`Interner::set_layout`].
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.interner.set_layout(layout);
     }
 
     /// A bundle is under way.

@@ -14,6 +14,7 @@ use crate::lower::action_set::as_set;
 use crate::meter_table::MeterTable;
 use crate::ports::Ports;
 use crate::refusal::Refusal;
+use crate::table_config::TableConfigs;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
     Action, Conntrack, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn,
@@ -32,8 +33,12 @@ const IP: [u128; 2] = [0x0800, 0x86dd];
 const CT_NEEDS: Prerequisite = Prerequisite::OneOf(FieldId::EthType, &IP);
 
 /// What the checks look at.
+#[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
     pub(crate) tables: u32,
+    pub(crate) configs: &'a TableConfigs,
+    /// The table of the entry that is looked at; the first one for packet-outs.
+    pub(crate) own: Option<u8>,
     pub(crate) port_max: u32,
     pub(crate) ports: &'a Ports,
     pub(crate) groups: &'a GroupTable,
@@ -154,6 +159,7 @@ impl Rules<'_> {
         matching: Option<&Match>,
         instructions: &[Instruction],
     ) -> Result<(), Refusal> {
+        let rules = Rules { own: Some(table), ..*self };
         let mut packet = matching.map_or_else(Packet::any, Packet::of);
         // 1.0 has no word for an action without its header, which does nothing.
         packet.tagged |= dialect == Version::V10;
@@ -169,6 +175,9 @@ impl Rules<'_> {
                 Instruction::GotoTable(to) if to.0 <= table || u32::from(to.0) >= self.tables => {
                     return Err(Refusal::Goto { from: table, to: to.0, tables: self.tables });
                 }
+                //= openflow-1.5.1 §5.12: goto leads from ingress tables to ingress tables, from egress
+                //= tables to egress tables.
+                Instruction::GotoTable(to) => rules.leads(to.0)?,
                 //= openflow-1.3.5 §6.4: an entry that names an unknown meter is refused with
                 //= OFPMMFC_UNKNOWN_METER.
                 Instruction::Meter(id) if !self.meters.contains(id.0) => {
@@ -202,13 +211,17 @@ impl Rules<'_> {
             Instruction::ApplyActions(a) => Some(a),
             _ => None,
         }) {
-            self.list(List::Apply, actions, &mut packet)?;
+            rules.list(List::Apply, actions, &mut packet)?;
         }
         if let Some(actions) = lists(|i| match i {
             Instruction::WriteActions(a) => Some(a),
             _ => None,
         }) {
-            self.set(actions, &mut packet)?;
+            //= openflow-1.5.1 §5.12: output and group in write-actions of an egress table are refused.
+            if self.configs.is_egress(table) {
+                no_output(actions)?;
+            }
+            rules.set(actions, &mut packet)?;
         }
         Ok(())
     }
@@ -220,7 +233,8 @@ impl Rules<'_> {
 
     /// The actions of a packet-out.
     pub(crate) fn packet_out(&self, actions: &[Action]) -> Result<(), Refusal> {
-        self.list(List::PacketOut, actions, &mut Packet::any())
+        let rules = Rules { own: Some(0), ..*self };
+        rules.list(List::PacketOut, actions, &mut Packet::any())
     }
 
     fn list(&self, list: List, actions: &[Action], packet: &mut Packet) -> Result<(), Refusal> {
@@ -349,11 +363,13 @@ impl Rules<'_> {
             | Action::SetNwDst(_)
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)
-            // To which table a resubmit may be shows when it is lowered.
-            | Action::Resubmit { .. }
             | Action::Controller(_)
             | Action::CtClear
+            | Action::Exit
             | Action::Note(_) => Ok(()),
+            // A table that is not there shows when it is lowered.
+            Action::Resubmit { table, .. } if u32::from(table.0) >= self.tables => Ok(()),
+            Action::Resubmit { table, .. } => self.leads(table.0),
             Action::Conjunction(_) if list == List::PacketOut => Err(Refusal::Conjunction),
             Action::Conjunction(_) => Ok(()),
         }
@@ -362,7 +378,7 @@ impl Rules<'_> {
     /// A learned entry's table must be there; what it is made of must be there, too.
     fn learn(&self, learn: &Learn, packet: &Packet) -> Result<(), Refusal> {
         let table = learn.table_id.0;
-        if u32::from(table) >= self.tables {
+        if !self.configs.contains(table) {
             return Err(Refusal::FlowTable { table, tables: self.tables });
         }
         for spec in &learn.specs {
@@ -385,6 +401,9 @@ impl Rules<'_> {
         {
             return Err(Refusal::FlowTable { table: table.0, tables: self.tables });
         }
+        if let Some(table) = ct.table {
+            self.leads(table.0)?;
+        }
         if !packet.fulfils(&CT_NEEDS) {
             return Err(Refusal::Inconsistent { action: "ct".to_string(), needs: CT_NEEDS });
         }
@@ -398,6 +417,14 @@ impl Rules<'_> {
             Action::CopyField(copy) => needs("ct", copy.from.field, packet),
             _ => Ok(()),
         })
+    }
+
+    /// The table may be looked up for packets of an entry's own.
+    fn leads(&self, to: u8) -> Result<(), Refusal> {
+        match self.own {
+            Some(from) if !self.configs.leads(from, to) => Err(Refusal::Stage { from, to }),
+            _ => Ok(()),
+        }
     }
 
     /// A number that a port has, or may get.
@@ -420,6 +447,16 @@ impl Rules<'_> {
         };
         if good { Ok(()) } else { Err(Refusal::OutPort { port, max: self.port_max }) }
     }
+}
+
+/// What an egress table's entries can write to the action set, whose output is that of the port.
+fn no_output(actions: &[Action]) -> Result<(), Refusal> {
+    let action = actions.iter().find_map(|action| match action {
+        Action::Output { .. } => Some("output"),
+        Action::Group(_) => Some("group"),
+        _ => None,
+    });
+    action.map_or(Ok(()), |action| Err(Refusal::EgressSet { action }))
 }
 
 /// What an action set can hold.
@@ -449,6 +486,7 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Clone(_) => "clone",
         Action::Ct(_) => "ct",
         Action::CtClear => "ct_clear",
+        Action::Exit => "exit",
         Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",
         _ => return Ok(()),

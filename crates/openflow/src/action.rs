@@ -123,6 +123,8 @@ pub enum Action {
     Ct(Box<Conntrack>),
     /// Open vSwitch's `ct_clear`: the packet is as if it was not tracked.
     CtClear,
+    /// Nicira's `exit`: nothing more is done, in no table, but the action set.
+    Exit,
     /// Nicira's `conjunction`: the entry is one of a dimension's of a conjunctive flow.
     Conjunction(Conjunction),
     /// An experimenter's (1.0: vendor's) action.
@@ -201,6 +203,7 @@ impl Action {
             | Action::Clone(_)
             | Action::Ct(_)
             | Action::CtClear
+            | Action::Exit
             | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }

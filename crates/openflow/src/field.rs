@@ -318,6 +318,8 @@ fields! {
     CtTpSrc 124 "CT_TP_SRC" ["ct_tp_src"] 16/2 mask fixed nx [Connection];
     /// Its transport destination port, or ICMP code.
     CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx [Connection];
+    /// A mark that goes with the packet through the tables; 0 at first.
+    PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx [];
 }
 
 impl FieldId {
@@ -438,7 +440,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 74);
+        assert_eq!(FIELDS.len(), 75);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

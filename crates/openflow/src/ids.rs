@@ -38,11 +38,13 @@ impl PortNo {
     pub const CONTROLLER: PortNo = PortNo(0xffff_fffd);
     /// The switch's local networking.
     pub const LOCAL: PortNo = PortNo(0xffff_fffe);
+    /// In matches of `actset_output`: the action set has no output (1.5).
+    pub const UNSET: PortNo = PortNo(0xffff_fff7);
     /// Any port, in requests; no port, in watches. 1.0's `OFPP_NONE`.
     pub const ANY: PortNo = PortNo(0xffff_ffff);
 
     /// The reserved ports with the names that `ovs-ofctl` reads and prints.
-    pub const RESERVED: [(PortNo, &'static str); 8] = [
+    pub const RESERVED: [(PortNo, &'static str); 9] = [
         (PortNo::IN_PORT, "IN_PORT"),
         (PortNo::TABLE, "TABLE"),
         (PortNo::NORMAL, "NORMAL"),
@@ -51,6 +53,7 @@ impl PortNo {
         (PortNo::CONTROLLER, "CONTROLLER"),
         (PortNo::LOCAL, "LOCAL"),
         (PortNo::ANY, "ANY"),
+        (PortNo::UNSET, "UNSET"),
     ];
 
     /// Whether the number may belong to a physical or logical port.

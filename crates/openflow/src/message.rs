@@ -170,6 +170,8 @@ pub enum Nicira {
     /// `NXT_SET_CONTROLLER_ID`: packet-ins of `controller` actions with another id are not for this
     /// connection.
     ControllerId(u16),
+    /// `NXT_CT_FLUSH_ZONE`: forgets the connections of this zone.
+    FlushZone(u16),
     /// `NXT_FLOW_MONITOR_CANCEL`: ends the flow monitor of this number.
     MonitorCancel(u32),
     /// `NXT_FLOW_MONITOR_PAUSED`: no flow updates until what waits has been taken.

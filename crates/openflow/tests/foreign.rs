@@ -32,15 +32,13 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
     (ErrorCode::BpcBadType, "has properties of optical ports", &["5-22-", "P15-port_mod"]),
     (
         ErrorCode::BmcBadField,
-        "matches a tunnel's addresses, pkt_mark or ct_state, which are not there",
+        "matches a tunnel's addresses or ct_state, which are not there",
         &[
             "P13-flow_mod",
             "P13-flow_removed",
             "P15-flow_mod",
             "action_learn",
             "action_resubmit.",
-            "match_pkt_mark",
-            "action_ct.",
             "action_ct_clear",
             "action_ct_exec",
             "action_conjunction.",
@@ -51,6 +49,7 @@ const REFUSED: &[(ErrorCode, &str, &[&str])] = &[
         "has an action that is not there",
         &["action_controller2", "action_ct_nat", "fintimeout", "output_trunc", "action_sample"],
     ),
+    (ErrorCode::BacBadArgument, "its connection's zone has 28 bits", &["action_ct."]),
     (ErrorCode::BicBadLen, "its instruction's length is wrong", &["P15-flow_desc_reply"]),
     (ErrorCode::BrcBadLen, "its own length is wrong", &["P15-meter_features_reply"]),
     (

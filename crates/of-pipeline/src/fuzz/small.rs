@@ -4,7 +4,8 @@ use super::PORTS;
 use openflow::testing::{Rng, arbitrary};
 use openflow::{
     Action, Bucket, FieldId, FlowMod, FlowModFlags, GroupId, GroupMod, GroupType, Instruction,
-    Instructions, Message, MeterId, MultipartRequestBody, PortNo, TableId, Version,
+    Instructions, Message, MeterId, MultipartRequest, MultipartRequestBody, PortNo, TableFeatures,
+    TableId, Version,
 };
 
 /// Kinds of [`arbitrary::message_of_kind`] that change something, more often than others.
@@ -13,6 +14,11 @@ const CHANGES: &[usize] = &[14, 14, 14, 14, 22, 22, 22, 29, 29, 15, 9, 13, 16, 1
 /// The message that four bytes stand for.
 pub(super) fn message(bytes: [u8; 4]) -> (Version, Message) {
     let mut rng = Rng::new(u32::from_le_bytes(bytes).into());
+    if rng.one_in(20) {
+        let body = MultipartRequestBody::TableFeatures(table_features(&mut rng, Vec::new()));
+        let request = MultipartRequest { more: false, body };
+        return (Version::V15, Message::MultipartRequest(request));
+    }
     let version = if bytes[0] & 3 == 0 { Version::V10 } else { Version::V13 };
     let kind = match bytes[0] >> 2 & 15 {
         15 => rng.below(arbitrary::kinds(version)),
@@ -77,6 +83,9 @@ fn shrunk(rng: &mut Rng, version: Version, message: Message) -> Message {
                     }
                 }
                 MultipartRequestBody::Group(id) => *id = group(rng),
+                MultipartRequestBody::TableFeatures(tables) => {
+                    *tables = table_features(rng, std::mem::take(tables));
+                }
                 MultipartRequestBody::Meter(id) | MultipartRequestBody::MeterConfig(id) => {
                     *id = meter(rng);
                 }
@@ -136,6 +145,30 @@ fn flow_mod(rng: &mut Rng, version: Version, mut request: FlowMod) -> FlowMod {
         request.instructions = Instructions::from_iter([Instruction::ApplyActions(list)]);
     }
     request
+}
+
+/// Features that are mostly right: tables in order, some of them flagged as the first egress table.
+fn table_features(rng: &mut Rng, random: Vec<TableFeatures>) -> Vec<TableFeatures> {
+    let command = rng.below(4) as u8;
+    let egress = rng.below(9) as u8;
+    let listed = |rng: &mut Rng| if command == 0 { !rng.one_in(6) } else { rng.one_in(5) };
+    let ids: Vec<u8> = (0..8).filter(|id| *id == 0 && command == 0 || listed(rng)).collect();
+    let features = |id: u8| TableFeatures {
+        table_id: TableId(id),
+        command,
+        features: match id {
+            0 => 1,
+            id if id == egress => 0x13,
+            _ => 3,
+        },
+        max_entries: 1 + rng.below(100) as u32,
+        ..TableFeatures::default()
+    };
+    let mut all: Vec<TableFeatures> = ids.into_iter().map(features).collect();
+    if rng.one_in(4) {
+        all.extend(random);
+    }
+    all
 }
 
 fn group_mod(rng: &mut Rng, mut request: GroupMod) -> GroupMod {

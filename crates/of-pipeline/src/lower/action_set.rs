@@ -10,8 +10,8 @@ use super::fields;
 use super::headers::Headers;
 use super::ops;
 use ir::builder::Builder;
-use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op, PuntReason};
-use openflow::{Action, FIELDS, FieldId};
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op};
+use openflow::{Action, FIELDS, FieldId, PortNo};
 
 /// A kind of action in the set, in the order of execution but for set-fields, which come after
 /// [`Kind::SetNwTtl`].
@@ -38,9 +38,10 @@ pub enum Kind {
 
 /// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
 const FIELD_BIT: u32 = 16;
-/// Whether the set has a place for a set-field of this field: registers have none.
+/// Whether the set has a place for a set-field of this field: registers and the packet's mark have
+/// none.
 pub fn has_slot(id: FieldId) -> bool {
-    id.info().settable && !id.is_register()
+    id.info().settable && !id.is_register() && id != FieldId::PktMark
 }
 
 const _: () = assert!(
@@ -123,6 +124,15 @@ impl Slots {
         Op::Assign(FieldRef::Meta(self.present), Expr::int(0, 64))
     }
 
+    /// The port of the set's output; `OFPP_UNSET` without one.
+    pub fn actset_output(&self) -> Expr {
+        //= openflow-1.5.1 §7.2.3.9: actset_output is OFPP_UNSET without an output in the action set, and
+        //= where a group stands before it.
+        let outputs = self.any(Kind::Output.bit()).and(self.any(Kind::Group.bit()).not());
+        let unset = Expr::int(PortNo::UNSET.0.into(), 32);
+        Expr::Mux(Box::new(outputs), Box::new(Expr::meta(self.output)), Box::new(unset))
+    }
+
     /// One bit: some of these slots are in use.
     pub fn any(&self, bits: u64) -> Expr {
         if bits.is_power_of_two() {
@@ -187,8 +197,6 @@ pub(super) fn execute(h: &Headers, s: &Slots, normal: BlockId) -> Vec<Op> {
     headers.push(when(Kind::SetQueue.bit(), ops::set_queue(meta(s.queue))));
 
     let ends = Kind::Group.bit() | Kind::Output.bit();
-    let output =
-        ops::output_last(h, meta(s.output), meta(s.max_len), PuntReason::ActionSet, normal);
     vec![
         when(!ends, headers),
         Op::If {
@@ -196,7 +204,7 @@ pub(super) fn execute(h: &Headers, s: &Slots, normal: BlockId) -> Vec<Op> {
             then: ops::group(meta(s.group)),
             or_else: vec![Op::If {
                 condition: s.any(Kind::Output.bit()),
-                then: vec![output],
+                then: vec![ops::output_of_set(h, normal)],
                 or_else: vec![Op::Drop(DropReason::NoOutput)],
             }],
         },
@@ -247,6 +255,7 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::Clone(_)
         | Action::Ct(_)
         | Action::CtClear
+        | Action::Exit
         | Action::Conjunction(_)
         | Action::Experimenter(_) => return None,
     };

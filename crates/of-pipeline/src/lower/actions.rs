@@ -175,6 +175,11 @@ pub fn lower_instructions(
             Instruction::StatTrigger(_) => {}
             Instruction::ApplyActions(actions) => {
                 for (i, action) in actions.iter().enumerate() {
+                    // No instruction behind it is done.
+                    if matches!(action, Action::Exit) {
+                        call.step(Step::Exit);
+                        return Ok(call);
+                    }
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
                     // Where nothing follows and the table comes later, it need not come back.
@@ -252,7 +257,7 @@ pub fn lower_packet_out(
         }
     }
     let place = Place { context: Context::PacketOut, table: Some(0), tables: layout.tables };
-    actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+    until_exit(actions).iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     // What tables wrote is done in the end.
     if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
         call.step(Step::ActionSet);
@@ -267,6 +272,12 @@ pub fn lower_bucket(actions: &[Action]) -> Result<Call, LowerError> {
     let place = Place { context: Context::Bucket, table: None, tables: 0 };
     as_set(actions).into_iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     Ok(call)
+}
+
+/// The actions of a list that are done: those in front of an `exit`.
+fn until_exit(actions: &[Action]) -> &[Action] {
+    let end = actions.iter().position(|a| matches!(a, Action::Exit));
+    &actions[..end.unwrap_or(actions.len())]
 }
 
 /// Where an action stands.
@@ -406,9 +417,11 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         Action::Ct(ct) => conntrack(call, place, ct, None)?,
         Action::CtClear => call.step(Step::CtClear),
+        // Lists are cut where it stands.
+        Action::Exit => return Err(LowerError::NotInSet("exit")),
         Action::Clone(inner) => {
             call.step(Step::Clone);
-            inner.iter().try_for_each(|a| lower_action(call, place, a))?;
+            until_exit(inner).iter().try_for_each(|a| lower_action(call, place, a))?;
             call.step(Step::CloneEnd);
         }
         Action::Resubmit { in_port, table } => {
@@ -611,6 +624,7 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Clone(_)
             | Action::Ct(_)
             | Action::CtClear
+            | Action::Exit
             | Action::Conjunction(_) => {
                 return Err(LowerError::NotInSet("an action of Open vSwitch's"));
             }

@@ -24,8 +24,6 @@ pub fn key(h: &Headers) -> Arc<[Key]> {
 
 /// `packet_type` of an Ethernet frame: namespace 0, type 0.
 pub const PACKET_TYPE_ETHERNET: u128 = 0;
-/// `OFPP_UNSET`: the action set has no output.
-const PORT_UNSET: u128 = 0xffff_fff7;
 
 /// Where a field that has one place lives.
 fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
@@ -81,6 +79,7 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::CtNwProto => FieldRef::Meta(h.ct[8]),
         FieldId::CtTpSrc => FieldRef::Meta(h.ct[9]),
         FieldId::CtTpDst => FieldRef::Meta(h.ct[10]),
+        FieldId::PktMark => FieldRef::Meta(h.pkt_mark),
         id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
         _ => return None,
     })
@@ -95,9 +94,7 @@ pub fn read(h: &Headers, id: FieldId) -> Expr {
         (None, FieldId::NwTtl) => Headers::either(h.ipv4_ttl, h.ipv6_hlim),
         // Every packet is an Ethernet frame.
         (None, FieldId::PacketType) => Expr::int(PACKET_TYPE_ETHERNET, 32),
-        //= openflow-1.5.1 §7.2.3.9: without an output in the action set it is OFPP_UNSET. Tables here
-        //= are ingress tables, where it cannot be matched.
-        (None, FieldId::ActsetOutput) => Expr::int(PORT_UNSET, 32),
+        (None, FieldId::ActsetOutput) => h.slots.actset_output(),
         // OFPVID_PRESENT and the id: zero without a tag.
         (None, _) => Expr::binary(BinaryOp::Concat, Expr::Valid(h.vlan_0), Expr::Field(h.vlan_vid)),
     }

@@ -7,10 +7,11 @@
 //! Stacks have more room than the parser fills ([`VLAN_PARSED`], [`MPLS_PARSED`]): the rest is for
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
+use super::action_set::Slots;
 use super::program::CT_RESULTS;
 use ir::builder::Builder;
 use ir::program::Field;
-use ir::{Expr, FieldRef, HeaderId, MetaId, StackId};
+use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
 
 /// VLAN tags that the parser takes, outermost first.
 pub const VLAN_PARSED: u32 = 4;
@@ -123,6 +124,17 @@ headers! {
     suppressed: MetaId,
     /// What the meter said.
     color: MetaId, level: MetaId,
+    /// The action set's metadata.
+    slots: Slots,
+    /// How many output ports' egress processing the packet, or what it is a copy of, has begun; 0 in
+    /// ingress tables.
+    egress_passes: MetaId,
+    /// An `exit` was reached: tables that it was resubmitted from do no more.
+    exit: MetaId,
+    /// Open vSwitch's mark of the packet.
+    pkt_mark: MetaId,
+    /// The block of the first egress table; none while outputs go straight to their ports.
+    egress: Option<BlockId>,
 }
 
 fn varbit(fields: &[(&str, u32)], name: &str, width: u32) -> Vec<Field> {
@@ -136,8 +148,8 @@ fn varbit(fields: &[(&str, u32)], name: &str, width: u32) -> Vec<Field> {
 }
 
 impl Headers {
-    /// Declares everything, and the order of emission.
-    pub(super) fn declare(b: &mut Builder) -> Headers {
+    /// Declares everything, and the order of emission. `egress` is the block of the first egress table.
+    pub(super) fn declare(b: &mut Builder, egress: Option<BlockId>) -> Headers {
         let eth_t = b.header_type("ethernet", &[("dst", 48), ("src", 48), ("type", 16)]);
         let itag_t =
             b.header_type("itag", &[("pcp", 3), ("dei", 1), ("uca", 1), ("res", 3), ("isid", 24)]);
@@ -283,6 +295,10 @@ impl Headers {
         let suppressed = b.meta("of.suppressed", 1);
         let color = b.meta("of.color", 8);
         let level = b.meta("of.level", 8);
+        let slots = Slots::declare(b);
+        let egress_passes = b.meta("of.egress_passes", 8);
+        let exit = b.meta("of.exit", 1);
+        let pkt_mark = b.meta("of.pkt_mark", 32);
 
         let field = |h: HeaderId, name: &str| FieldRef::Header(h, b.field(h, name));
         let last = |s: StackId, name: &str| FieldRef::Last(s, b.field(b.element(s, 0), name));
@@ -402,6 +418,11 @@ impl Headers {
             suppressed,
             color,
             level,
+            slots,
+            egress_passes,
+            exit,
+            pkt_mark,
+            egress,
         }
     }
 

@@ -67,6 +67,15 @@ impl Interner {
         &self.layout
     }
 
+    /// From here on actions are those of this layout, whose ids are the same. The pipeline is to be given
+    /// those in use ([`action`](Self::action)) instead of what it has.
+    pub fn set_layout(&mut self, layout: Arc<Layout>) {
+        for slot in self.slots.values_mut() {
+            slot.action = Arc::new(step::build(&slot.shape, &layout));
+        }
+        self.layout = layout;
+    }
+
     /// The number of a `learn`, which a shape is about to name.
     pub fn learn(&mut self, learn: &Arc<Learn>) -> u32 {
         if let Some(id) = self.learns.get(learn) {

@@ -111,7 +111,7 @@ impl Layout {
     }
 
     /// The block that applies a flow table. Behind each comes that of its conjunctive flows.
-    pub(super) fn block(table: u8) -> BlockId {
+    pub(crate) fn block(table: u8) -> BlockId {
         BlockId(2 * u32::from(table))
     }
 

@@ -48,7 +48,7 @@ pub use actions::{
 pub use intern::Interner;
 pub use layout::{Layout, PuntArgs};
 pub use matching::{lower_match, raise_match};
-pub use program::{ProgramConfig, program};
+pub use program::{ProgramConfig, program, program_with};
 pub use step::{Shape, Step};
 
 #[cfg(test)]

@@ -3,10 +3,14 @@
 //! Each function takes the values it needs as expressions, so that the same operations serve
 //! immediate actions (parameters) and the action set (slots). An action whose header the packet
 //! lacks does nothing.
+//!
+//! An output goes straight to its port or, where there are egress tables, through these first: see
+//! `send`.
 
+use super::action_set::Kind;
 use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
-use super::layout::{GROUP_ALL, GROUP_FLOOD};
+use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
 use ir::program::intrinsic;
 use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason};
 use openflow::{FieldId, HashFields, PortNo};
@@ -34,19 +38,61 @@ pub fn reparse(h: &Headers) -> Vec<Op> {
     vec![zero(h.ip_proto, 8), zero(h.exthdr, 9), zero(h.exthdr_rank, 3), Op::Reparse]
 }
 
+/// Egress processing that one packet and the copies of it may begin, one inside of another: what an
+/// entry of an egress table outputs is processed once more, what that outputs is not sent.
+pub const EGRESS_PASSES_MAX: u8 = 2;
+
+//= openflow-1.5.1 §5.1: with egress tables, an output begins egress processing for that port.
+//= openflow-1.5.1 §5.12: its action set has the output alone; other pipeline fields stay.
+//= openflow-1.5.1 §5.12: outputs of egress tables' entries begin it again, and are kept from going on
+//= for ever.
+/// Sends a copy to one port.
+fn send(to: Expr, h: &Headers) -> Op {
+    let Some(block) = h.egress else { return Op::Output { port: to } };
+    let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
+    let passes = || Expr::meta(h.egress_passes);
+    let more = Expr::binary(BinaryOp::Lt, passes(), Expr::int(EGRESS_PASSES_MAX.into(), 8));
+    let body = vec![
+        set(h.slots.output, to),
+        set(h.slots.max_len, Expr::int(0, 16)),
+        set(h.slots.present, Expr::int(Kind::Output.bit().into(), 64)),
+        set(h.suppressed, Expr::bool(false)),
+        set(h.exit, Expr::bool(false)),
+        set(h.egress_passes, Expr::binary(BinaryOp::Add, passes(), Expr::int(1, 8))),
+        // Control only comes to later blocks, so the call ends with the copy's way.
+        Op::Call { block, until: Layout::block(0), guise: None },
+    ];
+    when(more, vec![Op::OnCopy { body }])
+}
+
+/// Does the output of an action set that is executed: in the end of egress processing, the packet
+/// leaves by its port, the ingress port included.
+pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
+    let (to, max_len) = (Expr::meta(h.slots.output), Expr::meta(h.slots.max_len));
+    let ingress = output_last(h, to.clone(), max_len, PuntReason::ActionSet, normal);
+    match h.egress {
+        None => ingress,
+        Some(_) => Op::If {
+            condition: Expr::meta(h.egress_passes).eq(Expr::int(0, 8)),
+            then: vec![ingress],
+            or_else: vec![Op::Output { port: to }],
+        },
+    }
+}
+
 /// Sends a copy to an ordinary port, unless it came in by it (1.3.5 §4.5: only `IN_PORT` sends a
 /// packet back).
 pub fn output(to: Expr, h: &Headers) -> Op {
     Op::If {
         condition: to.clone().ne(in_port()),
-        then: vec![Op::Output { port: to }],
+        then: vec![send(to, h)],
         or_else: vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))],
     }
 }
 
 /// Sends a copy back.
-pub fn output_in_port() -> Op {
-    Op::Output { port: in_port() }
+pub fn output_in_port(h: &Headers) -> Op {
+    send(in_port(), h)
 }
 
 /// To every port but the ingress port: the group that the rules keep for it.
@@ -113,7 +159,7 @@ fn output_to(
     let ordinary = Expr::binary(BinaryOp::Lt, to.clone(), port(PortNo::MAX)).or(is(PortNo::LOCAL));
     let reserved = [
         (PortNo::CONTROLLER, punt(h, reason, max_len)),
-        (PortNo::IN_PORT, output_in_port()),
+        (PortNo::IN_PORT, output_in_port(h)),
         (PortNo::FLOOD, output_flood()),
         (PortNo::ALL, output_all()),
         (PortNo::NORMAL, run_copy(normal)),
@@ -121,11 +167,8 @@ fn output_to(
     let otherwise = reserved.into_iter().rev().fold(Vec::new(), |or_else, (p, op)| {
         vec![Op::If { condition: is(p), then: vec![op], or_else }]
     });
-    let send = Op::If {
-        condition: to.clone().ne(in_port()),
-        then: vec![Op::Output { port: to }],
-        or_else: back,
-    };
+    let send =
+        Op::If { condition: to.clone().ne(in_port()), then: vec![send(to, h)], or_else: back };
     Op::If { condition: ordinary, then: vec![send], or_else: otherwise }
 }
 
@@ -136,12 +179,29 @@ pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: BlockId) -> Op
 }
 
 /// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.
-/// A meter that drops there drops the packet.
-pub fn resubmit(h: &Headers, table: BlockId, lookup: Option<Guise>, until: BlockId) -> Vec<Op> {
+/// A meter that drops there drops the packet; an `exit` there ends it here, too, once the action set
+/// (at `until`) is done, which that of a `copy` is not.
+pub fn resubmit(
+    h: &Headers,
+    table: BlockId,
+    lookup: Option<Guise>,
+    until: BlockId,
+    copy: bool,
+) -> Vec<Op> {
     let red = Expr::meta(h.color).eq(Expr::int(2, 8));
+    // Whoever comes first does the set; further out it is empty.
+    let set = match copy {
+        true => Vec::new(),
+        false => {
+            let never = Layout::block(0);
+            vec![Op::Call { block: until, until: never, guise: None }, h.slots.clear()]
+        }
+    };
+    let exit = set.into_iter().chain([Op::Exit]).collect();
     vec![
         Op::Call { block: table, until, guise: lookup },
         when(red, vec![Op::Drop(DropReason::Meter)]),
+        when(Expr::meta(h.exit), exit),
     ]
 }
 

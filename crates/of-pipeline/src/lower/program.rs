@@ -10,12 +10,16 @@
 //! and as the way of the packet itself when nothing but the action set comes after it, which saves
 //! the copy.
 //!
+//! With egress tables (1.5.1 §5.1) an output makes a copy with an action set of that output alone, and
+//! has the first egress table's block process it; in the end the set's output is done straight away
+//! ([`ops`]).
+//!
 //! NORMAL (1.3.5 §4.5) is a learning switch for each VLAN: an unknown (vlan, source, port) sends a
 //! digest; a known (vlan, destination) goes to its port, all else is flooded. Frames to
 //! 01-80-c2-00-00-0x are not forwarded (IEEE 802.1D §7.12.6). Who serves the digest inserts an
 //! entry into both tables and removes them by the idle timeout of the first.
 
-use super::action_set::{self, Slots};
+use super::action_set;
 use super::checksums;
 use super::fields;
 use super::headers::Headers;
@@ -79,11 +83,17 @@ pub const CT_RESULTS: [(&str, u32); 11] = [
     ("tp_dst", 16),
 ];
 
-/// The program, and the ids of its parts.
+/// The program, and the ids of its parts. All tables are ingress tables.
 pub fn program(config: &ProgramConfig) -> (Program, Layout) {
+    program_with(config, None)
+}
+
+/// The program with egress tables from `first_egress` on, if it is said. The ids are the same in all of
+/// them, so entries, groups and arguments of one are those of another; bodies of actions are not.
+pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Program, Layout) {
     let b = &mut Builder::new();
-    let h = Headers::declare(b);
-    let slots = Slots::declare(b);
+    let h = Headers::declare(b, first_egress.map(Layout::block));
+    let slots = h.slots.clone();
     let drop_fragments = parser::declare(b, &h);
     checksums::declare(b, &h);
     let tables = u32::from(config.tables.max(1));

@@ -139,6 +139,9 @@ pub enum Step {
     Ct(CtStep),
     /// The packet is as if it had not been tracked.
     CtClear,
+    /// The action set is done, and the packet's way ends, that of every table that resubmitted it
+    /// included.
+    Exit,
     /// The action set is done, and the packet's way ends.
     ActionSet,
     /// Goes on in a later table.
@@ -200,7 +203,7 @@ impl Build<'_> {
         let h = &layout.headers;
         let ops: Vec<Op> = match step {
             Step::Output => vec![ops::output(self.param("port", 32), h)],
-            Step::InPort => vec![ops::output_in_port()],
+            Step::InPort => vec![ops::output_in_port(h)],
             Step::All => vec![ops::output_all()],
             Step::Flood => vec![ops::output_flood()],
             Step::Normal => vec![ops::run_copy(layout.normal)],
@@ -313,12 +316,14 @@ impl Build<'_> {
                 vec![Op::OnCopy { body }]
             }
             Step::Resubmit(table) => {
-                ops::resubmit(h, Layout::block(table), None, layout.action_set)
+                let copy = !self.outer.is_empty();
+                ops::resubmit(h, Layout::block(table), None, layout.action_set, copy)
             }
             Step::ResubmitPort(table) => {
                 let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
                 let lookup = Guise { in_port: self.param("in_port", 32), tables };
-                ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set)
+                let copy = !self.outer.is_empty();
+                ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set, copy)
             }
             Step::CtExec => {
                 let widths = [32, 32, 128, 128];
@@ -341,6 +346,10 @@ impl Build<'_> {
             }
             Step::Ct(ct) => self.ct(ct),
             Step::CtClear => ops::ct_clear(h),
+            Step::Exit => vec![
+                Op::Assign(FieldRef::Meta(h.exit), Expr::bool(true)),
+                Op::Goto(layout.action_set),
+            ],
             Step::ActionSet => vec![Op::Goto(layout.action_set)],
             Step::LearnFrom(Bits { of, count }) => {
                 self.learned.push(fields::read_bits(h, of, count).cast(128));
@@ -592,6 +601,7 @@ fn word(step: &Step, out: &mut String) {
             }
         }
         Step::CtClear => write!(out, "ct_clear"),
+        Step::Exit => write!(out, "exit"),
         Step::ActionSet => write!(out, "then_action_set"),
         Step::Goto(table) => write!(out, "goto_{table}"),
         Step::Found => write!(out, "found"),

@@ -11,7 +11,7 @@ use openflow::{
 use port::memory::{self, Handle};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use switch::{Config, Switch};
+use switch::{Config, EngineKind, Switch};
 
 pub(super) const V10: Version = Version::V10;
 pub(super) const V13: Version = Version::V13;
@@ -43,13 +43,18 @@ impl Bed {
     }
 
     pub(super) fn of(program: ProgramConfig, ports: usize) -> Bed {
+        Bed::by(EngineKind::default(), program, ports)
+    }
+
+    /// The same by an engine.
+    pub(super) fn by(engine: EngineKind, program: ProgramConfig, ports: usize) -> Bed {
         let (ir, _) = lower::program(&program);
         let config = Config {
             program: Arc::new(ir),
             workers: 1,
             cpus: vec![],
             punt_rate: 100_000,
-            engine: Default::default(),
+            engine,
             validate: None,
         };
         let mut services = Services::default();

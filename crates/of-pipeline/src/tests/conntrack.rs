@@ -215,3 +215,21 @@ fn flows_are_told_as_they_were_said() {
     }
     assert_eq!(told.len(), lines.len());
 }
+
+#[test]
+fn a_zone_s_connections_are_forgotten() {
+    let bed = with(&[
+        "priority=1,ip,in_port=1 actions=ct(commit,zone=7),2",
+        "priority=1,ip,in_port=2 actions=ct(table=1,zone=7)",
+        "table=1,ip,ct_state=+est actions=1",
+    ]);
+    let syn = Frame::tcp((v4(1), 1000), (v4(2), 80), Flags::SYN, (1, 0), 0).bytes();
+    let answer = Frame::tcp((v4(2), 80), (v4(1), 1000), Flags::SYN | Flags::ACK, (1, 2), 0).bytes();
+    bed.send(1, &syn);
+    bed.receive(2);
+    bed.send(2, &answer);
+    bed.receive(1);
+    assert_eq!((bed.agent.flush_zone(6), bed.agent.flush_zone(7)), (0, 1));
+    bed.send(2, &answer);
+    bed.silent(1);
+}

@@ -4,6 +4,7 @@ mod bed;
 mod bundles;
 mod conjunctions;
 mod conntrack;
+mod egress;
 mod errors;
 mod extensions;
 mod flow_rules;

@@ -218,7 +218,7 @@ fn the_switch_describes_itself() {
     assert_eq!(features, 8);
     let change = vec![openflow::TableFeatures::default()];
     let request = MultipartRequestBody::TableFeatures(change);
-    assert_eq!(bed.refused(request), ErrorCode::TffcEperm);
+    assert_eq!(bed.refused(request), ErrorCode::TffcBadMaxEntries);
     bed.ok(MultipartRequestBody::GroupFeatures);
     bed.ok(MultipartRequestBody::MeterFeatures);
     let vendor = openflow::Experimenter { experimenter: 7, exp_type: Some(0), data: vec![] };

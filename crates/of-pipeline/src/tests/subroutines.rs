@@ -246,3 +246,47 @@ fn lists_say_what_they_hold() {
     use openflow::ActionType::{Experimenter, Group, Output};
     assert_eq!(flat, [Experimenter(0x2320), Output, Experimenter(0x2320), Group, Output]);
 }
+
+#[test]
+fn an_exit_ends_every_table_that_led_there() {
+    let mut bed = with(&[
+        // What stands behind an exit is not done, be it an action or an instruction.
+        "in_port=1 actions=output:2,exit,output:3,goto_table:3",
+        // One in a table comes back to none of those that led there; the action set is done, once.
+        "in_port=2 actions=resubmit(,1),output:3,write_actions(output:1)",
+        "table=1 actions=resubmit(,2),output:3,write_actions(output:3)",
+        "table=2 actions=set_field:00:00:00:00:00:08->eth_dst,exit",
+        "table=3 actions=output:3",
+        // A copy ends alone.
+        "in_port=3 actions=clone(output:1,exit,output:2),clone(resubmit(,2),output:1),output:2",
+    ]);
+    bed.send(1, &frame(1, 2));
+    assert_eq!(bed.receive(2), frame(1, 2));
+    bed.silent(3);
+    bed.send(2, &frame(1, 2));
+    bed.silent(3);
+    bed.silent(1);
+    bed.ok(flow("table=2 actions=write_actions(output:1)"));
+    bed.ok(flow("table=2,priority=40000 actions=set_field:00:00:00:00:00:08->eth_dst,exit"));
+    bed.ok(flow("table=1 actions=resubmit(,3),resubmit(,2),output:3"));
+    bed.ok(flow("table=3 actions=write_actions(output:1)"));
+    bed.send(2, &frame(1, 2));
+    assert_eq!(bed.receive(1), frame(8, 2));
+    bed.silent(1);
+    bed.silent(3);
+    bed.send(3, &frame(1, 2));
+    assert_eq!(bed.receive(1), frame(1, 2));
+    assert_eq!(bed.receive(2), frame(1, 2));
+    bed.silent(1);
+    // The compiled way: nothing in a table that a goto leads to.
+    bed.ok(flow("in_port=1 actions=goto_table:4"));
+    bed.ok(flow("table=4 actions=write_actions(output:2)"));
+    bed.ok(flow("table=4,priority=40000 actions=output:3,exit,write_actions(output:2)"));
+    bed.send(1, &frame(1, 2));
+    assert_eq!(bed.receive(3), frame(1, 2));
+    bed.silent(2);
+    let exit = parse_flow("actions=write_actions(exit)", &Context::new(V13));
+    if let Ok(request) = exit {
+        assert_eq!(bed.refused(request), ErrorCode::BacBadType);
+    }
+}

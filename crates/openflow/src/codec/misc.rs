@@ -129,6 +129,10 @@ pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
             r.skip(6)?;
             Nicira::ControllerId(r.u16()?)
         }
+        29 => {
+            r.skip(6)?;
+            Nicira::FlushZone(r.u16()?)
+        }
         21 => Nicira::MonitorCancel(r.u32()?),
         22 => Nicira::MonitorPaused,
         23 => Nicira::MonitorResumed,
@@ -158,6 +162,11 @@ pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
             buf.put_u32(20);
             buf.pad(6);
             buf.put_u16(*id);
+        }
+        Nicira::FlushZone(zone) => {
+            buf.put_u32(29);
+            buf.pad(6);
+            buf.put_u16(*zone);
         }
         Nicira::MonitorCancel(id) => {
             buf.put_u32(21);

@@ -274,7 +274,6 @@ fn name(subtype: u16) -> &'static str {
         5 => "pop_queue",
         32 => "output to an experimenter's field",
         45 => "learn with a limit or a result",
-        17 => "exit",
         19 => "fin_timeout",
         29 | 38 | 41 => "sample",
         36 => "nat outside of ct",
@@ -883,6 +882,10 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             r.skip(6)?;
             Action::CtClear
         }
+        17 => {
+            r.skip(6)?;
+            Action::Exit
+        }
         10 => Action::Multipath(Box::new(decode_multipath(&mut r)?)),
         15 => {
             let (offset, count) = place(&mut r)?;
@@ -1113,6 +1116,10 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
         }
         Action::CtClear => {
             head(buf, 43);
+            buf.pad(6);
+        }
+        Action::Exit => {
+            head(buf, 17);
             buf.pad(6);
         }
         Action::Conjunction(m) => {

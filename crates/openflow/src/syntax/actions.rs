@@ -75,6 +75,7 @@ const WORDS: &[(&str, Version)] = &[
     ("clone", Version::V10),
     ("ct", Version::V10),
     ("ct_clear", Version::V10),
+    ("exit", Version::V10),
     ("conjunction", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
@@ -95,7 +96,6 @@ const EXTENSIONS: &[&str] = &[
     "decap",
     "delete_field",
     "encap",
-    "exit",
     "fin_timeout",
     "pop_queue",
     "sample",
@@ -301,6 +301,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "clone" => cloned(word, cx),
         "ct" => conntrack(word, cx),
         "ct_clear" => plain(Action::CtClear),
+        "exit" => plain(Action::Exit),
         "conjunction" => conjunction(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
@@ -1337,6 +1338,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
         }
         Action::Ct(ct) => print_ct(out, ct, version),
         Action::CtClear => out.write_str("ct_clear"),
+        Action::Exit => out.write_str("exit"),
         Action::Learn(m) => print_learn(out, m),
         Action::Conjunction(m) => {
             write!(out, "conjunction({},{}/{})", m.id, m.dimension + 1, m.dimensions)

@@ -54,7 +54,6 @@ const SPECIAL: &[&str] = &[
 /// Fields that are only in Open vSwitch's extensions, or not in any version read here.
 const EXTENSIONS: &[&str] = &[
     "mpls_ttl",
-    "pkt_mark",
     "skb_priority",
     "conj_id",
     "recirc_id",
@@ -86,6 +85,29 @@ fn is_extension(word: &str) -> bool {
 fn known() -> impl Iterator<Item = &'static str> {
     let fields = FIELDS.iter().flat_map(|info| info.ofctl.iter().copied());
     fields.chain(SPECIAL.iter().copied()).chain(SHORTHANDS.iter().map(|(word, ..)| *word))
+}
+
+/// The first 32-bit register of `xregN` or `xxregN`, and how many they are.
+fn wide_register(name: &str) -> Option<(usize, usize)> {
+    let name = name.to_ascii_lowercase();
+    let (number, count) = match name.strip_prefix("xxreg") {
+        Some(number) => (number, 4),
+        None => (name.strip_prefix("xreg")?, 2),
+    };
+    let number = number.parse::<usize>().ok().filter(|number| *number < 16 / count)?;
+    Some((number * count, count))
+}
+
+/// A number of so many bits.
+fn wide_number(piece: Piece<'_>, bits: usize) -> Result<u128> {
+    let text = piece.text.to_ascii_lowercase();
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let fits = |number: &u128| bits == 128 || *number >> bits == 0;
+    let number = number.ok().filter(fits);
+    number.ok_or_else(|| piece.expected(format!("a number of {bits} bits")))
 }
 
 /// The error of a name that is no field's.
@@ -150,6 +172,9 @@ impl<'c, 'a> Builder<'c, 'a> {
         }
         match FieldId::from_name(word.key.text) {
             Some(id) => self.field(word, id),
+            None if let Some((first, count)) = wide_register(word.key.text) => {
+                self.registers(word, first, count)
+            }
             None if is_extension(word.key.text) => Err(word.extension()),
             None => Err(self.unknown(word.key)),
         }
@@ -166,6 +191,23 @@ impl<'c, 'a> Builder<'c, 'a> {
         }
         let (value, mask) = value::parse(id, word.arg()?, self.cx)?;
         self.set(word.whole, id, value, mask)
+    }
+
+    /// Several registers at once, of which the first is the highest.
+    fn registers(&mut self, word: &Word<'a>, first: usize, count: usize) -> Result<()> {
+        let bits = 32 * count;
+        let (value, mask) = match word.arg()?.split_once("/") {
+            Some((value, mask)) => (wide_number(value, bits)?, wide_number(mask, bits)?),
+            None => (wide_number(word.arg()?, bits)?, u128::MAX >> (128 - bits)),
+        };
+        for i in 0..count {
+            let part = |all: u128| all >> (32 * (count - 1 - i)) & 0xffff_ffff;
+            let id = FieldId::ALL[FieldId::Reg0 as usize + first + i];
+            if part(mask) != 0 {
+                self.set(word.whole, id, part(value & mask), part(mask))?;
+            }
+        }
+        Ok(())
     }
 
     fn exact(&mut self, piece: Piece<'a>, id: FieldId, value: u128) -> Result<()> {
@@ -364,6 +406,7 @@ impl Printer<'_> {
         let eth_type = self.matching.exact(FieldId::EthType);
         let proto = self.matching.exact(FieldId::IpProto);
         self.fields(&[
+            (FieldId::PktMark, "pkt_mark"),
             (FieldId::CtState, "ct_state"),
             (FieldId::CtZone, "ct_zone"),
             (FieldId::CtMark, "ct_mark"),

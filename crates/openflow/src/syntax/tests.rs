@@ -342,3 +342,23 @@ fn fuzz_body_on_damaged_lines() {
     fuzz("(".repeat(100_000).as_bytes());
     fuzz(format!("a={}", "(".repeat(100_000)).as_bytes());
 }
+
+#[test]
+fn wide_registers_are_registers() {
+    let same = |wide: &str, plain: &str| {
+        assert_eq!(flow(wide).matching, flow(plain).matching, "{wide}");
+    };
+    same("xreg0=0x100000002,actions=drop", "reg0=1,reg1=2,actions=drop");
+    same("xreg7=3/0xff,actions=drop", "reg15=3/0xff,actions=drop");
+    same("xxreg3=0x10000000200000003,actions=drop", "reg12=0,reg13=1,reg14=2,reg15=3,actions=drop");
+    same(
+        "xxreg1=0/0xffff000000000000000000000000000f,actions=drop",
+        "reg4=0/0xffff0000,reg7=0/0xf,actions=drop",
+    );
+    for wrong in ["xreg0=0x10000000000000000", "xreg8=1", "xxreg4=1", "xreg0=x", "xreg0=1,reg1=2"] {
+        assert!(
+            parse_flow(&format!("{wrong},actions=drop"), &cx(Version::V13)).is_err(),
+            "{wrong}"
+        );
+    }
+}

@@ -42,7 +42,7 @@ fn form(id: FieldId) -> Form {
         FieldId::CtNwSrc | FieldId::CtNwDst => Form::Ipv4,
         FieldId::CtIpv6Src | FieldId::CtIpv6Dst => Form::Ipv6,
         FieldId::IpFrag => Form::Fragment,
-        id if id.is_register() => Form::Hex { digits: 0 },
+        id if id.is_register() || id == FieldId::PktMark => Form::Hex { digits: 0 },
         FieldId::EthType => Form::Hex { digits: 4 },
         FieldId::Ipv6Flabel => Form::Hex { digits: 5 },
         _ => Form::Decimal,

@@ -394,6 +394,9 @@ fn add_field(rng: &mut Rng, m: &mut Match, id: FieldId) {
             1 => with.set_masked(id, VLAN_PRESENT, VLAN_PRESENT),
             _ => with.set_masked(id, rng.u128() | VLAN_PRESENT, mask | VLAN_PRESENT),
         }
+    } else if id == FieldId::CtState {
+        // Bits that may be together: it has none for others either.
+        with.set_masked(id, rng.choose(&[0, 0x21, 0x22, 0x2a, 0x30]), mask);
     } else if id == FieldId::ActsetOutput {
         // A port that Open vSwitch has, too: it has no word for its complaint about others.
         with.set(id, port(rng, Version::V15).0.into());
@@ -554,7 +557,8 @@ fn conntrack(rng: &mut Rng) -> Conntrack {
 
 /// One of Open vSwitch's actions.
 fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    match rng.below(12) {
+    match rng.below(13) {
+        12 => Action::Exit,
         10 => Action::CtClear,
         11 => Action::Ct(Box::new(conntrack(rng))),
         7 => {

@@ -1,5 +1,6 @@
 //! The interner beside a pipeline; the program itself.
 
+use crate::lower::action_set::has_slot;
 use crate::lower::{
     Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, program,
 };
@@ -129,7 +130,7 @@ fn programs_and_actions_read_back_from_their_text() {
         Action::PushPbb(0x88e7),
         Action::PopPbb,
     ];
-    let settable = openflow::FIELDS.iter().filter(|f| f.settable && !f.id.is_register());
+    let settable = openflow::FIELDS.iter().filter(|f| has_slot(f.id));
     actions.extend(settable.map(|f| Action::set_field(f.id, 1)));
     let single = actions.iter().map(std::slice::from_ref);
     let lists: Vec<&[Action]> = single.chain([&actions[..]]).collect();

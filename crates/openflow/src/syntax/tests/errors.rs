@@ -68,7 +68,7 @@ fn of_flows() {
                 "in_port=eth9,actions=drop",
                 "column 9: expected a port's number or name, found `eth9`",
             ),
-            ("xreg0=1,actions=drop", "column 1: `xreg0`: Nicira extension not supported yet"),
+            ("xreg8=1,actions=drop", "column 1: `xreg8`: Nicira extension not supported yet"),
             (
                 "actset_output=5,actions=drop",
                 "column 1: `actset_output`: OpenFlow13 has no such field",
