@@ -42,6 +42,9 @@ pub(crate) struct Stop<'u> {
     pub(crate) edits: bool,
 }
 
+/// A station's place in the order: its block; before its lookup, at it or behind it; and how much comes behind.
+type Rank = (u32, u8, Reverse<usize>);
+
 /// All of a unit's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stops<'u> {
@@ -56,7 +59,7 @@ impl<'u> Stops<'u> {
     pub(crate) fn new(unit: &'u Unit) -> Stops<'u> {
         let program = &unit.program.program;
         let mut stops = Stops::default();
-        let mut ranks: Vec<(usize, (u32, u8, Reverse<usize>))> = Vec::new();
+        let mut ranks: Vec<(usize, Rank)> = Vec::new();
         for (node, spec) in unit.nodes.iter().enumerate() {
             ranks.push((node, (spec.block.0, 1, Reverse(0))));
         }
