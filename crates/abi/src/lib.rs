@@ -166,6 +166,12 @@ impl<'a> Packet<'a> {
         self.in_port
     }
 
+    /// Its bytes as they came in: the first one's address, and how many there are.
+    #[inline]
+    pub fn bytes(&mut self) -> (*mut u8, usize) {
+        (self.data, self.len as usize)
+    }
+
     /// Leaves it to the interpreter, for this reason.
     #[inline]
     pub fn bail(&mut self, reason: u32) {

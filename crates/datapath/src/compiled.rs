@@ -118,13 +118,16 @@ impl Default for Options {
             goal: Goal::default(),
             model: Arc::new(Model::builtin()),
             // What the code generator leaves to the interpreter has no effect on code.
-            passes: opt::Options { bail: opt::Bail::ALL, ..opt::Options::default() },
+            passes: opt::Options { bail: BAIL, ..opt::Options::default() },
             synchronous: false,
             quiet: QUIET,
             code: jit::Options::default(),
         }
     }
 }
+
+/// What the code generator leaves to the interpreter.
+const BAIL: opt::Bail = opt::Bail { services: false, ..opt::Bail::ALL };
 
 /// Tables of so many entries at most become code, if they do not change often.
 pub const DIRECT_MAX: usize = 16;
@@ -618,12 +621,18 @@ impl JitEngine {
     }
 
     fn code_text(&self, code: &Code, machine: bool) -> String {
-        let nodes = (0..code.unit.nodes.len()).map(Some);
+        let nodes = (0..code.unit.nodes.len() + code.compiled.stops().count()).map(Some);
         let mut out = String::new();
         for node in [None].into_iter().chain(nodes) {
-            let name = node.map(|n| &self.program.tables[code.unit.nodes[n].table.index()].name);
+            let name = node.map(|n| match code.unit.nodes.get(n) {
+                Some(node) => self.program.tables[node.table.index()].name.clone(),
+                None => {
+                    let mut stops = code.compiled.stops();
+                    format!("service {}", stops.nth(n - code.unit.nodes.len()).unwrap_or("?"))
+                }
+            });
             for (version, text) in (1..).zip(code.compiled.texts(node)) {
-                let name = match name {
+                let name = match &name {
                     None => "the packet comes in".to_string(),
                     Some(name) => format!("behind {name}, version {version}"),
                 };

@@ -37,15 +37,16 @@ pub trait Forward: Send + Sync {
 
     /// Runs a burst of received packets as far as compiled code goes, counting on the way. Packets
     /// that are left have the status [`BAIL`](abi::status::BAIL) and are as they came in; they are to
-    /// be [`run`](Self::run), with `externs` that skip the lookups that were counted
-    /// ([`lane::Resumed`](crate::lane::Resumed)). At most [`abi::BURST_MAX`] packets.
+    /// be [`run`](Self::run), with `externs` that skip the lookups that were counted and the calls that were
+    /// answered ([`lane::Resumed`](crate::lane::Resumed)). At most [`abi::BURST_MAX`] packets.
     fn burst(
         &self,
-        _scratch: &mut Scratch,
+        scratch: &mut Scratch,
         packets: &mut [abi::Packet<'_>],
         _counts: &mut Counts<'_>,
         _now_ns: u64,
     ) {
+        scratch.code.forget();
         packets.iter_mut().for_each(|packet| packet.bail(0));
     }
 

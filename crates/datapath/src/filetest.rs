@@ -7,7 +7,7 @@
 
 use crate::compiled::{JitEngine, Options};
 use crate::engine::{Engine as _, Forward, Scratch};
-use crate::lane::{Counts, Resumed};
+use crate::lane::{Counts, Imitated, Resumed};
 use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
@@ -137,7 +137,9 @@ impl Engine for Compiled {
         buffer[HEADROOM..].copy_from_slice(bytes);
         let mut burst = [abi::Packet::new(&mut buffer, HEADROOM, bytes.len(), in_port)];
         let counters = &running.counters;
-        let mut counts = Counts { worker: 0, state: forward.state(), counters, now_ns };
+        let mut services = Imitated;
+        let mut counts =
+            Counts { worker: 0, state: forward.state(), counters, services: &mut services, now_ns };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
         let (status, reason, lookups) = (done.status, done.reason, done.lookups);
@@ -160,7 +162,8 @@ impl Engine for Compiled {
                 Verdict::Drop(reason.unwrap_or(DropReason::NoOutput))
             }
             _ => {
-                let mut resumed = Resumed::new(externs, lookups);
+                let answered = self.scratch.code.answered(0);
+                let mut resumed = Resumed::new(externs, lookups, &answered);
                 forward.run(&mut self.scratch, input, &mut resumed, &mut events)
             }
         };

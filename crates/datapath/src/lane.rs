@@ -3,22 +3,64 @@
 //!
 //! [`Counts`] takes the counts of compiled code, [`State`] is the outside of interpreted packets. A
 //! packet that compiled code gave up after some lookups is run by the interpreter from the start, by
-//! the same version, so it takes the same way; [`Resumed`] leaves out what was counted already.
+//! the same version, so it takes the same way; [`Resumed`] leaves out what was counted already, and repeats what
+//! services have said.
 //!
 //! Checked by: `tests/differential`, which compares every counter.
 
 use crate::engine::Forward;
 use crate::ports::PortTable;
 use crate::program_state::ProgramState;
-use crate::services::{Call, Services};
+use crate::services::{Call, Services, one_by_one};
 use interp::{Color, Externs};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
+use jit::{Answered, Handed};
 use port::Csum;
 use port::prng::Prng;
 use state::counters::WorkerCounters;
 
-/// Where the counts of compiled code go.
+/// Answers the calls of services that compiled code's packets come to.
+pub trait Serve {
+    /// Takes packets that have come to the same call, in the order in which they came in.
+    fn serve(&mut self, service: &Service, packets: &mut [Handed<'_>]);
+}
+
+/// No services: nothing happens, the answers are zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoServices;
+
+impl Serve for NoServices {
+    fn serve(&mut self, _: &Service, _: &mut [Handed<'_>]) {}
+}
+
+/// The service without state that tests have ([`interp::externs::imitate`]), under every name.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Imitated;
+
+impl Serve for Imitated {
+    fn serve(&mut self, service: &Service, packets: &mut [Handed<'_>]) {
+        one_by_one(service, packets, |_, args, packet, results| {
+            interp::externs::imitate(service, args, packet, results)
+        });
+    }
+}
+
+/// The services that a program declares, by number.
+pub(crate) struct Calls<'a> {
+    pub(crate) program: &'a ir::Program,
+    pub(crate) serve: &'a mut dyn Serve,
+}
+
+impl jit::Services for Calls<'_> {
+    fn call(&mut self, service: ir::ServiceId, packets: &mut [Handed<'_>]) {
+        if let Some(service) = self.program.services.get(service.index()) {
+            self.serve.serve(service, packets);
+        }
+    }
+}
+
+/// Where the counts of compiled code go, and who answers its calls.
 pub struct Counts<'a> {
     /// The worker's number.
     pub worker: usize,
@@ -26,14 +68,16 @@ pub struct Counts<'a> {
     pub state: &'a ProgramState,
     /// Its share of the entries' counters.
     pub counters: &'a WorkerCounters,
+    /// Who answers calls of services.
+    pub services: &'a mut dyn Serve,
     /// The time.
     pub now_ns: u64,
 }
 
-impl Counts<'_> {
+impl<'a> Counts<'a> {
     /// As generated code reaches them.
     #[inline]
-    pub fn counters(&self) -> abi::Counters<'_> {
+    pub fn counters(&self) -> abi::Counters<'a> {
         abi::Counters { cells: self.counters.cells(), tables: self.state.tables(self.worker) }
     }
 }
@@ -110,7 +154,8 @@ impl Externs for State<'_> {
     }
 }
 
-/// Externs that leave out the first table lookups, with what their entries would count.
+/// Externs that leave out the first table lookups, with what their entries would count, and in place of the
+/// first calls of services repeat what was answered.
 pub struct Resumed<'a> {
     /// The others.
     pub externs: &'a mut dyn Externs,
@@ -118,12 +163,14 @@ pub struct Resumed<'a> {
     pub skip: u32,
     /// The lookup counted last was left out.
     skipping: bool,
+    /// What services have said already.
+    answered: &'a [Answered],
 }
 
 impl<'a> Resumed<'a> {
-    /// Leaves out so many lookups.
-    pub fn new(externs: &'a mut dyn Externs, skip: u32) -> Resumed<'a> {
-        Resumed { externs, skip, skipping: false }
+    /// Leaves out so many lookups, and calls that were answered.
+    pub fn new(externs: &'a mut dyn Externs, skip: u32, answered: &'a [Answered]) -> Resumed<'a> {
+        Resumed { externs, skip, skipping: false, answered }
     }
 }
 
@@ -166,7 +213,21 @@ impl Externs for Resumed<'_> {
         packet: &mut [u8],
         results: &mut [Bits],
     ) -> bool {
-        self.externs.service(service, args, packet, results)
+        let Some((first, rest)) = self.answered.split_first() else {
+            return self.externs.service(service, args, packet, results);
+        };
+        self.answered = rest;
+        let mut words = &first.results[..];
+        for result in results {
+            *result = Bits::from_words(words, result.width());
+            words = words.get(result.limbs().len()..).unwrap_or_default();
+        }
+        if let Some(bytes) = &first.bytes
+            && bytes.len() == packet.len()
+        {
+            packet.copy_from_slice(bytes);
+        }
+        first.passes
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {

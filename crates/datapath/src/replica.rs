@@ -19,7 +19,7 @@
 
 use crate::compiled::Code;
 use crate::engine::{Engine, Forward, Scratch, TableExplanation};
-use crate::lane::Counts;
+use crate::lane::{Calls, Counts};
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::records::Records;
@@ -858,9 +858,16 @@ impl Forward for Replica {
                 let noted =
                     (scratch.bursts.is_multiple_of(EVERY)).then_some(scratch.bursts / EVERY);
                 let nodes = Nodes { replica: self, noted };
-                code.compiled.run(&nodes, counts.counters(), &mut scratch.code, packets, now_ns);
+                let counters = counts.counters();
+                let serve = &mut *counts.services;
+                let mut calls = Calls { program: &self.program, serve };
+                let scratch = &mut scratch.code;
+                code.compiled.run(&nodes, counters, &mut calls, scratch, packets, now_ns);
             }
-            None => packets.iter_mut().for_each(|packet| packet.bail(0)),
+            None => {
+                scratch.code.forget();
+                packets.iter_mut().for_each(|packet| packet.bail(0));
+            }
         }
     }
 

@@ -4,6 +4,13 @@
 //! drop. A [`Services`] is a list by name that all workers of a switch share; a program that calls what is
 //! not in the list gets answers of zero, and the packet goes on.
 //!
+//! Compiled code hands over all packets of a burst that have come to the same call ([`Service::burst`]), in the
+//! order in which they came in; the interpreter one at a time ([`Service::call`]). So of two calls on a packet's
+//! way, a burst makes the first for all its packets before the second for any: what a packet is told of
+//! others of its own burst may differ from what it would be told if it came alone, as with any switch that works on
+//! bursts. A packet that the code leaves to the interpreter behind a call is not handed over again
+//! ([`lane::Resumed`](crate::lane::Resumed)).
+//!
 //! [`connections`] puts the tracker of the crate `service` behind this interface.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
@@ -11,8 +18,11 @@
 
 pub mod connections;
 
+use crate::lane::Serve;
 use ir::{Bits, program};
+use jit::Handed;
 use port::Csum;
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub use connections::Connections;
@@ -34,8 +44,57 @@ pub struct Call<'a> {
     pub look: bool,
 }
 
+/// Packets that are handed to a service together, beside the packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Burst<'a> {
+    /// What the program declares.
+    pub service: &'a program::Service,
+    /// What is known of the transport checksums of the burst's packets, by their numbers.
+    pub csums: &'a [Csum],
+    /// The time, of the switch's clock.
+    pub now_ns: u64,
+}
+
+impl Burst<'_> {
+    /// What is known of a packet's transport checksum.
+    pub fn csum(&self, packet: &Handed<'_>) -> Csum {
+        self.csums.get(packet.packet).copied().unwrap_or(Csum::None)
+    }
+}
+
+/// Takes packets one at a time: values in place of words.
+pub fn one_by_one(
+    service: &program::Service,
+    packets: &mut [Handed<'_>],
+    mut call: impl FnMut(usize, &[Bits], &mut [u8], &mut [Bits]) -> bool,
+) {
+    for handed in packets {
+        let mut words = handed.args;
+        let mut args: SmallVec<[Bits; 16]> = SmallVec::new();
+        for arg in &service.args {
+            let value = Bits::from_words(words, arg.width);
+            words = words.get(value.limbs().len()..).unwrap_or_default();
+            args.push(value);
+        }
+        let mut results: SmallVec<[Bits; 16]> =
+            service.results.iter().map(|r| Bits::zero(r.width)).collect();
+        handed.passes = call(handed.packet, &args, handed.bytes, &mut results);
+        let words = results.iter().flat_map(|result| result.limbs());
+        handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+    }
+}
+
 /// A service, as the pipeline sees it.
 pub trait Service: Send + Sync {
+    /// Takes packets of a burst, in the order in which they came in.
+    fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
+        one_by_one(burst.service, packets, |at, args, packet, results| {
+            let csum = burst.csums.get(at).copied().unwrap_or(Csum::None);
+            let (service, now_ns) = (burst.service, burst.now_ns);
+            self.call(Call { service, args, packet, csum, now_ns, look: false }, results)
+        });
+    }
+
     /// Takes a packet. `results` are zero, of the declared widths. False drops it.
     fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool;
 
@@ -80,6 +139,19 @@ impl Services {
         }
     }
 
+    /// Hands packets of a burst over; to nobody, if there is no service of this name.
+    #[inline]
+    pub fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
+        if let Some((_, service)) = self.list.iter().find(|(name, _)| *name == burst.service.name) {
+            service.burst(burst, packets);
+        }
+    }
+
+    /// Who serves a burst's packets.
+    pub fn serve<'a>(&'a self, csums: &'a [Csum], now_ns: u64) -> Serving<'a> {
+        Serving { services: self, csums, now_ns }
+    }
+
     /// [`Service::tend`] of each.
     pub fn tend(&self, now_ns: u64) {
         for (at, (_, service)) in self.list.iter().enumerate() {
@@ -93,6 +165,20 @@ impl Services {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+}
+
+/// Services at a burst's calls.
+pub struct Serving<'a> {
+    services: &'a Services,
+    csums: &'a [Csum],
+    now_ns: u64,
+}
+
+impl Serve for Serving<'_> {
+    fn serve(&mut self, service: &program::Service, packets: &mut [Handed<'_>]) {
+        let (csums, now_ns) = (self.csums, self.now_ns);
+        self.services.burst(Burst { service, csums, now_ns }, packets);
     }
 }
 

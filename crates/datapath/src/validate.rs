@@ -6,12 +6,15 @@
 //! fit is not checked. A sample in the ring keeps its snapshot in use, so the control side's next
 //! publication but one waits for its check, microseconds.
 //!
-//! What code finishes depends on nothing but packet and tables, so the same snapshot must do the same.
+//! What code finishes depends on nothing but packet, tables and what services have said, which the sample has with
+//! it, so the same snapshot must do the same. Packets that a service might have changed are no samples.
 
 use crate::engine::{Forward, Scratch};
+use crate::lane::Resumed;
 use crossbeam_channel::{Receiver, Sender};
 use interp::{Input, NullExterns, Start, sink::Collect};
 use ir::{DropReason, Verdict};
+use jit::Answered;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -27,6 +30,7 @@ pub struct Sample {
     verdict: Verdict,
     outputs: Vec<(u32, u32)>,
     after: Vec<u8>,
+    answered: Vec<Answered>,
 }
 
 /// A worker's end: which packets to take, and where to put them.
@@ -90,6 +94,7 @@ impl Sampler {
             },
             outputs: done.outputs.iter().map(|o| (o.port, o.queue)).collect(),
             after: done.bytes.to_vec(),
+            answered: done.answered,
         });
     }
 }
@@ -104,6 +109,8 @@ pub struct Done<'a> {
     pub outputs: &'a [abi::Output],
     /// Its bytes.
     pub bytes: &'a [u8],
+    /// What services have said of it.
+    pub answered: Vec<Answered>,
 }
 
 /// Runs a sample through the interpreter. If that does something else, says what, with the packet and
@@ -116,7 +123,9 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
         start: Start::Pipeline,
     };
     let mut sink = Collect::default();
-    let verdict = sample.forward.run(scratch, input, &mut NullExterns, &mut sink);
+    let mut externs = NullExterns;
+    let mut externs = Resumed::new(&mut externs, 0, &sample.answered);
+    let verdict = sample.forward.run(scratch, input, &mut externs, &mut sink);
     let outputs: Vec<(u32, u32)> = sink.outputs.iter().map(|o| (o.port, o.queue)).collect();
     let same_bytes = sink.outputs.iter().all(|o| o.bytes == sample.after);
     if verdict == sample.verdict && outputs == sample.outputs && same_bytes {

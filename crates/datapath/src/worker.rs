@@ -30,9 +30,10 @@ use abi::Outcome;
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
+use jit::Answered;
 use port::burst::BURST_MAX;
 use port::prng::Prng;
-use port::{Burst, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
+use port::{Burst, Csum, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
@@ -429,7 +430,7 @@ impl Worker {
                 let start = Start::Action(&injection.action, &injection.args);
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
-                self.process(frame, &control, start, 0, now_ns);
+                self.process(frame, &control, start, (0, &[]), now_ns);
                 self.fate = Fate::default();
                 self.watch.settle();
             }
@@ -512,10 +513,16 @@ impl Worker {
             false => self.watch.before(burst.frames(), from.number, &self.counters),
         };
         let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
+        let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
+        if !self.services.is_empty() {
+            csums.extend(burst.frames().iter().map(|frame| frame.offload.csum));
+        }
+        let mut serving = self.services.serve(&csums, now_ns);
         let mut counts = Counts {
             worker: self.index,
             state: held.forward.state(),
             counters: &self.counters,
+            services: &mut serving,
             now_ns,
         };
         let frames = burst.frames();
@@ -536,7 +543,9 @@ impl Worker {
         if let (Some(picked), Some(sampler)) = (picked, &self.sampler)
             && let outcome = &outcomes[picked.at]
             && outcome.status != abi::status::BAIL
+            && !self.scratch.code.was_edited(picked.at)
         {
+            let answered = self.scratch.code.answered(picked.at);
             let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
             let bytes = &buffer[start.saturating_add_signed(outcome.shift as isize)..start + len];
             let done = Done {
@@ -544,6 +553,7 @@ impl Worker {
                 reason: outcome.reason,
                 outputs: outcome.outputs(),
                 bytes,
+                answered,
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
@@ -567,7 +577,11 @@ impl Worker {
                         self.fate.dropped.push((reason.word(), None));
                     }
                 }
-                _ => self.process(frame.take(), from, Start::Pipeline, outcome.lookups, now_ns),
+                _ => {
+                    let answered = self.scratch.code.answered(at);
+                    let done = (outcome.lookups, &answered[..]);
+                    self.process(frame.take(), from, Start::Pipeline, done, now_ns);
+                }
             }
             if let Some(before) = &mut before {
                 before.became(at, std::mem::take(&mut self.fate));
@@ -615,13 +629,13 @@ impl Worker {
         self.finish(frame, from, now_ns);
     }
 
-    /// Runs one frame by the interpreter; the first `skip` lookups were counted already.
+    /// Runs one frame by the interpreter; so many lookups were counted already, and these calls answered.
     fn process(
         &mut self,
         frame: Frame,
         from: &PortShared,
         start: Start<'_>,
-        skip: u32,
+        (counted, answered): (u32, &[Answered]),
         now_ns: u64,
     ) {
         let cell = from.cell(self.index);
@@ -649,7 +663,7 @@ impl Worker {
             now_ns,
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
-        let mut externs = Resumed::new(&mut externs, skip);
+        let mut externs = Resumed::new(&mut externs, counted, answered);
         let verdict = held.forward.run(&mut self.scratch, input, &mut externs, &mut collector);
         for reason in &collector.refused {
             cell.count_drop(*reason, 1);

@@ -3,7 +3,7 @@
 
 use datapath::compiled::{JitEngine, Options};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::Counts;
+use datapath::lane::{Counts, NoServices};
 use interp::{Collect, Input, Machine, MemoryExterns, Start};
 use ir::testing::Rng;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update, Verdict};
@@ -154,7 +154,13 @@ fn send(
     buffer[64..124].copy_from_slice(frame);
     let mut burst = [abi::Packet::new(&mut buffer, 64, 60, 1)];
     let counters = arena.worker();
-    let mut counts = Counts { worker: 0, state: forward.state(), counters: &counters, now_ns: 5 };
+    let mut counts = Counts {
+        worker: 0,
+        state: forward.state(),
+        counters: &counters,
+        services: &mut NoServices,
+        now_ns: 5,
+    };
     forward.burst(scratch, &mut burst, &mut counts, 5);
     match burst[0].status {
         abi::status::FORWARD => Some(burst[0].outputs().iter().map(|o| o.port).collect()),

@@ -3,7 +3,7 @@
 
 use datapath::compiled::{JitEngine, Options};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::Counts;
+use datapath::lane::{Counts, NoServices};
 use ir::{
     ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
 };
@@ -81,7 +81,13 @@ impl Bed {
         let mut burst = [abi::Packet::new(&mut buffer, 64, 60, 1)];
         let forward = self.forward.clone();
         let state = forward.state();
-        let mut counts = Counts { worker: 0, state, counters: &self.counters, now_ns: 5 };
+        let mut counts = Counts {
+            worker: 0,
+            state,
+            counters: &self.counters,
+            services: &mut NoServices,
+            now_ns: 5,
+        };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, 5);
         match burst[0].status {
             abi::status::FORWARD => Some(burst[0].outputs().iter().map(|o| o.port).collect()),

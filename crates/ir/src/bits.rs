@@ -207,6 +207,17 @@ impl Bits {
         }
     }
 
+    /// A value of so many bits from the first words of a list, the least significant first: takes as many as
+    /// [`limbs`](Self::limbs) gives; missing ones are zero, and so are bits past the width.
+    pub fn from_words(words: &[u64], width: u32) -> Bits {
+        let mut b = Bits::zero(width);
+        for (limb, word) in b.limbs_mut().iter_mut().zip(words) {
+            *limb = *word;
+        }
+        b.trim();
+        b
+    }
+
     /// The limbs, least significant first: as many as the width takes.
     #[inline]
     pub fn limbs(&self) -> &[u64] {

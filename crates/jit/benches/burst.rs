@@ -13,7 +13,7 @@ mod support;
 
 use abi::{Hit, Packet, status};
 use flows::{Flows, frame};
-use jit::{Cache, Options, Scratch, Tables, compile};
+use jit::{Cache, NoServices, Options, Scratch, Tables, compile};
 use std::hint::black_box;
 use std::time::Instant;
 use support::{HEADROOM, Native, Scan, unit};
@@ -86,7 +86,7 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
             .enumerate()
             .map(|(i, b)| Packet::new(b, HEADROOM, frames[i % frames.len()].len(), 1))
             .collect();
-        code.run(&learn, native.counters(), &mut scratch, &mut packets, 0);
+        code.run(&learn, native.counters(), &mut NoServices, &mut scratch, &mut packets, 0);
         for packet in &packets {
             assert_ne!(packet.status, status::BAIL, "{}", code.bails()[packet.reason as usize]);
             forwarded += usize::from(packet.status == status::FORWARD);
@@ -109,7 +109,14 @@ fn case(name: &str, lines: &str, frames: &[Vec<u8>], direct: &dyn Fn(usize) -> b
                     packets.push(Packet::new(buffer, HEADROOM, len, 1));
                 }
                 if which == 1 {
-                    code.run(&fixed, native.counters(), &mut scratch, packets.slice(), 0);
+                    code.run(
+                        &fixed,
+                        native.counters(),
+                        &mut NoServices,
+                        &mut scratch,
+                        packets.slice(),
+                        0,
+                    );
                 }
                 black_box(packets.slice());
             }

@@ -44,7 +44,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Some checksum may have to be written although nothing changed.
-    fn always(&self) -> bool {
+    pub(crate) fn always(&self) -> bool {
         self.plan.program.checksums.iter().any(|c| c.mode == ChecksumMode::Always)
     }
 
@@ -70,7 +70,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// One bit: some field was written.
-    fn any_dirty(&mut self) -> Val {
+    pub(crate) fn any_dirty(&mut self) -> Val {
         let mut any = Val::bool(false);
         for f in 0..self.fields.len() {
             if let Some(vars) = self.fields[f].clone() {

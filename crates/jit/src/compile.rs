@@ -17,7 +17,7 @@ use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
 use foldhash::fast::FixedState;
-use ir::TableId;
+use ir::{ServiceId, TableId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZero;
@@ -137,7 +137,21 @@ pub(crate) struct Node {
     pub(crate) segments: Vec<Behind>,
 }
 
-/// A version of the code behind a node.
+/// What the driver needs to know about a stop.
+#[derive(Clone, Debug)]
+pub(crate) struct StopNode {
+    pub(crate) service: ServiceId,
+    /// The service's name.
+    pub(crate) name: String,
+    pub(crate) edits: bool,
+    /// Words of its arguments and of its answers.
+    pub(crate) words: (usize, usize),
+    /// Where answers that are looked at go: their first word, their width, their place among the slots.
+    pub(crate) results: Vec<(usize, u32, usize)>,
+    pub(crate) segments: Vec<Behind>,
+}
+
+/// A version of the code behind a node or a stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Behind {
     /// Where its packets wait.
@@ -163,7 +177,9 @@ pub struct Compiled {
     /// For packets that the first one does not parse, who wait at this point.
     pub(crate) rest: Option<(usize, Segment)>,
     pub(crate) nodes: Vec<Node>,
-    /// The nodes at which packets can wait, ascending.
+    pub(crate) stops: Vec<StopNode>,
+    /// The nodes, and behind their numbers the stops, at which packets can wait, in the order in which they
+    /// are taken up.
     pub(crate) waited: Vec<u32>,
     pub(crate) slots: Slots,
     /// How many points there are.
@@ -198,8 +214,13 @@ impl Compiled {
         (self.segments().count(), self.reused)
     }
 
-    /// The texts of the versions of a node's code, or of the entry's; none unless
-    /// [`Options::keep_text`] was set.
+    /// The services that packets wait for, call by call: what comes behind the nodes among [`texts`](Self::texts).
+    pub fn stops(&self) -> impl Iterator<Item = &str> {
+        self.stops.iter().map(|stop| &*stop.name)
+    }
+
+    /// The texts of the versions of a node's code, or of the entry's, or, numbered behind the nodes, of a
+    /// stop's; none unless [`Options::keep_text`] was set.
     pub fn texts(&self, node: Option<usize>) -> impl Iterator<Item = &Text> {
         let here = self.segments().filter(move |(n, _)| *n == node);
         here.filter_map(|(_, s)| s.text.as_deref())
@@ -209,7 +230,9 @@ impl Compiled {
         let nodes = self.nodes.iter().enumerate();
         let nodes = nodes.flat_map(|(i, n)| n.segments.iter().map(move |s| (Some(i), &s.segment)));
         let rest = self.rest.iter().map(|(_, s)| (None, s));
-        [(None, &self.start)].into_iter().chain(rest).chain(nodes)
+        let stops = (self.nodes.len()..).zip(&self.stops);
+        let stops = stops.flat_map(|(i, n)| n.segments.iter().map(move |s| (Some(i), &s.segment)));
+        [(None, &self.start)].into_iter().chain(rest).chain(nodes).chain(stops)
     }
 }
 
@@ -295,6 +318,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     static IDS: AtomicU64 = AtomicU64::new(0);
     let begun = Instant::now();
     check(unit)?;
+    let unit = &*crate::stops::normalised(unit);
     let plan = Plan::new(unit);
     let Cache { code, bails, isas, frontend, generation } = cache;
     *generation += 1;
@@ -307,7 +331,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         }),
     };
     let table_changed = bails.number("the table has changed its shape", "");
-    let mut points = Points::new(unit.nodes.len());
+    let mut points = Points::new(plan.stops.order.clone());
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut new: Vec<(u128, Function)> = Vec::new();
     let mut reused = 0;
@@ -333,7 +357,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         code.insert(key, Cached { entry, text, used: *generation });
     }
     code.retain(|_, cached| cached.used + GENERATIONS > *generation);
-    let mut segments: Vec<Vec<Behind>> = vec![Vec::new(); unit.nodes.len()];
+    let mut segments: Vec<Vec<Behind>> = vec![Vec::new(); plan.stops.order.len()];
     let (mut start, mut rest) = (None, None);
     for Wanted { which, key } in wanted {
         let Some(cached) = code.get(&key) else { continue };
@@ -351,6 +375,31 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     let Some(start) = start else {
         return Err(Error::Unit { node: 0, what: "there is no entry" });
     };
+    let waited = plan.stops.order.iter().filter(|station| !segments[**station].is_empty());
+    let waited = waited.map(|station| *station as u32).collect();
+    let behind_stops = segments.split_off(unit.nodes.len());
+    let stops = plan.stops.all.iter().enumerate().zip(behind_stops).map(|((i, stop), segments)| {
+        let service = &plan.program.services[stop.service.index()];
+        let mut word = 0;
+        let mut results = Vec::new();
+        for (at, result) in service.results.iter().enumerate() {
+            let slot = stop.results.get(at).and_then(|m| plan.slots.meta[m.index()]);
+            if let Some(slot) = slot {
+                results.push((word, result.width, slot as usize));
+            }
+            word += result.width.div_ceil(64) as usize;
+        }
+        let (args, answers) = plan.words(i);
+        StopNode {
+            service: stop.service,
+            name: service.name.clone(),
+            edits: stop.edits,
+            words: (args as usize, answers as usize),
+            results,
+            segments,
+        }
+    });
+    let stops = stops.collect();
     let nodes = segments.into_iter().enumerate().map(|(i, segments)| {
         let spec = &unit.nodes[i];
         Node {
@@ -363,13 +412,13 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         }
     });
     let nodes: Vec<Node> = nodes.collect();
-    let waited = (0u32..).zip(&nodes).filter(|(_, node)| !node.segments.is_empty());
     Ok(Compiled {
         id: IDS.fetch_add(1, Ordering::Relaxed),
         start,
         rest,
-        waited: waited.map(|(i, _)| i).collect(),
+        waited,
         nodes,
+        stops,
         slots: plan.slots.clone(),
         points: points.len(),
         tables: plan.program.tables.len(),

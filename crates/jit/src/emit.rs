@@ -13,8 +13,10 @@
 //! field is empty; so reading it needs no test.
 
 use crate::bails::Bails;
+use crate::flow::Live;
 use crate::plan::Plan;
 use crate::shape::elements;
+use crate::stops::Origin;
 use crate::value::{Adjust, Base, Val, load_be, load_words, store_words};
 use crate::version::{Facts, Know, Points};
 use abi::offset;
@@ -25,7 +27,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use ir::program::intrinsic;
-use ir::{BinaryOp, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
+use ir::{BinaryOp, BlockId, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// Code for the rest of the block is not needed: it was ended.
@@ -128,6 +130,13 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) any_way: bool,
     /// The packet has at least so many bytes.
     pub(crate) floor: u64,
+    /// Whose operations are being generated.
+    pub(crate) origin: Origin,
+    /// What is looked at behind the parser, and by it.
+    pub(crate) behind_parser: &'p Live,
+    pub(crate) by_parser: &'p Live,
+    /// Behind the parser, the rest of this stop is done; otherwise the first block.
+    pub(crate) parses_for: Option<usize>,
     /// What is being generated, for bail-outs.
     pub(crate) site: String,
 }
@@ -256,6 +265,10 @@ impl<'f, 'p> Gen<'f, 'p> {
             pending: BTreeMap::new(),
             any_way: false,
             floor: 0,
+            origin: Origin::Block(BlockId(0)),
+            behind_parser: plan.flow.at_first(),
+            by_parser: &plan.flow.parsed,
+            parses_for: None,
             site: String::new(),
         }
     }

@@ -96,6 +96,12 @@ impl<'f, 'p> Gen<'f, 'p> {
         let mut targets = Vec::new();
         gotos(body, &mut |block| targets.push(block));
         let [target] = targets[..] else { return None };
+        let calls = |op: &Op| matches!(op, Op::Service { .. });
+        let mut stops = false;
+        body.iter().for_each(|op| op.visit(&mut |op| stops |= calls(op)));
+        if stops {
+            return None;
+        }
         // Not within a choice.
         let outside = body.contains(&Op::Goto(target));
         let block = plan.program.blocks.get(target.index())?;

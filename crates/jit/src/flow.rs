@@ -2,7 +2,7 @@
 //!
 //! Forward, block by block: metadata that may differ from its start value, headers that may be valid,
 //! fields that may have been written. Backward: metadata and headers that something later reads.
-//! A packet that waits at a node keeps what both say ([`Point`]); everything else is known.
+//! A packet that waits at a node or at a stop keeps what both say ([`Point`]); everything else is known.
 //!
 //! Holds true: both err on the side of keeping. Blocks only go to later ones, so one pass each way
 //! is enough.
@@ -10,12 +10,13 @@
 use crate::graph::{Graph, Step, step};
 use crate::set::Set;
 use crate::shape::{Read, Shape, elements, reads};
+use crate::stops::{Origin, Stops};
 use crate::unit::{NodeSpec, Unit};
 use ir::program::intrinsic;
 use ir::{
     ActionId, BlockId, ChecksumMode, Expr, FieldRef, HeaderId, Op, ParserOp, Program, Terminator,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// What may hold at some place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,8 +67,10 @@ pub(crate) struct Point {
 /// Everything about a unit.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    /// By node; `None` for one that no packet reaches.
+    /// By node, and behind the nodes by stop; `None` for one that no packet reaches.
     pub(crate) points: Vec<Option<Point>>,
+    /// By stop: what its rest, or anything later, looks at.
+    pub(crate) rests: Vec<Live>,
     /// At some end of a pass.
     pub(crate) end: May,
     /// Metadata that operations assign.
@@ -100,6 +103,12 @@ pub(crate) fn actions(node: &NodeSpec) -> Vec<ActionId> {
 struct Analysis<'a> {
     program: &'a Program,
     shape: &'a Shape,
+    graph: &'a Graph,
+    stops: &'a Stops<'a>,
+    /// Whose operations are looked at.
+    origin: Cell<Origin>,
+    /// By stop: what may hold there.
+    stopped: RefCell<Vec<Option<May>>>,
     /// At some end of a pass: an operation anywhere may be the last one.
     end: RefCell<May>,
     /// Metadata that operations assign.
@@ -107,11 +116,15 @@ struct Analysis<'a> {
 }
 
 impl Flow {
-    pub(crate) fn new(unit: &Unit, shape: &Shape, graph: &Graph) -> Flow {
+    pub(crate) fn new(unit: &Unit, shape: &Shape, graph: &Graph, stops: &Stops<'_>) -> Flow {
         let program = &unit.program.program;
         let a = Analysis {
             program,
             shape,
+            graph,
+            stops,
+            origin: Cell::new(Origin::Block(BlockId(0))),
+            stopped: RefCell::new(vec![None; stops.all.len()]),
             end: RefCell::default(),
             assigned: RefCell::new(Set::new(program.metadata.len())),
         };
@@ -126,12 +139,13 @@ impl Flow {
 
         let mut at: Vec<Option<May>> = vec![None; blocks];
         let mut points: Vec<Option<Point>> = vec![None; unit.nodes.len()];
-        let start = a.parsed(graph);
+        let start = a.parsed();
         a.end.replace(start.clone());
         if let Some(first) = at.first_mut() {
             *first = Some(start);
         }
         for (b, block) in program.blocks.iter().enumerate() {
+            a.origin.set(Origin::Block(BlockId(b as u32)));
             let arrives = at[b].clone().map(|mut may| {
                 a.ops(&block.ops, &mut may);
                 may
@@ -161,6 +175,7 @@ impl Flow {
                 let before = may.clone();
                 for action in actions(&unit.nodes[node]) {
                     let mut after = before.clone();
+                    a.origin.set(Origin::Action(node, action));
                     a.ops(body(&action), &mut after);
                     may.join(&after);
                 }
@@ -227,10 +242,23 @@ impl Flow {
         }
 
         let mut live: Vec<Live> = vec![a.nothing(); blocks];
+        let mut rests: Vec<Live> = vec![a.nothing(); stops.all.len()];
+        let rest_of = |rests: &mut Vec<Live>, of: &dyn Fn(Origin) -> bool, here: &Live| {
+            for (stop, rest) in stops.all.iter().zip(rests) {
+                if of(stop.origin) {
+                    *rest = here.clone();
+                    a.use_ops(stop.rest, rest);
+                }
+            }
+        };
         for b in (0..blocks).rev() {
             let block = &program.blocks[b];
             let mut here = last.clone();
             a.next(unit, node_of[b], b, &mut |to| here.join(&live[to]));
+            if let Some(node) = node_of[b] {
+                let of = |origin| matches!(origin, Origin::Action(n, _) if n == node);
+                rest_of(&mut rests, &of, &here);
+            }
             match (&block.end, node_of[b]) {
                 (Terminator::Apply { table, .. }, Some(node)) => {
                     let spec = &unit.nodes[node];
@@ -251,12 +279,26 @@ impl Flow {
                 (Terminator::If { condition, .. }, _) => a.expr(condition, &mut here),
                 _ => {}
             }
+            rest_of(&mut rests, &|origin| origin == Origin::Block(BlockId(b as u32)), &here);
             a.use_ops(&block.ops, &mut here);
             live[b] = here;
         }
+        for ((stop, rest), may) in stops.all.iter().zip(&mut rests).zip(a.stopped.take()) {
+            points.push(may.map(|mut may| {
+                // They are there behind it.
+                stop.results.iter().for_each(|meta| may.meta.insert(meta.index()));
+                let mut live = rest.clone();
+                if stop.edits {
+                    a.use_parser(rest);
+                    // Nothing of the headers as they were matters any more.
+                    live = Live { meta: rest.meta.clone(), headers: a.nothing().headers };
+                }
+                Point { may, live }
+            }));
+        }
         let mut parsed = live.first().cloned().unwrap_or_else(|| last.clone());
         a.use_parser(&mut parsed);
-        Flow { points, end, assigned, node_of, checksums, live, parsed, last }
+        Flow { points, rests, end, assigned, node_of, checksums, live, parsed, last }
     }
 }
 
@@ -276,7 +318,8 @@ impl Analysis<'_> {
     }
 
     /// After the parser.
-    fn parsed(&self, graph: &Graph) -> May {
+    fn parsed(&self) -> May {
+        let graph = self.graph;
         let mut may = May {
             meta: Set::new(self.program.metadata.len()),
             valid: Set::new(self.program.headers.len()),
@@ -405,7 +448,6 @@ impl Analysis<'_> {
             | Op::Clone { .. }
             | Op::OnCopy { .. }
             | Op::Call { .. }
-            | Op::Service { .. }
             | Op::PortLive { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
@@ -423,6 +465,25 @@ impl Analysis<'_> {
                     self.assigned.borrow_mut().insert(id.index());
                 }
                 self.write(*field, may);
+            }
+            Op::Service { service, results, .. } => {
+                if let Some(stop) = self.stops.find(self.origin.get(), op) {
+                    match &mut self.stopped.borrow_mut()[stop] {
+                        Some(there) => there.join(may),
+                        none => *none = Some(may.clone()),
+                    }
+                }
+                // It may be dropped there.
+                self.end.borrow_mut().join(may);
+                if self.program.services[service.index()].edits {
+                    let parsed = self.parsed();
+                    may.join(&May { meta: may.meta.clone(), output: may.output, ..parsed.clone() });
+                    may.meta.join(&parsed.meta);
+                }
+                for meta in results {
+                    self.assigned.borrow_mut().insert(meta.index());
+                    may.meta.insert(meta.index());
+                }
             }
             // Until a round adds nothing: what may hold only grows.
             Op::Loop { body, .. } => loop {

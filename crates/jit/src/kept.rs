@@ -316,8 +316,8 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// What is known of a packet within the parser.
     pub(crate) fn facts_in_parser(&mut self) -> Facts {
         let mut facts = vec![self.know_var(self.cursor)];
-        let live = self.plan.flow.parsed.clone();
-        facts.extend(self.facts(&live));
+        let live = self.by_parser;
+        facts.extend(self.facts(live));
         facts
     }
 

@@ -16,6 +16,7 @@
 //! | `compile` | from a unit to code, by way of a cache |
 //! | `run` | the driver: a burst on its way through the segments |
 //! | `plan`, `shape`, `flow`, `graph`, `set` | what is worked out before: places, what may hold and what is looked at, the unrolled parser |
+//! | `stops` | calls of services, at which packets wait, too |
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
@@ -47,10 +48,13 @@ mod run;
 mod segment;
 mod set;
 mod shape;
+mod stops;
 pub mod unit;
 pub mod value;
 mod version;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
-pub use run::Scratch;
-pub use unit::{DirectEntry, NodeSpec, Tables, Unit, are_twins, pair_twins};
+pub use run::{Answered, Scratch};
+pub use unit::{
+    DirectEntry, Handed, NoServices, NodeSpec, Services, Tables, Unit, are_twins, pair_twins,
+};

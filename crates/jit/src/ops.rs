@@ -4,15 +4,16 @@
 //! output bails out too, because all copies of a packet are alike; for the same reason so does
 //! `truncate`, which makes later copies shorter than earlier ones. State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
-//! generated code makes none. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
+//! generated code makes none; a call of a service is a stop ([`crate::stops`]), if the packet is as it came in. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
 use crate::emit::{Ended, Env, Gen, fixed, packet, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
+use crate::stops::Origin;
 use crate::unit::NodeSpec;
-use crate::value::{Base, Val, load_words, store_columns};
+use crate::value::{Base, Val, load_words, store_columns, store_words};
 use crate::version::{BLOCK_VERSIONS, Facts, pick};
 use abi::{Hit, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
@@ -32,6 +33,8 @@ pub(crate) struct Site<'s> {
     args: &'s [Val],
     /// In an action: one bit, whether the lookup missed and the action does nothing.
     missed: Option<&'s Val>,
+    /// In an action: one bit, whether the lookup missed.
+    lookup_missed: Option<&'s Val>,
 }
 
 /// So many actions are told apart by compares, more by a jump table.
@@ -190,7 +193,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Clone { .. } => return Err(self.bail("a clone")),
             Op::OnCopy { .. } => return Err(self.bail("a copy")),
             Op::Call { .. } => return Err(self.bail("a call")),
-            Op::Service { .. } => return Err(self.bail("a service")),
+            Op::Service { args, .. } => return Err(self.stop(op, args, site)),
             Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
@@ -218,7 +221,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// `while condition { body }`.
     fn rounds(&mut self, condition: &ir::Expr, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
-        if self.plan.unit.nodes.len() + 2 > SEGMENTS_MAX {
+        if self.plan.stops.order.len() + 2 > SEGMENTS_MAX {
             return Err(self.bail("a loop in a program of many tables"));
         }
         let (head, round, rest) =
@@ -666,7 +669,15 @@ impl<'f, 'p> Gen<'f, 'p> {
         let block = &plan.program.blocks[id.index()];
         self.site = format!("block {}", block.name);
         self.set_known(self.goto, 0);
-        self.ops(&block.ops, Site { args: &[], missed: None })?;
+        self.block_from(id, &block.ops)
+    }
+
+    /// A block from these of its operations on.
+    fn block_from(&mut self, id: BlockId, ops: &[Op]) -> Result<(), Ended> {
+        let plan = self.plan;
+        let block = &plan.program.blocks[id.index()];
+        self.origin = Origin::Block(id);
+        self.ops(ops, Site { args: &[], missed: None, lookup_missed: None })?;
         self.follow_gotos(id, &block.ops)?;
         match &block.end {
             Terminator::Jump(next) => Err(self.go(id, *next)),
@@ -758,14 +769,19 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.b.ins().store(flags, table, at, 0);
         }
         self.increment(io, offset::NODE_LEN, place);
-        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
-        let waiting = self.plus(points, u64::from(number) * size::POINT_IO as u64);
-        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
-        let item = self.b.ins().bor(item, place);
-        self.wait(waiting, item);
+        self.enqueue(number, place);
         self.save(point, &facts);
         self.b.ins().jump(self.next, &[]);
         Err(Ended)
+    }
+
+    /// Adds the packet to those that wait at a point, with its place at the node or stop.
+    fn enqueue(&mut self, point: u32, place: Value) {
+        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
+        let waiting = self.plus(points, u64::from(point) * size::POINT_IO as u64);
+        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
+        let item = self.b.ins().bor(item, place);
+        self.wait(waiting, item);
     }
 
     /// Stores one more than a number of 32 bits.
@@ -881,18 +897,202 @@ impl<'f, 'p> Gen<'f, 'p> {
         missed: &Val,
         applied: &Applied<'_>,
     ) -> Result<(), Ended> {
-        let before = std::mem::replace(&mut self.site, format!("action {}", action.name));
         let idle = Val::bool(action.body.iter().all(|op| matches!(op, Op::Exit)));
         let idle_miss = self.and(missed, &idle);
         self.set_known(self.goto, 0);
-        let site = Site { args, missed: Some(&idle_miss) };
-        self.ops_then(&action.body, site, &mut 0, &mut |g, _| {
-            g.set(g.missed, &idle_miss);
+        let site = Site { args, missed: Some(&idle_miss), lookup_missed: Some(missed) };
+        let Some(node) = self.plan.flow.node_of[applied.block.index()] else {
+            return Err(self.bail("a table that is not planned for"));
+        };
+        let before = std::mem::replace(&mut self.origin, Origin::Action(node, id));
+        self.action_from(id, action, &action.body, site, missed, applied);
+        self.origin = before;
+        Err(Ended)
+    }
+
+    /// An action from these of its operations on; then control goes on as it or the block says.
+    fn action_from(
+        &mut self,
+        id: ActionId,
+        action: &Action,
+        ops: &[Op],
+        site: Site<'_>,
+        missed: &Val,
+        applied: &Applied<'_>,
+    ) {
+        let before = std::mem::replace(&mut self.site, format!("action {}", action.name));
+        self.ops_then(ops, site, &mut 0, &mut |g, _| {
+            match site.missed {
+                Some(idle) => g.set(g.missed, idle),
+                None => g.set_known(g.missed, 0),
+            }
             let _: Result<(), Ended> = g.proceed(id, &action.body, missed, applied);
             Ended
         });
         self.site = before;
+    }
+
+    /// The packet waits at a stop.
+    fn stop(&mut self, op: &Op, args: &[ir::Expr], site: Site<'_>) -> Ended {
+        match self.wait_at(op, args, site) {
+            Ok(()) | Err(Ended) => Ended,
+        }
+    }
+
+    fn wait_at(&mut self, op: &Op, args: &[ir::Expr], site: Site<'_>) -> Result<(), Ended> {
+        let plan = self.plan;
+        let Some(stop) = plan.stops.find(self.origin, op) else {
+            return Err(self.bail("a service in a loop, or amid choices"));
+        };
+        let station = plan.station(stop);
+        let Some(point) = &plan.flow.points[station] else {
+            return Err(self.bail("a service that is not planned for"));
+        };
+        // It is handed the packet as it would leave, which is as it came in.
+        if self.always() {
+            return Err(self.bail("a service, and a checksum that is computed anew"));
+        }
+        let moved = self.get(self.moved, 1);
+        let written = self.any_dirty();
+        let changed = self.or(&moved, &written);
+        self.bail_if(&changed, "a service behind changes of the packet")?;
+        let in_order = self.get(self.in_order, 1);
+        let disorder = self.not(&in_order);
+        self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
+        if plan.stops.all[stop].results.iter().any(|m| plan.checksum_meta[m.index()]) {
+            self.touch(&Val::bool(true))?;
+        }
+        let env = Env { args: site.args, ..Env::default() };
+        let mut values: SmallVec<[Val; 8]> = SmallVec::new();
+        let service = &plan.program.services[plan.stops.all[stop].service.index()];
+        for (e, param) in args.iter().zip(&service.args) {
+            let value = self.value(e, env)?;
+            values.push(value.cast(&mut self.b, param.width));
+        }
+        let facts = self.facts_at(point);
+        let (facts, number) = self.points.version(station, facts);
+        let facts = facts.clone();
+        let flags = trusted();
+        let nodes = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NODES);
+        let io = self.plus(nodes, (station * size::NODE_IO) as u64);
+        let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
+        let told = self.b.ins().load(types::I64, fixed(), io, offset::NODE_KEYS);
+        let stride = 8 * i64::from(plan.words(stop).0.max(1));
+        let at = self.b.ins().imul_imm_u(place, stride);
+        let told = self.b.ins().iadd(told, at);
+        let mut at = 0;
+        for value in &values {
+            store_words(&mut self.b, Base::new(told, flags), at, value);
+            at += 8 * value.width.div_ceil(64) as i32;
+        }
+        self.increment(io, offset::NODE_LEN, place);
+        self.enqueue(number, place);
+        self.save(point, &facts);
+        let at = plan.slots.action;
+        let goto = self.get(self.goto, 64);
+        self.store_slot(at, &goto);
+        if let Origin::Action(_, id) = self.origin {
+            self.store_slot(at + 8, site.lookup_missed.unwrap_or(&Val::bool(false)));
+            let used = plan.unit.program.actions.get(&id).map(|a| params_used(a));
+            let mut at = at + 16;
+            for (i, arg) in (0..).zip(site.args) {
+                if used.as_ref().is_some_and(|used| used.contains(&i)) {
+                    self.store_slot(at, arg);
+                }
+                at += 8 * arg.width.div_ceil(64) as i32;
+            }
+        }
+        self.b.ins().jump(self.next, &[]);
         Err(Ended)
+    }
+
+    /// A packet that waited at a stop and about which this is known goes on; `passes` is 0 if the service
+    /// has dropped it.
+    pub(crate) fn resume_behind(&mut self, stop: usize, facts: &Facts, passes: Value) {
+        let plan = self.plan;
+        let station = plan.station(stop);
+        let stopped = &plan.stops.all[stop];
+        self.site = "behind a service".to_owned();
+        let Some(point) = &plan.flow.points[station] else {
+            self.bail("a service that is not planned for");
+            return;
+        };
+        self.restore(point, facts);
+        let zero = self.constant(0);
+        let passes = self.compare(IntCC::NotEqual, passes, zero);
+        let (yes, no) = (self.b.create_block(), self.b.create_block());
+        self.branch(&passes, yes, no);
+        self.enter(no);
+        self.end(Some(DropReason::Service));
+        self.enter(yes);
+        match stopped.edits {
+            true => {
+                self.parses_for = Some(stop);
+                self.parsed_here = true;
+                self.any_way = true;
+                self.behind_parser = &plan.flow.rests[stop];
+                self.by_parser = &plan.flow.rests[stop];
+                self.parse();
+            }
+            false => self.rest_of(stop),
+        }
+    }
+
+    /// The packet was parsed anew behind a service that edits: goes on there.
+    pub(crate) fn behind_edit(&mut self) {
+        if let Some(stop) = self.parses_for {
+            self.rest_of(stop);
+        }
+    }
+
+    /// What is done behind a stop.
+    fn rest_of(&mut self, stop: usize) {
+        let plan = self.plan;
+        let stopped = &plan.stops.all[stop];
+        if stopped.edits {
+            // The parser may have written these, too.
+            for meta in stopped.results {
+                if let Some(at) = plan.slots.meta[meta.index()] {
+                    let value = self.load_slot(at, plan.program.metadata[meta.index()].width);
+                    self.set_meta(*meta, &value);
+                }
+            }
+        }
+        let at = plan.slots.action;
+        let goto = self.load_slot(at, 64);
+        self.set(self.goto, &goto);
+        self.origin = stopped.origin;
+        match stopped.origin {
+            Origin::Block(block) => {
+                self.site = format!("block {}", plan.program.blocks[block.index()].name);
+                let _: Result<(), Ended> = self.block_from(block, stopped.rest);
+            }
+            Origin::Action(node, id) => {
+                let block = plan.unit.nodes[node].block;
+                let action = plan.unit.program.actions.get(&id);
+                let (Some(action), Terminator::Apply { hit, miss, by_action, .. }) =
+                    (action, &plan.program.blocks[block.index()].end)
+                else {
+                    self.bail("an action that does not exist");
+                    return;
+                };
+                let missed = self.load_slot(at + 8, 1);
+                let used = params_used(action);
+                let mut at = at + 16;
+                let mut args: SmallVec<[Val; 4]> = SmallVec::new();
+                for (i, param) in (0..).zip(&action.params) {
+                    args.push(match used.contains(&i) {
+                        true => self.load_slot(at, param.width),
+                        false => Val::zero(param.width),
+                    });
+                    at += 8 * param.width.div_ceil(64) as i32;
+                }
+                let applied = Applied { block, hit: *hit, miss: *miss, by_action };
+                // A call is something that was done.
+                let site = Site { args: &args, missed: None, lookup_missed: Some(&missed) };
+                self.action_from(id, action, stopped.rest, site, &missed, &applied);
+            }
+        }
     }
 
     fn proceed(
@@ -982,7 +1182,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             call.args.iter().map(|bits| Val::constant(&mut self.b, bits)).collect();
         let before = std::mem::replace(&mut self.site, format!("action {}", action.name));
         let missed = Val::bool(false);
-        let site = Site { args: &args, missed: Some(&missed) };
+        let site = Site { args: &args, missed: Some(&missed), lookup_missed: None };
         self.set_known(self.goto, 0);
         self.ops_then(&action.body, site, &mut 0, &mut |g, _| {
             g.set_known(g.missed, 0);

@@ -87,7 +87,11 @@ impl<'f, 'p> Gen<'f, 'p> {
                 self.end(None);
                 continue;
             }
-            let facts = self.facts(plan.flow.at_first());
+            if self.parses_for.is_some() {
+                self.behind_edit();
+                continue;
+            }
+            let facts = self.facts(self.behind_parser);
             let block = self.version(BlockId(0), facts);
             self.b.ins().jump(block, &[]);
         }
@@ -114,11 +118,16 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     fn first_block(&mut self) {
         self.site = String::new();
+        if self.parses_for.is_some() {
+            self.behind_edit();
+            self.pending_blocks();
+            return;
+        }
         if self.plan.program.blocks.is_empty() {
             self.end(None);
             return;
         }
-        let facts = self.facts(self.plan.flow.at_first());
+        let facts = self.facts(self.behind_parser);
         let block = self.version(BlockId(0), facts);
         self.b.ins().jump(block, &[]);
         self.pending_blocks();
@@ -170,7 +179,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     fn reject(&mut self, code: u8, ways: &mut Ways) -> Ended {
         if !self.plan.program.reject_continues {
-            return self.drop(DropReason::ParserReject as u32);
+            return self.end(Some(DropReason::ParserReject));
         }
         self.accept(code, ways)
     }
@@ -179,7 +188,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let width = self.plan.program.metadata[intrinsic::PARSER_ERROR.index()].width;
         let code = Val::constant(&mut self.b, &ir::Bits::from_u128(code.into(), width));
         self.set_meta(intrinsic::PARSER_ERROR, &code);
-        let mut facts = self.facts(self.plan.flow.at_first());
+        let mut facts = self.facts(self.behind_parser);
         if self.any_way {
             facts = nothing(&facts);
         }
@@ -199,7 +208,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             if self.valid(h).known_truth() != Some(true) {
                 continue;
             }
-            headers += usize::from(plan.flow.at_first().headers.has(h.index()));
+            headers += usize::from(self.behind_parser.headers.has(h.index()));
             let behind_first =
                 |(stack, _): (ir::StackId, _)| h != plan.program.stacks[stack.index()].first;
             repeated += usize::from(header.stack.is_some_and(behind_first));

@@ -3,6 +3,7 @@
 use crate::flow::Flow;
 use crate::graph::Graph;
 use crate::shape::Shape;
+use crate::stops::Stops;
 use crate::unit::Unit;
 use ir::{HeaderId, Program};
 
@@ -13,6 +14,7 @@ pub(crate) struct Plan<'u> {
     pub(crate) shape: Shape,
     pub(crate) graph: Graph,
     pub(crate) flow: Flow,
+    pub(crate) stops: Stops<'u>,
     pub(crate) slots: Slots,
     /// Metadata that a checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
@@ -37,6 +39,9 @@ pub(crate) struct Slots {
     pub(crate) edge: Option<i32>,
     /// Whether headers lie in order.
     pub(crate) in_order: Option<i32>,
+    /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
+    /// action's arguments.
+    pub(crate) action: i32,
 }
 
 impl Slots {
@@ -53,8 +58,15 @@ impl<'u> Plan<'u> {
         let actions = unit.program.actions.values().flat_map(|a| &a.body);
         let shape = Shape::new(program, blocks.chain(actions));
         let graph = Graph::new(program, &shape);
-        let flow = Flow::new(unit, &shape, &graph);
-        let slots = slots(program, &shape, &graph, &flow);
+        let stops = Stops::new(unit);
+        let flow = Flow::new(unit, &shape, &graph, &stops);
+        let mut slots = slots(program, &shape, &graph, &flow);
+        if !stops.all.is_empty() {
+            let words = unit.program.actions.values().map(|a| words(&a.params)).max();
+            slots.action = slots.stride as i32;
+            let bytes = 8 * (2 + words.unwrap_or(0));
+            slots.stride = (slots.stride + bytes).next_multiple_of(64);
+        }
         let mut checksum_meta = vec![false; program.metadata.len()];
         for checksum in &program.checksums {
             for e in checksum.inputs.iter().chain(&checksum.condition) {
@@ -65,12 +77,23 @@ impl<'u> Plan<'u> {
                 });
             }
         }
-        Plan { unit, program, shape, graph, flow, slots, checksum_meta }
+        Plan { unit, program, shape, graph, flow, stops, slots, checksum_meta }
     }
 
     /// Packets of its twins wait at a node, too.
     pub(crate) fn is_mixed(&self, node: usize) -> bool {
         self.unit.nodes.iter().any(|other| other.leader == Some(node))
+    }
+
+    /// The stop's number among nodes and stops.
+    pub(crate) fn station(&self, stop: usize) -> usize {
+        self.unit.nodes.len() + stop
+    }
+
+    /// Words of a stop's arguments, and of its answers.
+    pub(crate) fn words(&self, stop: usize) -> (u32, u32) {
+        let service = &self.program.services[self.stops.all[stop].service.index()];
+        (words(&service.args), words(&service.results))
     }
 
     /// Bytes from one key to the next, and of one key, at a node.
@@ -84,6 +107,11 @@ impl<'u> Plan<'u> {
         let len: usize = bytes.sum();
         (len.next_multiple_of(8).max(8), len)
     }
+}
+
+/// Words of values one after the other.
+pub(crate) fn words(params: &[ir::program::Param]) -> u32 {
+    params.iter().map(|p| p.width.div_ceil(64)).sum()
 }
 
 fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots {

@@ -20,9 +20,9 @@ pub(crate) enum Which {
     Entry,
     /// The start for packets that the entry does not parse.
     Rest,
-    /// Behind a node.
+    /// Behind a node or a stop.
     Behind {
-        /// The node.
+        /// The node, or as many as there are nodes more than the stop.
         node: usize,
         /// Which of its versions.
         version: usize,
@@ -75,13 +75,12 @@ pub(crate) fn generate(
             let nodes = g.b.ins().load(types::I64, fixed(), g.context, offset::CONTEXT_NODES);
             let at = g.plus(nodes, (node * size::NODE_IO) as u64);
             let hits = g.b.ins().load(types::I64, flags, at, offset::NODE_HITS);
-            let records = match plan.is_mixed(*node) {
-                true => Records::Of {
-                    nodes,
-                    tables: g.b.ins().load(types::I64, flags, at, offset::NODE_TABLES),
-                },
-                false => Records::One(g.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)),
-            };
+            let is_table = *node < plan.unit.nodes.len();
+            let mut load = |field| g.b.ins().load(types::I64, flags, at, field);
+            let records = is_table.then(|| match plan.is_mixed(*node) {
+                true => Records::Of { nodes, tables: load(offset::NODE_TABLES) },
+                false => Records::One(load(offset::NODE_RECORDS)),
+            });
             let (list, len) = g.waiting(*point);
             items = Some(list);
             io = Some(Io { node: *node, facts, records, hits });
@@ -124,22 +123,17 @@ pub(crate) fn generate(
             let at = g.b.ins().ishl_imm_u(place, i64::from(size::HIT.trailing_zeros()));
             let hit = g.b.ins().iadd(io.hits, at);
             let entry = g.b.ins().uload32(flags, hit, offset::HIT_ENTRY);
-            let action = g.b.ins().uload32(flags, hit, offset::HIT_ACTION);
-            let records = match io.records {
-                Records::One(records) => records,
-                Records::Of { nodes, tables } => {
-                    let at = g.b.ins().ishl_imm_u(place, 2);
-                    let at = g.b.ins().iadd(tables, at);
-                    let node = g.b.ins().uload32(flags, at, 0);
-                    let at = g.b.ins().imul_imm_u(node, size::NODE_IO as i64);
-                    let at = g.b.ins().iadd(nodes, at);
-                    g.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)
+            match io.records {
+                Some(records) => {
+                    let action = g.b.ins().uload32(flags, hit, offset::HIT_ACTION);
+                    let records = g.records(records, place);
+                    let bytes = 8 * i64::from(plan.unit.nodes[io.node].record_words);
+                    let at = g.b.ins().imul_imm_u(action, bytes);
+                    let record = g.b.ins().iadd(records, at);
+                    g.resume(io.node, io.facts, entry, record);
                 }
-            };
-            let bytes = 8 * i64::from(plan.unit.nodes[io.node].record_words);
-            let at = g.b.ins().imul_imm_u(action, bytes);
-            let record = g.b.ins().iadd(records, at);
-            g.resume(io.node, io.facts, entry, record);
+                None => g.resume_behind(io.node - plan.unit.nodes.len(), io.facts, entry),
+            }
             g.pending_blocks();
         }
     }
@@ -175,6 +169,22 @@ pub(crate) fn generate(
 const _: () = assert!(size::HIT.is_power_of_two() && size::PACKET.is_power_of_two());
 
 impl Gen<'_, '_> {
+    /// The address of the action records of the packet at this place.
+    fn records(&mut self, records: Records, place: Value) -> Value {
+        let flags = trusted();
+        match records {
+            Records::One(records) => records,
+            Records::Of { nodes, tables } => {
+                let at = self.b.ins().ishl_imm_u(place, 2);
+                let at = self.b.ins().iadd(tables, at);
+                let node = self.b.ins().uload32(flags, at, 0);
+                let at = self.b.ins().imul_imm_u(node, size::NODE_IO as i64);
+                let at = self.b.ins().iadd(nodes, at);
+                self.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)
+            }
+        }
+    }
+
     /// Who waits at a point: the items' address and how many there are.
     fn waiting(&mut self, point: u32) -> (Value, Value) {
         let flags = trusted();
@@ -201,7 +211,8 @@ impl Gen<'_, '_> {
 struct Io<'f> {
     node: usize,
     facts: &'f Facts,
-    records: Records,
+    /// None behind a stop.
+    records: Option<Records>,
     hits: Value,
 }
 

@@ -2,7 +2,9 @@
 //! lookups when the code runs.
 
 use classify::Hit;
-use ir::{ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, TableId, Terminator};
+use ir::{
+    ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, ServiceId, TableId, Terminator,
+};
 use opt::Optimised;
 use std::sync::Arc;
 
@@ -81,6 +83,35 @@ pub struct DirectEntry {
     pub matches: Box<[KeyMatch]>,
     /// What then happens.
     pub call: ActionCall,
+}
+
+/// A packet that is handed to a service.
+#[derive(Debug)]
+pub struct Handed<'a> {
+    /// Its number in the burst.
+    pub packet: usize,
+    /// Its bytes. Only a service that [edits](ir::program::Service::edits) may change them.
+    pub bytes: &'a mut [u8],
+    /// What the service is told: each argument in as many words as its width takes, the lowest first.
+    pub args: &'a [u64],
+    /// What it answers, likewise; zero when it is called.
+    pub results: &'a mut [u64],
+    /// It goes on; set when the service is called.
+    pub passes: bool,
+}
+
+/// Answers calls of services while the code runs.
+pub trait Services {
+    /// Takes the packets of a burst that wait for one call, in the order in which they came in.
+    fn call(&mut self, service: ServiceId, packets: &mut [Handed<'_>]);
+}
+
+/// No services: nothing happens, the answers are zero.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoServices;
+
+impl Services for NoServices {
+    fn call(&mut self, _: ServiceId, _: &mut [Handed<'_>]) {}
 }
 
 /// Answers lookups while the code runs.

@@ -71,17 +71,24 @@ pub(crate) fn nothing(facts: &Facts) -> Facts {
 /// The versions of the code behind each node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Points {
-    /// By node: facts, and the number among all points.
+    /// By node, and behind the nodes by stop: facts, and the number among all points.
     by_node: Vec<Vec<(Facts, u32)>>,
+    /// Nodes and stops in an order in which code behind one leads to later ones only; and their places in it.
+    order: Vec<usize>,
+    places: Vec<usize>,
     /// Where packets wait that the entry does not parse.
     rest: Option<u32>,
     len: u32,
 }
 
 impl Points {
-    /// None yet, of so many nodes.
-    pub(crate) fn new(nodes: usize) -> Points {
-        Points { by_node: vec![Vec::new(); nodes], rest: None, len: 0 }
+    /// None yet, of nodes and stops in this order.
+    pub(crate) fn new(order: Vec<usize>) -> Points {
+        let mut places = vec![0; order.len()];
+        for (place, node) in order.iter().enumerate() {
+            places[*node] = place;
+        }
+        Points { by_node: vec![Vec::new(); order.len()], order, places, rest: None, len: 0 }
     }
 
     /// How many there are in all.
@@ -105,16 +112,16 @@ impl Points {
     /// The segment that comes after another one: the next version of its node, or the first one of
     /// a later node.
     pub(crate) fn after(&self, which: Which) -> Option<Which> {
-        let (mut node, mut version) = match which {
+        let (mut place, mut version) = match which {
             Which::Entry if self.rest.is_some() => return Some(Which::Rest),
             Which::Entry | Which::Rest => (0, 0),
-            Which::Behind { node, version } => (node, version + 1),
+            Which::Behind { node, version } => (self.places[node], version + 1),
         };
-        while node < self.by_node.len() {
+        while let Some(node) = self.order.get(place).copied() {
             if version < self.by_node[node].len() {
                 return Some(Which::Behind { node, version });
             }
-            (node, version) = (node + 1, 0);
+            (place, version) = (place + 1, 0);
         }
         None
     }
@@ -153,7 +160,7 @@ mod tests {
 
     #[test]
     fn points_are_numbered_over_all_nodes() {
-        let mut points = Points::new(3);
+        let mut points = Points::new(vec![0, 1, 2]);
         assert_eq!(points.version(2, vec![Know::Zeros]).1, 0);
         assert_eq!(points.version(0, vec![Know::Fresh]).1, 1);
         assert_eq!(points.version(2, vec![Know::Data(4)]).1, 2);
@@ -169,5 +176,10 @@ mod tests {
             all.collect::<Vec<_>>(),
             [Which::Entry, Which::Rest, behind(0, 0), behind(2, 0), behind(2, 1)]
         );
+        // In another order.
+        points.order = vec![2, 1, 0];
+        points.places = vec![2, 1, 0];
+        let all = std::iter::successors(points.after(Which::Rest), |which| points.after(*which));
+        assert_eq!(all.collect::<Vec<_>>(), [behind(2, 0), behind(2, 1), behind(0, 0)]);
     }
 }

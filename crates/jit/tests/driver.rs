@@ -9,7 +9,7 @@ mod support;
 use abi::{Cells, Hit, Packet, TableCell, status};
 use flows::{Flows, frame};
 use ir::testing;
-use jit::{Cache, Compiled, Error, Isa, Options, Scratch, Tables, Unit, compile};
+use jit::{Cache, Compiled, Error, Isa, NoServices, Options, Scratch, Tables, Unit, compile};
 use support::{Both, Counted, Native, Scan, Tally, unit};
 
 const GATEWAY: &str =
@@ -34,7 +34,7 @@ fn one(code: &Compiled, tables: &impl Tables, room: usize, port: u32, bytes: &[u
     let mut packets = [Packet::new(&mut buffer, room, bytes.len(), port)];
     let native =
         Native { cells: Cells::new(0), tables: (0..256).map(|_| TableCell::default()).collect() };
-    code.run(tables, native.counters(), &mut Scratch::new(), &mut packets, 0);
+    code.run(tables, native.counters(), &mut NoServices, &mut Scratch::new(), &mut packets, 0);
     let [packet] = &packets;
     let (status, shift, reason) = (packet.status, packet.shift, packet.reason);
     let start = (room as i32 + shift) as usize;
@@ -124,14 +124,14 @@ fn an_empty_burst_and_an_empty_packet() {
     let unit = unit(&flows.pipeline, &opt::Options::default(), &|_| false);
     let (code, scan) = (compiled(&unit), Scan::new(&unit, &flows.pipeline));
     let native = Native::new(&unit, &flows.pipeline);
-    code.run(&scan, native.counters(), &mut Scratch::new(), &mut [], 0);
+    code.run(&scan, native.counters(), &mut NoServices, &mut Scratch::new(), &mut [], 0);
     assert_eq!(native.take(&flows.pipeline), Counted::default());
     // Counters of too few tables.
     let few = Native { cells: Cells::new(0), tables: Vec::new() };
     let mut bytes = tagged();
     let len = bytes.len();
     let mut packets = [Packet::new(&mut bytes, 0, len, 1)];
-    code.run(&scan, few.counters(), &mut Scratch::new(), &mut packets, 0);
+    code.run(&scan, few.counters(), &mut NoServices, &mut Scratch::new(), &mut packets, 0);
     assert_eq!(packets[0].status, status::BAIL);
     let ran = one(&code, &scan, 0, 1, &[]);
     assert_eq!((ran.status, ran.reason), (status::DROP, ir::DropReason::FrameTooShort as u32));

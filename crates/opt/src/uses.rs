@@ -162,10 +162,9 @@ impl Uses {
             }
             Op::Output { .. } => self.metas.insert(intrinsic::QUEUE.index()),
             Op::Group { .. } | Op::Call { .. } | Op::OnCopy { .. } => self.all = true,
-            // It looks at the packet itself.
+            // It is handed the packet as it would leave; what it finds in there is its own affair.
             Op::Service { results, .. } => {
                 results.iter().for_each(|meta| self.write(program, FieldRef::Meta(*meta)));
-                self.all = true;
             }
             Op::Clone { .. } => self.written_metas.insert(intrinsic::PASS.index()),
             Op::Reparse

@@ -6,7 +6,8 @@
 //!
 //! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
 //! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
-//! connection would be in. The lock is held for one packet, or for one slice of [`Service::tend`].
+//! connection would be in. The lock is held for the packets of a burst that come to one call, or for one slice of
+//! [`Service::tend`].
 //!
 //! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
 //! tells it: translating it twice, or taking it for another connection's, would be wrong.
@@ -14,15 +15,17 @@
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
-use super::{Call, Service, answer};
+use super::{Burst, Call, Service, answer};
 use hashbrown::HashMap;
 use ir::Bits;
+use jit::Handed;
 use port::Csum;
 use service::conntrack::{
     Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Checksum, Packet};
+use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 
@@ -166,9 +169,9 @@ impl Inner {
         id
     }
 
-    /// What `nat(...)` asks for.
-    fn nat(&mut self, args: &[Bits]) -> Option<Nat> {
-        let word = |at: usize| args.get(at).map_or(0, Bits::low_u128);
+    /// What `nat(...)` asks for, by the values of [`NAT_ARGS`].
+    fn nat(&mut self, args: &[u128]) -> Option<Nat> {
+        let word = |at: usize| args.get(at).copied().unwrap_or(0);
         let what = word(0) as u8;
         if what & (kind::SOURCE | kind::DESTINATION) == 0 {
             return Some(Nat::Existing);
@@ -185,7 +188,95 @@ fn masked<T: Copy + PartialEq + Default>(value: T, mask: T) -> Option<(T, T)> {
     (mask != T::default()).then_some((value, mask))
 }
 
+/// Words of arguments that [`Service::burst`] is told: those of an action come first, and what belongs to the
+/// packet alone.
+const WORDS: usize = 10;
+/// The last words of them: what an earlier call has said, and in which zone.
+const SAID: usize = 8;
+
+/// What an action asks of the tracker, by the words of its arguments; without translation.
+fn request(args: &[u64]) -> Request {
+    let word = |at: usize| args.get(at).copied().unwrap_or(0);
+    let wide = |at: usize| u128::from(word(at)) | u128::from(word(at + 1)) << 64;
+    let asked = word(1) as u8;
+    Request {
+        zone: word(0) as u16,
+        commit: asked & flags::COMMIT != 0,
+        force: asked & flags::FORCE != 0,
+        nat: Nat::None,
+        mark: masked(word(2) as u32, word(3) as u32),
+        label: masked(wide(4), wide(6)),
+    }
+}
+
+/// A packet that was translated, by an earlier call in the same zone.
+fn comes_again(args: &[u64]) -> bool {
+    let word = |at: usize| args.get(at).copied().unwrap_or(0);
+    let translated = u64::from(CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0);
+    word(SAID) & translated != 0 && word(SAID + 1) == word(0)
+}
+
+/// The tracker asks the same of two packets.
+fn alike(a: &Handed<'_>, b: &Handed<'_>) -> bool {
+    let same = |from: usize, to: usize| a.args.get(from..to) == b.args.get(from..to);
+    let end = a.args.len();
+    same(0, SAID) && same(WORDS, end) && !comes_again(a.args) && !comes_again(b.args)
+}
+
+/// What is known of a packet's transport checksum, as the tracker is told it.
+fn checksum(csum: Csum) -> Checksum {
+    match csum {
+        Csum::None => Checksum::Unknown,
+        Csum::Valid => Checksum::Good,
+        Csum::Partial { .. } => Checksum::Partial,
+    }
+}
+
 impl Service for Connections {
+    fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
+        let mut inner = self.lock();
+        for run in packets.chunk_by_mut(alike) {
+            let args = run[0].args;
+            let mut request = request(args);
+            let mut outcomes: SmallVec<[Outcome; 32]> =
+                SmallVec::from_elem(Outcome::default(), run.len());
+            let mut handed: SmallVec<[Packet<'_>; 32]> = run
+                .iter_mut()
+                .map(|handed| {
+                    let known = checksum(burst.csum(handed));
+                    let mut packet = Packet::of(&mut *handed.bytes);
+                    packet.checksum = known;
+                    packet
+                })
+                .collect();
+            let known = match comes_again(args) {
+                true => inner.tracker.again(burst.now_ns, &request, &handed[0]),
+                false => None,
+            };
+            if let Some(outcome) = known {
+                outcomes[0] = outcome;
+            } else {
+                let nat = match burst.service.edits {
+                    true => inner.nat(&nat_values(args)),
+                    false => Some(Nat::None),
+                };
+                let Some(nat) = nat else {
+                    // No such addresses: as if all of them were taken.
+                    drop(handed);
+                    run.iter_mut().for_each(|handed| handed.passes = false);
+                    continue;
+                };
+                request.nat = nat;
+                inner.tracker.process(burst.now_ns, &request, &mut handed, &mut outcomes);
+            }
+            drop(handed);
+            for (handed, outcome) in run.iter_mut().zip(&outcomes) {
+                tell_words(handed.results, request.zone, outcome);
+                handed.passes = outcome.drop.is_none();
+            }
+        }
+    }
+
     fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
         let word = |at: usize| call.args.get(at).map_or(0, Bits::low_u128);
         let zone = word(0) as u16;
@@ -202,11 +293,7 @@ impl Service for Connections {
         let translated = CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0;
         let again = said.0 & translated != 0 && word(7) as u16 == zone;
         let mut packet = Packet::of(call.packet);
-        packet.checksum = match call.csum {
-            Csum::None => Checksum::Unknown,
-            Csum::Valid => Checksum::Good,
-            Csum::Partial { .. } => Checksum::Partial,
-        };
+        packet.checksum = checksum(call.csum);
         let mut inner = self.lock();
         if call.look {
             let outcome = inner.tracker.look(call.now_ns, zone, &packet);
@@ -222,7 +309,9 @@ impl Service for Connections {
             Some(outcome) => outcome,
             None => {
                 if call.service.edits {
-                    match inner.nat(call.args.get(ARGS.len()..).unwrap_or_default()) {
+                    let values = call.args.get(ARGS.len()..).unwrap_or_default();
+                    let values: SmallVec<[u128; 5]> = values.iter().map(Bits::low_u128).collect();
+                    match inner.nat(&values) {
                         Some(nat) => request.nat = nat,
                         // No such addresses: as if all of them were taken.
                         None => return false,
@@ -251,6 +340,43 @@ impl Service for Connections {
             std::thread::yield_now();
         }
     }
+}
+
+/// The values of [`NAT_ARGS`], by words.
+fn nat_values(args: &[u64]) -> [u128; 5] {
+    let word = |at: usize| u128::from(args.get(WORDS + at).copied().unwrap_or(0));
+    let wide = |at: usize| word(at) | word(at + 1) << 64;
+    [word(0), wide(1), wide(3), word(5), word(6)]
+}
+
+/// Writes what became of a packet into the words of the results.
+fn tell_words(results: &mut [u64], zone: u16, outcome: &Outcome) {
+    let Ok(results) = <&mut [u64; 14]>::try_from(results) else { return };
+    results[0] = match outcome.state.0 {
+        0 => (CtState::INVALID | CtState::TRACKED).0,
+        state => state,
+    }
+    .into();
+    results[1] = outcome.mark.into();
+    let mut wide = |at: usize, value: u128| {
+        results[at] = value as u64;
+        results[at + 1] = (value >> 64) as u64;
+    };
+    wide(2, outcome.label);
+    if let Some(tuple) = outcome.original.filter(|tuple| tuple.v6) {
+        wide(7, tuple.src);
+        wide(9, tuple.dst);
+    }
+    results[4] = zone.into();
+    let Some(tuple) = outcome.original else { return };
+    if !tuple.v6 {
+        results[5] = tuple.src as u64;
+        results[6] = tuple.dst as u64;
+    }
+    results[11] = tuple.protocol.0.into();
+    let (src, dst) = ports(&tuple);
+    results[12] = src.into();
+    results[13] = dst.into();
 }
 
 /// Writes what became of a packet into the results.

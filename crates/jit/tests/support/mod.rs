@@ -8,7 +8,10 @@ use ir::{
     ActionCall, ActionId, Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, RegisterId,
     TableId, Terminator, Verdict,
 };
-use jit::{Cache, Compiled, DirectEntry, NodeSpec, Options, Scratch, Tables, Unit, compile};
+use jit::{
+    Cache, Compiled, DirectEntry, Handed, NodeSpec, Options, Scratch, Services, Tables, Unit,
+    compile,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,7 +186,44 @@ impl Native {
     }
 }
 
+/// Services without state.
+pub struct Imitated<'a>(pub &'a ir::Program);
+
+impl Services for Imitated<'_> {
+    fn call(&mut self, service: ir::ServiceId, packets: &mut [Handed<'_>]) {
+        let service = &self.0.services[service.index()];
+        assert!(packets.is_sorted_by_key(|p| p.packet), "in the order in which they came");
+        for packet in packets {
+            let mut words = packet.args;
+            let mut arg = |width: u32| {
+                let arg = Bits::from_words(words, width);
+                words = &words[arg.limbs().len()..];
+                arg
+            };
+            let args: Vec<Bits> = service.args.iter().map(|a| arg(a.width)).collect();
+            let mut results: Vec<Bits> =
+                service.results.iter().map(|r| Bits::zero(r.width)).collect();
+            packet.passes = interp::externs::imitate(service, &args, packet.bytes, &mut results);
+            let mut at = 0;
+            for result in &results {
+                let words = result.limbs();
+                packet.results[at..at + words.len()].copy_from_slice(words);
+                at += words.len();
+            }
+        }
+    }
+}
+
 impl Externs for Counted {
+    fn service(
+        &mut self,
+        service: &ir::program::Service,
+        args: &[Bits],
+        packet: &mut [u8],
+        results: &mut [Bits],
+    ) -> bool {
+        interp::externs::imitate(service, args, packet, results)
+    }
     fn port_live(&self, port: u32) -> bool {
         NullExterns.port_live(port)
     }
@@ -288,7 +328,9 @@ impl<'a> Both<'a> {
             .map(|(buffer, (port, bytes))| Packet::new(buffer, HEADROOM, bytes.len(), *port))
             .collect();
         let counters = self.native.counters();
-        self.code.run(&self.scan, counters, &mut self.scratch, &mut packets, now_ns);
+        let mut services = Imitated(self.pipeline.program());
+        let (scan, scratch) = (&self.scan, &mut self.scratch);
+        self.code.run(scan, counters, &mut services, scratch, &mut packets, now_ns);
         let counted = self.native.take(self.pipeline);
         struct Done {
             status: u8,

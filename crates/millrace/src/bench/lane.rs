@@ -229,10 +229,12 @@ impl Lane {
                 (first..).zip(rooms).map(|(at, room)| fetch(trace, at % trace.len(), room)),
             );
         }
+        let mut serving = self.services.serve(&[port::Csum::Valid; BURST], now_ns);
         let mut counts = Counts {
             worker: self.index,
             state: self.held.forward.state(),
             counters: &self.counters,
+            services: &mut serving,
             now_ns,
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
@@ -259,10 +261,11 @@ impl Lane {
             };
             let bytes = &self.rooms[self.skip..][from..from + len];
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
+            let answered = self.scratch.code.answered(i);
             let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
             let externs: &mut dyn Externs = &mut externs;
             seen.interpreted(i, &mut |sink| {
-                let mut resumed = Resumed::new(externs, *lookups);
+                let mut resumed = Resumed::new(externs, *lookups, &answered);
                 forward.run(scratch, input, &mut resumed, sink)
             });
         }

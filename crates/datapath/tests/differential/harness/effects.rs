@@ -147,6 +147,7 @@ pub(crate) struct Plain {
     /// What draws depend on.
     pub(crate) seed: u64,
     pub(crate) now_ns: u64,
+    pub(crate) called: super::run::Called,
     dead_port: u32,
 }
 
@@ -161,6 +162,7 @@ impl Plain {
             array_sizes: Vec::new(),
             seed: 0,
             now_ns: 0,
+            called: super::run::Called::new(),
             dead_port,
         };
         plain.adopt(&Program::new(), program);
@@ -248,7 +250,7 @@ impl Externs for Outside<'_> {
         packet: &mut [u8],
         results: &mut [Bits],
     ) -> bool {
-        interp::externs::imitate(service, args, packet, results)
+        super::run::note(&mut self.plain.called, service, args, packet, results)
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {

@@ -4,7 +4,8 @@ use super::case::{Case, Incoming, Step};
 use super::effects::{Count, Effects, Outside, Plain, draw};
 use super::{Made, Subject, Tested};
 use abi::{BURST_MAX, OUTPUTS_MAX, Output, status};
-use datapath::lane::{Counts, Resumed};
+use datapath::lane::{Counts, Resumed, Serve};
+use datapath::services::one_by_one;
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
 use ir::{
@@ -13,6 +14,7 @@ use ir::{
 use smallvec::SmallVec;
 use state::counters::{CounterArena, WorkerCounters};
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -95,6 +97,37 @@ struct Live<'a> {
     counters: &'a WorkerCounters,
     now_ns: u64,
     seed: u64,
+    called: &'a mut Called,
+}
+
+/// How often services were called with what. They have no state, so that the order in which a burst's packets
+/// come to them does not matter: what matters is that each comes to each call once.
+pub(crate) type Called = BTreeMap<u64, u64>;
+
+/// Calls a service without state, and notes that.
+pub(crate) fn note(
+    called: &mut Called,
+    service: &ir::program::Service,
+    args: &[Bits],
+    packet: &mut [u8],
+    results: &mut [Bits],
+) -> bool {
+    let mut hasher = std::hash::DefaultHasher::new();
+    (&service.name, &*packet, format!("{args:?}")).hash(&mut hasher);
+    *called.entry(hasher.finish()).or_default() += 1;
+    interp::externs::imitate(service, args, packet, results)
+}
+
+/// Notes what compiled code hands over.
+struct Noting<'a>(&'a mut Called);
+
+impl Serve for Noting<'_> {
+    fn serve(&mut self, service: &ir::program::Service, packets: &mut [jit::Handed<'_>]) {
+        assert!(packets.is_sorted_by_key(|p| p.packet), "in the order in which they came");
+        one_by_one(service, packets, |_, args, packet, results| {
+            note(self.0, service, args, packet, results)
+        });
+    }
 }
 
 impl Externs for Live<'_> {
@@ -132,7 +165,7 @@ impl Externs for Live<'_> {
         packet: &mut [u8],
         results: &mut [Bits],
     ) -> bool {
-        interp::externs::imitate(service, args, packet, results)
+        note(self.called, service, args, packet, results)
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
@@ -168,6 +201,7 @@ pub(crate) struct Lane {
     stats: Stats,
     /// Packets left to the interpreter, by the number of the reason.
     bails: BTreeMap<u32, u64>,
+    called: Called,
 }
 
 /// Buffers and machines, used for one case after the other.
@@ -196,6 +230,7 @@ impl Lane {
             now_ns: 0,
             stats: Stats::default(),
             bails: BTreeMap::new(),
+            called: Called::new(),
         }
     }
 
@@ -285,7 +320,14 @@ impl Lane {
             list.push(abi::Packet::new(frame, HEADROOM, packet.bytes.len(), packet.in_port));
         }
         let state = &**forward.state();
-        let mut counts = Counts { worker: 0, state, counters: &self.counters, now_ns: self.now_ns };
+        let mut services = Noting(&mut self.called);
+        let mut counts = Counts {
+            worker: 0,
+            state,
+            counters: &self.counters,
+            services: &mut services,
+            now_ns: self.now_ns,
+        };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
         b.said.extend(list.iter().map(|p| Said {
             status: p.status,
@@ -327,8 +369,10 @@ impl Lane {
                         counters: &self.counters,
                         now_ns: self.now_ns,
                         seed: self.number + i as u64,
+                        called: &mut self.called,
                     };
-                    let mut externs = Resumed::new(&mut live, said.lookups);
+                    let answered = b.scratch.code.answered(i);
+                    let mut externs = Resumed::new(&mut live, said.lookups, &answered);
                     let input = input(packet, self.now_ns);
                     let verdict = forward.run(&mut b.scratch, input, &mut externs, effects);
                     effects.end(verdict);
@@ -375,6 +419,11 @@ impl Lane {
 
     /// Counters of entries, groups and buckets.
     pub(crate) fn check_counts(&self) -> Result<(), String> {
+        if self.called != self.plain.called {
+            let sum = |called: &Called| called.values().sum::<u64>();
+            let (is, right) = (sum(&self.called), sum(&self.plain.called));
+            return Err(format!("{is} calls of services, or others; right is {right}\n"));
+        }
         let reader = self.arena.reader();
         for (id, right) in (0..).zip(&self.plain.counts) {
             let value = reader.read(id).unwrap_or_default();

@@ -1,0 +1,291 @@
+//! The tracker, called with packets together as compiled code calls it, and one at a time as the interpreter does:
+//! in the same order, both say the same and make the same of the packets.
+
+use datapath::compiled::{JitEngine, Options};
+use datapath::engine::{Forward, Scratch};
+use datapath::lane::{Counts, State};
+use datapath::ports::PortTable;
+use datapath::services::connections::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
+use datapath::services::{Burst, Call, Services};
+use interp::{Collect, Input, Start};
+use ir::Bits;
+use ir::program::{Param, Service};
+use jit::Handed;
+use port::Csum;
+use port::prng::Prng;
+use service::conntrack::Config;
+use service::craft::Frame;
+use state::counters::{CounterArena, WorkerCounters};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use wire::tcp::Flags as Tcp;
+
+fn declared(edits: bool) -> Service {
+    let params = |list: &[(&str, u32)]| {
+        list.iter().map(|(n, w)| Param { name: (*n).to_string(), width: *w }).collect()
+    };
+    let mut args = ARGS.to_vec();
+    if edits {
+        args.extend(NAT_ARGS);
+    }
+    let name = if edits { NAT_NAME } else { NAME }.to_string();
+    Service { name, args: params(&args), results: params(&RESULTS), edits }
+}
+
+fn tracked() -> Services {
+    let mut services = Services::default();
+    services.track(Config { translated_max: 50, ..Config::new(200, 3) });
+    services
+}
+
+/// A packet of one of a few connections, one way or the other, or of none.
+fn frame(random: &mut Prng) -> Vec<u8> {
+    let v6 = random.below(4) == 0;
+    let address = |n: u64| match v6 {
+        false => IpAddr::from([10, 0, 0, n as u8]),
+        true => IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n as u16]),
+    };
+    let a = (address(random.below(3)), 1000 + random.below(3) as u16);
+    let b = (address(7), 80);
+    let out = (address(9), 1000 + random.below(3) as u16);
+    let (from, to) = match random.below(4) {
+        0 | 1 => (a, b),
+        2 => (b, a),
+        _ => (b, out),
+    };
+    match random.below(4) {
+        0 => vec![0; 40],
+        1 => {
+            let flags = [Tcp::SYN, Tcp::SYN | Tcp::ACK, Tcp::ACK][random.below(3) as usize];
+            Frame::tcp(from, to, flags, (1, 2), 0).bytes()
+        }
+        _ => Frame::udp(from, to, 20).bytes(),
+    }
+}
+
+/// What an action might say, and what an earlier call might have said.
+fn values(random: &mut Prng, edits: bool) -> Vec<u128> {
+    let asked = [0, flags::COMMIT, flags::COMMIT | flags::FORCE][random.below(3) as usize];
+    let state = [0, 0, 0x61, 0xa1][random.below(4) as usize];
+    let set = random.below(2) as u128;
+    let label = (set * 5) << 100;
+    let zone = random.below(2) as u128;
+    let mut values = vec![zone, asked.into(), set * 7, set * 0xff, label, label, state, zone];
+    if edits {
+        let first = u128::from(u32::from(Ipv4Addr::new(10, 0, 0, 9)));
+        values.extend(match random.below(3) {
+            0 => [u128::from(kind::EXISTING), 0, 0, 0, 0],
+            1 => [u128::from(kind::SOURCE), first, first, 1000, 1001],
+            // Addresses that are no range.
+            _ => [u128::from(kind::SOURCE), first, first - 1, 0, 0],
+        });
+    }
+    values
+}
+
+#[test]
+fn together_and_alone_are_told_the_same() {
+    let mut random = Prng::new(11);
+    let (together, alone) = (tracked(), tracked());
+    let (mut passed, mut dropped, mut edited) = (0, 0, 0);
+    for round in 0..400u64 {
+        // Nothing expires meanwhile: how far that is done between packets is no part of what they are told.
+        let now_ns = round * 1_000_000;
+        let service = declared(random.below(2) == 0);
+        let calls: Vec<(Vec<u8>, Vec<Bits>)> = (0..1 + random.below(40))
+            .map(|_| {
+                let values = values(&mut random, service.edits);
+                let widths = service.args.iter().map(|a| a.width);
+                let args = values.iter().zip(widths).map(|(v, w)| Bits::from_u128(*v, w));
+                (frame(&mut random), args.collect())
+            })
+            .collect();
+        let csums: Vec<Csum> = calls
+            .iter()
+            .map(|_| if random.below(2) == 0 { Csum::None } else { Csum::Valid })
+            .collect();
+        let mut frames: Vec<Vec<u8>> = calls.iter().map(|(frame, _)| frame.clone()).collect();
+        let words: Vec<Vec<u64>> = calls
+            .iter()
+            .map(|(_, args)| args.iter().flat_map(|arg| arg.limbs().to_vec()).collect())
+            .collect();
+        let all: usize = service.results.iter().map(|r| r.width.div_ceil(64) as usize).sum();
+        let mut results = vec![vec![0u64; all]; calls.len()];
+        let mut handed: Vec<Handed<'_>> = Vec::new();
+        for (packet, ((bytes, args), results)) in
+            frames.iter_mut().zip(&words).zip(&mut results).enumerate()
+        {
+            handed.push(Handed { packet, bytes, args, results, passes: true });
+        }
+        together.burst(Burst { service: &service, csums: &csums, now_ns }, &mut handed);
+        let passes: Vec<bool> = handed.iter().map(|handed| handed.passes).collect();
+        drop(handed);
+        for (at, (frame, args)) in calls.iter().enumerate() {
+            let mut packet = frame.clone();
+            let mut right: Vec<Bits> =
+                service.results.iter().map(|r| Bits::zero(r.width)).collect();
+            let (service, csum) = (&service, csums[at]);
+            let call = Call { service, args, packet: &mut packet, csum, now_ns, look: false };
+            let passed_alone = alone.call(call, &mut right);
+            assert_eq!((passes[at], &frames[at]), (passed_alone, &packet), "round {round}, {at}");
+            let right: Vec<u64> = right.iter().flat_map(|r| r.limbs().to_vec()).collect();
+            if passed_alone {
+                assert_eq!(results[at], right, "round {round}, {at}");
+            }
+            passed += u32::from(passed_alone);
+            dropped += u32::from(!passed_alone);
+            edited += u32::from(packet != *frame);
+        }
+    }
+    let counters = |services: &Services| services.connections().map(|c| c.counters());
+    assert_eq!(counters(&together), counters(&alone));
+    assert!(passed > 1000 && dropped > 100 && edited > 100, "{passed} {dropped} {edited}");
+}
+
+/// Packets that belong to a connection leave by port 2, others by port 1; all connections are kept.
+const FIREWALL: &str = "\
+use std
+service ct(zone: 16, flags: 8, mark: 32, mark_mask: 32, label: 128, label_mask: 128, state: 8, tracked_zone: 16) \
+-> (state: 32, mark: 32, label: 128, zone: 16, nw_src: 32, nw_dst: 32, ipv6_src: 128, ipv6_dst: 128, \
+nw_proto: 8, tp_src: 16, tp_dst: 16)
+meta ct_state: 32
+action look { service ct(5, 1, 0, 0, 0, 0, 0, 0) -> ct_state; output ct_state[1:1] == 1 ? 2 : 1 }
+table t { key eth.type exact; default look; capacity 16 }
+block start { apply t }
+block done { end }
+";
+
+struct Switch {
+    forward: Arc<dyn Forward>,
+    _engine: JitEngine,
+    counters: WorkerCounters,
+    scratch: Scratch,
+    services: Services,
+    ports: PortTable,
+    random: Prng,
+}
+
+impl Switch {
+    fn new(connections: usize) -> Switch {
+        let pipeline = ir::text::pipeline(FIREWALL).unwrap();
+        let arena = Arc::new(CounterArena::new(1 << 10));
+        let program = pipeline.program().clone();
+        let made = JitEngine::new(program, 1, arena.clone(), Options::default());
+        let (engine, forward) = made.unwrap();
+        let mut services = Services::default();
+        services.track(Config::new(connections, 3));
+        Switch {
+            forward,
+            _engine: engine,
+            counters: arena.worker(),
+            scratch: Scratch::default(),
+            services,
+            ports: PortTable::default(),
+            random: Prng::new(1),
+        }
+    }
+
+    /// Where packets go that compiled code takes; `None` for those that it leaves.
+    fn burst(&mut self, frames: &mut [Vec<u8>], now_ns: u64) -> Vec<Option<u32>> {
+        let mut packets: Vec<abi::Packet<'_>> = frames
+            .iter_mut()
+            .map(|frame| {
+                let len = frame.len();
+                abi::Packet::new(frame, 0, len, 1)
+            })
+            .collect();
+        let mut serving = self.services.serve(&[], now_ns);
+        let mut counts = Counts {
+            worker: 0,
+            state: self.forward.state(),
+            counters: &self.counters,
+            services: &mut serving,
+            now_ns,
+        };
+        self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
+        let gone = |p: &abi::Packet<'_>| p.outputs().first().map(|o| o.port);
+        packets.iter().map(|p| (p.status != abi::status::BAIL).then(|| gone(p)).flatten()).collect()
+    }
+
+    /// Where a packet goes by the interpreter.
+    fn alone(&mut self, bytes: &[u8], now_ns: u64) -> Option<u32> {
+        let mut state = State {
+            worker: 0,
+            forward: &*self.forward,
+            counters: &self.counters,
+            ports: &self.ports,
+            random: &mut self.random,
+            services: &self.services,
+            csum: Csum::None,
+            now_ns,
+        };
+        let input = Input { bytes, in_port: 1, now_ns, start: Start::Pipeline };
+        let mut sink = Collect::default();
+        self.forward.run(&mut self.scratch, input, &mut state, &mut sink);
+        sink.outputs.first().map(|o| o.port)
+    }
+}
+
+#[test]
+fn compiled_code_takes_packets_through_the_tracker() {
+    let (mut compiled, mut interpreted) = (Switch::new(500), Switch::new(500));
+    let mut random = Prng::new(5);
+    let mut est = 0;
+    for round in 0..500u64 {
+        let mut frames: Vec<Vec<u8>> = (0..32).map(|_| frame(&mut random)).collect();
+        let now_ns = round * 1_000_000;
+        let right: Vec<Option<u32>> =
+            frames.iter().map(|frame| interpreted.alone(frame, now_ns)).collect();
+        // One call on each way: a burst is the same as its packets in order.
+        assert_eq!(compiled.burst(&mut frames, now_ns), right, "round {round}");
+        est += right.iter().filter(|port| **port == Some(2)).count();
+    }
+    assert!(est > 1000, "{est}");
+    let counters = |s: &Switch| s.services.connections().map(|c| c.counters());
+    assert_eq!(counters(&compiled), counters(&interpreted));
+}
+
+/// `cargo test -p datapath --test services -- --ignored --nocapture`
+#[test]
+#[ignore = "prints what a packet costs"]
+fn price() {
+    for connections in [1u32, 1000, 1_000_000] {
+        let mut switch = Switch::new(connections as usize + 10);
+        let end = |n: u32| {
+            (IpAddr::from([10, (n >> 14) as u8, (n >> 6) as u8, 1]), (n & 63) as u16 + 1000)
+        };
+        let server = (IpAddr::from([192, 168, 0, 1]), 80);
+        let frames = |n: u32| {
+            let at = n.wrapping_mul(0x9e37_79b1) % connections;
+            [Frame::udp(end(at), server, 18).bytes(), Frame::udp(server, end(at), 18).bytes()]
+        };
+        let mut bursts: Vec<Vec<Vec<u8>>> = Vec::new();
+        let count = connections.clamp(1 << 15, 1 << 20);
+        for first in (0..count).step_by(16) {
+            bursts.push((first..first + 16).flat_map(frames).collect());
+        }
+        for at in 0..connections {
+            let mut both =
+                [Frame::udp(end(at), server, 18).bytes(), Frame::udp(server, end(at), 18).bytes()];
+            switch.burst(&mut both, 0);
+        }
+        let packets = 32 * bursts.len() as u64;
+        let mut times = Vec::new();
+        for round in 1..=5u64 {
+            let began = std::time::Instant::now();
+            for burst in &mut bursts {
+                let gone = switch.burst(burst, round * 1_000_000);
+                assert!(gone.iter().all(|port| *port == Some(2)));
+            }
+            times.push(began.elapsed().as_nanos() as u64 / packets);
+        }
+        times.sort_unstable();
+        let began = std::time::Instant::now();
+        let some = &bursts[..bursts.len().min(2000)];
+        for frame in some.iter().flatten() {
+            assert_eq!(switch.alone(frame, 6_000_000), Some(2));
+        }
+        let alone = began.elapsed().as_nanos() as u64 / (32 * some.len() as u64);
+        println!("{connections} connections: compiled {} ns, interpreted {alone} ns", times[2]);
+    }
+}
