@@ -3,7 +3,7 @@
 //! In comes a specification ([`port::spec::Xdp`]), out a [`port::Port`] ([`open`]). Built in layers,
 //! each a page: `program` assembles the XDP program (no compiler needed on the user's machine),
 //! `sys` holds the declarations and system calls, `umem` the memory, `ring` the four rings,
-//! `socket` ties them together, [`xdp`] is the port.
+//! `socket` ties them together, [`xdp`] is the port, [`bare`] what a port is measured against.
 //!
 //! # Modes
 //! *Native*: the program runs in the driver (of hardware, or of veth). *Generic*: it runs in the
@@ -33,6 +33,7 @@
 //! token (`umem::Chunk`) stands for our turn.
 //! `unsafe` lives in `sys`, `umem` and `ring`.
 
+pub mod bare;
 mod program;
 mod ring;
 mod socket;

@@ -100,7 +100,7 @@ pub(crate) fn open(
     let mut sockets = Vec::with_capacity(queues.len());
     for &queue in queues {
         let (rx, tx) = open_one(ifindex, queue, how, umem)?;
-        sys::set_xsk_map(map.as_fd(), queue, rx.fd())
+        sys::set_xsk_map(map.as_fd(), queue, rx.base().fd())
             .map_err(|e| ("putting the socket into the map", e))?;
         sockets.push((rx, tx));
     }
@@ -131,9 +131,9 @@ fn open_one(
     rx.fill.publish();
     bind(&base, ifindex, queue, how).map_err(|e| ("binding to the queue", e))?;
     // A kernel that does not say is taken for one whose driver receives by itself.
-    let copies = sys::is_copied(base.fd.as_fd()).unwrap_or(false);
+    let copies = sys::is_copied(base.fd()).unwrap_or(false);
     base.left.rests.store(!copies, Relaxed);
-    sys::set_tx_budget(base.fd.as_fd(), RING_ENTRIES);
+    sys::set_tx_budget(base.fd(), RING_ENTRIES);
     Ok((rx, tx))
 }
 
@@ -142,7 +142,7 @@ fn open_one(
 fn bind(base: &Base, ifindex: u32, queue: u32, how: How) -> io::Result<()> {
     let begun = Instant::now();
     loop {
-        match sys::bind(base.fd.as_fd(), ifindex, queue, !how.native) {
+        match sys::bind(base.fd(), ifindex, queue, !how.native) {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < RELEASE_MAX => {
                 std::thread::sleep(RELEASE_STEP);
             }
@@ -152,7 +152,7 @@ fn bind(base: &Base, ifindex: u32, queue: u32, how: How) -> io::Result<()> {
 }
 
 fn make_rings(base: &Arc<Base>) -> io::Result<(RxHalf, TxHalf)> {
-    let fd = base.fd.as_fd();
+    let fd = base.fd();
     for ring in [RingKind::Fill, RingKind::Completion, RingKind::Rx, RingKind::Tx] {
         sys::set_ring_size(fd, ring, RING_ENTRIES)?;
     }
@@ -255,12 +255,7 @@ impl RxHalf {
 
     /// Has the driver look into the fill ring.
     pub(crate) fn kick(&self) {
-        sys::kick_rx(self.base.fd.as_fd());
-    }
-
-    /// The socket.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.base.fd.as_fd()
+        sys::kick_rx(self.base.fd());
     }
 
     /// What both directions share.
@@ -290,9 +285,14 @@ impl TxHalf {
     /// Announces what was queued and has the kernel send it; takes back the chunks of frames that are sent.
     pub(crate) fn flush(&mut self, local: &mut Local) -> io::Result<()> {
         let TxHalf { tx, completion, held, base, .. } = self;
-        let result = send(base.fd.as_fd(), tx, || collect(completion, held, local));
+        let result = send(base.fd(), tx, || collect(completion, held, local));
         collect(completion, held, local);
         result
+    }
+
+    /// What both directions share.
+    pub(crate) fn base(&self) -> &Arc<Base> {
+        &self.base
     }
 
     /// Takes back the chunks of frames that are sent.
@@ -334,8 +334,13 @@ pub(crate) fn send(
 }
 
 impl Base {
+    /// The socket.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// The kernel's counters.
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
-        sys::statistics(self.fd.as_fd())
+        sys::statistics(self.fd())
     }
 }

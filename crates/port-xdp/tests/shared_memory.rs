@@ -349,3 +349,46 @@ fn no_chunk_is_lost_while_ports_come_and_go() {
     println!("{forwarded} frames forwarded");
     assert!(forwarded > 1000, "{forwarded} frames are too few to tell anything");
 }
+
+/// A worker that was busy and then sleeps is woken, by what comes later and by what has come meanwhile.
+#[test]
+fn wakes_a_worker_that_was_busy() {
+    let _alone = alone();
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", "10.78.0.1");
+    let mut a = open(&lab, "p1", XdpMode::Native);
+    let (mut rx, mut from) = (a.rx_queue(0).expect("rx"), Host::of(&lab, "a"));
+    let (mut burst, mut pool) = (Burst::new(), Pool::new());
+    let wakes = |rx: &dyn RxQueue, ms| {
+        port::wait_readable(rx.fd().expect("a descriptor"), Duration::from_millis(ms))
+    };
+    for round in 0..20 {
+        // Busy with frames, or by asking alone.
+        if round % 2 == 0 {
+            from.send(0..10, 100);
+            take(&mut *rx, &mut pool, 10);
+        } else {
+            for _ in 0..1000 {
+                rx.rx(&mut burst, &mut pool).expect("it is up");
+                burst.recycle(&mut pool);
+            }
+        }
+        if round % 4 < 2 {
+            // Nothing is there, then something is.
+            while wakes(&*rx, 50) {
+                rx.rx(&mut burst, &mut pool).expect("it is up");
+                burst.recycle(&mut pool);
+            }
+            let fd = rx.fd().expect("a descriptor");
+            from.send(round..round + 1, 100);
+            assert!(port::wait_readable(fd, Duration::from_secs(2)), "it slept on: {round}");
+        } else {
+            from.send(round..round + 1, 100);
+            assert!(wakes(&*rx, 2000), "it overslept: {round}");
+        }
+        let frames = take(&mut *rx, &mut pool, 1);
+        assert_eq!(number(frames[0].data()), Some(round));
+    }
+    drop((rx, a));
+    assert_all_idle();
+}
