@@ -363,9 +363,10 @@ impl Worker {
         }
         let commands = work as u64;
         if !self.stopped && self.receives {
-            for i in 0..self.rx.len() {
-                work += self.receive(i, now_ns);
-            }
+            // Taken out, so that nothing of a port has to be held while its frames are run.
+            let mut queues = std::mem::take(&mut self.rx);
+            work += queues.iter_mut().map(|rx| self.receive(rx, now_ns)).sum::<usize>();
+            self.rx = queues;
             // A queue that gave frames was asked what it lost; those that gave none, when there is
             // nothing better to do, or it has been a while.
             self.rounds = self.rounds.wrapping_add(1);
@@ -446,8 +447,7 @@ impl Worker {
         }
     }
 
-    fn receive(&mut self, i: usize, now_ns: u64) -> usize {
-        let rx = &mut self.rx[i];
+    fn receive(&mut self, rx: &mut Rx, now_ns: u64) -> usize {
         match rx.state {
             RxState::Open => {}
             RxState::Retry(at) if at <= now_ns => {}
@@ -475,17 +475,17 @@ impl Worker {
         if n == 0 {
             return 0;
         }
-        let shared = rx.shared.clone();
+        let shared = &*rx.shared;
         let cell = shared.cell(self.index);
         let mut burst = std::mem::take(&mut self.burst);
         let bytes: usize = burst.frames().iter().map(Frame::len).sum();
         cell.count_rx(n as u64, bytes as u64);
         if shared.flags().has(PortFlags::NO_RECEIVE) {
             cell.count_drop(DropReason::PortNoReceive, n as u64);
-            self.refused(&burst, &shared, DropReason::PortNoReceive, now_ns);
+            self.refused(&burst, shared, DropReason::PortNoReceive, now_ns);
             burst.drain().for_each(|frame| self.pool.give(frame));
         } else {
-            self.run_burst(&mut burst, &shared, now_ns);
+            self.run_burst(&mut burst, shared, now_ns);
         }
         self.burst = burst;
         n

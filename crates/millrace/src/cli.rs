@@ -807,6 +807,28 @@ pub(crate) enum BenchCommand {
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
+    /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
+    Xdp(BenchXdpOptions),
+}
+
+/// `millrace bench xdp`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchXdpOptions {
+    /// Frames that circulate
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) frames: usize,
+    /// Bytes of a frame
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    pub(crate) len: usize,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `millrace bench pipeline`.

@@ -3,12 +3,17 @@
 //! In comes a specification ([`port::spec::Xdp`]), out a [`port::Port`] ([`open`]). Built in layers,
 //! each a page: `program` assembles the XDP program (no compiler needed on the user's machine),
 //! `sys` holds the declarations and system calls, `umem` the memory, `ring` the four rings,
-//! `socket` ties them together, [`xdp`] is the port.
+//! `socket` ties them together, [`xdp`] is the port, [`bare`] what a port is measured against.
 //!
 //! # Modes
 //! *Native*: the program runs in the driver (of hardware, or of veth). *Generic*: it runs in the
 //! kernel's general receive path, for every driver. Native is tried first unless a mode was asked
-//! for. Frames are copied between the shared memory and [`port::Frame`].
+//! for.
+//!
+//! # Nothing is copied
+//! All sockets of the process share memory (`umem`). A frame is lent to the pipeline in the chunk that it
+//! was received into; leaving by another AF_XDP port, the chunk is what that port sends. (Drivers without
+//! support for AF_XDP, veth's among them, copy on the kernel's side of the rings, once in and once out.)
 //!
 //! # What becomes of a host's default offloads behind veth (Linux 6.18, measured)
 //!
@@ -28,6 +33,7 @@
 //! token (`umem::Chunk`) stands for our turn.
 //! `unsafe` lives in `sys`, `umem` and `ring`.
 
+pub mod bare;
 mod program;
 mod ring;
 mod socket;
@@ -36,6 +42,12 @@ mod umem;
 pub mod xdp;
 
 pub use xdp::Xdp;
+
+/// Chunks of memory that nobody uses, and all that there are. Of those in use, up to 512 may be idle in the
+/// list of a thread that receives or sends; it gives them back when it ends.
+pub fn chunks() -> (usize, usize) {
+    umem::census()
+}
 
 /// Opens the AF_XDP port of a specification. Needs `CAP_NET_ADMIN`, `CAP_NET_RAW` and `CAP_BPF`.
 pub fn open(spec: &port::spec::Xdp) -> Result<Box<dyn port::Port>, port::Error> {

@@ -1,46 +1,68 @@
 //! AF_XDP sockets on queues of an interface, one each, with the program that feeds them: everything
 //! that is made anew when the interface is.
 //!
-//! The two directions share the socket and its memory, and nothing else: half of the chunks travel
-//! between the fill and the receive ring, the other half between the transmit and the completion
-//! ring.
+//! The two directions share the socket and nothing else. All sockets share memory ([`umem`](crate::umem)): a
+//! chunk goes from the fill ring to the receive ring, perhaps as a frame through the pipeline to some
+//! socket's transmit ring, from its completion ring to the idle ones of a thread, and from there to a fill
+//! ring again.
+//!
+//! Invariant: the receiving direction never gives away its last chunks. A frame is handed on in its chunk
+//! only where an idle one takes its place in the fill ring, and by its bytes otherwise; so neither
+//! full transmit rings nor frames that wait anywhere can stop a socket from receiving.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use crate::program;
 use crate::ring::{Consumer, Producer};
 use crate::sys::{self, Mapping, RingKind, RingOffset, Statistics};
-use crate::umem::{CHUNK_BYTES, Chunk, Umem};
+use crate::umem::{CHUNK_BYTES, Chunk, DIRECTION_CHUNKS, Held, Left, Local, Placed, Umem};
 
 /// Entries of each ring, and chunks for each direction.
-pub(crate) const RING_ENTRIES: u32 = 2048;
+pub(crate) const RING_ENTRIES: u32 = DIRECTION_CHUNKS;
 /// System calls tried to get one flush out; each sends at least some tens of frames.
 const KICKS_MAX: u32 = 64;
 
 /// What both directions need, and what keeps the program attached.
+///
+/// Fields end in their order: what the kernel had of the memory goes back after the socket was closed.
 pub(crate) struct Base {
     fd: OwnedFd,
-    umem: Umem,
+    left: Arc<Left>,
 }
 
 /// The receiving direction.
+///
+/// Fields end in their order: a mapped ring keeps its socket from being closed.
 pub(crate) struct RxHalf {
-    base: Arc<Base>,
-    fill: Producer<u64>,
-    rx: Consumer<libc::xdp_desc>,
+    pub(crate) fill: Producer<u64>,
+    pub(crate) rx: Consumer<libc::xdp_desc>,
     /// The driver's loop runs only when it is called.
     busy_polls: bool,
+    held: Held,
+    umem: &'static Umem,
+    base: Arc<Base>,
 }
 
-/// The sending direction.
+/// The sending direction. Fields end in their order, as above.
 pub(crate) struct TxHalf {
+    pub(crate) tx: Producer<libc::xdp_desc>,
+    pub(crate) completion: Consumer<u64>,
+    held: Held,
     base: Arc<Base>,
-    tx: Producer<libc::xdp_desc>,
-    completion: Consumer<u64>,
-    idle: Vec<Chunk>,
+}
+
+/// A frame that has come in.
+pub(crate) enum Received<'a> {
+    /// In its chunk, which is the taker's.
+    Placed(Placed),
+    /// Its bytes; the chunk stays.
+    Bytes(&'a [u8]),
+    /// A descriptor that makes no sense.
+    Corrupt,
 }
 
 /// An attached program; dropping it detaches.
@@ -71,13 +93,14 @@ pub(crate) fn open(
     ifindex: u32,
     queues: &[u32],
     how: How,
+    umem: &'static Umem,
 ) -> Result<(Vec<(RxHalf, TxHalf)>, Attachment), Failed> {
     let last = queues.iter().max().copied().unwrap_or(0);
     let map = sys::create_xsk_map(last + 1).map_err(|e| ("making a map of sockets", e))?;
     let mut sockets = Vec::with_capacity(queues.len());
     for &queue in queues {
-        let (rx, tx) = open_one(ifindex, queue, how)?;
-        sys::set_xsk_map(map.as_fd(), queue, rx.fd())
+        let (rx, tx) = open_one(ifindex, queue, how, umem)?;
+        sys::set_xsk_map(map.as_fd(), queue, rx.base().fd())
             .map_err(|e| ("putting the socket into the map", e))?;
         sockets.push((rx, tx));
     }
@@ -88,26 +111,29 @@ pub(crate) fn open(
     Ok((sockets, Attachment { _link: link, _map: map }))
 }
 
-fn open_one(ifindex: u32, queue: u32, how: How) -> Result<(RxHalf, TxHalf), Failed> {
-    let (umem, mut chunks) =
-        Umem::new(2 * RING_ENTRIES).map_err(|e| ("mapping the frames' memory", e))?;
-    let tx_chunks = chunks.split_off(RING_ENTRIES as usize);
+fn open_one(
+    ifindex: u32,
+    queue: u32,
+    how: How,
+    umem: &'static Umem,
+) -> Result<(RxHalf, TxHalf), Failed> {
     let fd = sys::socket().map_err(|e| ("opening an AF_XDP socket", e))?;
     if let Some(us) = how.busy_poll_us {
         sys::set_busy_poll(fd.as_fd(), us).map_err(|e| ("asking for busy polling", e))?;
     }
     sys::register_umem(fd.as_fd(), umem.memory(), CHUNK_BYTES as u32)
         .map_err(|e| ("registering the frames' memory", e))?;
-    let base = Arc::new(Base { fd, umem });
-    let rings = make_rings(&base, tx_chunks).map_err(|e| ("mapping the rings", e))?;
+    let base = Arc::new(Base { fd, left: Arc::new(Left::new(umem)) });
+    let rings = make_rings(&base).map_err(|e| ("mapping the rings", e))?;
     let (mut rx, tx) = rings;
     rx.busy_polls = how.busy_poll_us.is_some();
-    for chunk in chunks {
-        // As many chunks as the ring has entries.
-        let _ = rx.fill.push(chunk.address());
-    }
+    umem.with_local(|local| rx.refill(local));
     rx.fill.publish();
     bind(&base, ifindex, queue, how).map_err(|e| ("binding to the queue", e))?;
+    // A kernel that does not say is taken for one whose driver receives by itself.
+    let copies = sys::is_copied(base.fd()).unwrap_or(false);
+    base.left.rests.store(!copies, Relaxed);
+    sys::set_tx_budget(base.fd(), RING_ENTRIES);
     Ok((rx, tx))
 }
 
@@ -116,7 +142,7 @@ fn open_one(ifindex: u32, queue: u32, how: How) -> Result<(RxHalf, TxHalf), Fail
 fn bind(base: &Base, ifindex: u32, queue: u32, how: How) -> io::Result<()> {
     let begun = Instant::now();
     loop {
-        match sys::bind(base.fd.as_fd(), ifindex, queue, !how.native) {
+        match sys::bind(base.fd(), ifindex, queue, !how.native) {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) && begun.elapsed() < RELEASE_MAX => {
                 std::thread::sleep(RELEASE_STEP);
             }
@@ -125,8 +151,8 @@ fn bind(base: &Base, ifindex: u32, queue: u32, how: How) -> io::Result<()> {
     }
 }
 
-fn make_rings(base: &Arc<Base>, idle: Vec<Chunk>) -> io::Result<(RxHalf, TxHalf)> {
-    let fd = base.fd.as_fd();
+fn make_rings(base: &Arc<Base>) -> io::Result<(RxHalf, TxHalf)> {
+    let fd = base.fd();
     for ring in [RingKind::Fill, RingKind::Completion, RingKind::Rx, RingKind::Tx] {
         sys::set_ring_size(fd, ring, RING_ENTRIES)?;
     }
@@ -140,51 +166,96 @@ fn make_rings(base: &Arc<Base>, idle: Vec<Chunk>) -> io::Result<(RxHalf, TxHalf)
     let rx = map(RingKind::Rx, offsets.rx, desc_bytes)?;
     let completion = map(RingKind::Completion, offsets.completion, 8)?;
     let tx = map(RingKind::Tx, offsets.tx, desc_bytes)?;
+    let (umem, held) = (base.left.umem(), || Held::new(base.left.clone()));
     let rx = RxHalf {
-        base: base.clone(),
         fill: Producer::new(fill, offsets.fill, RING_ENTRIES)?,
         rx: Consumer::new(rx, offsets.rx, RING_ENTRIES)?,
         busy_polls: false,
+        held: held(),
+        umem,
+        base: base.clone(),
     };
     let tx = TxHalf {
-        base: base.clone(),
         tx: Producer::new(tx, offsets.tx, RING_ENTRIES)?,
         completion: Consumer::new(completion, offsets.completion, RING_ENTRIES)?,
-        idle,
+        held: held(),
+        base: base.clone(),
     };
     Ok((rx, tx))
 }
 
 impl RxHalf {
-    /// Hands up to `max` frames to `sink`, `None` for a descriptor that makes no sense; returns how
-    /// many.
-    pub(crate) fn receive(&mut self, max: usize, mut sink: impl FnMut(Option<&[u8]>)) -> usize {
-        let mut received = 0;
-        while received < max {
-            let Some(desc) = self.rx.pop() else { break };
-            received += 1;
-            let umem = &self.base.umem;
-            let Some(chunk) = umem.reclaim(desc.addr) else {
-                sink(None);
-                continue;
-            };
-            sink(umem.bytes(&chunk, desc.addr, desc.len));
-            // There are as many chunks on this side as entries in the ring, so it has room.
-            let _ = self.fill.push(chunk.address());
-        }
+    /// Hands up to `max` frames to `sink`; returns how many.
+    pub(crate) fn receive(&mut self, max: usize, mut sink: impl FnMut(Received<'_>)) -> usize {
+        let umem = self.umem;
+        let received = umem.with_local(|local| {
+            let mut received = 0;
+            // Asked once a burst, as a common list that has nothing to spare costs a lock.
+            let mut spares = true;
+            while received < max {
+                let Some(desc) = self.rx.pop() else { break };
+                received += 1;
+                let Some(chunk) = self.held.take(desc.addr) else {
+                    sink(Received::Corrupt);
+                    continue;
+                };
+                let placed = match umem.placed(chunk, desc.addr, desc.len) {
+                    Ok(placed) => placed,
+                    Err(chunk) => {
+                        self.supply(chunk);
+                        sink(Received::Corrupt);
+                        continue;
+                    }
+                };
+                let other = if local.is_empty() && !spares { None } else { local.take() };
+                spares = other.is_some();
+                match other {
+                    Some(other) => {
+                        self.supply(other);
+                        sink(Received::Placed(placed));
+                    }
+                    None => {
+                        sink(Received::Bytes(umem.bytes(&placed)));
+                        self.supply(placed.into_chunk().0);
+                    }
+                }
+            }
+            if self.held.count() < RING_ENTRIES {
+                self.refill(local);
+            }
+            received
+        });
         if received > 0 {
             self.rx.release();
             self.fill.publish();
         }
         if self.fill.needs_wakeup() || self.busy_polls && received < max {
-            sys::kick_rx(self.base.fd.as_fd());
+            self.kick();
         }
         received
     }
 
-    /// The socket.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.base.fd.as_fd()
+    /// Puts a chunk into the fill ring.
+    #[inline]
+    fn supply(&mut self, chunk: Chunk) {
+        let address = self.held.put(chunk);
+        // This side has no more chunks than the ring has entries, so there is room.
+        let _ = self.fill.push(address);
+    }
+
+    /// Supplies as many chunks as this side may have, unannounced.
+    #[cold]
+    fn refill(&mut self, local: &mut Local) {
+        while self.held.count() < RING_ENTRIES
+            && let Some(chunk) = local.take()
+        {
+            self.supply(chunk);
+        }
+    }
+
+    /// Has the driver look into the fill ring.
+    pub(crate) fn kick(&self) {
+        sys::kick_rx(self.base.fd());
     }
 
     /// What both directions share.
@@ -194,63 +265,82 @@ impl RxHalf {
 }
 
 impl TxHalf {
-    /// Queues a frame that fits a chunk; false if the ring is full.
-    pub(crate) fn queue(&mut self, data: &[u8]) -> bool {
-        if self.idle.is_empty() {
-            self.collect();
+    /// Queues a frame of the memory; gives it back if the ring is full.
+    #[inline]
+    pub(crate) fn queue(&mut self, placed: Placed, local: &mut Local) -> Result<(), Placed> {
+        if self.held.count() >= RING_ENTRIES {
+            self.collect(local);
         }
-        if self.tx.is_full() {
-            return false;
+        if self.held.count() >= RING_ENTRIES || self.tx.is_full() {
+            return Err(placed);
         }
-        let Some(mut chunk) = self.idle.pop() else { return false };
-        if !self.base.umem.fill(&mut chunk, data) {
-            self.idle.push(chunk);
-            return false;
-        }
-        let desc = libc::xdp_desc { addr: chunk.address(), len: data.len() as u32, options: 0 };
+        let len = placed.len();
+        let (chunk, at) = placed.into_chunk();
+        let addr = self.held.put(chunk) + u64::from(at);
         // The ring is not full, as just checked.
-        self.tx.push(desc).is_ok()
+        let _ = self.tx.push(libc::xdp_desc { addr, len, options: 0 });
+        Ok(())
     }
 
-    /// Announces what was queued and has the kernel send it.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.tx.publish();
-        let mut result = Ok(());
-        for _ in 0..KICKS_MAX {
-            if !self.tx.has_waiting() || !self.tx.needs_wakeup() {
-                break;
-            }
-            result = match sys::kick_tx(self.base.fd.as_fd()) {
-                Ok(()) => Ok(()),
-                // The kernel sends a few dozen a call, or waits for completions to be collected.
-                Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => {
-                    self.collect();
-                    Ok(())
-                }
-                // The interface's own queue is full: what is left goes with the next flush.
-                Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => break,
-                Err(error) => Err(error),
-            };
-            if result.is_err() {
-                break;
-            }
-        }
-        self.collect();
+    /// Announces what was queued and has the kernel send it; takes back the chunks of frames that are sent.
+    pub(crate) fn flush(&mut self, local: &mut Local) -> io::Result<()> {
+        let TxHalf { tx, completion, held, base, .. } = self;
+        let result = send(base.fd(), tx, || collect(completion, held, local));
+        collect(completion, held, local);
         result
     }
 
+    /// What both directions share.
+    pub(crate) fn base(&self) -> &Arc<Base> {
+        &self.base
+    }
+
     /// Takes back the chunks of frames that are sent.
-    fn collect(&mut self) {
-        while let Some(address) = self.completion.pop() {
-            self.idle.extend(self.base.umem.reclaim(address));
-        }
-        self.completion.release();
+    pub(crate) fn collect(&mut self, local: &mut Local) {
+        collect(&mut self.completion, &mut self.held, local);
     }
 }
 
+fn collect(completion: &mut Consumer<u64>, held: &mut Held, local: &mut Local) {
+    while let Some(address) = completion.pop() {
+        if let Some(chunk) = held.take(address) {
+            local.give(chunk);
+        }
+    }
+    completion.release();
+}
+
+/// Announces what is in a transmit ring and has the kernel send it; `collect` empties the completion ring.
+pub(crate) fn send(
+    xsk: BorrowedFd<'_>,
+    tx: &mut Producer<libc::xdp_desc>,
+    mut collect: impl FnMut(),
+) -> io::Result<()> {
+    tx.publish();
+    for _ in 0..KICKS_MAX {
+        if !tx.has_waiting() || !tx.needs_wakeup() {
+            break;
+        }
+        match sys::kick_tx(xsk) {
+            Ok(()) => {}
+            // The kernel sends so many a call, or waits for completions to be collected.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY)) => collect(),
+            // The interface's own queue is full: what is left goes with the next flush.
+            Err(e) if e.raw_os_error() == Some(libc::ENOBUFS) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 impl Base {
+    /// The socket.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// The kernel's counters.
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
-        sys::statistics(self.fd.as_fd())
+        sys::statistics(self.fd())
     }
 }

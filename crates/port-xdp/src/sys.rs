@@ -193,6 +193,14 @@ impl Mapping {
         Mapping::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
+    /// The same, in large pages where the kernel has them to spare.
+    pub(crate) fn frames(len: usize) -> io::Result<Mapping> {
+        let mapping = Mapping::anonymous(len)?;
+        // SAFETY: a mapping of ours; the advice changes nothing about its content, and may be declined.
+        unsafe { libc::madvise(mapping.start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+        Ok(mapping)
+    }
+
     /// A ring of a socket, `len` bytes long.
     pub(crate) fn ring(xsk: BorrowedFd<'_>, ring: RingKind, len: usize) -> io::Result<Mapping> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
@@ -269,6 +277,23 @@ pub(crate) fn ring_offsets(xsk: BorrowedFd<'_>) -> io::Result<RingOffsets> {
 /// The socket's counters.
 pub(crate) fn statistics(xsk: BorrowedFd<'_>) -> io::Result<Statistics> {
     get_option(xsk, libc::XDP_STATISTICS)
+}
+
+/// Whether the kernel copies the frames of a bound socket, as it does wherever the driver cannot receive
+/// into its memory and send from it.
+pub(crate) fn is_copied(xsk: BorrowedFd<'_>) -> io::Result<bool> {
+    let options: u32 = get_option(xsk, libc::XDP_OPTIONS)?;
+    Ok(options & libc::XDP_OPTIONS_ZEROCOPY == 0)
+}
+
+/// Has one call send up to so many frames where the kernel copies them, in place of 32 (Linux 6.17; an older
+/// one takes more calls).
+pub(crate) fn set_tx_budget(xsk: BorrowedFd<'_>, frames: u32) {
+    /// `XDP_MAX_TX_SKB_BUDGET` of `linux/if_xdp.h`.
+    const MAX_TX_SKB_BUDGET: c_int = 9;
+    if let Err(error) = set_option(xsk, MAX_TX_SKB_BUDGET, &(frames as c_int)) {
+        tracing::debug!(%error, "the kernel sends 32 frames a call");
+    }
 }
 
 /// Binds a socket to a queue of an interface; without copying where the driver can, unless

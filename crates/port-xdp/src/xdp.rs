@@ -6,13 +6,17 @@
 //! the socket of the day in it.
 //!
 //! Each queue of the interface has a socket: a receive queue of the port. Workers send through one of
-//! the sockets, each through its own while there are as many, under a lock taken for a frame and for
-//! a flush; a queue of an interface takes no second socket with memory of its own.
+//! the sockets, each through its own while there are as many, under a lock taken once a burst.
 //!
-//! Cost: a copy and a lock a frame; a system call a burst where the driver sleeps (always with veth
+//! A frame stays in the chunk that it was received into, also when it leaves by another AF_XDP port. Copied
+//! are frames of other kinds of port, all but the last copy of a frame that goes to several ports, those
+//! that are cut into segments, and frames that come in while no idle chunk is to be had.
+//!
+//! Cost: a lock a burst in each direction; a system call a burst where the driver sleeps (always with veth
 //! and in generic mode).
-//! Checked by: `tests/namespaces.rs`.
+//! Checked by: `tests/namespaces.rs`, `tests/shared_memory.rs`.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +24,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use port::link::{Link, Totals, Watcher};
 use port::spec::XdpMode;
 use port::{
-    Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port, PortInfo,
-    RxError, RxQueue, TxQueue, TxReport, gso,
+    BURST_MAX, Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port,
+    PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
 };
 use rustix::event::epoll;
 
-use crate::socket::{self, Attachment, Base, RxHalf, TxHalf};
-use crate::umem::CHUNK_BYTES;
+use crate::socket::{self, Attachment, Base, Received, RxHalf, TxHalf};
+use crate::umem::{self, CHUNK_BYTES, Chunk, Local, Placed, Seats, Umem};
 
 /// The control side.
 pub struct Xdp {
@@ -47,6 +51,8 @@ pub struct Xdp {
     totals: Totals,
     /// Receive drops of sockets that are gone.
     past_dropped: u64,
+    /// The memory of its sockets.
+    seats: Seats,
 }
 
 /// What queues and control side share.
@@ -65,7 +71,34 @@ struct Shared {
 struct Socket {
     rx: Mutex<Option<RxHalf>>,
     tx: Mutex<Option<TxHalf>>,
+    /// Readable while frames may be waiting: an epoll instance, which outlives the socket.
     ready: OwnedFd,
+    /// Whether the socket is in the instance; changed under `rx`. While it is, the kernel wakes whoever might
+    /// sleep for each frame that comes, and for each that is sent, which takes up to a fourth of the time that a
+    /// frame takes. So the one who receives takes it out while there is work, and puts it back before it sleeps.
+    watched: AtomicBool,
+}
+
+impl Socket {
+    /// Puts the socket into the instance.
+    fn watch(&self, rx: &RxHalf) -> std::io::Result<()> {
+        if !self.watched.load(Relaxed) {
+            let event = epoll::EventData::new_u64(0);
+            epoll::add(&self.ready, rx.base().fd(), event, epoll::EventFlags::IN)?;
+            self.watched.store(true, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Takes it out.
+    #[cold]
+    fn look_away(&self, rx: &RxHalf) {
+        if let Err(error) = epoll::delete(&self.ready, rx.base().fd()) {
+            tracing::debug!(%error, "the socket stays watched, which costs speed");
+        } else {
+            self.watched.store(false, Relaxed);
+        }
+    }
 }
 
 /// The halves are whole whatever a holder did: every step leaves the rings consistent.
@@ -83,10 +116,13 @@ impl Xdp {
             Some(queue) => vec![queue],
             None => (0..port::link::rx_queues(&watcher, name)).collect(),
         };
+        let seats = Seats::take(queues.len() as u32)
+            .map_err(|e| Error::io(name, "mapping the frames' memory", NEEDS, e))?;
         let socket = |_: &u32| {
             let ready = epoll::create(epoll::CreateFlags::CLOEXEC)
                 .map_err(|e| Error::io(name, "making an epoll instance", NEEDS, e))?;
-            Ok(Socket { rx: Mutex::new(None), tx: Mutex::new(None), ready })
+            let watched = AtomicBool::new(false);
+            Ok(Socket { rx: Mutex::new(None), tx: Mutex::new(None), ready, watched })
         };
         let shared = Arc::new(Shared {
             sockets: queues.iter().map(socket).collect::<Result<_, Error>>()?,
@@ -119,6 +155,7 @@ impl Xdp {
             tx_given: 0,
             totals: Totals::starting_at(link.stats),
             past_dropped: 0,
+            seats,
         };
         port.attach(&link)?;
         port.info.warnings = warnings(&port, &link);
@@ -146,15 +183,14 @@ impl Xdp {
         };
         let busy_poll_us = self.busy_poll_us;
         for &native in modes {
-            match socket::open(link.index, &queues, socket::How { native, busy_poll_us }) {
+            let how = socket::How { native, busy_poll_us };
+            match socket::open(link.index, &queues, how, self.seats.umem()) {
                 Ok((sockets, attachment)) => {
                     self.native = native;
                     self.shared.owes.store(!link.kind.is_empty(), Relaxed);
                     for ((rx, tx), place) in sockets.into_iter().zip(&self.shared.sockets) {
                         self.bases.push(rx.base().clone());
-                        let event = epoll::EventData::new_u64(0);
-                        epoll::add(&place.ready, rx.fd(), event, epoll::EventFlags::IN)
-                            .map_err(|e| self.failed("watching the socket", e.into()))?;
+                        place.watch(&rx).map_err(|e| self.failed("watching the socket", e))?;
                         *lock(&place.rx) = Some(rx);
                         *lock(&place.tx) = Some(tx);
                     }
@@ -178,7 +214,10 @@ impl Xdp {
         }
         for socket in &self.shared.sockets {
             // Closing the socket takes it out of the epoll instance.
-            *lock(&socket.rx) = None;
+            let mut rx = lock(&socket.rx);
+            *rx = None;
+            socket.watched.store(false, Relaxed);
+            drop(rx);
             *lock(&socket.tx) = None;
         }
         self.attachment = None;
@@ -212,7 +251,7 @@ fn words(numbers: &[u32]) -> String {
 }
 
 /// The capabilities an AF_XDP port needs.
-const NEEDS: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
+pub(crate) const NEEDS: &str = "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF";
 
 /// What a user should know, given what the interface is.
 fn warnings(port: &Xdp, link: &Link) -> Vec<String> {
@@ -301,7 +340,9 @@ impl Port for Xdp {
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         self.info.check_rx_queue(queue, self.rx_open.get(queue) == Some(&true))?;
         self.rx_open[queue] = true;
-        Ok(Box::new(Rx { shared: self.shared.clone(), queue, drops: Drops::default() }))
+        let (shared, umem) = (self.shared.clone(), self.seats.umem());
+        let (drops, asked) = (Drops::default(), Cell::new(0));
+        Ok(Box::new(Rx { shared, umem, queue, drops, asked }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
@@ -309,7 +350,9 @@ impl Port for Xdp {
         self.tx_given += 1;
         Ok(Box::new(Tx {
             shared: self.shared.clone(),
+            umem: self.seats.umem(),
             queue,
+            pending: Vec::with_capacity(BURST_MAX),
             spare: Pool::default(),
             report: TxReport::default(),
         }))
@@ -335,39 +378,61 @@ impl Drop for Xdp {
 
 struct Rx {
     shared: Arc<Shared>,
+    umem: &'static Umem,
     /// Its place among the port's sockets.
     queue: usize,
     drops: Drops,
+    /// How often it was asked since its worker last slept, or wanted to.
+    asked: Cell<u32>,
 }
+
+/// A worker that has asked so often without a pause has work, if not from this queue. An idle one goes to sleep
+/// after fewer rounds.
+const AWAKE: u32 = 256;
 
 impl RxQueue for Rx {
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
-        let mut half = lock(&self.shared.sockets[self.queue].rx);
+        let socket = &self.shared.sockets[self.queue];
+        let mut half = lock(&socket.rx);
         let Some(half) = half.as_mut() else { return Err(RxError::Gone) };
         let owes = self.shared.owes.load(Relaxed);
-        let (room, mut added, mut now) = (burst.room(), 0, 0);
-        half.receive(room, |bytes| {
-            let Some(bytes) = bytes else {
-                self.drops.add(DropReason::RxCorrupt, 1);
-                return;
+        let (umem, drops, room, before) = (self.umem, &mut self.drops, burst.room(), burst.len());
+        let mut now = 0;
+        let received = half.receive(room, |received| {
+            // No more are received than there is room for.
+            let frame = match received {
+                Received::Corrupt => None,
+                Received::Placed(placed) => burst.add().map(|frame| umem.lend(placed, frame)),
+                Received::Bytes(bytes) => burst.add().map(|frame| {
+                    *frame = pool.copy_of(bytes);
+                    frame
+                }),
             };
+            let Some(frame) = frame else { return drops.add(DropReason::RxCorrupt, 1) };
             if now == 0 {
                 now = port::now_ns();
             }
-            let mut frame = pool.copy_of(bytes);
             frame.rx_ns = now;
             if owes {
-                frame.offload = Offload { csum: gso::find_debt(bytes), gso: None };
+                frame.offload = Offload { csum: gso::find_debt(frame.data()), gso: None };
             }
-            // No more are received than there is room for.
-            drop(burst.push(frame));
-            added += 1;
         });
-        Ok(added)
+        self.asked.set(self.asked.get().saturating_add(1));
+        if socket.watched.load(Relaxed) && (received > 0 || self.asked.get() > AWAKE) {
+            socket.look_away(half);
+        }
+        Ok(burst.len() - before)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.shared.sockets[self.queue].ready.as_fd())
+        let socket = &self.shared.sockets[self.queue];
+        self.asked.set(0);
+        // Frames that have come meanwhile make it readable at once. A socket of an interface that comes
+        // back is watched from the start; one that cannot be watched has to be asked.
+        match lock(&socket.rx).as_ref().map(|rx| socket.watch(rx)) {
+            Some(Err(_)) => None,
+            _ => Some(socket.ready.as_fd()),
+        }
     }
 
     fn drops(&self) -> Drops {
@@ -377,26 +442,13 @@ impl RxQueue for Rx {
 
 struct Tx {
     shared: Arc<Shared>,
+    umem: &'static Umem,
     /// Its place among the port's sockets.
     queue: usize,
+    /// Frames that were accepted and are in no ring yet.
+    pending: Vec<Placed>,
     spare: Pool,
     report: TxReport,
-}
-
-/// Queues a frame that owes nothing.
-fn queue(half: &mut TxHalf, frame: &Frame, report: &mut TxReport) -> Result<(), DropReason> {
-    if frame.len() > CHUNK_BYTES {
-        return Err(DropReason::TxTooLong);
-    }
-    if !half.queue(frame.data()) {
-        // Perhaps what fills the ring only waits to be sent.
-        let _ = half.flush();
-        if !half.queue(frame.data()) {
-            return Err(DropReason::TxRingFull);
-        }
-    }
-    report.count_sent(frame.len());
-    Ok(())
 }
 
 impl Shared {
@@ -407,32 +459,165 @@ impl Shared {
     }
 }
 
-impl TxQueue for Tx {
-    fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
-        let mut half = self.shared.tx(self.queue);
-        let half = half.as_mut().ok_or(DropReason::PortGone)?;
+impl Tx {
+    /// Whether the port could send the frame now.
+    #[inline]
+    fn check(&self, frame: &Frame) -> Result<(), DropReason> {
         if !self.shared.up.load(Relaxed) {
-            return Err(DropReason::TxLinkDown);
+            // Which of the two it is matters to nobody in a hurry.
+            let gone = self.shared.tx(self.queue).is_none();
+            return Err(if gone { DropReason::PortGone } else { DropReason::TxLinkDown });
         }
         gso::check_len(frame, self.shared.mtu.load(Relaxed))?;
-        let report = &mut self.report;
-        if frame.offload.is_plain() {
-            return queue(half, frame, report);
+        if frame.offload.gso.is_none() && frame.len() > CHUNK_BYTES {
+            return Err(DropReason::TxTooLong);
         }
-        gso::complete(frame, &mut self.spare, |part| {
-            if let Err(reason) = queue(half, &part, report) {
-                report.drops.add(reason, 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn queue(&mut self, placed: Placed) {
+        self.pending.push(placed);
+        if self.pending.len() == BURST_MAX {
+            self.send(false);
+        }
+    }
+
+    /// Queues a copy of a frame's bytes.
+    fn queue_copy(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
+        let chunk = self.idle_chunk().ok_or(DropReason::TxRingFull)?;
+        match self.umem.filled(chunk, bytes) {
+            Ok(placed) => {
+                self.queue(placed);
+                Ok(())
             }
+            Err(chunk) => {
+                self.umem.with_local(|local| local.give(chunk));
+                Err(DropReason::TxTooLong)
+            }
+        }
+    }
+
+    /// A chunk to copy to, if need be one that comes back now.
+    fn idle_chunk(&self) -> Option<Chunk> {
+        self.umem.with_local(|local| {
+            if let Some(chunk) = local.take() {
+                return Some(chunk);
+            }
+            self.shared.tx(self.queue).as_mut()?.collect(local);
+            local.take()
         })
     }
 
+    /// Queues copies of what a frame that owes something becomes.
+    #[cold]
+    fn queue_owing(&mut self, frame: &Frame) -> Result<(), DropReason> {
+        let mut spare = std::mem::take(&mut self.spare);
+        let done = gso::complete(frame, &mut spare, |part| {
+            if let Err(reason) = self.queue_copy(part.data()) {
+                self.report.drops.add(reason, 1);
+            }
+        });
+        self.spare = spare;
+        done
+    }
+
+    /// Moves what is pending into the ring, and has the kernel send it if it is to `leave`.
+    fn send(&mut self, leave: bool) {
+        let Tx { shared, umem, queue, pending, report, .. } = self;
+        umem.with_local(|local| {
+            let mut half = shared.tx(*queue);
+            let Some(half) = half.as_mut() else {
+                report.drops.add(DropReason::PortGone, pending.len() as u64);
+                return pending.drain(..).for_each(|placed| local.give(placed.into_chunk().0));
+            };
+            let mut flushes = 1;
+            for placed in pending.drain(..) {
+                let len = placed.len() as usize;
+                let done = half.queue(placed, local).or_else(|placed| {
+                    // Perhaps what fills the ring only waits to be sent; asked once.
+                    if flushes > 0 {
+                        flushes -= 1;
+                        flush(half, local);
+                    }
+                    half.queue(placed, local)
+                });
+                match done {
+                    Ok(()) => report.count_sent(len),
+                    Err(placed) => {
+                        report.drops.add(DropReason::TxRingFull, 1);
+                        local.give(placed.into_chunk().0);
+                    }
+                }
+            }
+            if leave {
+                flush(half, local);
+            }
+        });
+    }
+}
+
+fn flush(half: &mut TxHalf, local: &mut Local) {
+    if let Err(error) = half.flush(local) {
+        tracing::debug!(%error, "sending was put off");
+    }
+}
+
+impl TxQueue for Tx {
+    fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
+        self.check(frame)?;
+        if frame.offload.is_plain() {
+            self.queue_copy(frame.data())
+        } else {
+            self.queue_owing(frame)
+        }
+    }
+
+    fn tx_owned(&mut self, mut frame: Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        self.tx_taken(&mut frame, pool)
+    }
+
+    fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
+        let plain = self.check(frame).and_then(|()| match frame.offload {
+            offload if offload.is_plain() => Ok(true),
+            Offload { gso: None, .. } => gso::complete_sum(frame).map(|()| true),
+            _ => Ok(false),
+        });
+        let result = match plain {
+            Ok(true) => match umem::redeem(frame) {
+                Some((umem, placed)) if std::ptr::eq(umem, self.umem) => {
+                    self.queue(placed);
+                    return Ok(());
+                }
+                // In the memory of other sockets.
+                Some((umem, placed)) => {
+                    let result = self.queue_copy(umem.bytes(&placed));
+                    umem.with_local(|local| local.give(placed.into_chunk().0));
+                    return result;
+                }
+                None => self.queue_copy(frame.data()),
+            },
+            Ok(false) => self.queue_owing(frame),
+            Err(reason) => Err(reason),
+        };
+        pool.give(frame.take());
+        result
+    }
+
     fn flush(&mut self) -> TxReport {
-        if self.report.sent > 0
-            && let Some(half) = self.shared.tx(self.queue).as_mut()
-            && let Err(error) = half.flush()
-        {
-            tracing::debug!(%error, "sending was put off");
+        if self.report.sent > 0 || !self.pending.is_empty() {
+            self.send(true);
         }
         std::mem::take(&mut self.report)
+    }
+}
+
+/// What was accepted and never flushed.
+impl Drop for Tx {
+    fn drop(&mut self) {
+        let Tx { umem, pending, .. } = self;
+        umem.with_local(|local| {
+            pending.drain(..).for_each(|placed| local.give(placed.into_chunk().0))
+        });
     }
 }

@@ -99,15 +99,54 @@ impl Drops {
     }
 }
 
-/// What became of frames that a transmit queue had accepted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Losses of a [`TxReport`], which are rare: as long as there are none, it is one word.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses(Option<Box<Drops>>);
+
+impl Losses {
+    /// Counts `n` frames under `reason`.
+    pub fn add(&mut self, reason: DropReason, n: u64) {
+        if n > 0 {
+            self.0.get_or_insert_default().add(reason, n);
+        }
+    }
+
+    /// The count of one reason.
+    pub fn get(&self, reason: DropReason) -> u64 {
+        self.0.as_ref().map_or(0, |drops| drops.get(reason))
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Losses) {
+        other.iter().for_each(|(reason, n)| self.add(reason, n));
+    }
+
+    /// Whether nothing was counted.
+    #[inline]
+    pub fn is_zero(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The sum over all reasons.
+    pub fn total(&self) -> u64 {
+        self.iter().map(|(_, n)| n).sum()
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        self.0.iter().flat_map(|drops| drops.iter())
+    }
+}
+
+/// What became of frames that a transmit queue had accepted. Three words, as each queue makes one a burst.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxReport {
     /// Frames handed on.
     pub sent: u64,
     /// Their bytes, from the Ethernet header on.
     pub sent_bytes: u64,
     /// Frames lost after they had been accepted.
-    pub drops: Drops,
+    pub drops: Losses,
 }
 
 impl TxReport {
@@ -148,5 +187,23 @@ mod tests {
         assert_eq!(a.total(), 5);
         let all: Vec<_> = a.iter().collect();
         assert_eq!(all, [(DropReason::TxRingFull, 4), (DropReason::InjectedLoss, 1)]);
+    }
+
+    #[test]
+    fn losses_are_counted_as_drops_are() {
+        let mut losses = Losses::default();
+        losses.add(DropReason::TxIo, 0);
+        assert_eq!((losses.is_zero(), losses.total(), losses.iter().count()), (true, 0, 0));
+        losses.add(DropReason::TxIo, 3);
+        let mut sum = Losses::default();
+        sum.merge(&losses);
+        sum.merge(&losses);
+        sum.add(DropReason::TxRingFull, 1);
+        assert_eq!((sum.get(DropReason::TxIo), sum.get(DropReason::PortGone)), (6, 0));
+        assert_eq!((sum.is_zero(), sum.total()), (false, 7));
+        assert_eq!(
+            sum.iter().collect::<Vec<_>>(),
+            [(DropReason::TxRingFull, 1), (DropReason::TxIo, 6)]
+        );
     }
 }

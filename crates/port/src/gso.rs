@@ -46,14 +46,23 @@ pub fn complete(
         return segment(frame, gso, pool, &mut emit).ok_or(DropReason::TxNoOffload);
     }
     let mut copy = pool.clone_of(frame);
-    if let Csum::Partial { start, offset } = frame.offload.csum
-        && offload::complete_partial_checksum(copy.data_mut(), start.into(), offset.into()).is_err()
-    {
-        pool.give(copy);
-        return Err(DropReason::TxNoOffload);
+    match complete_sum(&mut copy) {
+        Ok(()) => emit(copy),
+        Err(reason) => {
+            pool.give(copy);
+            return Err(reason);
+        }
     }
-    copy.offload = Offload { csum: Csum::Valid, gso: None };
-    emit(copy);
+    Ok(())
+}
+
+/// Completes the checksum of a frame that is not to be cut, where it lies.
+pub fn complete_sum(frame: &mut Frame) -> Result<(), DropReason> {
+    if let Csum::Partial { start, offset } = frame.offload.csum {
+        offload::complete_partial_checksum(frame.data_mut(), start.into(), offset.into())
+            .map_err(|_| DropReason::TxNoOffload)?;
+    }
+    frame.offload.csum = Csum::Valid;
     Ok(())
 }
 

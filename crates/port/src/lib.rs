@@ -39,7 +39,7 @@ mod sys;
 pub mod tap;
 
 pub use burst::{BURST_MAX, Burst};
-pub use drops::{DropReason, Drops, TxReport};
+pub use drops::{DropReason, Drops, Losses, TxReport};
 pub use error::{Error, RxError};
 pub use frame::{Frame, Lender, Redeemed};
 pub use offload::{Csum, Gso, GsoKind, Offload};

@@ -2,7 +2,7 @@
 //!
 //! `bench pipeline` (contract 8.4) replays traces from memory through a pipeline, ports left out;
 //! `bench use-case` writes a use case's flow entries and traffic to files, for other switches.
-//! `bench classify` is about lookup structures alone.
+//! `bench classify` is about lookup structures alone, `bench xdp` about a kind of port.
 //!
 //! | module | holds |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | [`measure`] | timed runs |
 //! | [`update`] | updates while frames flow |
 //! | [`classify`] | lookup structures on ClassBench's rules |
+//! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
 //!
 //! What is compared is measured in turns: a run of one, a run of the other, and so on, medians of
 //! each; so other load on the machine falls on both.
@@ -31,6 +32,7 @@ mod limit;
 mod measure;
 mod trace;
 mod update;
+mod xdp;
 
 pub(crate) use self::classify::HEADERS;
 pub(crate) use attack::Attack;
@@ -60,6 +62,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
+        BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => crate::model::calibrate(&options),
     }
 }
