@@ -959,7 +959,9 @@ impl<'f, 'p> Gen<'f, 'p> {
         let in_order = self.get(self.in_order, 1);
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
-        if plan.stops.all[stop].results.iter().any(|m| plan.checksum_meta[m.index()]) {
+        // Copies that were sent are as the packet was then.
+        let stopped = &plan.stops.all[stop];
+        if stopped.edits || stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
             self.touch(&Val::bool(true))?;
         }
         let env = Env { args: site.args, ..Env::default() };
