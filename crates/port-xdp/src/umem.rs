@@ -262,6 +262,11 @@ pub(crate) fn census() -> (usize, usize) {
     there.fold((0, 0), |(idle, all), umem| (idle + umem.idle(), all + umem.chunks as usize))
 }
 
+/// Gives a lent chunk back.
+///
+/// # Safety
+///
+/// The token is of a loan that ends with this; nobody uses the chunk any more.
 unsafe fn release(token: NonNull<()>) {
     let Some((umem, chunk)) = of_token(token) else { return };
     umem.with_local(|local| local.give(chunk));
