@@ -11,6 +11,7 @@ use crate::balance::{Backends, Eight, Health, Member, Spread};
 use crate::conntrack;
 use crate::element::{Element, Writes};
 use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter};
+use crate::transcode::{Direction, Key, Mode, Transcoder};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -230,6 +231,18 @@ static KINDS: &[Kind] = &[
         ],
         writes: Writes::Nothing,
     },
+    Kind {
+        name: "transcoder",
+        about: "AES on the payloads of TCP and UDP; sf_metadata is 1 for packets that it has \
+                encrypted or decrypted, 0 for those left as they were",
+        settings: &[
+            setting("mode", Some("cbc"), "cbc, or gcm: the sender leaves 28 octets of room"),
+            setting("direction", None, "encrypt or decrypt"),
+            setting("key", None, "32 hex digits for AES-128, 64 for AES-256"),
+            setting("left", Some("pass"), "what is left as it was: pass or drop it"),
+        ],
+        writes: Writes::Payload,
+    },
 ];
 
 /// What there is.
@@ -294,6 +307,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
                 given.number("key", 0..=u64::MAX)?,
             ))
         }
+        "transcoder" => Box::new(transcoder(&given)?),
         // The test that makes one of each kind keeps the two lists the same.
         other => unreachable!("the list of kinds has {other}, which nothing makes"),
     })
@@ -376,11 +390,21 @@ impl<'a> Given<'a> {
     }
 
     fn yes(&self, key: &'static str) -> Result<bool, Error> {
-        match self.text(key)? {
-            "yes" => Ok(true),
-            "no" => Ok(false),
-            other => Err(self.wrong(key, other, "yes or no")),
-        }
+        self.one_of(key, "yes or no", |word| match word {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
+        })
+    }
+
+    fn one_of<T>(
+        &self,
+        key: &'static str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Error> {
+        let text = self.text(key)?;
+        read(text).ok_or_else(|| self.wrong(key, text, wanted))
     }
 }
 
@@ -460,6 +484,36 @@ fn firewall(given: &Given<'_>) -> Result<conntrack::Config, Error> {
         *timeout = given.seconds(key)?;
     }
     Ok(config)
+}
+
+fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
+    let mode = given.one_of("mode", "cbc or gcm", |word| match word {
+        "cbc" => Some(Mode::Cbc),
+        "gcm" => Some(Mode::Gcm),
+        _ => None,
+    })?;
+    let direction = given.one_of("direction", "encrypt or decrypt", |word| match word {
+        "encrypt" => Some(Direction::Encrypt),
+        "decrypt" => Some(Direction::Decrypt),
+        _ => None,
+    })?;
+    let drops = given.one_of("left", "pass or drop", |word| match word {
+        "pass" => Some(false),
+        "drop" => Some(true),
+        _ => None,
+    })?;
+    let text = given.text("key")?;
+    let octets = hex(text).unwrap_or_default();
+    let key = if let Ok(key) = octets.as_slice().try_into() {
+        Key::Aes128(key)
+    } else if let Ok(key) = octets.as_slice().try_into() {
+        Key::Aes256(key)
+    } else {
+        let shown = format!("({} characters, not shown)", text.chars().count());
+        return Err(given.wrong("key", &shown, "32 hex digits for AES-128, or 64 for AES-256"));
+    };
+    let transcoder = Transcoder::new(mode, &key, direction);
+    Ok(if drops { transcoder.dropping() } else { transcoder })
 }
 
 fn health(word: &str) -> Option<Health> {
@@ -555,6 +609,7 @@ mod tests {
                 "rate_limiter" => "rate=1M",
                 "payload_match" => "patterns=a,0x00ff",
                 "balancer" => "backends=a:1,b:2:draining",
+                "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
                 _ => "",
             }
             .split_whitespace(),
@@ -664,6 +719,22 @@ mod tests {
             ),
         ] {
             assert_eq!(error(kind, words), want);
+        }
+        for (words, want) in [
+            (
+                "direction=encrypt",
+                "transcoder needs key=: 32 hex digits for AES-128, 64 for AES-256",
+            ),
+            ("direction=up key=00", "transcoder: direction=up is not encrypt or decrypt"),
+            ("direction=encrypt key=00 mode=ecb", "transcoder: mode=ecb is not cbc or gcm"),
+            ("direction=encrypt key=00 left=x", "transcoder: left=x is not pass or drop"),
+            (
+                "direction=encrypt key=00",
+                "transcoder: key=(2 characters, not shown) is not 32 hex digits for AES-128, or 64 for \
+                 AES-256",
+            ),
+        ] {
+            assert_eq!(error("transcoder", words), want);
         }
         for list in ["", "a,", "a:1:up:x", "a:1:gone", ":1", "a:65536", "a:+1", "a:-1"] {
             assert!(error("balancer", &format!("backends={list}")).contains("at \""), "{list}");

@@ -11,6 +11,7 @@
 //! | [`element`] | the interface: groups, elements, instances, what a packet carries |
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
+//! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
 //! | [`catalogue`] | elements by kind and settings, as people write them |
 //! | [`packet`] | what a service is handed |
 //! | [`random`] | a small generator |
@@ -37,3 +38,4 @@ pub mod nat;
 pub mod packet;
 pub mod random;
 pub mod simple;
+pub mod transcode;
