@@ -48,11 +48,12 @@ use crate::hash::fold;
 use crate::packet::{Checksum, Fragment, Network, Packet};
 use crate::random::Random;
 use aes::cipher::consts::U16;
+use aes::cipher::typenum::Unsigned;
 use aes::cipher::{
-    BlockCipherDecrypt, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt,
-    BlockSizeUser, KeyInit,
+    BlockCipherDecBackend, BlockCipherDecClosure, BlockCipherDecrypt, BlockCipherEncBackend,
+    BlockCipherEncClosure, BlockCipherEncrypt, BlockSizeUser, KeyInit, ParBlocks,
 };
-use aes::{Aes128, Aes256, Block};
+use aes::{Aes128, Aes256};
 use ring::aead;
 use smallvec::SmallVec;
 use std::fmt;
@@ -68,8 +69,6 @@ const NONCE: usize = 12;
 const TAG: usize = 16;
 /// Octets that GCM's sender leaves at the end of a payload.
 pub const GCM_ROOM: usize = NONCE + TAG;
-/// Blocks decrypted side by side: as many as the widest instructions take at once.
-const SIDE_BY_SIDE: usize = 64;
 
 /// A key, of AES-128 or AES-256. It is not shown.
 #[derive(Clone)]
@@ -464,38 +463,7 @@ impl<C: BlockCipherEncrypt<BlockSize = U16> + BlockCipherDecrypt<BlockSize = U16
         }
         match direction {
             Direction::Encrypt => self.payload.encrypt_with_backend(SideBySide(&mut lanes)),
-            Direction::Decrypt => lanes.iter_mut().for_each(|lane| self.decrypt(lane)),
-        }
-    }
-
-    fn decrypt(&self, lane: &mut Lane<'_>) {
-        let (blocks, rest) = lane.payload.as_chunks_mut::<BLOCK>();
-        if let (Some(last), false) = (blocks.last_mut(), rest.is_empty()) {
-            // The last whole block is that of the rest, padded with zeros and chained to the one before,
-            // whose beginning is where the rest was.
-            let mut both = *last;
-            self.payload.decrypt_block((&mut both).into());
-            *last = both;
-            for ((last, rest), both) in last.iter_mut().zip(rest.iter_mut()).zip(both) {
-                *last = *rest;
-                *rest ^= both;
-            }
-        }
-        // From the end, so that each block's ciphertext is there for the one behind it.
-        let mut end = blocks.len();
-        while end > 0 {
-            let begin = end.saturating_sub(SIDE_BY_SIDE);
-            let mut clear = [Block::default(); SIDE_BY_SIDE];
-            let clear = &mut clear[..end - begin];
-            for (clear, block) in clear.iter_mut().zip(&blocks[begin..end]) {
-                clear.0 = *block;
-            }
-            self.payload.decrypt_blocks(clear);
-            for at in (begin..end).rev() {
-                let before = if at == 0 { lane.chain } else { blocks[at - 1] };
-                blocks[at] = xor(&clear[at - begin].0, &before);
-            }
-            end = begin;
+            Direction::Decrypt => self.payload.decrypt_with_backend(Clear(&mut lanes)),
         }
     }
 }
@@ -570,6 +538,53 @@ impl BlockCipherEncClosure for SideBySide<'_, '_> {
                 }
                 backend.encrypt_block_inplace((&mut both).into());
                 *last = both;
+            }
+        }
+    }
+}
+
+/// Decrypts packets, the blocks of each side by side.
+struct Clear<'a, 'b>(&'a mut [Lane<'b>]);
+
+impl BlockSizeUser for Clear<'_, '_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherDecClosure for Clear<'_, '_> {
+    #[inline(always)]
+    fn call<B: BlockCipherDecBackend<BlockSize = U16>>(self, backend: &B) {
+        for lane in self.0.iter_mut() {
+            let (blocks, rest) = lane.payload.as_chunks_mut::<BLOCK>();
+            if let (Some(last), false) = (blocks.last_mut(), rest.is_empty()) {
+                // The last whole block is that of the rest, padded with zeros and chained to the one
+                // before, whose beginning is where the rest was.
+                let mut both = *last;
+                backend.decrypt_block_inplace((&mut both).into());
+                for (both, rest) in both.iter_mut().zip(rest) {
+                    (*both, *rest) = (*rest, *both ^ *rest);
+                }
+                *last = both;
+            }
+            // From the end, so that each block's ciphertext is there for the one behind it.
+            let mut end = blocks.len();
+            while end >= B::ParBlocksSize::USIZE {
+                let begin = end - B::ParBlocksSize::USIZE;
+                let mut clear = ParBlocks::<B>::default();
+                for (clear, block) in clear.iter_mut().zip(&blocks[begin..end]) {
+                    clear.0 = *block;
+                }
+                backend.decrypt_par_blocks_inplace(&mut clear);
+                for at in (begin..end).rev() {
+                    let before = if at == 0 { lane.chain } else { blocks[at - 1] };
+                    blocks[at] = xor(&clear[at - begin].0, &before);
+                }
+                end = begin;
+            }
+            for at in (0..end).rev() {
+                let before = if at == 0 { lane.chain } else { blocks[at - 1] };
+                let mut clear = blocks[at];
+                backend.decrypt_block_inplace((&mut clear).into());
+                blocks[at] = xor(&clear, &before);
             }
         }
     }
