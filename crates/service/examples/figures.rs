@@ -1,4 +1,11 @@
-//! What the tracker costs: `cargo run --release -p service --example figures [CONNECTIONS]`.
+//! What the tracker and the transcoder cost: `cargo run --release -p service --example figures
+//! [CONNECTIONS | transcoder]`.
+//!
+//! Transcoder: bursts of 32 UDP datagrams over IPv4, 256 frames in turn, of each length; medians of five
+//! runs. Frames are encrypted and then decrypted, each way timed by itself; what comes back must be what went
+//! in. Once with checksums that the element keeps right, once with those left to hardware.
+//!
+//! The tracker:
 //!
 //! Established: bursts of 32 TCP segments of random ones of so many established connections (1,000,000),
 //! packets a second; and the same from a single buffer of frames read anew each time. New: SYNs of
@@ -13,8 +20,11 @@
 
 use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
 use service::craft::Frame;
+use service::element::{Element, Fate, Passing};
 use service::packet::{Checksum, Offsets, Packet};
 use service::random::Random;
+use service::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
+use smallvec::SmallVec;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::tcp::Flags;
 
@@ -143,7 +153,94 @@ fn resident() -> u64 {
 }
 
 fn main() {
-    let count = std::env::args().nth(1).map_or(1_000_000, |n| n.parse().expect("a number"));
+    match std::env::args().nth(1).as_deref() {
+        Some("transcoder") => transcoder(),
+        Some(n) => tracker(n.parse().expect("a number of connections, or `transcoder`")),
+        None => {
+            tracker(1_000_000);
+            transcoder();
+        }
+    }
+}
+
+fn transcoder() {
+    for (key, name) in [(Key::Aes128([1; 16]), "AES-128"), (Key::Aes256([2; 32]), "AES-256")] {
+        for mode in [Mode::Cbc, Mode::Gcm] {
+            // GCM's room is more than the payload of a frame of 64 octets.
+            let shortest = if mode == Mode::Gcm { 128 } else { 64 };
+            for len in [shortest, 512, 1500] {
+                for checksum in [Checksum::Good, Checksum::Partial] {
+                    let both = transcode(mode, &key, len, checksum);
+                    for (way, ns) in ["encrypt", "decrypt"].into_iter().zip(both) {
+                        println!(
+                            "{name} {mode:?} {way}, frames of {len}, checksum {checksum:?}: {ns:.0} ns a packet, \
+                             {:.2} GB/s of frames, {:.2} of payload",
+                            len as f64 / ns,
+                            (len - HEADERS) as f64 / ns
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ethernet, IPv4, UDP.
+const HEADERS: usize = 42;
+
+/// Nanoseconds a packet to encrypt and to decrypt frames of this length.
+fn transcode(mode: Mode, key: &Key, len: usize, checksum: Checksum) -> [f64; 2] {
+    const FRAMES: u16 = 256;
+    const ROUNDS: usize = 100;
+    let mut random = Random(1);
+    let mut frames: Vec<Vec<u8>> = (0..FRAMES)
+        .map(|n| {
+            let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), n), ([10, 0, 0, 2].into(), 2)];
+            let mut frame = Frame::udp(ends[0], ends[1], len - HEADERS);
+            frame.body[8..].fill_with(|| random.next() as u8);
+            if mode == Mode::Gcm {
+                let room = frame.body.len() - GCM_ROOM;
+                frame.body[room..].fill(0);
+            }
+            frame.bytes()
+        })
+        .collect();
+    let at = Offsets::of(&frames[0]);
+    let before = frames.clone();
+    let mut ways = [Direction::Encrypt, Direction::Decrypt]
+        .map(|way| Transcoder::new(mode, key, way).instance(0, 0, 1));
+    let mut pass = |frames: &mut [Vec<u8>], way: usize| {
+        let begun = cpu_ns();
+        for frames in frames.chunks_mut(BURST) {
+            let mut burst: SmallVec<[Passing<'_>; BURST]> = frames
+                .iter_mut()
+                .map(|frame| Passing::new(Packet { frame, at, checksum }))
+                .collect();
+            ways[way].ingress(0, &mut burst);
+            assert!(burst.iter().all(|p| p.metadata.register == 1 && p.fate == Fate::Continue));
+        }
+        cpu_ns() - begun
+    };
+    let mut runs = [Vec::new(), Vec::new()];
+    for _ in 0..5 {
+        let mut spent = [0; 2];
+        for _ in 0..ROUNDS {
+            spent[0] += pass(&mut frames, 0);
+            assert!(frames.iter().zip(&before).all(|(after, before)| after != before));
+            spent[1] += pass(&mut frames, 1);
+            assert!(frames == before, "what comes back is what went in");
+        }
+        for (run, spent) in runs.iter_mut().zip(spent) {
+            run.push(spent as f64 / (ROUNDS * usize::from(FRAMES)) as f64);
+        }
+    }
+    runs.map(|mut run| {
+        run.sort_by(f64::total_cmp);
+        run[run.len() / 2]
+    })
+}
+
+fn tracker(count: u32) {
     let before = resident();
     let mut bench = Bench::new(Config::new(count as usize, 1));
     bench.establish(0, count);

@@ -12,10 +12,17 @@
 //! [`Buckets`] is SoftFlow's balancer (§4.2): a flow goes to one of eight buckets, the one with the least
 //! load of late; tables decide what a bucket is.
 //!
+//! [`Spread`] and [`Eight`] are the two as elements. What a flow is to them says [`flow_hash`].
+//!
 //! Checked by: the tests below.
+
+mod elements;
 
 use crate::hash::fold;
 use std::fmt;
+use std::sync::Arc;
+
+pub use elements::{Backends, Eight, Member, Spread, flow_hash};
 
 /// Backends' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +99,13 @@ impl Maglev {
         Maglev { entries }
     }
 
+    /// A table for those of these backends (name, weight, health) that take new flows.
+    pub fn of_healthy(backends: &[(u64, u32, Health)]) -> Maglev {
+        let weight = |weight: u32, health: Health| if health == Health::Up { weight } else { 0 };
+        let weighed: Vec<_> = backends.iter().map(|(n, w, h)| (*n, weight(*w, *h))).collect();
+        Maglev::new(&weighed)
+    }
+
     /// The backend of a flow with this hash; none if there is none.
     #[inline]
     pub fn backend(&self, hash: u64) -> Option<Backend> {
@@ -114,9 +128,53 @@ const WAYS: usize = 4;
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     hash: u64,
-    /// Seconds of the last packet, and the backend.
+    /// Seconds of the last packet, and where it went.
     seen: u32,
-    backend: u16,
+    place: u16,
+}
+
+/// Which way flows went, in fixed memory: sets of four, of which the one not seen for longest makes room.
+#[derive(Debug)]
+struct Memory {
+    sets: Box<[[Flow; WAYS]]>,
+    idle_timeout_s: u32,
+}
+
+impl Memory {
+    /// Room for about so many flows, 0 for none.
+    fn new(flows_max: usize, idle_timeout_s: u32) -> Memory {
+        let sets = vec![[Flow::default(); WAYS]; flows_max.div_ceil(WAYS)];
+        Memory { sets: sets.into_boxed_slice(), idle_timeout_s }
+    }
+
+    /// The set of a flow, and whether an entry of it counts at that time.
+    fn set(&mut self, now: u32, hash: u64) -> (&mut [Flow], impl Fn(&Flow) -> bool + Copy) {
+        let at = ((u128::from(hash.rotate_left(32)) * self.sets.len() as u128) >> 64) as usize;
+        let timeout = self.idle_timeout_s;
+        let lives = move |flow: &Flow| flow.hash != 0 && now.saturating_sub(flow.seen) <= timeout;
+        (self.sets.get_mut(at).map_or(&mut [], |set| &mut set[..]), lives)
+    }
+
+    /// The flow of this hash, if it is known. Neither hash nor time is 0.
+    fn find(&mut self, now: u32, hash: u64) -> Option<&mut Flow> {
+        let (set, lives) = self.set(now, hash);
+        set.iter_mut().find(|flow| flow.hash == hash && lives(flow))
+    }
+
+    /// Remembers a flow that is not known; says whether another was forgotten to make room.
+    fn insert(&mut self, now: u32, hash: u64, place: u16) -> bool {
+        let (set, lives) = self.set(now, hash);
+        let age = |flow: &Flow| if lives(flow) { flow.seen } else { 0 };
+        let Some(oldest) = set.iter_mut().min_by_key(|flow| age(flow)) else { return false };
+        let forgotten = lives(oldest);
+        *oldest = Flow { hash, seen: now, place };
+        forgotten
+    }
+}
+
+/// Hash and time as [`Memory`] wants them: 0 says that an entry is empty.
+fn not_zero(now_s: u32, hash: u64) -> (u32, u64) {
+    (now_s.saturating_add(1), hash.max(1))
 }
 
 /// What has happened to flows.
@@ -138,21 +196,19 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Balancer {
     backends: Vec<Known>,
-    table: Maglev,
-    sets: Box<[[Flow; WAYS]]>,
-    idle_timeout_s: u32,
+    table: Arc<Maglev>,
+    memory: Memory,
     counters: Counters,
 }
 
 impl Balancer {
-    /// A balancer that remembers about `flows_max` flows, each for so long after its last packet.
+    /// A balancer that remembers about `flows_max` flows (0: none), each for so long after its last
+    /// packet.
     pub fn new(flows_max: usize, idle_timeout_s: u32) -> Balancer {
-        let sets = flows_max.div_ceil(WAYS).max(1);
         Balancer {
             backends: Vec::new(),
-            table: Maglev::new(&[]),
-            sets: vec![[Flow::default(); WAYS]; sets].into_boxed_slice(),
-            idle_timeout_s,
+            table: Arc::new(Maglev::new(&[])),
+            memory: Memory::new(flows_max, idle_timeout_s),
             counters: Counters::default(),
         }
     }
@@ -161,29 +217,27 @@ impl Balancer {
     /// health. A backend that was there before keeps its number if it has its place in the list.
     /// Takes some milliseconds.
     pub fn set_backends(&mut self, backends: &[(u64, u32, Health)]) {
+        self.adopt(backends, Arc::new(Maglev::of_healthy(backends)));
+    }
+
+    /// Sets all backends, with the table that [`Maglev::of_healthy`] made of them, perhaps shared by
+    /// balancers: quick.
+    pub fn adopt(&mut self, backends: &[(u64, u32, Health)], table: Arc<Maglev>) {
         let known = |(n, (name, weight, health)): (usize, &(u64, u32, Health))| {
             let flows = self.backends.get(n).filter(|b| b.name == *name).map_or(0, |b| b.flows);
             Known { name: *name, weight: *weight, health: *health, flows }
         };
         self.backends = backends.iter().take(NOBODY.into()).enumerate().map(known).collect();
-        self.rebuild();
+        self.table = table;
     }
 
     /// Sets the health of a backend; false if there is none of that number.
     pub fn set_health(&mut self, backend: Backend, health: Health) -> bool {
         let Some(known) = self.backends.get_mut(usize::from(backend.0)) else { return false };
         known.health = health;
-        self.rebuild();
+        let all: Vec<_> = self.backends.iter().map(|b| (b.name, b.weight, b.health)).collect();
+        self.table = Arc::new(Maglev::of_healthy(&all));
         true
-    }
-
-    fn rebuild(&mut self) {
-        let weighed: Vec<(u64, u32)> = self
-            .backends
-            .iter()
-            .map(|known| (known.name, if known.health == Health::Up { known.weight } else { 0 }))
-            .collect();
-        self.table = Maglev::new(&weighed);
     }
 
     /// What has happened.
@@ -198,18 +252,13 @@ impl Balancer {
 
     /// Where a packet of a flow with this hash goes at second `now_s` of a monotonic clock.
     pub fn pick(&mut self, now_s: u32, hash: u64) -> Option<Backend> {
-        let at = ((u128::from(hash.rotate_left(32)) * self.sets.len() as u128) >> 64) as usize;
-        let set = &mut self.sets[at];
-        // 0 says that an entry is empty.
-        let (hash, now) = (hash.max(1), now_s.saturating_add(1));
-        let timeout = self.idle_timeout_s;
-        let lives = |flow: &Flow| flow.hash != 0 && now.saturating_sub(flow.seen) <= timeout;
-        if let Some(flow) = set.iter_mut().find(|flow| flow.hash == hash && lives(flow)) {
-            let known = self.backends.get(usize::from(flow.backend));
+        let (now, hash) = not_zero(now_s, hash);
+        if let Some(flow) = self.memory.find(now, hash) {
+            let known = self.backends.get(usize::from(flow.place));
             if known.is_some_and(|known| known.health != Health::Down) {
                 flow.seen = now;
                 self.counters.kept += 1;
-                return Some(Backend(flow.backend));
+                return Some(Backend(flow.place));
             }
             self.counters.moved += 1;
             flow.hash = 0;
@@ -218,11 +267,7 @@ impl Balancer {
             self.counters.nobody += 1;
             return None;
         };
-        let age = |flow: &Flow| if lives(flow) { flow.seen } else { 0 };
-        if let Some(place) = set.iter_mut().min_by_key(|flow| age(flow)) {
-            self.counters.forgotten += u64::from(lives(place));
-            *place = Flow { hash, seen: now, backend: backend.0 };
-        }
+        self.counters.forgotten += u64::from(self.memory.insert(now, hash, backend.0));
         self.counters.assigned += 1;
         if let Some(known) = self.backends.get_mut(usize::from(backend.0)) {
             known.flows += 1;

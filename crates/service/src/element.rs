@@ -23,6 +23,7 @@
 //! compiled code gather packets that reach it, and the worker calls the instance with the burst. It
 //! is not there yet.
 
+use crate::catalogue;
 use crate::packet::Packet;
 
 /// What a packet carries from service to service (SoftFlow figure 3).
@@ -105,6 +106,17 @@ pub trait Element: Send + Sync {
 
     /// State for a worker. `seed` is a number that nobody outside can guess.
     fn instance(&self, worker: usize, now_ns: u64, seed: u64) -> Box<dyn Instance>;
+
+    /// Sets what can be set while instances run: they see it with their next burst. With an error,
+    /// nothing was set.
+    ///
+    /// # Errors
+    /// Of most elements, for every key: nothing of them can be.
+    fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
+        let (kind, allowed) = (self.name(), "nothing of it can");
+        let running = |key: &String| catalogue::Error::Running { kind, key: key.clone(), allowed };
+        settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
+    }
 }
 
 /// A service: elements that share what they were made with.

@@ -11,6 +11,8 @@
 //! | [`element`] | the interface: groups, elements, instances, what a packet carries |
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
+//! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
+//! | [`catalogue`] | elements by kind and settings, as people write them |
 //! | [`packet`] | what a service is handed |
 //! | [`random`] | a small generator |
 //!
@@ -24,6 +26,7 @@
 //! `cargo run --release -p service --example figures`.
 
 pub mod balance;
+pub mod catalogue;
 pub mod conntrack;
 #[doc(hidden)]
 pub mod craft;
@@ -35,3 +38,4 @@ pub mod nat;
 pub mod packet;
 pub mod random;
 pub mod simple;
+pub mod transcode;

@@ -51,7 +51,8 @@ pub struct PoolId(pub(crate) usize);
 pub struct Rule {
     /// Where the source is taken from.
     pub source: Option<PoolId>,
-    /// Where the destination is taken from.
+    /// Where the destination is taken from: a pool of [`Ports::Keep`] or [`Ports::Range`]. Ports that are
+    /// a sender's own are no destinations, so other pools have none left.
     pub destination: Option<PoolId>,
 }
 
@@ -333,9 +334,12 @@ impl Blocks {
             if let Some((address, first)) = self.free.remove(at) {
                 let used = vec![0; usize::from(size).div_ceil(64)].into_boxed_slice();
                 let mut block = Block { address, first, used, count: 0 };
-                let port = block.take(size, free);
-                blocks.push(block);
-                return port.map(|port| (address, port));
+                if let Some(port) = block.take(size, free) {
+                    blocks.push(block);
+                    return Some((address, port));
+                }
+                // Others use all its ports, which no pool knows of: perhaps not for long.
+                self.free.push_back((address, first));
             }
         }
         if blocks.is_empty() {
@@ -429,7 +433,10 @@ impl Tracker {
                 let src_port = if original.has_ports() { port } else { plain.src_port };
                 rule.source.is_some() || free(&Tuple { src, src_port, ..plain })
             };
-            let taken = pool.take(original, sender, random, &mut fits);
+            let taken = match pool.ports {
+                Ports::Keep | Ports::Range(..) => pool.take(original, sender, random, &mut fits),
+                Ports::Blocks { .. } | Ports::Deterministic { .. } => None,
+            };
             let Some((src, port)) = taken else {
                 pool.exhausted += 1;
                 return None;
@@ -918,6 +925,41 @@ mod tests {
         tracker.flush(Some(0));
         assert_eq!(tracker.pool(id).unwrap().blocks(), Some((0, 20)));
         assert_eq!(pass(&mut tracker, nat, &from(11, 0)).1.drop, None);
+    }
+
+    #[test]
+    fn blocks_are_not_lost_where_none_of_their_ports_serves() {
+        let mut tracker = tracker();
+        let ports = Ports::Blocks { first: 1000, last: 1001, size: 2, blocks_max: 1 };
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", ports));
+        let Nat::New(Rule { source: Some(id), .. }) = nat else { unreachable!() };
+        let server = (v4("192.0.2.1"), 53);
+        for port in [1000, 1001] {
+            let other = Frame::udp(server, (v4("203.0.113.5"), port), 0).bytes();
+            assert_eq!(pass(&mut tracker, Nat::None, &other).1.drop, None);
+        }
+        let from = |host: u8| Frame::udp((IpAddr::from([10, 0, 0, host]), 1), server, 0).bytes();
+        assert_eq!(pass(&mut tracker, nat, &from(1)).1.drop, Some(Drop::NatExhausted));
+        assert_eq!(tracker.pool(id).unwrap().blocks(), Some((0, 1)));
+        tracker.flush(Some(0));
+        assert_eq!(pass(&mut tracker, nat, &from(2)).1.drop, None);
+    }
+
+    #[test]
+    fn ports_that_are_a_senders_own_are_no_destinations() {
+        let inside = v4("10.0.0.0");
+        for ports in [
+            Ports::Blocks { first: 1, last: 8, size: 2, blocks_max: 2 },
+            Ports::Deterministic { first: 1, last: 8, inside, senders: 4 },
+        ] {
+            let mut tracker = tracker();
+            let id = tracker.add_pool(pool("203.0.113.5", "203.0.113.5", ports));
+            let nat = Nat::New(Rule { source: None, destination: Some(id) });
+            let frame = Frame::udp((v4("10.0.0.1"), 1), (v4("192.0.2.1"), 53), 0).bytes();
+            assert_eq!(pass(&mut tracker, nat, &frame).1.drop, Some(Drop::NatExhausted));
+            let pool = tracker.pool(id).unwrap();
+            assert_eq!((pool.exhausted(), pool.blocks().map_or(0, |(used, _)| used)), (1, 0));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! Invariants: none that memory safety depends on. Offsets that lie beyond the frame make a packet
 //! that services call invalid.
 
+use std::ops::Range;
 use wire::layers::{self, Layers};
 use wire::{IpProtocol, ipv6};
 
@@ -128,6 +129,35 @@ impl<'a> Packet<'a> {
         let at = Offsets::of(frame);
         Packet { frame, at, checksum: Checksum::Unknown }
     }
+
+    /// Where what follows a TCP or UDP header lies in the frame, in a first fragment as far as it is
+    /// there. None for other protocols, later fragments, and headers that are cut short or say a length
+    /// that cannot be.
+    pub fn payload(&self) -> Option<Range<usize>> {
+        if let Fragment::Later { .. } = self.at.fragment {
+            return None;
+        }
+        let (l4, end) = (self.at.l4 as usize, self.at.end as usize);
+        let segment = self.frame.get(l4..end).filter(|_| self.at.network != Network::Other)?;
+        match self.at.protocol {
+            IpProtocol::TCP => {
+                let header = usize::from(segment.get(12)? >> 4) * 4;
+                (20..=segment.len()).contains(&header).then(|| l4 + header..end)
+            }
+            IpProtocol::UDP => {
+                let [hi, lo] = *segment.get(4..6)?.first_chunk()?;
+                let said = usize::from(u16::from_be_bytes([hi, lo]));
+                let len = match self.at.fragment {
+                    // A datagram beyond 65,535 octets says 0 (RFC 2675 §4).
+                    _ if said == 0 => segment.len(),
+                    Fragment::Whole => said,
+                    _ => said.min(segment.len()),
+                };
+                (8..=segment.len()).contains(&len).then(|| l4 + 8..l4 + len)
+            }
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +173,32 @@ mod tests {
             }
             assert_eq!(Offsets::of(&frame).network, Network::Other, "{len}");
         }
+    }
+
+    #[test]
+    fn payloads_lie_behind_their_headers() {
+        let mut frame = testkit::packet::Udp::default().frame();
+        let udp = Packet::of(&mut frame).at.l4 as usize;
+        let end = frame.len();
+        assert_eq!(Packet::of(&mut frame).payload(), Some(udp + 8..end));
+        for (said, want) in [(8, Some(udp + 8..udp + 8)), (7, None), (0, Some(udp + 8..end))] {
+            frame[udp + 5] = said;
+            assert_eq!(Packet::of(&mut frame).payload(), want, "{said}");
+        }
+        frame[udp + 4] = 0xff;
+        assert_eq!(Packet::of(&mut frame).payload(), None, "longer than the packet");
+        frame[20] = 0x20;
+        assert_eq!(Packet::of(&mut frame).payload(), Some(udp + 8..end), "a first fragment");
+        frame[21] = 1;
+        assert_eq!(Packet::of(&mut frame).payload(), None, "a later one");
+        let ends = (([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2));
+        let mut frame =
+            crate::craft::Frame::tcp(ends.0, ends.1, wire::tcp::Flags::ACK, (1, 1), 5).bytes();
+        assert_eq!(Packet::of(&mut frame).payload(), Some(54..59));
+        frame[46] = 0x40;
+        assert_eq!(Packet::of(&mut frame).payload(), None, "a header shorter than a header");
+        frame[46] = 0xf0;
+        assert_eq!(Packet::of(&mut frame).payload(), None, "a header longer than the packet");
     }
 
     #[test]

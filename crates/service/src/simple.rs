@@ -2,7 +2,7 @@
 //! SoftFlow's firewall.
 //!
 //! Each is an [`Element`] of its own; what it says of a packet is in `sf_metadata` (the register), in words
-//! at the element. None but the rate limiter drops.
+//! at the element. None drops but the rate limiter, and the payload match where it is told to.
 //!
 //! Checked by: the tests below.
 
@@ -14,7 +14,8 @@ use aho_corasick::AhoCorasick;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Does nothing: what a call costs (SoftFlow's pipeline D).
+/// Does nothing: what a call costs (SoftFlow's pipeline D). Reads no argument, leaves `sf_metadata`, counts
+/// nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noop;
 
@@ -42,7 +43,8 @@ impl Instance for Noop {
     }
 }
 
-/// Counts packets and octets.
+/// Counts packets and octets, those of frames as the switch has them. Reads no argument, leaves
+/// `sf_metadata`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counter {
     packets: u64,
@@ -78,7 +80,7 @@ impl Instance for Counter {
 }
 
 /// Reads octets of a large block at random, as many lines of 64 as `sf_argument` octets need (SoftFlow
-/// figure 10): what a service with large state costs.
+/// figure 10): what a service with large state costs. Leaves `sf_metadata`; counts lines.
 #[derive(Debug, Clone)]
 pub struct MemoryWalker {
     block: Arc<[u64]>,
@@ -132,7 +134,8 @@ impl Instance for Walk {
     }
 }
 
-/// A token bucket for each instance: what goes beyond it is dropped.
+/// A token bucket for each instance: what goes beyond it is dropped. Reads no argument, leaves
+/// `sf_metadata`; counts packets passed and dropped.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimiter {
     /// Octets a second.
@@ -195,12 +198,17 @@ impl Instance for Bucket {
     }
 }
 
-/// Looks for patterns in what follows the transport header's fixed part, all of them in one pass (Aho and
-/// Corasick, 1975). The register says which was found first, counted from 1; 0 for none. A pattern cut
-/// by a packet's end is not found: payloads are not put together.
+/// Looks for patterns in payloads, all of them in one pass (Aho and Corasick, 1975): what follows a TCP or
+/// UDP header, and of other protocols and later fragments what follows the IP header. A pattern cut by a
+/// packet's end is not found: payloads are not put together.
+///
+/// Reads no argument. Writes into `sf_metadata` which pattern was found first, counted from 1; 0 for none.
+/// Drops nothing, but packets with a match if it is [told to](PayloadMatch::dropping). Counts packets with
+/// a match (`found`) and without (`none`).
 #[derive(Debug, Clone)]
 pub struct PayloadMatch {
     patterns: AhoCorasick,
+    drops: bool,
 }
 
 impl PayloadMatch {
@@ -209,12 +217,19 @@ impl PayloadMatch {
     /// # Errors
     /// If they are too many for the automaton.
     pub fn new(patterns: &[&[u8]]) -> Result<PayloadMatch, aho_corasick::BuildError> {
-        Ok(PayloadMatch { patterns: AhoCorasick::new(patterns)? })
+        Ok(PayloadMatch { patterns: AhoCorasick::new(patterns)?, drops: false })
+    }
+
+    /// Packets with a match are dropped.
+    #[must_use]
+    pub fn dropping(self) -> PayloadMatch {
+        PayloadMatch { drops: true, ..self }
     }
 }
 
 struct Matching {
     patterns: AhoCorasick,
+    drops: bool,
     found: u64,
     none: u64,
 }
@@ -229,19 +244,24 @@ impl Element for PayloadMatch {
     }
 
     fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
-        Box::new(Matching { patterns: self.patterns.clone(), found: 0, none: 0 })
+        let (patterns, drops) = (self.patterns.clone(), self.drops);
+        Box::new(Matching { patterns, drops, found: 0, none: 0 })
     }
 }
 
 impl Instance for Matching {
     fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
-        for passing in burst {
-            // What the tables say next depends on the payload: the register's lookups must be made.
+        for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
             passing.metadata.coalesce = true;
-            let (from, to) = (passing.packet.at.l4 as usize, passing.packet.at.end as usize);
-            let payload = passing.packet.frame.get(from..to).unwrap_or_default();
+            let packet = &passing.packet;
+            let (from, to) = (packet.at.l4 as usize, packet.at.end as usize);
+            let payload =
+                packet.frame.get(packet.payload().unwrap_or(from..to)).unwrap_or_default();
             let found = self.patterns.find(payload).map(|found| found.pattern().as_u64() + 1);
             passing.metadata.register = found.unwrap_or(0);
+            if found.is_some() && self.drops {
+                passing.fate = Fate::Drop;
+            }
             self.found += u64::from(found.is_some());
             self.none += u64::from(found.is_none());
         }
@@ -255,6 +275,9 @@ impl Instance for Matching {
 /// SoftFlow's firewall (§4.1): the tables hold the access list, the tracker remembers. `sf_argument` 1 says
 /// that the list allows the packet, and it may open a connection; 0, that it may only belong to one. The
 /// register is 1 if it may pass.
+///
+/// Writes into `sf_metadata` 1 or 0; drops nothing: the tables decide. Counts what [`conntrack::Counters`]
+/// has.
 #[derive(Debug, Clone)]
 pub struct Firewall {
     config: conntrack::Config,
@@ -377,11 +400,21 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_no_payload() {
+        // 0x03e8 is the source port, and 0x5010 TCP's header length and flags.
+        let element = PayloadMatch::new(&[b"\x03\xe8", b"\x50\x10"]).unwrap();
+        let mut matching = element.instance(0, 0, 0);
+        let ack = wire::tcp::Flags::ACK;
+        let mut frames = [Frame::udp(A, B, 3).bytes(), Frame::tcp(A, B, ack, (1, 1), 3).bytes()];
+        assert_eq!(call(&mut *matching, 0, 0, &mut frames), [(0, Fate::Continue); 2]);
+    }
+
+    #[test]
     fn payloads_are_matched_and_the_first_is_told() {
         let element = PayloadMatch::new(&[b"EVIL", b"xxxx"]).unwrap();
         let mut matching = element.instance(0, 0, 0);
-        let mut evil = Frame::udp(A, B, 3);
-        evil.body.extend(b"EVILxxxx");
+        let mut evil = Frame::udp(A, B, 11);
+        evil.body[11..].copy_from_slice(b"EVILxxxx");
         let mut frames =
             [Frame::udp(A, B, 3).bytes(), Frame::udp(A, B, 4).bytes(), evil.bytes(), vec![0; 3]];
         let registers: Vec<_> =

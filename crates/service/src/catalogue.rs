@@ -1,0 +1,814 @@
+//! Elements by name: from a *kind* and settings, as a command line or a configuration file writes them, to an
+//! [`Element`].
+//!
+//! In: a kind's name and words `KEY=VALUE` ([`parse`]). Out: an element ([`element`]), or an [`Error`] that
+//! says what was wrong and what would be right. [`kinds`] is what there is, for help texts.
+//!
+//! Invariants: each setting has a default or must be given; a key is given once; no secret is in an
+//! error's text. Checked by: the tests below, which make an element of each kind.
+
+use crate::balance::{Backends, Eight, Health, Member, Spread};
+use crate::conntrack;
+use crate::element::{Element, Writes};
+use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter};
+use crate::transcode::{Direction, Key, Mode, Transcoder};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// A kind of element.
+#[derive(Debug)]
+pub struct Kind {
+    /// What [`element`] knows it by.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// What can be set.
+    pub settings: &'static [Setting],
+    /// What its elements may write.
+    pub writes: Writes,
+}
+
+/// Something of a kind that can be set.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// The key.
+    pub name: &'static str,
+    /// The value if it is not given; none if it must be.
+    pub default: Option<&'static str>,
+    /// What it means.
+    pub about: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    default: Option<&'static str>,
+    about: &'static str,
+) -> Setting {
+    Setting { name, default, about }
+}
+
+/// Why there is no element.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such kind.
+    #[error("there is no kind of service {kind:?}; there are {}", names(KINDS.iter().map(|k| k.name)))]
+    Kind {
+        /// What was asked for.
+        kind: String,
+    },
+    /// The kind has no such setting.
+    #[error("{kind} has no setting {key:?}; it has {allowed}")]
+    Key {
+        /// The kind.
+        kind: &'static str,
+        /// The key.
+        key: String,
+        /// What it has.
+        allowed: String,
+    },
+    /// A value that means nothing.
+    #[error("{kind}: {key}={value} is not {wanted}")]
+    Value {
+        /// The kind.
+        kind: &'static str,
+        /// The key.
+        key: &'static str,
+        /// What was given; of a secret, nothing.
+        value: String,
+        /// What would be right.
+        wanted: String,
+    },
+    /// A setting without a default is not there.
+    #[error("{kind} needs {key}=: {about}")]
+    Missing {
+        /// The kind.
+        kind: &'static str,
+        /// The key.
+        key: &'static str,
+        /// What it means.
+        about: &'static str,
+    },
+    /// A key is there twice.
+    #[error("{key}= is given twice")]
+    Twice {
+        /// The key.
+        key: String,
+    },
+    /// A word that sets nothing.
+    #[error("{word:?} is not KEY=VALUE, with a key of letters, digits and '_'")]
+    Word {
+        /// The word.
+        word: String,
+    },
+    /// Each setting is right, but not with the others.
+    #[error("{kind}: {why}")]
+    Together {
+        /// The kind.
+        kind: &'static str,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// It cannot be set while the element is there.
+    #[error("{kind}: {key:?} cannot be set while it runs; {allowed}")]
+    Running {
+        /// The kind.
+        kind: &'static str,
+        /// The key.
+        key: String,
+        /// What can.
+        allowed: &'static str,
+    },
+}
+
+/// `a, b and c`.
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = names.collect();
+    match all.split_last() {
+        None => "none".to_string(),
+        Some((last, [])) => last.to_string(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+const SECONDS: &str =
+    "seconds without a packet after which a connection in this state is forgotten";
+
+static KINDS: &[Kind] = &[
+    Kind {
+        name: "noop",
+        about: "does nothing: what a call costs",
+        settings: &[],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "counter",
+        about: "counts packets and octets",
+        settings: &[],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "memory_walker",
+        about: "reads as many octets of a block, in random lines of 64, as sf_argument says",
+        settings: &[setting("bytes", Some("64M"), "size of the block, up to 4G")],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "rate_limiter",
+        about: "drops what goes beyond a rate, frames counted without their checksum",
+        settings: &[
+            setting("rate", None, "octets a second"),
+            setting("burst", Some("64k"), "octets at once; no frame longer than that passes"),
+        ],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "payload_match",
+        about: "looks for patterns in payloads; sf_metadata is the first one's number from 1, or 0",
+        settings: &[
+            setting("patterns", None, "separated by commas: text, or octets as 0x and hex digits"),
+            setting("drop", Some("no"), "whether a packet with a match is dropped"),
+        ],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "conntrack",
+        about: "SoftFlow's firewall: with sf_argument 1 a packet may open a connection; \
+                sf_metadata is 1 if it may pass",
+        settings: &[
+            setting("connections", Some("65536"), "connections at most, of each instance"),
+            setting("half_open", Some("half"), "of them, so many that nobody has answered"),
+            setting("fragmented", Some("1024"), "datagrams in fragments at a time"),
+            setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
+            setting("tcp_pick_up", Some("yes"), "whether TCP is taken up in its middle"),
+            setting("tcp_liberal", Some("no"), "whether TCP's windows go unchecked"),
+            setting("tcp_repeats", Some("3"), "repetitions after which tcp_repeating counts"),
+            setting("tcp_syn_sent", Some("120"), SECONDS),
+            setting("tcp_syn_received", Some("60"), SECONDS),
+            setting("tcp_established", Some("432000"), SECONDS),
+            setting("tcp_fin_wait", Some("120"), SECONDS),
+            setting("tcp_close_wait", Some("60"), SECONDS),
+            setting("tcp_last_ack", Some("30"), SECONDS),
+            setting("tcp_time_wait", Some("120"), SECONDS),
+            setting("tcp_closed", Some("10"), SECONDS),
+            setting("tcp_repeating", Some("300"), "at most so, while a segment is repeated"),
+            setting("tcp_unacknowledged", Some("300"), "at most so, while data is unacknowledged"),
+            setting("sctp_closed", Some("10"), SECONDS),
+            setting("sctp_transient", Some("3"), SECONDS),
+            setting("sctp_established", Some("210"), SECONDS),
+            setting("sctp_heartbeat", Some("30"), SECONDS),
+            setting("udp", Some("30"), "seconds of UDP that was not answered"),
+            setting("udp_stream", Some("120"), "seconds of UDP both ways"),
+            setting("icmp", Some("30"), "seconds of ICMP's requests"),
+            setting("other", Some("600"), "seconds of other protocols"),
+            setting("fragment", Some("30"), "seconds from a datagram's first fragment on"),
+        ],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "balancer8",
+        about: "SoftFlow's balancer: a new flow goes to the least loaded of eight buckets; \
+                sf_metadata is the bucket, 0 to 7, and lookups are repeated (sf_coalesce 0)",
+        settings: &[
+            setting("half_life_ms", Some("100"), "time in which half of a load is forgotten"),
+            setting("flows", Some("65536"), "flows remembered, about, by each instance"),
+            setting("idle", Some("300"), "seconds without a packet after which one is forgotten"),
+        ],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "balancer",
+        about: "Maglev: a flow goes to a backend by its hash and stays there; sf_metadata is the \
+                backend's number from 1, or 0 for none",
+        settings: &[
+            setting(
+                "backends",
+                None,
+                "separated by commas: NAME, NAME:WEIGHT or NAME:WEIGHT:up|draining|down",
+            ),
+            setting("flows", Some("65536"), "flows remembered, about, by each instance; 0: none"),
+            setting("idle", Some("300"), "seconds without a packet after which one is forgotten"),
+            setting("key", Some("0"), "a number, secret if clients may be hostile; same on all"),
+        ],
+        writes: Writes::Nothing,
+    },
+    Kind {
+        name: "transcoder",
+        about: "AES on the payloads of TCP and UDP; sf_metadata is 1 for packets that it has \
+                encrypted or decrypted, 0 for those left as they were",
+        settings: &[
+            setting("mode", Some("cbc"), "cbc, or gcm: the sender leaves 28 octets of room"),
+            setting("direction", None, "encrypt or decrypt"),
+            setting("key", None, "32 hex digits for AES-128, 64 for AES-256"),
+            setting("left", Some("pass"), "what is left as it was: pass or drop it"),
+        ],
+        writes: Writes::Payload,
+    },
+];
+
+/// What there is.
+pub fn kinds() -> &'static [Kind] {
+    KINDS
+}
+
+/// Settings from words `KEY=VALUE`; a value may hold any characters, a further `=` included.
+///
+/// # Errors
+/// [`Error::Word`] and [`Error::Twice`].
+pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<(String, String)>, Error> {
+    let mut settings: Vec<(String, String)> = Vec::new();
+    for word in words {
+        let is_key = |key: &str| {
+            !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+        };
+        let Some((key, value)) = word.split_once('=').filter(|(key, _)| is_key(key)) else {
+            return Err(Error::Word { word: word.to_string() });
+        };
+        if settings.iter().any(|(k, _)| k == key) {
+            return Err(Error::Twice { key: key.to_string() });
+        }
+        settings.push((key.to_string(), value.to_string()));
+    }
+    Ok(settings)
+}
+
+/// An element of this kind, with these settings.
+///
+/// # Errors
+/// As [`Error`] says.
+pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Element>, Error> {
+    let Some(kind) = KINDS.iter().find(|k| k.name == kind) else {
+        return Err(Error::Kind { kind: kind.to_string() });
+    };
+    let given = Given::new(kind, settings)?;
+    Ok(match kind.name {
+        "noop" => Box::new(Noop),
+        "counter" => Box::new(Counter::default()),
+        "memory_walker" => {
+            let bytes = given.size("bytes", 8..=4 << 30)?;
+            Box::new(MemoryWalker::new(usize::try_from(bytes).unwrap_or(usize::MAX)))
+        }
+        "rate_limiter" => Box::new(RateLimiter {
+            octets_per_second: given.size("rate", 1..=1 << 50)?,
+            burst_octets: given.size("burst", 1..=1 << 50)?,
+        }),
+        "payload_match" => Box::new(payload_match(&given)?),
+        "conntrack" => Box::new(Firewall::new(firewall(&given)?)),
+        "balancer8" => Box::new(Eight {
+            half_life_ns: given.number("half_life_ms", 1..=86_400_000)? * 1_000_000,
+            flows_max: given.count("flows", FLOWS)?,
+            idle_timeout_s: given.seconds("idle")?,
+        }),
+        "balancer" => {
+            let members = members(kind.name, given.text("backends")?)?;
+            Box::new(Spread::new(
+                Arc::new(Backends::new(members)),
+                given.count("flows", FLOWS)?,
+                given.seconds("idle")?,
+                given.number("key", 0..=u64::MAX)?,
+            ))
+        }
+        "transcoder" => Box::new(transcoder(&given)?),
+        // The test that makes one of each kind keeps the two lists the same.
+        other => unreachable!("the list of kinds has {other}, which nothing makes"),
+    })
+}
+
+/// Flows that a balancer may remember: 1.6 GB at most.
+const FLOWS: RangeInclusive<u64> = 0..=100_000_000;
+/// Backends of a balancer: with more, shares of Maglev's table become coarse.
+const BACKENDS_MAX: usize = 1000;
+
+/// A kind's settings, those given and defaults.
+struct Given<'a> {
+    kind: &'static Kind,
+    settings: &'a [(String, String)],
+}
+
+impl<'a> Given<'a> {
+    fn new(kind: &'static Kind, settings: &'a [(String, String)]) -> Result<Given<'a>, Error> {
+        for (n, (key, _)) in settings.iter().enumerate() {
+            if !kind.settings.iter().any(|s| s.name == key) {
+                let allowed = names(kind.settings.iter().map(|s| s.name));
+                return Err(Error::Key { kind: kind.name, key: key.clone(), allowed });
+            }
+            if settings[..n].iter().any(|(k, _)| k == key) {
+                return Err(Error::Twice { key: key.clone() });
+            }
+        }
+        Ok(Given { kind, settings })
+    }
+
+    /// A value, as it is given or by default.
+    fn text(&self, key: &'static str) -> Result<&'a str, Error> {
+        if let Some((_, value)) = self.settings.iter().find(|(k, _)| k == key) {
+            return Ok(value);
+        }
+        let setting = self.kind.settings.iter().find(|s| s.name == key);
+        let setting = setting.unwrap_or_else(|| panic!("{} lists no {key}", self.kind.name));
+        let (kind, about) = (self.kind.name, setting.about);
+        setting.default.ok_or(Error::Missing { kind, key, about })
+    }
+
+    fn wrong(&self, key: &'static str, value: &str, wanted: impl Into<String>) -> Error {
+        let (value, wanted) = (value.to_string(), wanted.into());
+        Error::Value { kind: self.kind.name, key, value, wanted }
+    }
+
+    fn number(&self, key: &'static str, range: RangeInclusive<u64>) -> Result<u64, Error> {
+        let text = self.text(key)?;
+        let digits = text.bytes().all(|c| c.is_ascii_digit());
+        let number = text.parse().ok().filter(|n| digits && range.contains(n));
+        let wanted = || format!("a number from {} to {}", range.start(), range.end());
+        number.ok_or_else(|| self.wrong(key, text, wanted()))
+    }
+
+    fn count(&self, key: &'static str, range: RangeInclusive<u64>) -> Result<usize, Error> {
+        Ok(usize::try_from(self.number(key, range)?).unwrap_or(usize::MAX))
+    }
+
+    fn seconds(&self, key: &'static str) -> Result<u32, Error> {
+        Ok(self.number(key, 1..=100_000_000)? as u32)
+    }
+
+    /// A number with k, M or G for thousands, millions, and so on.
+    fn size(&self, key: &'static str, range: RangeInclusive<u64>) -> Result<u64, Error> {
+        let text = self.text(key)?;
+        let (digits, factor) = match text.as_bytes().last() {
+            Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+            Some(b'M') => (&text[..text.len() - 1], 1_000_000),
+            Some(b'G') => (&text[..text.len() - 1], 1_000_000_000),
+            _ => (text, 1),
+        };
+        let number =
+            digits.parse::<u64>().ok().filter(|_| digits.bytes().all(|c| c.is_ascii_digit()));
+        let number = number.and_then(|n| n.checked_mul(factor)).filter(|n| range.contains(n));
+        let (from, to) = (range.start(), range.end());
+        number.ok_or_else(|| {
+            let wanted = format!("a number from {from} to {to}, perhaps with k, M or G behind it");
+            self.wrong(key, text, wanted)
+        })
+    }
+
+    fn yes(&self, key: &'static str) -> Result<bool, Error> {
+        self.one_of(key, "yes or no", |word| match word {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
+        })
+    }
+
+    fn one_of<T>(
+        &self,
+        key: &'static str,
+        wanted: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Error> {
+        let text = self.text(key)?;
+        read(text).ok_or_else(|| self.wrong(key, text, wanted))
+    }
+}
+
+/// Octets from hex digits, two for each.
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let digit = |c: u8| (c as char).to_digit(16);
+    let octet = |pair: &[u8]| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+    digits.as_bytes().chunks(2).map(octet).collect()
+}
+
+fn payload_match(given: &Given<'_>) -> Result<PayloadMatch, Error> {
+    let text = given.text("patterns")?;
+    let mut patterns = Vec::new();
+    for pattern in text.split(',') {
+        let octets = match pattern.strip_prefix("0x") {
+            Some(digits) => hex(digits),
+            None => Some(pattern.as_bytes().to_vec()),
+        };
+        let Some(octets) = octets.filter(|octets| !octets.is_empty()) else {
+            let wanted = "patterns separated by commas, each text or 0x and an even number of hex \
+                          digits, none empty (a comma is 0x2c)";
+            return Err(given.wrong("patterns", text, wanted));
+        };
+        patterns.push(octets);
+    }
+    let patterns: Vec<&[u8]> = patterns.iter().map(Vec::as_slice).collect();
+    let matching = PayloadMatch::new(&patterns).map_err(|error| Error::Together {
+        kind: given.kind.name,
+        why: format!("no automaton for these patterns: {error}"),
+    })?;
+    Ok(if given.yes("drop")? { matching.dropping() } else { matching })
+}
+
+fn firewall(given: &Given<'_>) -> Result<conntrack::Config, Error> {
+    let connections = given.count("connections", 1..=100_000_000)?;
+    // Instances have seeds of their own.
+    let mut config = conntrack::Config::new(connections, 0);
+    if given.text("half_open")? != "half" {
+        let range = 1..=connections as u64;
+        config.half_open_max = given.count("half_open", range).map_err(|error| match error {
+            Error::Value { kind, key, value, wanted } => {
+                Error::Value { kind, key, value, wanted: format!("`half`, or {wanted}") }
+            }
+            other => other,
+        })?;
+    }
+    config.fragmented_max = given.count("fragmented", 1..=1_000_000)?;
+    config.check_checksums = given.yes("check_checksums")?;
+    config.tcp.pick_up = given.yes("tcp_pick_up")?;
+    config.tcp.liberal = given.yes("tcp_liberal")?;
+    config.tcp.repeats_max = given.number("tcp_repeats", 1..=255)? as u8;
+    let timeouts = &mut config.timeouts;
+    for (key, timeout) in [
+        ("tcp_syn_sent", &mut timeouts.tcp.syn_sent),
+        ("tcp_syn_received", &mut timeouts.tcp.syn_received),
+        ("tcp_established", &mut timeouts.tcp.established),
+        ("tcp_fin_wait", &mut timeouts.tcp.fin_wait),
+        ("tcp_close_wait", &mut timeouts.tcp.close_wait),
+        ("tcp_last_ack", &mut timeouts.tcp.last_ack),
+        ("tcp_time_wait", &mut timeouts.tcp.time_wait),
+        ("tcp_closed", &mut timeouts.tcp.closed),
+        ("tcp_repeating", &mut timeouts.tcp.repeating),
+        ("tcp_unacknowledged", &mut timeouts.tcp.unacknowledged),
+        ("sctp_closed", &mut timeouts.sctp.closed),
+        ("sctp_transient", &mut timeouts.sctp.transient),
+        ("sctp_established", &mut timeouts.sctp.established),
+        ("sctp_heartbeat", &mut timeouts.sctp.heartbeat),
+        ("udp", &mut timeouts.udp),
+        ("udp_stream", &mut timeouts.udp_stream),
+        ("icmp", &mut timeouts.icmp),
+        ("other", &mut timeouts.other),
+        ("fragment", &mut timeouts.fragment),
+    ] {
+        *timeout = given.seconds(key)?;
+    }
+    Ok(config)
+}
+
+fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
+    let mode = given.one_of("mode", "cbc or gcm", |word| match word {
+        "cbc" => Some(Mode::Cbc),
+        "gcm" => Some(Mode::Gcm),
+        _ => None,
+    })?;
+    let direction = given.one_of("direction", "encrypt or decrypt", |word| match word {
+        "encrypt" => Some(Direction::Encrypt),
+        "decrypt" => Some(Direction::Decrypt),
+        _ => None,
+    })?;
+    let drops = given.one_of("left", "pass or drop", |word| match word {
+        "pass" => Some(false),
+        "drop" => Some(true),
+        _ => None,
+    })?;
+    let text = given.text("key")?;
+    let octets = hex(text).unwrap_or_default();
+    let key = if let Ok(key) = octets.as_slice().try_into() {
+        Key::Aes128(key)
+    } else if let Ok(key) = octets.as_slice().try_into() {
+        Key::Aes256(key)
+    } else {
+        let shown = format!("({} characters, not shown)", text.chars().count());
+        return Err(given.wrong("key", &shown, "32 hex digits for AES-128, or 64 for AES-256"));
+    };
+    let transcoder = Transcoder::new(mode, &key, direction);
+    Ok(if drops { transcoder.dropping() } else { transcoder })
+}
+
+fn health(word: &str) -> Option<Health> {
+    match word {
+        "up" => Some(Health::Up),
+        "draining" => Some(Health::Draining),
+        "down" => Some(Health::Down),
+        _ => None,
+    }
+}
+
+/// `NAME[:WEIGHT[:HEALTH]],...`
+fn members(kind: &'static str, text: &str) -> Result<Vec<Member>, Error> {
+    let wrong = |wanted: String| {
+        Err(Error::Value { kind, key: "backends", value: text.to_string(), wanted })
+    };
+    let mut members: Vec<Member> = Vec::new();
+    for word in text.split(',') {
+        let mut parts = word.split(':');
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.next().map_or(Some(1), |weight| {
+            weight.parse().ok().filter(|n| (0..=65_535).contains(n) && !weight.starts_with('+'))
+        });
+        let (Some(weight), Some(health), None, false) =
+            (weight, parts.next().map_or(Some(Health::Up), health), parts.next(), name.is_empty())
+        else {
+            let form = "NAME, NAME:WEIGHT or NAME:WEIGHT:up|draining|down, separated by commas, \
+                        each weight from 0 to 65535";
+            return wrong(format!("a list of backends at {word:?}: {form}"));
+        };
+        if members.iter().any(|m| m.name == name) {
+            return wrong(format!("a list in which each name is there once: {name:?} is not"));
+        }
+        members.push(Member { name: name.to_string(), weight, health });
+    }
+    if members.len() > BACKENDS_MAX {
+        return wrong(format!("a list of {BACKENDS_MAX} backends at most"));
+    }
+    Ok(members)
+}
+
+/// `backends=` and `health=NAME:HEALTH,...` of a balancer that runs: all of it, or, with an error, nothing.
+pub(crate) fn set_backends(
+    backends: &Backends,
+    settings: &[(String, String)],
+) -> Result<(), Error> {
+    let kind = "balancer";
+    let mut list = backends.list();
+    for (key, value) in settings {
+        match key.as_str() {
+            "backends" => list = members(kind, value)?,
+            "health" => {
+                for word in value.split(',') {
+                    let (name, state) = word.split_once(':').unwrap_or((word, ""));
+                    let found = list.iter_mut().find(|member| member.name == name);
+                    let (Some(member), Some(health)) = (found, health(state)) else {
+                        let wanted = format!(
+                            "NAME:up|draining|down, separated by commas, at {word:?}; the backends are {}",
+                            names(list.iter().map(|m| m.name.as_str()))
+                        );
+                        return Err(Error::Value {
+                            kind,
+                            key: "health",
+                            value: value.clone(),
+                            wanted,
+                        });
+                    };
+                    member.health = health;
+                }
+            }
+            _ => {
+                let allowed = "backends= and health= can";
+                return Err(Error::Running { kind, key: key.clone(), allowed });
+            }
+        }
+    }
+    backends.set(list);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::craft::Frame;
+    use crate::element::{Fate, Passing};
+    use crate::packet::Packet;
+    use std::net::IpAddr;
+
+    /// Settings that make an element of a kind whose settings have no default.
+    fn enough(kind: &Kind) -> Vec<(String, String)> {
+        parse(
+            match kind.name {
+                "rate_limiter" => "rate=1M",
+                "payload_match" => "patterns=a,0x00ff",
+                "balancer" => "backends=a:1,b:2:draining",
+                "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
+                _ => "",
+            }
+            .split_whitespace(),
+        )
+        .unwrap()
+    }
+
+    fn made(kind: &str, words: &str) -> Result<Box<dyn Element>, Error> {
+        element(kind, &parse(words.split_whitespace())?)
+    }
+
+    fn error(kind: &str, words: &str) -> String {
+        match made(kind, words) {
+            Ok(_) => panic!("{kind} {words} is no element"),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn each_kind_makes_an_element_that_takes_packets() {
+        for kind in kinds() {
+            let made = element(kind.name, &enough(kind)).unwrap();
+            assert_eq!((made.name(), made.writes()), (kind.name, kind.writes));
+            let mut instance = made.instance(0, 0, 1);
+            let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2)];
+            let mut frames = [Frame::udp(ends[0], ends[1], 20).bytes(), vec![0; 5]];
+            let mut burst: Vec<_> =
+                frames.iter_mut().map(|f| Passing::new(Packet::of(f))).collect();
+            instance.ingress(1, &mut burst);
+            assert!(burst.iter().all(|passing| passing.fate == Fate::Continue), "{}", kind.name);
+            for setting in kind.settings {
+                assert!(!setting.about.is_empty());
+            }
+            let error = made.set(&[("nonsense".into(), "1".into())]).unwrap_err().to_string();
+            assert!(error.contains("cannot be set while it runs"), "{error}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_the_tracker_s_own() {
+        let kind = KINDS.iter().find(|k| k.name == "conntrack").unwrap();
+        let config = firewall(&Given::new(kind, &[]).unwrap()).unwrap();
+        let want = conntrack::Config::new(65_536, 0);
+        assert_eq!(format!("{config:?}"), format!("{want:?}"));
+        let some = parse(["connections=10", "half_open=3", "tcp_closed=7", "udp=1"]).unwrap();
+        let config = firewall(&Given::new(kind, &some).unwrap()).unwrap();
+        assert_eq!((config.connections_max, config.half_open_max), (10, 3));
+        assert_eq!((config.timeouts.tcp.closed, config.timeouts.udp), (7, 1));
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong_and_what_there_is() {
+        let kinds = "noop, counter, memory_walker, rate_limiter, payload_match, conntrack";
+        assert!(
+            error("nat", "")
+                .starts_with(&format!("there is no kind of service \"nat\"; there are {kinds}"))
+        );
+        for (kind, words, want) in [
+            ("noop", "x=1", "noop has no setting \"x\"; it has none"),
+            (
+                "rate_limiter",
+                "rate=1 brust=2",
+                "rate_limiter has no setting \"brust\"; it has rate and burst",
+            ),
+            ("rate_limiter", "", "rate_limiter needs rate=: octets a second"),
+            (
+                "rate_limiter",
+                "rate",
+                "\"rate\" is not KEY=VALUE, with a key of letters, digits and '_'",
+            ),
+            ("rate_limiter", "rate=1 rate=2", "rate= is given twice"),
+            (
+                "rate_limiter",
+                "rate=1T",
+                "rate_limiter: rate=1T is not a number from 1 to 1125899906842624, perhaps with k, M or G \
+                 behind it",
+            ),
+            (
+                "rate_limiter",
+                "rate=99999999999G",
+                "rate_limiter: rate=99999999999G is not a number from 1 to 1125899906842624, perhaps with \
+                 k, M or G behind it",
+            ),
+            ("payload_match", "patterns=a drop=1", "payload_match: drop=1 is not yes or no"),
+            (
+                "payload_match",
+                "patterns=a,0x123",
+                "payload_match: patterns=a,0x123 is not patterns separated by commas, each text or 0x and \
+                 an even number of hex digits, none empty (a comma is 0x2c)",
+            ),
+            (
+                "conntrack",
+                "connections=5 half_open=6",
+                "conntrack: half_open=6 is not `half`, or a number from 1 to 5",
+            ),
+            ("conntrack", "udp=+3", "conntrack: udp=+3 is not a number from 1 to 100000000"),
+            (
+                "balancer",
+                "backends=a:1,b:x",
+                "balancer: backends=a:1,b:x is not a list of backends at \"b:x\": NAME, NAME:WEIGHT or \
+                 NAME:WEIGHT:up|draining|down, separated by commas, each weight from 0 to 65535",
+            ),
+            (
+                "balancer",
+                "backends=a,a",
+                "balancer: backends=a,a is not a list in which each name is there once: \"a\" is not",
+            ),
+        ] {
+            assert_eq!(error(kind, words), want);
+        }
+        for (words, want) in [
+            (
+                "direction=encrypt",
+                "transcoder needs key=: 32 hex digits for AES-128, 64 for AES-256",
+            ),
+            ("direction=up key=00", "transcoder: direction=up is not encrypt or decrypt"),
+            ("direction=encrypt key=00 mode=ecb", "transcoder: mode=ecb is not cbc or gcm"),
+            ("direction=encrypt key=00 left=x", "transcoder: left=x is not pass or drop"),
+            (
+                "direction=encrypt key=00",
+                "transcoder: key=(2 characters, not shown) is not 32 hex digits for AES-128, or 64 for \
+                 AES-256",
+            ),
+        ] {
+            assert_eq!(error("transcoder", words), want);
+        }
+        for list in ["", "a,", "a:1:up:x", "a:1:gone", ":1", "a:65536", "a:+1", "a:-1"] {
+            assert!(error("balancer", &format!("backends={list}")).contains("at \""), "{list}");
+        }
+        let many: Vec<_> = (0..1001).map(|n| n.to_string()).collect();
+        let why = error("balancer", &format!("backends={}", many.join(",")));
+        assert!(why.ends_with("is not a list of 1000 backends at most"), "{why}");
+        let twice = [("rate".to_string(), "1".to_string()), ("rate".into(), "2".into())];
+        let Err(why) = element("rate_limiter", &twice) else { panic!("twice") };
+        assert_eq!(why.to_string(), "rate= is given twice");
+    }
+
+    #[test]
+    fn sizes_and_patterns_are_read() {
+        let kind = KINDS.iter().find(|k| k.name == "rate_limiter").unwrap();
+        for (text, want) in [("7", 7), ("2k", 2000), ("3M", 3_000_000), ("1G", 1_000_000_000)] {
+            let settings = [("rate".to_string(), text.to_string())];
+            assert_eq!(Given::new(kind, &settings).unwrap().size("rate", 1..=u64::MAX), Ok(want));
+        }
+        assert_eq!(hex("00fFa1"), Some(vec![0, 255, 0xa1]));
+        assert_eq!((hex("0"), hex("0g"), hex("é")), (None, None, None));
+        assert_eq!(parse(["patterns=a=b c"]), Ok(vec![("patterns".into(), "a=b c".into())]));
+    }
+
+    #[test]
+    fn a_match_drops_if_told_to() {
+        let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2)];
+        for (drop, fate) in [("no", Fate::Continue), ("yes", Fate::Drop)] {
+            let made =
+                made("payload_match", &format!("patterns=0x787878,EVIL drop={drop}")).unwrap();
+            let mut instance = made.instance(0, 0, 1);
+            let mut frames = [2, 3].map(|len| Frame::udp(ends[0], ends[1], len).bytes());
+            let mut burst: Vec<_> =
+                frames.iter_mut().map(|f| Passing::new(Packet::of(f))).collect();
+            instance.ingress(1, &mut burst);
+            assert_eq!(burst.iter().map(|p| p.fate).collect::<Vec<_>>(), [Fate::Continue, fate]);
+            assert_eq!(burst[1].metadata.register, 1);
+            assert_eq!(instance.counters(), [("found", 1), ("none", 1)]);
+        }
+    }
+
+    #[test]
+    fn a_balancer_is_set_while_it_runs() {
+        let spread = made("balancer", "backends=a,b").unwrap();
+        let mut instance = spread.instance(0, 0, 1);
+        let mut seen = || {
+            let mut seen = [0; 4];
+            for n in 0..200 {
+                let ends: [(IpAddr, u16); 2] =
+                    [([10, 0, 0, 1].into(), n), ([10, 0, 0, 2].into(), 2)];
+                let mut frame = Frame::udp(ends[0], ends[1], 2).bytes();
+                let mut burst = [Passing::new(Packet::of(&mut frame))];
+                instance.ingress(1, &mut burst);
+                seen[burst[0].metadata.register as usize] += 1;
+            }
+            seen.map(|n| n > 0)
+        };
+        let set = |words: &str| spread.set(&parse([words]).unwrap()).map_err(|e| e.to_string());
+        assert_eq!(seen(), [false, true, true, false]);
+        assert_eq!(set("health=a:down"), Ok(()));
+        assert_eq!(seen(), [false, false, true, false]);
+        assert_eq!(set("health=b:down"), Ok(()));
+        assert_eq!(seen(), [true, false, false, false]);
+        assert_eq!(set("backends=b,c:0,d:5"), Ok(()));
+        assert_eq!(seen(), [false, true, false, true]);
+        assert_eq!(
+            set("health=b:down,e:up").unwrap_err(),
+            "balancer: health=b:down,e:up is not NAME:up|draining|down, separated by commas, at \"e:up\"; \
+             the backends are b, c and d"
+        );
+        assert_eq!(seen(), [false, true, false, true], "with an error, nothing is set");
+        assert_eq!(
+            set("flows=1").unwrap_err(),
+            "balancer: \"flows\" cannot be set while it runs; backends= and health= can"
+        );
+    }
+}
