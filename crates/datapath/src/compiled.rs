@@ -22,6 +22,10 @@
 //! when lookups of the keys that workers have sampled ([`samples`](crate::samples)) have come to take longer than
 //! they did. The other structure is then made aside (module `aside`).
 //!
+//! What follows a service is compiled as a copy of the pipeline ([`opt::unroll`]), in which a table may be a
+//! few entries that are part of the code, while it is looked up in its index elsewhere. Such code is broken when
+//! what is left of the table there has changed, and not when other entries have.
+//!
 //! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
 //! both replicas see the same steps, so variants and columns agree between them. The body that code
 //! has for an action is right for those tables alone that ran it when the code was made: it may hold
@@ -34,9 +38,10 @@ use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::records::RETIRED;
 use crate::replica::{Beside, InterpEngine, Replica, Served};
 use classify::Kind;
-use ir::{Action, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
+use ir::{Action, ActionCall, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
 use jit::{NodeSpec, Unit};
 use opt::Contents;
+use opt::unroll::{copied_action, original_table};
 use plan::Model;
 use plan::choose::{self, TablePlan};
 use plan::decompose::Goal;
@@ -133,6 +138,9 @@ const BAIL: opt::Bail = opt::Bail { services: false, ..opt::Bail::ALL };
 pub const DIRECT_MAX: usize = 16;
 /// Forced to become code, tables may have so many entries: each is a compare and an action's body.
 const DIRECT_FORCED_MAX: usize = 256;
+/// Tables of more entries are looked up whole in copies of the pipeline, too: what is left of one is looked for by
+/// looking at all of its entries.
+const NARROW_MAX: usize = 4096;
 /// A table that has changed so often since it was last quiet does not become code.
 const CHANGES_MAX: u32 = 4;
 /// A table is quiet when it has not changed for so long.
@@ -155,6 +163,8 @@ pub struct Code {
     changes: Vec<u64>,
     /// How often anything else that code depends on had changed.
     epoch: u64,
+    /// Tables that were changing when it was made, so that nothing of them could be left.
+    restless: Vec<TableId>,
     /// How long it took.
     pub compile_time: Duration,
 }
@@ -179,6 +189,10 @@ struct Input {
     program: Arc<Program>,
     contents: Contents,
     tables: Vec<TableFacts>,
+    /// Those of tables of which little may be left in a copy of the pipeline.
+    entries: opt::Entries,
+    /// Tables for which it is left out, since they change often.
+    restless: Vec<TableId>,
     changes: Vec<u64>,
     epoch: u64,
     passes: opt::Options,
@@ -188,19 +202,42 @@ struct Input {
 impl Input {
     fn compile(self, cache: &mut jit::Cache) -> Result<Code, jit::Error> {
         let start = Instant::now();
-        let optimised = opt::optimise(&self.program, &self.contents, &self.passes);
+        let entries = Some(&self.entries);
+        let optimised = opt::optimise_with(&self.program, &self.contents, &self.passes, entries);
+        let tables = self.program.tables.len();
         let mut nodes = Vec::new();
         for (block, at) in optimised.program.blocks.iter().zip(0..) {
-            let Terminator::Apply { table, .. } = &block.end else { continue };
+            let Terminator::Apply { table: applied, .. } = &block.end else { continue };
+            let table = original_table(*applied, tables);
             let facts = &self.tables[table.index()];
+            let own = |id: ActionId| match id {
+                RETIRED => RETIRED,
+                id => copied_action(id, *applied, tables),
+            };
+            let call = |call: &ActionCall| ActionCall {
+                action: own(call.action),
+                args: call.args.clone(),
+            };
+            let direct =
+                |e: &jit::DirectEntry| jit::DirectEntry { call: call(&e.call), ..e.clone() };
+            let left = |e: &opt::residual::Left| jit::DirectEntry {
+                entry: e.entry,
+                matches: e.matches.clone(),
+                call: call(&e.call),
+            };
+            let narrowed = optimised.residuals.iter().find(|r| r.block.0 == at);
             nodes.push(NodeSpec {
                 block: ir::BlockId(at),
-                table: *table,
+                table,
+                applied: *applied,
                 columns: facts.columns.clone(),
-                actions: facts.variants.clone(),
+                actions: facts.variants.iter().map(|id| own(*id)).collect(),
                 record_words: facts.stride,
-                direct: facts.direct.clone(),
-                default: self.contents.tables[table.index()].default.clone(),
+                direct: match narrowed {
+                    Some(residual) => Some(residual.left.iter().map(left).collect()),
+                    None => facts.direct.as_ref().map(|all| all.iter().map(direct).collect()),
+                },
+                default: call(&self.contents.tables[table.index()].default),
                 leader: None,
             });
         }
@@ -214,6 +251,7 @@ impl Input {
             contents: self.contents,
             changes: self.changes,
             epoch: self.epoch,
+            restless: self.restless,
             compile_time: start.elapsed(),
         })
     }
@@ -417,10 +455,24 @@ impl JitEngine {
             });
             contents.tables.push(held);
         }
+        // In copies of the pipeline, if there are some, forced templates hold.
+        let narrows = matches!(self.options.template, None | Some(Template::DirectCode))
+            && opt::unroll::may(&self.program, &contents);
+        let mut restless = Vec::new();
+        let mut entries = opt::Entries::new();
+        let all = (0..self.program.tables.len() as u32).map(TableId);
+        for id in all.filter(|id| narrows && (1..=NARROW_MAX).contains(&replica.len(*id))) {
+            match self.is_calm(id) {
+                true => drop(entries.insert(id, replica.entries_in_order(id))),
+                false => restless.push(id),
+            }
+        }
         Input {
             program: self.program.clone(),
             contents,
             tables,
+            entries,
+            restless,
             changes: self.watches.iter().map(|w| w.changes).collect(),
             epoch: self.epoch,
             passes: self.options.passes,
@@ -436,12 +488,15 @@ impl JitEngine {
             // A table without entries is a default action.
             Some(Template::Index(_)) => entries == 0,
             None if entries == 0 => true,
-            None => {
-                let watch = &self.watches[table.index()];
-                let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= self.options.quiet;
-                entries <= self.options.direct_max && (calm || self.options.synchronous)
-            }
+            None => entries <= self.options.direct_max && self.is_calm(table),
         }
+    }
+
+    /// The table does not change often.
+    fn is_calm(&self, table: TableId) -> bool {
+        let watch = &self.watches[table.index()];
+        let calm = watch.recent <= CHANGES_MAX || watch.at.elapsed() >= self.options.quiet;
+        calm || self.options.synchronous
     }
 
     fn compile_now(&mut self) -> Result<Code, jit::Error> {
@@ -470,6 +525,18 @@ impl JitEngine {
                 continue;
             }
             let name = || &self.program.tables[at].name;
+            let residuals = &code.unit.program.residuals;
+            if let Some(residual) = residuals.iter().find(|r| r.block == node.block) {
+                let default = &code.contents.tables[at].default;
+                let same = *default == replica.contents(table).default;
+                if !(same && residual.holds(&replica.entries_in_order(table))) {
+                    return Fit::Broken(format!(
+                        "other entries of table {} concern what follows a service",
+                        name()
+                    ));
+                }
+                continue;
+            }
             let (then, now) = (&code.contents.tables[at], replica.contents(table));
             if node.direct.is_some() {
                 return Fit::Broken(format!("table {} is part of the code", name()));
@@ -643,6 +710,36 @@ impl JitEngine {
         out
     }
 
+    /// How a table is looked up behind services, one line for each pass.
+    fn behind_services(&self, table: TableId) -> Vec<String> {
+        let Some(code) = self.code.as_deref() else { return Vec::new() };
+        let tables = self.program.tables.len() as u32;
+        let copies = code.unit.nodes.iter().filter(|n| n.table == table && n.applied != table);
+        copies
+            .map(|node| {
+                let behind = match node.applied.0 / tables {
+                    1 => "behind a service".to_string(),
+                    n => format!("behind {n} services"),
+                };
+                let narrowed = code.unit.program.residuals.iter().find(|r| r.block == node.block);
+                match (narrowed, &node.direct) {
+                    (Some(residual), _) => format!(
+                        "{behind}, {} of its entries are left, as part of the code",
+                        residual.left.len()
+                    ),
+                    (None, Some(_)) => format!("{behind}, its entries are part of the code"),
+                    (None, None) if code.restless.contains(&table) => {
+                        format!("{behind}, it is looked up whole: it changes often")
+                    }
+                    (None, None) => format!(
+                        "{behind}, it is looked up whole: more than {} entries are left",
+                        opt::residual::LEFT_MAX
+                    ),
+                }
+            })
+            .collect()
+    }
+
     /// Tables that have been quiet may become code, and their indexes what now serves best. A table of the general
     /// form is looked at even if it is never quiet.
     fn check_quiet(&mut self) {
@@ -678,6 +775,11 @@ impl JitEngine {
         if let Some(node) = wants {
             let name = &self.program.tables[node.table.index()].name;
             self.wanted = Some(format!("table {name} has been quiet and can become code"));
+        } else if let [first, ..] = &code.restless[..]
+            && code.restless.iter().all(|table| self.is_calm(*table))
+        {
+            let name = &self.program.tables[first.index()].name;
+            self.wanted = Some(format!("table {name} has been quiet: less of it may be left"));
         }
     }
 
@@ -874,6 +976,10 @@ impl Engine for JitEngine {
         let mut stages = Vec::new();
         for node in &code.unit.nodes {
             let (table, at) = (node.table, node.table.index());
+            // A table's lookups are counted together, whatever copy of the pipeline they are in.
+            if node.applied != table {
+                continue;
+            }
             let visits = lookups(table) as f64 / packets.max(1) as f64;
             if visits == 0.0 {
                 continue;
@@ -987,6 +1093,9 @@ impl Engine for JitEngine {
                 for line in decomposition.tree.to_string().lines() {
                     let _ = write!(choice, "\n  {line}");
                 }
+            }
+            for line in self.behind_services(id) {
+                let _ = write!(choice, "\n  {line}");
             }
             TableExplanation {
                 table: name.clone(),

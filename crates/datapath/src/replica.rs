@@ -646,6 +646,13 @@ impl Replica {
         }
     }
 
+    /// A table's entries, best first, as the pipeline has them.
+    pub(crate) fn entries_in_order(&self, table: TableId) -> Vec<Arc<Entry>> {
+        let index = &self.tables[table.index()];
+        let entries = index.in_order(&self.program.tables[table.index()]);
+        entries.into_iter().cloned().collect()
+    }
+
     /// A table's entries, best first.
     pub(crate) fn direct_entries(&self, table: TableId) -> Vec<jit::DirectEntry> {
         let index = &self.tables[table.index()];

@@ -404,7 +404,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         let spec = &unit.nodes[i];
         Node {
             table: spec.table,
-            counters: plan.program.tables[spec.table.index()].counters,
+            counters: plan.program.tables[spec.applied.index()].counters,
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
             mixed: plan.is_mixed(i),
@@ -421,7 +421,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         stops,
         slots: plan.slots.clone(),
         points: points.len(),
-        tables: plan.program.tables.len(),
+        tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),
@@ -447,11 +447,11 @@ fn check(unit: &Unit) -> Result<(), Error> {
             return wrong("nodes must be in the order of their blocks");
         }
         last = Some(spec.block);
-        let applies = |block: &ir::Block| matches!(block.end, ir::Terminator::Apply { table, .. } if table == spec.table);
+        let applies = |block: &ir::Block| matches!(block.end, ir::Terminator::Apply { table, .. } if table == spec.applied);
         if !program.blocks.get(spec.block.index()).is_some_and(applies) {
             return wrong("the block does not apply the table");
         }
-        let Some(table) = program.tables.get(spec.table.index()) else {
+        let Some(table) = program.tables.get(spec.applied.index()) else {
             return wrong("the table does not exist");
         };
         if spec.columns.iter().any(|c| *c as usize >= table.key.len()) {

@@ -128,7 +128,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     fn same_key(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.plan.unit.nodes[a], &self.plan.unit.nodes[b]);
         let key = |node: &NodeSpec, column: u16| {
-            let table = &self.plan.program.tables[node.table.index()];
+            let table = &self.plan.program.tables[node.applied.index()];
             table.key.get(column as usize).map(|k| k.expr.clone())
         };
         a.columns.iter().all(|column| key(a, *column) == key(b, *column))

@@ -701,12 +701,12 @@ impl<'f, 'p> Gen<'f, 'p> {
                     return Err(self.bail("a table that is not planned for"));
                 };
                 let spec = &plan.unit.nodes[node];
-                if spec.table != *table {
+                if spec.applied != *table {
                     return Err(self.bail("a table that is not planned for"));
                 }
                 let applied = Applied { block: id, hit: *hit, miss: *miss, by_action };
                 match &spec.direct {
-                    Some(_) => self.direct(spec, *table, applied),
+                    Some(_) => self.direct(spec, spec.table, applied),
                     None => self.park(node, spec, None),
                 }
             }
@@ -716,7 +716,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// The packet's columns of a table's key, in order.
     fn columns(&mut self, spec: &NodeSpec, used: &dyn Fn(u16) -> bool) -> Result<Vec<Val>, Ended> {
         let plan = self.plan;
-        let key = &plan.program.tables[spec.table.index()].key;
+        let key = &plan.program.tables[spec.applied.index()].key;
         let mut values = Vec::new();
         for column in &spec.columns {
             values.push(match key.get(*column as usize) {
@@ -810,7 +810,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         };
         self.restore(point, facts);
         self.one_more_lookup();
-        if plan.program.tables[spec.table.index()].counters {
+        if plan.program.tables[spec.applied.index()].counters {
             self.count_entry(entry);
         }
         let Terminator::Apply { hit, miss, by_action, .. } = &block.end else {

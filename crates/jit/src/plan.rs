@@ -99,7 +99,7 @@ impl<'u> Plan<'u> {
     /// Bytes from one key to the next, and of one key, at a node.
     pub(crate) fn key(&self, node: usize) -> (usize, usize) {
         let spec = &self.unit.nodes[node];
-        let key = &self.program.tables[spec.table.index()].key;
+        let key = &self.program.tables[spec.applied.index()].key;
         let bytes = spec
             .columns
             .iter()

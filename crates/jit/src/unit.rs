@@ -24,8 +24,10 @@ pub struct Unit {
 pub struct NodeSpec {
     /// The block that applies the table.
     pub block: BlockId,
-    /// The table.
+    /// The table that is looked up, of the pipeline.
     pub table: TableId,
+    /// What the program calls it: in a copy of the pipeline ([`opt::unroll`]), the copy's.
+    pub applied: TableId,
     /// Positions of the key fields in the packed key, ascending.
     pub columns: Vec<u16>,
     /// Actions that the code knows: position *v* is variant *v + 1* in a record.
@@ -52,7 +54,7 @@ pub fn are_twins(program: &ir::Program, a: &NodeSpec, b: &NodeSpec) -> bool {
         ) => hit == h && miss == m && by_action == by,
         _ => false,
     };
-    let tables = (program.tables.get(a.table.index()), program.tables.get(b.table.index()));
+    let tables = (program.tables.get(a.applied.index()), program.tables.get(b.applied.index()));
     let (Some(t), Some(u)) = tables else { return false };
     let width = |t: &ir::Table, c: &u16| t.key.get(*c as usize).map(|k| k.width);
     ways && a.direct.is_none()

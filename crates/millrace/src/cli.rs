@@ -880,9 +880,15 @@ pub(crate) struct BenchPipelineOptions {
     /// Flow entries, in ovs-ofctl's syntax
     #[arg(long, value_name = "FILE", conflicts_with_all = ["use_case", "p4"])]
     pub(crate) flows: Option<PathBuf>,
-    /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N
+    /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N, softflow:a|b|c|d:N
     #[arg(long, value_name = "NAME[:PARAMETERS]", conflicts_with = "p4")]
     pub(crate) use_case: Option<String>,
+    /// A service for entries to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
+    #[arg(long = "service", value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
+    /// Leave a rewrite of the program out: unroll, narrow, ...
+    #[arg(long, value_name = "PASS")]
+    pub(crate) without: Vec<String>,
     /// A P4 program
     #[arg(long, value_name = "FILE")]
     pub(crate) p4: Option<PathBuf>,

@@ -6,6 +6,7 @@
 use crate::Failure;
 use crate::cli::{ServiceCommand, ServiceOptions};
 use crate::ctl::{Request, ask};
+use datapath::services::Elements;
 use openflow::ElementName;
 use serde_json::{Value, json};
 use service::catalogue;
@@ -37,6 +38,18 @@ pub(crate) fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     let Some(elements) = switch.services().elements() else {
         return Err("this switch has no services: it runs a P4 program".to_owned());
     };
+    add_to(elements, words, switch.now_ns())
+}
+
+/// Adds services, each a line, at time 0.
+pub(crate) fn add_all(elements: &Elements, lines: &[String]) -> Result<(), String> {
+    lines.iter().try_for_each(|line| {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        add_to(elements, &words, 0).map_err(|e| format!("service {line:?}: {e}"))
+    })
+}
+
+fn add_to(elements: &Elements, words: &[String], now_ns: u64) -> Result<(), String> {
     let [name, kind, settings @ ..] = words else {
         return Err("a service is NAME KIND [KEY=VALUE...]".to_owned());
     };
@@ -46,7 +59,7 @@ pub(crate) fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     let element = catalogue::element(kind, &settings).map_err(|e| e.to_string())?;
     let seed = RandomState::new().build_hasher().finish();
     let what = (name.as_str(), kind.as_str());
-    let start = (switch.now_ns(), seed);
+    let start = (now_ns, seed);
     elements.add(name.number(), what, shown(settings), &*element, start).map_err(|e| e.to_string())
 }
 
@@ -141,10 +154,7 @@ fn print(value: &Value) -> String {
         }
     }
     if value["services"].as_array().is_none_or(Vec::is_empty) {
-        let _ = writeln!(
-            out,
-            "no services; `millrace service kinds` lists what there is to add"
-        );
+        let _ = writeln!(out, "no services; `millrace service kinds` lists what there is to add");
     }
     if value["for_nobody"].as_u64() != Some(0) {
         let _ = writeln!(

@@ -12,6 +12,7 @@
 //! | [`contents()`] | the summary of a pipeline |
 //! | `specialise` | first: what packets can reach, and all that follows from known bits |
 //! | `thread_jumps`, `merge_blocks`, `drop_unreachable` | fewer, longer blocks |
+//! | [`unroll`], [`residual`] | what follows a service as a copy of the pipeline; what is left of tables there |
 //! | `drop_checksums`, `drop_dead_writes`, `cut_parser` | what nobody looks at |
 //! | `join_slices` | fields written whole |
 //! | `known`, `state`, `simplify` | known bits; facts at a place; expressions under facts |
@@ -32,16 +33,19 @@ mod join_slices;
 mod known;
 mod mark;
 mod merge_blocks;
+pub mod residual;
 mod set;
 mod simplify;
 mod specialise;
 mod state;
 mod thread_jumps;
+pub mod unroll;
 mod uses;
 
 pub use contents::contents;
+pub use residual::Residual;
 
-use ir::{Action, ActionCall, ActionId, Op, Program, Select};
+use ir::{Action, ActionCall, ActionId, Entry, Op, Program, Select, TableId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -81,6 +85,8 @@ pub struct Optimised {
     pub actions: BTreeMap<ActionId, Arc<Action>>,
     /// By table; `None` for one that no live block applies.
     pub tables: Vec<Option<LiveTable>>,
+    /// What is left of tables in copies of the pipeline.
+    pub residuals: Vec<Residual>,
     /// What the passes did, in their order.
     pub notes: Vec<Note>,
 }
@@ -154,6 +160,10 @@ options! {
     fold,
     /// Arguments that all calls of an action share count as constants in it.
     arguments,
+    /// Lays what follows a service out as a copy of the pipeline.
+    unroll,
+    /// Looks only at what is left of tables there.
+    narrow,
     /// Skips blocks that do nothing.
     thread_jumps,
     /// Joins a block with the only one that leads to it.
@@ -240,14 +250,57 @@ impl Work<'_> {
     }
 }
 
+/// Entries of tables, best first; of those that are not to be narrowed, none.
+pub type Entries = BTreeMap<TableId, Vec<Arc<Entry>>>;
+
 /// Rewrites a program for what its tables hold.
 pub fn optimise(program: &Program, contents: &Contents, options: &Options) -> Optimised {
+    optimise_with(program, contents, options, None)
+}
+
+/// The same; with entries, what follows a service may be laid out as copies of the pipeline, with what is left of
+/// tables there. Ids of tables and actions in copies are those that [`unroll`] says.
+pub fn optimise_with(
+    program: &Program,
+    contents: &Contents,
+    options: &Options,
+    entries: Option<&Entries>,
+) -> Optimised {
     if !options.reach || !options.bail.calls && calls(program, contents) {
         return as_it_was(program, contents);
     }
+    // A packet may go on from the last copy: then more of them serve, up to a bound.
+    let mut copies = 2;
+    while let Some(entries) = entries
+        && options.unroll
+        && options.bail.passes
+    {
+        let Some((unrolled, held)) = unroll::unroll(program, contents, copies) else { break };
+        let narrow = specialise::Narrow { entries, tables: program.tables.len() };
+        let residuals = match options.narrow {
+            true => specialise::residuals(&unrolled, &held, options, &narrow),
+            false => Vec::new(),
+        };
+        let held = residual::narrowed(held, &residuals, &unrolled);
+        let mut work = specialise::specialise(&unrolled, &held, options);
+        if unroll::goes_on(work.actions.iter(), copies) && copies < unroll::COPIES_MAX {
+            copies = (2 * copies).min(unroll::COPIES_MAX);
+            continue;
+        }
+        let left: usize = residuals.iter().map(|residual| residual.left.len()).sum();
+        work.note(
+            "unroll",
+            format!("{copies} copies, {} tables narrowed to {left} entries", residuals.len()),
+        );
+        return Optimised { residuals, ..passes(work, options) };
+    }
     // What packets can reach, and what is known of them there. First, since all else then looks at
     // the live part only; and once, since blocks only lead to later ones.
-    let mut work = specialise::specialise(program, contents, options);
+    passes(specialise::specialise(program, contents, options), options)
+}
+
+/// The passes behind the first.
+fn passes(mut work: Work<'_>, options: &Options) -> Optimised {
     // Tests that were decided leave blocks that only jump.
     if options.thread_jumps {
         thread_jumps::thread_jumps(&mut work);
@@ -296,6 +349,7 @@ fn as_it_was(program: &Program, contents: &Contents) -> Optimised {
         program: program.clone(),
         actions: contents.actions.clone(),
         tables: contents.tables.iter().map(live).collect(),
+        residuals: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -320,5 +374,5 @@ fn finish(work: Work<'_>) -> Optimised {
             }
         }
     }
-    Optimised { program, actions, tables, notes }
+    Optimised { program, actions, tables, residuals: Vec::new(), notes }
 }

@@ -143,6 +143,8 @@ struct Names {
     color: MetaId,
     level: MetaId,
     live: MetaId,
+    stage: MetaId,
+    from: MetaId,
     register: RegisterId,
     digest: DigestId,
     counter: u32,
@@ -385,6 +387,8 @@ impl Shaped {
             color: b.meta("m.color", 8),
             level: b.meta("m.level", 8),
             live: b.meta("m.live", 1),
+            stage: b.meta("m.stage", 8),
+            from: b.meta("m.from", 8),
             register: b.register("cells", 32, 4),
             digest: b.digest("seen", &[("mac", 48), ("port", 32)]),
             counter: b.counter("hits", 4),
@@ -709,7 +713,7 @@ impl Shaped {
         let in_port = || Expr::meta(intrinsic::IN_PORT);
         let small = |e: Expr| binary(BinaryOp::And, e, Expr::int(7, 32));
         let r = &mut self.rng;
-        match r.below(15) {
+        match r.below(17) {
             0 => (vec![("group", 32)], vec![Op::Group { group: p(0) }]),
             1 => {
                 let meter = Op::Meter { meter: p(0), color: meta(n.color), level: meta(n.level) };
@@ -794,6 +798,24 @@ impl Shaped {
                 (vec![("port", 32)], vec![call])
             }
             12 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
+            14 | 15 => {
+                // To a service and round again, as SoftFlow's actions: a few times, or as long as it may.
+                let service = r.pick(&n.services);
+                let args = vec![value(header(n.v4, at::DST4)), p(0)];
+                let mut keep = vec![n.stage, n.from];
+                keep.extend([n.class, n.vrf, n.port].into_iter().filter(|_| r.one_in(2)));
+                let next = binary(BinaryOp::Add, Expr::meta(n.stage), Expr::int(1, 8));
+                let call = vec![
+                    Op::Service { service, args, results: vec![n.class, n.port] },
+                    Op::Assign(meta(n.stage), next),
+                    Op::Assign(meta(n.from), Expr::int(1 + r.below(2) as u128, 8)),
+                    Op::Recirculate { keep },
+                ];
+                let few = binary(BinaryOp::Lt, Expr::meta(n.stage), Expr::int(2, 8));
+                let to = vec![Op::Assign(meta(n.port), p(0))];
+                let body = if r.one_in(6) { call } else { vec![when(few, call, to)] };
+                (vec![("port", 32)], body)
+            }
             _ => {
                 let inputs = vec![value(header(n.v4, at::SRC4)), value(header(n.v4, at::DST4))];
                 let algorithm = r.pick(&[HashAlgorithm::Crc32, HashAlgorithm::Xor16]);
@@ -1236,6 +1258,8 @@ fn candidates(n: &Names, l4: bool) -> Vec<Candidate> {
     add(Prop::Small, "m.class", meta(n.class), 8);
     add(Prop::Small, "m.vrf", meta(n.vrf), 16);
     add(Prop::Small, "m.port", meta(n.port), 32);
+    add(Prop::Small, "m.stage", meta(n.stage), 8);
+    add(Prop::Small, "m.from", meta(n.from), 8);
     out
 }
 

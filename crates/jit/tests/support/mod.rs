@@ -44,6 +44,7 @@ pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) 
         nodes.push(NodeSpec {
             block: ir::BlockId(b as u32),
             table: *table,
+            applied: *table,
             columns: live.columns.clone(),
             actions: live.actions.clone(),
             record_words: live.actions.iter().map(words).max().unwrap_or(1),

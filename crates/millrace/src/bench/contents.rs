@@ -21,18 +21,26 @@ pub(crate) struct Contents {
     pub(crate) updates: Vec<Update>,
     /// Counters and entries have ids below this.
     pub(crate) ids: u32,
+    /// The services that entries name: `NAME KIND [KEY=VALUE...]`.
+    pub(crate) services: Vec<String>,
+    /// Rewrites of the program.
+    pub(crate) passes: opt::Options,
 }
 
 /// Takes flow entries one by one.
 pub(crate) type Entries<'a> = dyn FnMut(&str) -> Result<(), String> + 'a;
 
 impl Contents {
-    /// Of a switch with so many ports that takes what `fill` gives it.
+    /// Of a switch with so many ports and these services that takes what `fill` gives it.
     pub(crate) fn load(
         ports: u32,
+        services: Vec<String>,
         fill: impl FnOnce(&mut Entries<'_>) -> Result<(), Failure>,
     ) -> Result<Contents, Failure> {
         let switch = run::start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
+        if let Some(elements) = switch.services().elements() {
+            crate::services::add_all(elements, &services).map_err(Failure::Bad)?;
+        }
         // Nothing is sent through them; they are there for entries that flood. The far ends go.
         for n in 1..=ports {
             let name = format!("bench{n}-{}", std::process::id());
@@ -49,14 +57,18 @@ impl Contents {
         })?;
         let contents = switch.with_pipeline(Contents::of);
         switch.stop();
-        Ok(contents)
+        Ok(Contents { services, ..contents })
     }
 
     /// Of a file in `ovs-ofctl`'s syntax.
-    pub(crate) fn read(path: &Path, ports: u32) -> Result<Contents, Failure> {
+    pub(crate) fn read(
+        path: &Path,
+        ports: u32,
+        services: Vec<String>,
+    ) -> Result<Contents, Failure> {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
-        Contents::load(ports, |entry| {
+        Contents::load(ports, services, |entry| {
             syntax::lines(&text).try_for_each(|(number, line)| {
                 entry(line.trim())
                     .map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))
@@ -90,6 +102,8 @@ impl Contents {
                 _ => {}
             }
         }
-        Contents { program: pipeline.program().clone(), updates, ids }
+        let passes = datapath::compiled::Options::default().passes;
+        let program = pipeline.program().clone();
+        Contents { program, updates, ids, services: Vec::new(), passes }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Bed {
     pub(crate) compile: Duration,
     /// Ports that are there.
     ports: Arc<PortTable>,
+    /// Services that each lane has for itself.
+    services: Vec<String>,
 }
 
 impl Bed {
@@ -71,13 +73,14 @@ impl Bed {
         }
         let mut pipeline = Pipeline::new(contents.program.clone()).map_err(Failure::bad)?;
         let (program, counters) = (contents.program.clone(), arena.clone());
+        let options = Options { passes: contents.passes, ..Options::default() };
         let (mut engine, first): (Box<dyn Engine>, _) = match kind {
             Kind::Interp => {
                 let (engine, first) = InterpEngine::new(program, lanes, counters);
                 (Box::new(engine), first)
             }
             Kind::Jit => {
-                let (engine, first) = JitEngine::new(program, lanes, counters, Options::default())
+                let (engine, first) = JitEngine::new(program, lanes, counters, options)
                     .map_err(|e| Failure::Bad(format!("the jit engine does not start: {e}")))?;
                 (Box::new(engine), first)
             }
@@ -94,7 +97,9 @@ impl Bed {
             table.insert(Arc::new(PortShared::new(n, &format!("bench{n}"), 0, lanes)));
         }
         let ports = Arc::new(table);
-        let mut bed = Bed { pipeline, engine, publisher, arena, first, compile: first, ports };
+        let services = contents.services.clone();
+        let mut bed =
+            Bed { pipeline, engine, publisher, arena, first, compile: first, ports, services };
         // What the engine does as soon as it has time, and once all has been quiet.
         for quiet in [0, 1, 1] {
             std::thread::sleep(quiet * QUIET);
@@ -141,6 +146,10 @@ impl Bed {
                 let mut services = Services::default();
                 services.track(crate::conntrack::config(CONNECTIONS));
                 services.soft();
+                if let Some(elements) = services.elements() {
+                    // A switch has taken them already.
+                    let _: Result<(), String> = crate::services::add_all(elements, &self.services);
+                }
                 services
             },
             publisher: self.publisher.clone(),

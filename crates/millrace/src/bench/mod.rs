@@ -84,7 +84,8 @@ fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
         let case = cases::parse(name).map_err(Failure::Usage)?;
         let trace = Trace::of_case(&*case, active(options.active_flows)?, |_| {});
         let ports = options.ports.unwrap_or(0);
-        let contents = Contents::load(ports, |entry| {
+        let services = [case.services(), options.services.clone()].concat();
+        let contents = Contents::load(ports, services, |entry| {
             let mut result = Ok(());
             case.entries(&mut |line| {
                 if result.is_ok() {
@@ -107,7 +108,7 @@ fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
     let ports = options.ports.unwrap_or(0);
     let contents = match (&options.p4, &options.flows) {
         (Some(p4), _) => Contents::p4(p4, options.entries.as_deref())?,
-        (None, Some(flows)) => Contents::read(flows, ports)?,
+        (None, Some(flows)) => Contents::read(flows, ports, options.services.clone())?,
         (None, None) => unreachable!("one of them was given, as was checked above"),
     };
     Ok(Subject { case: None, contents, trace, ports })
@@ -150,7 +151,13 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
             "--runs and --workers must be at least 1, workers at most 1024",
         ));
     }
-    let subject = subject(options)?;
+    let mut subject = subject(options)?;
+    for pass in &options.without {
+        if !subject.contents.passes.set(pass, false) {
+            let passes = opt::Options::PASSES.join(", ");
+            return Err(Failure::Usage(format!("--without {pass}: there are {passes}")));
+        }
+    }
     let Subject { case, contents, trace, ports } = &subject;
     let needs_case = options.limit || options.attack.is_some();
     if needs_case && case.is_none() {
@@ -172,7 +179,10 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
     let attack = attack.map(|(attack, case)| {
         (attack, Trace::of_case(&**case, options.active_flows, attack.changes()))
     });
-    let mut limit = case.as_ref().filter(|_| options.limit).map(|case| case.limit());
+    let mut limit = case.as_ref().filter(|_| options.limit).and_then(|case| case.limit());
+    if options.limit && limit.is_none() {
+        return Err(Failure::usage("this use case has no hand-written loop: leave --limit out"));
+    }
     let limit_checked = limit.as_mut().map(|limit| oracle.limit(&mut **limit, trace));
     drop(oracle);
 

@@ -23,10 +23,12 @@ mod parser;
 
 use crate::known::Known;
 use crate::mark::Marks;
+use crate::residual::{self, Residual};
 use crate::set::Set;
 use crate::simplify::Facts;
 use crate::state::State;
-use crate::{Contents, Options, Work, live_table};
+use crate::unroll::original_table;
+use crate::{Contents, Entries, Options, Work, live_table};
 use ir::program::intrinsic;
 use ir::{
     Action, ActionCall, ActionId, Block, BlockId, Expr, FieldRef, Op, ParserOp, Program, Table,
@@ -95,6 +97,33 @@ pub(crate) fn specialise<'a>(
     work
 }
 
+/// What narrows tables.
+pub(crate) struct Narrow<'a> {
+    /// Entries of the pipeline's tables.
+    pub(crate) entries: &'a Entries,
+    /// How many tables the pipeline has.
+    pub(crate) tables: usize,
+}
+
+/// What is left of tables in copies of the pipeline, where few entries are.
+pub(crate) fn residuals<'a>(
+    program: &'a Program,
+    contents: &'a Contents,
+    options: &'a Options,
+    narrow: &'a Narrow<'a>,
+) -> Vec<Residual> {
+    let mut flow = Flow::new(program, contents, options);
+    let mut applied = vec![0; program.tables.len()];
+    for block in &program.blocks {
+        if let Terminator::Apply { table, .. } = &block.end {
+            applied[table.index()] += 1;
+        }
+    }
+    flow.narrow = Some((narrow, applied));
+    flow.walk();
+    flow.residuals
+}
+
 /// What is known where an action may run.
 struct Seen {
     state: State,
@@ -155,6 +184,9 @@ struct Flow<'a> {
     round: u32,
     /// Facts are not recorded any more: actions are rewritten.
     quiet: bool,
+    /// What narrows tables, and how often each is applied.
+    narrow: Option<(&'a Narrow<'a>, Vec<u32>)>,
+    residuals: Vec<Residual>,
 }
 
 impl<'a> Flow<'a> {
@@ -184,6 +216,8 @@ impl<'a> Flow<'a> {
             again: false,
             round: 0,
             quiet: false,
+            narrow: None,
+            residuals: Vec::new(),
         }
     }
 
@@ -208,6 +242,7 @@ impl<'a> Flow<'a> {
             self.tables = vec![None; self.program.tables.len()];
             self.actions.clear();
             self.buckets = false;
+            self.residuals.clear();
             let first = self.behind_parser(&self.entry);
             self.reach(BlockId(0), first);
             let mut blocks = Vec::with_capacity(self.blocks.len());
@@ -245,13 +280,13 @@ impl<'a> Flow<'a> {
         self.ops(&old.ops, &mut path, &[], Some(&mut ops));
         self.marks.block(&old.ops, &mut ops);
         let end = match path.state {
-            Some(state) => self.terminator(&old.end, state),
+            Some(state) => self.terminator(id, &old.end, state),
             None => Terminator::Exit,
         };
         Block { name: old.name.clone(), ops, end }
     }
 
-    fn terminator(&mut self, end: &Terminator, state: State) -> Terminator {
+    fn terminator(&mut self, block: BlockId, end: &Terminator, state: State) -> Terminator {
         match end {
             Terminator::Exit => Terminator::Exit,
             Terminator::Jump(to) => {
@@ -281,13 +316,31 @@ impl<'a> Flow<'a> {
                 Terminator::If { condition, then: *then, or_else: *or_else }
             }
             Terminator::Apply { table, hit, miss, by_action } => {
-                self.apply(*table, *hit, *miss, by_action, state)
+                self.apply(block, *table, *hit, *miss, by_action, state)
             }
         }
     }
 
+    /// What is left of a copy's table where it is applied, if that is little.
+    fn residual(&self, block: BlockId, id: TableId, state: &State) -> Option<Residual> {
+        let (narrow, applied) = self.narrow.as_ref()?;
+        let original = original_table(id, narrow.tables);
+        if id == original || applied[id.index()] != 1 {
+            return None;
+        }
+        let columns = &self.contents.tables.get(id.index())?.columns;
+        let entries = narrow.entries.get(&original)?;
+        let known = |(at, key): (usize, &ir::Key)| match columns.binary_search(&(at as u16)) {
+            Ok(_) => self.simplify(&key.expr, state, &[]).0.cast(key.width),
+            Err(_) => Known::nothing(key.width),
+        };
+        let known = self.program.tables[id.index()].key.iter().enumerate().map(known).collect();
+        Residual::new(block, original, known, entries)
+    }
+
     fn apply(
         &mut self,
+        block: BlockId,
         id: TableId,
         hit: BlockId,
         miss: BlockId,
@@ -296,6 +349,15 @@ impl<'a> Flow<'a> {
     ) -> Terminator {
         let contents = self.contents;
         let Some(table) = contents.tables.get(id.index()) else { return Terminator::Exit };
+        let narrowed;
+        let table = match self.residual(block, id, &state) {
+            Some(residual) => {
+                narrowed = residual::contents(table, &residual);
+                self.residuals.push(residual);
+                &narrowed
+            }
+            None => table,
+        };
         let always_hits = table.entries > 0 && table.columns.is_empty();
         let never_hits = table.entries == 0;
         let entries = table.actions.iter().filter(|_| !never_hits);

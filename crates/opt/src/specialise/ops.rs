@@ -173,6 +173,12 @@ impl Flow<'_> {
                     let before = state.clone();
                     self.parsed_again(&before);
                     *state = State::anything(program);
+                    // What the parser does not write stays.
+                    for (meta, known) in before.metas() {
+                        if !self.assigned.contains(meta.index()) {
+                            state.set_meta(meta, known);
+                        }
+                    }
                 }
                 for meta in results {
                     state.write(FieldRef::Meta(*meta), Known::nothing(0));

@@ -67,7 +67,7 @@ impl Case for Balancer {
         if random.below(2) == 0 { Flow { dst: Self::address(service), ..flow } } else { flow }
     }
 
-    fn limit(&self) -> Box<dyn Limit> {
-        Box::new(limit::Balancer::new(self))
+    fn limit(&self) -> Option<Box<dyn Limit>> {
+        Some(Box::new(limit::Balancer::new(self)))
     }
 }

@@ -134,7 +134,7 @@ impl Case for Firewall {
         }
     }
 
-    fn limit(&self) -> Box<dyn Limit> {
-        Box::new(limit::Firewall::new(self))
+    fn limit(&self) -> Option<Box<dyn Limit>> {
+        Some(Box::new(limit::Firewall::new(self)))
     }
 }

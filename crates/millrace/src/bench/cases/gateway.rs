@@ -173,8 +173,8 @@ impl Case for Gateway {
         }
     }
 
-    fn limit(&self) -> Box<dyn Limit> {
-        Box::new(limit::Gateway::new(self))
+    fn limit(&self) -> Option<Box<dyn Limit>> {
+        Some(Box::new(limit::Gateway::new(self)))
     }
 
     fn gateway(&self) -> Option<&Gateway> {

@@ -53,7 +53,7 @@ impl Case for L2 {
         Flow { dst_mac, ..anybody(&mut draw(0x6c32, n)) }
     }
 
-    fn limit(&self) -> Box<dyn Limit> {
-        Box::new(limit::L2::new(self))
+    fn limit(&self) -> Option<Box<dyn Limit>> {
+        Some(Box::new(limit::L2::new(self)))
     }
 }

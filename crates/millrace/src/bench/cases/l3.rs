@@ -66,7 +66,7 @@ impl Case for L3 {
         Flow { dst, dst_mac: mac(3, 0), ..anybody(&mut random) }
     }
 
-    fn limit(&self) -> Box<dyn Limit> {
-        Box::new(limit::L3::new(self))
+    fn limit(&self) -> Option<Box<dyn Limit>> {
+        Some(Box::new(limit::L3::new(self)))
     }
 }

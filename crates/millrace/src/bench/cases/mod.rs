@@ -8,6 +8,7 @@
 //! | `lb:N` | N services | one: service and first bit of the source to server; all else is dropped |
 //! | `gateway:CxU,R` | C customers of U users, R prefixes | customers, users, routes, and back |
 //! | `firewall:N` | N servers | one: blocked sources, services, management, default |
+//! | `softflow:a`, `b`, `c`, `d:N` | | SoftFlow's pipelines ([`Softflow`]) |
 //!
 //! Everything is drawn from seeds, so that it is the same each time and everywhere. A use case knows
 //! its flows without bound: flow *n* is the same whatever the number of active flows.
@@ -21,12 +22,14 @@ pub(crate) mod gateway;
 mod l2;
 mod l3;
 pub(crate) mod routes;
+mod softflow;
 
 pub(crate) use balancer::Balancer;
 pub(crate) use firewall::Firewall;
 pub(crate) use gateway::Gateway;
 pub(crate) use l2::L2;
 pub(crate) use l3::L3;
+pub(crate) use softflow::Softflow;
 
 use super::frame::{Flow, Transport};
 use super::limit::Limit;
@@ -43,8 +46,13 @@ pub(crate) trait Case {
     /// Its `n`-th active flow.
     fn flow(&self, n: u64) -> Flow;
 
-    /// The loop that somebody would write by hand for it.
-    fn limit(&self) -> Box<dyn Limit>;
+    /// The services that its entries name: `NAME KIND [KEY=VALUE...]`.
+    fn services(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The loop that somebody would write by hand for it, if somebody has.
+    fn limit(&self) -> Option<Box<dyn Limit>>;
 
     /// The gateway, if it is one: its routes can change.
     fn gateway(&self) -> Option<&Gateway> {
@@ -53,7 +61,7 @@ pub(crate) trait Case {
 }
 
 /// The use cases, as the command line's help shows them.
-pub(crate) const NAMES: &str = "l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N";
+pub(crate) const NAMES: &str = "l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N, softflow:a|b|c|d:N";
 
 /// A use case by its name.
 pub(crate) fn parse(text: &str) -> Result<Box<dyn Case>, String> {
@@ -76,6 +84,13 @@ pub(crate) fn parse(text: &str) -> Result<Box<dyn Case>, String> {
                  with at most {} customers, {} users of each and 1000000 prefixes",
                 gateway::CUSTOMERS_MAX,
                 gateway::USERS_MAX
+            )
+        })?),
+        "softflow" => Box::new(Softflow::parse(parameters).ok_or_else(|| {
+            format!(
+                "use case {text:?}: write softflow:a, softflow:b, softflow:c, or softflow:d:N with at most {} \
+                 services",
+                softflow::CHAIN_MAX
             )
         })?),
         _ => return Err(format!("there is no use case {text:?}: choose one of {NAMES}")),

@@ -1,0 +1,231 @@
+//! What is left of a table where something is known of the key: partial evaluation of a lookup.
+//!
+//! Entries that surely do not match go, patterns that surely do go from the others, and behind one of which
+//! all do, nothing comes any more. Where a copy of the pipeline knows the stage and the service that a packet
+//! comes from ([`crate::unroll`]), what is left of a table of many entries is often a handful.
+//!
+//! Checked by: the tests below, which compare with looking at all entries, for all values of a small key;
+//! `tests/unrolled.rs`.
+
+use crate::known::{Known, mask};
+use crate::{Contents, TableContents, unroll};
+use ir::{
+    ActionCall, ActionId, BlockId, Entry, EntryId, KeyMatch, Pattern, Program, TableId, Terminator,
+};
+use std::sync::Arc;
+
+/// Entries that are left, at most; a table of which more are left is looked up whole.
+pub const LEFT_MAX: usize = 16;
+
+/// An entry that is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Which.
+    pub entry: EntryId,
+    /// What must still match.
+    pub matches: Box<[KeyMatch]>,
+    /// What then happens, as the pipeline has it.
+    pub call: ActionCall,
+}
+
+/// What is left of a table at a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Residual {
+    /// The block that applies it.
+    pub block: BlockId,
+    /// The pipeline's table.
+    pub table: TableId,
+    /// Best first.
+    pub left: Vec<Left>,
+    /// What is known of the key.
+    known: Vec<Known>,
+}
+
+impl Residual {
+    /// What is left is the same when the table holds these entries, best first.
+    pub fn holds(&self, entries: &[Arc<Entry>]) -> bool {
+        left(&self.known, entries).is_some_and(|left| left == self.left)
+    }
+
+    pub(crate) fn new(
+        block: BlockId,
+        table: TableId,
+        known: Vec<Known>,
+        entries: &[Arc<Entry>],
+    ) -> Option<Residual> {
+        let left = left(&known, entries)?;
+        Some(Residual { block, table, left, known })
+    }
+}
+
+/// A copy's contents where only this is left of its table.
+pub(crate) fn contents(whole: &TableContents, residual: &Residual) -> TableContents {
+    // They are those of the copy, as the default is.
+    let copy = |id: ActionId| unroll::beside(id, whole.default.action);
+    let mut columns: Vec<u16> =
+        residual.left.iter().flat_map(|l| l.matches.iter().map(|m| m.key)).collect();
+    let mut actions: Vec<ActionId> = residual.left.iter().map(|l| copy(l.call.action)).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    actions.sort_unstable();
+    actions.dedup();
+    let first = residual.left.first().map(|l| &l.call);
+    let only = first.filter(|call| residual.left.iter().all(|l| l.call == **call));
+    let only = only.map(|call| ActionCall { action: copy(call.action), args: call.args.clone() });
+    let (entries, default) = (residual.left.len(), whole.default.clone());
+    TableContents { entries, columns, actions, only, default }
+}
+
+/// Contents of which only this is left of some tables.
+pub(crate) fn narrowed(mut held: Contents, residuals: &[Residual], program: &Program) -> Contents {
+    for residual in residuals {
+        if let Terminator::Apply { table, .. } = &program.blocks[residual.block.index()].end {
+            let whole = &held.tables[table.index()];
+            held.tables[table.index()] = contents(whole, residual);
+        }
+    }
+    held
+}
+
+/// The entries that are left, if they are few, by what is known of each field of the key.
+fn left(known: &[Known], entries: &[Arc<Entry>]) -> Option<Vec<Left>> {
+    let mut all = Vec::new();
+    for entry in entries {
+        let mut matches = Vec::new();
+        let mut never = false;
+        for m in &entry.matches {
+            match known.get(usize::from(m.key)).and_then(|known| surely(&m.pattern, known)) {
+                Some(true) => {}
+                Some(false) => never = true,
+                None => matches.push(m.clone()),
+            }
+        }
+        if never {
+            continue;
+        }
+        if all.len() == LEFT_MAX {
+            return None;
+        }
+        let last = matches.is_empty();
+        all.push(Left { entry: entry.id, matches: matches.into(), call: entry.action.clone() });
+        if last {
+            break;
+        }
+    }
+    Some(all)
+}
+
+/// Whether values of which this is known surely match, or surely do not.
+fn surely(pattern: &Pattern, known: &Known) -> Option<bool> {
+    if let Some(value) = known.constant() {
+        return Some(pattern.matches(&value));
+    }
+    let under = |value: u128, mask: u128| {
+        let wrong = known.zeros & value | known.ones & !value;
+        match mask & wrong {
+            0 => (mask & !(known.zeros | known.ones) == 0).then_some(true),
+            _ => Some(false),
+        }
+    };
+    let all = mask(known.width);
+    match pattern {
+        _ if all == 0 => None,
+        Pattern::Exact(value) => under(value.low_u128(), all),
+        Pattern::Masked(value, mask) => under(value.low_u128(), mask.low_u128()),
+        Pattern::Prefix(value, length) => {
+            let low = mask(known.width - (*length).min(known.width));
+            under(value.low_u128(), all & !low)
+        }
+        Pattern::Range(..) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::testing::Rng;
+    use ir::{ActionId, Bits};
+
+    const WIDTH: u32 = 3;
+
+    fn bits(value: u64) -> Bits {
+        Bits::from_u128(value.into(), WIDTH)
+    }
+
+    fn pattern(rng: &mut Rng) -> Pattern {
+        let value = rng.below(8) as u64;
+        match rng.below(4) {
+            0 => Pattern::Exact(bits(value)),
+            1 => {
+                let length = rng.below(4) as u32;
+                let low = (1 << (WIDTH - length)) - 1;
+                Pattern::Prefix(bits(value & !low), length)
+            }
+            2 => {
+                let mask = rng.below(8) as u64;
+                Pattern::Masked(bits(value & mask), bits(mask))
+            }
+            _ => Pattern::Range(bits(value.min(3)), bits(value.max(3))),
+        }
+    }
+
+    #[test]
+    fn what_is_left_answers_as_all_entries_do() {
+        let mut rng = Rng::new(7);
+        for _ in 0..2000 {
+            let entries: Vec<Arc<Entry>> = (0..12)
+                .map(|id| {
+                    let matches = (0..2).filter(|_| !rng.one_in(4)).collect::<Vec<u16>>();
+                    let matches =
+                        matches.into_iter().map(|key| KeyMatch { key, pattern: pattern(&mut rng) });
+                    Arc::new(Entry {
+                        id: EntryId(id),
+                        priority: -(id as i32),
+                        matches: matches.collect(),
+                        action: ActionCall::new(ActionId(id)),
+                        cookie: 0,
+                        idle_timeout_ns: 0,
+                        hard_timeout_ns: 0,
+                    })
+                })
+                .collect();
+            let mut fact = || {
+                let (value, known) = (rng.below(8) as u128, rng.below(8) as u128);
+                Known { width: WIDTH, zeros: !value & known, ones: value & known }
+            };
+            let facts = vec![fact(), fact()];
+            let Some(left) = left(&facts, &entries) else { panic!("12 entries are few") };
+            for packet in 0..64u64 {
+                let key = [bits(packet & 7), bits(packet >> 3)];
+                let fits = |(value, known): (&Bits, &Known)| {
+                    let value = value.low_u128();
+                    value & known.zeros == 0 && value & known.ones == known.ones
+                };
+                if !key.iter().zip(&facts).all(fits) {
+                    continue;
+                }
+                let whole = entries.iter().find(|e| e.matches(&key)).map(|e| e.id);
+                let matches = |m: &KeyMatch| m.pattern.matches(&key[usize::from(m.key)]);
+                let rest = left.iter().find(|l| l.matches.iter().all(matches)).map(|l| l.entry);
+                assert_eq!(rest, whole, "{facts:?} {key:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_entries_are_not_narrowed() {
+        let entry = |id: u32| Entry {
+            id: EntryId(id),
+            priority: 0,
+            matches: [KeyMatch { key: 0, pattern: Pattern::Exact(bits(u64::from(id % 8))) }].into(),
+            action: ActionCall::new(ActionId(0)),
+            cookie: 0,
+            idle_timeout_ns: 0,
+            hard_timeout_ns: 0,
+        };
+        let entries: Vec<Arc<Entry>> = (0..17).map(|id| Arc::new(entry(id))).collect();
+        assert!(left(&[Known::nothing(WIDTH)], &entries).is_none());
+        let one = left(&[Known::value(5, WIDTH)], &entries).unwrap();
+        assert_eq!(one.len(), 1, "the first one that surely matches ends the list");
+    }
+}
