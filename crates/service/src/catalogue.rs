@@ -37,6 +37,8 @@ pub struct Setting {
     pub default: Option<&'static str>,
     /// What it means.
     pub about: &'static str,
+    /// Whether its value is a secret, which is not to be shown.
+    pub secret: bool,
 }
 
 const fn setting(
@@ -44,7 +46,11 @@ const fn setting(
     default: Option<&'static str>,
     about: &'static str,
 ) -> Setting {
-    Setting { name, default, about }
+    Setting { name, default, about, secret: false }
+}
+
+const fn secret(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
+    Setting { name, default, about, secret: true }
 }
 
 /// Why there is no element.
@@ -73,7 +79,7 @@ pub enum Error {
         kind: &'static str,
         /// The key.
         key: &'static str,
-        /// What was given; of a secret, nothing.
+        /// What was given; of a secret, its length.
         value: String,
         /// What would be right.
         wanted: String,
@@ -227,7 +233,7 @@ static KINDS: &[Kind] = &[
             ),
             setting("flows", Some("65536"), "flows remembered, about, by each instance; 0: none"),
             setting("idle", Some("300"), "seconds without a packet after which one is forgotten"),
-            setting("key", Some("0"), "a number, secret if clients may be hostile; same on all"),
+            secret("key", Some("0"), "a number, secret if clients may be hostile; same on all"),
         ],
         writes: Writes::Nothing,
     },
@@ -238,7 +244,7 @@ static KINDS: &[Kind] = &[
         settings: &[
             setting("mode", Some("cbc"), "cbc, or gcm: the sender leaves 28 octets of room"),
             setting("direction", None, "encrypt or decrypt"),
-            setting("key", None, "32 hex digits for AES-128, 64 for AES-256"),
+            secret("key", None, "32 hex digits for AES-128, 64 for AES-256"),
             setting("left", Some("pass"), "what is left as it was: pass or drop it"),
         ],
         writes: Writes::Payload,
@@ -343,14 +349,23 @@ impl<'a> Given<'a> {
         if let Some((_, value)) = self.settings.iter().find(|(k, _)| k == key) {
             return Ok(value);
         }
-        let setting = self.kind.settings.iter().find(|s| s.name == key);
-        let setting = setting.unwrap_or_else(|| panic!("{} lists no {key}", self.kind.name));
+        let setting = self.setting(key);
         let (kind, about) = (self.kind.name, setting.about);
         setting.default.ok_or(Error::Missing { kind, key, about })
     }
 
+    fn setting(&self, key: &'static str) -> &'static Setting {
+        let setting = self.kind.settings.iter().find(|s| s.name == key);
+        setting.unwrap_or_else(|| panic!("{} lists no {key}", self.kind.name))
+    }
+
     fn wrong(&self, key: &'static str, value: &str, wanted: impl Into<String>) -> Error {
-        let (value, wanted) = (value.to_string(), wanted.into());
+        let wanted = wanted.into();
+        let value = if self.setting(key).secret {
+            format!("({} characters, not shown)", value.chars().count())
+        } else {
+            value.to_string()
+        };
         Error::Value { kind: self.kind.name, key, value, wanted }
     }
 
@@ -509,8 +524,7 @@ fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
     } else if let Ok(key) = octets.as_slice().try_into() {
         Key::Aes256(key)
     } else {
-        let shown = format!("({} characters, not shown)", text.chars().count());
-        return Err(given.wrong("key", &shown, "32 hex digits for AES-128, or 64 for AES-256"));
+        return Err(given.wrong("key", text, "32 hex digits for AES-128, or 64 for AES-256"));
     };
     let transcoder = Transcoder::new(mode, &key, direction);
     Ok(if drops { transcoder.dropping() } else { transcoder })
@@ -736,6 +750,8 @@ mod tests {
         ] {
             assert_eq!(error("transcoder", words), want);
         }
+        let why = error("balancer", "backends=a key=0xfeed");
+        assert!(why.contains("key=(6 characters, not shown) is not a number"), "{why}");
         for list in ["", "a,", "a:1:up:x", "a:1:gone", ":1", "a:65536", "a:+1", "a:-1"] {
             assert!(error("balancer", &format!("backends={list}")).contains("at \""), "{list}");
         }

@@ -104,7 +104,8 @@ pub trait Element: Send + Sync {
     /// What it may write.
     fn writes(&self) -> Writes;
 
-    /// State for a worker. `seed` is a number that nobody outside can guess.
+    /// State for a worker. `seed` is a number that nobody outside can guess and that no other instance
+    /// was given, in earlier runs included: 64 random bits.
     fn instance(&self, worker: usize, now_ns: u64, seed: u64) -> Box<dyn Instance>;
 
     /// Sets what can be set while instances run: they see it with their next burst. With an error,

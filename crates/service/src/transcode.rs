@@ -37,8 +37,9 @@
 //! # Cost
 //!
 //! CBC cannot encrypt a packet's blocks side by side, so a burst's packets go side by side instead;
-//! decryption goes side by side within a packet. AES instructions are found at run time, the vector ones
-//! included: by the crate `aes` for CBC, by `ring` for GCM. How fast: `examples/figures`.
+//! decryption goes side by side within a packet. AES instructions are found at run time: by the crate `aes`
+//! for CBC, by `ring` for GCM. The vector ones serve GCM and CBC's decryption of long payloads. How fast:
+//! `examples/figures`.
 //!
 //! Invariants: nothing but payload and checksum is written. Checked by: the tests below, which take the
 //! vectors of NIST and RFC 3962 through the element; `fuzz::transcode`.
