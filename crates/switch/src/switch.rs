@@ -24,6 +24,7 @@ use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
 use datapath::worker::{Command, Handle, Injection, Worker, WorkerConfig};
+use hashbrown::{HashMap, HashSet};
 use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
 use state::counters::{CounterArena, CounterValue, CountersFull};
@@ -47,6 +48,8 @@ const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 /// Services do what is due off the packet path so often.
 const TEND_INTERVAL: Duration = Duration::from_millis(100);
+/// So often the thread that watches links glances at them while a group watches ports.
+const LINK_GLANCE: Duration = Duration::from_millis(5);
 /// Links are asked for at most so often, however many events come.
 const LINK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -125,6 +128,8 @@ struct Control {
     pipeline: Pipeline,
     engine: Box<dyn Engine>,
     expiry: Expiry,
+    /// Groups with a bucket that watches a port.
+    watching: HashSet<ir::GroupId>,
     /// Updates were applied that are not published yet.
     pending: bool,
     /// Counters that nothing refers to any more from this version on.
@@ -159,6 +164,8 @@ pub(crate) struct Signals {
     publish: Due,
     work: Due,
     pub(crate) monitor: Bell,
+    /// A group watches a port.
+    watched: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -402,6 +409,7 @@ impl Switch {
                 pipeline,
                 engine,
                 expiry: Expiry::default(),
+                watching: HashSet::new(),
                 pending: false,
                 retired: Vec::new(),
             }),
@@ -413,6 +421,7 @@ impl Switch {
                 publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 work: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 monitor: Bell::new()?,
+                watched: AtomicBool::new(false),
                 stopping: AtomicBool::new(false),
             }),
             counters,
@@ -479,7 +488,19 @@ impl Switch {
         switch.background("monitor", |signals, with| {
             let events = Cell::default();
             with(&|switch| events.set(switch.link_events()));
-            signals.monitor.wait(&events.take(), LINK_INTERVAL);
+            let (events, until) = (events.take(), Instant::now() + LINK_INTERVAL);
+            loop {
+                let glances = signals.watched.load(Ordering::Relaxed);
+                let timeout = if glances { LINK_GLANCE } else { LINK_INTERVAL };
+                if signals.monitor.wait(&events, timeout) || Instant::now() >= until {
+                    break;
+                }
+                let changed = Cell::new(false);
+                with(&|switch| changed.set(switch.carrier_changed()));
+                if changed.get() {
+                    break;
+                }
+            }
             with(&Switch::check_links);
             std::thread::sleep(LINK_PAUSE);
         })?;
@@ -527,7 +548,7 @@ impl Switch {
         let now_ns = self.now_ns();
         control.engine.apply(&control.pipeline, updates, now_ns);
         // With another program, entries that come along are inserted once more.
-        let mut came = hashbrown::HashMap::new();
+        let mut came = HashMap::new();
         for update in updates {
             match update {
                 Update::Insert(table, entry) => {
@@ -537,9 +558,25 @@ impl Switch {
                 Update::Modify(table, entry) => control.expiry.modify(*table, entry, now_ns),
                 Update::Delete(_, entry) => control.expiry.remove(*entry),
                 Update::Clear(table) => control.expiry.clear(*table),
-                Update::SetProgram(_) => came = control.expiry.reset(),
+                Update::SetProgram(_) => {
+                    came = control.expiry.reset();
+                    control.watching.clear();
+                }
+                Update::SetGroup(id, group) => {
+                    if group.buckets.iter().any(|bucket| bucket.watch_port.is_some()) {
+                        control.watching.insert(*id);
+                    } else {
+                        control.watching.remove(id);
+                    }
+                }
+                Update::RemoveGroup(id) => drop(control.watching.remove(id)),
                 _ => {}
             }
+        }
+        let watched = !control.watching.is_empty();
+        // Relaxed: it guards nothing.
+        if self.inner.signals.watched.swap(watched, Ordering::Relaxed) != watched {
+            self.inner.signals.monitor.ring();
         }
         if !std::mem::replace(&mut control.pending, true) {
             self.inner.signals.publish.wake();
