@@ -307,10 +307,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(crate) fn pass_barrier(&mut self, until: Instant) -> bool {
         let Some((xid, place)) = &self.barrier else { return true };
         //= openflow-1.3.5 §7.3.8: all before the barrier is done before its reply.
-        if let Some(place) = place {
-            if !self.shared.switch.await_passed(place, until.into_std()) {
-                return false;
-            }
+        if let Some(place) = place
+            && !self.shared.switch.await_passed(place, until.into_std())
+        {
+            return false;
         }
         let xid = *xid;
         self.barrier = None;

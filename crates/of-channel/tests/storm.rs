@@ -298,7 +298,8 @@ fn a_storm_of_requests_from_64_controllers() {
             if told.elapsed() > Duration::from_secs(60) {
                 told = Instant::now();
                 let sent = sent.load(Ordering::Relaxed);
-                println!("{sent} requests, {taken} packets, {} MiB", resident() >> 20);
+                let (flows, resident) = (bed.flows(), resident() >> 20);
+                println!("{sent} requests, {taken} packets, {flows} flows, {resident} MiB");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
