@@ -887,6 +887,10 @@ impl Engine for JitEngine {
         self.replicas.apply(pipeline, updates, now_ns);
     }
 
+    fn is_free(&mut self) -> bool {
+        self.replicas.is_free()
+    }
+
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
         self.replicas.catch_up(nudge);
         let now = Instant::now();

@@ -97,6 +97,11 @@ pub trait Engine: Send {
     /// clock. They take effect with the next [`publish`](Engine::publish).
     fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64);
 
+    /// [`publish`](Engine::publish) would wait for no worker.
+    fn is_free(&mut self) -> bool {
+        true
+    }
+
     /// The snapshot of all that was applied. May wait for workers to leave the snapshot before the
     /// last one (they do within a burst; `nudge` wakes those that sleep).
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward>;

@@ -1004,6 +1004,11 @@ impl InterpEngine {
         self.fresh.shrink_to(STEPS_KEPT);
     }
 
+    /// No worker uses the replica that is to catch up.
+    pub(crate) fn is_free(&mut self) -> bool {
+        Arc::get_mut(&mut self.following).is_some()
+    }
+
     /// Makes the replica that has caught up the serving one.
     pub(crate) fn swap(&mut self) -> Arc<dyn Forward> {
         std::mem::swap(&mut self.serving, &mut self.following);
@@ -1078,6 +1083,10 @@ impl Engine for InterpEngine {
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
         self.catch_up(nudge);
         self.swap()
+    }
+
+    fn is_free(&mut self) -> bool {
+        InterpEngine::is_free(self)
     }
 
     fn settle(&mut self) -> bool {

@@ -42,7 +42,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A worker that has received nothing for so long sleeps, in nanoseconds.
 pub const SPIN_NS: u64 = 50_000;
@@ -57,6 +57,9 @@ const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 const DROPS_EVERY: u64 = 64;
 /// Commands taken in one round, at most.
 const COMMANDS_MAX: usize = 256;
+/// No further command is taken in a round once they took so long: what comes in by ports does not wait
+/// for the control side's packets, each of which may run for as long as its actions do.
+const COMMANDS_TIME: Duration = Duration::from_micros(100);
 
 /// What the control side tells a worker. Taken between bursts.
 pub enum Command {
@@ -351,6 +354,7 @@ impl Worker {
     pub fn poll(&mut self, now_ns: u64) -> usize {
         let mut work = 0;
         self.adopt();
+        let mut began = None;
         while work < COMMANDS_MAX && !self.stopped {
             let command = match self.commands.try_recv() {
                 Ok(command) => command,
@@ -359,7 +363,11 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => Command::Stop,
             };
             work += 1;
+            let first = *began.get_or_insert_with(Instant::now);
             self.obey(command, now_ns);
+            if first.elapsed() >= COMMANDS_TIME {
+                break;
+            }
         }
         let commands = work as u64;
         if !self.stopped && self.receives {
@@ -806,13 +814,13 @@ impl Worker {
         self.held = None;
         self.publisher.stop(self.index);
         let timeout = until_ns
-            .map(|at| std::time::Duration::from_nanos(at.saturating_sub(now_ns)))
+            .map(|at| Duration::from_nanos(at.saturating_sub(now_ns)))
             .and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
                 tracing::warn!(worker = self.index, %error, "poll failed");
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         self.waker.clear();

@@ -533,3 +533,24 @@ fn a_burst_never_mixes_versions() {
     let bad = counters.drops.iter().find(|(word, _)| *word == "checksum_bad");
     assert_eq!(bad, None, "of {} frames", counters.rx_packets);
 }
+
+/// Packets of the control side run for as long as their actions do; what comes in by ports does not
+/// wait for all of them.
+#[test]
+fn packets_of_the_control_side_leave_time_for_those_of_ports() {
+    let mut bench = Bench::new(1, 0);
+    let far: Vec<_> = (1..=2).map(|n| bench.port(n, 4096)).collect();
+    bench.transact(&[insert(FIRST, 1, 1, call("out", &[2]))]);
+    while bench.round() > 0 {}
+    let long: Vec<Op> = (0..5000).flat_map(|_| out()).collect();
+    for _ in 0..100 {
+        assert!(bench.inject(7, vec![0; 1000], long.clone()));
+    }
+    assert!(far[0].inject_bytes(&frame(1, 0)));
+    assert!(bench.round() < 100, "the first round takes some of them only");
+    assert_eq!(bench.counters(1).rx_packets, 1, "and the frame that came in");
+    while bench.round() > 0 {
+        taken(&far[1]);
+    }
+    assert_eq!(bench.control.counters().rx_packets, 100, "in the end all are done");
+}

@@ -12,7 +12,8 @@
 //! Requests are handled for [`SLICE`] at most before other connections have their turn, and events
 //! are told in between, so a peer that never pauses delays neither. Connections that all have more to
 //! do share that time, down to [`SLICE_MIN`] each, so that a hundred of them do not keep a newcomer
-//! waiting for the sum of their slices.
+//! waiting for the sum of their slices. A barrier waits for the workers in its connection's own slices:
+//! others are served while it does, and barriers of many connections wait for the same version.
 //!
 //! A peer must say hello within twice [`Timing::probe`]. One that is silent is probed with an echo
 //! request then, and given up if it stays silent; while it is held up, taking bytes counts as a sign
@@ -114,6 +115,8 @@ pub(crate) struct Connection<S> {
     /// Requests were handled that may have caused asynchronous messages.
     pub(crate) ungathered: bool,
     pub(crate) bundles: Bundles,
+    /// A barrier that is not answered yet; nothing after it is handled.
+    pub(crate) barrier: Option<(Xid, Option<switch::Barrier>)>,
     /// Tables of a table-features request whose last message has not come.
     pub(crate) tables: Option<(Xid, Vec<TableFeatures>)>,
     /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
@@ -159,6 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             unsettled: false,
             ahead: 0,
             ungathered: false,
+            barrier: None,
             busy: None,
             bundles: Bundles::default(),
             tables: None,
@@ -217,6 +221,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.ahead > 0 && !more && rhythm.is_one_by_one() {
                 self.ahead -= 1;
                 self.shared.switch.advance();
+            }
+            // What is not handled yet was heard, and what may be waiting behind it cannot be read.
+            if more && self.version.is_some() {
+                heard = Instant::now();
+                probed = None;
             }
             let due = self.commit_due();
             let pending = self.output.pending();
@@ -350,6 +359,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn handle_until(&mut self, input: &[u8], until: Instant) -> Result<bool, Closed> {
+        if !self.pass_barrier(until) {
+            return Ok(true);
+        }
+        // Where others wait, a slow request ends the turn at once.
+        let step = if self.shared.busy() > 0 { 1 } else { SLICE_STEP };
         for count in 1usize.. {
             let rest = &input[self.handled..];
             match codec::frame(rest) {
@@ -370,7 +384,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Err(Closed::Framing(text));
                 }
             }
-            if count.is_multiple_of(SLICE_STEP) && Instant::now() >= until {
+            if !self.pass_barrier(until) || count.is_multiple_of(step) && Instant::now() >= until {
                 return Ok(true);
             }
         }
@@ -523,7 +537,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.push(xid_of(request), &Message::Error(ErrorMessage::refuse(code, request)));
     }
 
-    fn push(&mut self, xid: Xid, message: &Message) {
+    pub(crate) fn push(&mut self, xid: Xid, message: &Message) {
         self.push_as(self.version.unwrap_or(self.hello_version), xid, message);
     }
 

@@ -35,8 +35,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.refuse(bytes, ErrorCode::BrcEperm, &text);
             }
             Message::BarrierRequest => {
-                self.settle();
-                self.reply(xid, &Message::BarrierReply, bytes);
+                // Where nothing was done there is nothing to wait for.
+                let unsettled = std::mem::take(&mut self.unsettled);
+                let place = unsettled.then(|| self.shared.switch.barrier());
+                self.barrier = Some((xid, place));
             }
             Message::RoleRequest(request) => {
                 let answer = self.shared.roles().request(self.main, request);
@@ -300,15 +302,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.shared.tell(Asynchronous::RequestForward(number), message, |id| id != self.main);
     }
 
-    /// Returns when all that came before is done, and what it caused is told.
-    fn settle(&mut self) {
+    /// Answers the barrier, if there is one, once all that came before it is done, and after what that
+    /// caused is told. False: it takes longer than until then.
+    pub(crate) fn pass_barrier(&mut self, until: Instant) -> bool {
+        let Some((xid, place)) = &self.barrier else { return true };
         //= openflow-1.3.5 §7.3.8: all before the barrier is done before its reply.
-        if std::mem::take(&mut self.unsettled) {
-            self.shared.switch.sync();
+        if let Some(place) = place
+            && !self.shared.switch.await_passed(place, until.into_std())
+        {
+            return false;
         }
+        let xid = *xid;
+        self.barrier = None;
         self.ungathered = false;
         self.shared.gather();
         self.flush_queued();
+        self.push(xid, &Message::BarrierReply);
+        true
     }
 
     fn is_slave(&self) -> bool {

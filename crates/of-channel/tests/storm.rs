@@ -2,7 +2,14 @@
 //! every kind, right and damaged, some of them reading nothing. The switch must not fall, must not
 //! grow without bounds, must answer who asks properly, and must go on forwarding.
 //!
-//! Settings: `MILLRACE_STORM`, seconds of storm (2; an hour before a release).
+//! Settings: `MILLRACE_STORM`, seconds of storm (2; an hour before a release); `MILLRACE_STORM_RATE`,
+//! requests a second of all controllers together (no limit). Without a limit the storm takes every
+//! processor there is, so on a machine that does other things, too, it judges the scheduler; a limit
+//! leaves each request as hostile as it is.
+//!
+//! While it blows, newcomers shake hands, ask for an echo and for a barrier, one after the other, and
+//! what they waited is told at the end. Where something comes too late, the switch's threads are listed
+//! with what they did in the second after.
 
 mod common;
 
@@ -61,8 +68,42 @@ fn hello(version: Version) -> Vec<u8> {
     codec::encode(version, Xid(1), &Message::Hello(Hello { versions })).unwrap()
 }
 
+/// Requests that controllers may send.
+struct Rate {
+    /// A second, for one controller.
+    each: Option<f64>,
+    began: Instant,
+}
+
+impl Rate {
+    fn of_settings() -> Rate {
+        let all = std::env::var("MILLRACE_STORM_RATE").ok().map(|n| n.parse::<f64>().unwrap());
+        Rate { each: all.map(|all| all / CONTROLLERS as f64), began: Instant::now() }
+    }
+
+    /// Waits until so many requests of one controller are in order.
+    fn wait(&self, mine: u64, stop: &AtomicBool) {
+        let Some(each) = self.each else { return };
+        let due = self.began + Duration::from_secs_f64(mine as f64 / each);
+        while !stop.load(Ordering::Relaxed) {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
 /// One controller, which connects again whenever it is thrown out.
-fn controller(address: std::net::SocketAddr, seed: u64, stop: &AtomicBool, sent: &AtomicU64) {
+fn controller(
+    address: std::net::SocketAddr,
+    seed: u64,
+    rate: &Rate,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+) {
+    let mut mine = 0;
     let mut rng = Rng::new(seed);
     let reads = !seed.is_multiple_of(4);
     while !stop.load(Ordering::Relaxed) {
@@ -76,7 +117,9 @@ fn controller(address: std::net::SocketAddr, seed: u64, stop: &AtomicBool, sent:
             for _ in 0..1 + rng.below(20) {
                 request(&mut rng, version, &mut bytes);
                 sent.fetch_add(1, Ordering::Relaxed);
+                mine += 1;
             }
+            rate.wait(mine, stop);
             // Who does not read is held up, and writes what it can.
             let gone = match stream.write(&bytes) {
                 Ok(n) => {
@@ -114,23 +157,121 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// Time on a processor and state of each thread of this process that has a name of the switch's.
+fn threads() -> Vec<(String, char, u64)> {
+    let mut all = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        let Ok(text) = std::fs::read_to_string(task.path().join("stat")) else { continue };
+        let (Some(from), Some(to)) = (text.find('('), text.rfind(')')) else { continue };
+        let name = &text[from + 1..to];
+        let fields: Vec<_> = text[to + 2..].split(' ').collect();
+        let ticks = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        let ours = ["worker-", "publish", "work-", "monitor", "services", "openflow", "of-events"];
+        if ours.iter().any(|start| name.starts_with(start)) {
+            all.push((name.to_string(), fields[0].chars().next().unwrap(), ticks));
+        }
+    }
+    all
+}
+
+/// What became of something that came too late: what the switch's threads do in a second.
+fn diagnosis() -> String {
+    let before = threads();
+    std::thread::sleep(Duration::from_secs(1));
+    let after = threads();
+    let mut text = String::new();
+    for (name, state, ticks) in after {
+        let old = before.iter().find(|(n, _, _)| *n == name).map_or(0, |(_, _, t)| *t);
+        text += &format!("{name} {state} {} ticks; ", ticks - old);
+    }
+    text
+}
+
+/// What newcomers waited for, and how long.
+#[derive(Default)]
+struct Waits {
+    what: Vec<(&'static str, Vec<Duration>)>,
+}
+
+impl Waits {
+    fn note(&mut self, what: &'static str, waited: Duration) {
+        match self.what.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, all)) => all.push(waited),
+            None => self.what.push((what, vec![waited])),
+        }
+    }
+
+    fn tell(&mut self) {
+        for (what, all) in &mut self.what {
+            all.sort();
+            let at = |part: f64| all[((all.len() - 1) as f64 * part) as usize];
+            println!(
+                "{what}: {} times; half within {:?}, 99 of 100 within {:?}, all within {:?}",
+                all.len(),
+                at(0.5),
+                at(0.99),
+                at(1.0)
+            );
+        }
+    }
+}
+
+/// Somebody who asks properly is answered in the midst of it.
+fn newcomer(bed: &Bed, waits: &mut Waits) {
+    let started = Instant::now();
+    let stream = bed.connect();
+    let mut proper = Controller::silent(stream, Version::V13);
+    proper.stream.write_all(&hello(Version::V13)).unwrap();
+    let xid = proper.send(&Message::EchoRequest(vec![7; 100]));
+    let answered = |c: &mut Controller, xid| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match c.next_within(until.saturating_duration_since(Instant::now())) {
+                Some(Some((at, message))) if at == xid => return message,
+                Some(Some(_)) => {}
+                Some(None) => panic!("a newcomer's connection ended"),
+                None => panic!("a newcomer waited {:?}: {}", started.elapsed(), diagnosis()),
+            }
+        }
+    };
+    let echo = answered(&mut proper, xid);
+    assert!(matches!(echo, Message::EchoReply(data) if data.len() == 100));
+    waits.note("hello and echo", started.elapsed());
+    let asked = Instant::now();
+    let xid = proper.send(&Message::BarrierRequest);
+    assert!(matches!(answered(&mut proper, xid), Message::BarrierReply));
+    waits.note("barrier", asked.elapsed());
+}
+
 #[test]
 fn a_storm_of_requests_from_64_controllers() {
     let seconds = std::env::var("MILLRACE_STORM").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     let bed = Bed::new(listening());
     let address = bed.address();
     let before = resident();
+    let rate = Rate::of_settings();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut most = 0;
+    let mut waits = Waits::default();
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         for seed in 0..CONTROLLERS {
-            let (stop, sent) = (&stop, &sent);
-            scope.spawn(move || controller(address, seed, stop, sent));
+            let (stop, sent, rate) = (&stop, &sent, &rate);
+            scope.spawn(move || controller(address, seed, rate, stop, sent));
         }
         let until = Instant::now() + Duration::from_secs(seconds);
+        let bed = &bed;
+        let proper = scope.spawn(move || {
+            let mut waits = Waits::default();
+            while Instant::now() < until {
+                newcomer(bed, &mut waits);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            waits
+        });
         let mut taken = 0u64;
-        while Instant::now() < until {
+        let mut told = Instant::now();
+        while Instant::now() < until && !proper.is_finished() {
             // The packet path takes what comes: a full queue is emptied, unless a port-mod took the
             // port down.
             for n in 0..200 {
@@ -138,24 +279,34 @@ fn a_storm_of_requests_from_64_controllers() {
                     taken += 1;
                     continue;
                 }
-                wait_for("packets are taken", || {
+                let full = Instant::now();
+                loop {
                     let port = bed.switch.port(1);
-                    bed.hosts[0].inject_bytes(&frame(n, 60))
+                    if bed.hosts[0].inject_bytes(&frame(n, 60))
                         || port.is_none_or(|p| p.config != Default::default())
-                });
+                    {
+                        break;
+                    }
+                    let waited = full.elapsed();
+                    assert!(waited < PATIENCE, "no packet taken for {waited:?}: {}", diagnosis());
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                waits.note("room for a packet", full.elapsed());
             }
             while bed.hosts[1].take().is_some() {}
             most = most.max(resident());
+            if told.elapsed() > Duration::from_secs(60) {
+                told = Instant::now();
+                let sent = sent.load(Ordering::Relaxed);
+                let (flows, resident) = (bed.flows(), resident() >> 20);
+                println!("{sent} requests, {taken} packets, {flows} flows, {resident} MiB");
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
-        // Somebody who asks properly is answered in the midst of it.
-        let mut proper = Controller::silent(bed.connect(), Version::V13);
-        proper.stream.write_all(&hello(Version::V13)).unwrap();
-        let xid = proper.send(&Message::EchoRequest(vec![7; 100]));
-        let all = proper.until(xid);
-        assert!(matches!(all.last(), Some((_, Message::EchoReply(data))) if data.len() == 100));
+        waits.what.extend(proper.join().unwrap().what);
         assert!(taken > 0);
     });
+    waits.tell();
     let growth = most.saturating_sub(before);
     println!("{} requests, {} MiB more at most", sent.load(Ordering::Relaxed), growth >> 20);
     assert!(growth < GROWTH_MAX, "{} MiB", growth >> 20);

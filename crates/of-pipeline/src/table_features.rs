@@ -15,8 +15,8 @@
 //! sets cannot hold.
 //!
 //! With another first egress table the switch gets another program, whose ids are those of the one
-//! before ([`program_with`]), and in the same transaction all that the old one held. Counters go on;
-//! idle timeouts begin anew, hard ones do not.
+//! before ([`program_with`]), and in the same transaction all that the old one held. Counters and
+//! timeouts go on.
 
 use crate::agent::Agent;
 use crate::features::{self, TABLE_FIRST_EGRESS};
@@ -27,7 +27,7 @@ use crate::removed;
 use crate::table_config::TableConfigs;
 use crate::transaction::Transaction;
 use crate::validate::Rules;
-use ir::{Entry, Update};
+use ir::Update;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{FlowRemovedReason, OxmHeader, TableFeatures, TableId, TableProperty, Version};
 use std::fmt::Debug;
@@ -231,25 +231,12 @@ impl Agent {
         let (program, layout) = program_with(&self.config.program, first_egress);
         self.layout = Arc::new(layout);
         self.interner.set_layout(self.layout.clone());
-        let now_ns = self.switch.now_ns();
         let mut updates = self.switch.with_pipeline(|pipeline| pipeline.contents());
         for update in &mut updates {
-            match update {
-                Update::AddAction(id, body) => {
-                    if let Some(new) = self.interner.action(*id) {
-                        *body = new.clone();
-                    }
-                }
-                Update::Insert(table, entry) if entry.hard_timeout_ns != 0 => {
-                    let key = self.layout.flow_table(*table);
-                    let key = key.map(|table| FlowKey { table, id: entry.id.0 });
-                    if let Some(flow) = key.and_then(|key| self.flows.get(key)) {
-                        let past_ns = now_ns.saturating_sub(flow.created_ns);
-                        let hard_timeout_ns = entry.hard_timeout_ns.saturating_sub(past_ns).max(1);
-                        *entry = Arc::new(Entry { hard_timeout_ns, ..(**entry).clone() });
-                    }
-                }
-                _ => {}
+            if let Update::AddAction(id, body) = update
+                && let Some(new) = self.interner.action(*id)
+            {
+                *body = new.clone();
             }
         }
         updates.insert(0, Update::SetProgram(Arc::new(program)));

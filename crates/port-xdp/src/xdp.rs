@@ -330,6 +330,10 @@ impl Port for Xdp {
         Some(self.watcher.fd())
     }
 
+    fn glance(&self) -> Option<bool> {
+        port::link::carrier(&self.watcher, &self.info.name)
+    }
+
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         let name = || self.info.name.clone();
         let ifindex = self.ifindex.ok_or_else(|| Error::NoInterface { name: name() })?;

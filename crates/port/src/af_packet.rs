@@ -147,6 +147,10 @@ impl Port for AfPacket {
         Some(self.watcher.fd())
     }
 
+    fn glance(&self) -> Option<bool> {
+        crate::link::carrier(&self.watcher, &self.info.name)
+    }
+
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         let ifindex = self.present_ifindex()?;
         self.watcher.set_up(ifindex, up).map_err(|e| self.failed("bringing it up or down", e))

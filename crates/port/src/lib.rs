@@ -148,6 +148,12 @@ pub trait Port: Send {
         None
     }
 
+    /// Whether there is carrier now, for kinds whose [`event_fd`](Port::event_fd) may tell late that it
+    /// was lost: cheap enough to be asked some hundred times a second. `None` where events do.
+    fn glance(&self) -> Option<bool> {
+        None
+    }
+
     /// Brings the port administratively up or down.
     fn set_admin(&mut self, up: bool) -> Result<(), Error>;
 

@@ -226,6 +226,13 @@ pub fn speed_kbps(watcher: &Watcher, name: &str) -> Option<u32> {
     crate::sys::ioctl::speed_kbps(watcher.asking.as_fd(), name)
 }
 
+/// Whether an interface of the watcher's namespace, if it is up, has carrier now: one short system call.
+/// The events of [`Watcher::fd`] may tell of a lost carrier up to a second late, as the kernel tells so
+/// at most once a second. `None` where the interface does not say.
+pub fn carrier(watcher: &Watcher, name: &str) -> Option<bool> {
+    crate::sys::ioctl::carrier(watcher.asking.as_fd(), name)
+}
+
 /// How many queues an interface of the watcher's namespace receives by; 1 where it does not say.
 pub fn rx_queues(watcher: &Watcher, name: &str) -> u32 {
     crate::sys::ioctl::rx_queues(watcher.asking.as_fd(), name).unwrap_or(1)
@@ -340,6 +347,8 @@ mod tests {
         let mut watcher = Watcher::open().unwrap();
         let lo = watcher.query("lo").unwrap().expect("a loopback interface");
         assert_eq!((lo.index, lo.arphrd, lo.mac), (1, 772, [0; 6]));
+        assert_eq!(carrier(&watcher, "lo"), Some(lo.state.carrier));
+        assert_eq!(carrier(&watcher, "mrp-nothing"), None);
         assert_eq!(watcher.query("mrp-nothing").unwrap(), None);
         assert!(watcher.query("a name that is much too long for an interface").is_err());
     }

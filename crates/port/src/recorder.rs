@@ -89,6 +89,10 @@ impl Port for Recorder {
         self.inner.event_fd()
     }
 
+    fn glance(&self) -> Option<bool> {
+        self.inner.glance()
+    }
+
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         self.inner.set_admin(up)
     }

@@ -110,9 +110,11 @@ impl Expiry {
         gone.into_iter().for_each(|id| self.remove(id));
     }
 
-    /// Everything went.
-    pub fn reset(&mut self) {
-        *self = Expiry::with_ticks(self.tick_shift);
+    /// Everything went. Says when what was watched had come, for entries that are put back: their
+    /// time does not begin anew.
+    pub fn reset(&mut self) -> HashMap<EntryId, u64> {
+        let before = std::mem::replace(self, Expiry::with_ticks(self.tick_shift));
+        before.watched.into_iter().map(|(id, watch)| (id, watch.inserted_ns)).collect()
     }
 
     /// A time before which nothing expires, in nanoseconds of the switch's clock.

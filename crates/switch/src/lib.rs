@@ -32,6 +32,6 @@ pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};
 pub use state::counters::CounterValue;
 pub use switch::{
-    Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,
+    Barrier, Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,
 };
 pub use trace::Traced;

@@ -2,7 +2,10 @@
 //!
 //! A port whose kind can tell has a descriptor that is readable when its link may have changed
 //! ([`Port::event_fd`](port::Port::event_fd)); it stays so until the port is asked for its link.
-//! Others are asked a few times a second, which is how long a wait lasts at most. The bell is an
+//! Others are asked a few times a second, which is how long a wait lasts at most. Linux tells of a lost
+//! carrier at most once a second, so that the event may be that late: while a group watches ports, which
+//! is when it matters, the thread also glances at them ([`Port::glance`](port::Port::glance)) every
+//! few milliseconds. The bell is an
 //! eventfd: it wakes the thread when a port was added, whose descriptor is not among those yet, and
 //! when the switch stops.
 //!
@@ -29,15 +32,16 @@ impl Bell {
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Waits until one of `events` is readable, or it is rung, or at most so long.
-    pub(crate) fn wait(&self, events: &[OwnedFd], timeout: Duration) {
+    /// Waits until one of `events` is readable, or it is rung, or at most so long: then it says false.
+    pub(crate) fn wait(&self, events: &[OwnedFd], timeout: Duration) -> bool {
         let timeout = Timespec::try_from(timeout).ok();
         let all = std::iter::once(&self.fd).chain(events);
         let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         // An interrupted wait is a short one.
-        let _ = poll(&mut fds, timeout.as_ref());
+        let woken = poll(&mut fds, timeout.as_ref()) != Ok(0);
         // It has nothing to read if it was not rung.
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
+        woken
     }
 }
 

@@ -345,6 +345,14 @@ impl Switch {
         slots.iter().filter_map(own).collect()
     }
 
+    /// A glance at the ports tells that some carrier has come or gone.
+    pub(crate) fn carrier_changed(&self) -> bool {
+        let differs = |slot: &Slot| {
+            slot.link.admin_up && slot.port.glance().is_some_and(|on| on != slot.link.carrier)
+        };
+        self.inner.slots().iter().any(differs)
+    }
+
     /// Asks every port for its link, and tells clients and workers what changed.
     pub(crate) fn check_links(&self) {
         for slot in self.inner.slots().iter_mut() {

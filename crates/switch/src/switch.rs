@@ -5,8 +5,9 @@
 //! rearranged; `monitor`, which watches links. All end with the last [`Switch`] handle, or with [`Switch::stop`].
 //!
 //! Locks, always taken in this order: ports' slots, control, counters. None is held while waiting
-//! for workers' bursts, except that publication waits (under `control`) for workers to leave the
-//! snapshot before the last one, which they do within a burst.
+//! for workers' bursts: publication needs that workers have left the snapshot before the last one, which
+//! they do within a burst, and is put off until they have. (Only [`Switch::dump`] and [`Switch::explain`]
+//! wait for that under `control`.)
 //!
 //! Checked by: `tests/`, whole switches on memory ports under load.
 
@@ -23,6 +24,7 @@ use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
 use datapath::worker::{Command, Handle, Injection, Worker, WorkerConfig};
+use hashbrown::{HashMap, HashSet};
 use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
 use state::counters::{CounterArena, CounterValue, CountersFull};
@@ -46,6 +48,8 @@ const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
 /// Services do what is due off the packet path so often.
 const TEND_INTERVAL: Duration = Duration::from_millis(100);
+/// So often the thread that watches links glances at them while a group watches ports.
+const LINK_GLANCE: Duration = Duration::from_millis(5);
 /// Links are asked for at most so often, however many events come.
 const LINK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -124,6 +128,8 @@ struct Control {
     pipeline: Pipeline,
     engine: Box<dyn Engine>,
     expiry: Expiry,
+    /// Groups with a bucket that watches a port.
+    watching: HashSet<ir::GroupId>,
     /// Updates were applied that are not published yet.
     pending: bool,
     /// Counters that nothing refers to any more from this version on.
@@ -158,6 +164,8 @@ pub(crate) struct Signals {
     publish: Due,
     work: Due,
     pub(crate) monitor: Bell,
+    /// A group watches a port.
+    watched: AtomicBool,
     stopping: AtomicBool,
 }
 
@@ -251,6 +259,16 @@ impl Inner {
         self.workers.iter().for_each(Handle::wake);
     }
 
+    /// As [`publish`](Self::publish), unless that had to wait for a worker: then it says false, and
+    /// somebody has to try again.
+    fn try_publish(&self, control: &mut Control) -> bool {
+        if control.pending && !control.engine.is_free() {
+            return false;
+        }
+        self.publish(control);
+        true
+    }
+
     fn publish(&self, control: &mut Control) {
         if control.pending {
             let forward = control.engine.publish(&|| self.nudge());
@@ -265,7 +283,7 @@ impl Inner {
 
     /// Lets go of what only earlier versions needed; publishes what has become better.
     fn tidy(&self, control: &mut Control) {
-        if !control.pending && control.engine.settle() {
+        if !control.pending && control.engine.settle() && control.engine.is_free() {
             control.pending = true;
             self.publish(control);
         }
@@ -283,7 +301,9 @@ impl Inner {
             let mut control = lock(&self.control);
             if control.engine.finish(done) {
                 control.pending = true;
-                self.publish(&mut control);
+                if !self.try_publish(&mut control) {
+                    self.signals.publish.wake();
+                }
             }
         }
     }
@@ -312,6 +332,15 @@ fn wait_until(done: impl Fn() -> bool) {
             std::thread::sleep(Duration::from_micros(10));
         }
     }
+}
+
+/// A place in the order of what a switch is told: see [`Switch::barrier`].
+#[derive(Clone, Debug)]
+pub struct Barrier {
+    /// All that was committed before it is in this version.
+    version: u64,
+    /// How many commands each worker had been told.
+    told: Vec<u64>,
 }
 
 /// A switch. Clones are handles of the same one.
@@ -380,6 +409,7 @@ impl Switch {
                 pipeline,
                 engine,
                 expiry: Expiry::default(),
+                watching: HashSet::new(),
                 pending: false,
                 retired: Vec::new(),
             }),
@@ -391,6 +421,7 @@ impl Switch {
                 publish: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 work: Due { waker: Mutex::new(false), changed: Condvar::new() },
                 monitor: Bell::new()?,
+                watched: AtomicBool::new(false),
                 stopping: AtomicBool::new(false),
             }),
             counters,
@@ -412,8 +443,16 @@ impl Switch {
             let mut tidied = Instant::now();
             loop {
                 std::thread::sleep(PUBLISH_INTERVAL);
-                with(&|switch| switch.inner.publish(&mut lock(&switch.inner.control)));
-                if !signals.publish.wait(PUBLISH_INTERVAL) {
+                let put_off = Cell::new(false);
+                with(&|switch| {
+                    let mut control = lock(&switch.inner.control);
+                    put_off.set(!switch.inner.try_publish(&mut control));
+                });
+                if put_off.get() {
+                    if signals.stopping.load(Ordering::Acquire) {
+                        return;
+                    }
+                } else if !signals.publish.wait(PUBLISH_INTERVAL) {
                     break;
                 }
                 // Where updates never end, the tables that they change are thought over all the same.
@@ -449,7 +488,19 @@ impl Switch {
         switch.background("monitor", |signals, with| {
             let events = Cell::default();
             with(&|switch| events.set(switch.link_events()));
-            signals.monitor.wait(&events.take(), LINK_INTERVAL);
+            let (events, until) = (events.take(), Instant::now() + LINK_INTERVAL);
+            loop {
+                let glances = signals.watched.load(Ordering::Relaxed);
+                let timeout = if glances { LINK_GLANCE } else { LINK_INTERVAL };
+                if signals.monitor.wait(&events, timeout) || Instant::now() >= until {
+                    break;
+                }
+                let changed = Cell::new(false);
+                with(&|switch| changed.set(switch.carrier_changed()));
+                if changed.get() {
+                    break;
+                }
+            }
             with(&Switch::check_links);
             std::thread::sleep(LINK_PAUSE);
         })?;
@@ -496,15 +547,36 @@ impl Switch {
         let version = control.pipeline.transact(updates)?;
         let now_ns = self.now_ns();
         control.engine.apply(&control.pipeline, updates, now_ns);
+        // With another program, entries that come along are inserted once more.
+        let mut came = HashMap::new();
         for update in updates {
             match update {
-                Update::Insert(table, entry) => control.expiry.insert(*table, entry, now_ns),
+                Update::Insert(table, entry) => {
+                    let since_ns = came.get(&entry.id).copied().unwrap_or(now_ns);
+                    control.expiry.insert(*table, entry, since_ns);
+                }
                 Update::Modify(table, entry) => control.expiry.modify(*table, entry, now_ns),
                 Update::Delete(_, entry) => control.expiry.remove(*entry),
                 Update::Clear(table) => control.expiry.clear(*table),
-                Update::SetProgram(_) => control.expiry.reset(),
+                Update::SetProgram(_) => {
+                    came = control.expiry.reset();
+                    control.watching.clear();
+                }
+                Update::SetGroup(id, group) => {
+                    if group.buckets.iter().any(|bucket| bucket.watch_port.is_some()) {
+                        control.watching.insert(*id);
+                    } else {
+                        control.watching.remove(id);
+                    }
+                }
+                Update::RemoveGroup(id) => drop(control.watching.remove(id)),
                 _ => {}
             }
+        }
+        let watched = !control.watching.is_empty();
+        // Relaxed: it guards nothing.
+        if self.inner.signals.watched.swap(watched, Ordering::Relaxed) != watched {
+            self.inner.signals.monitor.ring();
         }
         if !std::mem::replace(&mut control.pending, true) {
             self.inner.signals.publish.wake();
@@ -516,14 +588,45 @@ impl Switch {
     /// of all ports added and removed before it, and has sent all packets injected before it. On a
     /// switch that was stopped there is nobody to wait for.
     pub fn sync(&self) -> u64 {
+        let barrier = self.barrier();
+        wait_until(|| self.has_passed(&barrier));
+        barrier.version
+    }
+
+    /// What [`sync`](Self::sync) would wait for, for callers who have other things to do meanwhile.
+    pub fn barrier(&self) -> Barrier {
         let version = {
-            let mut control = lock(&self.inner.control);
-            self.inner.publish(&mut control);
-            self.inner.publisher.version()
+            let control = lock(&self.inner.control);
+            match control.pending {
+                true => control.pipeline.version(),
+                false => self.inner.publisher.version(),
+            }
         };
-        wait_until(|| self.inner.publisher.adopted_by_all(version));
-        self.inner.settle_workers();
-        version
+        Barrier { version, told: self.inner.workers.iter().map(Handle::told).collect() }
+    }
+
+    /// Whether a [`sync`](Self::sync) that began when the barrier was made would have returned. Waits
+    /// for nobody; publishes what has gathered, so it is to be asked until it says yes.
+    pub fn has_passed(&self, barrier: &Barrier) -> bool {
+        let inner = &self.inner;
+        if inner.publisher.version() < barrier.version {
+            let mut control = lock(&inner.control);
+            if !inner.try_publish(&mut control) {
+                return false;
+            }
+        }
+        inner.publisher.adopted_by_all(barrier.version)
+            && inner.workers.iter().zip(&barrier.told).all(|(w, mark)| w.has_obeyed(*mark))
+    }
+
+    /// Asks whether the barrier [has been passed](Self::has_passed) until it has or the time has come.
+    pub fn await_passed(&self, barrier: &Barrier, until: Instant) -> bool {
+        let passed = Cell::new(false);
+        wait_until(|| {
+            passed.set(self.has_passed(barrier));
+            passed.get() || Instant::now() >= until
+        });
+        passed.get()
     }
 
     /// Does one step of what [`sync`](Self::sync) and the transaction after it would have to do:
@@ -532,7 +635,8 @@ impl Switch {
     pub fn advance(&self) {
         let mut control = lock(&self.inner.control);
         if control.pending {
-            self.inner.publish(&mut control);
+            // The one who waits for it tries again.
+            self.inner.try_publish(&mut control);
         } else {
             self.inner.tidy(&mut control);
         }

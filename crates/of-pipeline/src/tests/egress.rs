@@ -3,9 +3,9 @@
 use super::bed::*;
 use openflow::syntax::{Context, parse_flow, parse_group};
 use openflow::{
-    Action, ActionType, ErrorCode, FieldId, FlowMod, Instruction, InstructionType, Message,
-    MultipartReplyBody, MultipartRequest, MultipartRequestBody, OxmHeader, PacketOut, PortNo,
-    TableFeatures, TableId, TableMod, TableProperty, Version,
+    Action, ActionType, ErrorCode, FieldId, FlowMod, FlowModCommand, Instruction, InstructionType,
+    Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody, OxmHeader, PacketOut,
+    PortNo, TableFeatures, TableId, TableMod, TableProperty, Version,
 };
 use switch::EngineKind;
 
@@ -286,6 +286,29 @@ fn entries_that_do_not_fit_go_and_others_stay() {
         });
         assert_eq!(age, 1);
     }
+}
+
+//= openflow-1.3.5 §5.5: a hard timeout counts from when the entry came, whatever becomes of it and of the
+//= tables meanwhile.
+#[test]
+fn hard_timeouts_count_from_when_the_entry_came() {
+    let mut bed = Bed::by(engines()[0].clone(), program(), 2);
+    let added = std::time::Instant::now();
+    bed.ok(flow("in_port=1,send_flow_rem,hard_timeout=2 actions=output:2"));
+    let past = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    for (first, port) in [(3, 1), (5, 2)] {
+        past(600);
+        first_egress(&mut bed, first);
+        let change = flow(&format!("in_port=1 actions=output:{port}"));
+        bed.ok(FlowMod { command: FlowModCommand::Modify, ..change });
+    }
+    let removed = bed.event(|e| match e {
+        crate::Event::FlowRemoved(removed) => Some((removed.reason, removed.age.sec)),
+        _ => None,
+    });
+    assert_eq!(removed, (openflow::FlowRemovedReason::HardTimeout, 2));
+    // One that began anew would end 3.2 seconds after that.
+    assert!(added.elapsed().as_millis() < 3000, "{:?}", added.elapsed());
 }
 
 #[test]

@@ -37,6 +37,7 @@ const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 const TUNGETDEVNETNS: c_ulong = 0x54e3;
 const SIOCETHTOOL: c_ulong = 0x8946;
 const ETHTOOL_GSET: u32 = 1;
+const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// `struct ifreq`: a name and a union of 24 bytes.
@@ -147,6 +148,14 @@ pub(crate) fn speed_kbps(fd: BorrowedFd<'_>, name: &str) -> Option<u32> {
         0 | 0xffff | u32::MAX => None,
         mbps => Some(mbps.saturating_mul(1000)),
     }
+}
+
+/// Whether an interface that is up has carrier now; `None` where it does not say.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn carrier(fd: BorrowedFd<'_>, name: &str) -> Option<bool> {
+    // `struct ethtool_value`, 8 bytes: `data` at 4.
+    Some(Ethtool::ask(fd, name, ETHTOOL_GLINK).ok()?.word(4) != 0)
 }
 
 /// How many queues an interface receives by; `None` where it does not say.
