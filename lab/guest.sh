@@ -21,6 +21,8 @@ guest_down() {
     kill "$GUEST" 2>/dev/null
     wait "$GUEST" 2>/dev/null
 }
+# guest_says COMMAND...: on its command line.
+guest_says() { printf '%s\n' "$@" >&9; }
 # back N: more than N frames have come back to it since it started.
 back() {
     local n
