@@ -31,8 +31,9 @@ use crate::sys::{self, Device};
 
 /// A client whose peer is not there is started again after so long.
 const ABSENT_RETRY: Duration = Duration::from_millis(50);
-/// A client that has reached its peer has so long to agree with it on rings.
-const AGREE_WITHIN: Duration = Duration::from_secs(1);
+/// A client that has reached its peer has so long to agree with it on rings. Patient, since a server of
+/// DPDK 22.11 that finds its client gone before it has greeted it closes a descriptor twice over.
+const AGREE_WITHIN: Duration = Duration::from_secs(5);
 /// Between two times that the interrupt thread is let through, at least.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often it is let through where nobody can say what it waits for.
