@@ -33,7 +33,7 @@ use crate::sys::{self, Device};
 const ABSENT_RETRY: Duration = Duration::from_millis(50);
 /// A client that has reached its peer has so long to agree with it on rings. Patient, since a server of
 /// DPDK 22.11 that finds its client gone before it has greeted it closes a descriptor twice over.
-const AGREE_WITHIN: Duration = Duration::from_secs(5);
+const AGREE_WITHIN: Duration = Duration::from_secs(2);
 /// Between two times that the interrupt thread is let through, at least.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often it is let through where nobody can say what it waits for.

@@ -307,7 +307,7 @@ fn peers_come_and_go(stays: &str, comes: &str, rounds: usize) {
 fn memif_survives_its_peer_as_server_and_as_client() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let rounds = std::env::var("MEMIF_ROUNDS").map_or(15, |n| n.parse().unwrap());
+    let rounds = std::env::var("MEMIF_ROUNDS").map_or(8, |n| n.parse().unwrap());
     for (stays, comes) in [("server", "client"), ("client", "server")] {
         // One socket by two names: the driver keeps one of a name in a process, of whoever came first.
         let socket =
