@@ -2,7 +2,8 @@
 //!
 //! Receive queues are polled: they have no descriptor to sleep on. A receive queue hands out mbufs as
 //! frames; a transmit queue gathers mbufs and sends them in bursts. What a device does not take at
-//! once, it is offered again while it takes anything; the rest is counted as `tx_ring_full`.
+//! once, it is offered again while it takes anything; the rest is counted as `tx_ring_full`, as is what
+//! is sent while a memif's peer comes or goes (see [`gate`](crate::gate)).
 //!
 //! # What a frame owes
 //! Where the driver completes TCP's and UDP's checksums, or cuts TCP into segments, frames that owe

@@ -3,7 +3,7 @@
 //! In come a device's devargs (`net_pcap0,rx_pcap=a.pcap`, `0000:01:00.0`, ...), out a
 //! [`port::Port`] ([`open`]). Built in layers: `shim.c` turns DPDK's inline functions and set-up into
 //! plain calls, `sys` declares them and is the only `unsafe`, [`eal`] decides how DPDK is started,
-//! `device` is the port.
+//! `gate` keeps DPDK's interrupt thread and workers apart for drivers that do not, `device` is the port.
 //!
 //! Without the feature `dpdk` the crate has no C in it and needs no library: [`open`] then says how
 //! to get a build that can.
@@ -20,12 +20,15 @@
 //!
 //! Invariants: a device is stopped and closed when its port and the last of its queues are gone. A
 //! receive or transmit queue of a device is used by one thread at a time; where a device has fewer
-//! transmit queues than there are workers, they share one under a lock.
-//! Checked by: `tests/devices.rs` (net_ring, net_null, net_pcap), `lab/dpdk_*`.
+//! transmit queues than there are workers, they share one under a lock. Nobody is in a queue of a memif
+//! while DPDK's interrupt thread runs.
+//! Checked by: `tests/devices.rs` (net_ring, net_null, net_pcap, net_memif), `lab/dpdk_*`.
 
 #[cfg(feature = "dpdk")]
 mod device;
 pub mod eal;
+#[cfg(feature = "dpdk")]
+mod gate;
 #[cfg(feature = "dpdk")]
 mod sys;
 

@@ -5,6 +5,9 @@
  * are the safe wrappers of `sys.rs`, whose promises stand beside each call. */
 #include "shim.h"
 
+/* Interrupt handles of one's own are marked so in 22.11. */
+#define ALLOW_EXPERIMENTAL_API
+
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +16,9 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
+#include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
 #include <rte_version.h>
@@ -140,16 +145,54 @@ int mr_setup(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, int symmetri
 		if (error < 0)
 			return error;
 	}
-	error = rte_eth_dev_start(port);
-	if (error < 0)
-		return error;
-	/* A switch takes what is for others. Virtual devices take it anyway, and may not know this. */
-	rte_eth_promiscuous_enable(port);
 	if (rte_eth_macaddr_get(port, &mac) == 0)
 		memcpy(out->mac, mac.addr_bytes, sizeof(out->mac));
 	if (rte_eth_dev_get_mtu(port, &out->mtu) < 0)
 		out->mtu = RTE_ETHER_MTU;
 	return 0;
+}
+
+int mr_start(uint16_t port)
+{
+	int error = rte_eth_dev_start(port);
+
+	if (error < 0)
+		return error;
+	/* A switch takes what is for others. Virtual devices take it anyway, and may not know this. */
+	rte_eth_promiscuous_enable(port);
+	return 0;
+}
+
+/* Stops and starts it. That its peer is not there is not worth a line each time. */
+int mr_restart(uint16_t port)
+{
+	const int type = rte_log_register("pmd.net.memif");
+	const int level = type < 0 ? -1 : rte_log_get_level(type);
+	int error;
+
+	if (level >= 0 && level <= (int)RTE_LOG_NOTICE)
+		rte_log_set_level(type, RTE_LOG_CRIT);
+	rte_eth_dev_stop(port);
+	error = mr_start(port);
+	if (level >= 0)
+		rte_log_set_level(type, level);
+	return error;
+}
+
+int mr_call_on(int fd, void (*call)(void *))
+{
+	struct rte_intr_handle *handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	int error = -ENOMEM;
+
+	if (!handle)
+		return error;
+	if (rte_intr_fd_set(handle, fd) || rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT))
+		error = -rte_errno;
+	else
+		error = rte_intr_callback_register(handle, call, NULL);
+	/* DPDK keeps a copy. */
+	rte_intr_instance_free(handle);
+	return error;
 }
 
 void mr_close(uint16_t port)

@@ -65,6 +65,10 @@ uint32_t mr_pool_free(void);
 int mr_probe(const char *devargs, uint16_t *port);
 int mr_setup(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, int symmetric,
 	     struct mr_device *out);
+int mr_start(uint16_t port);
+int mr_restart(uint16_t port);
+/* DPDK's interrupt thread calls `call` whenever `fd` is readable, for good. */
+int mr_call_on(int fd, void (*call)(void *));
 void mr_close(uint16_t port);
 int mr_link(uint16_t port, struct mr_link *out);
 int mr_set_link(uint16_t port, int up);

@@ -3,14 +3,18 @@
 //! What goes out is safe by ownership. [`Device`] closes its device when the last of its clones goes;
 //! [`RxLine`] and [`TxLine`] are one queue each, not to be cloned, so that DPDK's rule (one thread at
 //! a time in a queue) holds by exclusive borrowing. A received mbuf is a frame's lent buffer from the
-//! moment it is seen, and an [`Mbuf`] owns one that is about to leave.
+//! moment it is seen, and an [`Mbuf`] owns one that is about to leave. Queues of a device whose driver
+//! takes their memory away on a thread of DPDK's are entered only as [`gate`](crate::gate) allows.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
+
+use crate::gate::{self, Guard};
 
 use port::{
     BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool, Redeemed,
@@ -94,6 +98,9 @@ unsafe extern "C" {
     fn mr_pool_free() -> u32;
     fn mr_probe(devargs: *const c_char, port: *mut u16) -> c_int;
     fn mr_setup(port: u16, rx: u16, tx: u16, symmetric: c_int, out: *mut Setup) -> c_int;
+    fn mr_start(port: u16) -> c_int;
+    fn mr_restart(port: u16) -> c_int;
+    fn mr_call_on(fd: c_int, call: extern "C" fn(*mut c_void)) -> c_int;
     fn mr_close(port: u16);
     fn mr_link(port: u16, out: *mut LinkNow) -> c_int;
     fn mr_set_link(port: u16, up: c_int) -> c_int;
@@ -140,6 +147,20 @@ pub(crate) fn start(args: &[String], mbufs: u32) -> io::Result<()> {
 pub(crate) fn pool_free() -> u32 {
     // SAFETY: no arguments.
     unsafe { mr_pool_free() }
+}
+
+/// Has DPDK's interrupt thread call `call` whenever `fd` is readable, for good.
+pub(crate) fn call_on(fd: OwnedFd, call: extern "C" fn(*mut c_void)) -> io::Result<()> {
+    // The descriptor stays open for good.
+    // SAFETY: DPDK runs; the function is there as long as the process, and takes any argument.
+    check(unsafe { mr_call_on(fd.into_raw_fd(), call) })
+}
+
+/// A descriptor that DPDK has open, to be polled: at worst it is closed meanwhile, or another by then,
+/// and polling it wakes for nothing.
+pub(crate) fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: not -1; it is polled and nothing else, which harms no descriptor whosoever it is.
+    unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
 /// This thread is known to DPDK, and has a cache of the pool.
@@ -231,6 +252,8 @@ impl Mbuf {
 pub(crate) struct Device {
     port: u16,
     pub(crate) setup: Setup,
+    /// Who may be in its queues, where its driver does not see to that.
+    pub(crate) guard: Option<Guard>,
 }
 
 impl Device {
@@ -253,11 +276,25 @@ impl Device {
         };
         // SAFETY: a device that is there, and a place for the answer.
         let done = check(unsafe { mr_setup(port, rx, tx, 1, &raw mut setup) });
-        if done.is_err() {
-            // SAFETY: the device is ours, and has no queues that anybody uses.
-            unsafe { mr_close(port) };
+        // From here on it is closed by being dropped.
+        let mut device = Device { port, setup, guard: None };
+        done?;
+        let lines = usize::from(setup.rx_queues) + usize::from(setup.tx_queues);
+        device.guard = Guard::of(&device.driver(), devargs.to_bytes(), lines)?;
+        let device = Arc::new(device);
+        if device.guard.is_some() {
+            gate::start(&device)?;
+        } else {
+            // SAFETY: a device that is set up.
+            check(unsafe { mr_start(port) })?;
         }
-        done.map(|()| Arc::new(Device { port, setup }))
+        Ok(device)
+    }
+
+    /// Stops it, if it runs, and starts it. For devices with a guard: nobody is in its queues.
+    pub(crate) fn restart(&self) -> io::Result<()> {
+        // SAFETY: a device that is set up, without anybody in its queues.
+        check(unsafe { mr_restart(self.port) })
     }
 
     /// The driver's name: `net_pcap`, `net_mlx5`, ...
@@ -288,7 +325,11 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: the last of port and queues goes, so nobody is in it.
-        unsafe { mr_close(self.port) }
+        let close = || unsafe { mr_close(self.port) };
+        match self.guard {
+            None => close(),
+            Some(_) => gate::while_held(close),
+        }
     }
 }
 
@@ -331,11 +372,19 @@ impl RxLine {
             know_thread();
             self.known = true;
         }
+        let entered = match &self.device.guard {
+            None => None,
+            Some(guard) => match guard.enter(self.queue.into()) {
+                None => return 0,
+                entered => entered,
+            },
+        };
         let before = burst.len();
         let max = burst.room() as u16;
         let (port, place) = (self.device.port, self.received.as_mut_ptr());
         // SAFETY: the queue is ours alone, and there is room for as many.
         let n = unsafe { mr_rx(port, self.queue, place, max) };
+        drop(entered);
         for received in &self.received[..usize::from(n)] {
             let Received { buffer_len, start, len, .. } = *received;
             let within = u32::from(start) + len <= u32::from(buffer_len);
@@ -443,6 +492,15 @@ impl TxLine {
             self.known = true;
         }
         let mut n = mbufs.len().min(BURST_MAX) as u16;
+        let entered = match &self.device.guard {
+            None => None,
+            Some(guard) => {
+                match guard.enter(usize::from(self.device.setup.rx_queues + self.queue)) {
+                    None => return (n.into(), 0),
+                    entered => entered,
+                }
+            }
+        };
         let list = mbufs.as_mut_ptr().cast::<NonNull<()>>();
         if prepare {
             // SAFETY: a list of so many mbufs of ours; an `Mbuf` is a pointer and nothing else.
@@ -450,6 +508,7 @@ impl TxLine {
         }
         // SAFETY: as above; the queue is borrowed exclusively.
         let sent = usize::from(unsafe { mr_tx(self.device.port, self.queue, list, n) });
+        drop(entered);
         // Those sent are the device's now: they leave the list without an end of their own.
         let left = mbufs.len().saturating_sub(sent);
         // SAFETY: what lies behind the new length is forgotten, which frees nothing; what is left of

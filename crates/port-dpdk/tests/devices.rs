@@ -1,4 +1,5 @@
-//! Virtual devices of DPDK, without huge pages or privileges: net_ring, net_null, net_pcap.
+//! Virtual devices of DPDK, without huge pages or privileges: net_ring, net_null, net_pcap,
+//! net_memif (`MEMIF_ROUNDS` says how often its peer comes and goes).
 #![cfg(feature = "dpdk")]
 
 use port::{Burst, Csum, DropReason, Frame, Gso, GsoKind, Offload, Pool, Port, RxQueue, TxQueue};
@@ -247,6 +248,72 @@ fn queues_are_as_many_as_the_device_has() {
     for queue in 0..3 {
         let mut rx = wide.rx_queue(queue).unwrap();
         assert_eq!(receive(&mut *rx, &mut pool).len(), 64);
+    }
+}
+
+/// One end of a memif stays, with a thread in its queues all the time, while the other comes and goes.
+fn peers_come_and_go(stays: &str, comes: &str, rounds: usize) {
+    let mut port = device(stays);
+    let (mut rx, mut tx) = ends(&mut *port);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let wait = |what: &str, round: usize, done: &mut dyn FnMut() -> bool| {
+        let start = std::time::Instant::now();
+        while !done() {
+            assert!(start.elapsed().as_secs() < 20, "{stays}, round {round}: {what}");
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        // Sends back what comes.
+        scope.spawn(|| {
+            let (mut pool, mut burst) = (Pool::new(), Burst::new());
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                rx.rx(&mut burst, &mut pool).unwrap();
+                for frame in burst.drain() {
+                    tx.tx_owned(frame, &mut pool).unwrap();
+                }
+                tx.flush();
+            }
+        });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for round in 0..rounds {
+                let mut peer = device(comes);
+                let (mut rx, mut tx) = ends(&mut *peer);
+                let (mut pool, mut came) = (Pool::new(), 0);
+                wait("the link comes up", round, &mut || {
+                    peer.link().is_up() && port.link().is_up()
+                });
+                wait("frames come back", round, &mut || {
+                    for n in 0..32 {
+                        tx.tx(&Frame::copy_of(&bytes(n, 60))).unwrap();
+                    }
+                    tx.flush();
+                    for frame in receive(&mut *rx, &mut pool) {
+                        assert_eq!(frame.data(), bytes(came % 32, 60));
+                        came += 1;
+                    }
+                    came >= 320
+                });
+                drop((peer, rx, tx));
+                wait("the link goes down", round, &mut || !port.link().is_up());
+            }
+        }));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+#[test]
+fn memif_survives_its_peer_as_server_and_as_client() {
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let rounds = std::env::var("MEMIF_ROUNDS").map_or(8, |n| n.parse().unwrap());
+    for (stays, comes) in [("server", "client"), ("client", "server")] {
+        // One socket by two names: the driver keeps one of a name in a process, of whoever came first.
+        let socket =
+            |way: &str| format!("socket={}/{way}{stays},socket-abstract=no", dir.path().display());
+        let comes = format!("net_memif1,role={comes},{}", socket("./"));
+        peers_come_and_go(&format!("net_memif0,role={stays},{}", socket("")), &comes, rounds);
     }
 }
 
