@@ -283,7 +283,9 @@ pub fn optimise_with(
         };
         let held = residual::narrowed(held, &residuals, &unrolled);
         let mut work = specialise::specialise(&unrolled, &held, options);
-        if unroll::goes_on(work.actions.iter(), copies) && copies < unroll::COPIES_MAX {
+        // Where nothing tells the copies apart, packets go on from any.
+        let goes_on = !residuals.is_empty() && unroll::goes_on(work.actions.iter(), copies);
+        if goes_on && copies < unroll::COPIES_MAX {
             copies = (2 * copies).min(unroll::COPIES_MAX);
             continue;
         }

@@ -1,7 +1,7 @@
 //! The pipelines of Jackson et al., *SoftFlow: A Middlebox Architecture for Open vSwitch* (USENIX ATC 2016), §7.2.
 //!
 //! - A: 500 Ethernet destinations, 500 prefixes, 500 access rules in front of a firewall that tracks connections, and a
-//!   table of ports.
+//!   table of ports, which decrements the time to live.
 //! - B: A, then a transcoder of payloads (AES-128 in CBC), then a translation of the destination to 10.0.0.0/8 by
 //!   plain flow entries.
 //! - C: A with the balancer of eight buckets behind the firewall.
@@ -123,10 +123,7 @@ impl Case for Softflow {
             let address = mac_text(mac(0x5f, n));
             line(format!("priority=100,dl_dst={address} actions=goto_table:1"));
             let prefix = Ipv4Addr::from(Self::prefix(n));
-            line(format!(
-                "table=1,priority={},ip,nw_dst={prefix}/16 actions=dec_ttl,goto_table:2",
-                100
-            ));
+            line(format!("table=1,priority=100,ip,nw_dst={prefix}/16 actions=goto_table:2"));
         }
         // Access rules look at the transport ports and at prefixes of the source; half of them allow.
         for n in 0..RULES {
@@ -149,7 +146,7 @@ impl Case for Softflow {
         let ports = if self.pipeline == Pipeline::B { 5 } else { 3 };
         for n in 0..RULES {
             let address = mac_text(mac(0x5f, n));
-            line(format!("table={ports},dl_dst={address} actions=output:{}", 2 + n % 8));
+            line(format!("table={ports},dl_dst={address} actions=dec_ttl,output:{}", 2 + n % 8));
         }
     }
 
