@@ -11,12 +11,13 @@
 //! bursts. A packet that the code leaves to the interpreter behind a call is not handed over again
 //! ([`lane::Resumed`](crate::lane::Resumed)).
 //!
-//! [`connections`] puts the tracker of the crate `service` behind this interface.
+//! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
 //! by [`Service::tend`], off the packet path, in slices.
 
 pub mod connections;
+pub mod elements;
 
 use crate::lane::Serve;
 use ir::{Bits, program};
@@ -26,6 +27,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 pub use connections::Connections;
+pub use elements::Elements;
 
 /// A packet that is handed to a service.
 #[derive(Debug)]
@@ -108,6 +110,7 @@ pub trait Service: Send + Sync {
 pub struct Services {
     list: Vec<(String, Arc<dyn Service>)>,
     connections: Option<Arc<Connections>>,
+    elements: Option<Arc<Elements>>,
 }
 
 impl Services {
@@ -123,6 +126,19 @@ impl Services {
         self.insert(connections::NAME, tracker.clone());
         self.insert(connections::NAT_NAME, tracker.clone());
         self.connections = Some(tracker);
+    }
+
+    /// Adds a list of SoftFlow's elements, empty at first, under the names that OpenFlow's program has for it.
+    pub fn soft(&mut self) {
+        let elements = Arc::new(Elements::default());
+        self.insert(elements::NAME, elements.clone());
+        self.insert(elements::EDIT_NAME, elements.clone());
+        self.elements = Some(elements);
+    }
+
+    /// The list of SoftFlow's elements, if there is one.
+    pub fn elements(&self) -> Option<&Arc<Elements>> {
+        self.elements.as_ref()
     }
 
     /// The tracker, if there is one.

@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Queue(QueueOptions),
     /// Show or forget the connections that a running switch knows
     Conntrack(ConntrackOptions),
+    /// Add, remove or show the services that flows of a running switch name
+    Service(ServiceOptions),
     /// Run filetests (.mill)
     Test(TestOptions),
     /// Say what this machine lacks for each kind of port, and the command that mends it
@@ -161,6 +163,44 @@ pub(crate) enum ConntrackCommand {
         /// Of this zone
         #[arg(long, value_name = "ZONE")]
         zone: Option<u16>,
+    },
+}
+
+/// `millrace service`.
+#[derive(Args, Debug)]
+pub(crate) struct ServiceOptions {
+    /// What to do; without it, show
+    #[command(subcommand)]
+    pub(crate) command: Option<ServiceCommand>,
+    /// One JSON object on standard output
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Control socket of the running switch
+    #[arg(long, value_name = "PATH", global = true)]
+    pub(crate) ctl: Option<PathBuf>,
+}
+
+/// What to do with services.
+#[derive(Subcommand, Debug)]
+pub(crate) enum ServiceCommand {
+    /// Show the services that are there, and what they have counted
+    Show,
+    /// Show what there is to add, with its settings
+    Kinds,
+    /// Add a service, for flows to name in softflow(NAME,ARG)
+    Add {
+        /// Its name: letters, digits, '_', '-' and '.'
+        name: String,
+        /// Its kind: see kinds
+        kind: String,
+        /// Its settings
+        #[arg(value_name = "KEY=VALUE")]
+        settings: Vec<String>,
+    },
+    /// Take a service away; packets that flows hand to it are dropped from then on
+    Remove {
+        /// Its name
+        name: String,
     },
 }
 
@@ -299,6 +339,9 @@ pub(crate) struct RunOptions {
     /// Connections that `ct` keeps at most [default: 262144]
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<usize>,
+    /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
+    #[arg(long = "service", value_name = "SERVICE")]
+    pub(crate) services: Vec<String>,
     /// Workers never sleep: a core each, for the least delay after a silence
     #[arg(long)]
     pub(crate) poll: bool,

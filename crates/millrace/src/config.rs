@@ -47,6 +47,8 @@ struct File {
     #[serde(default)]
     queue: Vec<String>,
     connections: Option<usize>,
+    #[serde(default)]
+    service: Vec<String>,
     poll: Option<bool>,
     eal: Option<String>,
     mbufs: Option<u32>,
@@ -93,6 +95,8 @@ pub(crate) struct Config {
     pub(crate) queues: Vec<Setting>,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
+    /// Services: `NAME KIND [KEY=VALUE...]`.
+    pub(crate) services: Vec<String>,
     /// Workers never sleep.
     pub(crate) poll: bool,
     /// How DPDK's devices are opened.
@@ -203,6 +207,7 @@ impl Config {
         if !(1..=1 << 30).contains(&connections) {
             return Err(Failure::usage("--connections: from 1 to 1073741824"));
         }
+        let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
         if mbufs < MBUFS_MIN {
@@ -259,6 +264,7 @@ impl Config {
             rx_workers,
             queues,
             connections,
+            services,
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),

@@ -59,6 +59,13 @@ pub(crate) enum Request {
         /// So many are told, at most.
         limit: usize,
     },
+    /// Services: one is added, one is taken away, then all are told.
+    Service {
+        /// Name, kind and settings of the one to add.
+        add: Option<Vec<String>>,
+        /// Name of the one to take away.
+        remove: Option<String>,
+    },
     /// Lines of `millrace p4 do`.
     P4Do {
         /// The lines.
@@ -269,6 +276,7 @@ mod tests {
             | Request::Dump { .. }
             | Request::Queue { .. }
             | Request::Conntrack { .. }
+            | Request::Service { .. }
             | Request::P4Do { .. }
             | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),
             Request::Capture(_) => Ok(Reply::Stream(Box::new(|mut out| out.write_all(b"frames")))),

@@ -36,6 +36,7 @@ mod p4_host;
 mod query;
 mod queue;
 mod run;
+mod services;
 mod stf;
 
 use clap::{CommandFactory, Parser};
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         cli::Command::Stats(options) => query::stats(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),
+        cli::Command::Service(options) => services::service(options),
         cli::Command::Explain(options) => query::explain(options),
         cli::Command::Dump(options) => query::dump(options),
         cli::Command::Capture(options) => capture::run(options),

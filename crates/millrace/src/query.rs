@@ -140,6 +140,9 @@ pub(crate) fn answer(
         Request::Conntrack { flush, zone, limit } => {
             crate::conntrack::answer(switch, flush, zone, limit)
         }
+        Request::Service { add, remove } => {
+            crate::services::answer(switch, add.as_deref(), remove.as_deref())
+        }
         Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
         Request::P4Do { .. } | Request::P4Load { .. } => Err(
             "this switch runs OpenFlow's tables; `millrace run --p4 PROGRAM.p4` runs a P4 program"

@@ -40,6 +40,11 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             start_with(workers, cpus, rate, engine, validate, config.connections)?
         }
     };
+    for line in &config.services {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        crate::services::add(&switch, &words)
+            .map_err(|e| Failure::Bad(format!("--service {line:?}: {e}")))?;
+    }
     switch.set_polling(config.poll);
     // What comes before the files' entries are in place waits.
     switch.set_receiving(false);
@@ -163,6 +168,7 @@ fn start_with(
     let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
     let mut services = Services::default();
     services.track(crate::conntrack::config(connections));
+    services.soft();
     Switch::start_with(config, services).map_err(Failure::bad)
 }
 

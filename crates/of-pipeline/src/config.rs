@@ -10,7 +10,7 @@
 //! show it, and entries stay as they are.
 
 use crate::agent::Agent;
-use crate::lower::{Call, Context, lower_instructions};
+use crate::lower::{Call, Context, lower_instructions, no_elements};
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::{ActionCall, Bits, Select, TableId, Update};
@@ -80,7 +80,13 @@ impl Agent {
         let call = if to.standalone {
             let normal = Action::output(PortNo::NORMAL);
             let instructions = [Instruction::ApplyActions(vec![normal])];
-            let call: Call = lower_instructions(&self.layout, 0, Context::Entry, &instructions)?;
+            let call: Call = lower_instructions(
+                &self.layout,
+                &no_elements,
+                0,
+                Context::Entry,
+                &instructions,
+            )?;
             let call = tx.intern(call);
             to.normal = Some(call.action);
             call

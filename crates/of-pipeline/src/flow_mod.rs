@@ -14,7 +14,7 @@
 //! Checked by: tables of cases, and random requests against a plain list that follows the text of
 //! the specification.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, elements};
 use crate::conjunction::{self, Making, Part};
 use crate::flow_table::{Filter, Flow, FlowKey};
 use crate::lower::{Call, Context, Layout, lower_instructions};
@@ -141,7 +141,9 @@ impl Agent {
             return Err(Refusal::TableFull { table, capacity });
         }
         let context = context(request.dialect, priority, &request.matching);
-        let call = lower_instructions(&self.layout, table, context, &request.instructions)?;
+        let elements = elements(&self.switch);
+        let call =
+            lower_instructions(&self.layout, &elements, table, context, &request.instructions)?;
         let is = conjunction::part(&request.matching, &request.instructions);
         let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
 
@@ -252,8 +254,9 @@ impl Agent {
             let call = match slot {
                 Some(call) => call.clone(),
                 None => {
-                    let call =
-                        lower_instructions(&self.layout, table, context, &request.instructions)?;
+                    let (layout, what) = (&self.layout, &request.instructions);
+                    let elements = elements(&self.switch);
+                    let call = lower_instructions(layout, &elements, table, context, what)?;
                     slot.insert(call).clone()
                 }
             };

@@ -3,7 +3,7 @@
 //! The packet enters the switch behind all that was committed before it, and its actions run on it
 //! as an action of their own.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, elements};
 use crate::lower::lower_packet_out;
 use crate::refusal::Refusal;
 use openflow::{PacketOut, PortNo, Version};
@@ -53,7 +53,12 @@ impl Agent {
         if !FRAME.contains(&request.data.len()) {
             return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
-        let call = lower_packet_out(&self.layout, &request.pipeline, &request.actions)?;
+        let call = lower_packet_out(
+            &self.layout,
+            &elements(&self.switch),
+            &request.pipeline,
+            &request.actions,
+        )?;
         let (action, args) = call.build(&self.layout);
         Ok(Some(Injection {
             in_port: port.0,

@@ -66,7 +66,10 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::Goto { .. } => ErrorCode::BicBadTableId,
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
-        LowerError::Resubmit(_) | LowerError::CtTable(_) => ErrorCode::BacBadArgument,
+        LowerError::Resubmit(_)
+        | LowerError::CtTable(_)
+        | LowerError::NoService(_)
+        | LowerError::SoftflowGoesOn => ErrorCode::BacBadArgument,
         LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
         LowerError::LearnInPacketOut | LowerError::Userdata => ErrorCode::BacBadArgument,
     }

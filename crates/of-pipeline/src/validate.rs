@@ -365,6 +365,8 @@ impl Rules<'_> {
             | Action::SetTpDst(_)
             | Action::Controller(_)
             | Action::CtClear
+            // Services that are not there show when it is lowered.
+            | Action::Softflow(_)
             | Action::Exit
             | Action::Note(_) => Ok(()),
             // A table that is not there shows when it is lowered.
@@ -486,6 +488,7 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Clone(_) => "clone",
         Action::Ct(_) => "ct",
         Action::CtClear => "ct_clear",
+        Action::Softflow(_) => "softflow",
         Action::Exit => "exit",
         Action::Conjunction(_) => "conjunction",
         Action::Note(_) => "note",

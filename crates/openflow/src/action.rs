@@ -11,6 +11,7 @@ use crate::extension::{Bits, Conjunction, Conntrack, Learn, Multipath, PortBundl
 use crate::field::FieldId;
 use crate::flow::EntryStats;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
+use crate::softflow::Softflow;
 use crate::version::Version;
 use bitflags::bitflags;
 
@@ -127,6 +128,8 @@ pub enum Action {
     Exit,
     /// Nicira's `conjunction`: the entry is one of a dimension's of a conjunctive flow.
     Conjunction(Conjunction),
+    /// SoftFlow's: a service takes the packet.
+    Softflow(Box<Softflow>),
     /// An experimenter's (1.0: vendor's) action.
     Experimenter(Box<ExperimenterAction>),
 }
@@ -205,6 +208,7 @@ impl Action {
             | Action::CtClear
             | Action::Exit
             | Action::Conjunction(_) => ActionType::Experimenter(crate::codec::NICIRA),
+            Action::Softflow(_) => ActionType::Experimenter(crate::softflow::SOFTFLOW),
             Action::Experimenter(e) => ActionType::Experimenter(e.experimenter),
         }
     }

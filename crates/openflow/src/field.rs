@@ -23,6 +23,8 @@ pub const NXM_CLASS_NX: u16 = 0x0001;
 const NX_TCP_FLAGS: u32 = 34;
 /// The OXM class of packet registers (1.5.1 §7.2.3.10), 64 bits each.
 pub const OXM_CLASS_REGISTERS: u16 = 0x8001;
+/// The OXM class of what a packet carries from service to service (SoftFlow, figure 3). Nobody has assigned it.
+pub const OXM_CLASS_SOFTFLOW: u16 = 0x7366;
 /// The OXM class of experimenters' fields.
 pub const OXM_CLASS_EXPERIMENTER: u16 = 0xffff;
 
@@ -158,13 +160,16 @@ macro_rules! fields {
     (@set) => { true };
     (@fixed) => { false };
     (prefix nx) => { "NXM_NX_" };
+    (prefix sf) => { "OXM_MR_" };
     (prefix $since:ident) => { "OXM_OF_" };
     (class nx) => { NXM_CLASS_NX };
+    (class sf) => { OXM_CLASS_SOFTFLOW };
     (class $since:ident) => { OXM_CLASS_BASIC };
     (since v13) => { Version::V13 };
     (since v14) => { Version::V14 };
     (since v15) => { Version::V15 };
     (since nx) => { Version::V10 };
+    (since sf) => { Version::V10 };
     // Before 1.5 by Nicira's number.
     (since any) => { Version::V10 };
 }
@@ -320,6 +325,16 @@ fields! {
     CtTpDst 125 "CT_TP_DST" ["ct_tp_dst"] 16/2 mask fixed nx [Connection];
     /// A mark that goes with the packet through the tables; 0 at first.
     PktMark 33 "PKT_MARK" ["pkt_mark"] 32/4 mask set nx [];
+    /// What services and tables tell each other; 0 at first.
+    SfMetadata 0 "SF_METADATA" ["sf_metadata"] 64/8 mask set sf [];
+    /// The service that the packet comes from, by the number of its name; 0 for none.
+    SfAction 1 "SF_ACTION" ["sf_action"] 32/4 exact fixed sf [];
+    /// Services that the packet has been through.
+    SfStage 2 "SF_STAGE" ["sf_stage"] 8/1 exact fixed sf [];
+    /// Whether the last service let lookups be skipped.
+    SfCoalesce 3 "SF_COALESCE" ["sf_coalesce"] 1/1 exact fixed sf [];
+    /// What the last service was told.
+    SfArgument 4 "SF_ARGUMENT" ["sf_argument"] 32/4 mask fixed sf [];
 }
 
 impl FieldId {
@@ -351,7 +366,7 @@ impl FieldId {
         match (class, number) {
             (NXM_CLASS_NX, 34) => Some(FieldId::TcpFlags),
             (OXM_CLASS_BASIC, 0..=39) => FieldId::ALL.get(number as usize).copied(),
-            (OXM_CLASS_BASIC | NXM_CLASS_NX, _) => FIELDS[40..]
+            (OXM_CLASS_BASIC | NXM_CLASS_NX | OXM_CLASS_SOFTFLOW, _) => FIELDS[40..]
                 .iter()
                 .find(|info| info.class == class && info.number == number)
                 .map(|info| info.id),
@@ -440,7 +455,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 75);
+        assert_eq!(FIELDS.len(), 80);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

@@ -31,6 +31,7 @@ pub mod monitor;
 pub mod multipart;
 pub mod packet;
 pub mod port;
+pub mod softflow;
 pub mod switch;
 pub mod syntax;
 pub mod table;
@@ -78,6 +79,7 @@ pub use port::{
     PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
+pub use softflow::{ElementName, SOFTFLOW, Softflow};
 pub use switch::{
     AsyncChange, AsyncConfig, AsyncKind, Capabilities, ControllerReason, ControllerStatus,
     Features, FragmentHandling, QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus,

@@ -140,6 +140,7 @@ impl Bed {
             services: {
                 let mut services = Services::default();
                 services.track(crate::conntrack::config(CONNECTIONS));
+                services.soft();
                 services
             },
             publisher: self.publisher.clone(),

@@ -38,10 +38,11 @@ pub enum Kind {
 
 /// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
 const FIELD_BIT: u32 = 16;
-/// Whether the set has a place for a set-field of this field: registers and the packet's mark have
-/// none.
+/// Whether the set has a place for a set-field of this field: registers, the packet's mark and what services
+/// are told have none.
 pub fn has_slot(id: FieldId) -> bool {
-    id.info().settable && !id.is_register() && id != FieldId::PktMark
+    let own = [FieldId::PktMark, FieldId::SfMetadata];
+    id.info().settable && !id.is_register() && !own.contains(&id)
 }
 
 const _: () = assert!(
@@ -257,6 +258,7 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::CtClear
         | Action::Exit
         | Action::Conjunction(_)
+        | Action::Softflow(_)
         | Action::Experimenter(_) => return None,
     };
     Some((kind as u8, 0))

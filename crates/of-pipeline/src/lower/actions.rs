@@ -6,8 +6,8 @@ use super::step::{self, CtStep, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
-    Action, Conntrack, CopyField, FieldId, HashAlgorithm, Instruction, Learn, LearnSource,
-    LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField, TableId,
+    Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn, LearnSource,
+    LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField, Softflow, TableId,
     ToController, Zone,
 };
 use smallvec::SmallVec;
@@ -63,6 +63,14 @@ impl Call {
         self.step(step);
         self.arg(value, width);
     }
+}
+
+/// Which services there are: whether the one of a name may write packets; none if there is none.
+pub type Elements<'a> = &'a dyn Fn(&ElementName) -> Option<bool>;
+
+/// No services.
+pub fn no_elements(_: &ElementName) -> Option<bool> {
+    None
 }
 
 /// What a list belongs to: decides the reason of its packet-ins, and what else is allowed.
@@ -127,6 +135,14 @@ pub enum LowerError {
     /// A `ct` that goes on in no table.
     #[error("ct goes on in a table below {0}; a group's bucket names none")]
     CtTable(u32),
+    /// A service that is not there.
+    #[error("there is no service {0}; add it first: millrace service add {0} KIND")]
+    NoService(ElementName),
+    /// A `softflow` with something behind it, or in a list that goes on.
+    #[error(
+        "softflow takes the packet away: it is the last action that a flow entry applies, with no instruction behind it, or a packet-out's last"
+    )]
+    SoftflowGoesOn,
     /// A `learn` where no entry is.
     #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
     LearnInPacketOut,
@@ -144,6 +160,7 @@ pub enum LowerError {
 /// meter, apply, clear, write actions, write metadata, goto. `table` is the entry's own.
 pub fn lower_instructions(
     layout: &Layout,
+    elements: Elements<'_>,
     table: u8,
     context: Context,
     instructions: &[Instruction],
@@ -198,6 +215,11 @@ pub fn lower_instructions(
                         && apply_last
                     {
                         conntrack(&mut call, place, ct, Some(to.0 > table))?;
+                    } else if let Action::Softflow(softflow) = action
+                        && last
+                        && apply_last
+                    {
+                        hand_over(&mut call, elements, softflow)?;
                     } else {
                         lower_action(&mut call, place, action)?;
                     }
@@ -244,6 +266,7 @@ pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, Lower
 /// §7.3.6). Its own table is the first one.
 pub fn lower_packet_out(
     layout: &Layout,
+    elements: Elements<'_>,
     pipeline: &Match,
     actions: &[Action],
 ) -> Result<Call, LowerError> {
@@ -257,7 +280,13 @@ pub fn lower_packet_out(
         }
     }
     let place = Place { context: Context::PacketOut, table: Some(0), tables: layout.tables };
-    until_exit(actions).iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+    let actions = until_exit(actions);
+    if let Some((Action::Softflow(softflow), rest)) = actions.split_last() {
+        rest.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+        hand_over(&mut call, elements, softflow)?;
+        return Ok(call);
+    }
+    actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     // What tables wrote is done in the end.
     if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
         call.step(Step::ActionSet);
@@ -417,6 +446,7 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         Action::Ct(ct) => conntrack(call, place, ct, None)?,
         Action::CtClear => call.step(Step::CtClear),
+        Action::Softflow(_) => return Err(LowerError::SoftflowGoesOn),
         // Lists are cut where it stands.
         Action::Exit => return Err(LowerError::NotInSet("exit")),
         Action::Clone(inner) => {
@@ -435,6 +465,19 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
     }
+    Ok(())
+}
+
+/// A `softflow`, as the last of a list.
+fn hand_over(
+    call: &mut Call,
+    elements: Elements<'_>,
+    softflow: &Softflow,
+) -> Result<(), LowerError> {
+    let name = &softflow.name;
+    let edits = elements(name).ok_or_else(|| LowerError::NoService(name.clone()))?;
+    let step = Step::Softflow { element: name.number(), edits };
+    call.with(step, softflow.argument, 32);
     Ok(())
 }
 
@@ -628,6 +671,7 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             | Action::Conjunction(_) => {
                 return Err(LowerError::NotInSet("an action of Open vSwitch's"));
             }
+            Action::Softflow(_) => return Err(LowerError::NotInSet("softflow")),
             Action::Meter(_) => return Err(LowerError::NotInSet("meter")),
             Action::CopyField(_) => return Err(LowerError::NotInSet("copy-field")),
             Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),

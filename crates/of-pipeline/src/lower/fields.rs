@@ -80,6 +80,11 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
         FieldId::CtTpSrc => FieldRef::Meta(h.ct[9]),
         FieldId::CtTpDst => FieldRef::Meta(h.ct[10]),
         FieldId::PktMark => FieldRef::Meta(h.pkt_mark),
+        FieldId::SfMetadata => FieldRef::Meta(h.sf[0]),
+        FieldId::SfAction => FieldRef::Meta(h.sf[1]),
+        FieldId::SfStage => FieldRef::Meta(h.sf[2]),
+        FieldId::SfCoalesce => FieldRef::Meta(h.sf[3]),
+        FieldId::SfArgument => FieldRef::Meta(h.sf[4]),
         id if id.is_register() => FieldRef::Meta(h.regs[id as usize - FieldId::Reg0 as usize]),
         _ => return None,
     })

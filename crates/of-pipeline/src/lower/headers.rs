@@ -8,7 +8,7 @@
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
 use super::action_set::Slots;
-use super::program::CT_RESULTS;
+use super::program::{CT_RESULTS, SF_FIELDS};
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
@@ -133,6 +133,8 @@ headers! {
     exit: MetaId,
     /// Open vSwitch's mark of the packet.
     pkt_mark: MetaId,
+    /// What the packet carries from service to service, in the order of [`super::program::SF_FIELDS`].
+    sf: [MetaId; SF_FIELDS.len()],
     /// The block of the first egress table; none while outputs go straight to their ports.
     egress: Option<BlockId>,
 }
@@ -299,6 +301,7 @@ impl Headers {
         let egress_passes = b.meta("of.egress_passes", 8);
         let exit = b.meta("of.exit", 1);
         let pkt_mark = b.meta("of.pkt_mark", 32);
+        let sf = SF_FIELDS.map(|(name, width)| b.meta(&format!("of.sf_{name}"), width));
 
         let field = |h: HeaderId, name: &str| FieldRef::Header(h, b.field(h, name));
         let last = |s: StackId, name: &str| FieldRef::Last(s, b.field(b.element(s, 0), name));
@@ -422,6 +425,7 @@ impl Headers {
             egress_passes,
             exit,
             pkt_mark,
+            sf,
             egress,
         }
     }

@@ -87,6 +87,8 @@ pub struct Layout {
     pub ct: ServiceId,
     /// See `ct`.
     pub ct_nat: ServiceId,
+    /// SoftFlow's services: those that only look at packets, and those that may write them.
+    pub softflow: [ServiceId; 2],
     /// A block that control never comes to: a call until there ends with the packet's way.
     pub nowhere: BlockId,
     /// Values of `of.fragment` (2 bits: 1 first, 3 later fragments) that are dropped

@@ -42,8 +42,8 @@ pub mod program;
 pub mod step;
 
 pub use actions::{
-    Call, Context, LowerError, lower_actions, lower_bucket, lower_conjunctive, lower_instructions,
-    lower_packet_out,
+    Call, Context, Elements, LowerError, lower_actions, lower_bucket, lower_conjunctive,
+    lower_instructions, lower_packet_out, no_elements,
 };
 pub use intern::Interner;
 pub use layout::{Layout, PuntArgs};

@@ -12,7 +12,7 @@ use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
 use ir::program::intrinsic;
-use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason};
+use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason, ServiceId};
 use openflow::{FieldId, HashFields, PortNo};
 
 pub(super) fn when(condition: Expr, then: Vec<Op>) -> Op {
@@ -36,6 +36,30 @@ fn get(field: FieldRef) -> Expr {
 pub fn reparse(h: &Headers) -> Vec<Op> {
     let zero = |meta, width| Op::Assign(FieldRef::Meta(meta), Expr::int(0, width));
     vec![zero(h.ip_proto, 8), zero(h.exthdr, 9), zero(h.exthdr_rank, 3), Op::Reparse]
+}
+
+/// Hands the packet to a service and then to the first table: it carries the fields `sf_*`, of which the stage is
+/// one higher, and nothing else (SoftFlow §3).
+pub fn softflow(
+    h: &Headers,
+    service: ServiceId,
+    edits: bool,
+    element: Expr,
+    argument: Expr,
+) -> Vec<Op> {
+    let [register, action, stage, coalesce, told] = h.sf;
+    let of = Expr::meta;
+    let set = |meta, value| Op::Assign(FieldRef::Meta(meta), value);
+    // What was written is parsed again.
+    let mut ops = if edits { reparse(h) } else { Vec::new() };
+    ops.pop();
+    let args = vec![element.clone(), argument.clone(), of(register), of(action), of(stage)];
+    ops.push(Op::Service { service, args, results: vec![register, coalesce] });
+    ops.push(set(action, element));
+    ops.push(set(stage, Expr::binary(BinaryOp::Add, of(stage), Expr::int(1, 8))));
+    ops.push(set(told, argument));
+    ops.push(Op::Recirculate { keep: h.sf.to_vec() });
+    ops
 }
 
 /// Egress processing that one packet and the copies of it may begin, one inside of another: what an

@@ -139,6 +139,14 @@ pub enum Step {
     Ct(CtStep),
     /// The packet is as if it had not been tracked.
     CtClear,
+    /// Hands the packet to a service and back to the first table: argument 32. The service's number is part of
+    /// the step, so that behind it `sf_action` is known.
+    Softflow {
+        /// Its number.
+        element: u32,
+        /// It may write the packet.
+        edits: bool,
+    },
     /// The action set is done, and the packet's way ends, that of every table that resubmitted it
     /// included.
     Exit,
@@ -346,6 +354,11 @@ impl Build<'_> {
             }
             Step::Ct(ct) => self.ct(ct),
             Step::CtClear => ops::ct_clear(h),
+            Step::Softflow { element, edits } => {
+                let element = Expr::int(element.into(), 32);
+                let argument = self.param("argument", 32);
+                ops::softflow(h, layout.softflow[usize::from(edits)], edits, element, argument)
+            }
             Step::Exit => vec![
                 Op::Assign(FieldRef::Meta(h.exit), Expr::bool(true)),
                 Op::Goto(layout.action_set),
@@ -601,6 +614,9 @@ fn word(step: &Step, out: &mut String) {
             }
         }
         Step::CtClear => write!(out, "ct_clear"),
+        Step::Softflow { element, edits } => {
+            write!(out, "softflow_{}{element:08x}", if *edits { "edit_" } else { "" })
+        }
         Step::Exit => write!(out, "exit"),
         Step::ActionSet => write!(out, "then_action_set"),
         Step::Goto(table) => write!(out, "goto_{table}"),

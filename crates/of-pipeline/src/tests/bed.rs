@@ -60,6 +60,7 @@ impl Bed {
         let mut services = Services::default();
         let room = service::conntrack::Config::new(1000, 7);
         services.track(service::conntrack::Config { translated_max: 100, ..room });
+        services.soft();
         let switch = Switch::start_with(config, services).unwrap();
         let mut far = Vec::new();
         for n in 1..=ports {

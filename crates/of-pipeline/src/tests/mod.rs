@@ -13,6 +13,7 @@ mod model;
 mod packets;
 mod ports;
 mod scale;
+mod softflow;
 mod subroutines;
 mod triggers;
 mod validate;

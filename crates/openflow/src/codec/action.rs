@@ -2,7 +2,8 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, oxs, registers};
+use super::{Encode, Loss, NICIRA, nicira, oxs, registers, softflow};
+use crate::softflow::SOFTFLOW;
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
@@ -134,6 +135,9 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
     let experimenter = r.u32()?;
     if experimenter == NICIRA {
         return nicira::decode_action(version, r, depth);
+    }
+    if experimenter == SOFTFLOW {
+        return Ok(Action::Softflow(Box::new(softflow::decode(&mut r)?)));
     }
     let data = r.rest().to_vec();
     Ok(Action::Experimenter(Box::new(ExperimenterAction { experimenter, data })))
@@ -416,6 +420,10 @@ pub(super) fn encode_actions(
             let start = nicira::begin_ct(buf, ct);
             encode_actions(buf, version, &ct.exec, matching, loss)?;
             buf.patch_length(start + 2, start);
+            continue;
+        }
+        if let Action::Softflow(softflow) = action {
+            softflow::encode(buf, softflow);
             continue;
         }
         match version {

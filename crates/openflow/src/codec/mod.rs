@@ -29,6 +29,7 @@ mod reader;
 mod registers;
 mod switch;
 mod table;
+mod softflow;
 mod writer;
 
 pub use nicira::NICIRA;

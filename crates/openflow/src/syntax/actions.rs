@@ -19,6 +19,7 @@ use crate::extension::{
 use crate::field::FieldId;
 use crate::ids::{Age, GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
+use crate::softflow::{ElementName, Softflow};
 use crate::version::Version;
 use std::fmt::{self, Write};
 
@@ -77,6 +78,7 @@ const WORDS: &[(&str, Version)] = &[
     ("ct_clear", Version::V10),
     ("exit", Version::V10),
     ("conjunction", Version::V10),
+    ("softflow", Version::V10),
     ("copy_ttl_in", Version::V13),
     ("copy_ttl_out", Version::V13),
     ("meter", Version::V13),
@@ -303,6 +305,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "ct_clear" => plain(Action::CtClear),
         "exit" => plain(Action::Exit),
         "conjunction" => conjunction(word),
+        "softflow" => softflow(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
         "copy_ttl_out" => plain(Action::CopyTtlOut),
         "experimenter" => {
@@ -794,6 +797,17 @@ fn conjunction(word: &Word<'_>) -> Result<Action> {
     let dimension = k.checked_sub(1).ok_or_else(wrong)?;
     let conjunction = Conjunction { id, dimension, dimensions: n };
     if conjunction.is_sound() { Ok(Action::Conjunction(conjunction)) } else { Err(wrong()) }
+}
+
+/// `softflow(NAME)` or `softflow(NAME,ARG)`.
+fn softflow(word: &Word<'_>) -> Result<Action> {
+    let arg = word.arg()?;
+    let (name, argument) = match arg.split_once(",") {
+        Some((name, argument)) => (name.trim(), argument.trim().u32()?),
+        None => (arg.trim(), 0),
+    };
+    let name = ElementName::new(name.text).map_err(|e| name.expected(e.to_string()))?;
+    Ok(Action::Softflow(Box::new(Softflow { name, argument })))
 }
 
 /// `learn(OPTIONS, FIELD[BITS]=FIELD[BITS], FIELD=VALUE, load:...->..., output:FIELD[BITS])`.
@@ -1363,6 +1377,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             }
             out.write_char(')')
         }
+        Action::Softflow(m) => write!(out, "softflow({},{})", m.name, m.argument),
         Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
         Action::PopPbb => out.write_str("pop_pbb"),
         Action::SetVlanVid(vid) => write!(out, "mod_vlan_vid:{vid}"),

@@ -406,6 +406,11 @@ impl Printer<'_> {
         let eth_type = self.matching.exact(FieldId::EthType);
         let proto = self.matching.exact(FieldId::IpProto);
         self.fields(&[
+            (FieldId::SfStage, "sf_stage"),
+            (FieldId::SfAction, "sf_action"),
+            (FieldId::SfMetadata, "sf_metadata"),
+            (FieldId::SfArgument, "sf_argument"),
+            (FieldId::SfCoalesce, "sf_coalesce"),
             (FieldId::PktMark, "pkt_mark"),
             (FieldId::CtState, "ct_state"),
             (FieldId::CtZone, "ct_zone"),

@@ -4,6 +4,7 @@ use super::Context;
 use super::piece::{Piece, Result};
 use crate::field::{CT_STATES, FieldId};
 use crate::ids::{MacAddr, PortNo};
+use crate::softflow::ElementName;
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -19,6 +20,7 @@ enum Form {
     TcpFlags,
     CtState,
     Fragment,
+    Element,
 }
 
 fn form(id: FieldId) -> Form {
@@ -43,6 +45,8 @@ fn form(id: FieldId) -> Form {
         FieldId::CtIpv6Src | FieldId::CtIpv6Dst => Form::Ipv6,
         FieldId::IpFrag => Form::Fragment,
         id if id.is_register() || id == FieldId::PktMark => Form::Hex { digits: 0 },
+        FieldId::SfMetadata | FieldId::SfArgument => Form::Hex { digits: 0 },
+        FieldId::SfAction => Form::Element,
         FieldId::EthType => Form::Hex { digits: 4 },
         FieldId::Ipv6Flabel => Form::Hex { digits: 5 },
         _ => Form::Decimal,
@@ -105,7 +109,16 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
             u128::from_str_radix(&piece.text[2..], 16)
                 .map_err(|_| piece.expected("a hexadecimal number of 128 bits"))
         }
-        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::CtState | Form::Fragment => {
+        Form::Element if piece.text.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            let name = ElementName::new(piece.text);
+            name.map(|name| name.number().into()).map_err(|e| piece.expected(e.to_string()))
+        }
+        Form::Decimal
+        | Form::Hex { .. }
+        | Form::TcpFlags
+        | Form::CtState
+        | Form::Fragment
+        | Form::Element => {
             piece.number(id.info().bits.min(64)).map(u128::from)
         }
     }
@@ -256,7 +269,12 @@ fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
             write!(out, "::{}", Ipv4Addr::from(value as u32))
         }
         Form::Ipv6 => write!(out, "{}", Ipv6Addr::from(value)),
-        Form::Decimal | Form::Hex { .. } | Form::TcpFlags | Form::CtState | Form::Fragment => {
+        Form::Decimal
+        | Form::Hex { .. }
+        | Form::TcpFlags
+        | Form::CtState
+        | Form::Fragment
+        | Form::Element => {
             write!(out, "{value:#x}")
         }
     }

@@ -40,6 +40,7 @@ use crate::port::{
     PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,
 };
+use crate::softflow::{ElementName, Softflow};
 use crate::switch::{
     AsyncChange, AsyncConfig, Capabilities, ControllerReason, ControllerStatus, Features,
     FragmentHandling, QueueConfigRequest, Role, RoleMessage, RoleReason, RoleStatus, SwitchConfig,
@@ -557,7 +558,12 @@ fn conntrack(rng: &mut Rng) -> Conntrack {
 
 /// One of Open vSwitch's actions.
 fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    match rng.below(13) {
+    match rng.below(14) {
+        13 => {
+            let name = rng.choose(&["conntrack", "lb-1", "a.b_c"]);
+            let name = ElementName::new(name).expect("a name");
+            Action::Softflow(Box::new(Softflow { name, argument: rng.u32() }))
+        }
         12 => Action::Exit,
         10 => Action::CtClear,
         11 => Action::Ct(Box::new(conntrack(rng))),

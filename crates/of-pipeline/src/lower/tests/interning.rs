@@ -2,7 +2,7 @@
 
 use crate::lower::action_set::has_slot;
 use crate::lower::{
-    Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, program,
+    Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, program, no_elements
 };
 use ir::{ActionId, Pipeline, Update};
 use openflow::{Action, Instruction, PortNo};
@@ -27,7 +27,7 @@ fn equal_shapes_share_an_action() {
     let mut interner = Interner::new(layout.clone());
     let call = |port| {
         let list = [Instruction::ApplyActions(vec![Action::output(PortNo(port))])];
-        lower_instructions(&layout, 0, Context::Entry, &list).unwrap()
+        lower_instructions(&layout, &no_elements, 0, Context::Entry, &list).unwrap()
     };
     let (a, b) = (call(1).intern(&mut interner), call(2).intern(&mut interner));
     assert_eq!(a.action, b.action);
@@ -146,12 +146,12 @@ fn programs_and_actions_read_back_from_their_text() {
                 Instruction::GotoTable(openflow::TableId(1)),
             ];
             for list in [&all[..1], &all] {
-                lower_instructions(&layout, 0, Context::Entry, list).unwrap().intern(&mut interner);
+                lower_instructions(&layout, &no_elements, 0, Context::Entry, list).unwrap().intern(&mut interner);
             }
         }
     }
     let normal = [Instruction::ApplyActions(vec![output(PortNo::NORMAL)])];
-    lower_instructions(&layout, 0, Context::Entry, &normal).unwrap().intern(&mut interner);
+    lower_instructions(&layout, &no_elements, 0, Context::Entry, &normal).unwrap().intern(&mut interner);
     let updates: Vec<Update> = interner.adds().collect();
     pipeline.transact(&updates).unwrap();
     let text = ir::text::print_pipeline(&pipeline);

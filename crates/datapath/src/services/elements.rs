@@ -1,0 +1,349 @@
+//! SoftFlow's services (USENIX ATC 2016): elements that flows call by name, as services of the pipeline.
+//!
+//! A program calls one service, [`NAME`], or [`EDIT_NAME`] where the element may write the packet, and says which
+//! element by its number ([`ARGS`]); what comes back ([`RESULTS`]) is the register and whether lookups may be
+//! skipped. The list of elements changes while packets pass: it is replaced as a whole, so that a burst sees one
+//! list.
+//!
+//! One instance of an element serves all workers, behind a lock that is held for the packets of a burst that come
+//! to one call: state is about connections, and nothing sees to it that both directions of one come to one worker.
+//!
+//! A packet for an element that is not there (any more) is dropped and counted, as one to a virtual machine that
+//! is gone; so is one that a program hands to an element by the wrong one of the two services.
+//!
+//! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
+
+use super::{Burst, Call, Service, answer};
+use arc_swap::ArcSwap;
+use ir::Bits;
+use jit::Handed;
+use port::Csum;
+use service::element::{Element, Fate, Instance, Metadata, Passing, Writes};
+use service::packet::{Checksum, Packet};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Name of the service whose elements only look at packets.
+pub const NAME: &str = "softflow";
+/// Name of the service whose elements may write them.
+pub const EDIT_NAME: &str = "softflow_edit";
+
+/// What both are told: names and widths. `argument` is `sf_argument` of this call; `action` and `stage` are those of
+/// the call before.
+pub const ARGS: [(&str, u32); 5] =
+    [("element", 32), ("argument", 32), ("register", 64), ("action", 32), ("stage", 8)];
+/// What both answer: `sf_metadata` and `sf_coalesce`.
+pub const RESULTS: [(&str, u32); 2] = [("register", 64), ("coalesce", 1)];
+
+/// An element, under a name.
+pub struct Named {
+    /// Its name in flows.
+    pub name: String,
+    /// Its kind, for people.
+    pub kind: String,
+    /// What it was made with, for people.
+    pub settings: Vec<(String, String)>,
+    writes: Writes,
+    instance: Mutex<Box<dyn Instance>>,
+    packets: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Named {
+    fn lock(&self) -> MutexGuard<'_, Box<dyn Instance>> {
+        // An element that panicked over a packet is as it was left: its state is its own.
+        self.instance.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Which parts of a packet it may write.
+    pub fn writes(&self) -> Writes {
+        self.writes
+    }
+
+    /// It may write packets.
+    pub fn edits(&self) -> bool {
+        self.writes != Writes::Nothing
+    }
+
+    /// Packets that it has taken, those of them that it dropped, and its own counters.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let own = self.lock().counters();
+        let taken = self.packets.load(Ordering::Relaxed);
+        let mut all = vec![("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
+        all.extend(own);
+        all
+    }
+}
+
+/// The elements of a switch, by their numbers.
+#[derive(Default)]
+pub struct Elements {
+    list: ArcSwap<BTreeMap<u32, Arc<Named>>>,
+    /// Whoever changes the list.
+    changes: Mutex<()>,
+    nobody: AtomicU64,
+}
+
+/// Why an element was not added.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddError {
+    /// There is one of this name.
+    #[error("there is a service {0} already; remove it first")]
+    Exists(String),
+    /// Another name has the same number.
+    #[error("services {0} and {1} would have the same number in sf_action; choose another name")]
+    Collides(String, String),
+}
+
+impl Elements {
+    /// Adds an element under a name and its number, with an instance that starts now. `seed` is a number that
+    /// nobody outside can guess.
+    ///
+    /// # Errors
+    /// If the name or the number is taken.
+    pub fn add(
+        &self,
+        number: u32,
+        (name, kind): (&str, &str),
+        settings: Vec<(String, String)>,
+        element: &dyn Element,
+        (now_ns, seed): (u64, u64),
+    ) -> Result<(), AddError> {
+        let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut list = BTreeMap::clone(&self.list.load());
+        if let Some(other) = list.get(&number) {
+            return Err(match other.name == name {
+                true => AddError::Exists(name.to_string()),
+                false => AddError::Collides(name.to_string(), other.name.clone()),
+            });
+        }
+        let named = Named {
+            name: name.to_string(),
+            kind: kind.to_string(),
+            settings,
+            writes: element.writes(),
+            instance: Mutex::new(element.instance(0, now_ns, seed)),
+            packets: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        };
+        list.insert(number, Arc::new(named));
+        self.list.store(Arc::new(list));
+        Ok(())
+    }
+
+    /// Takes an element away; false if there is none of this number.
+    pub fn remove(&self, number: u32) -> bool {
+        let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut list = BTreeMap::clone(&self.list.load());
+        let found = list.remove(&number).is_some();
+        self.list.store(Arc::new(list));
+        found
+    }
+
+    /// The element of a number.
+    pub fn get(&self, number: u32) -> Option<Arc<Named>> {
+        self.list.load().get(&number).cloned()
+    }
+
+    /// All of them, by their names.
+    pub fn list(&self) -> Vec<Arc<Named>> {
+        let mut all: Vec<Arc<Named>> = self.list.load().values().cloned().collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Packets that came for an element that is not there, or by the wrong service.
+    pub fn for_nobody(&self) -> u64 {
+        self.nobody.load(Ordering::Relaxed)
+    }
+
+    /// The element that a call names, if that service may call it.
+    fn find(
+        list: &BTreeMap<u32, Arc<Named>>,
+        service: &ir::program::Service,
+        number: u32,
+    ) -> Option<Arc<Named>> {
+        list.get(&number).filter(|named| named.edits() <= service.edits).cloned()
+    }
+}
+
+/// What is known of a packet's transport checksum, as an element is told it.
+fn checksum(csum: Csum) -> Checksum {
+    match csum {
+        Csum::None => Checksum::Unknown,
+        Csum::Valid => Checksum::Good,
+        Csum::Partial { .. } => Checksum::Partial,
+    }
+}
+
+/// A packet as an element takes it, by the values of [`ARGS`].
+fn passing<'a>(bytes: &'a mut [u8], csum: Csum, arg: impl Fn(usize) -> u64) -> Passing<'a> {
+    let mut passing = Passing::new(Packet::of(bytes));
+    passing.packet.checksum = checksum(csum);
+    passing.metadata = Metadata {
+        register: arg(2),
+        action: arg(3) as u32,
+        stage: arg(4) as u8,
+        coalesce: false,
+        argument: arg(1) as u32,
+    };
+    passing
+}
+
+impl Service for Elements {
+    fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
+        let list = self.list.load();
+        let number = |handed: &Handed<'_>| handed.args.first().map_or(0, |word| *word as u32);
+        for run in packets.chunk_by_mut(|a, b| number(a) == number(b)) {
+            let Some(named) = Elements::find(&list, burst.service, number(&run[0])) else {
+                self.nobody.fetch_add(run.len() as u64, Ordering::Relaxed);
+                run.iter_mut().for_each(|handed| handed.passes = false);
+                continue;
+            };
+            let mut all: SmallVec<[Passing<'_>; 32]> = SmallVec::with_capacity(run.len());
+            for handed in run.iter_mut() {
+                let (csum, args) = (burst.csum(handed), handed.args);
+                let arg = |at: usize| args.get(at).copied().unwrap_or(0);
+                all.push(passing(&mut *handed.bytes, csum, arg));
+            }
+            named.lock().ingress(burst.now_ns, &mut all);
+            let said: SmallVec<[(Metadata, Fate); 32]> =
+                all.iter().map(|passing| (passing.metadata, passing.fate)).collect();
+            drop(all);
+            let mut dropped = 0;
+            for (handed, (metadata, fate)) in run.iter_mut().zip(said) {
+                let words = [metadata.register, metadata.coalesce.into()];
+                handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                handed.passes = fate == Fate::Continue;
+                dropped += u64::from(!handed.passes);
+            }
+            named.packets.fetch_add(run.len() as u64, Ordering::Relaxed);
+            if dropped > 0 {
+                named.dropped.fetch_add(dropped, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
+        let arg = |at: usize| call.args.get(at).map_or(0, Bits::low_u64);
+        if call.look {
+            // Nothing is asked of state: the packet goes on as it came.
+            answer(results, 0, arg(2));
+            answer(results, 1, 1u8);
+            return Elements::find(&self.list.load(), call.service, arg(0) as u32).is_some();
+        }
+        let Some(named) = Elements::find(&self.list.load(), call.service, arg(0) as u32) else {
+            self.nobody.fetch_add(1, Ordering::Relaxed);
+            return false;
+        };
+        let mut one = [passing(call.packet, call.csum, arg)];
+        named.lock().ingress(call.now_ns, &mut one);
+        let [Passing { metadata, fate, .. }] = one;
+        answer(results, 0, metadata.register);
+        answer(results, 1, u8::from(metadata.coalesce));
+        named.packets.fetch_add(1, Ordering::Relaxed);
+        let passes = fate == Fate::Continue;
+        if !passes {
+            named.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        passes
+    }
+
+    fn tend(&self, _now_ns: u64) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::program::Param;
+    use service::simple::{Noop, RateLimiter};
+
+    fn declared(edits: bool) -> ir::program::Service {
+        let params = |list: &[(&str, u32)]| {
+            list.iter().map(|(n, w)| Param { name: (*n).to_string(), width: *w }).collect()
+        };
+        let name = if edits { EDIT_NAME } else { NAME }.to_string();
+        ir::program::Service { name, args: params(&ARGS), results: params(&RESULTS), edits }
+    }
+
+    fn add(elements: &Elements, number: u32, name: &str, element: &dyn Element) {
+        elements.add(number, (name, "kind"), Vec::new(), element, (0, 1)).unwrap();
+    }
+
+    /// Hands packets of 100 bytes over, one for each number; who passes, and the answers.
+    fn burst(elements: &Elements, edits: bool, numbers: &[u64]) -> Vec<(bool, [u64; 2])> {
+        let service = declared(edits);
+        let mut frames = vec![vec![0u8; 100]; numbers.len()];
+        let args: Vec<[u64; 5]> = numbers.iter().map(|n| [*n, 7, 0xabc, 0, 0]).collect();
+        let mut results = vec![[0u64; 2]; numbers.len()];
+        let mut packets: Vec<Handed<'_>> = frames
+            .iter_mut()
+            .zip(&args)
+            .zip(&mut results)
+            .enumerate()
+            .map(|(packet, ((bytes, args), results))| Handed {
+                packet,
+                bytes,
+                args,
+                results,
+                passes: true,
+            })
+            .collect();
+        let csums = vec![Csum::None; numbers.len()];
+        elements.burst(Burst { service: &service, csums: &csums, now_ns: 0 }, &mut packets);
+        let passes: Vec<bool> = packets.iter().map(|handed| handed.passes).collect();
+        passes.into_iter().zip(results).collect()
+    }
+
+    #[test]
+    fn packets_come_to_their_elements_and_to_nobody_elses() {
+        let elements = Elements::default();
+        add(&elements, 1, "idle", &Noop);
+        add(&elements, 2, "limit", &RateLimiter { octets_per_second: 0, burst_octets: 150 });
+        let told = burst(&elements, false, &[1, 2, 2, 1, 3]);
+        let passes: Vec<bool> = told.iter().map(|told| told.0).collect();
+        assert_eq!(passes, [true, true, false, true, false]);
+        assert_eq!(told[0].1, [0xabc, 1], "the register stays, lookups may be skipped");
+        assert_eq!(elements.for_nobody(), 1);
+        let counters = elements.get(2).unwrap().counters();
+        assert!(counters.starts_with(&[("calls", 2), ("drops", 1)]), "{counters:?}");
+        assert!(elements.remove(1) && !elements.remove(1));
+        assert!(!burst(&elements, false, &[1])[0].0);
+    }
+
+    #[test]
+    fn names_and_numbers_are_one_elements() {
+        let elements = Elements::default();
+        add(&elements, 1, "a", &Noop);
+        let again = |number, name| {
+            elements.add(number, (name, "noop"), Vec::new(), &Noop, (0, 1)).map_err(|e| e.to_string())
+        };
+        assert!(again(1, "a").unwrap_err().contains("already"));
+        assert!(again(1, "b").unwrap_err().contains("same number"));
+        assert_eq!(again(2, "b"), Ok(()));
+        assert_eq!(elements.list().len(), 2);
+    }
+
+    #[test]
+    fn what_writes_packets_is_not_called_where_they_may_not_be_written() {
+        struct Writer;
+        impl Element for Writer {
+            fn name(&self) -> &'static str {
+                "writer"
+            }
+            fn writes(&self) -> Writes {
+                Writes::Payload
+            }
+            fn instance(&self, _: usize, _: u64, _: u64) -> Box<dyn Instance> {
+                Box::new(Noop)
+            }
+        }
+        let elements = Elements::default();
+        add(&elements, 1, "writer", &Writer);
+        assert!(!burst(&elements, false, &[1])[0].0);
+        assert!(burst(&elements, true, &[1])[0].0);
+        assert_eq!(elements.for_nobody(), 1);
+    }
+}

@@ -1,0 +1,224 @@
+//! `softflow` on real packets (SoftFlow, USENIX ATC 2016, §3 and §4).
+
+use super::bed::*;
+use ir::DropReason;
+use openflow::syntax::{Context, parse_flow, print_actions, print_match};
+use openflow::{ElementName, ErrorCode, FlowMod, Instruction, TableId};
+use service::craft::Frame;
+use service::element::{Element, Instance, Passing, Writes};
+use service::simple::{Firewall, Noop, PayloadMatch, RateLimiter};
+use std::net::IpAddr;
+use wire::tcp::Flags;
+
+fn flow(line: &str) -> FlowMod {
+    let flow = parse_flow(line, &Context::new(V13));
+    flow.unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn number(name: &str) -> u32 {
+    ElementName::new(name).unwrap().number()
+}
+
+/// Writes a letter over the payload's first octet, and says how often it did.
+struct Stamp;
+
+impl Element for Stamp {
+    fn name(&self) -> &'static str {
+        "stamp"
+    }
+    fn writes(&self) -> Writes {
+        Writes::Payload
+    }
+    fn instance(&self, _: usize, _: u64, _: u64) -> Box<dyn Instance> {
+        Box::new(Stamp)
+    }
+}
+
+impl Instance for Stamp {
+    fn ingress(&mut self, _now_ns: u64, burst: &mut [Passing<'_>]) {
+        for passing in burst {
+            let at = passing.packet.at.l4 as usize + 20;
+            let letter = b'A' + passing.metadata.argument as u8;
+            passing.packet.frame[at] = letter;
+            passing.metadata.register += 1;
+        }
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+/// A switch of three ports with these services, for both engines.
+fn with(engine: switch::EngineKind, flows: &[&str]) -> Bed {
+    let mut bed = Bed::by(engine, program(), 3);
+    let services: [(&str, &dyn Element); 5] = [
+        ("conntrack", &Firewall::new(service::conntrack::Config::new(1000, 0))),
+        ("idle", &Noop),
+        ("ids", &PayloadMatch::new(&[b"EVIL"]).unwrap()),
+        ("limit", &RateLimiter { octets_per_second: 0, burst_octets: 100 }),
+        ("stamp", &Stamp),
+    ];
+    for (name, element) in services {
+        let elements = bed.agent.switch().services().elements().unwrap().clone();
+        elements.add(number(name), (name, "test"), Vec::new(), element, (0, 1)).unwrap();
+    }
+    flows.iter().for_each(|line| drop(bed.ok(flow(line))));
+    bed
+}
+
+fn engines() -> [switch::EngineKind; 2] {
+    [switch::EngineKind::Interp, switch::EngineKind::default()]
+}
+
+fn v4(n: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, n])
+}
+
+const A: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 1000);
+const B: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 80);
+
+fn tcp(src: (IpAddr, u16), dst: (IpAddr, u16), flags: Flags, numbers: (u32, u32)) -> Vec<u8> {
+    Frame::tcp(src, dst, flags, numbers, 10).bytes()
+}
+
+/// Figure 4 of the paper: an access list in front of the tracker, and what comes back of it in front of both.
+const FIREWALL: [&str; 6] = [
+    "priority=100,sf_stage=1,sf_action=conntrack,sf_metadata=1 actions=goto_table:1",
+    "priority=90,sf_stage=1,sf_action=conntrack actions=drop",
+    "priority=80,tcp,nw_src=10.0.0.1,tp_dst=80 actions=softflow(conntrack,1)",
+    "priority=70,ip actions=softflow(conntrack)",
+    "table=1,ip,nw_dst=10.0.0.2 actions=output:2",
+    "table=1,ip,nw_dst=10.0.0.1 actions=output:1",
+];
+
+#[test]
+fn the_papers_firewall_lets_answers_in_and_nothing_else() {
+    for engine in engines() {
+        let bed = with(engine, &FIREWALL);
+        let answer = Frame::tcp(B, A, Flags::SYN | Flags::ACK, (7, 2), 0).bytes();
+        bed.send(2, &answer);
+        bed.silent(1);
+        let syn = Frame::tcp(A, B, Flags::SYN, (1, 0), 0).bytes();
+        bed.send(1, &syn);
+        assert_eq!(bed.receive(2), syn);
+        bed.send(2, &answer);
+        assert_eq!(bed.receive(1), answer);
+        let data = tcp(A, B, Flags::ACK, (2, 8));
+        bed.send(1, &data);
+        assert_eq!(bed.receive(2), data);
+        bed.send(2, &tcp((v4(2), 81), A, Flags::SYN, (7, 2)));
+        bed.silent(1);
+    }
+}
+
+#[test]
+fn a_chain_carries_its_register_and_nothing_else() {
+    for engine in engines() {
+        let bed = with(engine, &[
+            "sf_stage=0,tcp actions=set_field:5->sf_metadata,set_field:9->reg0,softflow(stamp,1)",
+            "sf_stage=1,sf_action=stamp,sf_argument=1,sf_coalesce=0,reg0=0 actions=softflow(stamp,2)",
+            "sf_stage=2,sf_argument=2 actions=softflow(ids,0)",
+            "sf_stage=3,sf_action=ids,sf_coalesce=1,sf_metadata=0 actions=in_port,goto_table:1",
+            "table=1,sf_stage=3 actions=output:2",
+        ]);
+        let frame = tcp(A, B, Flags::ACK, (2, 8));
+        bed.send(1, &frame);
+        let mut stamped = frame.clone();
+        stamped[14 + 20 + 20] = b'C';
+        assert_eq!(bed.receive(2), stamped, "the second stamp is on it");
+        assert_eq!(bed.receive(1), stamped);
+    }
+}
+
+#[test]
+fn the_register_is_told_and_answered() {
+    for engine in engines() {
+        let bed = with(engine, &[
+            "sf_stage=0,tcp actions=set_field:5->sf_metadata,softflow(stamp)",
+            "sf_stage=1,sf_metadata=6 actions=output:3",
+            "sf_stage=1 actions=drop",
+        ]);
+        bed.send(1, &tcp(A, B, Flags::ACK, (2, 8)));
+        assert_eq!(bed.receive(3)[14 + 20 + 20], b'A');
+    }
+}
+
+#[test]
+fn what_a_service_drops_is_a_service_drop_and_a_loop_ends() {
+    for engine in engines() {
+        let bed = with(engine, &[
+            "priority=1,tcp actions=softflow(limit)",
+            "priority=2,tcp,sf_stage=1 actions=output:2",
+            "udp actions=softflow(idle)",
+        ]);
+        let frame = Frame::tcp(A, B, Flags::ACK, (2, 8), 20).bytes();
+        assert!((51..=100).contains(&frame.len()));
+        bed.send(1, &frame);
+        bed.receive(2);
+        bed.send(1, &frame);
+        bed.silent(2);
+        assert_eq!(drops(&bed, DropReason::Service), 1);
+        bed.send(1, &Frame::udp(A, B, 3).bytes());
+        bed.silent(2);
+        assert_eq!(drops(&bed, DropReason::RecirculationLimit), 1);
+    }
+}
+
+#[test]
+fn a_packet_for_a_service_that_is_gone_is_dropped_and_counted() {
+    for engine in engines() {
+        let bed = with(engine, &["sf_stage=0,tcp actions=softflow(idle)", "sf_stage=1 actions=output:2"]);
+        let elements = bed.agent.switch().services().elements().unwrap().clone();
+        let frame = tcp(A, B, Flags::ACK, (2, 8));
+        bed.send(1, &frame);
+        assert_eq!(bed.receive(2), frame);
+        assert!(elements.remove(number("idle")));
+        bed.send(1, &frame);
+        bed.silent(2);
+        assert_eq!((elements.for_nobody(), drops(&bed, DropReason::Service)), (1, 1));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mut bed = with(switch::EngineKind::default(), &[]);
+    let refused = [
+        "tcp actions=softflow(unknown)",
+        "tcp actions=softflow(idle),output:2",
+        "tcp actions=softflow(idle),goto_table:1",
+        "tcp actions=clone(softflow(idle)),output:1",
+        "tcp actions=write_actions(softflow(idle))",
+    ];
+    for line in refused {
+        let code = bed.refused(flow(line));
+        let right = [ErrorCode::BacBadArgument, ErrorCode::BacBadType];
+        assert!(right.contains(&code), "{line}: {code:?}");
+    }
+    let told = bed.refusal(flow(refused[0])).to_string();
+    assert!(told.contains("millrace service add unknown"), "{told}");
+}
+
+#[test]
+fn flows_are_dumped_as_they_were_written() {
+    let mut bed = with(switch::EngineKind::default(), &FIREWALL);
+    let of = |bed: &mut Bed, priority| {
+        let flows = bed.flows(TableId(0));
+        let flow = flows.into_iter().find(|flow| flow.priority == priority).unwrap();
+        let actions = flow.instructions.iter().find_map(|i| match i {
+            Instruction::ApplyActions(actions) => Some(print_actions(actions, V13)),
+            _ => None,
+        });
+        (print_match(&flow.matching, V13), actions)
+    };
+    let conntrack = number("conntrack");
+    let expected = format!("sf_stage=1,sf_action={conntrack:#x},sf_metadata=0x1");
+    assert_eq!(of(&mut bed, 100), (expected, None));
+    assert_eq!(of(&mut bed, 80).1.as_deref(), Some("softflow(conntrack,1)"));
+}
+
+/// Packets that were given up for a reason.
+fn drops(bed: &Bed, reason: DropReason) -> u64 {
+    let ports = bed.agent.switch().port_counters();
+    let all = ports.into_iter().flat_map(|(_, counters, _)| counters.drops);
+    all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
+}
