@@ -141,10 +141,7 @@ fn print(value: &Value) -> String {
         }
     }
     if value["services"].as_array().is_none_or(Vec::is_empty) {
-        let _ = writeln!(
-            out,
-            "no services; `millrace service kinds` lists what there is to add"
-        );
+        let _ = writeln!(out, "no services; `millrace service kinds` lists what there is to add");
     }
     if value["for_nobody"].as_u64() != Some(0) {
         let _ = writeln!(

@@ -26,8 +26,8 @@ use crate::trigger::Triggers;
 use crate::validate::Rules;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
-    ElementName, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply, QueueId,
-    QueueStatsRequest, SwitchConfig, SwitchDesc, TableId, TableMod, Version,
+    ElementName, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply,
+    QueueId, QueueStatsRequest, SwitchConfig, SwitchDesc, TableId, TableMod, Version,
 };
 use std::sync::Arc;
 use switch::Switch;
@@ -340,5 +340,7 @@ impl Agent {
 /// The services that flows may name: whether the one of a name may write packets.
 pub(crate) fn elements(switch: &Switch) -> impl Fn(&ElementName) -> Option<bool> + use<> {
     let list = switch.services().elements().cloned();
-    move |name| list.as_ref()?.get(name.number()).filter(|e| e.name == name.as_str()).map(|e| e.edits())
+    move |name| {
+        list.as_ref()?.get(name.number()).filter(|e| e.name == name.as_str()).map(|e| e.edits())
+    }
 }

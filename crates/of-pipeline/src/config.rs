@@ -80,13 +80,8 @@ impl Agent {
         let call = if to.standalone {
             let normal = Action::output(PortNo::NORMAL);
             let instructions = [Instruction::ApplyActions(vec![normal])];
-            let call: Call = lower_instructions(
-                &self.layout,
-                &no_elements,
-                0,
-                Context::Entry,
-                &instructions,
-            )?;
+            let call: Call =
+                lower_instructions(&self.layout, &no_elements, 0, Context::Entry, &instructions)?;
             let call = tx.intern(call);
             to.normal = Some(call.action);
             call

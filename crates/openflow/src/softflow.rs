@@ -29,7 +29,9 @@ pub struct ElementName(Box<str>);
 
 /// What a name looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a service's name has 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`, and a letter first")]
+#[error(
+    "a service's name has 1 to {NAME_MAX} letters, digits, `_`, `-` and `.`, and a letter first"
+)]
 pub struct NameError;
 
 impl ElementName {

@@ -318,7 +318,9 @@ mod tests {
         let elements = Elements::default();
         add(&elements, 1, "a", &Noop);
         let again = |number, name| {
-            elements.add(number, (name, "noop"), Vec::new(), &Noop, (0, 1)).map_err(|e| e.to_string())
+            elements
+                .add(number, (name, "noop"), Vec::new(), &Noop, (0, 1))
+                .map_err(|e| e.to_string())
         };
         assert!(again(1, "a").unwrap_err().contains("already"));
         assert!(again(1, "b").unwrap_err().contains("same number"));

@@ -6,9 +6,9 @@ use super::step::{self, CtStep, Shape, Step};
 use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
-    Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn, LearnSource,
-    LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField, Softflow, TableId,
-    ToController, Zone,
+    Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
+    LearnSource, LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField,
+    Softflow, TableId, ToController, Zone,
 };
 use smallvec::SmallVec;
 use std::net::IpAddr;

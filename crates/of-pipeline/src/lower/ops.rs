@@ -12,7 +12,9 @@ use super::fields::write_ether_type;
 use super::headers::{Headers, VLAN_MAX};
 use super::layout::{GROUP_ALL, GROUP_FLOOD, Layout};
 use ir::program::intrinsic;
-use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason, ServiceId};
+use ir::{
+    BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, HeaderId, Op, PuntReason, ServiceId,
+};
 use openflow::{FieldId, HashFields, PortNo};
 
 pub(super) fn when(condition: Expr, then: Vec<Op>) -> Op {

@@ -114,13 +114,16 @@ fn the_papers_firewall_lets_answers_in_and_nothing_else() {
 #[test]
 fn a_chain_carries_its_register_and_nothing_else() {
     for engine in engines() {
-        let bed = with(engine, &[
-            "sf_stage=0,tcp actions=set_field:5->sf_metadata,set_field:9->reg0,softflow(stamp,1)",
-            "sf_stage=1,sf_action=stamp,sf_argument=1,sf_coalesce=0,reg0=0 actions=softflow(stamp,2)",
-            "sf_stage=2,sf_argument=2 actions=softflow(ids,0)",
-            "sf_stage=3,sf_action=ids,sf_coalesce=1,sf_metadata=0 actions=in_port,goto_table:1",
-            "table=1,sf_stage=3 actions=output:2",
-        ]);
+        let bed = with(
+            engine,
+            &[
+                "sf_stage=0,tcp actions=set_field:5->sf_metadata,set_field:9->reg0,softflow(stamp,1)",
+                "sf_stage=1,sf_action=stamp,sf_argument=1,sf_coalesce=0,reg0=0 actions=softflow(stamp,2)",
+                "sf_stage=2,sf_argument=2 actions=softflow(ids,0)",
+                "sf_stage=3,sf_action=ids,sf_coalesce=1,sf_metadata=0 actions=in_port,goto_table:1",
+                "table=1,sf_stage=3 actions=output:2",
+            ],
+        );
         let frame = tcp(A, B, Flags::ACK, (2, 8));
         bed.send(1, &frame);
         let mut stamped = frame.clone();
@@ -133,11 +136,14 @@ fn a_chain_carries_its_register_and_nothing_else() {
 #[test]
 fn the_register_is_told_and_answered() {
     for engine in engines() {
-        let bed = with(engine, &[
-            "sf_stage=0,tcp actions=set_field:5->sf_metadata,softflow(stamp)",
-            "sf_stage=1,sf_metadata=6 actions=output:3",
-            "sf_stage=1 actions=drop",
-        ]);
+        let bed = with(
+            engine,
+            &[
+                "sf_stage=0,tcp actions=set_field:5->sf_metadata,softflow(stamp)",
+                "sf_stage=1,sf_metadata=6 actions=output:3",
+                "sf_stage=1 actions=drop",
+            ],
+        );
         bed.send(1, &tcp(A, B, Flags::ACK, (2, 8)));
         assert_eq!(bed.receive(3)[14 + 20 + 20], b'A');
     }
@@ -146,11 +152,14 @@ fn the_register_is_told_and_answered() {
 #[test]
 fn what_a_service_drops_is_a_service_drop_and_a_loop_ends() {
     for engine in engines() {
-        let bed = with(engine, &[
-            "priority=1,tcp actions=softflow(limit)",
-            "priority=2,tcp,sf_stage=1 actions=output:2",
-            "udp actions=softflow(idle)",
-        ]);
+        let bed = with(
+            engine,
+            &[
+                "priority=1,tcp actions=softflow(limit)",
+                "priority=2,tcp,sf_stage=1 actions=output:2",
+                "udp actions=softflow(idle)",
+            ],
+        );
         let frame = Frame::tcp(A, B, Flags::ACK, (2, 8), 20).bytes();
         assert!((51..=100).contains(&frame.len()));
         bed.send(1, &frame);
@@ -167,7 +176,8 @@ fn what_a_service_drops_is_a_service_drop_and_a_loop_ends() {
 #[test]
 fn a_packet_for_a_service_that_is_gone_is_dropped_and_counted() {
     for engine in engines() {
-        let bed = with(engine, &["sf_stage=0,tcp actions=softflow(idle)", "sf_stage=1 actions=output:2"]);
+        let bed =
+            with(engine, &["sf_stage=0,tcp actions=softflow(idle)", "sf_stage=1 actions=output:2"]);
         let elements = bed.agent.switch().services().elements().unwrap().clone();
         let frame = tcp(A, B, Flags::ACK, (2, 8));
         bed.send(1, &frame);

@@ -3,7 +3,6 @@
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{Encode, Loss, NICIRA, nicira, oxs, registers, softflow};
-use crate::softflow::SOFTFLOW;
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
     Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
@@ -12,6 +11,7 @@ use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::Match;
 use crate::ids::{GroupId, MacAddr, MeterId, PortNo, QueueId, TableId};
+use crate::softflow::SOFTFLOW;
 use crate::version::Version;
 
 const EXPERIMENTER: u16 = 0xffff;

@@ -27,9 +27,9 @@ mod port;
 mod property;
 mod reader;
 mod registers;
+mod softflow;
 mod switch;
 mod table;
-mod softflow;
 mod writer;
 
 pub use nicira::NICIRA;

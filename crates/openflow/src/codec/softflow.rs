@@ -23,7 +23,12 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Softflow> {
     let name = std::str::from_utf8(bytes).ok().and_then(|name| ElementName::new(name).ok());
     let Some(name) = name else {
         let right = "1 to 32 letters, digits, `_`, `-` and `.`, and a letter first";
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "softflow's name", length as u32, right));
+        return Err(r.bad_value(
+            ErrorCode::BacBadArgument,
+            "softflow's name",
+            length as u32,
+            right,
+        ));
     };
     r.rest();
     Ok(Softflow { name, argument })

@@ -118,9 +118,7 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
         | Form::TcpFlags
         | Form::CtState
         | Form::Fragment
-        | Form::Element => {
-            piece.number(id.info().bits.min(64)).map(u128::from)
-        }
+        | Form::Element => piece.number(id.info().bits.min(64)).map(u128::from),
     }
 }
 

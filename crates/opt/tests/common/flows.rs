@@ -2,7 +2,8 @@
 
 use ir::{Bits, Bucket, CounterId, Entry, EntryId, Group, GroupId, GroupKind, Pipeline, Update};
 use of_pipeline::lower::{
-    self, Context, Interner, Layout, ProgramConfig, lower_bucket, lower_instructions, lower_match, no_elements
+    self, Context, Interner, Layout, ProgramConfig, lower_bucket, lower_instructions, lower_match,
+    no_elements,
 };
 use openflow::syntax::{self, parse_flow, parse_group, parse_meter, parse_packet};
 use openflow::{FlowMod, GroupType, PortNo, Version};
@@ -60,7 +61,9 @@ impl Flows {
         let table = flow.table_id.0;
         let miss = flow.priority == 0 && flow.matching.iter().next().is_none();
         let context = if miss { Context::TableMiss } else { Context::Entry };
-        let Ok(call) = lower_instructions(&self.layout, &no_elements, table, context, &flow.instructions) else {
+        let Ok(call) =
+            lower_instructions(&self.layout, &no_elements, table, context, &flow.instructions)
+        else {
             return false;
         };
         let action = call.intern(&mut self.interner);

@@ -2,7 +2,7 @@
 
 use crate::lower::{
     Context, Interner, Layout, ProgramConfig, PuntArgs, lower_actions, lower_bucket,
-    lower_instructions, lower_match, program, no_elements
+    lower_instructions, lower_match, no_elements, program,
 };
 use interp::sink::{Collect, Output, Punted};
 use interp::{Input, Machine, MemoryExterns, Start};
@@ -125,7 +125,8 @@ impl Bed {
         matching.check().unwrap();
         let context =
             if priority == 0 && matching.is_empty() { Context::TableMiss } else { Context::Entry };
-        let call = lower_instructions(&self.layout, &no_elements, table, context, instructions).unwrap();
+        let call =
+            lower_instructions(&self.layout, &no_elements, table, context, instructions).unwrap();
         self.entries += 1;
         let entry = Entry {
             id: EntryId(self.entries),

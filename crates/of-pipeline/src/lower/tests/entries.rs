@@ -2,7 +2,9 @@
 
 use super::bed::{Bed, apply, goto, hex, out, write};
 use super::frames::{Frame, arp_frame, tcp4, tcp6};
-use crate::lower::{Context, LowerError, lower_actions, lower_bucket, lower_instructions, no_elements};
+use crate::lower::{
+    Context, LowerError, lower_actions, lower_bucket, lower_instructions, no_elements,
+};
 use interp::Color;
 use ir::{DropReason, Entry, EntryId, MeterId, PuntReason, Update, Verdict};
 use openflow::{Action, FieldId, Instruction, Match, PortNo};
@@ -112,7 +114,9 @@ fn meters() {
 #[test]
 fn refused_lists() {
     let bed = Bed::new();
-    let lower = |list: &[Instruction]| lower_instructions(&bed.layout, &no_elements, 3, Context::Entry, list);
+    let lower = |list: &[Instruction]| {
+        lower_instructions(&bed.layout, &no_elements, 3, Context::Entry, list)
+    };
     let back = |to| Err(LowerError::Goto { from: 3, to, tables: 8 });
     assert_eq!(lower(&[goto(3)]), back(3));
     assert_eq!(lower(&[goto(2)]), back(2));

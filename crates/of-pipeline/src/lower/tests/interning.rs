@@ -2,7 +2,7 @@
 
 use crate::lower::action_set::has_slot;
 use crate::lower::{
-    Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, program, no_elements
+    Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, no_elements, program,
 };
 use ir::{ActionId, Pipeline, Update};
 use openflow::{Action, Instruction, PortNo};
@@ -146,12 +146,16 @@ fn programs_and_actions_read_back_from_their_text() {
                 Instruction::GotoTable(openflow::TableId(1)),
             ];
             for list in [&all[..1], &all] {
-                lower_instructions(&layout, &no_elements, 0, Context::Entry, list).unwrap().intern(&mut interner);
+                lower_instructions(&layout, &no_elements, 0, Context::Entry, list)
+                    .unwrap()
+                    .intern(&mut interner);
             }
         }
     }
     let normal = [Instruction::ApplyActions(vec![output(PortNo::NORMAL)])];
-    lower_instructions(&layout, &no_elements, 0, Context::Entry, &normal).unwrap().intern(&mut interner);
+    lower_instructions(&layout, &no_elements, 0, Context::Entry, &normal)
+        .unwrap()
+        .intern(&mut interner);
     let updates: Vec<Update> = interner.adds().collect();
     pipeline.transact(&updates).unwrap();
     let text = ir::text::print_pipeline(&pipeline);
