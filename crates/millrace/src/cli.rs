@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Capture(CaptureOptions),
     /// Show or change the egress queues of a running switch's ports
     Queue(QueueOptions),
-    /// Show or forget the connections that a running switch knows
+    /// Show, forget, export or import the connections that a running switch knows
     Conntrack(ConntrackOptions),
     /// Add, remove or show the services that flows of a running switch name
     Service(ServiceOptions),
@@ -163,6 +163,16 @@ pub(crate) enum ConntrackCommand {
         /// Of this zone
         #[arg(long, value_name = "ZONE")]
         zone: Option<u16>,
+    },
+    /// Write an image of all to a file, while packets go on
+    Export {
+        /// The file; one that is there is replaced
+        file: PathBuf,
+    },
+    /// Take over the connections of an image, but for those that the switch knows
+    Import {
+        /// The file, which the switch must be able to read
+        file: PathBuf,
     },
 }
 
@@ -339,6 +349,10 @@ pub(crate) struct RunOptions {
     /// Connections that `ct` keeps at most [default: 262144]
     #[arg(long, value_name = "N")]
     pub(crate) connections: Option<usize>,
+    /// Connections outlive the process: read from this file at the start, if it is there, and written to it at
+    /// the end
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
     #[arg(long = "service", value_name = "SERVICE")]
     pub(crate) services: Vec<String>,

@@ -47,6 +47,7 @@ struct File {
     #[serde(default)]
     queue: Vec<String>,
     connections: Option<usize>,
+    state: Option<PathBuf>,
     #[serde(default)]
     service: Vec<String>,
     poll: Option<bool>,
@@ -95,6 +96,8 @@ pub(crate) struct Config {
     pub(crate) queues: Vec<Setting>,
     /// Connections that are kept at most.
     pub(crate) connections: usize,
+    /// Where connections wait for the next process.
+    pub(crate) state: Option<PathBuf>,
     /// Services: `NAME KIND [KEY=VALUE...]`.
     pub(crate) services: Vec<String>,
     /// Workers never sleep.
@@ -207,6 +210,12 @@ impl Config {
         if !(1..=1 << 30).contains(&connections) {
             return Err(Failure::usage("--connections: from 1 to 1073741824"));
         }
+        let state = options.state.or(file.state);
+        if p4.is_some() && state.is_some() {
+            return Err(Failure::usage(
+                "--state keeps connections, which a switch that runs a P4 program does not track",
+            ));
+        }
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
@@ -264,6 +273,7 @@ impl Config {
             rx_workers,
             queues,
             connections,
+            state,
             services,
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,

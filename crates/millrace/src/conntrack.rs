@@ -1,4 +1,5 @@
-//! `millrace conntrack`: the connections that a running switch knows (OpenFlow's `ct`), shown and forgotten.
+//! `millrace conntrack`: the connections that a running switch knows (OpenFlow's `ct`), shown and forgotten; [`crate::image`]
+//! has them outlive the switch.
 //!
 //! The switch's side of the question ([`answer`]) is here, too.
 
@@ -19,7 +20,14 @@ const LISTED: usize = 1000;
 
 /// `millrace conntrack`.
 pub(crate) fn conntrack(options: ConntrackOptions) -> Result<(), Failure> {
+    let ctl = options.ctl.as_deref();
     let request = match options.command {
+        Some(ConntrackCommand::Export { file }) => {
+            return crate::image::export(ctl, &file, options.json);
+        }
+        Some(ConntrackCommand::Import { file }) => {
+            return crate::image::import(ctl, &file, options.json);
+        }
         None => Request::Conntrack { flush: false, zone: None, limit: LISTED },
         Some(ConntrackCommand::Show { zone, limit }) => {
             Request::Conntrack { flush: false, zone, limit: limit.unwrap_or(LISTED) }
@@ -28,7 +36,7 @@ pub(crate) fn conntrack(options: ConntrackOptions) -> Result<(), Failure> {
             Request::Conntrack { flush: true, zone, limit: 0 }
         }
     };
-    let value = ask(options.ctl.as_deref(), &request)?;
+    let value = ask(ctl, &request)?;
     crate::query::show(&value, options.json, print)
 }
 

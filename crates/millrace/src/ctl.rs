@@ -4,8 +4,8 @@
 //! `stats`, `explain` and `dump` ask there. Whoever may connect may look, set egress queues (`queue`),
 //! and change a P4 program's entries or the program (`p4 do`, `p4 load`): the system asks for the
 //! right to write to the socket's file, which only its owner has.
-//! `capture`'s answer is a stream: after one line that says that it was understood, the capture's
-//! bytes, until either side closes.
+//! `capture`'s answer and that of `conntrack export` are streams: after one line that says that it was
+//! understood, the capture's bytes until either side closes, or the image's.
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,13 @@ pub(crate) enum Request {
         zone: Option<u16>,
         /// So many are told, at most.
         limit: usize,
+    },
+    /// An image of all connections: a stream.
+    ConntrackExport,
+    /// The connections of an image are taken over.
+    ConntrackImport {
+        /// Which, by a path that the switch can read.
+        path: PathBuf,
     },
     /// Services: one is added, one is taken away, then all are told.
     Service {
@@ -276,6 +283,8 @@ mod tests {
             | Request::Dump { .. }
             | Request::Queue { .. }
             | Request::Conntrack { .. }
+            | Request::ConntrackExport
+            | Request::ConntrackImport { .. }
             | Request::Service { .. }
             | Request::P4Do { .. }
             | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),

@@ -29,6 +29,7 @@ mod demo;
 mod doctor;
 mod filetest;
 mod gauge;
+mod image;
 mod logging;
 mod model;
 mod p4;

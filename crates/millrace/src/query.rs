@@ -140,6 +140,8 @@ pub(crate) fn answer(
         Request::Conntrack { flush, zone, limit } => {
             crate::conntrack::answer(switch, flush, zone, limit)
         }
+        Request::ConntrackImport { path } => crate::image::answer(switch, &path),
+        Request::ConntrackExport => Err("only a running switch has connections".to_owned()),
         Request::Service { add, remove } => {
             crate::services::answer(switch, add.as_deref(), remove.as_deref())
         }

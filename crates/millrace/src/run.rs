@@ -3,7 +3,7 @@
 use crate::cli::RunOptions;
 use crate::config::{Config, RxWorker};
 use crate::p4_host::Host;
-use crate::{Failure, capture, ctl, query};
+use crate::{Failure, capture, ctl, image, query};
 use datapath::services::Services;
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
@@ -63,6 +63,10 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     };
     let server = control_socket(&switch, &control, config.ctl.as_deref())?;
     switch.sync();
+    let restored = match &config.state {
+        Some(path) => image::begin(&switch, path)?,
+        None => false,
+    };
     switch.set_receiving(true);
     let mut listeners: Vec<String> = match &control {
         Side::OpenFlow(channel) => {
@@ -72,6 +76,9 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     };
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
     eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
+    if restored && let Some(path) = &config.state {
+        image::used(path);
+    }
     wait(&signals);
     tracing::info!("stopping");
     drop(server);
@@ -80,7 +87,10 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         drop(lock(channel).take());
     }
     switch.stop();
-    Ok(())
+    match &config.state {
+        Some(path) => image::end(&switch, path),
+        None => Ok(()),
+    }
 }
 
 /// Who programs the switch.
@@ -277,6 +287,7 @@ fn control_socket(
     };
     let answer = move |request| match (request, &side) {
         (ctl::Request::Capture(request), _) => capture::stream(&switch, request),
+        (ctl::Request::ConntrackExport, _) => image::stream(&switch),
         (ctl::Request::P4Do { text }, Side::P4(host)) => {
             Ok(ctl::Reply::Value(lock(host).commands(&text)))
         }

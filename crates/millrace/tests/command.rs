@@ -267,6 +267,113 @@ fn run_says_ready_answers_and_stops() {
     assert!(!Path::new(&ctl).exists(), "the control socket is left behind");
 }
 
+/// A capture of these frames.
+fn write_pcap(path: &str, frames: &[Vec<u8>]) {
+    let mut bytes =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0];
+    for frame in frames {
+        bytes.extend([0; 8]);
+        bytes.extend((frame.len() as u32).to_le_bytes());
+        bytes.extend((frame.len() as u32).to_le_bytes());
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The frames of a capture that a port has written.
+fn read_pcap(path: &str) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(path).unwrap();
+    // Of a port that has sent no frame the file may be empty.
+    let (mut rest, mut frames) = (bytes.get(24..).unwrap_or_default(), Vec::new());
+    while !rest.is_empty() {
+        let len = u32::from_le_bytes(rest[8..12].try_into().unwrap()) as usize;
+        frames.push(rest[16..16 + len].to_vec());
+        rest = &rest[16 + len..];
+    }
+    frames
+}
+
+/// A connection is opened through a source translation, the switch is stopped and started again: with `--state`
+/// its answer passes, translated back, and that of a stranger does not; without, neither does.
+#[test]
+fn connections_outlive_the_switch() {
+    use service::craft::Frame;
+    use wire::tcp::Flags;
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (ctl, flows, state) = (file("ctl"), file("flows"), file("state"));
+    let program = "in_port=1,ip,actions=ct(commit,zone=1,nat(src=192.0.2.1),table=1)\n\
+                   in_port=2,ip,actions=ct(zone=1,nat,table=2)\n\
+                   table=1,actions=output:2\n\
+                   table=2,ct_state=+trk+est,actions=output:1\n";
+    std::fs::write(&flows, program).unwrap();
+    let (inside, outside) = (([10, 0, 0, 1].into(), 1000), ([198, 51, 100, 2].into(), 80));
+    let translated = ([192, 0, 2, 1].into(), 1000);
+    let both = Flags::SYN | Flags::ACK;
+    let syn = Frame::tcp(inside, outside, Flags::SYN, (1, 0), 0).bytes();
+    let answer = |to| Frame::tcp(outside, to, both, (7, 2), 0).bytes();
+    let stranger = answer((translated.0, 2000));
+    write_pcap(&file("syn"), &[syn]);
+    write_pcap(&file("answers"), &[stranger, answer(translated)]);
+    write_pcap(&file("none"), &[]);
+
+    // Starts a switch that receives these files, and waits until it has judged so many packets.
+    let start = |left: &str, right: &str, n: u64, state: Option<&str>| {
+        let left = format!("left=pcap:rx={},tx={}", file(left), file("to_left"));
+        let right = format!("right=pcap:rx={},tx={}", file(right), file("to_right"));
+        let mut words =
+            vec!["run", "--port", &left, "--port", &right, "--ctl", &ctl, "--flows", &flows];
+        words.extend(state.iter().flat_map(|path| ["--state", path]));
+        let (running, _) = Running::start(&words);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let shown = json(&millrace(&["conntrack", "--ctl", &ctl, "--json"]));
+            let judged = ["new", "established", "invalid"];
+            if judged.iter().map(|name| shown["counters"][name].as_u64().unwrap()).sum::<u64>() == n
+            {
+                return running;
+            }
+            assert!(Instant::now() < deadline, "{shown}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(start("syn", "none", 1, Some(&state)).stop(), Some(0));
+    let left_as = Frame::tcp(translated, outside, Flags::SYN, (1, 0), 0).bytes();
+    assert_eq!(read_pcap(&file("to_right")), [left_as]);
+
+    let running = start("none", "answers", 2, Some(&state));
+    assert!(!Path::new(&state).exists(), "it is used once");
+    let image = file("image");
+    let exported = json(&millrace(&["conntrack", "export", &image, "--ctl", &ctl, "--json"]));
+    assert_eq!(exported["exported"], 1, "{exported}");
+    let import = || out(&millrace(&["conntrack", "import", &image, "--ctl", &ctl]));
+    assert!(import().starts_with("0 connections imported, 1 that the switch had; taken "));
+    assert!(out(&millrace(&["conntrack", "flush", "--ctl", &ctl])).starts_with("1 "));
+    assert!(import().starts_with("1 connections imported; taken "));
+    assert_eq!(running.stop(), Some(0));
+    assert_eq!(read_pcap(&file("to_left")), [answer(inside)]);
+
+    // A damaged file is refused by the one and stops the other's start; nothing is lost by either.
+    let good = std::fs::read(&state).unwrap();
+    let mut damaged = good.clone();
+    damaged[50] ^= 1;
+    std::fs::write(&state, &damaged).unwrap();
+    let refused = millrace(&["run", "--ctl", &ctl, "--state", &state]);
+    assert_eq!(refused.status.code(), Some(1));
+    let why = "the image is damaged: the checksum of chunk 0 at octet 32 is wrong";
+    assert!(err(&refused).contains(why), "{}", err(&refused));
+    assert_eq!(std::fs::read(&state).unwrap(), damaged);
+
+    let running = start("none", "answers", 2, None);
+    let refused = millrace(&["conntrack", "import", &state, "--ctl", &ctl]);
+    assert!(refused.status.code() == Some(1) && err(&refused).contains(why), "{}", err(&refused));
+    assert_eq!(running.stop(), Some(0));
+    assert_eq!(read_pcap(&file("to_left")), Vec::<Vec<u8>>::new());
+
+    let refused = millrace(&["run", "--p4", "a.p4", "--state", &state]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+}
+
 /// A file of the project.
 fn project(path: &str) -> String {
     format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))

@@ -11,13 +11,17 @@
 //! packets a second; and the same from a single buffer of frames read anew each time. New: SYNs of
 //! connections not seen before, with half-open ones evicted or all kept. Expiry: 100,000 connections
 //! whose time is over at once, while packets of others pass: the longest burst. Memory: octets a
-//! connection, of what was taken, and of what the process has resident.
+//! connection, of what was taken, and of what the process has resident. Image: all connections written in
+//! slices of 256 records and restored in slices of 32 into a tracker that is new, whose memory the system has yet to
+//! clear, and once more when it has been emptied; with the longest slice, which is how long a lock is held; octets a
+//! connection.
 //!
 //! Times are the thread's on a CPU, so that what else runs on the machine costs cache, not time. Reading
 //! that clock takes some 10 ns a packet, which are in the figures.
 //!
 //! Every figure is checked before it is printed: each packet's state must be what it should be.
 
+use service::conntrack::image::{Image, Writer};
 use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
 use service::craft::Frame;
 use service::element::{Element, Fate, Passing};
@@ -240,6 +244,56 @@ fn transcode(mode: Mode, key: &Key, len: usize, checksum: Checksum) -> [f64; 2] 
     })
 }
 
+/// An image of all connections, written, read and restored.
+fn image(bench: &Bench) {
+    let count = bench.tracker.len() as f64;
+    let mut slices = [const { Vec::<u64>::new() }; 3];
+    let mut timed = |which: usize, call: &mut dyn FnMut() -> bool| {
+        let begun = cpu_ns();
+        let more = call();
+        slices[which].push(cpu_ns() - begun);
+        more
+    };
+    let begun = cpu_ns();
+    let (mut writer, mut out) = Writer::new(&bench.tracker, 0);
+    out.reserve_exact(bench.tracker.len() * 100);
+    while timed(0, &mut || writer.slice(&bench.tracker, 0, 256)) {
+        out.extend(writer.frame());
+    }
+    out.extend(writer.frame());
+    out.extend(writer.end());
+    let (written, len) = (cpu_ns() - begun, out.len());
+    let begun = cpu_ns();
+    let mut image = Image::read(out.clone()).expect("what was written can be read");
+    let read = cpu_ns() - begun;
+    let mut tracker = Tracker::new(Config::new(bench.tracker.len(), 2), 0);
+    while timed(1, &mut || image.restore(&mut tracker, 0, 32)) {}
+    assert_eq!(tracker.len(), bench.tracker.len());
+    tracker.flush(None);
+    let mut image = Image::read(out).expect("what was written can be read");
+    while timed(2, &mut || image.restore(&mut tracker, 0, 32)) {}
+    assert_eq!(tracker.len(), bench.tracker.len());
+    let each = |ns: u64| ns as f64 / count;
+    println!(
+        "image: {:.1} octets each; written in {:.0} ns each, read and checked in {:.0}",
+        len as f64 / count,
+        each(written),
+        each(read)
+    );
+    for (what, mut slices) in ["written", "restored", "restored again"].into_iter().zip(slices) {
+        slices.sort_unstable();
+        println!(
+            "image, {what} in slices: {:.0} ns each; of {} slices the middle one {} µs, of a thousand the longest \
+             {}, of all {}",
+            each(slices.iter().sum()),
+            slices.len(),
+            slices[slices.len() / 2] / 1000,
+            slices[slices.len() * 999 / 1000] / 1000,
+            slices[slices.len() - 1] / 1000
+        );
+    }
+}
+
 fn tracker(count: u32) {
     let before = resident();
     let mut bench = Bench::new(Config::new(count as usize, 1));
@@ -261,6 +315,9 @@ fn tracker(count: u32) {
             let packets = bench.send(&ack, established, numbers.collect::<Vec<_>>().into_iter());
             bench.say(&format!("established, random {what}"), packets);
         }
+    }
+    for _ in 0..3 {
+        image(&bench);
     }
     drop(bench);
 

@@ -23,15 +23,18 @@
 //! a new one is refused ([`Drop::TableFull`]). So a flood from forged sources, whatever its rate, costs
 //! established connections nothing.
 //!
+//! [`image`] takes connections to another process.
+//!
 //! Timeouts take effect at once: a connection whose time is over is gone for the next packet. Its
 //! memory is taken back by [`Tracker::expire`], a few records at a time, also while packets come.
 //!
 //! Invariants: a live record is on one list, and in the index under its original tuple, and under
 //! its reply tuple if that is not the inverse. Nothing here knows clocks, sockets or threads.
 //! Cost: 127 octets a connection at full capacity, all taken at the start but touched as needed.
-//! Checked by: a model test (a list of connections), `fuzz::conntrack`, `lab/conntrack`.
+//! Checked by: a model test (a list of connections), `fuzz::conntrack`, `fuzz::image`, `lab/conntrack`.
 
 mod fragment;
+pub mod image;
 mod index;
 mod lists;
 mod parse;
@@ -308,6 +311,8 @@ counters! {
     nat_exhausted,
     /// Packets whose translation is impossible.
     nat_impossible,
+    /// Connections taken over from an [`image`].
+    connections_imported,
 }
 
 /// A connection, as shown to people and tests.
@@ -914,7 +919,7 @@ impl Tracker {
         &mut self,
         request: &Request,
         tuple: Tuple,
-        mut progress: Progress,
+        progress: Progress,
         state: u8,
         deadline: u32,
     ) -> Result<u32, Drop> {
@@ -944,20 +949,38 @@ impl Tracker {
         let mut record = Record::new(&tuple, &reply);
         record.state = state;
         record.deadline = deadline;
-        if (reply.src, reply.src_port) != (tuple.dst, tuple.dst_port) {
+        let Some(at) = self.place(&tuple, &reply, record, progress) else {
+            self.counters.table_full += 1;
+            self.release(&tuple, &reply);
+            return Err(Drop::TableFull);
+        };
+        self.counters.connections_opened += 1;
+        Ok(at)
+    }
+
+    /// Puts a connection into index and lists; none if the index has no room. Its translation, if it has one,
+    /// is bound already.
+    fn place(
+        &mut self,
+        original: &Tuple,
+        reply: &Tuple,
+        mut record: Record,
+        mut progress: Progress,
+    ) -> Option<u32> {
+        if (reply.src, reply.src_port) != (original.dst, original.dst_port) {
             record.flags.set(Flags::DESTINATION_NAT);
         }
-        if (reply.dst, reply.dst_port) != (tuple.src, tuple.src_port) {
+        if (reply.dst, reply.dst_port) != (original.src, original.src_port) {
             record.flags.set(Flags::SOURCE_NAT);
         }
         let two_keys = record.flags.has(Flags::TWO_KEYS);
-        if two_keys && tuple.v6 {
+        if two_keys && original.v6 {
             progress.extension = self.extensions.take();
             let extension = &mut self.extensions[progress.extension];
             (extension.reply_src, extension.reply_dst) = (reply.src, reply.dst);
         }
         let at = self.allocate(record, progress);
-        let keys = [self.hasher.hash(&tuple), self.hasher.hash(&reply)];
+        let keys = [self.hasher.hash(original), self.hasher.hash(reply)];
         let places = keys.map(|hash| self.index.places(hash));
         let mut fits = self.index.insert(places[0], at);
         if fits && two_keys && !self.index.insert(places[1], at) {
@@ -965,17 +988,14 @@ impl Tracker {
             fits = false;
         }
         if !fits {
-            self.counters.table_full += 1;
             self.give_back(at);
-            self.release(&tuple, &reply);
-            return Err(Drop::TableFull);
+            return None;
         }
         self.live += 1;
         self.translated += usize::from(two_keys);
         self.changes += 1;
-        self.counters.connections_opened += 1;
         self.enlist(at);
-        Ok(at)
+        Some(at)
     }
 
     /// A free record, filled.
@@ -1027,26 +1047,9 @@ impl Tracker {
         self.changes += 1;
     }
 
-    /// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
+    /// Where a connection waits for its end.
     fn queue(&self, at: u32) -> Option<Queue> {
-        let record = &self.records[at as usize];
-        let replied = record.flags.has(Flags::REPLIED);
-        match IpProtocol(record.protocol) {
-            IpProtocol::TCP => match tcp::State::from_number(record.state) {
-                tcp::State::SynReceived => Some(Queue::SynReceived),
-                state if state.is_handshake() => Some(Queue::SynSent),
-                _ if !replied => Some(Queue::PickedUp),
-                _ => None,
-            },
-            IpProtocol::SCTP => {
-                let assured = record.flags.has(Flags::ASSURED);
-                (!replied || !assured).then_some(Queue::Sctp)
-            }
-            _ if replied => None,
-            IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),
-            _ if record.flags.has(Flags::QUERY) => Some(Queue::Icmp),
-            _ => Some(Queue::Other),
-        }
+        queue(&self.records[at as usize])
     }
 
     fn enlist(&mut self, at: u32) {
@@ -1094,8 +1097,9 @@ impl Tracker {
 
     /// Mark and label, as the action sets them.
     fn exec(&mut self, at: u32, request: &Request) {
+        let record = &mut self.records[at as usize];
+        record.flags.clear(Flags::UNTOUCHED);
         if let Some((value, mask)) = request.mark {
-            let record = &mut self.records[at as usize];
             record.mark = record.mark & !mask | value & mask;
         }
         if let Some(label) = request.label {
@@ -1151,10 +1155,11 @@ impl Tracker {
         direction: Direction,
     ) -> Advance {
         const VALID: Advance = Advance::Valid { forget: false };
+        let record = &mut self.records[at as usize];
+        record.flags.clear(Flags::UNTOUCHED);
         if transport == Transport::Later {
             return VALID;
         }
-        let record = &self.records[at as usize];
         let flags = record.flags;
         let timeouts = &self.config.timeouts;
         let progress = &mut self.progress[at as usize];
@@ -1220,6 +1225,27 @@ impl Tracker {
             self.refresh(now_ns, at, timeout);
         }
         VALID
+    }
+}
+
+/// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
+fn queue(record: &Record) -> Option<Queue> {
+    let replied = record.flags.has(Flags::REPLIED);
+    match IpProtocol(record.protocol) {
+        IpProtocol::TCP => match tcp::State::from_number(record.state) {
+            tcp::State::SynReceived => Some(Queue::SynReceived),
+            state if state.is_handshake() => Some(Queue::SynSent),
+            _ if !replied => Some(Queue::PickedUp),
+            _ => None,
+        },
+        IpProtocol::SCTP => {
+            let assured = record.flags.has(Flags::ASSURED);
+            (!replied || !assured).then_some(Queue::Sctp)
+        }
+        _ if replied => None,
+        IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),
+        _ if record.flags.has(Flags::QUERY) => Some(Queue::Icmp),
+        _ => Some(Queue::Other),
     }
 }
 

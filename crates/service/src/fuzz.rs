@@ -1,5 +1,6 @@
-//! The bodies of the fuzz targets `conntrack` and `transcode`, which the tests run on seeded random bytes.
+//! The bodies of the fuzz targets `conntrack`, `image` and `transcode`, which the tests run on seeded random bytes.
 
+use crate::conntrack::image::{Image, Writer};
 use crate::conntrack::{Config, Nat, Outcome, Request, Tracker};
 use crate::element::{Element, Fate, Passing};
 use crate::nat::{Pool, Ports, Rule};
@@ -58,6 +59,58 @@ pub fn conntrack(mut data: &[u8]) {
             tracker.pool(*id).and_then(Pool::blocks).is_none_or(|(used, _)| used == 0)
         })
     );
+}
+
+/// An image of connections. The first byte: 0, and the rest is the image as it is; else the rest is chunks,
+/// each behind one byte for its kind and one for its length, and an image with right checksums is made of them.
+/// None if it is no image.
+///
+/// # Panics
+/// If what holds of all input does not hold: what is read is restored within the tracker's limits, each
+/// connection is counted once, what the tracker then has is written and read again, and all is gone in the end.
+pub fn image(data: &[u8]) -> Option<()> {
+    let (raw, mut data) = data.split_first()?;
+    let mut bytes = data.to_vec();
+    if *raw != 0 {
+        bytes = b"millconn\x01\0\0\0".to_vec();
+        bytes.extend([0; 16]);
+        bytes.extend(wire::crc32c::crc32c(&bytes).to_le_bytes());
+        let mut number = 0_u32;
+        while let [kind, len, rest @ ..] = data {
+            let (payload, rest) = rest.split_at(usize::from(*len).min(rest.len()));
+            data = rest;
+            let mut chunk = vec![*kind];
+            chunk.extend(number.to_le_bytes());
+            chunk.extend((payload.len() as u32).to_le_bytes());
+            chunk.extend(payload);
+            chunk.extend(wire::crc32c::crc32c(&chunk).to_le_bytes());
+            bytes.extend(chunk);
+            number += 1;
+        }
+    }
+    let mut image = Image::read(bytes).ok()?;
+    let mut config = Config::new(16, 1);
+    (config.translated_max, config.half_open_max) = (8, 8);
+    let mut tracker = Tracker::new(config, 0);
+    let count = image.len() as u64;
+    while image.restore(&mut tracker, 0, 3) {
+        assert!(tracker.len() <= 16 && tracker.half_open() <= 8);
+    }
+    let told = image.restored();
+    assert_eq!(told.connections + told.expired + told.known + told.no_room, count);
+    assert_eq!(tracker.len() as u64, told.connections - told.replaced);
+    let (mut writer, mut again) = Writer::new(&tracker, 0);
+    while writer.slice(&tracker, 0, 2) {
+        again.extend(writer.frame());
+    }
+    again.extend(writer.frame());
+    again.extend(writer.end());
+    let again = Image::read(again).expect("what was written can be read");
+    assert_eq!(again.len(), tracker.len());
+    while tracker.expire(u64::MAX, 64) {}
+    assert!(tracker.is_empty());
+    assert!(tracker.pools.iter().all(|pool| pool.blocks().is_none_or(|(used, _)| used == 0)));
+    Some(())
 }
 
 /// A burst of frames encrypted and decrypted. The bytes: one for mode and key, one for what is known of
@@ -150,6 +203,72 @@ mod tests {
             }
             super::transcode(&data);
         }
+    }
+
+    #[test]
+    fn image_seeded_random_bytes() {
+        let mut random = Random(13);
+        let (mut damaged, mut whole) = (0, 0);
+        for _ in 0..20_000 {
+            let mut data = vec![u8::from(random.below(50) != 0)];
+            let pool = random.below(2) == 0;
+            if pool {
+                let mut pool = [0; 41];
+                // Addresses from 0 on, ports in few blocks.
+                (pool[16], pool[33], pool[35]) = (1 + random.below(3) as u8, 1, 8);
+                (pool[37], pool[39]) = (1 + random.below(4) as u8, random.below(3) as u8);
+                data.extend([1, 41]);
+                data.extend(pool);
+            }
+            let entries = random.below(30) as u8;
+            for _ in 0..entries {
+                let protocol = [6, 17, 1, 132, 47][random.below(5) as usize];
+                let mut bits = random.below(128) as u8;
+                if protocol != 1 {
+                    bits &= !2;
+                }
+                if !pool || bits & 1 != 0 || bits & 16 == 0 {
+                    bits &= !64;
+                }
+                let mut entry = vec![bits, 0, protocol, 0, 0, 0, 0, 0, 0, 0];
+                if matches!(protocol, 6 | 132) {
+                    entry[3] = random.below(5) as u8;
+                }
+                entry.extend((random.next() >> random.below(64)).to_le_bytes());
+                let side = if bits & 1 != 0 { 36 } else { 12 };
+                let len = if bits & 16 != 0 { 2 * side } else { side };
+                entry.extend((0..len).map(|_| (random.below(3) * random.below(2)) as u8));
+                if bits & 16 != 0 {
+                    // The other side's destination differs from the source, so that a source is translated.
+                    let at = entry.len() - side + (side - 4) / 2;
+                    entry[at] = 3 * random.below(8).min(1) as u8;
+                }
+                if bits & 32 != 0 {
+                    entry.extend([1; 16]);
+                }
+                if bits & 64 != 0 {
+                    entry.extend([0, 0]);
+                }
+                let rest = match protocol {
+                    6 | 132 => 52,
+                    17 => 8,
+                    _ => 0,
+                };
+                entry.extend((0..rest).map(|_| random.below(15) as u8));
+                if random.below(200) == 0 {
+                    let at = random.below(entry.len() as u64) as usize;
+                    entry[at] ^= 1 << random.below(8);
+                }
+                data.extend([2, entry.len() as u8]);
+                data.extend(entry);
+            }
+            data.extend([3, 8, entries, 0, 0, 0, 0, 0, 0, 0]);
+            match super::image(&data) {
+                Some(()) => whole += 1,
+                None => damaged += 1,
+            }
+        }
+        assert!(damaged > 300 && whole > 10_000, "{damaged} {whole}");
     }
 
     #[test]

@@ -181,6 +181,63 @@ impl Pool {
         self.blocks.as_ref().map(|blocks| (blocks.total - blocks.free.len(), blocks.total))
     }
 
+    /// Its first address, how many there are, whether they are IPv6's, and its ports: what it was made of.
+    pub(crate) fn definition(&self) -> (u128, u128, bool, Ports) {
+        (self.first, self.count, self.v6, self.ports)
+    }
+
+    /// The pool of that definition, with nothing bound.
+    pub(crate) fn from_definition(
+        first: u128,
+        count: u128,
+        v6: bool,
+        ports: Ports,
+    ) -> Option<Pool> {
+        let last = first.checked_add(count.checked_sub(1)?)?;
+        if !v6 && last > u32::MAX.into() {
+            return None;
+        }
+        Pool::new(address(first, v6), address(last, v6), ports).ok()
+    }
+
+    /// Whether a sender has this outside address and port, of one of its blocks.
+    pub(crate) fn holds(&self, sender: u128, address: u128, port: u16) -> bool {
+        self.blocks.as_ref().is_some_and(|blocks| blocks.holds(sender, address, port))
+    }
+
+    /// Binds a port to a sender, who may have it already; false if its block is another's, or of none.
+    /// Looks through the free blocks if the sender does not have this one.
+    pub(crate) fn claim(&mut self, sender: u128, address: u128, port: u16) -> bool {
+        self.blocks.as_mut().is_some_and(|blocks| blocks.claim(sender, address, port))
+    }
+
+    /// The same for many at once, of a pool of which nothing is bound, in time that grows with the pool and
+    /// with the claims. Of those that cannot all be had, the first come first.
+    pub(crate) fn claim_all(&mut self, claims: &[(u128, u128, u16)]) {
+        let Ports::Blocks { first, size, .. } = self.ports else { return };
+        let Some(blocks) = &mut self.blocks else { return };
+        let mut free: HashMap<(u128, u16), bool, FixedState> =
+            blocks.free.iter().map(|block| (*block, true)).collect();
+        for (sender, address, port) in claims {
+            let Some(n) = port.checked_sub(first) else { continue };
+            let block = (*address, first + n / size * size);
+            match free.get_mut(&block) {
+                Some(open) if *open => {
+                    *open = false;
+                    blocks.own(*sender, block);
+                }
+                _ => {}
+            }
+            blocks.mark(*sender, *address, *port);
+        }
+        blocks.free.retain(|block| free.get(block).is_some_and(|open| *open));
+    }
+
+    /// Takes another's bindings, of the same definition; its own are lost.
+    pub(crate) fn adopt(&mut self, other: &mut Pool) {
+        std::mem::swap(&mut self.blocks, &mut other.blocks);
+    }
+
     /// Who an outside address and port belong to, of a deterministic pool.
     pub fn sender(&self, outside: IpAddr, port: u16) -> Option<IpAddr> {
         let Ports::Deterministic { first, inside, senders, .. } = self.ports else { return None };
@@ -348,11 +405,55 @@ impl Blocks {
         None
     }
 
+    /// The block of a sender in which this port lies.
+    fn block(&mut self, sender: u128, address: u128, port: u16) -> Option<&mut Block> {
+        let size = self.size;
+        self.of.get_mut(&sender)?.iter_mut().find(|block| block.has(address, port, size))
+    }
+
+    fn holds(&self, sender: u128, address: u128, port: u16) -> bool {
+        let of = self
+            .of
+            .get(&sender)
+            .and_then(|blocks| blocks.iter().find(|block| block.has(address, port, self.size)));
+        of.is_some_and(|block| {
+            let n = usize::from(port - block.first);
+            block.used[n / 64] >> (n % 64) & 1 != 0
+        })
+    }
+
+    /// Notes that a port of a block that the sender has is used; false if he has none such.
+    fn mark(&mut self, sender: u128, address: u128, port: u16) -> bool {
+        let Some(block) = self.block(sender, address, port) else { return false };
+        let n = usize::from(port - block.first);
+        let bit = 1 << (n % 64);
+        block.count += u16::from(block.used[n / 64] & bit == 0);
+        block.used[n / 64] |= bit;
+        true
+    }
+
+    /// Makes a block that nobody has a sender's; it is not in `free` any more.
+    fn own(&mut self, sender: u128, (address, first): (u128, u16)) {
+        let used = vec![0; usize::from(self.size).div_ceil(64)].into_boxed_slice();
+        self.of.entry(sender).or_default().push(Block { address, first, used, count: 0 });
+    }
+
+    fn claim(&mut self, sender: u128, address: u128, port: u16) -> bool {
+        if self.mark(sender, address, port) {
+            return true;
+        }
+        let size = self.size;
+        let at = self.free.iter().position(|(of, first)| {
+            *of == address && port.checked_sub(*first).is_some_and(|n| n < size)
+        });
+        let Some(block) = at.and_then(|at| self.free.remove(at)) else { return false };
+        self.own(sender, block);
+        self.mark(sender, address, port)
+    }
+
     fn give(&mut self, sender: u128, address: u128, port: u16) {
         let Some(blocks) = self.of.get_mut(&sender) else { return };
-        let Some(at) = blocks.iter().position(|block| {
-            block.address == address && port.checked_sub(block.first).is_some_and(|n| n < self.size)
-        }) else {
+        let Some(at) = blocks.iter().position(|block| block.has(address, port, self.size)) else {
             return;
         };
         let block = &mut blocks[at];
@@ -372,6 +473,10 @@ impl Blocks {
 }
 
 impl Block {
+    fn has(&self, address: u128, port: u16, size: u16) -> bool {
+        self.address == address && port.checked_sub(self.first).is_some_and(|n| n < size)
+    }
+
     fn take(&mut self, size: u16, free: &mut dyn FnMut(u128, u16) -> bool) -> Option<u16> {
         for (at, word) in self.used.iter_mut().enumerate() {
             let mut open = !*word;

@@ -7,7 +7,7 @@
 //! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
 //! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
 //! connection would be in. The lock is held for the packets of a burst that come to one call, or for one slice of
-//! [`Service::tend`].
+//! [`Service::tend`], [`Connections::export`] or [`Connections::import`].
 //!
 //! A packet that was translated and comes again in the same zone is told what it was told before, as Linux
 //! tells it: translating it twice, or taking it for another connection's, would be wrong.
@@ -20,12 +20,14 @@ use hashbrown::HashMap;
 use ir::Bits;
 use jit::Handed;
 use port::Csum;
+use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
     Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Checksum, Packet};
 use smallvec::SmallVec;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 
@@ -92,6 +94,11 @@ const SLICE: usize = 256;
 /// Slices in one round of maintenance.
 const SLICES_MAX: usize = 4096;
 
+/// Records that one slice of an export looks at, and connections that one of an import restores: each some tens of
+/// microseconds.
+const EXPORTED: usize = 256;
+const IMPORTED: usize = 32;
+
 /// A pool is known by what an action says: kind, addresses, ports.
 type PoolKey = (u8, u128, u128, u16, u16);
 
@@ -129,6 +136,41 @@ impl Connections {
     /// Removes the connections of a zone, or all; says how many. Packets wait meanwhile.
     pub fn flush(&self, zone: Option<u16>) -> usize {
         self.lock().tracker.flush(zone)
+    }
+
+    /// Writes an [image](service::conntrack::image) of all connections, in slices between which packets go on;
+    /// says how many there are. `taken_at` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn export(
+        &self,
+        now_ns: &dyn Fn() -> u64,
+        taken_at: u64,
+        out: &mut dyn Write,
+    ) -> std::io::Result<u64> {
+        let (mut writer, begun) = Writer::new(&self.lock().tracker, taken_at);
+        out.write_all(&begun)?;
+        loop {
+            let more = writer.slice(&self.lock().tracker, now_ns(), EXPORTED);
+            out.write_all(writer.frame())?;
+            if !more {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let connections = writer.connections();
+        out.write_all(&writer.end())?;
+        Ok(connections)
+    }
+
+    /// Takes an image's connections over, in slices between which packets go on. Ranges of addresses that actions
+    /// name need nothing: what is bound in them is the connections' own.
+    pub fn import(&self, image: &mut Image, now_ns: &dyn Fn() -> u64) -> Restored {
+        while image.restore(&mut self.lock().tracker, now_ns(), IMPORTED) {
+            std::thread::yield_now();
+        }
+        image.restored()
     }
 
     /// What has happened.
@@ -486,6 +528,36 @@ mod tests {
         assert_eq!(bed.connections.flush(Some(6)), 0);
         assert_eq!(bed.connections.flush(Some(5)), 1);
         assert_eq!(bed.send(&[0; 60], &[5], false).1, "+inv+trk", "no IP");
+    }
+
+    /// What one switch has opened and translated, another goes on with, whose clock began elsewhere.
+    #[test]
+    fn an_image_takes_a_translated_connection_to_another_switch() {
+        let bed = Bed::new();
+        let (a, b, out) = ((v4(1), 1000), (v4(2), 80), (v4(9), 1000));
+        let syn = Frame::tcp(a, b, Tcp::SYN, (1, 0), 0).bytes();
+        let address = u128::from(u32::from(Ipv4Addr::new(10, 0, 0, 9)));
+        let rule = |port: u128| {
+            let mut values = vec![3, flags::COMMIT.into(), 0, 0, 0, 0, 0, 0];
+            values.extend([kind::SOURCE.into(), address, address, port, port]);
+            values
+        };
+        assert!(bed.send(&syn, &rule(1000), true).0);
+        let mut bytes = Vec::new();
+        assert_eq!(bed.connections.export(&|| 5, 77, &mut bytes).unwrap(), 1);
+        let fresh = Bed::new();
+        let mut image = Image::read(bytes).unwrap();
+        assert_eq!(image.taken_at(), 77);
+        assert_eq!(fresh.connections.import(&mut image, &|| 1).connections, 1);
+        let answer = Frame::tcp(b, out, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes();
+        let told = fresh.send(&answer, &[3], true);
+        assert_eq!(told.1, "+est+rpl+trk+dnat");
+        assert_eq!(told.4, Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes());
+        let stranger = Frame::tcp(b, (v4(9), 1001), Tcp::SYN | Tcp::ACK, (7, 2), 0).bytes();
+        assert_eq!(fresh.send(&stranger, &[3], true).1, "+inv+trk");
+        // The port is taken, and it is the only one.
+        let other = Frame::tcp((v4(4), 1000), b, Tcp::SYN, (1, 0), 0).bytes();
+        assert!(!fresh.send(&other, &rule(1000), true).0);
     }
 
     #[test]

@@ -38,6 +38,8 @@ impl Flags {
     pub(crate) const DESTINATION_NAT: Flags = Flags(64);
     /// Its reply tuple has a place of its own in the index.
     pub(crate) const TWO_KEYS: Flags = Flags(128);
+    /// It was taken over from an image, and no packet of it was seen since.
+    pub(crate) const UNTOUCHED: Flags = Flags(256);
 
     #[inline]
     pub(crate) fn has(self, other: Flags) -> bool {
@@ -47,6 +49,11 @@ impl Flags {
     #[inline]
     pub(crate) fn set(&mut self, other: Flags) {
         self.0 |= other.0;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, other: Flags) {
+        self.0 &= !other.0;
     }
 }
 
