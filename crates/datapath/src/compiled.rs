@@ -681,7 +681,7 @@ impl JitEngine {
             code.compiled.reused().0,
             code.compile_time.as_secs_f64() * 1e3
         );
-        for bail in code.compiled.bails() {
+        for bail in code.compiled.leaves() {
             let _ = writeln!(text, "left to the interpreter: {bail}");
         }
         text

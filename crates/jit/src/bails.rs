@@ -3,7 +3,7 @@
 //! A sentence keeps its number for as long as the cache lives, so that code compiled earlier stays
 //! right. There are as many as there are kinds of things that are not compiled, times places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Sentences and their numbers.
@@ -11,11 +11,29 @@ use std::sync::Arc;
 pub(crate) struct Bails {
     sentences: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
+    /// Numbers that were asked for since the last [`Bails::begin`].
+    used: BTreeSet<u32>,
 }
 
 impl Bails {
+    /// Something else is compiled.
+    pub(crate) fn begin(&mut self) {
+        self.used.clear();
+    }
+
+    /// Those of what is compiled now.
+    pub(crate) fn used(&self) -> impl Iterator<Item = Arc<str>> {
+        self.used.iter().filter_map(|number| self.sentences.get(*number as usize).cloned())
+    }
+
     /// The number of a sentence.
     pub(crate) fn number(&mut self, why: &str, site: &str) -> u32 {
+        let number = self.find(why, site);
+        self.used.insert(number);
+        number
+    }
+
+    fn find(&mut self, why: &str, site: &str) -> u32 {
         let sentence = if site.is_empty() { why.to_owned() } else { format!("{site}: {why}") };
         if let Some(number) = self.numbers.get(sentence.as_str()) {
             return *number;

@@ -184,11 +184,13 @@ pub struct Compiled {
     pub(crate) slots: Slots,
     /// How many points there are.
     pub(crate) points: usize,
-    /// How many tables the program has.
+    /// Numbers of the tables that are looked up are below this.
     pub(crate) tables: usize,
     pub(crate) table_changed: u32,
     pub(crate) runs_here: bool,
     bails: Arc<[Arc<str>]>,
+    /// Those of this code.
+    leaves: Arc<[Arc<str>]>,
     compile_time: Duration,
     reused: usize,
 }
@@ -197,6 +199,11 @@ impl Compiled {
     /// Reasons to bail out, by number: what is not compiled, and where.
     pub fn bails(&self) -> &[Arc<str>] {
         &self.bails
+    }
+
+    /// Why this code may bail out. (The numbers of [`Compiled::bails`] are those of all that a cache has seen.)
+    pub fn leaves(&self) -> &[Arc<str>] {
+        &self.leaves
     }
 
     /// Bytes of machine code.
@@ -330,6 +337,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             Isa::X86_64 => isa::x86_64(options.settings)?,
         }),
     };
+    bails.begin();
     let table_changed = bails.number("the table has changed its shape", "");
     let mut points = Points::new(plan.stops.order.clone());
     let mut wanted: Vec<Wanted> = Vec::new();
@@ -425,6 +433,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         table_changed,
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),
+        leaves: bails.used().collect(),
         compile_time: begun.elapsed(),
         reused,
     })
