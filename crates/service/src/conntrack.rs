@@ -145,6 +145,8 @@ pub enum Drop {
     TableFull,
     /// No address and port is left to translate it to.
     NatExhausted,
+    /// Its answers would be another connection's packets: one that is translated has this address and port.
+    Clash,
     /// Its translation would change a checksum that covers what is not in the packet (SCTP fragments).
     NatImpossible,
 }
@@ -309,6 +311,8 @@ counters! {
     table_full,
     /// Connections refused for want of an address and port.
     nat_exhausted,
+    /// Connections refused since their answers would be another's packets.
+    insert_failed,
     /// Packets whose translation is impossible.
     nat_impossible,
     /// Connections taken over from an [`image`].
@@ -891,7 +895,7 @@ impl Tracker {
             return Some(outcome);
         }
         let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
-        match self.insert(request, tuple, progress, state, deadline) {
+        match self.insert(now, request, tuple, progress, (state, deadline)) {
             Ok(at) => {
                 self.counters.new += 1;
                 self.exec(at, request);
@@ -917,12 +921,25 @@ impl Tracker {
     /// Keeps a connection.
     fn insert(
         &mut self,
+        now: u32,
         request: &Request,
         tuple: Tuple,
         progress: Progress,
-        state: u8,
-        deadline: u32,
+        (state, deadline): (u8, u32),
     ) -> Result<u32, Drop> {
+        // What is translated anew gets an address and port that nobody has.
+        if !matches!(request.nat, Nat::New(_)) {
+            let answer = tuple.inverted();
+            let places = self.index.places(self.hasher.hash(&answer));
+            if let Some((at, _)) = self.find(&answer, places) {
+                if self.records[at as usize].deadline > now {
+                    self.counters.insert_failed += 1;
+                    return Err(Drop::Clash);
+                }
+                self.counters.connections_expired += 1;
+                self.remove(at);
+            }
+        }
         if self.live >= self.config.connections_max
             || self.lists.half_open() >= self.config.half_open_max
         {

@@ -967,6 +967,25 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_whose_answers_would_be_anothers_is_refused() {
+        let mut tracker = tracker();
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(100, 109)));
+        let (a, b) = ((v4("10.0.0.1"), 2000), (v4("192.0.2.1"), 53));
+        let there = Frame::udp(a, b, 0).bytes();
+        let (out, _) = pass(&mut tracker, nat, &there);
+        assert_eq!(ends(&out)[0].0, v4("203.0.113.5"));
+        // Its answers would be packets from A to B, which are translated.
+        let back = Frame::udp(b, a, 0).bytes();
+        let (_, outcome) = pass(&mut tracker, Nat::None, &back);
+        assert_eq!(outcome.drop, Some(Drop::Clash));
+        assert_eq!(tracker.counters().insert_failed, 1);
+        let (again, outcome) = pass(&mut tracker, Nat::Existing, &there);
+        assert_eq!((again, outcome.drop), (out, None), "the first is as it was");
+        let other = Frame::udp(b, (a.0, 2001), 0).bytes();
+        assert_eq!(pass(&mut tracker, Nat::None, &other).1.drop, None);
+    }
+
+    #[test]
     fn pings_are_translated_by_their_identifier() {
         let mut tracker = tracker();
         let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(1, 9)));
