@@ -225,7 +225,7 @@ impl Input {
                 matches: e.matches.clone(),
                 call: call(&e.call),
             };
-            let narrowed = optimised.residuals.iter().find(|r| r.block.0 == at);
+            let narrowed = optimised.residuals.iter().find(|r| r.applied == *applied);
             nodes.push(NodeSpec {
                 block: ir::BlockId(at),
                 table,
@@ -526,7 +526,7 @@ impl JitEngine {
             }
             let name = || &self.program.tables[at].name;
             let residuals = &code.unit.program.residuals;
-            if let Some(residual) = residuals.iter().find(|r| r.block == node.block) {
+            if let Some(residual) = residuals.iter().find(|r| r.applied == node.applied) {
                 let default = &code.contents.tables[at].default;
                 let same = *default == replica.contents(table).default;
                 if !(same && residual.holds(&replica.entries_in_order(table))) {
@@ -721,7 +721,8 @@ impl JitEngine {
                     1 => "behind a service".to_string(),
                     n => format!("behind {n} services"),
                 };
-                let narrowed = code.unit.program.residuals.iter().find(|r| r.block == node.block);
+                let narrowed =
+                    code.unit.program.residuals.iter().find(|r| r.applied == node.applied);
                 match (narrowed, &node.direct) {
                     (Some(residual), _) => format!(
                         "{behind}, {} of its entries are left, as part of the code",

@@ -281,7 +281,7 @@ pub fn optimise_with(
             true => specialise::residuals(&unrolled, &held, options, &narrow),
             false => Vec::new(),
         };
-        let held = residual::narrowed(held, &residuals, &unrolled);
+        let held = residual::narrowed(held, &residuals);
         let mut work = specialise::specialise(&unrolled, &held, options);
         // Where nothing tells the copies apart, packets go on from any.
         let goes_on = !residuals.is_empty() && unroll::goes_on(work.actions.iter(), copies);

@@ -9,9 +9,7 @@
 
 use crate::known::{Known, mask};
 use crate::{Contents, TableContents, unroll};
-use ir::{
-    ActionCall, ActionId, BlockId, Entry, EntryId, KeyMatch, Pattern, Program, TableId, Terminator,
-};
+use ir::{ActionCall, ActionId, Entry, EntryId, KeyMatch, Pattern, TableId};
 use std::sync::Arc;
 
 /// Entries that are left, at most; a table of which more are left is looked up whole.
@@ -28,11 +26,11 @@ pub struct Left {
     pub call: ActionCall,
 }
 
-/// What is left of a table at a block.
+/// What is left of a table where a copy of the pipeline applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Residual {
-    /// The block that applies it.
-    pub block: BlockId,
+    /// What the copy calls it. It is applied once.
+    pub applied: TableId,
     /// The pipeline's table.
     pub table: TableId,
     /// Best first.
@@ -48,13 +46,13 @@ impl Residual {
     }
 
     pub(crate) fn new(
-        block: BlockId,
+        applied: TableId,
         table: TableId,
         known: Vec<Known>,
         entries: &[Arc<Entry>],
     ) -> Option<Residual> {
         let left = left(&known, entries)?;
-        Some(Residual { block, table, left, known })
+        Some(Residual { applied, table, left, known })
     }
 }
 
@@ -77,12 +75,10 @@ pub(crate) fn contents(whole: &TableContents, residual: &Residual) -> TableConte
 }
 
 /// Contents of which only this is left of some tables.
-pub(crate) fn narrowed(mut held: Contents, residuals: &[Residual], program: &Program) -> Contents {
+pub(crate) fn narrowed(mut held: Contents, residuals: &[Residual]) -> Contents {
     for residual in residuals {
-        if let Terminator::Apply { table, .. } = &program.blocks[residual.block.index()].end {
-            let whole = &held.tables[table.index()];
-            held.tables[table.index()] = contents(whole, residual);
-        }
+        let table = &mut held.tables[residual.applied.index()];
+        *table = contents(table, residual);
     }
     held
 }

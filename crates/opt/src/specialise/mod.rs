@@ -280,13 +280,13 @@ impl<'a> Flow<'a> {
         self.ops(&old.ops, &mut path, &[], Some(&mut ops));
         self.marks.block(&old.ops, &mut ops);
         let end = match path.state {
-            Some(state) => self.terminator(id, &old.end, state),
+            Some(state) => self.terminator(&old.end, state),
             None => Terminator::Exit,
         };
         Block { name: old.name.clone(), ops, end }
     }
 
-    fn terminator(&mut self, block: BlockId, end: &Terminator, state: State) -> Terminator {
+    fn terminator(&mut self, end: &Terminator, state: State) -> Terminator {
         match end {
             Terminator::Exit => Terminator::Exit,
             Terminator::Jump(to) => {
@@ -316,13 +316,13 @@ impl<'a> Flow<'a> {
                 Terminator::If { condition, then: *then, or_else: *or_else }
             }
             Terminator::Apply { table, hit, miss, by_action } => {
-                self.apply(block, *table, *hit, *miss, by_action, state)
+                self.apply(*table, *hit, *miss, by_action, state)
             }
         }
     }
 
     /// What is left of a copy's table where it is applied, if that is little.
-    fn residual(&self, block: BlockId, id: TableId, state: &State) -> Option<Residual> {
+    fn residual(&self, id: TableId, state: &State) -> Option<Residual> {
         let (narrow, applied) = self.narrow.as_ref()?;
         let original = original_table(id, narrow.tables);
         if id == original || applied[id.index()] != 1 {
@@ -335,12 +335,11 @@ impl<'a> Flow<'a> {
             Err(_) => Known::nothing(key.width),
         };
         let known = self.program.tables[id.index()].key.iter().enumerate().map(known).collect();
-        Residual::new(block, original, known, entries)
+        Residual::new(id, original, known, entries)
     }
 
     fn apply(
         &mut self,
-        block: BlockId,
         id: TableId,
         hit: BlockId,
         miss: BlockId,
@@ -350,7 +349,7 @@ impl<'a> Flow<'a> {
         let contents = self.contents;
         let Some(table) = contents.tables.get(id.index()) else { return Terminator::Exit };
         let narrowed;
-        let table = match self.residual(block, id, &state) {
+        let table = match self.residual(id, &state) {
             Some(residual) => {
                 narrowed = residual::contents(table, &residual);
                 self.residuals.push(residual);
