@@ -244,7 +244,7 @@ fn units_that_contradict_themselves_are_refused() {
         assert!(matches!(error, Error::Unit { .. }), "{error}");
     };
     refused(&|unit| unit.nodes.reverse());
-    refused(&|unit| unit.nodes[0].table = ir::TableId(1));
+    refused(&|unit| unit.nodes[0].applied = ir::TableId(1));
     refused(&|unit| unit.nodes[0].columns = vec![1000]);
     refused(&|unit| unit.nodes[0].record_words = 0);
     refused(&|unit| unit.nodes[0].block = ir::BlockId(1 << 20));
