@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use of_channel::{Config, Listen};
 use openflow::Version;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ fn snoop_shows_what_passes() {
     let dir = tempfile::tempdir().unwrap();
     let (bed, target) = bed_at(dir.path());
     let snoop = format!("unix:{}", dir.path().join("snoop").display());
-    let child = Command::new("ovs-ofctl")
+    let mut child = Command::new("ovs-ofctl")
         .args(["-O", "OpenFlow13", "snoop", &snoop])
         // Where it puts a control socket of its own.
         .env("OVS_RUNDIR", dir.path())
@@ -83,18 +83,29 @@ fn snoop_shows_what_passes() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let (line, lines) = std::sync::mpsc::channel();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        stdout.lines().map_while(Result::ok).for_each(|l| drop(line.send(l)));
+    });
     // Nothing outside says when it has shaken hands.
     std::thread::sleep(Duration::from_millis(500));
     ofctl(&["-O", "OpenFlow13", "add-flow", &target, "in_port=1,actions=output:2"]);
     // A version that it does not read does not end it.
     ofctl(&["-O", "OpenFlow10", "dump-flows", &target]);
     ofctl(&["-O", "OpenFlow13", "del-flows", &target, "in_port=1"]);
-    std::thread::sleep(Duration::from_millis(500));
+    // It prints much, at its own pace.
+    let mut text = String::new();
+    while !text.contains("DEL")
+        && let Ok(line) = lines.recv_timeout(Duration::from_secs(20))
+    {
+        text.push_str(&line);
+        text.push('\n');
+    }
     assert_eq!(bed.channel().connected(), [] as [Version; 0]);
     // Ends it: the switch goes.
     drop(bed);
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let text = text + &String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("ADD in_port=1 actions=output:2"), "{text}");
     assert!(text.contains("DEL"), "{text}");
