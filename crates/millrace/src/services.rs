@@ -38,18 +38,19 @@ pub(crate) fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     let Some(elements) = switch.services().elements() else {
         return Err("this switch has no services: it runs a P4 program".to_owned());
     };
-    add_to(elements, words, switch.now_ns())
+    let seed = RandomState::new().build_hasher().finish();
+    add_to(elements, words, (switch.now_ns(), seed))
 }
 
-/// Adds services, each a line, at time 0.
+/// Adds services, each a line, at time 0, with the same secret always: for benches, which compare.
 pub(crate) fn add_all(elements: &Elements, lines: &[String]) -> Result<(), String> {
     lines.iter().try_for_each(|line| {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        add_to(elements, &words, 0).map_err(|e| format!("service {line:?}: {e}"))
+        add_to(elements, &words, (0, 1)).map_err(|e| format!("service {line:?}: {e}"))
     })
 }
 
-fn add_to(elements: &Elements, words: &[String], now_ns: u64) -> Result<(), String> {
+fn add_to(elements: &Elements, words: &[String], start: (u64, u64)) -> Result<(), String> {
     let [name, kind, settings @ ..] = words else {
         return Err("a service is NAME KIND [KEY=VALUE...]".to_owned());
     };
@@ -57,9 +58,7 @@ fn add_to(elements: &Elements, words: &[String], now_ns: u64) -> Result<(), Stri
     let settings =
         catalogue::parse(settings.iter().map(String::as_str)).map_err(|e| e.to_string())?;
     let element = catalogue::element(kind, &settings).map_err(|e| e.to_string())?;
-    let seed = RandomState::new().build_hasher().finish();
     let what = (name.as_str(), kind.as_str());
-    let start = (now_ns, seed);
     elements.add(name.number(), what, shown(settings), &*element, start).map_err(|e| e.to_string())
 }
 
