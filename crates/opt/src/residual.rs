@@ -4,8 +4,8 @@
 //! all do, nothing comes any more. Where a copy of the pipeline knows the stage and the service that a packet
 //! comes from ([`crate::unroll`]), what is left of a table of many entries is often a handful.
 //!
-//! Checked by: the tests below, which compare with looking at all entries, for all values of a small key;
-//! `tests/unrolled.rs`.
+//! Checked by: the tests below, which compare with looking at all entries, for all values of a small key; the
+//! differential tests of `datapath`, in which packets come back from services.
 
 use crate::known::{Known, mask};
 use crate::{Contents, TableContents, unroll};

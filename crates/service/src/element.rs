@@ -1,10 +1,8 @@
 //! The interface of a service (SoftFlow §3, §5), and how a pipeline calls it.
 //!
-//! A [`Group`] is a service as a whole, its settings and what its elements share; an [`Element`] is one of
-//! its actions, by the name that flows write (`softflow(NAME,ARG)`). A worker makes its own
-//! [`Instance`] of an element for each configuration that the tables name: thousands are cheap, since
-//! an instance is what a constructor returns and no more. An instance is one worker's, so it needs no
-//! locks; what a group shares among workers is behind its own means.
+//! An [`Element`] is a service by the name that flows write (`softflow(NAME,ARG)`). An [`Instance`] is the state
+//! behind such a name: thousands are cheap, since one is what a constructor returns and no more. It is called by one worker at a
+//! time and needs no locks; whoever holds it sees to that.
 //!
 //! # What a packet carries
 //!
@@ -13,15 +11,10 @@
 //!
 //! # What a call means
 //!
-//! Literally ([`finish`]): the service consumes the packet; `stage` is one higher, `action` names the
-//! element, and the packet enters table 0 anew. An executor may skip what it can show to come out the same: if
-//! an element [promises](Element::writes) which parts of a packet it may write, and the packet's `coalesce` is
-//! set, no lookup whose fields were not written needs to be repeated. A packet with `coalesce` cleared takes
-//! the full way.
-//!
-//! The hook into the pipeline is an extern: the IR's op names an element and an argument; interpreter and
-//! compiled code gather packets that reach it, and the worker calls the instance with the burst. It
-//! is not there yet.
+//! The service consumes the packet; `stage` is one higher, `action` names the element, and the packet enters
+//! table 0 anew. All of that is the caller's: `datapath::services::elements` calls instances with the packets
+//! of a burst that have come to one call, and the pipeline's program does the rest. What an element
+//! [promises](Element::writes) decides whether the packet is parsed again.
 
 use crate::catalogue;
 use crate::packet::Packet;
@@ -40,10 +33,6 @@ pub struct Metadata {
     /// `sf_argument`: what the action said.
     pub argument: u32,
 }
-
-/// Services called on one packet at most: a table that sends packets to a service whatever their stage
-/// would never let them go.
-pub const STAGES_MAX: u8 = 32;
 
 /// What a service says of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,45 +106,5 @@ pub trait Element: Send + Sync {
         let (kind, allowed) = (self.name(), "nothing of it can");
         let running = |key: &String| catalogue::Error::Running { kind, key: key.clone(), allowed };
         settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
-    }
-}
-
-/// A service: elements that share what they were made with.
-pub trait Group: Send + Sync {
-    /// Its elements.
-    fn elements(&self) -> Vec<Box<dyn Element>>;
-}
-
-/// What is true of each packet after a call of the element numbered `action`: its stage is one higher.
-/// One that has been through too many is dropped; the number of those is returned.
-pub fn finish(action: u32, burst: &mut [Passing<'_>]) -> u64 {
-    let mut looping = 0;
-    for passing in burst {
-        passing.metadata.action = action;
-        if passing.metadata.stage >= STAGES_MAX && passing.fate == Fate::Continue {
-            passing.fate = Fate::Drop;
-            looping += 1;
-        } else {
-            passing.metadata.stage = passing.metadata.stage.saturating_add(1);
-        }
-    }
-    looping
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stages_rise_and_end() {
-        let mut frame = testkit::packet::Udp::default().frame();
-        let mut burst = [Passing::new(Packet::of(&mut frame))];
-        for stage in 1..=STAGES_MAX {
-            assert_eq!(finish(7, &mut burst), 0);
-            assert_eq!((burst[0].metadata.stage, burst[0].metadata.action), (stage, 7));
-        }
-        assert_eq!(finish(7, &mut burst), 1);
-        assert_eq!((burst[0].fate, burst[0].metadata.stage), (Fate::Drop, STAGES_MAX));
-        assert_eq!(finish(7, &mut burst), 0, "counted once");
     }
 }

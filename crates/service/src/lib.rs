@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`conntrack`] | connections: TCP, UDP, SCTP, ICMP and others, zones, marks, labels, limits |
 //! | [`nat`] | translation of their addresses and ports, by pools |
-//! | [`element`] | the interface: groups, elements, instances, what a packet carries |
+//! | [`element`] | the interface: elements, instances, what a packet carries |
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
 //! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
