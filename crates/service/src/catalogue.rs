@@ -39,6 +39,8 @@ pub struct Setting {
     pub about: &'static str,
     /// Whether its value is a secret, which is not to be shown.
     pub secret: bool,
+    /// Whether its value is the path of a file that the switch reads.
+    pub file: bool,
 }
 
 const fn setting(
@@ -46,11 +48,15 @@ const fn setting(
     default: Option<&'static str>,
     about: &'static str,
 ) -> Setting {
-    Setting { name, default, about, secret: false }
+    Setting { name, default, about, secret: false, file: false }
 }
 
 const fn secret(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
-    Setting { name, default, about, secret: true }
+    Setting { secret: true, ..setting(name, default, about) }
+}
+
+const fn file(name: &'static str, about: &'static str) -> Setting {
+    Setting { file: true, ..setting(name, None, about) }
 }
 
 /// Why there is no element.
@@ -113,6 +119,17 @@ pub enum Error {
         kind: &'static str,
         /// What is wrong, and what would be right.
         why: String,
+    },
+    /// The kind is known, and this build does not have it.
+    #[error(
+        "this build has no services of the kind {kind}; one that is made with `cargo build --release \
+             --features {feature}` has"
+    )]
+    Build {
+        /// The kind.
+        kind: &'static str,
+        /// The feature that has it.
+        feature: &'static str,
     },
     /// It cannot be set while the element is there.
     #[error("{kind}: {key:?} cannot be set while it runs; {allowed}")]
@@ -249,6 +266,24 @@ static KINDS: &[Kind] = &[
         ],
         writes: Writes::Payload,
     },
+    Kind {
+        name: "wasm",
+        about: "a WebAssembly module, with bounds of time and memory; what it reads and writes is its own",
+        settings: &[
+            file("module", "a file with the module, binary or text"),
+            setting("writes", Some("nothing"), "what it may: nothing, payload, ends or anything"),
+            setting("memory", Some("1M"), "octets of memory at most, of each instance, up to 256M"),
+            setting(
+                "fuel",
+                Some("10k"),
+                "for each packet of a burst; an instruction costs about 1",
+            ),
+            setting("start_fuel", Some("10M"), "until an instance is ready, also after a trap"),
+            setting("octets", Some("2048"), "of each frame that it is handed, up to 64k"),
+            setting("arguments", Some(""), "what its setup is told"),
+        ],
+        writes: Writes::Anything,
+    },
 ];
 
 /// What there is.
@@ -314,6 +349,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
             ))
         }
         "transcoder" => Box::new(transcoder(&given)?),
+        "wasm" => wasm(&given)?,
         // The test that makes one of each kind keeps the two lists the same.
         other => unreachable!("the list of kinds has {other}, which nothing makes"),
     })
@@ -530,6 +566,51 @@ fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
     Ok(if drops { transcoder.dropping() } else { transcoder })
 }
 
+#[cfg(not(feature = "wasm"))]
+fn wasm(given: &Given<'_>) -> Result<Box<dyn Element>, Error> {
+    Err(Error::Build { kind: given.kind.name, feature: "wasm" })
+}
+
+#[cfg(feature = "wasm")]
+fn wasm(given: &Given<'_>) -> Result<Box<dyn Element>, Error> {
+    use crate::sandbox::wasm::{MODULE_MAX, Settings, Wasm};
+    use std::io::Read;
+    let path = given.text("module")?;
+    let mut octets = Vec::new();
+    std::fs::File::open(path)
+        // One more than it may have, so that too many are noticed.
+        .and_then(|file| file.take(MODULE_MAX + 1).read_to_end(&mut octets))
+        .map_err(|error| {
+            given.wrong("module", path, format!("a file that can be read: {error}"))
+        })?;
+    let writes =
+        given.one_of("writes", "nothing, payload, ends or anything", |word| match word {
+            "nothing" => Some(Writes::Nothing),
+            "payload" => Some(Writes::Payload),
+            "ends" => Some(Writes::Ends),
+            "anything" => Some(Writes::Anything),
+            _ => None,
+        })?;
+    let size = |key, range| {
+        given.size(key, range).map(|octets| usize::try_from(octets).unwrap_or(usize::MAX))
+    };
+    let settings = Settings {
+        writes,
+        memory_max: size("memory", 65_536..=256_000_000)?,
+        fuel: given.size("fuel", 100..=1_000_000_000)?,
+        start_fuel: given.size("start_fuel", 100..=10_000_000_000)?,
+        frame_octets: size("octets", 64..=65_536)?,
+        arguments: given.text("arguments")?.to_string(),
+    };
+    let made = Wasm::new(&octets, settings);
+    Ok(Box::new(
+        made.map_err(|why| Error::Together {
+            kind: given.kind.name,
+            why: format!("{path}: {why}"),
+        })?,
+    ))
+}
+
 fn health(word: &str) -> Option<Health> {
     match word {
         "up" => Some(Health::Up),
@@ -624,6 +705,11 @@ mod tests {
                 "payload_match" => "patterns=a,0x00ff",
                 "balancer" => "backends=a:1,b:2:draining",
                 "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
+                "wasm" => concat!(
+                    "writes=anything module=",
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../examples/wasm/noop.wat"
+                ),
                 _ => "",
             }
             .split_whitespace(),
@@ -645,6 +731,9 @@ mod tests {
     #[test]
     fn each_kind_makes_an_element_that_takes_packets() {
         for kind in kinds() {
+            if kind.name == "wasm" && cfg!(not(feature = "wasm")) {
+                continue;
+            }
             let made = element(kind.name, &enough(kind)).unwrap();
             assert_eq!((made.name(), made.writes()), (kind.name, kind.writes));
             let mut instance = made.instance(0, 0, 1);
@@ -761,6 +850,39 @@ mod tests {
         let twice = [("rate".to_string(), "1".to_string()), ("rate".into(), "2".into())];
         let Err(why) = element("rate_limiter", &twice) else { panic!("twice") };
         assert_eq!(why.to_string(), "rate= is given twice");
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    #[test]
+    fn a_kind_that_this_build_lacks_is_refused_and_said() {
+        assert_eq!(
+            error("wasm", "module=/nowhere"),
+            "this build has no services of the kind wasm; one that is made with `cargo build --release \
+             --features wasm` has"
+        );
+    }
+
+    #[cfg(feature = "wasm")]
+    #[test]
+    fn modules_are_read_from_files_and_refused_with_the_reason() {
+        let why = error("wasm", "module=/nowhere");
+        assert!(why.starts_with("wasm: module=/nowhere is not a file that can be read: "), "{why}");
+        let path = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        let why = error("wasm", &format!("module={path}"));
+        assert!(why.starts_with(&format!("wasm: {path}: expected `(`")), "{why}");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/wasm/noop.wat");
+        for (words, want) in [
+            ("writes=all", "writes=all is not nothing, payload, ends or anything"),
+            ("memory=1k", "memory=1k is not a number from 65536 to 256000000"),
+            ("fuel=0", "fuel=0 is not a number from 100 to"),
+            (
+                "memory=66k",
+                "octets= of a burst's frames take 67584 of memory, and memory= is 66000",
+            ),
+        ] {
+            let why = error("wasm", &format!("module={path} {words}"));
+            assert!(why.contains(want), "{why}");
+        }
     }
 
     #[test]

@@ -83,6 +83,11 @@ pub trait Instance: Send {
 
     /// Names, in stable words, and numbers.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+
+    /// Counters whose names are known only while it runs: those that a module in a sandbox has.
+    fn own_counters(&mut self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
 }
 
 /// An action of a service.

@@ -12,6 +12,7 @@
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
 //! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
+//! | [`sandbox`] | WebAssembly modules as elements: what they are handed, what of their answers is taken |
 //! | [`catalogue`] | elements by kind and settings, as people write them |
 //! | [`packet`] | what a service is handed |
 //! | [`random`] | a small generator |
@@ -37,5 +38,6 @@ mod hash;
 pub mod nat;
 pub mod packet;
 pub mod random;
+pub mod sandbox;
 pub mod simple;
 pub mod transcode;
