@@ -10,8 +10,10 @@
 use crate::balance::{Backends, Eight, Health, Member, Spread};
 use crate::conntrack;
 use crate::element::{Element, Writes};
-use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter};
+use crate::nat::Ports;
+use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter, Translator};
 use crate::transcode::{Direction, Key, Mode, Transcoder};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -41,6 +43,8 @@ pub struct Setting {
     pub secret: bool,
     /// Whether its value is the path of a file that the switch reads.
     pub file: bool,
+    /// Whether elements of one group may differ in it.
+    pub own: bool,
 }
 
 const fn setting(
@@ -48,11 +52,15 @@ const fn setting(
     default: Option<&'static str>,
     about: &'static str,
 ) -> Setting {
-    Setting { name, default, about, secret: false, file: false }
+    Setting { name, default, about, secret: false, file: false, own: false }
 }
 
 const fn secret(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
     Setting { secret: true, ..setting(name, default, about) }
+}
+
+const fn own(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
+    Setting { own: true, ..setting(name, default, about) }
 }
 
 const fn file(name: &'static str, about: &'static str) -> Setting {
@@ -228,6 +236,23 @@ static KINDS: &[Kind] = &[
         writes: Writes::Nothing,
     },
     Kind {
+        name: "nat",
+        about: "translates sources, as a router at home does: one element of a group for packets out, one for \
+                their answers; sf_metadata is 1 for packets that it knows, and 0 for others, which stay as they are",
+        settings: &[
+            own("direction", None, "out: packets open connections; in: only answers are known"),
+            setting(
+                "addresses",
+                None,
+                "what sources become: ADDRESS or FIRST-LAST, both IPv4 or both IPv6",
+            ),
+            setting("ports", Some("1024-65535"), "FIRST-LAST; of an ICMP request, its identifier"),
+            setting("connections", Some("65536"), "connections at most"),
+            setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
+        ],
+        writes: Writes::Ends,
+    },
+    Kind {
         name: "balancer8",
         about: "SoftFlow's balancer: a new flow goes to the least loaded of eight buckets; \
                 sf_metadata is the bucket, 0 to 7, and lookups are repeated (sf_coalesce 0)",
@@ -281,14 +306,50 @@ static KINDS: &[Kind] = &[
             setting("start_fuel", Some("10M"), "until an instance is ready, also after a trap"),
             setting("octets", Some("2048"), "of each frame that it is handed, up to 64k"),
             setting("arguments", Some(""), "what its setup is told"),
+            own(
+                "role",
+                Some("0"),
+                "a number that packets come with, to tell a group's elements apart",
+            ),
         ],
         writes: Writes::Anything,
     },
 ];
 
+/// A kind by its name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
+
 /// What there is.
 pub fn kinds() -> &'static [Kind] {
     KINDS
+}
+
+impl Kind {
+    /// Settings as they may be shown: without secrets.
+    pub fn shown(&self, settings: &[(String, String)]) -> Vec<(String, String)> {
+        let secret = |key: &str| self.settings.iter().any(|s| s.name == key && s.secret);
+        let show = |(key, value): &(String, String)| match secret(key) {
+            true => (key.clone(), "...".to_string()),
+            false => (key.clone(), value.clone()),
+        };
+        settings.iter().map(show).collect()
+    }
+
+    /// Where settings of two elements of one group differ that must not.
+    pub fn differ(
+        &self,
+        one: &[(String, String)],
+        other: &[(String, String)],
+    ) -> Option<&'static str> {
+        let value = |settings: &[(String, String)], setting: &Setting| {
+            let given = settings.iter().find(|(key, _)| key == setting.name);
+            given.map(|(_, value)| value.clone()).or(setting.default.map(str::to_string))
+        };
+        let shared = self.settings.iter().filter(|setting| !setting.own);
+        shared.filter(|s| value(one, s) != value(other, s)).map(|s| s.name).next()
+    }
 }
 
 /// Settings from words `KEY=VALUE`; a value may hold any characters, a further `=` included.
@@ -317,7 +378,7 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<(String
 /// # Errors
 /// As [`Error`] says.
 pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Element>, Error> {
-    let Some(kind) = KINDS.iter().find(|k| k.name == kind) else {
+    let Some(kind) = self::kind(kind) else {
         return Err(Error::Kind { kind: kind.to_string() });
     };
     let given = Given::new(kind, settings)?;
@@ -334,6 +395,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
         }),
         "payload_match" => Box::new(payload_match(&given)?),
         "conntrack" => Box::new(Firewall::new(firewall(&given)?)),
+        "nat" => Box::new(translator(&given)?),
         "balancer8" => Box::new(Eight {
             half_life_ns: given.number("half_life_ms", 1..=86_400_000)? * 1_000_000,
             flows_max: given.count("flows", FLOWS)?,
@@ -537,6 +599,33 @@ fn firewall(given: &Given<'_>) -> Result<conntrack::Config, Error> {
     Ok(config)
 }
 
+fn translator(given: &Given<'_>) -> Result<Translator, Error> {
+    let out = given.one_of("direction", "out or in", |word| match word {
+        "out" => Some(true),
+        "in" => Some(false),
+        _ => None,
+    })?;
+    let text = given.text("addresses")?;
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
+        return Err(given.wrong("addresses", text, "ADDRESS or FIRST-LAST"));
+    };
+    let ports = given.one_of("ports", "FIRST-LAST, from 1 to 65535", |word| {
+        let (first, last) = word.split_once('-')?;
+        let port = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        Some(Ports::Range(port(first)?, port(last)?))
+    })?;
+    let connections = given.count("connections", 1..=100_000_000)?;
+    // Instances have seeds of their own.
+    let mut config = conntrack::Config::new(connections, 0);
+    config.translated_max = connections;
+    config.check_checksums = given.yes("check_checksums")?;
+    Translator::new(config, first, last, ports, out).map_err(|error| Error::Together {
+        kind: given.kind.name,
+        why: format!("addresses={text}: {error}"),
+    })
+}
+
 fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
     let mode = given.one_of("mode", "cbc or gcm", |word| match word {
         "cbc" => Some(Mode::Cbc),
@@ -601,6 +690,7 @@ fn wasm(given: &Given<'_>) -> Result<Box<dyn Element>, Error> {
         start_fuel: given.size("start_fuel", 100..=10_000_000_000)?,
         frame_octets: size("octets", 64..=65_536)?,
         arguments: given.text("arguments")?.to_string(),
+        role: given.number("role", 0..=u64::from(u32::MAX))? as u32,
     };
     let made = Wasm::new(&octets, settings);
     Ok(Box::new(
@@ -695,13 +785,13 @@ mod tests {
     use crate::craft::Frame;
     use crate::element::{Fate, Passing};
     use crate::packet::Packet;
-    use std::net::IpAddr;
 
     /// Settings that make an element of a kind whose settings have no default.
     fn enough(kind: &Kind) -> Vec<(String, String)> {
         parse(
             match kind.name {
                 "rate_limiter" => "rate=1M",
+                "nat" => "direction=out addresses=192.0.2.1",
                 "payload_match" => "patterns=a,0x00ff",
                 "balancer" => "backends=a:1,b:2:draining",
                 "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
@@ -767,8 +857,8 @@ mod tests {
     fn errors_say_what_is_wrong_and_what_there_is() {
         let kinds = "noop, counter, memory_walker, rate_limiter, payload_match, conntrack";
         assert!(
-            error("nat", "")
-                .starts_with(&format!("there is no kind of service \"nat\"; there are {kinds}"))
+            error("dns", "")
+                .starts_with(&format!("there is no kind of service \"dns\"; there are {kinds}"))
         );
         for (kind, words, want) in [
             ("noop", "x=1", "noop has no setting \"x\"; it has none"),
@@ -807,6 +897,17 @@ mod tests {
                 "conntrack",
                 "connections=5 half_open=6",
                 "conntrack: half_open=6 is not `half`, or a number from 1 to 5",
+            ),
+            ("nat", "direction=up addresses=192.0.2.1", "nat: direction=up is not out or in"),
+            (
+                "nat",
+                "direction=in addresses=192.0.2.1-",
+                "nat: addresses=192.0.2.1- is not ADDRESS or FIRST-LAST",
+            ),
+            (
+                "nat",
+                "direction=in addresses=192.0.2.1 ports=5",
+                "nat: ports=5 is not FIRST-LAST, from 1 to 65535",
             ),
             ("conntrack", "udp=+3", "conntrack: udp=+3 is not a number from 1 to 100000000"),
             (

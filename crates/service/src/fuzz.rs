@@ -185,7 +185,7 @@ pub fn sandbox(data: &[u8]) {
         [Checksum::Unknown, Checksum::Good, Checksum::Partial][usize::from(how >> 2 & 3) % 3];
     let (mut after, mut buffer) = (frame.to_vec(), vec![0; layout.octets()]);
     let mut passing = Passing::new(Packet { checksum, ..Packet::of(&mut after) });
-    layout.write(0, &passing, &mut buffer);
+    layout.write(0, 0, &passing, &mut buffer);
     let (descriptor, new) = said.split_at(DESCRIPTOR.min(said.len()));
     buffer[..descriptor.len()].copy_from_slice(descriptor);
     let there = frame.len().min(128);

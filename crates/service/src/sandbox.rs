@@ -31,6 +31,7 @@
 //! | 57 | 1 | `sf_coalesce`, 0 or 1; 0 at first | out |
 //! | 58 | 1 | 1 to drop the packet; 0 at first | out |
 //! | 59 | 1 | 1 if the frame's octets were changed; 0 at first | out |
+//! | 60 | 4 | the role of the element that the packet came to | in |
 //!
 //! # What is taken of an answer
 //!
@@ -94,11 +95,11 @@ impl Layout {
         from..from + octets
     }
 
-    /// Writes packet `n` of a burst into the buffer.
+    /// Writes packet `n` of a burst into the buffer, for an element with this role.
     ///
     /// # Panics
     /// If `n` is not below [`BURST`], or the buffer is shorter than [`octets`](Self::octets).
-    pub fn write(self, n: usize, passing: &Passing<'_>, buffer: &mut [u8]) {
+    pub fn write(self, n: usize, role: u32, passing: &Passing<'_>, buffer: &mut [u8]) {
         let Passing { packet, metadata, .. } = passing;
         let (at, len) = (&packet.at, packet.frame.len());
         let there = len.min(self.frame_octets);
@@ -141,20 +142,9 @@ impl Layout {
             Checksum::Partial => 2,
         };
         let protocol = if known { at.protocol.0 } else { 0 };
-        rest[20..].copy_from_slice(&[
-            network,
-            protocol,
-            fragment,
-            checksum,
-            metadata.stage,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ]);
+        let octets = [network, protocol, fragment, checksum, metadata.stage, 0, 0, 0];
+        rest[20..28].copy_from_slice(&octets);
+        rest[28..].copy_from_slice(&role.to_le_bytes());
         buffer[frame].copy_from_slice(&packet.frame[..there]);
     }
 
@@ -303,7 +293,7 @@ mod tests {
         let mut buffer = vec![0xee; layout.octets()];
         let mut passing = Passing::new(Packet { checksum, ..Packet::of(frame) });
         passing.metadata.register = 5;
-        layout.write(3, &passing, &mut buffer);
+        layout.write(3, 9, &passing, &mut buffer);
         let there = passing.packet.frame.len().min(128);
         let (descriptors, frames) = buffer.split_at_mut(BURST * DESCRIPTOR);
         module(&mut descriptors[192..256], &mut frames[3 * 128..3 * 128 + there]);
@@ -320,7 +310,7 @@ mod tests {
                 descriptor.as_chunks::<4>().0.iter().map(|w| u32::from_le_bytes(*w)).collect();
             assert_eq!(words[..8], [2048 + 3 * 128, len, 128, 14, 34, len, 54, len]);
             assert_eq!(words[8..13], [5, 0, 0, 0, 0]);
-            assert_eq!(descriptor[52..], [4, 6, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+            assert_eq!(descriptor[52..], [4, 6, 0, 1, 0, 0, 0, 0, 9, 0, 0, 0]);
             assert_eq!(there[34..36], 1000_u16.to_be_bytes());
         });
         answer(&mut [9; 20], Checksum::Unknown, Writes::Nothing, |descriptor, _| {

@@ -61,6 +61,8 @@ pub struct Settings {
     pub frame_octets: usize,
     /// What `setup` is told.
     pub arguments: String,
+    /// What packets come with, to tell the elements of a group apart.
+    pub role: u32,
 }
 
 /// A module that was compiled.
@@ -288,6 +290,10 @@ impl Element for Wasm {
         self.shared.settings.writes
     }
 
+    fn role(&self) -> u32 {
+        self.shared.settings.role
+    }
+
     fn instance(&self, _worker: usize, now_ns: u64, seed: u64) -> Box<dyn Instance> {
         let mut running = Running {
             shared: self.shared.clone(),
@@ -337,12 +343,17 @@ impl Running {
     }
 
     /// Hands packets over that are to go on, at most [`BURST`].
-    fn hand_over(&mut self, now_ns: u64, packets: &mut [&mut Passing<'_>]) -> Result<(), Trap> {
+    fn hand_over(
+        &mut self,
+        role: u32,
+        now_ns: u64,
+        packets: &mut [&mut Passing<'_>],
+    ) -> Result<(), Trap> {
         let layout = self.shared.layout;
         let Some(live) = &mut self.live else { return Ok(()) };
         let buffer = live.buffer(layout.octets());
         for (n, passing) in packets.iter().enumerate() {
-            layout.write(n, passing, buffer);
+            layout.write(n, role, passing, buffer);
         }
         let fuel = self.shared.settings.fuel.saturating_mul(packets.len() as u64);
         let ran = live.store.set_fuel(fuel).and_then(|()| {
@@ -366,6 +377,10 @@ impl Running {
 
 impl Instance for Running {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
+        self.ingress_as(self.shared.settings.role, now_ns, burst);
+    }
+
+    fn ingress_as(&mut self, role: u32, now_ns: u64, burst: &mut [Passing<'_>]) {
         for part in burst.chunks_mut(BURST) {
             let mut packets: smallvec::SmallVec<[&mut Passing<'_>; BURST]> =
                 part.iter_mut().filter(|passing| passing.fate == Fate::Continue).collect();
@@ -376,7 +391,7 @@ impl Instance for Running {
                 self.make(now_ns);
             }
             let trap = match &self.live {
-                Some(_) => match self.hand_over(now_ns, &mut packets) {
+                Some(_) => match self.hand_over(role, now_ns, &mut packets) {
                     Ok(()) => continue,
                     Err(trap) => Some(trap),
                 },
@@ -447,6 +462,7 @@ mod tests {
             start_fuel: 1_000_000,
             frame_octets: 256,
             arguments: String::new(),
+            role: 0,
         }
     }
 
@@ -536,6 +552,30 @@ mod tests {
         assert!(burst[0].metadata.coalesce);
         assert_eq!((burst[0].metadata.register, burst[1].metadata.register), (1, 0));
         assert_eq!((count(&*one, "instances"), count(&*one, "packets_lost")), (1, 0));
+    }
+
+    #[test]
+    fn elements_of_a_group_are_told_apart_by_their_roles() {
+        let text = module(
+            "(global $seen (mut i64) (i64.const 0))",
+            &each(
+                "(global.set $seen (i64.add (global.get $seen) (i64.const 1)))
+                 (i64.store offset=32 (local.get $d) (i64.add (global.get $seen)
+                    (i64.mul (i64.const 100) (i64.extend_i32_u (i32.load offset=60 (local.get $d))))))",
+            ),
+        );
+        let mut three = settings(Writes::Nothing);
+        three.role = 3;
+        let (first, second) = (load(&text, settings(Writes::Nothing)), load(&text, three));
+        let mut shared = first.instance(0, 0, 1);
+        let mut frame = Frame::udp(A, B, 20).bytes();
+        let mut said = [first.role(), second.role(), first.role()].map(|role| {
+            let mut burst = [Passing::new(Packet::of(&mut frame))];
+            shared.ingress_as(role, 0, &mut burst);
+            burst[0].metadata.register
+        });
+        said.sort_unstable();
+        assert_eq!(said, [1, 3, 302]);
     }
 
     #[test]
