@@ -28,7 +28,7 @@ use service::conntrack::image::{Image, Writer};
 use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
 use service::craft::Frame;
 use service::element::{Element, Fate, Passing};
-use service::packet::{Checksum, Offsets, Packet};
+use service::packet::{Checksum, Hint, Offsets, Packet};
 use service::random::Random;
 use service::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
 use smallvec::SmallVec;
@@ -109,7 +109,12 @@ impl Bench {
             }
             let mut burst: Vec<Packet<'_>> = self.buffers[..count]
                 .iter_mut()
-                .map(|frame| Packet { frame, at: template.at, checksum: Checksum::Good })
+                .map(|frame| Packet {
+                    frame,
+                    at: template.at,
+                    checksum: Checksum::Good,
+                    hint: Hint::NONE,
+                })
                 .collect();
             let begun = cpu_ns();
             self.tracker.process(self.now_ns, &self.request, &mut burst, &mut self.outcomes);
@@ -259,7 +264,12 @@ fn sandbox() {
                             let mut burst: SmallVec<[Passing<'_>; BURST]> = frames[..burst]
                                 .iter_mut()
                                 .map(|frame| {
-                                    Passing::new(Packet { frame, at, checksum: Checksum::Good })
+                                    Passing::new(Packet {
+                                        frame,
+                                        at,
+                                        checksum: Checksum::Good,
+                                        hint: Hint::NONE,
+                                    })
                                 })
                                 .collect();
                             instance.ingress(0, &mut burst);
@@ -305,7 +315,7 @@ fn transcode(mode: Mode, key: &Key, len: usize, checksum: Checksum) -> [f64; 2] 
         for frames in frames.chunks_mut(BURST) {
             let mut burst: SmallVec<[Passing<'_>; BURST]> = frames
                 .iter_mut()
-                .map(|frame| Passing::new(Packet { frame, at, checksum }))
+                .map(|frame| Passing::new(Packet { frame, at, checksum, hint: Hint::NONE }))
                 .collect();
             ways[way].ingress(0, &mut burst);
             assert!(burst.iter().all(|p| p.metadata.register == 1 && p.fate == Fate::Continue));

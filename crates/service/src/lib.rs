@@ -18,7 +18,7 @@
 //! | [`random`] | a small generator |
 //!
 //! Absences: no sockets, no threads, no clocks; nothing here knows OpenFlow or P4, or pipelines. Time
-//! and randomness are arguments. No `unsafe`. Nothing panics on what a packet says.
+//! and randomness are arguments. No `unsafe` but in `pages`, which asks for large pages. Nothing panics on what a packet says.
 //!
 //! Invariants: memory is bounded by what a service was configured with; no call does work that grows
 //! with what was held before it, unless its documentation says so.
@@ -37,6 +37,7 @@ pub mod fuzz;
 mod hash;
 pub mod nat;
 pub mod packet;
+mod pages;
 pub mod random;
 pub mod sandbox;
 pub mod simple;

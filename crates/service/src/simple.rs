@@ -328,6 +328,7 @@ impl Tracking {
                 frame: &mut *passing.packet.frame,
                 at: passing.packet.at,
                 checksum: passing.packet.checksum,
+                hint: passing.packet.hint,
             })
             .collect();
         self.tracker.process(now_ns, request, &mut packets, &mut outcomes);
