@@ -22,7 +22,8 @@ pub mod elements;
 use crate::lane::Serve;
 use ir::{Bits, program};
 use jit::Handed;
-use port::Csum;
+use port::{Csum, Mark};
+use service::packet::Hint;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -53,6 +54,8 @@ pub struct Burst<'a> {
     pub service: &'a program::Service,
     /// What is known of the transport checksums of the burst's packets, by their numbers.
     pub csums: &'a [Csum],
+    /// What ports have said of them, by their numbers; may be wrong, and is checked by who uses it.
+    pub marks: &'a [Mark],
     /// The time, of the switch's clock.
     pub now_ns: u64,
 }
@@ -61,6 +64,12 @@ impl Burst<'_> {
     /// What is known of a packet's transport checksum.
     pub fn csum(&self, packet: &Handed<'_>) -> Csum {
         self.csums.get(packet.packet).copied().unwrap_or(Csum::None)
+    }
+
+    /// What its port has said of a packet.
+    pub fn hint(&self, packet: &Handed<'_>) -> Hint {
+        let mark = self.marks.get(packet.packet).copied().unwrap_or_default();
+        Hint { mark: mark.value, generation: mark.generation }
     }
 }
 
@@ -165,7 +174,7 @@ impl Services {
 
     /// Who serves a burst's packets.
     pub fn serve<'a>(&'a self, csums: &'a [Csum], now_ns: u64) -> Serving<'a> {
-        Serving { services: self, csums, now_ns }
+        Serving { services: self, csums, marks: &[], now_ns }
     }
 
     /// [`Service::tend`] of each.
@@ -188,13 +197,22 @@ impl Services {
 pub struct Serving<'a> {
     services: &'a Services,
     csums: &'a [Csum],
+    marks: &'a [Mark],
     now_ns: u64,
+}
+
+impl<'a> Serving<'a> {
+    /// The same, with what ports have said of the packets.
+    #[must_use]
+    pub fn marked(self, marks: &'a [Mark]) -> Serving<'a> {
+        Serving { marks, ..self }
+    }
 }
 
 impl Serve for Serving<'_> {
     fn serve(&mut self, service: &program::Service, packets: &mut [Handed<'_>]) {
-        let (csums, now_ns) = (self.csums, self.now_ns);
-        self.services.burst(Burst { service, csums, now_ns }, packets);
+        let (csums, marks, now_ns) = (self.csums, self.marks, self.now_ns);
+        self.services.burst(Burst { service, csums, marks, now_ns }, packets);
     }
 }
 

@@ -33,7 +33,7 @@ use ir::{Action, Bits, DropReason, Verdict};
 use jit::Answered;
 use port::burst::BURST_MAX;
 use port::prng::Prng;
-use port::{Burst, Csum, Drops, Frame, Pool, RxError, RxQueue, TxQueue};
+use port::{Burst, Csum, Drops, Frame, Mark, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
@@ -522,10 +522,12 @@ impl Worker {
         };
         let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
         let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
+        let mut marks: SmallVec<[Mark; BURST_MAX]> = SmallVec::new();
         if !self.services.is_empty() {
             csums.extend(burst.frames().iter().map(|frame| frame.offload.csum));
+            marks.extend_from_slice(burst.marks().unwrap_or_default());
         }
-        let mut serving = self.services.serve(&csums, now_ns);
+        let mut serving = self.services.serve(&csums, now_ns).marked(&marks);
         let mut counts = Counts {
             worker: self.index,
             state: held.forward.state(),

@@ -11,9 +11,10 @@ use interp::{Collect, Input, Start};
 use ir::Bits;
 use ir::program::{Param, Service};
 use jit::Handed;
-use port::Csum;
+use port::marks::{Adapter, ENTRIES, Flow, Mark};
 use port::prng::Prng;
-use service::conntrack::Config;
+use port::{Csum, Pool, Port, memory};
+use service::conntrack::{Config, Role, Tuple};
 use service::craft::Frame;
 use state::counters::{CounterArena, WorkerCounters};
 use std::net::{IpAddr, Ipv4Addr};
@@ -117,7 +118,8 @@ fn together_and_alone_are_told_the_same() {
         {
             handed.push(Handed { packet, bytes, args, results, passes: true });
         }
-        together.burst(Burst { service: &service, csums: &csums, now_ns }, &mut handed);
+        let burst = Burst { service: &service, csums: &csums, marks: &[], now_ns };
+        together.burst(burst, &mut handed);
         let passes: Vec<bool> = handed.iter().map(|handed| handed.passes).collect();
         drop(handed);
         for (at, (frame, args)) in calls.iter().enumerate() {
@@ -140,6 +142,60 @@ fn together_and_alone_are_told_the_same() {
     let counters = |services: &Services| services.connections().map(|c| c.counters());
     assert_eq!(counters(&together), counters(&alone));
     assert!(passed > 1000 && dropped > 100 && edited > 100, "{passed} {dropped} {edited}");
+}
+
+/// An adapter's table of 1,024 flows, some of them with the mark of another connection or of one that is gone: packets leave where they
+/// leave without it.
+#[test]
+fn an_adapter_that_marks_flows_changes_nothing_but_the_search() {
+    let (mut with, mut without) = (Switch::new(60), Switch::new(60));
+    let (port, far) = memory::port("hints", memory::Config::default()).unwrap();
+    let mut adapter = Adapter::new(Box::new(port), ENTRIES);
+    let (marks, mut rx) = (adapter.marks().unwrap(), adapter.rx_queue(0).unwrap());
+    let (mut random, mut pool) = (Prng::new(9), Pool::new());
+    let mut flows: Vec<Flow> = Vec::new();
+    for round in 0..600u64 {
+        // Some connections end on the way.
+        let now_ns = round * 1_000_000_000;
+        let mut frames: Vec<Vec<u8>> = (0..32).map(|_| frame(&mut random)).collect();
+        frames.iter().for_each(|frame| assert!(far.inject_bytes(frame)));
+        let mut burst = port::Burst::new();
+        assert_eq!(rx.rx(&mut burst, &mut pool).unwrap(), frames.len());
+        let mut same = frames.clone();
+        let right = without.burst(&mut same, now_ns);
+        let seen = burst.marks().map(<[Mark]>::to_vec).unwrap_or_default();
+        assert_eq!(with.burst_marked(&mut frames, &seen, now_ns), right, "round {round}");
+        assert_eq!(frames, same);
+        burst.recycle(&mut pool);
+        let tracker = with.services.connections().unwrap();
+        for flow in frames.iter().filter_map(|frame| Flow::of(frame)) {
+            let bits = |address: IpAddr| match address {
+                IpAddr::V4(address) => u128::from(address.to_bits()),
+                IpAddr::V6(address) => address.to_bits(),
+            };
+            let tuple = Tuple {
+                src: bits(flow.src),
+                dst: bits(flow.dst),
+                src_port: flow.src_port,
+                dst_port: flow.dst_port,
+                zone: 5,
+                protocol: flow.protocol,
+                v6: flow.src.is_ipv6(),
+                role: Role::Any,
+            };
+            flows.push(flow);
+            let other = flows[random.below(flows.len() as u64) as usize];
+            let flow = if random.below(8) == 0 { other } else { flow };
+            if let Some(mark) = tracker.hint(&tuple) {
+                marks.set(flow, mark).unwrap();
+            }
+        }
+    }
+    let counters = |s: &Switch| s.services.connections().map(|c| c.counters()).unwrap();
+    let (mut with, without) = (counters(&with), counters(&without));
+    assert!(with.hints_used > 3000 && with.hints_stale > 300, "{with:?}");
+    (with.hints_used, with.hints_stale) = (0, 0);
+    assert_eq!(with, without);
 }
 
 /// Packets that belong to a connection leave by port 2, others by port 1; all connections are kept.
@@ -187,6 +243,16 @@ impl Switch {
 
     /// Where packets go that compiled code takes; `None` for those that it leaves.
     fn burst(&mut self, frames: &mut [Vec<u8>], now_ns: u64) -> Vec<Option<u32>> {
+        self.burst_marked(frames, &[], now_ns)
+    }
+
+    /// The same, of packets of which their port has said something.
+    fn burst_marked(
+        &mut self,
+        frames: &mut [Vec<u8>],
+        marks: &[Mark],
+        now_ns: u64,
+    ) -> Vec<Option<u32>> {
         let mut packets: Vec<abi::Packet<'_>> = frames
             .iter_mut()
             .map(|frame| {
@@ -194,7 +260,7 @@ impl Switch {
                 abi::Packet::new(frame, 0, len, 1)
             })
             .collect();
-        let mut serving = self.services.serve(&[], now_ns);
+        let mut serving = self.services.serve(&[], now_ns).marked(marks);
         let mut counts = Counts {
             worker: 0,
             state: self.forward.state(),

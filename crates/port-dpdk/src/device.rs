@@ -15,6 +15,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use port::marks::Marks;
 use port::{
     BURST_MAX, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats, LinkState, Pool,
     Port, PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
@@ -176,6 +177,10 @@ impl Port for Dpdk {
             spare: Pool::default(),
             report: TxReport::default(),
         }))
+    }
+
+    fn marks(&self) -> Option<Arc<dyn Marks>> {
+        Some(self.device.clone())
     }
 
     fn kernel_stats(&mut self) -> KernelStats {

@@ -16,6 +16,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
@@ -97,6 +98,10 @@ int mr_setup(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, int symmetri
 	out->tx_queues_max = info.max_tx_queues;
 	out->rx_queues = RTE_MIN(rx_queues, info.max_rx_queues);
 	out->tx_queues = RTE_MIN(tx_queues, info.max_tx_queues);
+
+	/* Marks come with frames where the device can; most that can do so unasked. */
+	uint64_t metadata = RTE_ETH_RX_METADATA_USER_MARK;
+	(void)rte_eth_rx_metadata_negotiate(port, &metadata);
 
 	const uint64_t checks = RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 	if ((info.rx_offload_capa & checks) == checks) {
@@ -223,6 +228,74 @@ int mr_set_link(uint16_t port, int up)
 	return up ? rte_eth_dev_set_link_up(port) : rte_eth_dev_set_link_down(port);
 }
 
+/* Has the device mark a flow. Frames go where they went before if it can do that, else, of a port with one queue, there. */
+int mr_flow(uint16_t port, const struct mr_flow *flow, uint32_t mark, uint16_t queues, void **out)
+{
+	const struct rte_flow_attr attr = { .ingress = 1 };
+	const struct rte_flow_action_mark id = { .id = mark };
+	const struct rte_flow_action_queue first = { .index = 0 };
+	struct rte_flow_item_ipv4 v4 = { 0 }, v4_mask = { 0 };
+	struct rte_flow_item_ipv6 v6 = { 0 }, v6_mask = { 0 };
+	/* The ports lie at the same places in both. */
+	struct rte_flow_item_tcp tcp = { 0 }, tcp_mask = { 0 };
+	struct rte_flow_item_udp udp = { 0 }, udp_mask = { 0 };
+	struct rte_flow_item pattern[4] = {
+		{ .type = RTE_FLOW_ITEM_TYPE_ETH },
+		{ .type = RTE_FLOW_ITEM_TYPE_IPV4, .spec = &v4, .mask = &v4_mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_TCP, .spec = &tcp, .mask = &tcp_mask },
+		{ .type = RTE_FLOW_ITEM_TYPE_END },
+	};
+	struct rte_flow_action actions[3] = {
+		{ .type = RTE_FLOW_ACTION_TYPE_MARK, .conf = &id },
+		{ .type = RTE_FLOW_ACTION_TYPE_PASSTHRU },
+		{ .type = RTE_FLOW_ACTION_TYPE_END },
+	};
+	struct rte_flow_error error = { 0 };
+
+	memcpy(&v4.hdr.src_addr, flow->src, 4);
+	memcpy(&v4.hdr.dst_addr, flow->dst, 4);
+	memset(&v4_mask.hdr.src_addr, 0xff, 4);
+	memset(&v4_mask.hdr.dst_addr, 0xff, 4);
+	memcpy(&tcp.hdr.src_port, flow->src_port, 2);
+	memcpy(&tcp.hdr.dst_port, flow->dst_port, 2);
+	memset(&tcp_mask.hdr.src_port, 0xff, 2);
+	memset(&tcp_mask.hdr.dst_port, 0xff, 2);
+	if (flow->ipv6) {
+		memcpy(&v6.hdr.src_addr, flow->src, 16);
+		memcpy(&v6.hdr.dst_addr, flow->dst, 16);
+		memset(&v6_mask.hdr.src_addr, 0xff, 16);
+		memset(&v6_mask.hdr.dst_addr, 0xff, 16);
+		pattern[1].type = RTE_FLOW_ITEM_TYPE_IPV6;
+		pattern[1].spec = &v6;
+		pattern[1].mask = &v6_mask;
+	}
+	if (flow->udp) {
+		memcpy(&udp.hdr.src_port, flow->src_port, 2);
+		memcpy(&udp.hdr.dst_port, flow->dst_port, 2);
+		memset(&udp_mask.hdr.src_port, 0xff, 2);
+		memset(&udp_mask.hdr.dst_port, 0xff, 2);
+		pattern[2].type = RTE_FLOW_ITEM_TYPE_UDP;
+		pattern[2].spec = &udp;
+		pattern[2].mask = &udp_mask;
+	}
+	*out = rte_flow_create(port, &attr, pattern, actions, &error);
+	if (*out == NULL && queues == 1) {
+		actions[1].type = RTE_FLOW_ACTION_TYPE_QUEUE;
+		actions[1].conf = &first;
+		*out = rte_flow_create(port, &attr, pattern, actions, &error);
+	}
+	if (*out == NULL)
+		return rte_errno ? -rte_errno : -ENOTSUP;
+	return 0;
+}
+
+int mr_flow_end(uint16_t port, void *flow)
+{
+	struct rte_flow_error error = { 0 };
+
+	return rte_flow_destroy(port, flow, &error);
+}
+
 int mr_stats(uint16_t port, struct mr_stats *out)
 {
 	struct rte_eth_stats stats;
@@ -264,6 +337,10 @@ uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max
 			flags |= MR_CSUM_OWED;
 		if (m->ol_flags & RTE_MBUF_F_RX_LRO)
 			flags |= MR_LRO;
+		if (m->ol_flags & RTE_MBUF_F_RX_FDIR_ID) {
+			flags |= MR_MARK;
+			out[i].mark = m->hash.fdir.hi;
+		}
 		if (m->nb_segs != 1 || !RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1)
 			flags |= MR_SCATTERED;
 		out[i].mbuf = mbufs[i];

@@ -9,6 +9,7 @@
 #define MR_CSUM_OWED 2    /* it holds the pseudo header's sum; the data are known to be right */
 #define MR_SCATTERED 4    /* several buffers, or one that others refer to: to be copied */
 #define MR_LRO 8          /* stands for several segments of `segment` bytes */
+#define MR_MARK 16        /* the device has said `mark` of it */
 
 /* A frame received. */
 struct mr_frame {
@@ -19,6 +20,17 @@ struct mr_frame {
 	uint16_t start;    /* where in the first buffer the bytes begin */
 	uint16_t segment;
 	uint16_t flags;
+	uint32_t mark;
+};
+
+/* A flow that the device is to mark: addresses, IPv4's in the first four bytes, and ports, all in network order. */
+struct mr_flow {
+	uint8_t src[16];
+	uint8_t dst[16];
+	uint8_t src_port[2];
+	uint8_t dst_port[2];
+	uint8_t ipv6;
+	uint8_t udp;      /* 0: TCP */
 };
 
 /* Bits of `mr_device.can`. */
@@ -74,6 +86,8 @@ int mr_link(uint16_t port, struct mr_link *out);
 int mr_set_link(uint16_t port, int up);
 int mr_stats(uint16_t port, struct mr_stats *out);
 int mr_thread(int on);
+int mr_flow(uint16_t port, const struct mr_flow *flow, uint32_t mark, uint16_t queues, void **out);
+int mr_flow_end(uint16_t port, void *flow);
 uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max);
 uint16_t mr_tx(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
 uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);

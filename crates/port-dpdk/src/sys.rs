@@ -8,17 +8,22 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::gate::{self, Guard};
 
+use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
     BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool, Redeemed,
 };
+use wire::IpProtocol;
 
 /// `struct mr_frame`.
 #[derive(Clone, Copy)]
@@ -31,12 +36,25 @@ struct Received {
     start: u16,
     segment: u16,
     flags: u16,
+    mark: u32,
+}
+
+/// `struct mr_flow`.
+#[repr(C)]
+struct FlowNow {
+    src: [u8; 16],
+    dst: [u8; 16],
+    src_port: [u8; 2],
+    dst_port: [u8; 2],
+    ipv6: u8,
+    udp: u8,
 }
 
 const CSUM_GOOD: u16 = 1;
 const CSUM_OWED: u16 = 2;
 const SCATTERED: u16 = 4;
 const LRO: u16 = 8;
+const MARK: u16 = 16;
 
 /// `struct mr_device`.
 #[derive(Clone, Copy, Debug)]
@@ -106,6 +124,14 @@ unsafe extern "C" {
     fn mr_set_link(port: u16, up: c_int) -> c_int;
     fn mr_stats(port: u16, out: *mut Stats) -> c_int;
     fn mr_thread(on: c_int) -> c_int;
+    fn mr_flow(
+        port: u16,
+        flow: *const FlowNow,
+        mark: u32,
+        queues: u16,
+        out: *mut *mut c_void,
+    ) -> c_int;
+    fn mr_flow_end(port: u16, flow: *mut c_void) -> c_int;
     fn mr_rx(port: u16, queue: u16, out: *mut Received, max: u16) -> u16;
     fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
     fn mr_tx_prepare(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
@@ -254,6 +280,86 @@ pub(crate) struct Device {
     pub(crate) setup: Setup,
     /// Who may be in its queues, where its driver does not see to that.
     pub(crate) guard: Option<Guard>,
+    marked: Mutex<Marked>,
+    /// Of the marks that it gives; 0 while it gives none.
+    generation: AtomicU32,
+}
+
+/// What the device marks.
+#[derive(Default)]
+struct Marked(HashMap<Flow, Rule>);
+
+/// DPDK's handle of a rule.
+struct Rule(*mut c_void);
+
+// SAFETY: it is only ever handed back to DPDK, under the lock of the list that it is in.
+unsafe impl Send for Rule {}
+
+impl Device {
+    /// Ends a rule. The caller holds the lock of the list that it was in.
+    fn end(&self, rule: &Rule) {
+        // SAFETY: a rule of this device that was not ended yet; if DPDK cannot end it, it marks on, which whoever reads
+        // marks is prepared for.
+        unsafe { mr_flow_end(self.port, rule.0) };
+    }
+}
+
+impl Marks for Device {
+    fn set(&self, flow: Flow, mark: Mark) -> Result<(), MarkError> {
+        if mark.generation == 0 {
+            return Err(MarkError::Generation);
+        }
+        let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
+        let octets = |address: IpAddr| match address {
+            IpAddr::V6(address) => address.octets(),
+            IpAddr::V4(address) => {
+                let mut octets = [0; 16];
+                octets[..4].copy_from_slice(&address.octets());
+                octets
+            }
+        };
+        if flow.src.is_ipv6() != flow.dst.is_ipv6() {
+            return Err(MarkError::Refused("its addresses are of two families".into()));
+        }
+        let udp = match flow.protocol {
+            IpProtocol::UDP => 1,
+            IpProtocol::TCP => 0,
+            other => return Err(MarkError::Refused(format!("{other} has no rule"))),
+        };
+        let now = FlowNow {
+            src: octets(flow.src),
+            dst: octets(flow.dst),
+            src_port: flow.src_port.to_be_bytes(),
+            dst_port: flow.dst_port.to_be_bytes(),
+            ipv6: u8::from(flow.src.is_ipv6()),
+            udp,
+        };
+        // Rules with the same pattern exclude one another.
+        if let Some(rule) = marked.0.remove(&flow) {
+            self.end(&rule);
+        }
+        let mut rule = std::ptr::null_mut();
+        let queues = self.setup.rx_queues;
+        // SAFETY: a started device, a flow, and a place for the rule.
+        let made = unsafe { mr_flow(self.port, &raw const now, mark.value, queues, &raw mut rule) };
+        check(made).map_err(|error| MarkError::Refused(format!("{}: {error}", self.driver())))?;
+        if self.generation.swap(mark.generation, Ordering::Relaxed) != mark.generation {
+            marked.0.drain().for_each(|(_, rule)| self.end(&rule));
+        }
+        marked.0.insert(flow, Rule(rule));
+        Ok(())
+    }
+
+    fn clear(&self, flow: &Flow) -> bool {
+        let mut marked = self.marked.lock().unwrap_or_else(PoisonError::into_inner);
+        let rule = marked.0.remove(flow);
+        rule.iter().for_each(|rule| self.end(rule));
+        rule.is_some()
+    }
+
+    fn len(&self) -> usize {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner).0.len()
+    }
 }
 
 impl Device {
@@ -277,7 +383,8 @@ impl Device {
         // SAFETY: a device that is there, and a place for the answer.
         let done = check(unsafe { mr_setup(port, rx, tx, 1, &raw mut setup) });
         // From here on it is closed by being dropped.
-        let mut device = Device { port, setup, guard: None };
+        let (marked, generation) = (Mutex::default(), AtomicU32::new(0));
+        let mut device = Device { port, setup, guard: None, marked, generation };
         done?;
         let lines = usize::from(setup.rx_queues) + usize::from(setup.tx_queues);
         device.guard = Guard::of(&device.driver(), devargs.to_bytes(), lines)?;
@@ -356,6 +463,7 @@ impl RxLine {
             start: 0,
             segment: 0,
             flags: 0,
+            mark: 0,
         };
         RxLine { device, queue, known: false, received: [none; BURST_MAX] }
     }
@@ -385,11 +493,15 @@ impl RxLine {
         // SAFETY: the queue is ours alone, and there is room for as many.
         let n = unsafe { mr_rx(port, self.queue, place, max) };
         drop(entered);
+        let generation = self.device.generation.load(Ordering::Relaxed);
         for received in &self.received[..usize::from(n)] {
+            // It belongs to the frame that comes next, if that comes.
+            let mark = (received.flags & MARK != 0 && generation != 0)
+                .then_some((burst.len(), Mark { value: received.mark, generation }));
             let Received { buffer_len, start, len, .. } = *received;
             let within = u32::from(start) + len <= u32::from(buffer_len);
             if let (0, true, Some(token), Some(buffer)) = (
-                received.flags,
+                received.flags & !MARK,
                 within,
                 NonNull::new(received.mbuf.cast::<()>()),
                 NonNull::new(received.buffer),
@@ -402,11 +514,19 @@ impl RxLine {
                     // not so plain.
                     unsafe { frame.lend(&LENDER, token, buffer, buffer_len, start, len) };
                 }
+                if let Some((at, mark)) = mark {
+                    burst.mark(at, mark);
+                }
                 continue;
             }
             match frame(received, pool) {
                 // As above.
-                Ok(frame) => drop(burst.push(frame)),
+                Ok(frame) => {
+                    drop(burst.push(frame));
+                    if let Some((at, mark)) = mark {
+                        burst.mark(at, mark);
+                    }
+                }
                 Err(reason) => lost(reason),
             }
         }
@@ -446,7 +566,7 @@ fn frame(received: &Received, pool: &mut Pool) -> Result<Frame, DropReason> {
         // memory DPDK has mapped zeroed; `frame` is the only way to it until released or redeemed.
         unsafe { Frame::lent(&LENDER, token, buffer, buffer_len, start, len as u16) }
     };
-    if received.flags != 0 {
+    if received.flags & !MARK != 0 {
         frame.offload = offload(received, &frame);
     }
     Ok(frame)

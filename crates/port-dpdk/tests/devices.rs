@@ -2,6 +2,7 @@
 //! net_memif (`MEMIF_ROUNDS` says how often its peer comes and goes).
 #![cfg(feature = "dpdk")]
 
+use port::marks::{Flow, Mark, MarkError};
 use port::{Burst, Csum, DropReason, Frame, Gso, GsoKind, Offload, Pool, Port, RxQueue, TxQueue};
 use port_dpdk::{Options, idle_buffers, open};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -176,6 +177,27 @@ fn debts_are_paid_in_software_where_the_driver_cannot() {
         wire::offload::verify_checksums(frame.data()).unwrap();
         assert!(frame.offload.is_plain());
     }
+}
+
+#[test]
+fn a_device_without_flow_marks_says_so() {
+    let _alone = alone();
+    let device = device("net_null0");
+    let marks = device.marks().unwrap();
+    let flow = Flow {
+        src: [10, 0, 0, 1].into(),
+        dst: [10, 0, 0, 2].into(),
+        src_port: 1,
+        dst_port: 2,
+        protocol: wire::IpProtocol::TCP,
+    };
+    assert_eq!(marks.set(flow, Mark::NONE), Err(MarkError::Generation));
+    let refused = marks.set(flow, Mark { value: 1, generation: 1 }).unwrap_err().to_string();
+    let want = "the adapter marks no such flow: net_null: ";
+    assert!(refused.starts_with(want) && refused.len() > want.len(), "{refused}");
+    let icmp = Flow { protocol: wire::IpProtocol::ICMP, ..flow };
+    assert!(marks.set(icmp, Mark { value: 1, generation: 1 }).is_err());
+    assert!(marks.is_empty() && !marks.clear(&flow));
 }
 
 #[test]

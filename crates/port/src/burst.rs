@@ -1,6 +1,6 @@
 //! Frames taken together: what a worker carries through the pipeline at once.
 
-use crate::{Frame, Pool};
+use crate::{Frame, Mark, Pool};
 
 /// Frames in a full burst.
 pub const BURST_MAX: usize = 64;
@@ -8,17 +8,22 @@ pub const BURST_MAX: usize = 64;
 /// Up to [`BURST_MAX`] frames, in order of arrival.
 ///
 /// The default is empty and holds no memory until a frame comes; [`Burst::new`] has room for all.
-/// Invariant: places beyond `len` hold hollow frames, so that a driver fills one where it lies.
+/// Invariant: places beyond `len` hold hollow frames, so that a driver fills one where it lies, and have no marks.
 #[derive(Default)]
 pub struct Burst {
     places: Box<[Frame]>,
     len: usize,
+    /// Room for as many as there are places, or for none while nothing was ever marked.
+    marks: Box<[Mark]>,
+    /// One of them is set.
+    marked: bool,
 }
 
 impl Burst {
-    /// An empty burst; the only allocation it ever makes.
+    /// An empty burst; the only allocation it makes, but for marks.
     pub fn new() -> Burst {
-        Burst { places: (0..BURST_MAX).map(|_| Frame::hollow()).collect(), len: 0 }
+        let places = (0..BURST_MAX).map(|_| Frame::hollow()).collect();
+        Burst { places, ..Burst::default() }
     }
 
     /// How many frames it holds.
@@ -82,8 +87,33 @@ impl Burst {
         &mut self.places[..self.len]
     }
 
+    /// Notes what the port has said of frame `at`, which is there.
+    pub fn mark(&mut self, at: usize, mark: Mark) {
+        if self.marks.is_empty() {
+            self.marks = vec![Mark::NONE; BURST_MAX].into_boxed_slice();
+        }
+        if at < self.len {
+            self.marks[at] = mark;
+            self.marked = true;
+        }
+    }
+
+    /// What the port has said of the frames, in their order; none if it has said nothing.
+    #[inline]
+    pub fn marks(&self) -> Option<&[Mark]> {
+        self.marked.then(|| &self.marks[..self.len])
+    }
+
+    #[inline]
+    fn forget_marks(&mut self) {
+        if std::mem::take(&mut self.marked) {
+            self.marks.fill(Mark::NONE);
+        }
+    }
+
     /// Takes all frames out, in order. Those that are not taken from the iterator end with it.
     pub fn drain(&mut self) -> Drain<'_> {
+        self.forget_marks();
         let len = std::mem::take(&mut self.len);
         Drain(self.places[..len].iter_mut())
     }
@@ -91,6 +121,7 @@ impl Burst {
     /// Forgets all frames, those that are hollow and those that are not.
     #[inline]
     pub fn clear(&mut self) {
+        self.forget_marks();
         let len = std::mem::take(&mut self.len);
         for place in &mut self.places[..len] {
             if !place.is_hollow() {

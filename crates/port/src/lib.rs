@@ -6,7 +6,8 @@
 //! is shared between workers.
 //!
 //! Kinds here: [`memory`] (rings in this process), [`pcap`] (files), [`tap`] and [`af_packet`]
-//! (Linux interfaces). Wrappers that are ports themselves: [`recorder`] and [`fault`]. AF_XDP lives
+//! (Linux interfaces). Wrappers that are ports themselves: [`recorder`], [`fault`], and an emulated adapter that
+//! marks flows ([`marks`]). AF_XDP lives
 //! in the crate `port-xdp`, which depends on this one.
 //!
 //! Invariants:
@@ -28,6 +29,7 @@ pub mod frame;
 pub mod gso;
 mod intake;
 pub mod link;
+pub mod marks;
 pub mod memory;
 pub mod offload;
 pub mod pcap;
@@ -42,6 +44,7 @@ pub use burst::{BURST_MAX, Burst};
 pub use drops::{DropReason, Drops, Losses, TxReport};
 pub use error::{Error, RxError};
 pub use frame::{Frame, Lender, Redeemed};
+pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
 
@@ -173,6 +176,11 @@ pub trait Port: Send {
     /// What the kernel counted for this port since it was opened.
     fn kernel_stats(&mut self) -> KernelStats {
         KernelStats::default()
+    }
+
+    /// The table by which its hardware marks flows, if it has one.
+    fn marks(&self) -> Option<std::sync::Arc<dyn marks::Marks>> {
+        None
     }
 }
 

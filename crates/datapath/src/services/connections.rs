@@ -19,7 +19,7 @@ use super::{Burst, Call, Service, answer};
 use hashbrown::HashMap;
 use ir::Bits;
 use jit::Handed;
-use port::Csum;
+use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
     Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
@@ -173,6 +173,12 @@ impl Connections {
         image.restored()
     }
 
+    /// What a port's hardware has to say with packets of this tuple, so that they are found without a search.
+    pub fn hint(&self, tuple: &Tuple) -> Option<Mark> {
+        let hint = self.lock().tracker.hint(tuple)?;
+        Some(Mark { value: hint.mark, generation: hint.generation })
+    }
+
     /// What has happened.
     pub fn counters(&self) -> Counters {
         *self.lock().tracker.counters()
@@ -285,9 +291,10 @@ impl Service for Connections {
             let mut handed: SmallVec<[Packet<'_>; 32]> = run
                 .iter_mut()
                 .map(|handed| {
-                    let known = checksum(burst.csum(handed));
+                    let (known, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
                     let mut packet = Packet::of(&mut *handed.bytes);
                     packet.checksum = known;
+                    packet.hint = hint;
                     packet
                 })
                 .collect();

@@ -298,7 +298,10 @@ impl Service for Elements {
             for handed in run.iter_mut() {
                 let (csum, args) = (burst.csum(handed), handed.args);
                 let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-                all.push(passing(&mut *handed.bytes, csum, arg));
+                let hint = burst.hint(handed);
+                let mut one = passing(&mut *handed.bytes, csum, arg);
+                one.packet.hint = hint;
+                all.push(one);
             }
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let said: SmallVec<[(Metadata, Fate); 32]> =
@@ -394,7 +397,8 @@ mod tests {
             })
             .collect();
         let csums = vec![Csum::None; numbers.len()];
-        elements.burst(Burst { service: &service, csums: &csums, now_ns: 0 }, &mut packets);
+        elements
+            .burst(Burst { service: &service, csums: &csums, marks: &[], now_ns: 0 }, &mut packets);
         let passes: Vec<bool> = packets.iter().map(|handed| handed.passes).collect();
         passes.into_iter().zip(results).collect()
     }

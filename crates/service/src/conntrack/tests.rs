@@ -429,6 +429,82 @@ fn a_burst_is_as_good_as_its_packets() {
     assert!(whole.counters().connections_closed > 100);
 }
 
+/// Hints that are right, of connections that are gone, of other connections, of other trackers, and of nothing: in the same bursts
+/// of the same packets as without hints, every packet is told the same, translated the same, and all ends the same.
+#[test]
+fn hints_change_no_verdict_whatever_they_say() {
+    let mut random = Random(77);
+    let mut config = Config::new(60, 5);
+    (config.translated_max, config.half_open_max) = (60, 30);
+    let mut trackers = [Tracker::new(config.clone(), 0), Tracker::new(config, 0)];
+    let pools = trackers.each_mut().map(|tracker| {
+        let ports = nat::Ports::Range(1, 40);
+        tracker.add_pool(nat::Pool::new(v4(200), v4(200), ports).unwrap())
+    });
+    let (mut now_ns, mut known) = (0, Vec::<Hint>::new());
+    for _ in 0..4000 {
+        now_ns += random.below(3 * SECOND);
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..=random.below(40) {
+            let host = |n: u64| if n & 8 != 0 { v6(n as u16) } else { v4(n as u8) };
+            let kind = random.below(2) * 8;
+            let (a, b) = (host(kind + random.below(4)), host(kind + random.below(4)));
+            let (p, q) = (random.below(3) as u16, random.below(3) as u16);
+            let outside = kind == 0 && random.below(4) == 0;
+            let to = if outside { (v4(200), random.below(40) as u16) } else { (b, q) };
+            frames.push(match random.below(6) {
+                0 | 1 => Frame::udp((a, p), to, 3).bytes(),
+                2 | 3 => {
+                    let flags =
+                        [Tcp::SYN, Tcp::ACK, Tcp::SYN | Tcp::ACK, Tcp::FIN | Tcp::ACK, Tcp::RST];
+                    let flags = flags[random.below(5) as usize];
+                    Frame::tcp((a, p), to, flags, (random.below(3) as u32, 1), 0).bytes()
+                }
+                4 if kind == 0 => Frame::icmp(a, b, 8 * p as u8, 0, 5, b"x").bytes(),
+                _ if kind == 0 => Frame::udp((a, p), (b, q), 3).error(b, 3, 1, 40).bytes(),
+                _ => Frame::udp((a, p), (b, q), 3).bytes(),
+            });
+        }
+        let nat = random.below(3);
+        let mut told = Vec::new();
+        for (which, tracker) in trackers.iter_mut().enumerate() {
+            let rule = nat::Rule { source: Some(pools[which]), destination: None };
+            let request = Request {
+                commit: true,
+                nat: [Nat::None, Nat::Existing, Nat::New(rule)][nat as usize],
+                ..Request::default()
+            };
+            let mut frames = frames.clone();
+            let mut outcomes = vec![Outcome::default(); frames.len()];
+            let mut packets: Vec<Packet<'_>> = frames.iter_mut().map(|f| Packet::of(f)).collect();
+            for packet in packets.iter_mut().filter(|_| which == 1) {
+                packet.checksum = Checksum::Unknown;
+                let generation = tracker.generation;
+                let right = parse::subject(packet, 0, false).tuple().and_then(|t| tracker.hint(t));
+                known.extend(right);
+                let old = known.get(random.below(1 + known.len() as u64) as usize).copied();
+                packet.hint = match random.below(7) {
+                    0..3 => right.unwrap_or_default(),
+                    3 => old.unwrap_or_default(),
+                    4 => Hint { mark: random.below(80) as u32, generation },
+                    5 => Hint { mark: random.next() as u32, generation },
+                    _ => Hint { mark: random.below(60) as u32, generation: random.next() as u32 },
+                };
+            }
+            tracker.process(now_ns, &request, &mut packets, &mut outcomes);
+            told.push((outcomes, frames, tracker.len()));
+        }
+        assert_eq!(told[0], told[1]);
+    }
+    let [without, with] = trackers;
+    let (used, stale) = (with.counters.hints_used, with.counters.hints_stale);
+    assert!(used > 5000 && stale > 5000, "{used} {stale}");
+    let mut all = with.counters;
+    (all.hints_used, all.hints_stale) = (0, 0);
+    assert_eq!(all, without.counters);
+    assert!(with.connections(now_ns).eq(without.connections(now_ns)));
+}
+
 fn handshake(tracker: &mut Tracker, now_ns: u64, port: u16) {
     let (a, b) = ((v4(1), port), (v4(2), 80));
     for (frame, want) in [
