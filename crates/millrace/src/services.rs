@@ -203,12 +203,4 @@ mod tests {
         let settings = vec![("key".to_string(), "00".to_string())];
         assert_eq!(shown(settings), [("key".to_string(), "...".to_string())]);
     }
-
-    #[test]
-    fn the_rules_and_the_services_declare_the_same() {
-        use datapath::services::elements;
-        use of_pipeline::lower::program as rules;
-        assert_eq!(rules::SF_ARGS, elements::ARGS);
-        assert_eq!(rules::SF_RESULTS, elements::RESULTS);
-    }
 }
