@@ -33,11 +33,12 @@ fn get(field: FieldRef) -> Expr {
     Expr::Field(field)
 }
 
-/// Parses the packet again as it is now. What the parser takes to be zero is zeroed first; nothing
+/// Parses the packet again as it is now. What the parser takes to be zero, and looks at, is zeroed first; nothing
 /// of that is an input of a checksum, which the emission before parsing writes.
 pub fn reparse(h: &Headers) -> Vec<Op> {
     let zero = |meta, width| Op::Assign(FieldRef::Meta(meta), Expr::int(0, width));
-    vec![zero(h.ip_proto, 8), zero(h.exthdr, 9), zero(h.exthdr_rank, 3), Op::Reparse]
+    let (proto, fragment) = (zero(h.ip_proto, 8), zero(h.fragment, 2));
+    vec![proto, zero(h.exthdr, 9), zero(h.exthdr_rank, 3), fragment, Op::Reparse]
 }
 
 /// Hands the packet to a service and then to the first table: it carries the fields `sf_*`, of which the stage is
