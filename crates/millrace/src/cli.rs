@@ -207,6 +207,14 @@ pub(crate) enum ServiceCommand {
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
+    /// Set what can be set while a service runs: a balancer's backends= and health=NAME:up|draining|down,...
+    Set {
+        /// Its name
+        name: String,
+        /// What is to be set
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        settings: Vec<String>,
+    },
     /// Take a service away; packets that flows hand to it are dropped from then on
     Remove {
         /// Its name

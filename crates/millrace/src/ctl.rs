@@ -66,10 +66,12 @@ pub(crate) enum Request {
         /// Which, by a path that the switch can read.
         path: PathBuf,
     },
-    /// Services: one is added, one is taken away, then all are told.
+    /// Services: one is added, one is set, one is taken away, then all are told.
     Service {
         /// Name, kind and settings of the one to add.
         add: Option<Vec<String>>,
+        /// Name and settings of the one to set.
+        set: Option<Vec<String>>,
         /// Name of the one to take away.
         remove: Option<String>,
     },

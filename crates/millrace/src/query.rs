@@ -142,8 +142,8 @@ pub(crate) fn answer(
         }
         Request::ConntrackImport { path } => crate::image::answer(switch, &path),
         Request::ConntrackExport => Err("only a running switch has connections".to_owned()),
-        Request::Service { add, remove } => {
-            crate::services::answer(switch, add.as_deref(), remove.as_deref())
+        Request::Service { add, set, remove } => {
+            crate::services::answer(switch, add.as_deref(), set.as_deref(), remove.as_deref())
         }
         Request::Capture(_) => Err("only a running switch has frames to capture".to_owned()),
         Request::P4Do { .. } | Request::P4Load { .. } => Err(

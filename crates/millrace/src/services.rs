@@ -1,5 +1,5 @@
 //! `millrace service`: the services that flows name in `softflow(NAME,ARG)`, added to and taken from a running
-//! switch, and shown.
+//! switch, set while they run, and shown.
 //!
 //! The switch's side of the question ([`answer`]) and of `--service` ([`add`]) is here, too.
 
@@ -7,6 +7,7 @@ use crate::Failure;
 use crate::cli::{ServiceCommand, ServiceOptions};
 use crate::ctl::{Request, ask};
 use datapath::services::Elements;
+use datapath::services::elements::New;
 use openflow::ElementName;
 use serde_json::{Value, json};
 use service::catalogue;
@@ -22,15 +23,41 @@ pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
             print!("{}", kinds());
             return Ok(());
         }
-        None | Some(ServiceCommand::Show) => Request::Service { add: None, remove: None },
-        Some(ServiceCommand::Add { name, kind, settings }) => {
-            let words = [vec![name, kind], settings].concat();
-            Request::Service { add: Some(words), remove: None }
+        None | Some(ServiceCommand::Show) => {
+            Request::Service { add: None, set: None, remove: None }
         }
-        Some(ServiceCommand::Remove { name }) => Request::Service { add: None, remove: Some(name) },
+        Some(ServiceCommand::Add { name, kind, settings }) => {
+            let settings = absolute(&kind, settings)?;
+            let add = Some([vec![name, kind], settings].concat());
+            Request::Service { add, set: None, remove: None }
+        }
+        Some(ServiceCommand::Set { name, settings }) => {
+            let set = Some([vec![name], settings].concat());
+            Request::Service { add: None, set, remove: None }
+        }
+        Some(ServiceCommand::Remove { name }) => {
+            Request::Service { add: None, set: None, remove: Some(name) }
+        }
     };
     let value = ask(options.ctl.as_deref(), &request)?;
     crate::query::show(&value, options.json, print)
+}
+
+/// The switch reads files from where it runs: paths are made such as mean the same there.
+fn absolute(kind: &str, settings: Vec<String>) -> Result<Vec<String>, Failure> {
+    let is_file = |key: &str| {
+        let kind = catalogue::kind(kind);
+        kind.is_some_and(|kind| kind.settings.iter().any(|s| s.name == key && s.file))
+    };
+    let make = |word: String| match word.split_once('=') {
+        Some((key, path)) if is_file(key) && !path.is_empty() => {
+            let path = std::path::absolute(path)
+                .map_err(|error| Failure::Bad(format!("{word}: {error}")))?;
+            Ok(format!("{key}={}", path.display()))
+        }
+        _ => Ok(word),
+    };
+    settings.into_iter().map(make).collect()
 }
 
 /// Adds a service to a switch: its name, its kind, and words `KEY=VALUE`.
@@ -57,22 +84,27 @@ fn add_to(elements: &Elements, words: &[String], start: (u64, u64)) -> Result<()
     let name = ElementName::new(name).map_err(|e| format!("{name:?}: {e}"))?;
     let settings =
         catalogue::parse(settings.iter().map(String::as_str)).map_err(|e| e.to_string())?;
+    let (groups, settings): (Vec<_>, Vec<_>) =
+        settings.into_iter().partition(|(key, _)| key == GROUP);
+    let group = groups.first().map(|(_, group)| group.as_str());
+    if group == Some("") {
+        return Err("group= needs a name".to_owned());
+    }
     let element = catalogue::element(kind, &settings).map_err(|e| e.to_string())?;
-    let what = (name.as_str(), kind.as_str());
-    elements.add(name.number(), what, shown(settings), &*element, start).map_err(|e| e.to_string())
+    let (number, name) = (name.number(), name.as_str());
+    elements
+        .add(New { number, name, kind, settings, group, element }, start)
+        .map_err(|e| e.to_string())
 }
 
-/// Settings as they may be shown: no keys.
-fn shown(mut settings: Vec<(String, String)>) -> Vec<(String, String)> {
-    let secret = |key: &str| key.contains("key") || key.contains("secret");
-    settings.iter_mut().filter(|(key, _)| secret(key)).for_each(|(_, v)| *v = "...".to_string());
-    settings
-}
+/// The setting that all kinds have: elements with the same one share their state.
+const GROUP: &str = "group";
 
 /// The switch's answer.
 pub(crate) fn answer(
     switch: &Switch,
     new: Option<&[String]>,
+    set: Option<&[String]>,
     gone: Option<&str>,
 ) -> Result<Value, String> {
     if let Some(words) = new {
@@ -81,12 +113,19 @@ pub(crate) fn answer(
     let Some(elements) = switch.services().elements() else {
         return Err("this switch has no services: it runs a P4 program".to_owned());
     };
-    if let Some(name) = gone {
+    let find = |name: &str| {
         let number = ElementName::new(name).map_err(|e| format!("{name:?}: {e}"))?.number();
-        let there = elements.get(number).is_some_and(|e| e.name == name);
-        if !(there && elements.remove(number)) {
-            return Err(format!("there is no service {name}; `millrace service show` lists them"));
-        }
+        let there = elements.get(number).filter(|element| element.name == name);
+        let none = || format!("there is no service {name}; `millrace service show` lists them");
+        there.map(|element| (number, element)).ok_or_else(none)
+    };
+    if let Some([name, words @ ..]) = set {
+        let settings =
+            catalogue::parse(words.iter().map(String::as_str)).map_err(|e| e.to_string())?;
+        find(name)?.1.set(&settings).map_err(|e| e.to_string())?;
+    }
+    if let Some(name) = gone {
+        elements.remove(find(name)?.0);
     }
     let services: Vec<Value> = elements
         .list()
@@ -95,11 +134,12 @@ pub(crate) fn answer(
             let number = ElementName::new(&element.name).map_or(0, |name| name.number());
             let counters = element.counters();
             let counters: serde_json::Map<String, Value> =
-                counters.into_iter().map(|(name, n)| (name.to_string(), json!(n))).collect();
+                counters.into_iter().map(|(name, n)| (name, json!(n))).collect();
             let settings: Vec<String> =
-                element.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                element.settings().iter().map(|(key, value)| format!("{key}={value}")).collect();
             json!({
-                "name": element.name, "kind": element.kind, "settings": settings,
+                "name": element.name, "kind": element.kind, "group": element.group,
+                "settings": settings,
                 "sf_action": number, "writes": writes(element.writes()), "counters": counters,
             })
         })
@@ -120,14 +160,20 @@ fn writes(writes: Writes) -> &'static str {
 fn kinds() -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "All kinds have group=: services of one group share their state, and agree in all settings but those \
+         that are marked as their own."
+    );
     for kind in catalogue::kinds() {
         let _ = writeln!(out, "{}: {}; writes {}", kind.name, kind.about, writes(kind.writes));
         for setting in kind.settings {
+            let own = if setting.own { " (own)" } else { "" };
             let _ = match setting.default {
                 Some(default) => {
-                    writeln!(out, "  {}= {} [default: {default}]", setting.name, setting.about)
+                    writeln!(out, "  {}={own} {} [default: {default}]", setting.name, setting.about)
                 }
-                None => writeln!(out, "  {}= {} (required)", setting.name, setting.about),
+                None => writeln!(out, "  {}={own} {} (required)", setting.name, setting.about),
             };
         }
     }
@@ -140,9 +186,11 @@ fn print(value: &Value) -> String {
     for service in value["services"].as_array().into_iter().flatten() {
         let settings = service["settings"].as_array().into_iter().flatten();
         let settings: String = settings.map(|s| format!(" {}", text(s))).collect();
+        let group = service["group"].as_str().map(|group| format!(" group={group}"));
+        let group = group.unwrap_or_default();
         let _ = writeln!(
             out,
-            "{}: {}{settings}; sf_action={:#x}, writes {}",
+            "{}: {}{group}{settings}; sf_action={:#x}, writes {}",
             text(&service["name"]),
             text(&service["kind"]),
             service["sf_action"].as_u64().unwrap_or(0),
@@ -177,9 +225,9 @@ mod tests {
     fn services_come_and_go_and_are_shown() {
         let switch =
             crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
-        assert!(print(&answer(&switch, None, None).unwrap()).starts_with("no services"));
+        assert!(print(&answer(&switch, None, None, None).unwrap()).starts_with("no services"));
         add(&switch, &words("limit rate_limiter rate=1M burst=2k")).unwrap();
-        let shown = print(&answer(&switch, Some(&words("count counter")), None).unwrap());
+        let shown = print(&answer(&switch, Some(&words("count counter")), None, None).unwrap());
         let first = "count: counter; sf_action=0x";
         assert!(shown.starts_with(first) && shown.contains("\n  packets=0\n"), "{shown}");
         assert!(shown.contains("limit: rate_limiter rate=1M burst=2k; "), "{shown}");
@@ -189,18 +237,43 @@ mod tests {
             ("x nothing", "there are noop"),
             ("limit counter", "already"),
             ("x counter a=1", "no setting"),
+            ("x counter group=", "needs a name"),
+            ("x counter group=a group=b", "given twice"),
         ] {
             let refused = add(&switch, &words(line)).unwrap_err();
             assert!(refused.contains(why), "{line}: {refused}");
         }
-        assert!(answer(&switch, None, Some("x")).unwrap_err().contains("no service x"));
-        let left = answer(&switch, None, Some("limit")).unwrap();
+        assert!(answer(&switch, None, None, Some("x")).unwrap_err().contains("no service x"));
+        let left = answer(&switch, None, None, Some("limit")).unwrap();
         assert_eq!(left["services"].as_array().unwrap().len(), 1);
     }
 
     #[test]
-    fn keys_are_not_shown() {
-        let settings = vec![("key".to_string(), "00".to_string())];
-        assert_eq!(shown(settings), [("key".to_string(), "...".to_string())]);
+    fn keys_are_not_shown_and_health_is_set() {
+        let switch =
+            crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
+        let key = "000102030405060708090a0b0c0d0e0f";
+        add(&switch, &words(&format!("aes transcoder direction=encrypt key={key}"))).unwrap();
+        add(&switch, &words("lb balancer backends=a,b:2 key=987654321 group=web")).unwrap();
+        let set =
+            |line: &str| answer(&switch, None, Some(&words(line)), None).map(|value| print(&value));
+        let shown = set("lb health=a:draining").unwrap();
+        let want = "lb: balancer group=web backends=a:1:draining,b:2 key=...; ";
+        assert!(shown.contains(want), "{shown}");
+        assert!(shown.contains("aes: transcoder direction=encrypt key=...; "), "{shown}");
+        assert!(!shown.contains(key) && !shown.contains("987654321"), "{shown}");
+        assert!(set("x health=a:up").unwrap_err().contains("no service x"));
+        assert!(set("lb key=1").unwrap_err().contains("backends= and health= can"));
+        assert!(set("aes left=drop").unwrap_err().contains("cannot be set while it runs"));
+    }
+
+    #[test]
+    fn paths_of_files_are_the_callers_and_others_stay() {
+        let words = ["module=a/b.wat", "arguments=a/b.wat", "fuel=1k"].map(str::to_string).to_vec();
+        let here = std::env::current_dir().unwrap();
+        let made = absolute("wasm", words.clone()).unwrap();
+        assert_eq!(made[0], format!("module={}/a/b.wat", here.display()));
+        assert_eq!(made[1..], words[1..]);
+        assert_eq!(absolute("nothing", words.clone()).unwrap(), words);
     }
 }

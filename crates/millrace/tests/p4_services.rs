@@ -2,6 +2,7 @@
 
 use ::p4::control::Control;
 use datapath::services::Services;
+use datapath::services::elements::New;
 use port::{Frame, memory};
 use service::conntrack;
 use service::craft;
@@ -63,10 +64,12 @@ fn bed(engine: EngineKind, text: &str, entries: &[(&str, &str, &str, &str)]) -> 
 }
 
 impl Bed {
-    fn add(&self, name: &str, element: &dyn Element) {
+    fn add(&self, name: &str, element: impl Element + 'static) {
         let elements = self.switch.services().elements().unwrap();
         let number = ir::softflow::number(name);
-        elements.add(number, (name, "test"), Vec::new(), element, (0, 1)).unwrap();
+        let (settings, element) = (Vec::new(), Box::new(element));
+        let new = New { number, name, kind: "test", settings, group: None, element };
+        elements.add(new, (0, 1)).unwrap();
     }
 
     /// What of these frames comes out at the other port.
@@ -101,8 +104,8 @@ fn a_program_asks_the_tracker() {
         let bed = bed(engine, &text, &entries);
         let syn = craft::Frame::tcp(INSIDE, OUTSIDE, Flags::SYN, (1, 0), 0).bytes();
         assert!(bed.send(1, &syn).is_none(), "without the service nothing passes");
-        bed.add("fw", &Firewall::new(conntrack::Config::new(1000, 0)));
-        bed.add("seen", &Counter::default());
+        bed.add("fw", Firewall::new(conntrack::Config::new(1000, 0)));
+        bed.add("seen", Counter::default());
         let answer = craft::Frame::tcp(OUTSIDE, INSIDE, Flags::SYN | Flags::ACK, (7, 2), 0);
         assert!(bed.send(2, &answer.bytes()).is_none(), "nobody has asked");
         let routed = bed.send(1, &syn).expect("insiders may open connections");
@@ -178,11 +181,11 @@ V1Switch(P(), V(), I(), E(), U(), D()) main;
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     for engine in [EngineKind::Interp, EngineKind::default()] {
         let looks = bed(engine.clone(), &program("softflow"), &[]);
-        looks.add("stamp", &Stamp);
+        looks.add("stamp", Stamp);
         assert!(looks.send(1, &frame).is_none(), "it writes packets, and was not to");
         drop(looks);
         let edits = bed(engine, &program("softflow_edit"), &[]);
-        edits.add("stamp", &Stamp);
+        edits.add("stamp", Stamp);
         let came = edits.send(1, &frame).unwrap();
         // The second call was told 10, and that it is the second; of a service before it only then.
         assert_eq!(came[14..17], [10, 1, 41]);

@@ -1,9 +1,12 @@
-//! What the tracker and the transcoder cost: `cargo run --release -p service --example figures
-//! [CONNECTIONS | transcoder]`.
+//! What the tracker, the transcoder and the sandbox cost: `cargo run --release -p service --example figures
+//! [CONNECTIONS | transcoder]`, and with `--features wasm` also `sandbox`.
 //!
 //! Transcoder: bursts of 32 UDP datagrams over IPv4, 256 frames in turn, of each length; medians of five
 //! runs. Frames are encrypted and then decrypted, each way timed by itself; what comes back must be what went
 //! in. Once with checksums that the element keeps right, once with those left to hardware.
+//!
+//! Sandbox: bursts of 1 and of 32 frames through an element that does nothing and one that counts packets, native
+//! and as modules; medians of five runs. What the trap of a module costs, with the instance made anew.
 //!
 //! The tracker:
 //!
@@ -25,7 +28,7 @@ use service::conntrack::image::{Image, Writer};
 use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
 use service::craft::Frame;
 use service::element::{Element, Fate, Passing};
-use service::packet::{Checksum, Offsets, Packet};
+use service::packet::{Checksum, Hint, Offsets, Packet};
 use service::random::Random;
 use service::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
 use smallvec::SmallVec;
@@ -106,7 +109,12 @@ impl Bench {
             }
             let mut burst: Vec<Packet<'_>> = self.buffers[..count]
                 .iter_mut()
-                .map(|frame| Packet { frame, at: template.at, checksum: Checksum::Good })
+                .map(|frame| Packet {
+                    frame,
+                    at: template.at,
+                    checksum: Checksum::Good,
+                    hint: Hint::NONE,
+                })
                 .collect();
             let begun = cpu_ns();
             self.tracker.process(self.now_ns, &self.request, &mut burst, &mut self.outcomes);
@@ -159,6 +167,8 @@ fn resident() -> u64 {
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("transcoder") => transcoder(),
+        #[cfg(feature = "wasm")]
+        Some("sandbox") => sandbox(),
         Some(n) => tracker(n.parse().expect("a number of connections, or `transcoder`")),
         None => {
             tracker(1_000_000);
@@ -184,6 +194,93 @@ fn transcoder() {
                         );
                     }
                 }
+            }
+        }
+    }
+}
+
+/// What a call of a module costs.
+#[cfg(feature = "wasm")]
+fn sandbox() {
+    use service::catalogue;
+    use service::element::Instance;
+    const COUNTER: &str = r#"(module
+        (memory (export "memory") 2)
+        (global (export "millrace_abi") i32 (i32.const 1))
+        (global $seen (export "count_packets") (mut i64) (i64.const 0))
+        (func (export "buffer") (param i32) (result i32) (i32.const 0))
+        (func (export "ingress") (param i64) (param $packets i32) (local $n i32)
+            (loop $next
+                (global.set $seen (i64.add (global.get $seen) (i64.const 1)))
+                (i64.store offset=32 (i32.shl (local.get $n) (i32.const 6)) (i64.const 1))
+                (local.set $n (i32.add (local.get $n) (i32.const 1)))
+                (br_if $next (i32.lt_u (local.get $n) (local.get $packets))))))"#;
+    let trap = COUNTER.replace("(loop $next", "unreachable (loop $next");
+    let noop = COUNTER.replace("(loop $next", "return (loop $next");
+    let folder = std::env::temp_dir();
+    let mut paths = Vec::new();
+    let mut make = |kind: &str, text: Option<(&str, &str)>, more: &str| -> Box<dyn Instance> {
+        let mut settings = catalogue::parse(more.split_whitespace()).expect("settings");
+        if let Some((name, text)) = text {
+            let path = folder.join(format!("millrace-figures-{}-{name}.wat", std::process::id()));
+            std::fs::write(&path, text).expect("a module is written");
+            settings.push(("module".to_string(), path.display().to_string()));
+            paths.push(path);
+        }
+        let begun = cpu_ns();
+        let element = catalogue::element(kind, &settings).expect("an element");
+        let compiled = cpu_ns();
+        let instance = element.instance(0, 0, 1);
+        if text.is_some() {
+            let (made, instance) = (compiled - begun, cpu_ns() - compiled);
+            println!(
+                "{more}: compiled in {} µs, an instance in {} µs",
+                made / 1000,
+                instance / 1000
+            );
+        }
+        instance
+    };
+    let mut elements = [
+        ("noop, native", make("noop", None, "")),
+        ("noop, wasm", make("wasm", Some(("noop", &noop)), "octets=64")),
+        ("noop, wasm, all of the frame", make("wasm", Some(("noop", &noop)), "octets=2048")),
+        ("counter, native", make("counter", None, "")),
+        ("counter, wasm", make("wasm", Some(("counter", COUNTER)), "octets=64")),
+        ("one that traps", make("wasm", Some(("trap", &trap)), "octets=64")),
+    ];
+    paths.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    for len in [64, 1500] {
+        let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 1].into(), 1), ([10, 0, 0, 2].into(), 2)];
+        let mut frames = vec![Frame::udp(ends[0], ends[1], len - HEADERS).bytes(); BURST];
+        let at = Offsets::of(&frames[0]);
+        for burst in [1, BURST] {
+            for (what, instance) in &mut elements {
+                let mut times: Vec<f64> = (0..5)
+                    .map(|_| {
+                        let rounds = 100_000 / burst;
+                        let begun = cpu_ns();
+                        for _ in 0..rounds {
+                            let mut burst: SmallVec<[Passing<'_>; BURST]> = frames[..burst]
+                                .iter_mut()
+                                .map(|frame| {
+                                    Passing::new(Packet {
+                                        frame,
+                                        at,
+                                        checksum: Checksum::Good,
+                                        hint: Hint::NONE,
+                                    })
+                                })
+                                .collect();
+                            instance.ingress(0, &mut burst);
+                            let lost = burst.iter().all(|p| p.fate == Fate::Drop);
+                            assert_eq!(lost, *what == "one that traps");
+                        }
+                        (cpu_ns() - begun) as f64 / (rounds * burst) as f64
+                    })
+                    .collect();
+                times.sort_by(f64::total_cmp);
+                println!("{what}: frames of {len}, bursts of {burst}: {:.1} ns a packet", times[2]);
             }
         }
     }
@@ -218,7 +315,7 @@ fn transcode(mode: Mode, key: &Key, len: usize, checksum: Checksum) -> [f64; 2] 
         for frames in frames.chunks_mut(BURST) {
             let mut burst: SmallVec<[Passing<'_>; BURST]> = frames
                 .iter_mut()
-                .map(|frame| Passing::new(Packet { frame, at, checksum }))
+                .map(|frame| Passing::new(Packet { frame, at, checksum, hint: Hint::NONE }))
                 .collect();
             ways[way].ingress(0, &mut burst);
             assert!(burst.iter().all(|p| p.metadata.register == 1 && p.fate == Fate::Continue));

@@ -27,7 +27,12 @@ fn main() {
         });
         let mut packet: Vec<u8> = octets.collect();
         let at = Offsets::from_layers(&packet, &Layers::of_ip(&packet));
-        let mut packets = [Packet { frame: &mut packet, at, checksum: Default::default() }];
+        let mut packets = [Packet {
+            frame: &mut packet,
+            at,
+            checksum: Default::default(),
+            hint: Default::default(),
+        }];
         let mut outcomes = [Outcome::default()];
         tracker.process(now_ns, &request, &mut packets, &mut outcomes);
         let state = outcomes[0].state;

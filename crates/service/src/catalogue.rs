@@ -10,8 +10,10 @@
 use crate::balance::{Backends, Eight, Health, Member, Spread};
 use crate::conntrack;
 use crate::element::{Element, Writes};
-use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter};
+use crate::nat::Ports;
+use crate::simple::{Counter, Firewall, MemoryWalker, Noop, PayloadMatch, RateLimiter, Translator};
 use crate::transcode::{Direction, Key, Mode, Transcoder};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -39,6 +41,10 @@ pub struct Setting {
     pub about: &'static str,
     /// Whether its value is a secret, which is not to be shown.
     pub secret: bool,
+    /// Whether its value is the path of a file that the switch reads.
+    pub file: bool,
+    /// Whether elements of one group may differ in it.
+    pub own: bool,
 }
 
 const fn setting(
@@ -46,11 +52,19 @@ const fn setting(
     default: Option<&'static str>,
     about: &'static str,
 ) -> Setting {
-    Setting { name, default, about, secret: false }
+    Setting { name, default, about, secret: false, file: false, own: false }
 }
 
 const fn secret(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
-    Setting { name, default, about, secret: true }
+    Setting { secret: true, ..setting(name, default, about) }
+}
+
+const fn own(name: &'static str, default: Option<&'static str>, about: &'static str) -> Setting {
+    Setting { own: true, ..setting(name, default, about) }
+}
+
+const fn file(name: &'static str, about: &'static str) -> Setting {
+    Setting { file: true, ..setting(name, None, about) }
 }
 
 /// Why there is no element.
@@ -113,6 +127,17 @@ pub enum Error {
         kind: &'static str,
         /// What is wrong, and what would be right.
         why: String,
+    },
+    /// The kind is known, and this build does not have it.
+    #[error(
+        "this build has no services of the kind {kind}; one that is made with `cargo build --release \
+             --features {feature}` has"
+    )]
+    Build {
+        /// The kind.
+        kind: &'static str,
+        /// The feature that has it.
+        feature: &'static str,
     },
     /// It cannot be set while the element is there.
     #[error("{kind}: {key:?} cannot be set while it runs; {allowed}")]
@@ -211,6 +236,23 @@ static KINDS: &[Kind] = &[
         writes: Writes::Nothing,
     },
     Kind {
+        name: "nat",
+        about: "translates sources, as a router at home does: one element of a group for packets out, one for \
+                their answers; sf_metadata is 1 for packets that it knows, and 0 for others, which stay as they are",
+        settings: &[
+            own("direction", None, "out: packets open connections; in: only answers are known"),
+            setting(
+                "addresses",
+                None,
+                "what sources become: ADDRESS or FIRST-LAST, both IPv4 or both IPv6",
+            ),
+            setting("ports", Some("1024-65535"), "FIRST-LAST; of an ICMP request, its identifier"),
+            setting("connections", Some("65536"), "connections at most"),
+            setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
+        ],
+        writes: Writes::Ends,
+    },
+    Kind {
         name: "balancer8",
         about: "SoftFlow's balancer: a new flow goes to the least loaded of eight buckets; \
                 sf_metadata is the bucket, 0 to 7, and lookups are repeated (sf_coalesce 0)",
@@ -249,11 +291,65 @@ static KINDS: &[Kind] = &[
         ],
         writes: Writes::Payload,
     },
+    Kind {
+        name: "wasm",
+        about: "a WebAssembly module, with bounds of time and memory; what it reads and writes is its own",
+        settings: &[
+            file("module", "a file with the module, binary or text"),
+            setting("writes", Some("nothing"), "what it may: nothing, payload, ends or anything"),
+            setting("memory", Some("1M"), "octets of memory at most, of each instance, up to 256M"),
+            setting(
+                "fuel",
+                Some("10k"),
+                "for each packet of a burst; an instruction costs about 1",
+            ),
+            setting("start_fuel", Some("10M"), "until an instance is ready, also after a trap"),
+            setting("octets", Some("2048"), "of each frame that it is handed, up to 64k"),
+            setting("arguments", Some(""), "what its setup is told"),
+            own(
+                "role",
+                Some("0"),
+                "a number that packets come with, to tell a group's elements apart",
+            ),
+        ],
+        writes: Writes::Anything,
+    },
 ];
+
+/// A kind by its name.
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.name == name)
+}
 
 /// What there is.
 pub fn kinds() -> &'static [Kind] {
     KINDS
+}
+
+impl Kind {
+    /// Settings as they may be shown: without secrets.
+    pub fn shown(&self, settings: &[(String, String)]) -> Vec<(String, String)> {
+        let secret = |key: &str| self.settings.iter().any(|s| s.name == key && s.secret);
+        let show = |(key, value): &(String, String)| match secret(key) {
+            true => (key.clone(), "...".to_string()),
+            false => (key.clone(), value.clone()),
+        };
+        settings.iter().map(show).collect()
+    }
+
+    /// Where settings of two elements of one group differ that must not.
+    pub fn differ(
+        &self,
+        one: &[(String, String)],
+        other: &[(String, String)],
+    ) -> Option<&'static str> {
+        let value = |settings: &[(String, String)], setting: &Setting| {
+            let given = settings.iter().find(|(key, _)| key == setting.name);
+            given.map(|(_, value)| value.clone()).or(setting.default.map(str::to_string))
+        };
+        let shared = self.settings.iter().filter(|setting| !setting.own);
+        shared.filter(|s| value(one, s) != value(other, s)).map(|s| s.name).next()
+    }
 }
 
 /// Settings from words `KEY=VALUE`; a value may hold any characters, a further `=` included.
@@ -282,7 +378,7 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<(String
 /// # Errors
 /// As [`Error`] says.
 pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Element>, Error> {
-    let Some(kind) = KINDS.iter().find(|k| k.name == kind) else {
+    let Some(kind) = self::kind(kind) else {
         return Err(Error::Kind { kind: kind.to_string() });
     };
     let given = Given::new(kind, settings)?;
@@ -299,6 +395,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
         }),
         "payload_match" => Box::new(payload_match(&given)?),
         "conntrack" => Box::new(Firewall::new(firewall(&given)?)),
+        "nat" => Box::new(translator(&given)?),
         "balancer8" => Box::new(Eight {
             half_life_ns: given.number("half_life_ms", 1..=86_400_000)? * 1_000_000,
             flows_max: given.count("flows", FLOWS)?,
@@ -314,6 +411,7 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
             ))
         }
         "transcoder" => Box::new(transcoder(&given)?),
+        "wasm" => wasm(&given)?,
         // The test that makes one of each kind keeps the two lists the same.
         other => unreachable!("the list of kinds has {other}, which nothing makes"),
     })
@@ -501,6 +599,33 @@ fn firewall(given: &Given<'_>) -> Result<conntrack::Config, Error> {
     Ok(config)
 }
 
+fn translator(given: &Given<'_>) -> Result<Translator, Error> {
+    let out = given.one_of("direction", "out or in", |word| match word {
+        "out" => Some(true),
+        "in" => Some(false),
+        _ => None,
+    })?;
+    let text = given.text("addresses")?;
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
+        return Err(given.wrong("addresses", text, "ADDRESS or FIRST-LAST"));
+    };
+    let ports = given.one_of("ports", "FIRST-LAST, from 1 to 65535", |word| {
+        let (first, last) = word.split_once('-')?;
+        let port = |text: &str| text.parse().ok().filter(|_| !text.starts_with('+'));
+        Some(Ports::Range(port(first)?, port(last)?))
+    })?;
+    let connections = given.count("connections", 1..=100_000_000)?;
+    // Instances have seeds of their own.
+    let mut config = conntrack::Config::new(connections, 0);
+    config.translated_max = connections;
+    config.check_checksums = given.yes("check_checksums")?;
+    Translator::new(config, first, last, ports, out).map_err(|error| Error::Together {
+        kind: given.kind.name,
+        why: format!("addresses={text}: {error}"),
+    })
+}
+
 fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
     let mode = given.one_of("mode", "cbc or gcm", |word| match word {
         "cbc" => Some(Mode::Cbc),
@@ -528,6 +653,52 @@ fn transcoder(given: &Given<'_>) -> Result<Transcoder, Error> {
     };
     let transcoder = Transcoder::new(mode, &key, direction);
     Ok(if drops { transcoder.dropping() } else { transcoder })
+}
+
+#[cfg(not(feature = "wasm"))]
+fn wasm(given: &Given<'_>) -> Result<Box<dyn Element>, Error> {
+    Err(Error::Build { kind: given.kind.name, feature: "wasm" })
+}
+
+#[cfg(feature = "wasm")]
+fn wasm(given: &Given<'_>) -> Result<Box<dyn Element>, Error> {
+    use crate::sandbox::wasm::{MODULE_MAX, Settings, Wasm};
+    use std::io::Read;
+    let path = given.text("module")?;
+    let mut octets = Vec::new();
+    std::fs::File::open(path)
+        // One more than it may have, so that too many are noticed.
+        .and_then(|file| file.take(MODULE_MAX + 1).read_to_end(&mut octets))
+        .map_err(|error| {
+            given.wrong("module", path, format!("a file that can be read: {error}"))
+        })?;
+    let writes =
+        given.one_of("writes", "nothing, payload, ends or anything", |word| match word {
+            "nothing" => Some(Writes::Nothing),
+            "payload" => Some(Writes::Payload),
+            "ends" => Some(Writes::Ends),
+            "anything" => Some(Writes::Anything),
+            _ => None,
+        })?;
+    let size = |key, range| {
+        given.size(key, range).map(|octets| usize::try_from(octets).unwrap_or(usize::MAX))
+    };
+    let settings = Settings {
+        writes,
+        memory_max: size("memory", 65_536..=256_000_000)?,
+        fuel: given.size("fuel", 100..=1_000_000_000)?,
+        start_fuel: given.size("start_fuel", 100..=10_000_000_000)?,
+        frame_octets: size("octets", 64..=65_536)?,
+        arguments: given.text("arguments")?.to_string(),
+        role: given.number("role", 0..=u64::from(u32::MAX))? as u32,
+    };
+    let made = Wasm::new(&octets, settings);
+    Ok(Box::new(
+        made.map_err(|why| Error::Together {
+            kind: given.kind.name,
+            why: format!("{path}: {why}"),
+        })?,
+    ))
 }
 
 fn health(word: &str) -> Option<Health> {
@@ -614,16 +785,21 @@ mod tests {
     use crate::craft::Frame;
     use crate::element::{Fate, Passing};
     use crate::packet::Packet;
-    use std::net::IpAddr;
 
     /// Settings that make an element of a kind whose settings have no default.
     fn enough(kind: &Kind) -> Vec<(String, String)> {
         parse(
             match kind.name {
                 "rate_limiter" => "rate=1M",
+                "nat" => "direction=out addresses=192.0.2.1",
                 "payload_match" => "patterns=a,0x00ff",
                 "balancer" => "backends=a:1,b:2:draining",
                 "transcoder" => "direction=encrypt key=000102030405060708090a0b0c0d0e0f",
+                "wasm" => concat!(
+                    "writes=anything module=",
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../examples/wasm/noop.wat"
+                ),
                 _ => "",
             }
             .split_whitespace(),
@@ -645,6 +821,9 @@ mod tests {
     #[test]
     fn each_kind_makes_an_element_that_takes_packets() {
         for kind in kinds() {
+            if kind.name == "wasm" && cfg!(not(feature = "wasm")) {
+                continue;
+            }
             let made = element(kind.name, &enough(kind)).unwrap();
             assert_eq!((made.name(), made.writes()), (kind.name, kind.writes));
             let mut instance = made.instance(0, 0, 1);
@@ -678,8 +857,8 @@ mod tests {
     fn errors_say_what_is_wrong_and_what_there_is() {
         let kinds = "noop, counter, memory_walker, rate_limiter, payload_match, conntrack";
         assert!(
-            error("nat", "")
-                .starts_with(&format!("there is no kind of service \"nat\"; there are {kinds}"))
+            error("dns", "")
+                .starts_with(&format!("there is no kind of service \"dns\"; there are {kinds}"))
         );
         for (kind, words, want) in [
             ("noop", "x=1", "noop has no setting \"x\"; it has none"),
@@ -718,6 +897,17 @@ mod tests {
                 "conntrack",
                 "connections=5 half_open=6",
                 "conntrack: half_open=6 is not `half`, or a number from 1 to 5",
+            ),
+            ("nat", "direction=up addresses=192.0.2.1", "nat: direction=up is not out or in"),
+            (
+                "nat",
+                "direction=in addresses=192.0.2.1-",
+                "nat: addresses=192.0.2.1- is not ADDRESS or FIRST-LAST",
+            ),
+            (
+                "nat",
+                "direction=in addresses=192.0.2.1 ports=5",
+                "nat: ports=5 is not FIRST-LAST, from 1 to 65535",
             ),
             ("conntrack", "udp=+3", "conntrack: udp=+3 is not a number from 1 to 100000000"),
             (
@@ -761,6 +951,39 @@ mod tests {
         let twice = [("rate".to_string(), "1".to_string()), ("rate".into(), "2".into())];
         let Err(why) = element("rate_limiter", &twice) else { panic!("twice") };
         assert_eq!(why.to_string(), "rate= is given twice");
+    }
+
+    #[cfg(not(feature = "wasm"))]
+    #[test]
+    fn a_kind_that_this_build_lacks_is_refused_and_said() {
+        assert_eq!(
+            error("wasm", "module=/nowhere"),
+            "this build has no services of the kind wasm; one that is made with `cargo build --release \
+             --features wasm` has"
+        );
+    }
+
+    #[cfg(feature = "wasm")]
+    #[test]
+    fn modules_are_read_from_files_and_refused_with_the_reason() {
+        let why = error("wasm", "module=/nowhere");
+        assert!(why.starts_with("wasm: module=/nowhere is not a file that can be read: "), "{why}");
+        let path = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
+        let why = error("wasm", &format!("module={path}"));
+        assert!(why.starts_with(&format!("wasm: {path}: expected `(`")), "{why}");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/wasm/noop.wat");
+        for (words, want) in [
+            ("writes=all", "writes=all is not nothing, payload, ends or anything"),
+            ("memory=1k", "memory=1k is not a number from 65536 to 256000000"),
+            ("fuel=0", "fuel=0 is not a number from 100 to"),
+            (
+                "memory=66k",
+                "octets= of a burst's frames take 67584 of memory, and memory= is 66000",
+            ),
+        ] {
+            let why = error("wasm", &format!("module={path} {words}"));
+            assert!(why.contains(want), "{why}");
+        }
     }
 
     #[test]

@@ -8,6 +8,10 @@
 //! hash them; look into the index; compare the records; only then judge packet by packet, in order. A
 //! packet whose connection came or went within its own burst is looked up again in its turn.
 //!
+//! A packet may come with a [`Hint`] by its port's hardware: the place of its connection. It is believed if the connection at
+//! that place has the packet's tuple, which no other then has; else the packet is looked up as any other. So a hint, whatever it says,
+//! changes no verdict.
+//!
 //! # What is tracked
 //!
 //! TCP by windows and state ([`tcp`]), SCTP by tags and state ([`sctp`]), UDP and UDP-Lite by ports,
@@ -30,7 +34,8 @@
 //!
 //! Invariants: a live record is on one list, and in the index under its original tuple, and under
 //! its reply tuple if that is not the inverse. Nothing here knows clocks, sockets or threads.
-//! Cost: 127 octets a connection at full capacity, all taken at the start but touched as needed.
+//! Cost: 127 octets a connection at full capacity, all taken at the start. Tables of less than 32 MiB are touched as needed; larger
+//! ones lie in large pages and are touched at the start, so that no packet waits for the system.
 //! Checked by: a model test (a list of connections), `fuzz::conntrack`, `fuzz::image`, `lab/conntrack`.
 
 mod fragment;
@@ -46,13 +51,14 @@ mod tests;
 mod tuple;
 
 use crate::nat;
-use crate::packet::Packet;
+use crate::packet::{Hint, Packet};
 use crate::random::Random;
 use fragment::Fragments;
 use index::{Index, Places};
 use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
 use record::{Extensions, Flags, NONE, Progress, Record};
+use smallvec::SmallVec;
 use tuple::Hasher;
 use wire::IpProtocol;
 
@@ -317,6 +323,10 @@ counters! {
     nat_impossible,
     /// Connections taken over from an [`image`].
     connections_imported,
+    /// Packets whose port has named their connection.
+    hints_used,
+    /// Packets whose port has named another, or none that is there.
+    hints_stale,
 }
 
 /// A connection, as shown to people and tests.
@@ -379,6 +389,8 @@ pub struct Tracker {
     pub(crate) counters: Counters,
     /// Counts insertions and removals: what was found before may not be there.
     changes: u64,
+    /// What hints about this tracker's connections have; not 0.
+    generation: u32,
 }
 
 /// A connection found, and which way the packet goes.
@@ -387,7 +399,8 @@ type Found = Option<(u32, Direction)>;
 /// What the stages before the judgement have found.
 struct Gathered {
     subject: Subject,
-    places: Places,
+    /// None while nobody has asked for them.
+    places: Option<Places>,
     found: Found,
 }
 
@@ -398,8 +411,8 @@ impl Tracker {
         Tracker {
             hasher: Hasher::new(config.seed),
             index: Index::new(connections_max + config.translated_max),
-            records: Vec::with_capacity(connections_max),
-            progress: Vec::with_capacity(connections_max),
+            records: crate::pages::with_capacity(connections_max),
+            progress: crate::pages::with_capacity(connections_max),
             extensions: Extensions::new(),
             free: NONE,
             live: 0,
@@ -410,6 +423,7 @@ impl Tracker {
             random: Random(config.seed.rotate_left(17)),
             counters: Counters::default(),
             changes: 0,
+            generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             config: Config { connections_max, ..config },
         }
     }
@@ -482,45 +496,96 @@ impl Tracker {
         outcomes: &mut [Outcome],
     ) {
         let now = ticks(now_ns);
-        let mut gathered: [Gathered; BURST] = std::array::from_fn(|_| Gathered {
-            subject: Subject::Untracked,
-            places: Places::default(),
-            found: None,
-        });
-        for (gathered, packet) in gathered.iter_mut().zip(&*packets) {
-            gathered.subject = self.subject(now, request.zone, packet);
-            if let Some(tuple) = gathered.subject.tuple() {
-                gathered.places = self.index.places(self.hasher.hash(tuple));
-            }
-        }
         // What is only read here is in the cache when it is needed: no instruction of safe Rust says
-        // "prefetch", but loads that nothing waits for overlap just as well. Two rounds, without branches
-        // that depend on what is loaded: buckets, then records.
-        let mut likely = [NONE; BURST];
-        for (likely, gathered) in likely.iter_mut().zip(&gathered[..packets.len()]) {
-            *likely = self.index.likely(gathered.places);
+        // "prefetch", but loads that nothing waits for overlap just as well. Three rounds, without branches
+        // that depend on what is loaded: buckets, then what they say, then records.
+        let mut gathered: SmallVec<[Gathered; BURST]> = SmallVec::new();
+        let (mut hinted, mut touched) = (0_u64, 0);
+        for (n, packet) in packets.iter().enumerate() {
+            let usual = parse::usual(packet, request.zone, self.config.check_checksums);
+            let subject = match usual {
+                Some(tuple) => Subject::Flow { tuple, transport: Transport::Whole },
+                None => self.subject(now, request.zone, packet),
+            };
+            let mut places = None;
+            if packet.hint.generation == self.generation {
+                hinted |= 1 << n;
+            } else if let Some(tuple) = subject.tuple() {
+                places = Some(self.index.places(self.hasher.hash(tuple)));
+            }
+            gathered.push(Gathered { subject, places, found: None });
         }
-        let mut touched = 0;
-        for at in likely {
-            let record = self.records.get(at as usize).map_or(0, |record| record.deadline);
-            touched ^= record ^ self.progress.get(at as usize).map_or(0, |p| p.last_end);
+        for gathered in &gathered {
+            touched ^= self.index.touch(gathered.places.unwrap_or_default());
+        }
+        let mut likely = [NONE; BURST];
+        for (n, (likely, gathered)) in likely.iter_mut().zip(&gathered).enumerate() {
+            *likely = match hinted >> n & 1 {
+                0 => self.index.likely(gathered.places.unwrap_or_default()),
+                _ => packets[n].hint.mark,
+            };
+        }
+        for at in &likely[..packets.len()] {
+            touched ^= self.records.get(*at as usize).map_or(0, |record| record.deadline);
+            let progress = self.progress.get(*at as usize);
+            touched ^= progress.map_or(0, |p| p.sides[0].end ^ u32::from(p.noted_scale));
         }
         std::hint::black_box(touched);
         let changes = self.changes;
-        for gathered in &mut gathered[..packets.len()] {
-            if let Some(tuple) = gathered.subject.tuple() {
-                gathered.found = self.find(tuple, gathered.places);
+        for (n, gathered) in gathered.iter_mut().enumerate() {
+            let Some(tuple) = gathered.subject.tuple() else { continue };
+            if hinted >> n & 1 != 0 {
+                gathered.found = self.named(likely[n], tuple);
+                match gathered.found {
+                    Some(_) => {
+                        self.counters.hints_used += 1;
+                        continue;
+                    }
+                    None => self.counters.hints_stale += 1,
+                }
             }
+            let places =
+                gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
+            gathered.found = self.find(tuple, places);
         }
         for ((gathered, packet), outcome) in gathered.iter().zip(packets).zip(outcomes) {
             let mut found = gathered.found;
             if self.changes != changes
                 && let Some(tuple) = gathered.subject.tuple()
             {
-                found = self.find(tuple, gathered.places);
+                let places =
+                    gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
+                found = self.find(tuple, places);
             }
             *outcome = self.judge(now_ns, now, request, packet, gathered, found);
         }
+    }
+
+    /// What a port has to say with packets that have this tuple, so that their connection is found without a search: for whoever
+    /// programs its hardware. It needs not be taken back: when the connection is gone, it is noticed.
+    pub fn hint(&self, tuple: &Tuple) -> Option<Hint> {
+        let (at, _) = self.find(tuple, self.index.places(self.hasher.hash(tuple)))?;
+        Some(Hint { mark: at, generation: self.generation })
+    }
+
+    /// The connection that a hint names, if it has this tuple.
+    #[inline]
+    fn named(&self, at: u32, tuple: &Tuple) -> Found {
+        let record = self.records.get(at as usize)?;
+        if !record.flags.has(Flags::LIVE) {
+            return None;
+        }
+        let way = record.way(tuple, self.extension_of(record, at))?;
+        Some((at, way))
+    }
+
+    /// A record's extension, where its reply tuple may lie.
+    #[inline]
+    fn extension_of(&self, record: &Record, at: u32) -> Option<&record::Extension> {
+        if !record.flags.has(Flags::V6) {
+            return None;
+        }
+        self.extensions.get(self.progress[at as usize].extension)
     }
 
     /// Removes expired connections, looking at no more than `steps_max` records. True if more may be
@@ -726,11 +791,8 @@ impl Tracker {
     fn find(&self, tuple: &Tuple, places: Places) -> Found {
         for at in self.index.candidates(places) {
             let record = &self.records[at as usize];
-            if tuple.role != Role::Reply && record.original() == *tuple {
-                return Some((at, Direction::Original));
-            }
-            if tuple.role != Role::Request && self.reply_of(at) == *tuple {
-                return Some((at, Direction::Reply));
+            if let Some(way) = record.way(tuple, self.extension_of(record, at)) {
+                return Some((at, way));
             }
         }
         None

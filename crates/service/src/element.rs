@@ -4,6 +4,9 @@
 //! behind such a name: thousands are cheap, since one is what a constructor returns and no more. It is called by one worker at a
 //! time and needs no locks; whoever holds it sees to that.
 //!
+//! Elements of one *group* share an instance, made by the first of them. Settings that are one element's
+//! [own](catalogue::Setting::own) give each its [role](Element::role) there; in all others they agree.
+//!
 //! # What a packet carries
 //!
 //! [`Metadata`], SoftFlow's figure 3. It is all zero when a packet comes in. The pipeline sets `argument`
@@ -75,14 +78,25 @@ impl<'a> Passing<'a> {
     }
 }
 
-/// One worker's state of an element.
+/// One worker's state of an element, or of all elements of a group.
 pub trait Instance: Send {
     /// Takes a burst at time `now_ns`. Packets whose fate is not [`Fate::Continue`] are not to be
     /// changed; metadata's `stage` and `action` are the caller's.
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]);
 
+    /// The same, for the element of its group that has this [role](Element::role).
+    fn ingress_as(&mut self, role: u32, now_ns: u64, burst: &mut [Passing<'_>]) {
+        let _ = role;
+        self.ingress(now_ns, burst);
+    }
+
     /// Names, in stable words, and numbers.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+
+    /// Counters whose names are known only while it runs: those that a module in a sandbox has.
+    fn own_counters(&mut self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
 }
 
 /// An action of a service.
@@ -92,6 +106,11 @@ pub trait Element: Send + Sync {
 
     /// What it may write.
     fn writes(&self) -> Writes;
+
+    /// What it is among the elements of its group: they share one instance, which is told.
+    fn role(&self) -> u32 {
+        0
+    }
 
     /// State for a worker. `seed` is a number that nobody outside can guess and that no other instance
     /// was given, in earlier runs included: 64 random bits.
@@ -106,5 +125,10 @@ pub trait Element: Send + Sync {
         let (kind, allowed) = (self.name(), "nothing of it can");
         let running = |key: &String| catalogue::Error::Running { kind, key: key.clone(), allowed };
         settings.first().map_or(Ok(()), |(key, _)| Err(running(key)))
+    }
+
+    /// Settings whose values may have changed since it was made, with those that they have now.
+    fn current(&self) -> Vec<(String, String)> {
+        Vec::new()
     }
 }

@@ -1,10 +1,11 @@
-//! The bodies of the fuzz targets `conntrack`, `image` and `transcode`, which the tests run on seeded random bytes.
+//! The bodies of the fuzz targets `conntrack`, `image`, `sandbox` and `transcode`, which the tests run on seeded random bytes.
 
 use crate::conntrack::image::{Image, Writer};
 use crate::conntrack::{Config, Nat, Outcome, Request, Tracker};
-use crate::element::{Element, Fate, Passing};
+use crate::element::{Element, Fate, Passing, Writes};
 use crate::nat::{Pool, Ports, Rule};
-use crate::packet::{Checksum, Packet};
+use crate::packet::{Checksum, Network, Packet};
+use crate::sandbox::{Answer, DESCRIPTOR, Layout};
 use crate::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
 
 /// Frames in a sequence through a small tracker with translation. The bytes: for each frame one that
@@ -167,12 +168,109 @@ pub fn transcode(data: &[u8]) {
     }
 }
 
+/// What a module in a sandbox answers for one frame. The bytes: one for what it was declared to write and what is known
+/// of the checksum, one for the frame's length, the frame, and what the module writes over descriptor and frame,
+/// from the beginning on.
+///
+/// # Panics
+/// If what holds of all input does not hold: no octet changes but those declared and checksums over them, and none
+/// where the answer is not taken.
+pub fn sandbox(data: &[u8]) {
+    let [how, len, rest @ ..] = data else { return };
+    let (frame, said) = rest.split_at(usize::from(*len).min(rest.len()));
+    let layout = Layout::new(128);
+    let writes =
+        [Writes::Nothing, Writes::Payload, Writes::Ends, Writes::Anything][usize::from(how & 3)];
+    let checksum =
+        [Checksum::Unknown, Checksum::Good, Checksum::Partial][usize::from(how >> 2 & 3) % 3];
+    let (mut after, mut buffer) = (frame.to_vec(), vec![0; layout.octets()]);
+    let mut passing = Passing::new(Packet { checksum, ..Packet::of(&mut after) });
+    layout.write(0, 0, &passing, &mut buffer);
+    let (descriptor, new) = said.split_at(DESCRIPTOR.min(said.len()));
+    buffer[..descriptor.len()].copy_from_slice(descriptor);
+    let there = frame.len().min(128);
+    let new = &new[..there.min(new.len())];
+    let at = crate::sandbox::BURST * DESCRIPTOR;
+    buffer[at..at + new.len()].copy_from_slice(new);
+    let answer = layout.read(0, writes, &buffer, &mut passing);
+    let (fate, places, payload) = (passing.fate, passing.packet.at, passing.packet.payload());
+    let mut may = vec![false; frame.len()];
+    let (l3, l4) = (places.l3 as usize, places.l4 as usize);
+    match writes {
+        _ if answer != Answer::Taken || fate == Fate::Drop => {}
+        Writes::Nothing => {}
+        Writes::Anything => may[..there].fill(true),
+        Writes::Payload => {
+            if let Some(payload) = payload {
+                let field = l4 + if places.protocol.0 == 17 { 6 } else { 16 };
+                may[field..field + 2].fill(true);
+                may[payload].fill(true);
+            }
+        }
+        Writes::Ends => {
+            let (addresses, ports) = match places.network {
+                Network::Other => (0..0, 0..0),
+                Network::V4 => (l3 + 10..l3 + 20, l4..l4 + 4),
+                Network::V6 => (l3 + 8..l3 + 40, l4..l4 + 4),
+            };
+            let field = match places.protocol.0 {
+                6 => l4 + 16..l4 + 18,
+                17 | 33 | 136 => l4 + 6..l4 + 8,
+                1 | 58 => l4 + 2..l4 + 4,
+                132 => l4 + 8..l4 + 12,
+                _ => 0..0,
+            };
+            for range in [addresses, ports, field] {
+                let end = range.end.min(may.len());
+                may[range.start.min(end)..end].fill(true);
+            }
+        }
+    }
+    for (n, may) in may.iter().enumerate() {
+        assert!(*may || after[n] == frame[n], "octet {n} changed, {writes:?} {answer:?}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::craft::Frame;
     use crate::random::Random;
     use wire::IpProtocol;
     use wire::tcp::Flags;
+
+    #[test]
+    fn sandbox_seeded_random_bytes() {
+        let mut random = Random(14);
+        for _ in 0..20_000 {
+            let end = |n| ([10, 0, 0, n].into(), 5);
+            let v6 = |n| (std::net::Ipv6Addr::from(n).into(), 5);
+            let len = random.below(120) as usize;
+            let mut frame = match random.below(5) {
+                0 => Frame::udp(end(1), end(2), len),
+                1 => Frame::tcp(end(1), end(2), Flags::ACK, (1, 1), len),
+                2 => Frame::udp(v6(1), v6(2), len),
+                3 => Frame::new(end(1).0, end(2).0, IpProtocol(1), vec![8; len]),
+                _ => Frame::new(end(1).0, end(2).0, IpProtocol::SCTP, vec![8; len]),
+            };
+            if random.below(8) == 0 {
+                frame.fragment = (1, [0x2000, 0x2005, 5][random.below(3) as usize]);
+            }
+            let mut bytes = frame.bytes();
+            for _ in 0..random.below(3) {
+                let at = random.below(bytes.len().min(60) as u64) as usize;
+                bytes[at] ^= 1 << random.below(8);
+            }
+            if random.below(8) == 0 {
+                bytes.truncate(random.below(bytes.len() as u64) as usize);
+            }
+            let mut data = vec![random.next() as u8, bytes.len() as u8];
+            data.extend(bytes);
+            data.extend((0..32).map(|_| random.next() as u8));
+            data.extend((32..64).map(|_| random.below(2 + random.0 % 2) as u8));
+            data.extend((0..random.below(200)).map(|n| (random.0 >> (n % 8)) as u8));
+            super::sandbox(&data);
+        }
+    }
 
     #[test]
     fn transcode_seeded_random_bytes() {

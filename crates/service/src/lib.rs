@@ -12,12 +12,13 @@
 //! | [`simple`] | counter, no-op, memory walker, rate limiter, payload match, SoftFlow's firewall |
 //! | [`balance`] | load balancing: Maglev with weights, affinity, draining; eight buckets |
 //! | [`transcode`] | AES on payloads: CBC with ciphertext stealing, GCM |
+//! | [`sandbox`] | WebAssembly modules as elements: what they are handed, what of their answers is taken |
 //! | [`catalogue`] | elements by kind and settings, as people write them |
 //! | [`packet`] | what a service is handed |
 //! | [`random`] | a small generator |
 //!
 //! Absences: no sockets, no threads, no clocks; nothing here knows OpenFlow or P4, or pipelines. Time
-//! and randomness are arguments. No `unsafe`. Nothing panics on what a packet says.
+//! and randomness are arguments. No `unsafe` but in `pages`, which asks for large pages. Nothing panics on what a packet says.
 //!
 //! Invariants: memory is bounded by what a service was configured with; no call does work that grows
 //! with what was held before it, unless its documentation says so.
@@ -36,6 +37,8 @@ pub mod fuzz;
 mod hash;
 pub mod nat;
 pub mod packet;
+mod pages;
 pub mod random;
+pub mod sandbox;
 pub mod simple;
 pub mod transcode;

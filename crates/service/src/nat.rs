@@ -696,7 +696,7 @@ fn readdress(header: &mut [u8], from: &Tuple, to: &Tuple, delta: &mut Delta) -> 
 }
 
 /// Changes a packet whose tuple is `from` so that it is `to`.
-fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Result<(), Drop> {
+pub(crate) fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Result<(), Drop> {
     let at = packet.at;
     let numbers = numbers(from, to);
     let has_transport = !matches!(at.fragment, Fragment::Later { .. });

@@ -1,17 +1,20 @@
-//! Small services: a counter, one that does nothing, a memory walker, a rate limiter, a payload match, and
-//! SoftFlow's firewall.
+//! Small services: a counter, one that does nothing, a memory walker, a rate limiter, a payload match, and, by the
+//! tracker, SoftFlow's firewall and source translation.
 //!
 //! Each is an [`Element`] of its own; what it says of a packet is in `sf_metadata` (the register), in words
-//! at the element. None drops but the rate limiter, and the payload match where it is told to.
+//! at the element. None drops but the rate limiter, the payload match where it is told to, and the translation where
+//! nothing is left to translate to.
 //!
 //! Checked by: the tests below.
 
 use crate::conntrack::{self, CtState, Nat, Outcome, Request, Tracker};
 use crate::element::{Element, Fate, Instance, Passing, Writes};
+use crate::nat::{Pool, PoolError, Ports, Rule};
 use crate::packet::Packet;
 use crate::random::Random;
 use aho_corasick::AhoCorasick;
 use smallvec::SmallVec;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Does nothing: what a call costs (SoftFlow's pipeline D). Reads no argument, leaves `sf_metadata`, counts
@@ -309,25 +312,37 @@ impl Element for Firewall {
     }
 }
 
+impl Tracking {
+    /// Takes packets that ask for the same, in order; what became of each.
+    fn process(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        run: &mut [Passing<'_>],
+    ) -> SmallVec<[Outcome; 32]> {
+        let mut outcomes: SmallVec<[Outcome; 32]> =
+            SmallVec::from_elem(Outcome::default(), run.len());
+        let mut packets: SmallVec<[Packet<'_>; 32]> = run
+            .iter_mut()
+            .map(|passing| Packet {
+                frame: &mut *passing.packet.frame,
+                at: passing.packet.at,
+                checksum: passing.packet.checksum,
+                hint: passing.packet.hint,
+            })
+            .collect();
+        self.tracker.process(now_ns, request, &mut packets, &mut outcomes);
+        outcomes
+    }
+}
+
 impl Instance for Tracking {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
         // Runs of packets that ask for the same, so that order is kept.
         for run in burst.chunk_by_mut(|a, b| a.metadata.argument == b.metadata.argument) {
             let allowed = run[0].metadata.argument != 0;
             let request = Request { commit: allowed, nat: Nat::None, ..Request::default() };
-            let mut outcomes: SmallVec<[Outcome; 32]> =
-                SmallVec::from_elem(Outcome::default(), run.len());
-            {
-                let mut packets: SmallVec<[Packet<'_>; 32]> = run
-                    .iter_mut()
-                    .map(|passing| Packet {
-                        frame: &mut *passing.packet.frame,
-                        at: passing.packet.at,
-                        checksum: passing.packet.checksum,
-                    })
-                    .collect();
-                self.tracker.process(now_ns, &request, &mut packets, &mut outcomes);
-            }
+            let outcomes = self.process(now_ns, &request, run);
             for (passing, outcome) in run.iter_mut().zip(outcomes) {
                 let is = |state: CtState| outcome.state.contains(state);
                 let known = is(CtState::ESTABLISHED) || is(CtState::RELATED);
@@ -343,11 +358,110 @@ impl Instance for Tracking {
     }
 }
 
+/// Source translation, as a router at home does it: packets that go out get an address and port of a pool, and
+/// their answers get them back. Two elements of one group: [`OUT`] opens connections, [`IN`] only knows answers.
+///
+/// Reads no argument. Writes addresses and ports, also those that an ICMP error quotes, and into `sf_metadata` 1 for packets
+/// of its connections and 0 for others, which it leaves as they are. Drops what it has no port or room for. Counts what
+/// [`conntrack::Counters`] has.
+#[derive(Debug, Clone)]
+pub struct Translator {
+    config: conntrack::Config,
+    first: IpAddr,
+    last: IpAddr,
+    ports: Ports,
+    role: u32,
+}
+
+/// The role of a [`Translator`] that packets out come to.
+pub const OUT: u32 = 0;
+/// The role of a [`Translator`] that packets in come to.
+pub const IN: u32 = 1;
+
+impl Translator {
+    /// A translator to these addresses and ports, whose instances' trackers are configured so, but for the seed.
+    ///
+    /// # Errors
+    /// If the addresses and ports are no pool.
+    pub fn new(
+        config: conntrack::Config,
+        first: IpAddr,
+        last: IpAddr,
+        ports: Ports,
+        out: bool,
+    ) -> Result<Translator, PoolError> {
+        Pool::new(first, last, ports)?;
+        Ok(Translator { config, first, last, ports, role: if out { OUT } else { IN } })
+    }
+}
+
+struct Translating {
+    tracking: Tracking,
+    rule: Rule,
+    /// Of a group of one.
+    role: u32,
+}
+
+impl Element for Translator {
+    fn name(&self) -> &'static str {
+        "nat"
+    }
+
+    fn writes(&self) -> Writes {
+        Writes::Ends
+    }
+
+    fn role(&self) -> u32 {
+        self.role
+    }
+
+    fn instance(&self, _worker: usize, now_ns: u64, seed: u64) -> Box<dyn Instance> {
+        let config = conntrack::Config { seed, ..self.config.clone() };
+        let mut tracker = Tracker::new(config, now_ns);
+        // That it is one was seen when the element was made.
+        let pool = Pool::new(self.first, self.last, self.ports).ok();
+        let rule = Rule { source: pool.map(|pool| tracker.add_pool(pool)), destination: None };
+        Box::new(Translating { tracking: Tracking { tracker }, rule, role: self.role })
+    }
+}
+
+impl Instance for Translating {
+    fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
+        self.ingress_as(self.role, now_ns, burst);
+    }
+
+    fn ingress_as(&mut self, role: u32, now_ns: u64, burst: &mut [Passing<'_>]) {
+        let request = match role {
+            OUT => Request { commit: true, nat: Nat::New(self.rule), ..Request::default() },
+            _ => Request { nat: Nat::Existing, ..Request::default() },
+        };
+        for run in burst.chunk_by_mut(|a, b| a.fate == b.fate) {
+            if run[0].fate != Fate::Continue {
+                continue;
+            }
+            let outcomes = self.tracking.process(now_ns, &request, run);
+            for (passing, outcome) in run.iter_mut().zip(outcomes) {
+                let is = |state: CtState| outcome.state.contains(state);
+                let opens = role == OUT && is(CtState::NEW);
+                let known = opens || is(CtState::ESTABLISHED) || is(CtState::RELATED);
+                passing.metadata.register = known.into();
+                passing.metadata.coalesce = true;
+                if outcome.drop.is_some() {
+                    passing.fate = Fate::Drop;
+                }
+            }
+        }
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.tracking.counters()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::craft::Frame;
-    use std::net::IpAddr;
+    use crate::craft::{Frame, checksums_are_right};
 
     const A: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 1000);
     const B: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 80);
@@ -379,6 +493,51 @@ mod tests {
         assert_eq!(call(&mut *firewall, late, 0, &mut back), [(0, Fate::Continue)]);
         let counters = firewall.counters();
         assert!(counters.contains(&("connections_opened", 1)), "{counters:?}");
+    }
+
+    /// Hands a frame to the element of a role; the register and the fate.
+    fn one(instance: &mut dyn Instance, role: u32, frame: &mut [u8]) -> (u64, Fate) {
+        let mut burst = [Passing::new(Packet::of(frame))];
+        instance.ingress_as(role, 0, &mut burst);
+        (burst[0].metadata.register, burst[0].fate)
+    }
+
+    #[test]
+    fn a_group_of_two_translates_there_and_back() {
+        let outside: IpAddr = [192, 0, 2, 1].into();
+        let make = |out| {
+            let mut config = conntrack::Config::new(100, 0);
+            config.translated_max = 100;
+            Translator::new(config, outside, outside, Ports::Range(2000, 2001), out).unwrap()
+        };
+        let (out, back) = (make(true), make(false));
+        let mut group = out.instance(0, 0, 1);
+        let mut frame = Frame::udp(A, B, 4).bytes();
+        assert_eq!(one(&mut *group, out.role(), &mut frame), (1, Fate::Continue));
+        let port = u16::from_be_bytes([frame[34], frame[35]]);
+        assert!((2000..=2001).contains(&port) && frame[26..30] == [192, 0, 2, 1]);
+        assert!(checksums_are_right(&frame));
+        let mut answer = Frame::udp(B, (outside, port), 4).bytes();
+        assert_eq!(one(&mut *group, back.role(), &mut answer), (1, Fate::Continue));
+        assert_eq!(answer, Frame::udp(B, A, 4).bytes());
+        // Nobody's: it opens nothing from outside.
+        for n in 0..2 {
+            let stranger = Frame::udp((B.0, 81 + n), (outside, port), 4).bytes();
+            let mut frame = stranger.clone();
+            assert_eq!(one(&mut *group, back.role(), &mut frame), (0, Fate::Continue));
+            assert_eq!(frame, stranger);
+        }
+        // Of two ports one is left for this destination.
+        let other = |n| (IpAddr::from([10, 0, 0, n]), 1000);
+        assert_eq!(one(&mut *group, OUT, &mut Frame::udp(other(5), B, 4).bytes()).0, 1);
+        let none = one(&mut *group, OUT, &mut Frame::udp(other(6), B, 4).bytes());
+        assert_eq!(none.1, Fate::Drop);
+        assert!(group.counters().contains(&("nat_exhausted", 1)));
+        // An instance of its own knows its role.
+        let mut alone = back.instance(0, 0, 1);
+        let mut burst = [Passing::new(Packet::of(&mut frame))];
+        alone.ingress(0, &mut burst);
+        assert_eq!(burst[0].metadata.register, 0);
     }
 
     #[test]

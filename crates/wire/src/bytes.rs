@@ -14,6 +14,7 @@ pub(crate) trait Field: Sized {
 }
 
 /// The `N` octets at `at`; zeros when they are not all there.
+#[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
@@ -26,6 +27,7 @@ pub(crate) fn store(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// `bytes[from..to]`, with both ends clamped to what is there.
+#[inline]
 pub(crate) fn span(bytes: &[u8], from: usize, to: usize) -> &[u8] {
     let to = to.min(bytes.len());
     &bytes[from.min(to)..to]
@@ -38,6 +40,7 @@ pub(crate) fn span_mut(bytes: &mut [u8], from: usize, to: usize) -> &mut [u8] {
 }
 
 /// Refuses `bytes` shorter than `need`.
+#[inline]
 pub(crate) fn need(what: &'static str, bytes: &[u8], need: usize) -> Result<(), Error> {
     if bytes.len() < need {
         return Err(Error::Truncated { what, need, have: bytes.len() });
@@ -73,6 +76,7 @@ pub(crate) fn fits(
 macro_rules! integer_field {
     ($($ty:ty),*) => {$(
         impl Field for $ty {
+            #[inline]
             fn get(bytes: &[u8], at: usize) -> Self {
                 Self::from_be_bytes(array(bytes, at))
             }

@@ -7,6 +7,8 @@
 //!
 //! One instance of an element serves all workers, behind a lock that is held for the packets of a burst that come
 //! to one call: state is about connections, and nothing sees to it that both directions of one come to one worker.
+//! The elements of a *group* have one instance together, which is told the role of the element that it is called for; it is
+//! there as long as one of them is.
 //!
 //! A packet for an element that is not there (any more) is dropped and counted, as one to a virtual machine that
 //! is gone; so is one that a program hands to an element by the wrong one of the two services.
@@ -19,6 +21,7 @@ use ir::Bits;
 pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
 use jit::Handed;
 use port::Csum;
+use service::catalogue;
 use service::element::{Element, Fate, Instance, Metadata, Passing, Writes};
 use service::packet::{Checksum, Packet};
 use smallvec::SmallVec;
@@ -26,16 +29,40 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+/// An element that is to be added.
+pub struct New<'a> {
+    /// Its number in flows.
+    pub number: u32,
+    /// Its name in flows.
+    pub name: &'a str,
+    /// Its kind, for people.
+    pub kind: &'a str,
+    /// What it was made with.
+    pub settings: Vec<(String, String)>,
+    /// The group that it is of, by name.
+    pub group: Option<&'a str>,
+    /// It.
+    pub element: Box<dyn Element>,
+}
+
+/// An instance, and the element that made it.
+struct State {
+    maker: Box<dyn Element>,
+    instance: Mutex<Box<dyn Instance>>,
+}
+
 /// An element, under a name.
 pub struct Named {
     /// Its name in flows.
     pub name: String,
     /// Its kind, for people.
     pub kind: String,
-    /// What it was made with, for people.
-    pub settings: Vec<(String, String)>,
+    /// Its group.
+    pub group: Option<String>,
+    settings: Vec<(String, String)>,
     writes: Writes,
-    instance: Mutex<Box<dyn Instance>>,
+    role: u32,
+    state: Arc<State>,
     packets: AtomicU64,
     dropped: AtomicU64,
 }
@@ -43,7 +70,7 @@ pub struct Named {
 impl Named {
     fn lock(&self) -> MutexGuard<'_, Box<dyn Instance>> {
         // An element that panicked over a packet is as it was left: its state is its own.
-        self.instance.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.instance.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Which parts of a packet it may write.
@@ -56,13 +83,39 @@ impl Named {
         self.writes != Writes::Nothing
     }
 
-    /// Packets that it has taken, those of them that it dropped, and its own counters.
-    pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let own = self.lock().counters();
+    /// What it was made with, or what that has become since, as it may be shown.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut settings = self.settings.clone();
+        for (key, value) in self.state.maker.current() {
+            match settings.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, old)) => *old = value,
+                None => settings.push((key, value)),
+            }
+        }
+        match catalogue::kind(&self.kind) {
+            Some(kind) => kind.shown(&settings),
+            None => settings,
+        }
+    }
+
+    /// Sets what can be set while it runs; of a group, for all its elements.
+    ///
+    /// # Errors
+    /// Those of [`Element::set`].
+    pub fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
+        self.state.maker.set(settings)
+    }
+
+    /// Packets that it has taken, those of them that it dropped, and the counters of its instance.
+    pub fn counters(&self) -> Vec<(String, u64)> {
+        let (own, more) = {
+            let mut instance = self.lock();
+            (instance.counters(), instance.own_counters())
+        };
         let taken = self.packets.load(Ordering::Relaxed);
-        let mut all = vec![("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
-        all.extend(own);
-        all
+        let ours = [("calls", taken), ("drops", self.dropped.load(Ordering::Relaxed))];
+        let known = ours.into_iter().chain(own).map(|(name, n)| (name.to_string(), n));
+        known.chain(more.into_iter().map(|(name, n)| (format!("count_{name}"), n))).collect()
     }
 }
 
@@ -84,36 +137,75 @@ pub enum AddError {
     /// Another name has the same number.
     #[error("services {0} and {1} would have the same number in sf_action; choose another name")]
     Collides(String, String),
+    /// The group's elements are of another kind.
+    #[error(
+        "group {group} has elements of the kind {kind}, as {name}; its elements are of one kind"
+    )]
+    Kind {
+        /// The group.
+        group: String,
+        /// One of its elements.
+        name: String,
+        /// That one's kind.
+        kind: String,
+    },
+    /// The group's elements have another value of a setting.
+    #[error(
+        "the elements of group {group} share their state, so they agree in {key}=, and {name} has another"
+    )]
+    Differs {
+        /// The group.
+        group: String,
+        /// One of its elements.
+        name: String,
+        /// The setting.
+        key: &'static str,
+    },
 }
 
 impl Elements {
-    /// Adds an element under a name and its number, with an instance that starts now. `seed` is a number that
-    /// nobody outside can guess.
+    /// Adds an element under a name and its number, with an instance that starts now, or its group's. `seed` is a number
+    /// that nobody outside can guess.
     ///
     /// # Errors
-    /// If the name or the number is taken.
-    pub fn add(
-        &self,
-        number: u32,
-        (name, kind): (&str, &str),
-        settings: Vec<(String, String)>,
-        element: &dyn Element,
-        (now_ns, seed): (u64, u64),
-    ) -> Result<(), AddError> {
+    /// If the name or the number is taken, or the element does not fit its group.
+    pub fn add(&self, new: New<'_>, (now_ns, seed): (u64, u64)) -> Result<(), AddError> {
         let _alone = self.changes.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut list = BTreeMap::clone(&self.list.load());
+        let New { number, name, kind, settings, group, element } = new;
         if let Some(other) = list.get(&number) {
             return Err(match other.name == name {
                 true => AddError::Exists(name.to_string()),
                 false => AddError::Collides(name.to_string(), other.name.clone()),
             });
         }
+        let of_group = |other: &&Arc<Named>| group.is_some() && other.group.as_deref() == group;
+        let (writes, role) = (element.writes(), element.role());
+        let state = match list.values().find(of_group) {
+            Some(other) => {
+                let (group, name) = (group.unwrap_or_default().to_string(), other.name.clone());
+                if other.kind != kind {
+                    return Err(AddError::Kind { group, name, kind: other.kind.clone() });
+                }
+                let differs = |kind: &catalogue::Kind| kind.differ(&other.settings, &settings);
+                if let Some(key) = catalogue::kind(kind).and_then(differs) {
+                    return Err(AddError::Differs { group, name, key });
+                }
+                other.state.clone()
+            }
+            None => Arc::new(State {
+                instance: Mutex::new(element.instance(0, now_ns, seed)),
+                maker: element,
+            }),
+        };
         let named = Named {
             name: name.to_string(),
             kind: kind.to_string(),
+            group: group.map(str::to_string),
             settings,
-            writes: element.writes(),
-            instance: Mutex::new(element.instance(0, now_ns, seed)),
+            writes,
+            role,
+            state,
             packets: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         };
@@ -197,7 +289,7 @@ impl Service for Elements {
                 let arg = |at: usize| args.get(at).copied().unwrap_or(0);
                 all.push(passing(&mut *handed.bytes, csum, arg));
             }
-            named.lock().ingress(burst.now_ns, &mut all);
+            named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let said: SmallVec<[(Metadata, Fate); 32]> =
                 all.iter().map(|passing| (passing.metadata, passing.fate)).collect();
             drop(all);
@@ -228,7 +320,7 @@ impl Service for Elements {
             return false;
         };
         let mut one = [passing(call.packet, call.csum, arg)];
-        named.lock().ingress(call.now_ns, &mut one);
+        named.lock().ingress_as(named.role, call.now_ns, &mut one);
         let [Passing { metadata, fate, .. }] = one;
         answer(results, 0, metadata.register);
         answer(results, 1, u8::from(metadata.coalesce));
@@ -247,7 +339,7 @@ impl Service for Elements {
 mod tests {
     use super::*;
     use ir::program::Param;
-    use service::simple::{Noop, RateLimiter};
+    use service::simple::{Counter, Noop, RateLimiter};
 
     fn declared(edits: bool) -> ir::program::Service {
         let params = |list: &[(&str, u32)]| {
@@ -257,8 +349,18 @@ mod tests {
         ir::program::Service { name, args: params(&ARGS), results: params(&RESULTS), edits }
     }
 
-    fn add(elements: &Elements, number: u32, name: &str, element: &dyn Element) {
-        elements.add(number, (name, "kind"), Vec::new(), element, (0, 1)).unwrap();
+    fn new<'a>(number: u32, name: &'a str, element: impl Element + 'static) -> New<'a> {
+        let (kind, settings, element) = ("kind", Vec::new(), Box::new(element));
+        New { number, name, kind, settings, group: None, element }
+    }
+
+    fn add(elements: &Elements, number: u32, name: &str, element: impl Element + 'static) {
+        elements.add(new(number, name, element), (0, 1)).unwrap();
+    }
+
+    fn count(elements: &Elements, number: u32, name: &str) -> u64 {
+        let counters = elements.get(number).unwrap().counters();
+        counters.iter().find(|(n, _)| n == name).unwrap().1
     }
 
     /// Hands packets of 100 bytes over, one for each number; who passes, and the answers.
@@ -289,15 +391,15 @@ mod tests {
     #[test]
     fn packets_come_to_their_elements_and_to_nobody_elses() {
         let elements = Elements::default();
-        add(&elements, 1, "idle", &Noop);
-        add(&elements, 2, "limit", &RateLimiter { octets_per_second: 0, burst_octets: 150 });
+        add(&elements, 1, "idle", Noop);
+        add(&elements, 2, "limit", RateLimiter { octets_per_second: 0, burst_octets: 150 });
         let told = burst(&elements, false, &[1, 2, 2, 1, 3]);
         let passes: Vec<bool> = told.iter().map(|told| told.0).collect();
         assert_eq!(passes, [true, true, false, true, false]);
         assert_eq!(told[0].1, [0xabc, 1], "the register stays, lookups may be skipped");
         assert_eq!(elements.for_nobody(), 1);
-        let counters = elements.get(2).unwrap().counters();
-        assert!(counters.starts_with(&[("calls", 2), ("drops", 1)]), "{counters:?}");
+        let limit = ["calls", "drops", "passed", "dropped"].map(|name| count(&elements, 2, name));
+        assert_eq!(limit, [2, 1, 1, 1]);
         assert!(elements.remove(1) && !elements.remove(1));
         assert!(!burst(&elements, false, &[1])[0].0);
     }
@@ -305,16 +407,88 @@ mod tests {
     #[test]
     fn names_and_numbers_are_one_elements() {
         let elements = Elements::default();
-        add(&elements, 1, "a", &Noop);
-        let again = |number, name| {
-            elements
-                .add(number, (name, "noop"), Vec::new(), &Noop, (0, 1))
-                .map_err(|e| e.to_string())
-        };
+        add(&elements, 1, "a", Noop);
+        let again =
+            |number, name| elements.add(new(number, name, Noop), (0, 1)).map_err(|e| e.to_string());
         assert!(again(1, "a").unwrap_err().contains("already"));
         assert!(again(1, "b").unwrap_err().contains("same number"));
         assert_eq!(again(2, "b"), Ok(()));
         assert_eq!(elements.list().len(), 2);
+    }
+
+    #[test]
+    fn a_groups_elements_have_one_instance_while_one_of_them_is_there() {
+        let elements = Elements::default();
+        let join = |number, name, kind, settings: &str, group| {
+            let settings = catalogue::parse(settings.split_whitespace()).unwrap();
+            let element = catalogue::element(kind, &settings).unwrap();
+            let new = New { number, name, kind, settings, group, element };
+            elements.add(new, (0, 1)).map_err(|e| e.to_string())
+        };
+        assert_eq!(join(1, "a", "counter", "", Some("g")), Ok(()));
+        assert_eq!(join(2, "b", "counter", "", Some("g")), Ok(()));
+        assert_eq!(join(3, "c", "counter", "", Some("h")), Ok(()));
+        assert_eq!(join(4, "d", "counter", "", None), Ok(()));
+        burst(&elements, false, &[1, 1, 2, 3, 4]);
+        let counts = |name: &str| [1, 2, 3, 4].map(|n| count(&elements, n, name));
+        assert_eq!((counts("calls"), counts("packets")), ([2, 1, 1, 1], [3, 3, 1, 1]));
+        assert_eq!(
+            join(5, "e", "noop", "", Some("g")).unwrap_err(),
+            "group g has elements of the kind counter, as a; its elements are of one kind"
+        );
+        assert!(elements.remove(1));
+        assert_eq!(join(1, "a", "counter", "", Some("g")), Ok(()));
+        assert_eq!((count(&elements, 1, "calls"), count(&elements, 1, "packets")), (0, 3));
+        assert!(elements.remove(1) && elements.remove(2));
+        assert_eq!(join(1, "a", "counter", "", Some("g")), Ok(()));
+        assert_eq!(count(&elements, 1, "packets"), 0, "the group was gone");
+        // A NAT's two sides agree in all but their direction; a default is a value.
+        let nat = |number, name, more: &str| {
+            join(number, name, "nat", &format!("addresses=192.0.2.1 {more}"), Some("n"))
+        };
+        assert_eq!(nat(6, "out", "direction=out"), Ok(()));
+        assert_eq!(
+            nat(7, "in", "direction=in ports=1-9").unwrap_err(),
+            "the elements of group n share their state, so they agree in ports=, and out has another"
+        );
+        assert_eq!(nat(7, "in", "direction=in ports=1024-65535"), Ok(()));
+        assert_eq!([6, 7].map(|n| elements.get(n).unwrap().role), [0, 1]);
+    }
+
+    #[test]
+    fn what_is_set_is_set_for_the_group_and_shown_without_secrets() {
+        let elements = Elements::default();
+        for (number, name) in [(1, "a"), (2, "b")] {
+            let settings = catalogue::parse(["backends=x,y", "key=77"]).unwrap();
+            let element = catalogue::element("balancer", &settings).unwrap();
+            let group = Some("g");
+            elements
+                .add(New { number, name, kind: "balancer", settings, group, element }, (0, 1))
+                .unwrap();
+        }
+        let set = |number, words: &str| {
+            let settings = catalogue::parse(words.split_whitespace()).unwrap();
+            elements.get(number).unwrap().set(&settings).map_err(|e| e.to_string())
+        };
+        assert_eq!(set(2, "health=x:down"), Ok(()));
+        assert_eq!(set(2, "health=y:down"), Ok(()));
+        assert!(set(2, "health=z:down").unwrap_err().contains("the backends are x and y"));
+        // The first made the instance, and it is set, too.
+        burst(&elements, false, &[1, 2]);
+        assert_eq!(count(&elements, 1, "nobody"), 2);
+        let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
+        let shown = elements.get(1).unwrap().settings();
+        assert_eq!(shown, [pair("backends", "x:1:down,y:1:down"), pair("key", "...")]);
+        add(&elements, 3, "c", Counter::default());
+        assert!(
+            elements
+                .get(3)
+                .unwrap()
+                .set(&[pair("a", "1")])
+                .unwrap_err()
+                .to_string()
+                .contains("cannot be set while it runs")
+        );
     }
 
     #[test]
@@ -332,7 +506,7 @@ mod tests {
             }
         }
         let elements = Elements::default();
-        add(&elements, 1, "writer", &Writer);
+        add(&elements, 1, "writer", Writer);
         assert!(!burst(&elements, false, &[1])[0].0);
         assert!(burst(&elements, true, &[1])[0].0);
         assert_eq!(elements.for_nobody(), 1);

@@ -1,6 +1,7 @@
 //! `softflow` on real packets (SoftFlow, USENIX ATC 2016, §3 and §4).
 
 use super::bed::*;
+use datapath::services::elements::New;
 use ir::DropReason;
 use openflow::syntax::{Context, parse_flow, print_actions, print_match};
 use openflow::{ElementName, ErrorCode, FlowMod, Instruction, TableId};
@@ -51,16 +52,18 @@ impl Instance for Stamp {
 /// A switch of three ports with these services, for both engines.
 fn with(engine: switch::EngineKind, flows: &[&str]) -> Bed {
     let mut bed = Bed::by(engine, program(), 3);
-    let services: [(&str, &dyn Element); 5] = [
-        ("conntrack", &Firewall::new(service::conntrack::Config::new(1000, 0))),
-        ("idle", &Noop),
-        ("ids", &PayloadMatch::new(&[b"EVIL"]).unwrap()),
-        ("limit", &RateLimiter { octets_per_second: 0, burst_octets: 100 }),
-        ("stamp", &Stamp),
+    let services: [(&str, Box<dyn Element>); 5] = [
+        ("conntrack", Box::new(Firewall::new(service::conntrack::Config::new(1000, 0)))),
+        ("idle", Box::new(Noop)),
+        ("ids", Box::new(PayloadMatch::new(&[b"EVIL"]).unwrap())),
+        ("limit", Box::new(RateLimiter { octets_per_second: 0, burst_octets: 100 })),
+        ("stamp", Box::new(Stamp)),
     ];
     for (name, element) in services {
         let elements = bed.agent.switch().services().elements().unwrap().clone();
-        elements.add(number(name), (name, "test"), Vec::new(), element, (0, 1)).unwrap();
+        let (number, kind, settings) = (number(name), "test", Vec::new());
+        let new = New { number, name, kind, settings, group: None, element };
+        elements.add(new, (0, 1)).unwrap();
     }
     flows.iter().for_each(|line| drop(bed.ok(flow(line))));
     bed

@@ -194,6 +194,11 @@ impl Element for Spread {
     fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
         catalogue::set_backends(&self.backends, settings)
     }
+
+    fn current(&self) -> Vec<(String, String)> {
+        let members: Vec<String> = self.backends.list().iter().map(Member::to_string).collect();
+        vec![("backends".to_string(), members.join(","))]
+    }
 }
 
 impl Instance for Spreading {

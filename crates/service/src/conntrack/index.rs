@@ -67,7 +67,9 @@ impl Index {
     pub(crate) fn new(keys_max: usize) -> Index {
         let buckets = (keys_max * 4).div_ceil(PLACES * 3).max(1);
         let empty = Bucket { records: [0; PLACES], tags: [0; 16] };
-        Index { buckets: vec![empty; buckets].into_boxed_slice() }
+        let mut all = crate::pages::with_capacity(buckets);
+        all.resize(buckets, empty);
+        Index { buckets: all.into_boxed_slice() }
     }
 
     /// Octets taken.
@@ -90,6 +92,12 @@ impl Index {
         let sum = scale(u32::from(tag).wrapping_mul(0x9e37_79b1), self.buckets.len());
         let other = i64::from(sum) - i64::from(bucket);
         if other < 0 { (other + self.buckets.len() as i64) as u32 } else { other as u32 }
+    }
+
+    /// Reads something of both buckets of a key, so that they are near when they are needed.
+    #[inline]
+    pub(crate) fn touch(&self, at: Places) -> u32 {
+        self.buckets[at.first as usize].records[0] ^ self.buckets[at.second as usize].records[0]
     }
 
     /// The records that may be under a key, most of the time one or none.

@@ -11,6 +11,7 @@
 //!
 //! Invariants: a record on the free list has no flag set; an extension belongs to one record.
 
+use super::Direction;
 use super::tuple::{Role, Tuple};
 use wire::IpProtocol;
 
@@ -125,7 +126,40 @@ impl Record {
         }
     }
 
+    /// Which way a packet with this tuple goes, if it is of this connection.
+    #[inline]
+    pub(crate) fn way(&self, tuple: &Tuple, extension: Option<&Extension>) -> Option<Direction> {
+        let (v6, query) = (self.flags.has(Flags::V6), self.flags.has(Flags::QUERY));
+        let alike = self.zone == tuple.zone
+            && self.protocol == tuple.protocol.0
+            && v6 == tuple.v6
+            && query == (tuple.role != Role::Any);
+        if !alike {
+            return None;
+        }
+        if v6 {
+            return match tuple {
+                _ if tuple.role != Role::Reply && self.original() == *tuple => {
+                    Some(Direction::Original)
+                }
+                _ if tuple.role != Role::Request && self.reply(extension) == *tuple => {
+                    Some(Direction::Reply)
+                }
+                _ => None,
+            };
+        }
+        let ends = [tuple.src as u32, tuple.dst as u32];
+        let ports = [tuple.src_port, tuple.dst_port];
+        let [a, b, c, d] = self.ports;
+        if tuple.role != Role::Reply && self.addresses[..2] == ends && [a, b] == ports {
+            return Some(Direction::Original);
+        }
+        let reply = self.addresses[2..4] == ends && [c, d] == ports;
+        (tuple.role != Role::Request && reply).then_some(Direction::Reply)
+    }
+
     /// Addresses and ports as the opener's packets come in.
+    #[inline]
     pub(crate) fn original(&self) -> Tuple {
         let [src, dst] = if self.flags.has(Flags::V6) {
             [address(&self.addresses[..4]), address(&self.addresses[4..])]
@@ -149,6 +183,7 @@ impl Record {
         Tuple { src, dst, src_port: self.ports[2], dst_port: self.ports[3], ..self.frame(false) }
     }
 
+    #[inline]
     fn frame(&self, original: bool) -> Tuple {
         let role = match (self.flags.has(Flags::QUERY), original) {
             (false, _) => Role::Any,
@@ -199,8 +234,10 @@ pub(crate) struct Side {
     pub(crate) max_ack: u32,
 }
 
-/// What protocols with a state machine keep.
+/// What protocols with a state machine keep. It lies in one line or in two, so that its first and its last octet are in all that
+/// it lies in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Progress {
     /// Original, reply.
     pub(crate) sides: [Side; 2],
@@ -340,6 +377,29 @@ mod tests {
                 assert!(!plain.flags.has(Flags::TWO_KEYS));
                 let reply = Tuple { dst: wide(7), dst_port: 9, ..original.inverted() };
                 let translated = Record::new(&original, &reply);
+                let inverse = original.inverted();
+                for (record, other) in [(&plain, &inverse), (&translated, &reply)] {
+                    let extension = Extension {
+                        reply_src: reply.src,
+                        reply_dst: reply.dst,
+                        ..Extension::default()
+                    };
+                    let way = |tuple: &Tuple| record.way(tuple, Some(&extension));
+                    assert_eq!(way(&original), Some(Direction::Original));
+                    assert_eq!(way(other), Some(Direction::Reply));
+                    for not in [
+                        Tuple { zone: 4, ..original },
+                        Tuple { src_port: 3, ..original },
+                        Tuple { dst: wide(1), ..original },
+                        Tuple { protocol: IpProtocol::TCP, ..original },
+                        Tuple { v6: !v6, ..original },
+                        Tuple { role: Role::Reply, ..original },
+                        Tuple { role: Role::Request, ..*other },
+                    ] {
+                        let same = not == original || not == *other;
+                        assert_eq!(way(&not).is_some(), same, "{not:?}");
+                    }
+                }
                 let extension = Extension {
                     reply_src: reply.src,
                     reply_dst: reply.dst,

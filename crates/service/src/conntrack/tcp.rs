@@ -55,19 +55,18 @@ impl State {
     /// The state of that number; [`State::None`] of any other.
     pub(crate) fn from_number(n: u8) -> State {
         use State::*;
-        let all = [
-            None,
-            SynSent,
-            SynReceived,
-            Established,
-            FinWait,
-            CloseWait,
-            LastAck,
-            TimeWait,
-            Closed,
-            SynSent2,
-        ];
-        all.get(usize::from(n)).copied().unwrap_or(None)
+        match n {
+            1 => SynSent,
+            2 => SynReceived,
+            3 => Established,
+            4 => FinWait,
+            5 => CloseWait,
+            6 => LastAck,
+            7 => TimeWait,
+            8 => Closed,
+            9 => SynSent2,
+            _ => None,
+        }
     }
 
     /// Whether the opening handshake is not done.
@@ -129,26 +128,40 @@ pub(crate) struct Segment<'a> {
 impl<'a> Segment<'a> {
     /// Reads the header at the front of `bytes`, the IP packet's payload. None if it is cut short or
     /// its flags make no sense together.
+    #[inline]
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Segment<'a>> {
-        let packet = wire::tcp::Packet::new_checked(bytes).ok()?;
-        let flags = packet.flags();
+        let head: &[u8; wire::tcp::HEADER_LEN] = bytes.first_chunk()?;
+        let header_len = usize::from(head[12] >> 4) * 4;
+        if header_len < wire::tcp::HEADER_LEN || header_len > bytes.len() {
+            return None;
+        }
+        let flags = Flags(u16::from_be_bytes([head[12], head[13]]) & 0x1ff);
         // PSH, ECE, CWR and AE say nothing here (RFC 9293 §3.1).
         let core = flags.0 & (Flags::FIN | Flags::SYN | Flags::RST | Flags::ACK | Flags::URG).0;
         let (syn, rst, fin) = (Flags::SYN.0, Flags::RST.0, Flags::FIN.0);
         let (ack, urg) = (Flags::ACK.0, Flags::URG.0);
+        const fn one_of<const N: usize>(flags: [u16; N]) -> u64 {
+            let (mut set, mut n) = (0, 0);
+            while n < N {
+                set |= 1 << flags[n];
+                n += 1;
+            }
+            set
+        }
         let sensible =
             [syn, syn | urg, syn | ack, rst, rst | ack, fin | ack, fin | ack | urg, ack, ack | urg];
-        if !sensible.contains(&core) {
+        if one_of(sensible) >> core & 1 == 0 {
             return None;
         }
-        let header_len = packet.header_len();
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let counted = flags.contains(Flags::SYN) as u32 + flags.contains(Flags::FIN) as u32;
         Some(Segment {
             kind: Kind::of(flags),
             flags,
-            seq: packet.seq(),
-            ack: packet.ack(),
-            window: packet.window(),
+            seq: word(4),
+            ack: word(8),
+            window: u16::from_be_bytes([head[14], head[15]]),
             len: (bytes.len() - header_len) as u32 + counted,
             options: &bytes[wire::tcp::HEADER_LEN..header_len],
         })
@@ -177,7 +190,12 @@ impl<'a> Segment<'a> {
     }
 
     /// The highest right edge of the SACK blocks, or the acknowledgment number.
+    #[inline]
     fn sack(&self) -> u32 {
+        if self.options.is_empty() { self.ack } else { self.sack_of_options() }
+    }
+
+    fn sack_of_options(&self) -> u32 {
         let blocks = Options::new(self.options)
             .map_while(Result::ok)
             .find_map(|option| if let Opt::Sack(blocks) = option { Some(blocks) } else { None });
