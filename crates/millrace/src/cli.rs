@@ -361,6 +361,10 @@ pub(crate) struct RunOptions {
     /// the end
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
+    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    #[arg(long, value_name = "PATH")]
+    pub(crate) take_over: Option<PathBuf>,
     /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
     #[arg(long = "service", value_name = "SERVICE")]
     pub(crate) services: Vec<String>,

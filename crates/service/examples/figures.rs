@@ -354,7 +354,7 @@ fn image(bench: &Bench) {
     let begun = cpu_ns();
     let (mut writer, mut out) = Writer::new(&bench.tracker, 0);
     out.reserve_exact(bench.tracker.len() * 100);
-    while timed(0, &mut || writer.slice(&bench.tracker, 0, 256)) {
+    while timed(0, &mut || writer.slice(&mut bench.tracker, 0, 256)) {
         out.extend(writer.frame());
     }
     out.extend(writer.frame());
