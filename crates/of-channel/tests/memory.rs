@@ -7,9 +7,9 @@ mod common;
 
 use common::*;
 use openflow::{
-    Action, Band, BandKind, Bucket, BucketId, FieldId, FlowMod, GroupId, GroupMod,
-    GroupModCommand, GroupType, Instruction, Match, Message, MeterFlags, MeterId, MeterMod,
-    MeterModCommand, PortNo, TableId, Version,
+    Action, Band, BandKind, Bucket, BucketId, FieldId, FlowMod, GroupId, GroupMod, GroupModCommand,
+    GroupType, Instruction, Match, Message, MeterFlags, MeterId, MeterMod, MeterModCommand, PortNo,
+    TableId, Version,
 };
 use std::sync::Mutex;
 
@@ -47,7 +47,8 @@ fn rule(number: u32) -> FlowMod {
         .with(FieldId::Ipv4Src, 0x0a00_0000 | u128::from(number))
         .with(FieldId::TcpDst, port);
     let output = Action::output(PortNo(2));
-    let mut rule = FlowMod::add(matching, [Instruction::ApplyActions(vec![output])].into_iter().collect());
+    let mut rule =
+        FlowMod::add(matching, [Instruction::ApplyActions(vec![output])].into_iter().collect());
     rule.table_id = TableId(1);
     rule
 }

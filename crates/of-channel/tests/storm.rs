@@ -372,7 +372,12 @@ fn a_storm_of_requests_from_64_controllers() {
     }
     waits.tell();
     let growth = all.most.saturating_sub(before);
-    println!("{} requests, {} packets, {} MiB more at most", all.requests, all.packets, growth >> 20);
+    println!(
+        "{} requests, {} packets, {} MiB more at most",
+        all.requests,
+        all.packets,
+        growth >> 20
+    );
     let kib: Vec<_> = left.iter().map(|bytes| bytes >> 10).collect();
     println!("left in the lulls: {kib:?} KiB");
     assert!(growth < GROWTH_MAX, "{} MiB", growth >> 20);
