@@ -31,9 +31,10 @@ def link_with_checksums(self, *args, **params):
 
 topo.FaucetLink.__init__ = link_with_checksums
 
-VLAN = re.compile(r'link add link (\S+) name (\S+) type vlan id (\d+)$')
+VLAN = re.compile(r'(?:ip (?:-\d )?)?link add link (\S+) name (\S+) type vlan id (\d+)$')
 run_ip_batch = topo.FaucetHost.run_ip_batch
 terminate = topo.FaucetHost.terminate
+cmd_of_host = topo.FaucetHost.cmd
 
 
 def has_vlans():
@@ -42,20 +43,25 @@ def has_vlans():
     return subprocess.call(['unshare', '-n', 'sh', '-c', ask], stderr=subprocess.DEVNULL) == 0
 
 
+def vlan(self, root, name, vid):
+    """Makes the interface; what gives it its parent's address is left to do."""
+    process = self.popen([sys.executable, os.environ['VLAN_SHIM'], root, name, vid])
+    self.shims = getattr(self, 'shims', []) + [process]
+    assert process.stdout.readline().strip() == b'ready', (root, name, vid)
+    mac = cmd_of_host(self, 'cat /sys/class/net/%s/address' % root).strip()
+    return 'link set dev %s address %s' % (name, mac)
+
+
 def batch_with_vlans(self, cmds):
-    plain = []
-    for cmd in cmds:
-        vlan = VLAN.match(cmd)
-        if not vlan:
-            plain.append(cmd)
-            continue
-        root, name, vid = vlan.groups()
-        process = self.popen([sys.executable, os.environ['VLAN_SHIM'], root, name, vid])
-        self.shims = getattr(self, 'shims', []) + [process]
-        assert process.stdout.readline().strip() == b'ready', (root, name, vid)
-        mac = self.cmd('cat /sys/class/net/%s/address' % root).strip()
-        plain.append('link set dev %s address %s' % (name, mac))
-    run_ip_batch(self, plain)
+    asked = [(cmd, VLAN.match(cmd)) for cmd in cmds]
+    run_ip_batch(self, [vlan(self, *to_make.groups()) if to_make else cmd for cmd, to_make in asked])
+
+
+def cmd_with_vlans(self, *args, **kwargs):
+    to_make = VLAN.match(args[0]) if len(args) == 1 and isinstance(args[0], str) else None
+    if to_make:
+        args = ['ip ' + vlan(self, *to_make.groups())]
+    return cmd_of_host(self, *args, **kwargs)
 
 
 def terminate_with_vlans(self):
@@ -68,4 +74,5 @@ def terminate_with_vlans(self):
 
 if not has_vlans():
     topo.FaucetHost.run_ip_batch = batch_with_vlans
+    topo.FaucetHost.cmd = cmd_with_vlans
     topo.FaucetHost.terminate = terminate_with_vlans
