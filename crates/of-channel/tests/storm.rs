@@ -344,6 +344,8 @@ fn bed_text(bed: &Bed) -> String {
 fn lull(bed: &Bed) -> usize {
     let all_gone = || bed.channel().connected().is_empty();
     wait_for("controllers' connections end", all_gone);
+    // What they had sent is done.
+    HEAP.settled(3 * PATIENCE);
     let full = bed_text(bed);
     bed.controller(Version::V15).clear();
     let left = HEAP.settled(PATIENCE);
