@@ -414,6 +414,16 @@ pub fn group(id: Expr) -> Vec<Op> {
     vec![Op::Group { group: id }]
 }
 
+/// Asks a meter, and does the rest unless it says red; the packet stays as it is.
+pub fn within(h: &Headers, id: Expr, ops: Vec<Op>) -> Vec<Op> {
+    vec![
+        Op::Meter { meter: id, color: FieldRef::Meta(h.color), level: FieldRef::Meta(h.level) },
+        when(Expr::meta(h.color).ne(Expr::int(2, 8)), ops),
+        // Whoever called this table looks at the colour for packets that a meter dropped.
+        Op::Assign(FieldRef::Meta(h.color), Expr::int(0, 8)),
+    ]
+}
+
 /// Asks a meter: red drops, yellow raises the drop precedence of an assured-forwarding code point
 /// (RFC 2597 §6) by the band's level, within its class (1.3.5 §5.7.1).
 pub fn meter(h: &Headers, id: Expr) -> Vec<Op> {
