@@ -1,5 +1,5 @@
 //! What the tracker, the transcoder and the sandbox cost: `cargo run --release -p service --example figures
-//! [CONNECTIONS | transcoder]`, and with `--features wasm` also `sandbox`.
+//! [CONNECTIONS | established CONNECTIONS | flood | transcoder]`, and with `--features wasm` also `sandbox`.
 //!
 //! Transcoder: bursts of 32 UDP datagrams over IPv4, 256 frames in turn, of each length; medians of five
 //! runs. Frames are encrypted and then decrypted, each way timed by itself; what comes back must be what went
@@ -8,10 +8,16 @@
 //! Sandbox: bursts of 1 and of 32 frames through an element that does nothing and one that counts packets, native
 //! and as modules; medians of five runs. What the trap of a module costs, with the instance made anew.
 //!
+//! Flood: 100,000 established connections, one segment of a random one of them for each nine SYNs of sources that never
+//! come again, 50 million of those; with the most half-open connections that are allowed, and with few. Every segment of the
+//! established must be told `+est`, and none of them may be gone in the end.
+//!
 //! The tracker:
 //!
 //! Established: bursts of 32 TCP segments of random ones of so many established connections (1,000,000),
-//! packets a second; and the same from a single buffer of frames read anew each time. New: SYNs of
+//! packets a second; the same with hints, as a port's hardware would give them (all right; all of them another
+//! connection's), and with 90 in 100 packets of 1,000 connections, which alone have hints, as an adapter's table of 1,024 entries would
+//! hold them. New: SYNs of
 //! connections not seen before, with half-open ones evicted or all kept. Expiry: 100,000 connections
 //! whose time is over at once, while packets of others pass: the longest burst. Memory: octets a
 //! connection, of what was taken, and of what the process has resident. Image: all connections written in
@@ -25,7 +31,7 @@
 //! Every figure is checked before it is printed: each packet's state must be what it should be.
 
 use service::conntrack::image::{Image, Writer};
-use service::conntrack::{Config, CtState, Outcome, Request, Tracker};
+use service::conntrack::{Config, Connection, CtState, Outcome, Request, Role, Tracker, Tuple};
 use service::craft::Frame;
 use service::element::{Element, Fate, Passing};
 use service::packet::{Checksum, Hint, Offsets, Packet};
@@ -71,6 +77,8 @@ struct Bench {
     now_ns: u64,
     buffers: Vec<Vec<u8>>,
     outcomes: [Outcome; BURST],
+    /// What a port says of each connection's packets.
+    hints: Vec<Hint>,
     /// Nanoseconds in the tracker, and the longest burst.
     spent: u64,
     longest: u64,
@@ -84,6 +92,7 @@ impl Bench {
             now_ns: 0,
             buffers: vec![vec![0; 54]; BURST],
             outcomes: [Outcome::default(); BURST],
+            hints: Vec::new(),
             spent: 0,
             longest: 0,
         }
@@ -100,8 +109,10 @@ impl Bench {
         (self.spent, self.longest) = (0, 0);
         loop {
             let mut count = 0;
-            for (buffer, n) in self.buffers.iter_mut().zip(&mut numbers) {
+            let mut hints = [Hint::NONE; BURST];
+            for ((buffer, hint), n) in self.buffers.iter_mut().zip(&mut hints).zip(&mut numbers) {
                 template.write(n, buffer);
+                *hint = self.hints.get(n as usize).copied().unwrap_or_default();
                 count += 1;
             }
             if count == 0 {
@@ -126,6 +137,30 @@ impl Bench {
             }
             packets += count as u64;
         }
+    }
+
+    /// The tuple of connection `n`.
+    fn tuple(n: u32) -> Tuple {
+        Tuple {
+            src: (0x0a00_0000 + (n >> 15)).into(),
+            dst: 0xc000_0201,
+            src_port: 1024 + (n & 0x7fff) as u16,
+            dst_port: 80,
+            zone: 0,
+            protocol: wire::IpProtocol::TCP,
+            v6: false,
+            role: Role::Any,
+        }
+    }
+
+    /// What a port would say of its packets.
+    fn hint(&self, n: u32) -> Hint {
+        self.tracker.hint(&Bench::tuple(n)).expect("a connection that is there")
+    }
+
+    fn find(&self, n: u32) -> Option<Connection> {
+        let found = self.tracker.get(self.now_ns, &Bench::tuple(n));
+        found.map(|(connection, _)| connection).filter(|connection| connection.replied)
     }
 
     fn establish(&mut self, first: u32, count: u32) {
@@ -167,6 +202,11 @@ fn resident() -> u64 {
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("transcoder") => transcoder(),
+        Some("flood") => flood(),
+        Some("established") => {
+            let count = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(1_000_000);
+            drop(established(count));
+        }
         #[cfg(feature = "wasm")]
         Some("sandbox") => sandbox(),
         Some(n) => tracker(n.parse().expect("a number of connections, or `transcoder`")),
@@ -391,7 +431,8 @@ fn image(bench: &Bench) {
     }
 }
 
-fn tracker(count: u32) {
+/// So many established connections, and what their packets take.
+fn established(count: u32) -> Bench {
     let before = resident();
     let mut bench = Bench::new(Config::new(count as usize, 1));
     bench.establish(0, count);
@@ -403,16 +444,100 @@ fn tracker(count: u32) {
         (resident() - before) as f64 / f64::from(count)
     );
     let ack = Template::new(Flags::ACK, (101, 501), false);
-    let established = CtState::ESTABLISHED | CtState::TRACKED;
+    let state = CtState::ESTABLISHED | CtState::TRACKED;
     let mut random = Random(1);
     let few = count.min(1000);
-    for (what, among) in [("of all", count), ("of 1,000 of them", few)] {
-        for _ in 0..5 {
-            let numbers = (0..2_000_000).map(|_| random.below(among.into()) as u32);
-            let packets = bench.send(&ack, established, numbers.collect::<Vec<_>>().into_iter());
-            bench.say(&format!("established, random {what}"), packets);
-        }
+    let right: Vec<Hint> = (0..count).map(|n| bench.hint(n)).collect();
+    let wrong: Vec<Hint> = (0..count).map(|n| right[((n + 1) % count) as usize]).collect();
+    let some: Vec<Hint> = right[..few as usize].to_vec();
+    for (what, of_few, hints) in [
+        ("of all", 0, &[][..]),
+        ("of all, hints", 0, &right),
+        ("of all, hints of others", 0, &wrong),
+        ("of all, 90 in 100 of 1,000 of them", 90, &[]),
+        ("of all, 90 in 100 of 1,000 of them, hints of those", 90, &some),
+        ("of 1,000 of them", 100, &[]),
+        ("of 1,000 of them, hints", 100, &some),
+        ("of all, once more", 0, &[]),
+    ] {
+        bench.hints = hints.to_vec();
+        // One more than is counted, so that all begin alike.
+        let mut times: Vec<(u64, u64)> = (0..6)
+            .map(|_| {
+                let among = |random: &mut Random| match random.below(100) < of_few {
+                    true => few,
+                    false => count,
+                };
+                let numbers: Vec<u32> = (0..1_000_000)
+                    .map(|_| {
+                        let among = among(&mut random);
+                        random.below(among.into()) as u32
+                    })
+                    .collect();
+                bench.send(&ack, state, numbers.into_iter());
+                (bench.spent, bench.longest)
+            })
+            .collect();
+        times.remove(0);
+        times.sort_unstable();
+        bench.spent = times[2].0;
+        bench.longest = times.iter().map(|(_, longest)| *longest).max().unwrap_or(0);
+        bench.say(&format!("established, random {what}"), 1_000_000);
     }
+    bench.hints = Vec::new();
+    bench
+}
+
+fn flood() {
+    const ESTABLISHED: u32 = 100_000;
+    let segment = Template::new(Flags::ACK, (101, 501), false);
+    let syn = Template::new(Flags::SYN, (100, 0), false);
+    let new = CtState::NEW | CtState::TRACKED;
+    for half_open_max in [500_000, 10_000] {
+        let config = Config { half_open_max, ..Config::new(1_000_000, 1) };
+        let mut bench = Bench::new(config);
+        bench.establish(0, ESTABLISHED);
+        let (memory, mut random) = (bench.tracker.memory().total(), Random(3));
+        let (mut next, mut spent, mut longest) = (ESTABLISHED, [0; 2], [0; 2]);
+        let mut segments = 0;
+        while next < 50_000_000 {
+            bench.send(&syn, new, next..next + 288);
+            next += 288;
+            spent[0] += bench.spent;
+            longest[0] = bench.longest.max(longest[0]);
+            let numbers: Vec<u32> =
+                (0..32).map(|_| random.below(ESTABLISHED.into()) as u32).collect();
+            let state = CtState::ESTABLISHED | CtState::TRACKED;
+            segments += bench.send(&segment, state, numbers.into_iter());
+            spent[1] += bench.spent;
+            longest[1] = bench.longest.max(longest[1]);
+        }
+        let syns = u64::from(next - ESTABLISHED);
+        let counters = *bench.tracker.counters();
+        let lost = (0..ESTABLISHED).filter(|n| bench.find(*n).is_none()).count();
+        assert_eq!((lost, counters.invalid, counters.table_full), (0, 0, 0));
+        assert_eq!(bench.tracker.memory().total(), memory);
+        println!(
+            "flood, {half_open_max} half-open at most: {syns} SYNs, {:.2} M/s, {segments} segments of {ESTABLISHED} \
+             established connections, none lost, {:.0} ns each; {} half-open made room, {} are there; memory {} MB as \
+             at the start, {} MB resident; longest burst {} and {} µs",
+            1e3 * syns as f64 / spent[0] as f64,
+            spent[1] as f64 / segments as f64,
+            counters.half_open_evicted,
+            bench.tracker.half_open(),
+            memory / 1_000_000,
+            resident() / 1_000_000,
+            longest[0] / 1000,
+            longest[1] / 1000,
+        );
+    }
+}
+
+fn tracker(count: u32) {
+    let bench = established(count);
+    let ack = Template::new(Flags::ACK, (101, 501), false);
+    let established = CtState::ESTABLISHED | CtState::TRACKED;
+    let mut random = Random(1);
     for _ in 0..3 {
         image(&bench);
     }
