@@ -789,10 +789,11 @@ impl Parser {
             return Err(format!("at {at}: {other} has no IPv6 address"));
         }
         let found = |offset: u32| {
-            let words = (0..4).map(|i| {
-                let part = |all: u128| (all >> (96 - 32 * i)) as u32;
+            let part = |all: u128, i: u32| (all >> (96 - 32 * i)) as u32;
+            // What the mask leaves out need not be there.
+            let words = (0..4).filter(|i| part(mask, *i) != 0).map(|i| {
                 let at = Number::Is(network + offset + 4 * i);
-                is(load(at, 4).with(Operation::And, Number::Is(part(mask))), part(value))
+                is(load(at, 4).with(Operation::And, Number::Is(part(mask, i))), part(value, i))
             });
             words.reduce(Test::and).unwrap_or(is(Number::Is(0), 0))
         };

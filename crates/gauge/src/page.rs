@@ -267,7 +267,7 @@ fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
 
 /// Whether a figure is a latency that stands on the calibration's floor: not a rate, nor a difference.
 fn stands_on_floor(figure: &str) -> bool {
-    figure.starts_with("latency_p")
+    figure.starts_with("latency_p") || figure == "latency_min_us"
 }
 
 /// Lines over a figure that two or more runs have; none if fewer do.
