@@ -1169,7 +1169,7 @@ mod tests {
             "ip6 proto 6",
             "proto 6",
             "ether proto 0x88cc",
-            "ether proto arp",
+            "ether proto \\arp",
             "ether host 02:00:00:00:fe:02",
             "ether src 02:00:00:00:fe:01",
             "broadcast",
