@@ -574,3 +574,33 @@ fn p4_and_openflow_are_one_or_the_other() {
         err(&output)
     );
 }
+
+/// What gauge cannot measure through, capture by, or judge, is said before anything is opened.
+#[test]
+fn gauge_says_what_it_cannot_use() {
+    let wires = ["--port", "tap:mrg0", "--port", "tap:mrg1"];
+    for (words, text) in [
+        (
+            &["--port", "pcap:rx=a", "--port", "tap:x"][..],
+            "a file is no wire to a switch; --trace FILE",
+        ),
+        (&["--port", "memory:a", "--port", "tap:x"][..], "port a: memory ports lead to nowhere"),
+        (
+            &[&wires[..], &["--filter", "port http"]].concat()[..],
+            "--filter: at 5: \"http\": expected 0 to 65535",
+        ),
+        (
+            &[&wires[..], &["--at-most", "mine.lost=1"]].concat()[..],
+            "there is no module mine; known: echo",
+        ),
+        (
+            &[&wires[..], &["--capture", "/nowhere/a.pcap"]].concat()[..],
+            "/nowhere/a.pcap: No such file",
+        ),
+    ] {
+        let output =
+            millrace(&[&["gauge", "run", "--switch", "tcp:127.0.0.1:1"][..], words].concat());
+        assert!(!output.status.success() && out(&output).is_empty(), "{words:?}");
+        assert!(err(&output).contains(text), "{words:?}: {}", err(&output));
+    }
+}
