@@ -403,7 +403,7 @@ fn a_running_switch_is_taken_over() {
     let translated = ([192, 0, 2, 1].into(), 1000);
     let syn = Frame::tcp(inside, outside, Flags::SYN, (1, 0), 0).bytes();
     let answer = |to| Frame::tcp(outside, to, Flags::SYN | Flags::ACK, (7, 2), 0).bytes();
-    write_pcap(&file("syn"), &[syn.clone()]);
+    write_pcap(&file("syn"), &[syn]);
     write_pcap(&file("answers"), &[answer((translated.0, 2000)), answer(translated)]);
     write_pcap(&file("none"), &[]);
     let ports = |left: &str, right: &str, to: &str| {

@@ -80,10 +80,10 @@ pub(crate) fn part(
     whole: &TableContents,
 ) -> Option<Part> {
     let first = applied == table;
-    if !first || entries.len() <= LEFT_MAX {
-        if let Some(left) = left(&known, entries) {
-            return Some(Part::Left(Residual { applied, table, left, known }));
-        }
+    if (!first || entries.len() <= LEFT_MAX)
+        && let Some(left) = left(&known, entries)
+    {
+        return Some(Part::Left(Residual { applied, table, left, known }));
     }
     // What a miss does stays: that it comes from misses alone is part of the code.
     let original = |id: ActionId| unroll::original_action(id);
