@@ -2,8 +2,8 @@
 # What the lab's scripts for `millrace gauge` share: a switch p1, p2 in its namespace, and the generator in h1 with the
 # other ends, eth0 and eth1, a pair of its own to calibrate by, cal0 and cal1, and a link for the control channel.
 # Settings: GAUGE, the binary that measures (default: the one that is measured, or the release build).
-GAUGE=${GAUGE:-$LAB/../target/release/millrace}
-[ "${LAB_SWITCH:-}" = ovs ] || GAUGE=$MILLRACE
+GAUGE=${GAUGE:-}
+[ -n "$GAUGE" ] || GAUGE=$([ "${LAB_SWITCH:-}" = ovs ] && echo "$LAB/../target/release/millrace" || echo "$MILLRACE")
 
 gauge_bed() {
     [ -x "$GAUGE" ] || skip "needs $GAUGE (cargo build --release, or set GAUGE)"

@@ -226,16 +226,22 @@ impl Input {
                 call: call(&e.call),
             };
             let narrowed = optimised.residuals.iter().find(|r| r.applied == *applied);
+            let thinned = optimised.thinned.iter().find(|t| t.applied == *applied);
+            // What cannot run there is not in the code: whoever meets it after all leaves.
+            let runs = |id: &ActionId| thinned.is_none_or(|t| t.actions.contains(id));
+            let variant = |id: &ActionId| if runs(id) { own(*id) } else { RETIRED };
             nodes.push(NodeSpec {
                 block: ir::BlockId(at),
                 table,
                 applied: *applied,
                 columns: facts.columns.clone(),
-                actions: facts.variants.iter().map(|id| own(*id)).collect(),
+                actions: facts.variants.iter().map(variant).collect(),
                 record_words: facts.stride,
                 direct: match narrowed {
                     Some(residual) => Some(residual.left.iter().map(left).collect()),
-                    None => facts.direct.as_ref().map(|all| all.iter().map(direct).collect()),
+                    None => facts.direct.as_ref().map(|all| {
+                        all.iter().filter(|e| runs(&e.call.action)).map(direct).collect()
+                    }),
                 },
                 default: call(&self.contents.tables[table.index()].default),
                 leader: None,
@@ -555,8 +561,12 @@ impl JitEngine {
                 // Its variant is that of a miss: with those arguments, and going on from there.
                 return Fit::Broken(format!("entries of table {} do what a miss does", name()));
             }
+            let thinned = code.unit.program.thinned.iter().find(|t| t.applied == node.applied);
+            let runs = |t: &opt::Thinned| t.holds(&replica.entries_in_order(table));
             let records = replica.records(table);
-            if replica.columns(table) != node.columns {
+            if !thinned.is_none_or(runs) {
+                slower = Some(format!("table {} does more before a service is called", name()));
+            } else if replica.columns(table) != node.columns {
                 slower = Some(format!("table {} looks at other key fields", name()));
             } else if records.stride() as u32 != node.record_words {
                 slower = Some(format!("table {} has longer action records", name()));

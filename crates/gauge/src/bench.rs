@@ -5,10 +5,12 @@ use crate::calibrate;
 use crate::clock;
 use crate::control::{Control, Peer};
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::latency::Latency;
 use crate::lua::Script;
 use crate::module::Module;
 use crate::probe::{self, Probe};
+use crate::record::Recording;
 use crate::report::{Machine, ModuleReport, Report, Run, SCHEMA, SwitchUnderTest};
 use crate::traffic::{self, Capture, DataPort, Frames, Live, Plan, SLOT_NS, Turns};
 use openflow::{
@@ -91,6 +93,12 @@ pub struct Settings {
     /// Modules of the user's own, asked after ours.
     #[serde(serialize_with = "script_names")]
     pub scripts: Vec<Script>,
+    /// Which frames are captured; others are as if they had not come out.
+    #[serde(serialize_with = "filter_text")]
+    pub filter: Option<Arc<Filter>>,
+    /// Where captured frames are written, too.
+    #[serde(skip)]
+    pub record: Option<Recording>,
     /// How long rules that a barrier has confirmed are given all the same, in milliseconds.
     pub settle_ms: u32,
     /// How often a disturbed run is tried before it stands as invalid.
@@ -135,6 +143,8 @@ impl Default for Settings {
             switch_pid: None,
             described: Vec::new(),
             scripts: Vec::new(),
+            filter: None,
+            record: None,
             settle_ms: 300,
             attempts: 3,
             late_share_max: 0.01,
@@ -155,6 +165,13 @@ fn names<S: Serializer>(described: &[(String, Arc<Frames>)], to: S) -> Result<S:
 
 fn script_names<S: Serializer>(scripts: &[Script], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(scripts.iter().map(|script| &script.name))
+}
+
+fn filter_text<S: Serializer>(filter: &Option<Arc<Filter>>, to: S) -> Result<S::Ok, S::Error> {
+    match filter {
+        Some(filter) => to.serialize_some(filter.text()),
+        None => to.serialize_none(),
+    }
 }
 
 fn as_text<S: Serializer>(arrivals: &Arrivals, to: S) -> Result<S::Ok, S::Error> {
@@ -205,6 +222,8 @@ impl Bench {
             turns: Turns::Regular,
             frames: None,
             both: false,
+            filter: self.settings.filter.clone(),
+            record: self.settings.record.clone(),
             drain: Duration::from_secs(2),
         }
     }
@@ -297,7 +316,9 @@ impl Bench {
     }
 
     fn check_wire(&mut self, of_input: bool) -> Result<(), Error> {
-        let plan = Plan { probes: 1, transmit: false, ..self.plan() };
+        // The wires are there whatever is to be captured later.
+        let unfiltered = Plan { filter: None, record: None, ..self.plan() };
+        let plan = Plan { probes: 1, transmit: false, ..unfiltered };
         let Bench { control, input, output, .. } = self;
         let (far, near) = if of_input { (output, input) } else { (input, output) };
         let (name, number) = (near.name.clone(), near.number);

@@ -37,7 +37,11 @@ pub struct Calibration {
     pub data_late: u64,
     /// Probes a second that were really sent.
     pub data_sent_pps: f64,
-    /// Who stamped what came back: `kernel` or `process`.
+    /// Probes a second that came back, from the first to the last.
+    pub data_captured_pps: f64,
+    /// The latest that a probe left after it was due, in nanoseconds.
+    pub data_latest_ns: u64,
+    /// Who stamped what came back: `device`, `kernel` or `process`.
     pub data_stamps: &'static str,
     /// From an echo request's being due to its reply.
     pub control: Summary,
@@ -55,8 +59,12 @@ impl fmt::Display for Calibration {
         )?;
         writeln!(
             f,
-            "               {} a second sent, {} late, {} lost",
-            self.data_sent_pps, self.data_late, self.data_lost
+            "               {} a second sent, {} captured, {} late, {} lost, the latest by {:.1} us",
+            self.data_sent_pps,
+            self.data_captured_pps,
+            self.data_late,
+            self.data_lost,
+            self.data_latest_ns as f64 / 1000.0
         )?;
         writeln!(f, "       control {}, over TCP on the loopback", floor(&self.control))
     }
@@ -80,12 +88,14 @@ pub fn run(
         turns: Turns::Regular,
         frames: None,
         both: false,
+        filter: None,
+        record: None,
         drain: Duration::from_secs(2),
     };
     let (data_over, data_stamps, capture) = match pair {
         Some((tx, rx)) => {
             let over = format!("{} {} to {}", tx.kind, tx.name, rx.name);
-            (over, rx.stamps, traffic::drive(tx, rx, &plan, &Live::default())?)
+            (over, rx.stamps.word(), traffic::drive(tx, rx, &plan, &Live::default())?)
         }
         None => {
             let failed = |source| Error::Port { name: "loop".into(), source };
@@ -94,10 +104,15 @@ pub fn run(
             let mut a = DataPort::new("loop-a", 0, Box::new(a))?;
             let mut b = DataPort::new("loop-b", 0, Box::new(b))?;
             let over = "a cable in this process".to_string();
-            (over, b.stamps, traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
+            (over, b.stamps.word(), traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
         }
     };
-    let seconds = (capture.sending_ns as f64 / 1e9).max(1e-9);
+    let a_second = |count: u64, ns: u64| {
+        (count.saturating_sub(1) as f64 / (ns as f64 / 1e9).max(1e-9)).round()
+    };
+    let late_by = |(due, sent): (&u64, &u64)| sent.saturating_sub(*due);
+    let latest = capture.due.iter().zip(&capture.sent).map(late_by).max();
+    let captured_ns = capture.came_last.saturating_sub(capture.came_first);
     let mut data = Latency::default();
     capture.latencies().for_each(|ns| data.record(ns));
     Ok(Calibration {
@@ -105,7 +120,9 @@ pub fn run(
         data: data.summary(),
         data_lost: capture.sent_count() - capture.received_count(),
         data_late: capture.late,
-        data_sent_pps: (capture.sent_count().saturating_sub(1) as f64 / seconds).round(),
+        data_sent_pps: a_second(capture.sent_count(), capture.sending_ns),
+        data_captured_pps: a_second(capture.received_count(), captured_ns),
+        data_latest_ns: latest.unwrap_or(0),
         data_stamps,
         control: control(settings)?,
     })

@@ -39,7 +39,7 @@ pub enum Error {
         seconds: u64,
     },
     /// The switch refused a request that a measurement rests on.
-    #[error("the switch refused {what}: {error:?}")]
+    #[error("the switch refused {what}: {:?}", .error.kind)]
     Refused {
         /// Which request.
         what: &'static str,

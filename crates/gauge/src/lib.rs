@@ -12,6 +12,7 @@
 //! | [`arrivals`], [`probe`], [`clock`] | when probes are due, what they look like, by which clock |
 //! | [`latency`] | histograms; percentiles with confidence |
 //! | [`describe`] | traffic by ranges of header fields, and from capture files |
+//! | [`filter`], [`record`] | which frames are captured; a file of those that were |
 //! | [`calibrate`] | what the instrument itself costs, by loop-back |
 //! | [`module`] | the questions: one file for each |
 //! | [`lua`], [`metrics`], [`snmp`] | questions of the user's own; the management channels that they can ask |
@@ -39,6 +40,7 @@ pub mod compare;
 pub mod control;
 pub mod describe;
 pub mod error;
+pub mod filter;
 pub mod junit;
 pub mod latency;
 pub mod lua;
@@ -47,6 +49,7 @@ pub mod module;
 pub mod page;
 pub mod plot;
 pub mod probe;
+pub mod record;
 pub mod report;
 pub mod snmp;
 pub mod stored;
@@ -57,7 +60,9 @@ pub use arrivals::Arrivals;
 pub use bench::{Bench, Settings, gauge};
 pub use control::{Control, Peer};
 pub use error::Error;
+pub use filter::Filter;
 pub use module::{MODULES, Module};
+pub use record::Recording;
 pub use report::{Report, Run, Threshold};
 pub use stored::Stored;
 pub use traffic::DataPort;

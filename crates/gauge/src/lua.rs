@@ -6,11 +6,11 @@
 //! |---|---|---|
 //! | `init(t)` | first | |
 //! | `traffic(t)` | then | a table: `rate`, `probes`, `flows`, `size`, `random`, or `description`; none: no traffic |
-//! | `filter(t)` | then | a table: `capture = true` for each probe that comes back, `messages = {"packet_in", ...}` |
+//! | `filter(t)` | then | a table: `capture = true` for each probe that comes back, or an expression of tcpdump's for all frames that it passes; `messages = {"packet_in", ...}` |
 //! | `start(t)` | when probes begin to flow | |
 //! | `timer(t, id)` | when a time of `t:after` is over | |
 //! | `message(t, m)` | for a message that the filter lets through | |
-//! | `capture(t, p)` | for a probe that came back | |
+//! | `capture(t, p)` | for a probe, or frame, that came back | |
 //! | `metrics(t, m)` | for the answer to `t:scrape` | |
 //! | `snmp(t, v)` | for the answer to `t:snmp` | |
 //! | `destroy(t)` | when all is over | |
@@ -29,6 +29,7 @@ use crate::clock;
 use crate::control::{Control, Received};
 use crate::describe::described;
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::latency::Latency;
 use crate::metrics;
 use crate::probe::{self, Probe};
@@ -344,10 +345,17 @@ impl Script {
             shared.began = clock::now();
         }
         machine.call("init", Value::Nil)?;
-        let plan = self.plan(bench, &machine)?;
-        let filter = filter(&machine.call("filter", Value::Nil)?);
+        let mut plan = self.plan(bench, &machine)?;
+        let filter = self.filter(&machine.call("filter", Value::Nil)?)?;
         let (captured, came) = sync_channel(CAPTURES_MAX);
-        let live = Live::with_captures(filter.captures.then_some(captured));
+        let live = match &filter.captures {
+            Captures::None => Live::default(),
+            Captures::Probes => Live::with_captures(Some(captured)),
+            Captures::Frames(expression) => {
+                plan.filter = Some(expression.clone());
+                Live::with_frames(captured)
+            }
+        };
         let (capture, ()) = bench.traffic_by(&plan, live, |control, live| {
             let result = events(&machine, &plan, &filter, control, live, &came);
             live.stop();
@@ -355,7 +363,7 @@ impl Script {
         })?;
         // What came back while the run was being ended.
         while let Ok(probe) = came.try_recv() {
-            machine.call("capture", captured_table(&machine, &plan, probe)?)?;
+            machine.call("capture", captured_table(&machine, &plan, &probe)?)?;
         }
         machine.call("destroy", Value::Nil)?;
         let mut shared = machine.t.0.borrow_mut();
@@ -394,6 +402,47 @@ impl Script {
         })
     }
 
+    fn filter(&self, value: &Value) -> Result<Wanted, Error> {
+        let failed = |text: String| Error::Script(format!("{}: filter: {text}", self.path));
+        let mut wanted = Wanted::default();
+        let table = match value {
+            Value::Nil => return Ok(wanted),
+            Value::Table(table) => table,
+            _ => return Err(failed("expected a table, such as {capture = true}".into())),
+        };
+        for pair in table.pairs::<String, Value>() {
+            match pair.map_err(|e| failed(e.to_string()))? {
+                (key, Value::Boolean(probes)) if key == "capture" => {
+                    wanted.captures = if probes { Captures::Probes } else { Captures::None };
+                }
+                (key, Value::String(text)) if key == "capture" => {
+                    let text = text.to_string_lossy();
+                    let filter = Filter::parse(&text)
+                        .map_err(|e| failed(format!("capture = {text:?}: {e}")))?;
+                    wanted.captures = Captures::Frames(Arc::new(filter));
+                }
+                (key, Value::Table(list)) if key == "messages" => {
+                    let list: Vec<String> = list
+                        .sequence_values()
+                        .collect::<Result<_, _>>()
+                        .map_err(|e| failed(e.to_string()))?;
+                    if let Some(kind) = list.iter().find(|kind| !KINDS.contains(&kind.as_str())) {
+                        let known = KINDS.join(", ");
+                        return Err(failed(format!(
+                            "there are no messages {kind:?}; known: {known}"
+                        )));
+                    }
+                    wanted.messages = Some(list);
+                }
+                (key, _) => {
+                    let forms = "capture = true, capture = \"EXPRESSION\", messages = {...}";
+                    return Err(failed(format!("{key}: expected one of {forms}")));
+                }
+            }
+        }
+        Ok(wanted)
+    }
+
     fn plan(&self, bench: &mut Bench, machine: &Machine) -> Result<Plan, Error> {
         let failed = |text: String| Error::Script(format!("{}: traffic: {text}", self.path));
         let idle = Plan { probes: 1, transmit: false, ..bench.plan() };
@@ -430,24 +479,40 @@ impl Script {
 
 /// What a script wants to hear of.
 #[derive(Default)]
-struct Filter {
-    captures: bool,
+struct Wanted {
+    captures: Captures,
     /// None: all.
     messages: Option<Vec<String>>,
 }
 
-fn filter(value: &Value) -> Filter {
-    let Value::Table(table) = value else { return Filter::default() };
-    let captures = table.get::<Option<bool>>("capture").ok().flatten().unwrap_or(false);
-    let messages = table.get::<Option<Vec<String>>>("messages").ok().flatten();
-    Filter { captures, messages }
+/// Which frames a script wants to hear of.
+#[derive(Default)]
+enum Captures {
+    #[default]
+    None,
+    /// Probes of its traffic, each once.
+    Probes,
+    /// All that an expression passes.
+    Frames(Arc<Filter>),
 }
+
+/// Kinds of messages, as filters name them.
+const KINDS: [&str; 8] = [
+    "packet_in",
+    "flow_removed",
+    "port_status",
+    "barrier_reply",
+    "echo_reply",
+    "stats",
+    "error",
+    "other",
+];
 
 /// The measurement: until the script stops it, its traffic has ended, or its time is over.
 fn events(
     machine: &Machine,
     plan: &Plan,
-    filter: &Filter,
+    filter: &Wanted,
     control: &mut Control,
     live: &Live,
     came: &Receiver<Came>,
@@ -495,7 +560,7 @@ fn events(
         let mut busy = false;
         while let Ok(probe) = came.try_recv() {
             busy = true;
-            machine.call("capture", captured_table(machine, plan, probe)?)?;
+            machine.call("capture", captured_table(machine, plan, &probe)?)?;
         }
         let wait = Duration::from_micros(if busy { 0 } else { 200 });
         if let Some(received) = control.next(wait)? {
@@ -536,14 +601,20 @@ fn send(machine: &Machine, control: &mut Control) -> Result<(), Error> {
     Ok(())
 }
 
-fn captured_table(machine: &Machine, plan: &Plan, came: Came) -> Result<Value, Error> {
+fn captured_table(machine: &Machine, plan: &Plan, came: &Came) -> Result<Value, Error> {
     let make = || {
         let shared = machine.t.0.borrow();
         let table = machine.lua.create_table()?;
-        table.set("seq", came.seq)?;
-        table.set("flow", plan.flow(came.seq))?;
-        table.set("due", seconds(&shared, came.due))?;
+        if let Some((seq, due)) = came.probe {
+            table.set("seq", seq)?;
+            table.set("flow", plan.flow(seq))?;
+            table.set("due", seconds(&shared, due))?;
+        }
         table.set("at", seconds(&shared, came.at))?;
+        table.set("port", if came.returned { shared.input } else { shared.output })?;
+        if !came.bytes.is_empty() {
+            table.set("data", machine.lua.create_string(&came.bytes)?)?;
+        }
         Ok(Value::Table(table))
     };
     make().map_err(script)
@@ -551,6 +622,7 @@ fn captured_table(machine: &Machine, plan: &Plan, came: Came) -> Result<Value, E
 
 /// A message's kind, as filters name it.
 fn word(message: &Message) -> &'static str {
+    // One of KINDS.
     match message {
         Message::PacketIn(_) => "packet_in",
         Message::FlowRemoved(_) => "flow_removed",

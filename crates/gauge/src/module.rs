@@ -63,6 +63,27 @@ pub struct Over {
     pub note: &'static str,
 }
 
+/// Adds the run of one more parameter. `false`: the switch or the version cannot be asked with this one, as when a table
+/// is full, and what was asked before stands; without anything before, the whole module is not asked.
+fn add_run(
+    runs: &mut Vec<Run>,
+    done: Result<Run, Error>,
+    what: &str,
+    progress: &mut dyn FnMut(&str),
+) -> Result<bool, Error> {
+    match done {
+        Ok(run) => {
+            runs.push(run);
+            Ok(true)
+        }
+        Err(e) if e.is_of_one_module() && !runs.is_empty() => {
+            progress(&format!("{what} and what would follow is left out: {e}"));
+            Ok(false)
+        }
+        Err(e) => Err(e),
+    }
+}
+
 /// See [`Module::run`].
 pub type Ask = fn(&mut Bench, &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error>;
 
@@ -97,3 +118,23 @@ pub const MODULES: &[Module] = &[
     connections::MODULE,
     restart::MODULE,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_before_a_refusal_stands() {
+        let (mut runs, mut told) = (Vec::new(), String::new());
+        let mut add = |runs: &mut Vec<Run>, done| {
+            add_run(runs, done, "100 rules", &mut |line| told = line.to_string())
+        };
+        let full = || Err(Error::NotAsked("the table is full".into()));
+        assert!(add(&mut runs, full()).is_err());
+        assert!(add(&mut runs, Ok(Run::default())).unwrap());
+        assert!(!add(&mut runs, full()).unwrap());
+        assert!(add(&mut runs, Err(Error::Closed { reason: None })).is_err());
+        assert_eq!(runs.len(), 1);
+        assert_eq!(told, "100 rules and what would follow is left out: the table is full");
+    }
+}

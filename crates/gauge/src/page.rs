@@ -13,6 +13,7 @@
 use crate::latency::Summary;
 use crate::module::{MODULES, Over};
 use crate::plot::{Axis, Line, Plot, escape};
+use crate::report::short;
 use crate::stored::{Run, Stored};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -156,6 +157,15 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
             put(out, format_args!("<p class=\"note\">{}</p>", escape(note)));
         }
     }
+    let over = MODULES.iter().find(|m| m.name == module).map_or(&[][..], |m| m.over);
+    let several = runs_of(module, reports).count() > 1;
+    for over in over.iter().filter(|o| several && lines_over(module, o, reports).is_none()) {
+        let title = escape(over.title);
+        put(
+            out,
+            format_args!("<p class=\"note\">Not drawn, for want of two valid runs: {title}.</p>"),
+        );
+    }
     table(out, module, reports);
 }
 
@@ -167,7 +177,9 @@ fn note(module: &str, x: &str) -> &'static str {
             "OFLOPS-SUME, figure 8a: how many rules are as they were asked to be, over time."
         }
         "rule, in the order in which it was sent" if updates => {
-            "OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order."
+            "OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order. Rules are looked at in turn, so \
+             that those that change within one turn (resolution_us) may seem to come a turn later than others; \
+             `overtaken` does not count that."
         }
         _ => "",
     }
@@ -255,7 +267,7 @@ fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
 
 /// Whether a figure is a latency that stands on the calibration's floor: not a rate, nor a difference.
 fn stands_on_floor(figure: &str) -> bool {
-    figure.starts_with("latency_p")
+    figure.starts_with("latency_p") || figure == "latency_min_us"
 }
 
 /// Lines over a figure that two or more runs have; none if fewer do.
@@ -325,10 +337,7 @@ fn table(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
             put(out, format_args!("<tr><td>{label}</td><td>{name}</td><td>{value}</td></tr>"));
         };
         for (name, value) in &run.figures {
-            row(
-                name,
-                if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.1}") },
-            );
+            row(name, short(*value));
         }
         for (name, summary) in &run.latencies {
             for p in &summary.percentiles {

@@ -47,6 +47,8 @@ pub struct Line {
 const COLOURS: [&str; 8] =
     ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#332288", "#999933"];
 const GREY: &str = "#888888";
+/// How whole and dashed lines are drawn when the colours are used for the first, second and third time.
+const GAPS: [[&str; 3]; 2] = [["", "12 3", "2 2"], ["5 4", "9 3 2 3", "1 4"]];
 
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 70.0;
@@ -199,7 +201,11 @@ impl Plot {
         ));
         for (i, line) in self.lines.iter().enumerate() {
             let colour = line.colour.map_or(GREY, |c| COLOURS[c % COLOURS.len()]);
-            let dash = if line.dashed { " stroke-dasharray=\"5 4\"" } else { "" };
+            let again = line.colour.map_or(0, |c| c / COLOURS.len() % GAPS[0].len());
+            let dash = match GAPS[usize::from(line.dashed)][again] {
+                "" => String::new(),
+                gaps => format!(" stroke-dasharray=\"{gaps}\""),
+            };
             let places: Vec<(f64, f64)> =
                 line.points.iter().filter_map(|p| Some((x.at(p.0)?, y.at(p.1)?))).collect();
             let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
@@ -256,6 +262,20 @@ mod tests {
                 assert!(svg.contains("&lt;t&gt;") && svg.ends_with("</svg>\n"));
             }
         }
+    }
+
+    #[test]
+    fn lines_of_one_colour_are_told_apart() {
+        let mut plot = plot(vec![(1.0, 1.0), (2.0, 2.0)], false);
+        let line = Line { dashed: false, ..plot.lines[0].clone() };
+        plot.lines = (0..24).map(|c| Line { colour: Some(c), ..line.clone() }).collect();
+        let svg = plot.svg();
+        let styles: std::collections::BTreeSet<&str> = svg
+            .lines()
+            .filter(|line| line.starts_with("<polyline"))
+            .filter_map(|line| line.split_once("stroke=").map(|(_, style)| style))
+            .collect();
+        assert_eq!(styles.len(), 24);
     }
 
     #[test]

@@ -81,6 +81,12 @@ pub fn rewrite(bytes: &mut [u8], flow: u32, probe: Probe) {
     write(&mut bytes[PAYLOAD + 4..PAYLOAD + MARK_LEN], probe);
 }
 
+/// Makes another probe of the same flow of the frame of one.
+#[inline]
+pub fn renumber(bytes: &mut [u8], probe: Probe) {
+    write(&mut bytes[PAYLOAD + 4..PAYLOAD + MARK_LEN], probe);
+}
+
 /// Gives a frame of [`frame`]'s other IPv4 addresses.
 pub fn readdress(bytes: &mut [u8], source: u32, destination: u32) {
     bytes[26..30].copy_from_slice(&source.to_be_bytes());

@@ -180,6 +180,7 @@ impl Run {
             let rest = name.strip_prefix(latency)?.strip_prefix('_')?.strip_suffix("_us")?;
             let ns = match rest {
                 "max" => summary.max_ns,
+                "min" => summary.min_ns,
                 _ => summary.percentile(percent(rest)?)?,
             };
             Some(ns as f64 / 1000.0)
@@ -205,19 +206,31 @@ impl FromStr for Threshold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Threshold, String> {
+        Threshold::parse(text, &[])
+    }
+}
+
+impl Threshold {
+    /// Reads a bound on a figure of a built-in module, or of a script that calls itself one of `scripts`. Which figures
+    /// a script has is known only when it has run: one that it never told breaks the bound.
+    pub fn parse(text: &str, scripts: &[&str]) -> Result<Threshold, String> {
         let form =
             || format!("{text:?}: expected MODULE.FIGURE=MAX, as in forwarding.latency_p99_us=500");
         let (name, max) = text.rsplit_once('=').ok_or_else(form)?;
         let (module, figure) = name.split_once('.').ok_or_else(form)?;
         let max = max.parse().map_err(|_| form())?;
         let Some(known) = MODULES.iter().find(|m| m.name == module) else {
-            let names: Vec<&str> = MODULES.iter().map(|m| m.name).collect();
+            if scripts.contains(&module) && !figure.is_empty() {
+                return Ok(Threshold { module: module.into(), figure: figure.into(), max });
+            }
+            let ours = MODULES.iter().map(|m| m.name);
+            let names: Vec<&str> = ours.chain(scripts.iter().copied()).collect();
             return Err(format!("there is no module {module}; known: {}", names.join(", ")));
         };
         let is_latency = known.latencies.iter().any(|latency| {
             let rest = figure.strip_prefix(latency).and_then(|r| r.strip_prefix('_'));
             let word = rest.and_then(|r| r.strip_suffix("_us"));
-            word.is_some_and(|w| w == "max" || percent(w).is_some())
+            word.is_some_and(|w| w == "max" || w == "min" || percent(w).is_some())
         });
         if !is_latency && !known.figures.contains(&figure) {
             let latencies = known.latencies.iter().map(|l| format!("{l}_p50_us ({l}_max_us, ...)"));
@@ -311,8 +324,14 @@ impl Report {
     }
 }
 
-fn short(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value}") } else { format!("{value:.1}") }
+/// A figure as tables have it; a small one keeps its first digits.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        _ if value.fract() == 0.0 => format!("{value}"),
+        small if small < 0.01 => format!("{value:.1e}"),
+        small if small < 1.0 => format!("{value:.3}"),
+        _ => format!("{value:.1}"),
+    }
 }
 
 fn micros(ns: u64) -> String {
@@ -363,6 +382,12 @@ mod tests {
     }
 
     #[test]
+    fn small_figures_are_not_rounded_away() {
+        let texts = [0.0, 120_000.0, 3.2e-5, 0.125, -0.5, 17.26].map(short);
+        assert_eq!(texts, ["0", "120000", "3.2e-5", "0.125", "-0.500", "17.3"]);
+    }
+
+    #[test]
     fn a_figure_is_found_by_its_name() {
         let mut latency = crate::latency::Latency::default();
         (1..=1000).for_each(|i| latency.record(i * 1000));
@@ -374,6 +399,9 @@ mod tests {
         assert_eq!(run.value("lost"), Some(3.0));
         assert_eq!(run.value("latency_max_us").map(f64::round), Some(1000.0));
         assert!((499.0..502.0).contains(&run.value("latency_p50_us").unwrap()));
+        assert_eq!(run.value("latency_min_us").map(f64::round), Some(1.0));
+        assert!(Threshold::parse("mine.took_p99_us=5", &["mine"]).is_ok());
+        assert!("mine.took_p99_us=5".parse::<Threshold>().unwrap_err().contains("no module mine"));
         // Too few samples for it.
         assert_eq!(run.value("latency_p99.99_us"), None);
         assert_eq!(run.value("latency"), None);

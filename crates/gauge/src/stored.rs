@@ -167,9 +167,13 @@ impl Run {
     pub fn value(&self, name: &str) -> Option<f64> {
         self.figure(name).or_else(|| {
             self.latencies.iter().find_map(|(latency, summary)| {
-                let rest = name.strip_prefix(latency.as_str())?.strip_prefix("_p")?;
-                let percent: f64 = rest.strip_suffix("_us")?.parse().ok()?;
-                Some(summary.percentile(percent)? as f64 / 1000.0)
+                let rest = name.strip_prefix(latency.as_str())?.strip_prefix('_')?;
+                let ns = match rest.strip_suffix("_us")? {
+                    "min" => summary.min_ns,
+                    "max" => summary.max_ns,
+                    rest => summary.percentile(rest.strip_prefix('p')?.parse().ok()?)?,
+                };
+                Some(ns as f64 / 1000.0)
             })
         })
     }
@@ -258,6 +262,8 @@ pub(crate) mod tests {
                 data_lost: 0,
                 data_late: 0,
                 data_sent_pps: 5000.0,
+                data_captured_pps: 5000.0,
+                data_latest_ns: 0,
                 data_stamps: "process",
                 control: summary(5),
             },

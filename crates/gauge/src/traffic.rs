@@ -8,16 +8,23 @@
 //!
 //! Sent times are taken before a probe is handed to its port, received times after a burst was
 //! taken from its port: what happened in between, the switch's part included, is never told too
-//! short. A port that can has its kernel stamp what arrives: then the received time is when the frame
-//! was taken from the device, and how late this process was scheduled is not in the figures. Which it was
+//! short. A port that can has its device or its kernel stamp what arrives: then the received time is when the frame
+//! came to the device, or was taken from it, and how late this process was scheduled is not in the figures. Which it was
 //! is told by [`DataPort::stamps`].
+//!
+//! Cost: one look at the clock for each burst in either direction, and no allocation for a frame: a probe of the
+//! same flow as the one before it is made by writing its number and time into that one's frame.
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{Arrivals, Offsets};
 use crate::clock;
 use crate::error::Error;
+use crate::filter::Filter;
 use crate::probe::{self, Probe};
+use crate::record::Recording;
 use port::prng::Prng;
-use port::{BURST_MAX, Burst, Frame, Pool, Port, RxQueue, TxQueue, wait_readable};
+use port::{
+    BURST_MAX, Burst, Frame, Pool, Port, RxError, RxQueue, StampedBy, TxQueue, wait_readable,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -38,10 +45,11 @@ pub struct DataPort {
     pub number: u32,
     /// What kind of port it is.
     pub kind: &'static str,
-    /// Who says when a frame arrived: `kernel` or `process`.
-    pub stamps: &'static str,
+    /// Who says when a frame arrived.
+    pub stamps: StampedBy,
     port: Box<dyn Port>,
-    rx: Box<dyn RxQueue>,
+    /// All its receive queues: which of them a frame comes by is for the interface to say.
+    rx: Vec<Box<dyn RxQueue>>,
     tx: Box<dyn TxQueue>,
     lost: u64,
 }
@@ -50,8 +58,10 @@ impl DataPort {
     /// Opens the queues of a port that is wired to the switch's port `number`.
     pub fn new(name: &str, number: u32, mut port: Box<dyn Port>) -> Result<DataPort, Error> {
         let failed = |source| Error::Port { name: name.to_string(), source };
-        let stamps = if port.stamp_by_kernel() { "kernel" } else { "process" };
-        let rx = port.rx_queue(0).map_err(failed)?;
+        let stamps = port.stamp_arrivals();
+        let queues = 0..port.info().rx_queues;
+        let rx = queues.map(|queue| port.rx_queue(queue)).collect::<Result<_, _>>();
+        let rx = rx.map_err(failed)?;
         let tx = port.tx_queue().map_err(failed)?;
         let kind = port.info().kind;
         let name = name.to_string();
@@ -72,7 +82,29 @@ impl DataPort {
     }
 
     fn lost_in_all(&mut self) -> u64 {
-        self.port.kernel_stats().rx_dropped + self.rx.drops().total()
+        let queues: u64 = self.rx.iter().map(|queue| queue.drops().total()).sum();
+        self.port.kernel_stats().rx_dropped + queues
+    }
+
+    /// Takes what its queues have ready, as much as the burst has room for.
+    fn receive(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
+        let mut got = 0;
+        for queue in &mut self.rx {
+            got += queue.rx(burst, pool)?;
+        }
+        Ok(got)
+    }
+
+    /// Rests until a frame may have come, for at most so long.
+    fn rest(&self, most: Duration) {
+        match &self.rx[..] {
+            [only] => match only.fd() {
+                Some(fd) => drop(wait_readable(fd, most)),
+                None => std::thread::yield_now(),
+            },
+            // Only one can be slept on: the others are looked at soon.
+            _ => std::thread::sleep(most.min(Duration::from_nanos(SPIN_NS))),
+        }
     }
 
     /// Frames that came to this port and were lost on our side since the last call.
@@ -129,6 +161,10 @@ pub struct Plan {
     pub frames: Option<Arc<Frames>>,
     /// Looks for probes at the sending port, too.
     pub both: bool,
+    /// Only frames that it passes are captured.
+    pub filter: Option<Arc<Filter>>,
+    /// Where captured frames are written, too.
+    pub record: Option<Recording>,
     /// How long nothing must come at the end before what is missing counts as lost. If the last
     /// probe is back, the run ends sooner.
     pub drain: Duration,
@@ -136,9 +172,11 @@ pub struct Plan {
 
 impl Plan {
     /// The flow of a probe.
+    #[inline]
     pub fn flow(&self, seq: u32) -> u32 {
         let flows = self.flows_in_all();
         match self.turns {
+            _ if flows == 1 => 0,
             Turns::Regular => {
                 ((u64::from(self.first_flow) + u64::from(seq)) % u64::from(flows)) as u32
             }
@@ -155,15 +193,17 @@ impl Plan {
     }
 }
 
-/// A probe that came back.
-#[derive(Clone, Copy, Debug)]
+/// A probe that came back, or any frame where [`Live::with_frames`] asks for them.
+#[derive(Clone, Debug)]
 pub struct Came {
-    /// Its number.
-    pub seq: u32,
-    /// When it was due, by [`clock`].
-    pub due: u64,
+    /// Its number and when it was due, by [`clock`]; none if it is no probe of this run.
+    pub probe: Option<(u32, u64)>,
     /// When it came.
     pub at: u64,
+    /// Whether it came to the port that sends.
+    pub returned: bool,
+    /// Its bytes, if they were asked for.
+    pub bytes: Box<[u8]>,
 }
 
 /// What another thread can see of a run, and do to it.
@@ -176,12 +216,19 @@ pub struct Live {
     flows_seen: AtomicU64,
     cut: AtomicBool,
     captures: Option<SyncSender<Came>>,
+    /// Not only probes, each once, but all frames that are captured, with their bytes.
+    frames: bool,
 }
 
 impl Live {
     /// One that tells of each probe that comes back, as long as somebody takes it.
     pub fn with_captures(captures: Option<SyncSender<Came>>) -> Live {
         Live { captures, ..Live::default() }
+    }
+
+    /// One that tells of every frame that is captured, with its bytes, likewise.
+    pub fn with_frames(captures: SyncSender<Came>) -> Live {
+        Live { captures: Some(captures), frames: true, ..Live::default() }
     }
 
     /// No more probes; the run ends when those on their way are there, or the drain time is over.
@@ -230,8 +277,14 @@ pub struct Capture {
     pub cut_at: u64,
     /// From the first probe's being sent to the last one's, in nanoseconds.
     pub sending_ns: u64,
-    /// Probes that nobody took in time from [`Live::with_captures`].
+    /// Probes or frames that nobody took in time from [`Live::with_captures`] or [`Live::with_frames`].
     pub untold: u64,
+    /// Frames that the filter kept out.
+    pub filtered: u64,
+    /// When the first and the last probe came back; 0 if none did.
+    pub came_first: u64,
+    /// Likewise.
+    pub came_last: u64,
     /// Copies beyond the first.
     pub duplicates: u64,
     /// Probes that came after a later one of the same flow.
@@ -282,7 +335,7 @@ impl Seen<'_> {
         pool: &mut Pool,
         returned: bool,
     ) -> Result<usize, Error> {
-        let got = match port.rx.rx(burst, pool) {
+        let got = match port.receive(burst, pool) {
             Ok(got) => got,
             // Its link was taken away by ourselves.
             Err(_) if self.capture.cut_at > 0 => 0,
@@ -294,47 +347,99 @@ impl Seen<'_> {
         if got == 0 {
             return Ok(0);
         }
-        let (now, wall) = (clock::now(), port::now_ns());
-        let by_kernel = port.stamps == "kernel";
+        let by_kernel = port.stamps != StampedBy::Process;
+        let (now, wall) = (clock::now(), if by_kernel { port::now_ns() } else { 0 });
+        let before = self.received;
         for frame in burst.frames() {
+            let bytes = frame.data();
+            if self.plan.filter.as_ref().is_some_and(|filter| !filter.passes(bytes)) {
+                self.capture.filtered += 1;
+                continue;
+            }
             let age = if by_kernel { wall.saturating_sub(frame.rx_ns) } else { 0 };
-            if let Some(probe) = probe::parse(frame.data()) {
-                self.one(probe, now.saturating_sub(age), returned);
+            let at = now.saturating_sub(age);
+            if let Some(record) = &self.plan.record {
+                record.write(port::now_ns().saturating_sub(age), bytes);
+            }
+            let probe = probe::parse(bytes).filter(|probe| probe.stream == self.plan.stream);
+            if self.live.frames {
+                let probe = probe.map(|probe| (probe.seq, probe.due));
+                self.tell(Came { probe, at, returned, bytes: bytes.into() });
+            }
+            if let Some(probe) = probe {
+                self.one(probe, at, returned);
             }
         }
         burst.recycle(pool);
+        if self.received > before {
+            self.live.received.store(self.received, Ordering::Release);
+        }
         Ok(got)
     }
 
+    fn tell(&mut self, came: Came) {
+        if let Some(captures) = &self.live.captures {
+            self.capture.untold += u64::from(captures.try_send(came).is_err());
+        }
+    }
+
+    #[inline]
     fn one(&mut self, probe: Probe, at: u64, returned: bool) {
         let seq = probe.seq as usize;
-        if probe.stream != self.plan.stream || seq >= self.capture.received.len() {
-            return;
-        }
         let capture = &mut self.capture;
-        if capture.received[seq] != 0 {
+        let Some(received) = capture.received.get_mut(seq) else { return };
+        if *received != 0 {
             capture.duplicates += 1;
             return;
         }
         // A clock that was set back in between must not make it "never".
-        capture.received[seq] = at.max(probe.due).max(1);
-        capture.returned[seq] = returned;
+        *received = at.max(probe.due).max(1);
         capture.due[seq] = probe.due;
         self.last_at = at;
-        if let Some(captures) = &self.live.captures {
-            let came = Came { seq: probe.seq, due: probe.due, at };
-            capture.untold += u64::from(captures.try_send(came).is_err());
+        if self.received == 0 {
+            capture.came_first = at;
         }
         self.received += 1;
-        self.live.received.store(self.received, Ordering::Release);
-        self.live.returned.fetch_add(u64::from(returned), Ordering::AcqRel);
+        if returned {
+            capture.returned[seq] = true;
+            self.live.returned.fetch_add(1, Ordering::AcqRel);
+        }
         let flow = self.plan.flow(probe.seq) as usize;
-        capture.reordered += u64::from(self.newest[flow] > u64::from(probe.seq));
-        self.newest[flow] = self.newest[flow].max(u64::from(probe.seq));
+        let newest = &mut self.newest[flow];
+        capture.reordered += u64::from(*newest > u64::from(probe.seq));
+        *newest = u64::from(probe.seq).max(*newest);
         if !std::mem::replace(&mut self.flows[flow], true) {
             self.live.flows_seen.fetch_add(1, Ordering::AcqRel);
         }
+        if self.live.captures.is_some() && !self.live.frames {
+            let probe = Some((probe.seq, probe.due));
+            self.tell(Came { probe, at, returned, bytes: Box::default() });
+        }
     }
+}
+
+/// When probes are due after the start.
+enum Schedule<'a> {
+    Recorded(std::slice::Iter<'a, u64>),
+    Made(Offsets),
+}
+
+impl Schedule<'_> {
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            Schedule::Recorded(offsets) => offsets.next().copied(),
+            Schedule::Made(offsets) => offsets.next(),
+        }
+    }
+}
+
+/// Memory that is there before the first probe: a page that the kernel finds only when it is written to would
+/// hold up a burst.
+fn zeroes(count: usize) -> Vec<u64> {
+    let mut list = vec![std::hint::black_box(1); count];
+    list.fill(0);
+    list
 }
 
 /// Sends by `tx` what the plan says, and captures at `rx` what comes of it.
@@ -348,7 +453,7 @@ pub fn drive(
     if live.cut.load(Ordering::Acquire) {
         rx.set_link(true)?;
         // Its socket says once that the link was gone.
-        drop(rx.rx.rx(&mut Burst::new(), &mut Pool::new()));
+        drop(rx.receive(&mut Burst::new(), &mut Pool::new()));
     }
     result
 }
@@ -366,9 +471,9 @@ fn driven(
         plan,
         live,
         capture: Capture {
-            due: vec![0; probes],
-            sent: vec![0; probes],
-            received: vec![0; probes],
+            due: zeroes(probes),
+            sent: zeroes(probes),
+            received: zeroes(probes),
             returned: vec![false; probes],
             ..Capture::default()
         },
@@ -377,11 +482,10 @@ fn driven(
         received: 0,
         last_at: 0,
     };
-    let mut offsets: Box<dyn Iterator<Item = u64>> =
-        match plan.frames.as_ref().and_then(|f| f.offsets.as_ref()) {
-            Some(recorded) => Box::new(recorded.iter().copied()),
-            None => Box::new(plan.arrivals.offsets(plan.rate_pps, plan.seed)),
-        };
+    let mut offsets = match plan.frames.as_ref().and_then(|f| f.offsets.as_ref()) {
+        Some(recorded) => Schedule::Recorded(recorded.iter()),
+        None => Schedule::Made(plan.arrivals.offsets(plan.rate_pps, plan.seed)),
+    };
     let (mut burst, mut pool) = (Burst::new(), Pool::new());
     let mut frame =
         Frame::copy_of(&probe::frame(len, 0, Probe { stream: plan.stream, seq: 0, due: 0 }));
@@ -393,6 +497,11 @@ fn driven(
     let mut next = 0;
     let mut due = start + offsets.next().unwrap_or(0);
     let mut done_at = None;
+    let mut flow = plan.flow(0);
+    // The flow that the frame is of.
+    let mut made = None;
+    // Frames sent since one came.
+    let mut unseen = 0;
     loop {
         let mut waiting = 0;
         let stopped = live.stop.load(Ordering::Acquire);
@@ -401,20 +510,18 @@ fn driven(
             rx.set_link(false)?;
         }
         let sending = plan.transmit && !stopped && next < probes;
-        while sending && next < probes && waiting < BURST_MAX {
-            let now = clock::now();
-            if now < due {
-                break;
-            }
-            let flow = plan.flow(next as u32);
+        let now = clock::now();
+        while sending && due <= now && next < probes && waiting < BURST_MAX {
             let probe = Probe { stream: plan.stream, seq: next as u32, due };
             match &plan.frames {
                 Some(frames) => {
                     frame.replace(&frames.frames[flow as usize]);
                     probe::stamp(frame.data_mut(), probe);
                 }
+                None if made == Some(flow) => probe::renumber(frame.data_mut(), probe),
                 None => probe::rewrite(frame.data_mut(), flow, probe),
             }
+            made = Some(flow);
             seen.capture.due[next] = due;
             seen.capture.late += u64::from(now - due > SLOT_NS);
             match tx.tx.tx(&frame) {
@@ -423,6 +530,11 @@ fn driven(
             }
             next += 1;
             waiting += 1;
+            flow = match plan.turns {
+                Turns::Regular if flow + 1 == flows => 0,
+                Turns::Regular => flow + 1,
+                Turns::Random => plan.flow(next as u32),
+            };
             due = start + offsets.next().unwrap_or(u64::MAX - start);
         }
         if waiting > 0 {
@@ -434,7 +546,13 @@ fn driven(
         if plan.both {
             got += seen.take(tx, &mut burst, &mut pool, true)?;
         }
-        if got > 0 {
+        unseen = if got > 0 { 0 } else { unseen + waiting };
+        if unseen >= BURST_MAX {
+            // What carries the frames may wait for this processor: a thread of the kernel's, the switch itself.
+            std::thread::yield_now();
+            unseen = 0;
+        }
+        if got > 0 || waiting > 0 {
             continue;
         }
         let now = clock::now();
@@ -449,19 +567,19 @@ fn driven(
             }
         }
         let idle = if sending && !done { due.saturating_sub(now) } else { 2_000_000 };
-        if waiting == 0 && idle > SPIN_NS {
+        if idle > SPIN_NS {
             // Of two ports only one can be slept on: the other is looked at soon.
             let most = if plan.both { SPIN_NS } else { 2_000_000 };
             let rest = Duration::from_nanos((idle - SPIN_NS).min(most));
-            match rx.rx.fd() {
+            match seen.capture.cut_at {
+                0 => rx.rest(rest),
                 // Without a link its socket is ready all the time, to say so.
-                Some(_) if seen.capture.cut_at > 0 => std::thread::sleep(rest),
-                Some(fd) => drop(wait_readable(fd, rest)),
-                None => std::thread::yield_now(),
+                _ => std::thread::sleep(rest),
             }
         }
     }
     let mut capture = seen.capture;
+    capture.came_last = seen.last_at;
     capture.missed = rx.newly_lost();
     if plan.transmit {
         for list in [&mut capture.due, &mut capture.sent, &mut capture.received] {
@@ -494,6 +612,8 @@ mod tests {
             turns: Turns::Regular,
             frames: None,
             both: false,
+            filter: None,
+            record: None,
             drain: Duration::from_millis(300),
         }
     }

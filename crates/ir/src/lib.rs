@@ -29,6 +29,7 @@ pub mod id;
 pub mod op;
 pub mod pipeline;
 pub mod program;
+pub mod softflow;
 pub mod testing;
 pub mod text;
 pub mod verdict;

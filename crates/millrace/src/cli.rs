@@ -361,6 +361,10 @@ pub(crate) struct RunOptions {
     /// the end
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
+    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    #[arg(long, value_name = "PATH")]
+    pub(crate) take_over: Option<PathBuf>,
     /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
     #[arg(long = "service", value_name = "SERVICE")]
     pub(crate) services: Vec<String>,
@@ -726,6 +730,9 @@ pub(crate) struct GaugeCalibrateOptions {
     /// Probes
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub(crate) probes: u32,
+    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub(crate) eal: Option<String>,
     /// One JSON object on standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -759,6 +766,16 @@ pub(crate) struct GaugeRunOptions {
     /// process serves, which leaves out what real ports cost
     #[arg(long, value_name = "SPEC")]
     pub(crate) loopback: Vec<String>,
+    /// Capture only frames that this passes, in tcpdump's language (pcap-filter(7)); the others are as if they had not
+    /// come out
+    #[arg(long, value_name = "EXPRESSION")]
+    pub(crate) filter: Option<String>,
+    /// Write the captured frames to a pcap file, too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub(crate) eal: Option<String>,
     /// Run this module only; repeatable [default: all, see `millrace gauge modules`]
     #[arg(long = "module", value_name = "NAME")]
     pub(crate) modules: Vec<String>,

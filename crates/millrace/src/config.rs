@@ -98,6 +98,8 @@ pub(crate) struct Config {
     pub(crate) connections: usize,
     /// Where connections wait for the next process.
     pub(crate) state: Option<PathBuf>,
+    /// The control socket of a running switch whose place this one takes.
+    pub(crate) take_over: Option<PathBuf>,
     /// Services: `NAME KIND [KEY=VALUE...]`.
     pub(crate) services: Vec<String>,
     /// Workers never sleep.
@@ -216,6 +218,13 @@ impl Config {
                 "--state keeps connections, which a switch that runs a P4 program does not track",
             ));
         }
+        let take_over = options.take_over;
+        if p4.is_some() && take_over.is_some() {
+            return Err(Failure::usage(
+                "--take-over takes over OpenFlow's entries and connections; a P4 program in a running switch is \
+                 replaced by `millrace p4 load`",
+            ));
+        }
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
         let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
@@ -274,6 +283,7 @@ impl Config {
             queues,
             connections,
             state,
+            take_over,
             services,
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,

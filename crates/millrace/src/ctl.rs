@@ -5,7 +5,8 @@
 //! and change a P4 program's entries or the program (`p4 do`, `p4 load`): the system asks for the
 //! right to write to the socket's file, which only its owner has.
 //! `capture`'s answer and that of `conntrack export` are streams: after one line that says that it was
-//! understood, the capture's bytes until either side closes, or the image's.
+//! understood, the capture's bytes until either side closes, or the image's. `run --take-over` holds a conversation
+//! there.
 
 use crate::Failure;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,8 @@ pub(crate) enum Request {
         /// Which, by a path that the switch can read.
         path: PathBuf,
     },
+    /// Another process takes this one's place: what both then say, `takeover` tells.
+    TakeOver,
     /// Services: one is added, one is set, one is taken away, then all are told.
     Service {
         /// Name, kind and settings of the one to add.
@@ -245,6 +248,14 @@ pub(crate) fn follow(path: Option<&Path>, request: &Request) -> Result<impl Read
     begin(path, request).map(|(_, rest)| rest)
 }
 
+/// Asks a running switch for a conversation.
+pub(crate) fn talk(
+    path: Option<&Path>,
+    request: &Request,
+) -> Result<BufReader<UnixStream>, Failure> {
+    begin(path, request).map(|(_, rest)| rest)
+}
+
 fn begin(
     path: Option<&Path>,
     request: &Request,
@@ -287,6 +298,7 @@ mod tests {
             | Request::Conntrack { .. }
             | Request::ConntrackExport
             | Request::ConntrackImport { .. }
+            | Request::TakeOver
             | Request::Service { .. }
             | Request::P4Do { .. }
             | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),

@@ -15,7 +15,9 @@ use ::gauge::module::cliffs::MASKS_MAX;
 use ::gauge::page::page;
 use ::gauge::probe::{ADDRESSES_MAX, FLOWS_MAX};
 use ::gauge::traffic::Frames;
-use ::gauge::{Arrivals, DataPort, MODULES, Module, Peer, Settings, Stored, Threshold};
+use ::gauge::{
+    Arrivals, DataPort, Filter, MODULES, Module, Peer, Recording, Settings, Stored, Threshold,
+};
 use of_channel::TlsFiles;
 use openflow::Version;
 use port::spec::{Kind, Spec};
@@ -83,19 +85,25 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     };
     let settings = settings(&options)?;
     let versions = versions(&options.protocols)?;
+    let scripts: Vec<&str> = settings.scripts.iter().map(|s| s.name.as_str()).collect();
     let thresholds = options
         .at_most
         .iter()
-        .map(|t| t.parse().map_err(Failure::usage))
+        .map(|t| Threshold::parse(t, &scripts).map_err(Failure::usage))
         .collect::<Result<Vec<Threshold>, _>>()?;
+    let record = settings.record.clone();
     let [input, output] = two(&options.ports, "--port", "where probes go in, where they come out")?;
-    let ports = (open(&input, 1)?, open(&output, 2)?);
-    let mut looped = looped(&options.loopback)?;
+    let dpdk = dpdk(options.eal.as_deref())?;
+    let ports = (open(&input, 1, &dpdk)?, open(&output, 2, &dpdk)?);
+    let mut looped = looped(&options.loopback, &dpdk)?;
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let mut progress = |line: &str| eprintln!("millrace: gauge: {line}");
     let mut report =
         ::gauge::gauge(&peer, &versions, ports, pair, settings, &modules, &mut progress)
             .map_err(Failure::bad)?;
+    if let Some(record) = record {
+        record.end().map_err(|e| Failure::Bad(format!("{}: {e}", record.path())))?;
+    }
     report.judge(&thresholds);
     let json = serde_json::to_string(&report).map_err(Failure::bad)?;
     if let Some(path) = &options.out {
@@ -123,7 +131,7 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
 fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
     within("--rate", options.rate, 1.0, 2e7)?;
     within("--probes", options.probes.into(), 1.0, 1e8)?;
-    let mut looped = looped(&options.loopback)?;
+    let mut looped = looped(&options.loopback, &dpdk(options.eal.as_deref())?)?;
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let settings =
         Settings { rate_pps: options.rate, probes: options.probes, ..Settings::default() };
@@ -140,12 +148,15 @@ fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
 }
 
 /// The pair of ports to calibrate by.
-fn looped(specs: &[String]) -> Result<Option<(DataPort, DataPort)>, Failure> {
+fn looped(
+    specs: &[String],
+    dpdk: &port_dpdk::Options,
+) -> Result<Option<(DataPort, DataPort)>, Failure> {
     if specs.is_empty() {
         return Ok(None);
     }
     let [a, b] = two(specs, "--loopback", "two ports joined back to back")?;
-    Ok(Some((open(&a, 0)?, open(&b, 0)?)))
+    Ok(Some((open(&a, 0, dpdk)?, open(&b, 0, dpdk)?)))
 }
 
 /// The switch, with what TLS needs.
@@ -202,6 +213,15 @@ fn traffic(options: &GaugeRunOptions) -> Result<Vec<(String, Arc<Frames>)>, Fail
         all.push((format!("{name}, gaps {}", options.gaps), Arc::new(frames)));
     }
     Ok(all)
+}
+
+fn filter(text: &str) -> Result<Arc<Filter>, Failure> {
+    let parsed = Filter::parse(text).map_err(|e| Failure::Usage(format!("--filter: {e}")))?;
+    Ok(Arc::new(parsed))
+}
+
+fn record(path: &Path) -> Result<Recording, Failure> {
+    Recording::create(path).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))
 }
 
 fn modules(names: &[String]) -> Result<Vec<&'static Module>, Failure> {
@@ -275,6 +295,8 @@ fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
         switch_pid: options.switch_pid,
         described: traffic(options)?,
         scripts: scripts(&options.scripts)?,
+        filter: options.filter.as_deref().map(filter).transpose()?,
+        record: options.capture.as_deref().map(record).transpose()?,
         ..Settings::default()
     })
 }
@@ -298,17 +320,32 @@ fn two(specs: &[String], option: &str, what: &str) -> Result<[Spec; 2], Failure>
     })
 }
 
+/// How DPDK's devices are opened: one queue each way, as one thread sends and captures.
+fn dpdk(eal: Option<&str>) -> Result<port_dpdk::Options, Failure> {
+    let eal = port_dpdk::eal::split(eal.unwrap_or_default()).map_err(Failure::Usage)?;
+    Ok(port_dpdk::Options { eal, rx_queues: Some(1), ..port_dpdk::Options::default() })
+}
+
 /// Opens a port of ours; without a number of its own it is wired to the switch's port `number`.
-fn open(spec: &Spec, number: u32) -> Result<DataPort, Failure> {
+fn open(spec: &Spec, number: u32, dpdk: &port_dpdk::Options) -> Result<DataPort, Failure> {
+    let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
+    let no_wire = |text: &str| Err(Failure::Usage(format!("port {}: {text}", spec.name())));
     let port = match &spec.kind {
         Kind::AfXdp(xdp) => port_xdp::open(xdp),
+        Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
         Kind::Tap(_) | Kind::AfPacket(_) => spec.open(),
-        Kind::Pcap { .. } | Kind::Memory(_) | Kind::Dpdk(_) => {
-            let text = "a switch is measured through af_packet, af_xdp or tap ports";
-            return Err(Failure::Usage(format!("port {}: {text}", spec.name())));
+        Kind::Pcap { .. } => {
+            return no_wire(
+                "a file is no wire to a switch; --trace FILE sends the frames of one, --capture FILE writes \
+                 those that come out to one",
+            );
+        }
+        Kind::Memory(_) => {
+            return no_wire(
+                "memory ports lead to nowhere but this process; use af_packet, af_xdp, tap or dpdk",
+            );
         }
     };
-    let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
     let port = port.map_err(|e| failed(&e))?;
     DataPort::new(spec.name(), spec.number.unwrap_or(number), port).map_err(|e| failed(&e))
 }

@@ -27,7 +27,7 @@ use switch::Switch;
 const IMAGE_MAX: u64 = 16 << 30;
 
 /// Seconds since 1970.
-fn clock() -> u64 {
+pub(crate) fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

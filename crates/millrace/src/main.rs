@@ -39,6 +39,7 @@ mod queue;
 mod run;
 mod services;
 mod stf;
+mod takeover;
 
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;

@@ -141,6 +141,7 @@ pub(crate) fn answer(
             crate::conntrack::answer(switch, flush, zone, limit)
         }
         Request::ConntrackImport { path } => crate::image::answer(switch, &path),
+        Request::TakeOver => Err("a switch that runs a P4 program hands nothing over".to_owned()),
         Request::ConntrackExport => Err("only a running switch has connections".to_owned()),
         Request::Service { add, set, remove } => {
             crate::services::answer(switch, add.as_deref(), set.as_deref(), remove.as_deref())

@@ -3,7 +3,8 @@
 use crate::cli::RunOptions;
 use crate::config::{Config, RxWorker};
 use crate::p4_host::Host;
-use crate::{Failure, capture, ctl, image, query};
+use crate::takeover::{Handover, Running};
+use crate::{Failure, capture, ctl, image, query, takeover};
 use datapath::services::Services;
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, lower};
@@ -12,6 +13,7 @@ use openflow::{Message, PortNo, Version};
 use port::Port;
 use port::spec::{Kind, Spec};
 use rustix::event::{PollFd, PollFlags};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use switch::{EngineKind, Switch};
@@ -48,8 +50,20 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     switch.set_polling(config.poll);
     // What comes before the files' entries are in place waits.
     switch.set_receiving(false);
+    let (mut taken, mut paused) = (None, None);
+    if let Some(path) = &config.take_over {
+        let mut running = Running::begin(path)?;
+        taken = Some(running.agent(|id| agent(&switch, Some(config.datapath_id.unwrap_or(id))))?);
+        switch.sync();
+        running.connections(&switch)?;
+        paused = Some(running.finish(&switch)?);
+    }
     let described = add_ports(&switch, &config)?;
     switch.set_queues(&config.queues).map_err(|e| Failure::Bad(format!("--queue: {e}")))?;
+    if let Some(paused) = &paused {
+        switch.set_receiving(true);
+        paused.over();
+    }
     let control = match host {
         Some(mut host) => {
             if let Some(path) = &config.entries {
@@ -59,19 +73,23 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             crate::p4_host::log_messages(&host)?;
             Side::P4(host)
         }
-        None => Side::OpenFlow(openflow(&switch, &config)?),
+        None => Side::OpenFlow(openflow(&switch, &config, taken)?),
     };
-    let server = control_socket(&switch, &control, config.ctl.as_deref())?;
+    let wake = signals.waker().map_err(Failure::bad)?;
+    let handover = Arc::new(Handover::new(wake));
+    let server = control_socket(&switch, &control, &handover, config.ctl.as_deref())?;
     switch.sync();
     let restored = match &config.state {
-        Some(path) => image::begin(&switch, path)?,
-        None => false,
+        Some(path) if paused.is_none() => image::begin(&switch, path)?,
+        _ => false,
     };
     switch.set_receiving(true);
     let mut listeners: Vec<String> = match &control {
-        Side::OpenFlow(channel) => {
-            lock(channel).iter().flat_map(Channel::listening).map(ToString::to_string).collect()
-        }
+        Side::OpenFlow(side) => lock(&side.channel)
+            .iter()
+            .flat_map(Channel::listening)
+            .map(ToString::to_string)
+            .collect(),
         Side::P4(_) => Vec::new(),
     };
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
@@ -82,33 +100,65 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     wait(&signals);
     tracing::info!("stopping");
     drop(server);
+    let handed_over = handover.is_ending();
+    if handed_over {
+        handover.freed();
+    }
     // Controllers first: who still talks to the switch must find it running.
-    if let Side::OpenFlow(channel) = &control {
-        drop(lock(channel).take());
+    if let Side::OpenFlow(side) = &control {
+        drop(lock(&side.channel).take());
     }
     switch.stop();
     match &config.state {
-        Some(path) => image::end(&switch, path),
-        None => Ok(()),
+        Some(path) if !handed_over => image::end(&switch, path),
+        _ => Ok(()),
     }
 }
 
 /// Who programs the switch.
 #[derive(Clone)]
 enum Side {
-    /// Controllers; none once the switch stops.
-    OpenFlow(Arc<Mutex<Option<Channel>>>),
+    /// Controllers.
+    OpenFlow(Arc<OpenFlow>),
     /// A P4 program's control.
     P4(Arc<Mutex<Host>>),
 }
 
-/// The OpenFlow agent, what the files put into it, and the way to controllers.
-fn openflow(switch: &Switch, config: &Config) -> Result<Arc<Mutex<Option<Channel>>>, Failure> {
-    let agent = Arc::new(Mutex::new(agent(switch, config.datapath_id)?));
-    load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
-    let channel =
-        Channel::start(switch.clone(), agent, config.channel.clone()).map_err(Failure::bad)?;
-    Ok(Arc::new(Mutex::new(Some(channel))))
+/// The OpenFlow agent and the way to controllers.
+pub(crate) struct OpenFlow {
+    pub(crate) agent: Arc<Mutex<Agent>>,
+    /// None once the switch stops, or another takes its place.
+    pub(crate) channel: Mutex<Option<Channel>>,
+    config: of_channel::Config,
+}
+
+impl OpenFlow {
+    /// Controllers may come.
+    pub(crate) fn start(&self, switch: &Switch) -> Result<(), Failure> {
+        let channel = Channel::start(switch.clone(), self.agent.clone(), self.config.clone());
+        *lock(&self.channel) = Some(channel.map_err(Failure::bad)?);
+        Ok(())
+    }
+}
+
+/// The agent, what the files put into it unless it was taken over, and the way to controllers.
+fn openflow(
+    switch: &Switch,
+    config: &Config,
+    taken: Option<Agent>,
+) -> Result<Arc<OpenFlow>, Failure> {
+    let agent = match taken {
+        Some(agent) => Arc::new(Mutex::new(agent)),
+        None => {
+            let agent = Arc::new(Mutex::new(agent(switch, config.datapath_id)?));
+            load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
+            agent
+        }
+    };
+    let config = config.channel.clone();
+    let side = Arc::new(OpenFlow { agent, channel: Mutex::new(None), config });
+    side.start(switch)?;
+    Ok(side)
 }
 
 /// Opens the ports; number and name of each.
@@ -269,14 +319,15 @@ fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Resu
 fn control_socket(
     switch: &Switch,
     side: &Side,
+    handover: &Arc<Handover>,
     path: Option<&Path>,
 ) -> Result<Option<ctl::Server>, Failure> {
     let place = path.map_or_else(ctl::default_path, Path::to_path_buf);
-    let (switch, side) = (switch.clone(), side.clone());
+    let (switch, side, handover) = (switch.clone(), side.clone(), handover.clone());
     let of = side.clone();
     let controllers = move || {
-        let Side::OpenFlow(channel) = &of else { return "none".into() };
-        let channel = lock(channel);
+        let Side::OpenFlow(side) = &of else { return "none".into() };
+        let channel = lock(&side.channel);
         let connected = channel.as_ref().map_or_else(Vec::new, Channel::connected);
         let versions: Vec<&str> = connected.iter().map(|v| v.name()).collect();
         serde_json::Value::String(if versions.is_empty() {
@@ -288,6 +339,9 @@ fn control_socket(
     let answer = move |request| match (request, &side) {
         (ctl::Request::Capture(request), _) => capture::stream(&switch, request),
         (ctl::Request::ConntrackExport, _) => image::stream(&switch),
+        (ctl::Request::TakeOver, Side::OpenFlow(side)) => {
+            takeover::stream(&switch, side, &handover)
+        }
         (ctl::Request::P4Do { text }, Side::P4(host)) => {
             Ok(ctl::Reply::Value(lock(host).commands(&text)))
         }
@@ -309,15 +363,22 @@ fn control_socket(
 }
 
 /// A descriptor that is readable once SIGINT or SIGTERM came.
-pub(crate) struct Signals(std::os::unix::net::UnixStream);
+pub(crate) struct Signals(UnixStream, UnixStream);
+
+impl Signals {
+    /// What is written there ends [`wait`], too.
+    pub(crate) fn waker(&self) -> std::io::Result<UnixStream> {
+        self.1.try_clone()
+    }
+}
 
 /// From now on SIGINT and SIGTERM end [`wait`], in place of the process.
 pub(crate) fn signals() -> std::io::Result<Signals> {
-    let (read, write) = std::os::unix::net::UnixStream::pair()?;
+    let (read, write) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    Ok(Signals(read))
+    Ok(Signals(read, write))
 }
 
 /// Waits for SIGINT or SIGTERM.

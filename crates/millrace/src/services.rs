@@ -276,12 +276,4 @@ mod tests {
         assert_eq!(made[1..], words[1..]);
         assert_eq!(absolute("nothing", words.clone()).unwrap(), words);
     }
-
-    #[test]
-    fn the_rules_and_the_services_declare_the_same() {
-        use datapath::services::elements;
-        use of_pipeline::lower::program as rules;
-        assert_eq!(rules::SF_ARGS, elements::ARGS);
-        assert_eq!(rules::SF_RESULTS, elements::RESULTS);
-    }
 }

@@ -1,7 +1,7 @@
 //! The command as its users meet it: options, exit status, what goes to which output.
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -212,9 +212,14 @@ impl Running {
     }
 
     /// Asks it to stop, and waits.
-    fn stop(mut self) -> Option<i32> {
+    fn stop(self) -> Option<i32> {
         let pid = rustix::process::Pid::from_child(&self.0);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.ended()
+    }
+
+    /// Waits for its end.
+    fn ended(mut self) -> Option<i32> {
         let deadline = Instant::now() + Duration::from_secs(10);
         while Instant::now() < deadline {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -374,6 +379,111 @@ fn connections_outlive_the_switch() {
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
 }
 
+/// Another process goes on with entries and connections where the running one was.
+#[test]
+fn a_running_switch_is_taken_over() {
+    use service::craft::Frame;
+    use wire::tcp::Flags;
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).to_str().unwrap().to_string();
+    let (ctl, flows, groups, meters) = (file("ctl"), file("flows"), file("groups"), file("meters"));
+    // A group that leads to another one, which is told behind it.
+    std::fs::write(
+        &groups,
+        "group_id=2,type=indirect,bucket=output:2\ngroup_id=1,type=all,bucket=group:2\n",
+    )
+    .unwrap();
+    std::fs::write(&meters, "meter=5,kbps,band=type=drop,rate=100000\n").unwrap();
+    let program = "in_port=1,ip,actions=ct(commit,zone=1,nat(src=192.0.2.1),table=1)\n\
+                   in_port=2,ip,actions=ct(zone=1,nat,table=2)\n\
+                   table=1,cookie=0x17,hard_timeout=600,actions=meter:5,group:1\n\
+                   table=2,ct_state=+trk+est,actions=output:1\n";
+    std::fs::write(&flows, program).unwrap();
+    let (inside, outside) = (([10, 0, 0, 1].into(), 1000), ([198, 51, 100, 2].into(), 80));
+    let translated = ([192, 0, 2, 1].into(), 1000);
+    let syn = Frame::tcp(inside, outside, Flags::SYN, (1, 0), 0).bytes();
+    let answer = |to| Frame::tcp(outside, to, Flags::SYN | Flags::ACK, (7, 2), 0).bytes();
+    write_pcap(&file("syn"), &[syn]);
+    write_pcap(&file("answers"), &[answer((translated.0, 2000)), answer(translated)]);
+    write_pcap(&file("none"), &[]);
+    let ports = |left: &str, right: &str, to: &str| {
+        let left = format!("left=pcap:rx={},tx={}{to}", file(left), file("left"));
+        [left, format!("right=pcap:rx={},tx={}{to}", file(right), file("right"))]
+    };
+    let judges = |n: u64| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            let shown = json(&millrace(&["conntrack", "--ctl", &ctl, "--json"]));
+            let judged = ["new", "established", "invalid"];
+            let sum: u64 = judged.iter().map(|n| shown["counters"][n].as_u64().unwrap()).sum();
+            if sum == n {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{shown}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let (listen, id) = ("ptcp:0:127.0.0.1", "00000000000000ab");
+    let [left, right] = ports("syn", "none", "1");
+    let mut words = vec!["run", "--port", &left, "--port", &right, "--ctl", &ctl];
+    words.extend(["--flows", &flows, "--groups", &groups, "--meters", &meters]);
+    words.extend(["--listen", listen, "--datapath-id", id]);
+    let (first, ready) = Running::start(&words);
+    judges(1);
+
+    // Whoever asks and goes away leaves it as it was, controllers included.
+    let mut asks = std::os::unix::net::UnixStream::connect(&ctl).unwrap();
+    asks.write_all(b"{\"command\":\"take_over\"}\n").unwrap();
+    let mut told = String::new();
+    BufReader::new(&asks).read_line(&mut told).unwrap();
+    assert!(told.contains("result"), "{told}");
+    asks.write_all(b"entries\n").unwrap();
+    let [left, right] = ports("none", "none", "2");
+    let also = ["run", "--port", &left, "--port", &right, "--take-over", &ctl, "--ctl", &ctl];
+    let refused = millrace(&also);
+    assert!(err(&refused).contains("another process is taking over already"), "{}", err(&refused));
+    drop(asks);
+    let target = ready.split_whitespace().find(|word| word.starts_with("ptcp:"));
+    assert!(target.is_some(), "{ready}");
+    judges(1);
+
+    let [left, right] = ports("none", "answers", "2");
+    let mut words = vec!["run", "--port", &left, "--port", &right, "--ctl", &ctl];
+    words.extend(["--take-over", &ctl, "--listen", listen]);
+    // The one that went away may not have been noticed yet.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let second = loop {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let child = child.args(&words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Running(child);
+        let mut lines = BufReader::new(running.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("millrace: ") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
+        }
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        if line.starts_with("millrace: ready") {
+            break running;
+        }
+        assert!(line.contains("already") && Instant::now() < deadline, "{line}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(first.ended(), Some(0), "its end is no failure");
+    judges(2);
+    let stats = json(&millrace(&["stats", "--ctl", &ctl, "--json"]));
+    assert_eq!(stats["ports"].as_array().unwrap().len(), 2);
+    assert_eq!(second.stop(), Some(0));
+    let left_as = Frame::tcp(translated, outside, Flags::SYN, (1, 0), 0).bytes();
+    assert_eq!(read_pcap(&file("right1")), [left_as], "by the groups and the meter");
+    assert_eq!(read_pcap(&file("left2")), [answer(inside)], "the connection goes on");
+
+    let gone = millrace(&["run", "--take-over", &ctl]);
+    assert!(gone.status.code() == Some(1) && err(&gone).contains("cannot ask the switch"));
+    let refused = millrace(&["run", "--p4", "a.p4", "--take-over", &ctl]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+}
+
 /// A file of the project.
 fn project(path: &str) -> String {
     format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))
@@ -463,4 +573,34 @@ fn p4_and_openflow_are_one_or_the_other() {
         "{}",
         err(&output)
     );
+}
+
+/// What gauge cannot measure through, capture by, or judge, is said before anything is opened.
+#[test]
+fn gauge_says_what_it_cannot_use() {
+    let wires = ["--port", "tap:mrg0", "--port", "tap:mrg1"];
+    for (words, text) in [
+        (
+            &["--port", "pcap:rx=a", "--port", "tap:x"][..],
+            "a file is no wire to a switch; --trace FILE",
+        ),
+        (&["--port", "memory:a", "--port", "tap:x"][..], "port a: memory ports lead to nowhere"),
+        (
+            &[&wires[..], &["--filter", "port http"]].concat()[..],
+            "--filter: at 5: \"http\": expected 0 to 65535",
+        ),
+        (
+            &[&wires[..], &["--at-most", "mine.lost=1"]].concat()[..],
+            "there is no module mine; known: echo",
+        ),
+        (
+            &[&wires[..], &["--capture", "/nowhere/a.pcap"]].concat()[..],
+            "/nowhere/a.pcap: No such file",
+        ),
+    ] {
+        let output =
+            millrace(&[&["gauge", "run", "--switch", "tcp:127.0.0.1:1"][..], words].concat());
+        assert!(!output.status.success() && out(&output).is_empty(), "{words:?}");
+        assert!(err(&output).contains(text), "{words:?}: {}", err(&output));
+    }
 }

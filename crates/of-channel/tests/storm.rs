@@ -7,6 +7,11 @@
 //! processor there is, so on a machine that does other things, too, it judges the scheduler; a limit
 //! leaves each request as hostile as it is.
 //!
+//! Now and then it lulls: the controllers leave, and one takes all flow entries, groups and meters away.
+//! What is allocated must then come back to what it was after the first of these lulls, but for what the
+//! requests may leave (the configuration of tables and ports, learned addresses). `MILLRACE_STORM_LULLS`
+//! says how often (3).
+//!
 //! While it blows, newcomers shake hands, ask for an echo and for a barrier, one after the other, and
 //! what they waited is told at the end. Where something comes too late, the switch's threads are listed
 //! with what they did in the second after.
@@ -23,7 +28,12 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+#[global_allocator]
+static HEAP: testkit::heap::Counting = testkit::heap::Counting::new();
+
 const CONTROLLERS: u64 = 64;
+/// What may be left in a lull beyond what was left in the first.
+const LEFT_MAX: usize = 16 << 20;
 /// What all of it may take beyond what was there before: 64 times what a peer may cost, and what the
 /// entries, groups and bundles of the requests take.
 const GROWTH_MAX: u64 = 1 << 30;
@@ -201,6 +211,12 @@ impl Waits {
         }
     }
 
+    fn add(&mut self, other: Waits) {
+        for (what, all) in other.what {
+            all.into_iter().for_each(|waited| self.note(what, waited));
+        }
+    }
+
     fn tell(&mut self) {
         for (what, all) in &mut self.what {
             all.sort();
@@ -243,24 +259,29 @@ fn newcomer(bed: &Bed, waits: &mut Waits) {
     waits.note("barrier", asked.elapsed());
 }
 
-#[test]
-fn a_storm_of_requests_from_64_controllers() {
-    let seconds = std::env::var("MILLRACE_STORM").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
-    let bed = Bed::new(listening());
+/// What one spell of the storm came to.
+#[derive(Default)]
+struct Spell {
+    requests: u64,
+    packets: u64,
+    /// Bytes of the process at most.
+    most: u64,
+}
+
+/// The controllers send for so long, while packets come and newcomers ask.
+fn blow(bed: &Bed, spell: u64, rate: &Rate, time: Duration, waits: &mut Waits) -> Spell {
     let address = bed.address();
-    let before = resident();
-    let rate = Rate::of_settings();
     let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut most = 0;
-    let mut waits = Waits::default();
+    let mut taken = 0u64;
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         for seed in 0..CONTROLLERS {
-            let (stop, sent, rate) = (&stop, &sent, &rate);
+            let (stop, sent) = (&stop, &sent);
+            let seed = spell * CONTROLLERS + seed;
             scope.spawn(move || controller(address, seed, rate, stop, sent));
         }
-        let until = Instant::now() + Duration::from_secs(seconds);
-        let bed = &bed;
+        let until = Instant::now() + time;
         let proper = scope.spawn(move || {
             let mut waits = Waits::default();
             while Instant::now() < until {
@@ -269,7 +290,6 @@ fn a_storm_of_requests_from_64_controllers() {
             }
             waits
         });
-        let mut taken = 0u64;
         let mut told = Instant::now();
         while Instant::now() < until && !proper.is_finished() {
             // The packet path takes what comes: a full queue is emptied, unless a port-mod took the
@@ -298,18 +318,75 @@ fn a_storm_of_requests_from_64_controllers() {
             if told.elapsed() > Duration::from_secs(60) {
                 told = Instant::now();
                 let sent = sent.load(Ordering::Relaxed);
-                let (flows, resident) = (bed.flows(), resident() >> 20);
-                println!("{sent} requests, {taken} packets, {flows} flows, {resident} MiB");
+                println!("{sent} requests, {taken} packets, {}", bed_text(bed));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        waits.what.extend(proper.join().unwrap().what);
+        waits.add(proper.join().unwrap());
         assert!(taken > 0);
     });
+    Spell { requests: sent.load(Ordering::Relaxed), packets: taken, most }
+}
+
+/// What the switch holds, and what that takes.
+fn bed_text(bed: &Bed) -> String {
+    let (groups, meters) = {
+        let agent = bed.agent.lock().unwrap();
+        (agent.groups().len(), agent.meters().len())
+    };
+    let (flows, allocated, resident) = (bed.flows(), HEAP.bytes() >> 10, resident() >> 20);
+    format!(
+        "{flows} flows, {groups} groups, {meters} meters, {allocated} KiB allocated, {resident} MiB"
+    )
+}
+
+/// The controllers have left: takes all away, and tells what is allocated then.
+fn lull(bed: &Bed) -> usize {
+    let all_gone = || bed.channel().connected().is_empty();
+    wait_for("controllers' connections end", all_gone);
+    // What they had sent is done.
+    HEAP.settled(3 * PATIENCE);
+    let full = bed_text(bed);
+    bed.controller(Version::V15).clear();
+    let left = HEAP.settled(PATIENCE);
+    println!("a lull with {full}; cleared: {}", bed_text(bed));
+    assert_eq!(bed.flows(), 0);
+    left
+}
+
+#[test]
+fn a_storm_of_requests_from_64_controllers() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let seconds = number("MILLRACE_STORM").unwrap_or(3);
+    let spells = number("MILLRACE_STORM_LULLS").unwrap_or(3).max(1);
+    let bed = Bed::new(listening());
+    let before = resident();
+    let mut waits = Waits::default();
+    let (mut all, mut left) = (Spell::default(), Vec::new());
+    for spell in 0..spells {
+        let rate = Rate::of_settings();
+        let time = Duration::from_secs_f64(seconds as f64 / spells as f64);
+        let came = blow(&bed, spell, &rate, time, &mut waits);
+        all.requests += came.requests;
+        all.packets += came.packets;
+        all.most = all.most.max(came.most);
+        left.push(lull(&bed));
+    }
     waits.tell();
-    let growth = most.saturating_sub(before);
-    println!("{} requests, {} MiB more at most", sent.load(Ordering::Relaxed), growth >> 20);
+    let growth = all.most.saturating_sub(before);
+    println!(
+        "{} requests, {} packets, {} MiB more at most",
+        all.requests,
+        all.packets,
+        growth >> 20
+    );
+    let kib: Vec<_> = left.iter().map(|bytes| bytes >> 10).collect();
+    println!("left in the lulls: {kib:?} KiB");
     assert!(growth < GROWTH_MAX, "{} MiB", growth >> 20);
+    for left in &left {
+        let more = left.saturating_sub(kib[0] << 10);
+        assert!(more < LEFT_MAX, "{} KiB more are left than after the first spell", more >> 10);
+    }
     assert!(Header::parse(&hello(Version::V13)).is_some());
     // And afterwards all is as ever.
     let mut c = bed.controller(Version::V13);

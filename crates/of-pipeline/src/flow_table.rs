@@ -227,6 +227,7 @@ fn references(
         match action {
             Action::Group(id) => group(id.0),
             Action::Meter(id) => meter(id.0),
+            Action::Controller(to) => to.meter.iter().for_each(|id| meter(id.0)),
             _ => {}
         }
     }

@@ -331,6 +331,12 @@ impl Rules<'_> {
                 true => Ok(()),
                 false => Err(Refusal::BadMeter { meter: meter.0 }),
             },
+            Action::Controller(to) => match to.meter {
+                Some(meter) if !self.meters.contains(meter.0) => {
+                    Err(Refusal::BadMeter { meter: meter.0 })
+                }
+                _ => Ok(()),
+            },
             Action::CopyField(copy) => copy_field(copy, packet),
             Action::StackPop(bits) => set_bits("pop", bits.of, packet),
             Action::CheckPktLarger { to, .. } => set_bits("check_pkt_larger", *to, packet),
@@ -363,7 +369,6 @@ impl Rules<'_> {
             | Action::SetNwDst(_)
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)
-            | Action::Controller(_)
             | Action::CtClear
             // Services that are not there show when it is lowered.
             | Action::Softflow(_)

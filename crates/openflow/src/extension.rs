@@ -1,7 +1,7 @@
 //! Actions of Open vSwitch's that no version of OpenFlow has a word for (ovs-actions(7)).
 
 use crate::action::{Action, Subfield};
-use crate::ids::{PortNo, TableId};
+use crate::ids::{MeterId, PortNo, TableId};
 use crate::packet::PacketInReason;
 use std::net::IpAddr;
 
@@ -25,6 +25,16 @@ pub struct ToController {
     pub id: u16,
     /// Bytes for the controller, as packet-ins of format 2 tell them.
     pub userdata: Vec<u8>,
+    /// The meter within whose rate packets are told; none for all of them.
+    pub meter: Option<MeterId>,
+}
+
+impl ToController {
+    /// It asks for nothing that an output to the controllers does not do.
+    pub(crate) fn is_output(&self) -> bool {
+        let ToController { max_len: _, reason, id, userdata, meter } = self;
+        *id == 0 && *reason == PacketInReason::Action && userdata.is_empty() && meter.is_none()
+    }
 }
 
 /// Where a part of a learned entry comes from.

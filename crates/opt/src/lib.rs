@@ -43,7 +43,9 @@ pub mod unroll;
 mod uses;
 
 pub use contents::contents;
-pub use residual::Residual;
+pub use residual::{Residual, Thinned};
+
+use residual::Part;
 
 use ir::{Action, ActionCall, ActionId, Entry, Op, Program, Select, TableId};
 use std::collections::BTreeMap;
@@ -87,6 +89,8 @@ pub struct Optimised {
     pub tables: Vec<Option<LiveTable>>,
     /// What is left of tables in copies of the pipeline.
     pub residuals: Vec<Residual>,
+    /// Tables in copies of the pipeline whose actions cannot all run there.
+    pub thinned: Vec<Thinned>,
     /// What the passes did, in their order.
     pub notes: Vec<Note>,
 }
@@ -277,24 +281,35 @@ pub fn optimise_with(
     {
         let Some((unrolled, held)) = unroll::unroll(program, contents, copies) else { break };
         let narrow = specialise::Narrow { entries, tables: program.tables.len() };
-        let residuals = match options.narrow {
-            true => specialise::residuals(&unrolled, &held, options, &narrow),
+        let parts = match options.narrow {
+            true => specialise::parts(&unrolled, &held, options, &narrow),
             false => Vec::new(),
         };
-        let held = residual::narrowed(held, &residuals);
+        let held = residual::narrowed(held, &parts);
         let mut work = specialise::specialise(&unrolled, &held, options);
         // Where nothing tells the copies apart, packets go on from any.
-        let goes_on = !residuals.is_empty() && unroll::goes_on(work.actions.iter(), copies);
+        let goes_on = !parts.is_empty() && unroll::goes_on(work.actions.iter(), copies);
         if goes_on && copies < unroll::COPIES_MAX {
             copies = (2 * copies).min(unroll::COPIES_MAX);
             continue;
         }
+        let (mut residuals, mut thinned) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                Part::Left(residual) => residuals.push(residual),
+                Part::Thinned(one) => thinned.push(one),
+            }
+        }
         let left: usize = residuals.iter().map(|residual| residual.left.len()).sum();
         work.note(
             "unroll",
-            format!("{copies} copies, {} tables narrowed to {left} entries", residuals.len()),
+            format!(
+                "{copies} copies, {} tables narrowed to {left} entries, {} with fewer actions",
+                residuals.len(),
+                thinned.len()
+            ),
         );
-        return Optimised { residuals, ..passes(work, options) };
+        return Optimised { residuals, thinned, ..passes(work, options) };
     }
     // What packets can reach, and what is known of them there. First, since all else then looks at
     // the live part only; and once, since blocks only lead to later ones.
@@ -352,6 +367,7 @@ fn as_it_was(program: &Program, contents: &Contents) -> Optimised {
         actions: contents.actions.clone(),
         tables: contents.tables.iter().map(live).collect(),
         residuals: Vec::new(),
+        thinned: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -376,5 +392,5 @@ fn finish(work: Work<'_>) -> Optimised {
             }
         }
     }
-    Optimised { program, actions, tables, residuals: Vec::new(), notes }
+    Optimised { program, actions, tables, residuals: Vec::new(), thinned: Vec::new(), notes }
 }

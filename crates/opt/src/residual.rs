@@ -2,7 +2,9 @@
 //!
 //! Entries that surely do not match go, patterns that surely do go from the others, and behind one of which
 //! all do, nothing comes any more. Where a copy of the pipeline knows the stage and the service that a packet
-//! comes from ([`crate::unroll`]), what is left of a table of many entries is often a handful.
+//! comes from ([`crate::unroll`]), what is left of a table of many entries is often a handful ([`Residual`]).
+//! Of a table of which more are left, the actions go that only entries have that are not ([`Thinned`]): without
+//! that, a packet in its first pass might come from any service that entries of later stages call.
 //!
 //! Checked by: the tests below, which compare with looking at all entries, for all values of a small key; the
 //! differential tests of `datapath`, in which packets come back from services.
@@ -10,6 +12,7 @@
 use crate::known::{Known, mask};
 use crate::{Contents, TableContents, unroll};
 use ir::{ActionCall, ActionId, Entry, EntryId, KeyMatch, Pattern, TableId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Entries that are left, at most; a table of which more are left is looked up whole.
@@ -39,25 +42,80 @@ pub struct Residual {
     known: Vec<Known>,
 }
 
+/// A table that is looked up whole where it is applied, though not all of its entries match there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thinned {
+    /// What the copy calls it. It is applied once.
+    pub applied: TableId,
+    /// The pipeline's table.
+    pub table: TableId,
+    /// Actions of entries that may match, as the pipeline has them, ascending; and of a miss, if entries have it.
+    pub actions: Vec<ActionId>,
+    /// What is known of the key.
+    known: Vec<Known>,
+}
+
+impl Thinned {
+    /// No other action can run when the table holds these entries, best first.
+    pub fn holds(&self, entries: &[Arc<Entry>]) -> bool {
+        possible(&self.known, entries).is_subset(&self.actions.iter().copied().collect())
+    }
+}
+
+/// What there is of a table where it is applied.
+pub(crate) enum Part {
+    /// Little.
+    Left(Residual),
+    /// Not all that its entries do.
+    Thinned(Thinned),
+}
+
+/// What there is of a table where this is known of the key. `first`: in the first copy, which is the pipeline as it
+/// was; what is left of a table there becomes code if all of the table would.
+pub(crate) fn part(
+    applied: TableId,
+    table: TableId,
+    known: Vec<Known>,
+    entries: &[Arc<Entry>],
+    whole: &TableContents,
+) -> Option<Part> {
+    let first = applied == table;
+    if (!first || entries.len() <= LEFT_MAX)
+        && let Some(left) = left(&known, entries)
+    {
+        return Some(Part::Left(Residual { applied, table, left, known }));
+    }
+    // What a miss does stays: that it comes from misses alone is part of the code.
+    let original = |id: ActionId| unroll::original_action(id);
+    let default = original(whole.default.action);
+    let possible = possible(&known, entries);
+    let all = whole.actions.iter().map(|id| original(*id));
+    let actions: Vec<ActionId> = all.filter(|id| *id == default || possible.contains(id)).collect();
+    let thinner = actions.len() < whole.actions.len();
+    thinner.then_some(Part::Thinned(Thinned { applied, table, actions, known }))
+}
+
+/// What there is of a table's contents then.
+pub(crate) fn contents_of(whole: &TableContents, part: &Part) -> TableContents {
+    match part {
+        Part::Left(residual) => contents(whole, residual),
+        Part::Thinned(thinned) => {
+            let copy = |id: &ActionId| unroll::beside(*id, whole.default.action);
+            let actions = thinned.actions.iter().map(copy).collect();
+            TableContents { actions, ..whole.clone() }
+        }
+    }
+}
+
 impl Residual {
     /// What is left is the same when the table holds these entries, best first.
     pub fn holds(&self, entries: &[Arc<Entry>]) -> bool {
         left(&self.known, entries).is_some_and(|left| left == self.left)
     }
-
-    pub(crate) fn new(
-        applied: TableId,
-        table: TableId,
-        known: Vec<Known>,
-        entries: &[Arc<Entry>],
-    ) -> Option<Residual> {
-        let left = left(&known, entries)?;
-        Some(Residual { applied, table, left, known })
-    }
 }
 
 /// A copy's contents where only this is left of its table.
-pub(crate) fn contents(whole: &TableContents, residual: &Residual) -> TableContents {
+fn contents(whole: &TableContents, residual: &Residual) -> TableContents {
     // They are those of the copy, as the default is.
     let copy = |id: ActionId| unroll::beside(id, whole.default.action);
     let mut columns: Vec<u16> =
@@ -74,13 +132,36 @@ pub(crate) fn contents(whole: &TableContents, residual: &Residual) -> TableConte
     TableContents { entries, columns, actions, only, default }
 }
 
-/// Contents of which only this is left of some tables.
-pub(crate) fn narrowed(mut held: Contents, residuals: &[Residual]) -> Contents {
-    for residual in residuals {
-        let table = &mut held.tables[residual.applied.index()];
-        *table = contents(table, residual);
+/// Contents of which only this is there of some tables.
+pub(crate) fn narrowed(mut held: Contents, parts: &[Part]) -> Contents {
+    for part in parts {
+        let (Part::Left(Residual { applied, .. }) | Part::Thinned(Thinned { applied, .. })) = part;
+        let table = &mut held.tables[applied.index()];
+        *table = contents_of(table, part);
     }
     held
+}
+
+/// Actions of the entries that may match.
+fn possible(known: &[Known], entries: &[Arc<Entry>]) -> BTreeSet<ActionId> {
+    let mut actions = BTreeSet::new();
+    for entry in entries {
+        let mut all = true;
+        let mut never = false;
+        for m in &entry.matches {
+            match known.get(usize::from(m.key)).and_then(|known| surely(&m.pattern, known)) {
+                Some(matches) => never |= !matches,
+                None => all = false,
+            }
+        }
+        if !never {
+            actions.insert(entry.action.action);
+            if all {
+                break;
+            }
+        }
+    }
+    actions
 }
 
 /// The entries that are left, if they are few, by what is known of each field of the key.
@@ -178,7 +259,7 @@ mod tests {
                         id: EntryId(id),
                         priority: -(id as i32),
                         matches: matches.collect(),
-                        action: ActionCall::new(ActionId(id)),
+                        action: ActionCall::new(ActionId(id % 5)),
                         cookie: 0,
                         idle_timeout_ns: 0,
                         hard_timeout_ns: 0,
@@ -191,6 +272,9 @@ mod tests {
             };
             let facts = vec![fact(), fact()];
             let Some(left) = left(&facts, &entries) else { panic!("12 entries are few") };
+            let possible = possible(&facts, &entries);
+            let some = left.iter().map(|l| l.call.action).collect();
+            assert_eq!(possible, some, "no more than what is left does");
             for packet in 0..64u64 {
                 let key = [bits(packet & 7), bits(packet >> 3)];
                 let fits = |(value, known): (&Bits, &Known)| {
@@ -204,6 +288,8 @@ mod tests {
                 let matches = |m: &KeyMatch| m.pattern.matches(&key[usize::from(m.key)]);
                 let rest = left.iter().find(|l| l.matches.iter().all(matches)).map(|l| l.entry);
                 assert_eq!(rest, whole, "{facts:?} {key:?}");
+                let happens = whole.is_none_or(|id| possible.contains(&ActionId(id.0 % 5)));
+                assert!(happens, "{facts:?} {key:?}");
             }
         }
     }

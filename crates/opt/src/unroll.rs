@@ -44,6 +44,11 @@ pub(crate) fn beside(action: ActionId, other: ActionId) -> ActionId {
     ActionId(action.0 + other.0 / ACTIONS * ACTIONS)
 }
 
+/// The action of the pipeline that a copy's is one of.
+pub(crate) fn original_action(action: ActionId) -> ActionId {
+    ActionId(action.0 % ACTIONS)
+}
+
 /// The copy of an action that a table's copy runs.
 pub fn copied_action(action: ActionId, table: TableId, tables: usize) -> ActionId {
     ActionId(action.0 + table.0 / tables.max(1) as u32 * ACTIONS)

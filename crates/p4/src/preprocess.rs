@@ -24,6 +24,7 @@ pub const TOKENS_MAX: usize = 4_000_000;
 pub const EMBEDDED: &[(&str, &str)] = &[
     ("core.p4", include_str!("../include/core.p4")),
     ("v1model.p4", include_str!("../include/v1model.p4")),
+    ("millrace.p4", include_str!("../include/millrace.p4")),
 ];
 
 /// Where included files come from.

@@ -21,6 +21,7 @@
 //! Cost: one system call a burst in each direction.
 //! Checked by: `tests/namespaces.rs`, with pings and iperf3 through two ports.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Weak};
@@ -30,10 +31,10 @@ use rustix::io::Errno;
 use crate::intake::Intake;
 use crate::link::{self, Totals, Watcher, speed_kbps};
 use crate::offload::VNET_HDR_LEN;
-use crate::sys::packet;
+use crate::sys::{ioctl, packet};
 use crate::{
     BURST_MAX, Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port,
-    PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
+    PortInfo, RxError, RxQueue, StampedBy, TxQueue, TxReport, gso,
 };
 
 /// Bytes of frames (as the kernel accounts them) that may wait for us in a socket.
@@ -50,7 +51,9 @@ pub struct AfPacket {
     tx: Vec<Weak<OwnedFd>>,
     totals: Totals,
     rx_dropped: u64,
-    stamps: bool,
+    stamps: StampedBy,
+    /// The clock of a device that stamps, and how it stamped before us.
+    clock: Option<(Arc<OwnedFd>, ioctl::StampConfig)>,
 }
 
 impl AfPacket {
@@ -77,7 +80,8 @@ impl AfPacket {
             tx: Vec::new(),
             totals: Totals::starting_at(link.stats),
             rx_dropped: 0,
-            stamps: false,
+            stamps: StampedBy::Process,
+            clock: None,
         })
     }
 
@@ -100,6 +104,18 @@ impl AfPacket {
             packet::bind(tx.as_fd(), ifindex, false)?;
         }
         Ok(())
+    }
+
+    /// Has the device stamp what arrives; `None` where it cannot, or not by a clock that we may read.
+    fn stamp_by_device(&self) -> Option<(Arc<OwnedFd>, ioctl::StampConfig)> {
+        let fd = packet::open().ok()?;
+        let name = &self.info.name;
+        let ability = ioctl::hardware_stamps(fd.as_fd(), name)?;
+        let clock = File::open(format!("/dev/ptp{}", ability.clock)).ok()?;
+        ioctl::read_clock(clock.as_fd()).ok()?;
+        let before = ioctl::stamp_config(fd.as_fd(), name).ok()?;
+        ioctl::set_stamp_config(fd.as_fd(), name, before.with_arrivals()).ok()?;
+        Some((Arc::new(clock.into()), before))
     }
 
     fn failed(&self, action: &'static str, error: io::Error) -> Error {
@@ -156,9 +172,13 @@ impl Port for AfPacket {
         self.watcher.set_up(ifindex, up).map_err(|e| self.failed("bringing it up or down", e))
     }
 
-    fn stamp_by_kernel(&mut self) -> bool {
-        self.stamps = true;
-        true
+    fn stamp_arrivals(&mut self) -> StampedBy {
+        if self.clock.is_none() {
+            self.clock = self.stamp_by_device();
+        }
+        let by_device = self.clock.is_some();
+        self.stamps = if by_device { StampedBy::Device } else { StampedBy::Kernel };
+        self.stamps
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
@@ -167,8 +187,10 @@ impl Port for AfPacket {
         let open = || {
             let fd = self.socket(RX_BUFFER_BYTES, 0)?;
             packet::set_auxdata(fd.as_fd())?;
-            if self.stamps {
-                packet::set_stamps(fd.as_fd())?;
+            match self.stamps {
+                StampedBy::Process => {}
+                StampedBy::Kernel => packet::set_stamps(fd.as_fd())?,
+                StampedBy::Device => packet::set_hardware_stamps(fd.as_fd())?,
             }
             packet::set_ignore_outgoing(fd.as_fd())?;
             packet::set_promiscuous(fd.as_fd(), ifindex)?;
@@ -177,7 +199,8 @@ impl Port for AfPacket {
         };
         let fd = Arc::new(open().map_err(|e| self.failed("opening a packet socket", e))?);
         self.rx = Arc::downgrade(&fd);
-        Ok(Box::new(Rx { fd, intake: Intake::new(BURST_MAX), drops: Drops::default() }))
+        let clock = self.clock.as_ref().map(|(clock, _)| clock.clone());
+        Ok(Box::new(Rx { fd, clock, intake: Intake::new(BURST_MAX), drops: Drops::default() }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
@@ -212,8 +235,20 @@ impl Port for AfPacket {
     }
 }
 
+/// A device stamps as it did before us.
+impl Drop for AfPacket {
+    fn drop(&mut self) {
+        if let (Some((_, before)), Ok(fd)) = (&self.clock, packet::open()) {
+            // It may be gone.
+            let _ = ioctl::set_stamp_config(fd.as_fd(), &self.info.name, *before);
+        }
+    }
+}
+
 struct Rx {
     fd: Arc<OwnedFd>,
+    /// That of a device that stamps.
+    clock: Option<Arc<OwnedFd>>,
     intake: Intake,
     drops: Drops,
 }
@@ -230,6 +265,8 @@ impl RxQueue for Rx {
             Ok(received) => received,
             Err(error) => return rx_error(error),
         };
+        // Once a burst: the device's clock is far away.
+        let device_now = self.clock.as_ref().and_then(|c| ioctl::read_clock(c.as_fd()).ok());
         let now = crate::now_ns();
         let mut added = 0;
         for (index, message) in messages[..received].iter().enumerate() {
@@ -243,7 +280,11 @@ impl RxQueue for Rx {
             };
             let mut frame = self.intake.take(index, message.len, pool);
             frame.offload = offload;
-            frame.rx_ns = message.stamp_ns.unwrap_or(now);
+            let by_device = device_now.zip(message.device_ns);
+            frame.rx_ns = match by_device {
+                Some((device_now, at)) => in_our_time(at, device_now, now),
+                None => message.stamp_ns.unwrap_or(now),
+            };
             if let Some(tag) = message.vlan {
                 insert_vlan_tag(&mut frame, tag);
             }
@@ -261,6 +302,11 @@ impl RxQueue for Rx {
     fn drops(&self) -> Drops {
         self.drops
     }
+}
+
+/// When it was by our clock, what a device says was `at` by its own.
+fn in_our_time(at: u64, device_now: u64, now: u64) -> u64 {
+    now.saturating_sub(device_now.saturating_sub(at))
 }
 
 /// Tells "nothing there" from trouble.
@@ -403,6 +449,14 @@ mod tests {
         let mut short = Frame::copy_of(&[1; 11]);
         insert_vlan_tag(&mut short, (0x8100, 1));
         assert_eq!(short.len(), 11);
+    }
+
+    #[test]
+    fn a_devices_time_is_told_in_ours() {
+        // Its clock counts from its own start, and is not ours.
+        assert_eq!(in_our_time(5_000, 5_700, 1_000_000), 999_300);
+        // A stamp cannot be later than now.
+        assert_eq!(in_our_time(5_800, 5_700, 1_000_000), 1_000_000);
     }
 
     #[test]

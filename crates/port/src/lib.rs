@@ -133,6 +133,35 @@ pub struct KernelStats {
     pub collisions: u64,
 }
 
+/// Who says when a frame arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StampedBy {
+    /// This process, when it fetched the frame.
+    #[default]
+    Process,
+    /// The kernel, when it took the frame from its device.
+    Kernel,
+    /// The device, by its own clock, as that is told in the system's time.
+    Device,
+}
+
+impl StampedBy {
+    /// As reports name it.
+    pub fn word(self) -> &'static str {
+        match self {
+            StampedBy::Process => "process",
+            StampedBy::Kernel => "kernel",
+            StampedBy::Device => "device",
+        }
+    }
+}
+
+impl std::fmt::Display for StampedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
 /// The control side of a port.
 ///
 /// Not in the packet path: each call may cost system calls. Dropping it leaves queues working
@@ -160,11 +189,11 @@ pub trait Port: Send {
     /// Brings the port administratively up or down.
     fn set_admin(&mut self, up: bool) -> Result<(), Error>;
 
-    /// Has frames of queues that are opened from now on bear the time at which the kernel took them
-    /// from their device, where the port can: [`Frame::rx_ns`] is then that, in place of when we
-    /// fetched them. Costs the kernel a reading of the clock for each frame. Says whether it can.
-    fn stamp_by_kernel(&mut self) -> bool {
-        false
+    /// Has frames of queues that are opened from now on bear the time at which they arrived, by the best that the port
+    /// has: [`Frame::rx_ns`] is then that, in place of when we fetched them. Costs the kernel a reading of the
+    /// clock for each frame. Says by whom they are stamped.
+    fn stamp_arrivals(&mut self) -> StampedBy {
+        StampedBy::Process
     }
 
     /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.

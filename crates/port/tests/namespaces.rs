@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::{Bridge, Lab, iperf, must, ping, sh};
 use port::af_packet::AfPacket;
 use port::tap::Tap;
-use port::{Burst, Csum, Frame, LinkState, Pool, Port};
+use port::{Burst, Csum, Frame, LinkState, Pool, Port, StampedBy};
 
 const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
@@ -267,4 +267,22 @@ fn tap_survives_deletion_by_others() {
     assert_eq!(tx.tx(&Frame::copy_of(&[0; 60])), Err(port::DropReason::TxLinkDown));
     let seen = sh(&format!("ip -n {} link show eth0", lab.ns("a")));
     assert!(!String::from_utf8_lossy(&seen.stdout).contains(",UP"));
+}
+
+/// A veth has no clock of its own: the kernel stamps, before we fetch.
+#[test]
+fn af_packet_is_stamped_by_the_best_that_there_is() {
+    let Some(lab) = Lab::new() else { return };
+    let (mut a, mut b) = two_af_packet(&lab);
+    assert_eq!(a.stamp_arrivals(), StampedBy::Kernel);
+    assert_eq!(b.stamp_arrivals(), StampedBy::Kernel);
+    let mut rx = lab.within("s", || a.rx_queue(0).unwrap());
+    let before = port::now_ns();
+    lab.at("a", "ping -c 1 -W 1 10.77.0.9 || true");
+    std::thread::sleep(Duration::from_millis(300));
+    let (mut burst, mut pool) = (Burst::new(), Pool::new());
+    assert!(rx.rx(&mut burst, &mut pool).unwrap() > 0);
+    let now = port::now_ns();
+    let at = burst.frames()[0].rx_ns;
+    assert!(before < at && now - at >= 250_000_000, "{} {}", at - before, now - at);
 }

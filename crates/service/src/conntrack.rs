@@ -391,6 +391,8 @@ pub struct Tracker {
     changes: u64,
     /// What hints about this tracker's connections have; not 0.
     generation: u32,
+    /// Connections that are gone since a watching writer last told which, while there is one.
+    gone: Option<image::Gone>,
 }
 
 /// A connection found, and which way the packet goes.
@@ -424,6 +426,7 @@ impl Tracker {
             counters: Counters::default(),
             changes: 0,
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
+            gone: None,
             config: Config { connections_max, ..config },
         }
     }
@@ -1112,6 +1115,9 @@ impl Tracker {
     /// Forgets a live connection that is on no list.
     fn forget(&mut self, at: u32) {
         let (original, reply) = (self.records[at as usize].original(), self.reply_of(at));
+        if let Some(gone) = &mut self.gone {
+            gone.note(original);
+        }
         self.index.remove(self.index.places(self.hasher.hash(&original)), at);
         let flags = self.records[at as usize].flags;
         if flags.has(Flags::TWO_KEYS) {
@@ -1177,7 +1183,7 @@ impl Tracker {
     /// Mark and label, as the action sets them.
     fn exec(&mut self, at: u32, request: &Request) {
         let record = &mut self.records[at as usize];
-        record.flags.clear(Flags::UNTOUCHED);
+        record.flags.touch();
         if let Some((value, mask)) = request.mark {
             record.mark = record.mark & !mask | value & mask;
         }
@@ -1235,7 +1241,7 @@ impl Tracker {
     ) -> Advance {
         const VALID: Advance = Advance::Valid { forget: false };
         let record = &mut self.records[at as usize];
-        record.flags.clear(Flags::UNTOUCHED);
+        record.flags.touch();
         if transport == Transport::Later {
             return VALID;
         }

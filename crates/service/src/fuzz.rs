@@ -101,7 +101,7 @@ pub fn image(data: &[u8]) -> Option<()> {
     assert_eq!(told.connections + told.expired + told.known + told.no_room, count);
     assert_eq!(tracker.len() as u64, told.connections - told.replaced);
     let (mut writer, mut again) = Writer::new(&tracker, 0);
-    while writer.slice(&tracker, 0, 2) {
+    while writer.slice(&mut tracker, 0, 2) {
         again.extend(writer.frame());
     }
     again.extend(writer.frame());

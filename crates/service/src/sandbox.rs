@@ -38,10 +38,12 @@
 //! Nothing that the module wrote into a place marked `in` is read again: offsets are the switch's own. Of a
 //! frame that is marked as changed, the octets are taken that the element was [declared](Writes) to write:
 //!
-//! - [`Writes::Payload`]: the payload's. The checksum follows.
-//! - [`Writes::Ends`]: IP addresses, and ports of TCP, UDP, UDP-Lite and SCTP. Checksums follow.
-//! - [`Writes::Anything`]: all that was there. Checksums are the module's business.
-//! - [`Writes::Nothing`]: none.
+//! | declared | taken |
+//! |---|---|
+//! | [`Writes::Payload`] | the payload's; the checksum follows |
+//! | [`Writes::Ends`] | IP addresses, and ports of TCP, UDP, UDP-Lite and SCTP; checksums follow |
+//! | [`Writes::Anything`] | all that was there; checksums are the module's business |
+//! | [`Writes::Nothing`] | none |
 //!
 //! A number where 0 or 1 was to be, a change of what must not be changed, and one that cannot be made right (ports of an
 //! SCTP fragment) costs the packet: [`Answer`] says so, and the caller counts.

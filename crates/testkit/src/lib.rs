@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`heap`] | an allocator that counts |
 //! | [`packet`] | frames from header values |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
 //! | [`lookups`] | random programs, entries and packets that hit each other often |
@@ -9,6 +10,7 @@
 //! Everything is seeded: the same seed gives the same thing on every machine. What breaks an
 //! invariant panics, as tests do.
 
+pub mod heap;
 pub mod lookups;
 pub mod packet;
 pub mod station;

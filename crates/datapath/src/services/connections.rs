@@ -149,10 +149,54 @@ impl Connections {
         taken_at: u64,
         out: &mut dyn Write,
     ) -> std::io::Result<u64> {
-        let (mut writer, begun) = Writer::new(&self.lock().tracker, taken_at);
+        let begin = |tracker: &mut Tracker| Writer::new(tracker, taken_at);
+        self.write(begin, now_ns, out)
+    }
+
+    /// The same; from then on it is noted what changes, for [`export_changes`](Self::export_changes), until
+    /// [`unwatch`](Self::unwatch).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn export_watched(
+        &self,
+        now_ns: &dyn Fn() -> u64,
+        taken_at: u64,
+        out: &mut dyn Write,
+    ) -> std::io::Result<u64> {
+        let begin = |tracker: &mut Tracker| Writer::watch(tracker, taken_at);
+        self.write(begin, now_ns, out)
+    }
+
+    /// Writes what has changed since the last image.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn export_changes(
+        &self,
+        now_ns: &dyn Fn() -> u64,
+        taken_at: u64,
+        out: &mut dyn Write,
+    ) -> std::io::Result<u64> {
+        let begin = |tracker: &mut Tracker| Writer::changes(tracker, taken_at);
+        self.write(begin, now_ns, out)
+    }
+
+    /// Nothing is noted for [`export_changes`](Self::export_changes) any more.
+    pub fn unwatch(&self) {
+        self.lock().tracker.unwatch();
+    }
+
+    fn write(
+        &self,
+        begin: impl FnOnce(&mut Tracker) -> (Writer, Vec<u8>),
+        now_ns: &dyn Fn() -> u64,
+        out: &mut dyn Write,
+    ) -> std::io::Result<u64> {
+        let (mut writer, begun) = begin(&mut self.lock().tracker);
         out.write_all(&begun)?;
         loop {
-            let more = writer.slice(&self.lock().tracker, now_ns(), EXPORTED);
+            let more = writer.slice(&mut self.lock().tracker, now_ns(), EXPORTED);
             out.write_all(writer.frame())?;
             if !more {
                 break;

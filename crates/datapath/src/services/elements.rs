@@ -18,6 +18,7 @@
 use super::{Burst, Call, Service, answer};
 use arc_swap::ArcSwap;
 use ir::Bits;
+pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
 use jit::Handed;
 use port::Csum;
 use service::catalogue;
@@ -27,18 +28,6 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-/// Name of the service whose elements only look at packets.
-pub const NAME: &str = "softflow";
-/// Name of the service whose elements may write them.
-pub const EDIT_NAME: &str = "softflow_edit";
-
-/// What both are told: names and widths. `argument` is `sf_argument` of this call; `action` and `stage` are those of
-/// the call before.
-pub const ARGS: [(&str, u32); 5] =
-    [("element", 32), ("argument", 32), ("register", 64), ("action", 32), ("stage", 8)];
-/// What both answer: `sf_metadata` and `sf_coalesce`.
-pub const RESULTS: [(&str, u32); 2] = [("register", 64), ("coalesce", 1)];
 
 /// An element that is to be added.
 pub struct New<'a> {

@@ -5,8 +5,8 @@
 //! frames; a rule is late if two or more of its probes in a row, from the reply on, did not come out.
 //! So a lie shorter than two turns of the probes is not seen; `resolution_us` says how long that is.
 
-use super::Module;
 use super::updates::{Batch, Change, Priorities, SILENT_MIN, update};
+use super::{Module, add_run};
 use crate::bench::{Bench, blindness};
 use crate::error::Error;
 use crate::report::{Finding, Run};
@@ -25,7 +25,10 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
     let mut runs = Vec::new();
     for rules in bench.settings.batches.clone() {
         progress(&format!("barrier: {rules} rules, {} times", bench.settings.barrier_rounds));
-        runs.push(bench.repeat(|bench| rounds(bench, rules))?);
+        let done = bench.repeat(|bench| rounds(bench, rules));
+        if !add_run(&mut runs, done, &format!("barrier: {rules} rules"), progress)? {
+            break;
+        }
     }
     Ok(runs)
 }

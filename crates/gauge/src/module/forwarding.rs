@@ -18,9 +18,9 @@ pub const MODULE: Module = Module {
             x: "bytes",
             x_label: "frame size (bytes, with the check sequence)",
             y_label: "latency (us)",
-            ys: &["latency_p50_us", "latency_p90_us"],
+            ys: &["latency_min_us", "latency_p50_us", "latency_p90_us"],
             log: (false, true),
-            note: "OFLOPS-SUME, figures 6a and 6b. There, hardware stamped frames at the port; here the kernel \
+            note: "OFLOPS-SUME, figures 6a and 6b: least, median and 90th percentile. There, hardware stamped frames at the port; here the kernel \
                    or the process does, so the floor is part of every figure.",
         },
         Over {

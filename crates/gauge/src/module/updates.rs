@@ -15,7 +15,7 @@
 //! each. A rule is out of order if one that was asked for after it had already forwarded when two or more
 //! of its own probes were sent that came to nothing.
 
-use super::{Module, Over};
+use super::{Module, Over, add_run};
 use crate::bench::{Bench, blindness, wait};
 use crate::error::Error;
 use crate::latency::Latency;
@@ -384,10 +384,14 @@ fn each_batch(
     for rules in bench.settings.batches.clone() {
         progress(&format!("{}: {rules} rules", name(change)));
         let batch = Batch { change, rules, apart: false };
-        runs.push(bench.repeat(|bench| {
+        let done = bench.repeat(|bench| {
             let updated = update(bench, batch, 0)?;
             Ok(told(bench, &updated, format!("{rules} rules")))
-        })?);
+        });
+        let what = format!("{}: {rules} rules", name(change));
+        if !add_run(&mut runs, done, &what, progress)? {
+            break;
+        }
     }
     Ok(runs)
 }
@@ -406,11 +410,14 @@ fn priorities(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<R
         for (word, priorities) in Priorities::ORDERS {
             progress(&format!("priority: {rules} rules, {word}"));
             let batch = Batch { change: Change::Add(priorities), rules, apart: false };
-            let run = bench.repeat(|bench| {
+            let done = bench.repeat(|bench| {
                 let updated = update(bench, batch, 0)?;
                 Ok(told(bench, &updated, format!("{rules} rules, {word}")))
-            })?;
-            runs.push(Run { group: word.into(), ..run });
+            });
+            let done = done.map(|run| Run { group: word.into(), ..run });
+            if !add_run(&mut runs, done, &format!("priority: {rules} rules"), progress)? {
+                return Ok(runs);
+            }
         }
     }
     match runs.is_empty() {
@@ -426,7 +433,7 @@ fn occupancy(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ru
     let rules = bench.settings.batches.iter().copied().filter(|n| *n <= 100).max().unwrap_or(100);
     for occupied in bench.settings.occupancies.clone() {
         progress(&format!("occupancy: {rules} rules beside {occupied}"));
-        runs.push(bench.repeat(|bench| {
+        let done = bench.repeat(|bench| {
             bench.control.clear()?;
             let fill_ns = fill(bench, occupied)?;
             let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: false };
@@ -435,7 +442,10 @@ fn occupancy(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ru
             run.figures.insert(0, ("occupied", occupied.into()));
             run.figures.insert(1, ("fill_us", fill_ns as f64 / 1000.0));
             Ok(run)
-        })?);
+        });
+        if !add_run(&mut runs, done, &format!("occupancy: {occupied} rules"), progress)? {
+            break;
+        }
     }
     Ok(runs)
 }
@@ -522,7 +532,7 @@ fn order(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
     let mut runs = Vec::new();
     for rules in bench.settings.batches.clone().into_iter().filter(|rules| *rules > 1) {
         progress(&format!("order: {rules} rules"));
-        runs.push(bench.repeat(|bench| {
+        let done = bench.repeat(|bench| {
             let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: true };
             let updated = update(bench, batch, 0)?;
             let disordered = updated.disordered();
@@ -548,7 +558,10 @@ fn order(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
                 findings,
                 ..Run::default()
             })
-        })?);
+        });
+        if !add_run(&mut runs, done, &format!("order: {rules} rules"), progress)? {
+            break;
+        }
     }
     match runs.is_empty() {
         true => Err(Error::NotAsked("an order needs a batch of more than one rule".into())),

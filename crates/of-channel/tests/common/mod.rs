@@ -7,8 +7,10 @@ use of_pipeline::lower::{self, ProgramConfig};
 use of_pipeline::{Agent, AgentConfig};
 use openflow::codec::{self, Frame};
 use openflow::{
-    Action, FieldId, FlowMod, FlowStatsRequest, Hello, Instruction, Match, Message, MultipartReply,
-    MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo, Version, VersionSet, Xid,
+    Action, BucketId, FieldId, FlowMod, FlowModCommand, FlowStatsRequest, GroupId, GroupMod,
+    GroupModCommand, GroupType, Hello, Instruction, Match, Message, MeterFlags, MeterId, MeterMod,
+    MeterModCommand, MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
+    PortNo, TableId, Version, VersionSet, Xid,
 };
 use port::memory;
 use std::io::{ErrorKind, Read, Write};
@@ -190,6 +192,33 @@ impl Controller {
         let mut all = self.until(xid);
         assert!(matches!(all.pop(), Some((_, Message::BarrierReply))));
         all
+    }
+
+    /// Takes all flow entries, groups and meters away.
+    pub fn clear(&mut self) {
+        let flows = FlowMod {
+            command: FlowModCommand::Delete,
+            table_id: TableId::ALL,
+            ..FlowMod::add(Match::new(), Default::default())
+        };
+        let groups = GroupMod {
+            command: GroupModCommand::Delete,
+            group_type: GroupType::All,
+            group_id: GroupId::ALL,
+            command_bucket: BucketId::ALL,
+            buckets: Vec::new(),
+        };
+        let meters = MeterMod {
+            command: MeterModCommand::Delete,
+            flags: MeterFlags::KBPS,
+            meter_id: MeterId::ALL,
+            bands: Vec::new(),
+        };
+        self.send(&Message::FlowMod(flows));
+        self.send(&Message::GroupMod(groups));
+        self.send(&Message::MeterMod(meters));
+        let refused = |(_, m): &(Xid, Message)| matches!(m, Message::Error(_));
+        assert!(!self.barrier().iter().any(refused), "a delete was refused");
     }
 
     /// Flow entries, as the switch tells them.

@@ -7,8 +7,8 @@ use super::{Interner, Layout};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
-    LearnSource, LearnTarget, Match, Nat, NatSide, PacketInReason, PortNo, Prerequisite, SetField,
-    Softflow, TableId, ToController, Zone,
+    LearnSource, LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite,
+    SetField, Softflow, TableId, ToController, Zone,
 };
 use smallvec::SmallVec;
 use std::net::IpAddr;
@@ -373,7 +373,7 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         // Entries of dimensions do nothing themselves.
         Action::Note(_) | Action::Conjunction(_) => {}
-        Action::Controller(ToController { max_len, reason, id, userdata })
+        Action::Controller(ToController { max_len, reason, id, userdata, meter })
             if !userdata.is_empty() =>
         {
             // The bytes are found by the entry, and by which of its actions this is.
@@ -382,11 +382,13 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             }
             let with = |step: &&Step| matches!(step, Step::ControllerWith(_));
             let which = 1 + call.shape.iter().filter(with).count() as u16;
+            within(call, *meter);
             call.with(Step::ControllerWith(punt_reason(*reason)), *max_len, 16);
             call.arg(*id, 16);
             call.arg(which, 16);
         }
-        Action::Controller(ToController { max_len, reason, id, .. }) => {
+        Action::Controller(ToController { max_len, reason, id, meter, .. }) => {
+            within(call, *meter);
             call.with(Step::ControllerOf(punt_reason(*reason)), *max_len, 16);
             call.arg(*id, 16);
         }
@@ -560,6 +562,13 @@ fn punt_reason(reason: PacketInReason) -> PuntReason {
 fn settable(field: FieldId) -> Result<u32, LowerError> {
     let info = field.info();
     if info.settable { Ok(info.bits) } else { Err(LowerError::ReadOnly(field)) }
+}
+
+/// The next step is done within a meter's rate, if any.
+fn within(call: &mut Call, meter: Option<MeterId>) {
+    if let Some(meter) = meter {
+        call.with(Step::Within, meter.0, 32);
+    }
 }
 
 fn output(call: &mut Call, context: Context, port: PortNo, max_len: u16) -> Result<(), LowerError> {

@@ -33,11 +33,12 @@ fn get(field: FieldRef) -> Expr {
     Expr::Field(field)
 }
 
-/// Parses the packet again as it is now. What the parser takes to be zero is zeroed first; nothing
+/// Parses the packet again as it is now. What the parser takes to be zero, and looks at, is zeroed first; nothing
 /// of that is an input of a checksum, which the emission before parsing writes.
 pub fn reparse(h: &Headers) -> Vec<Op> {
     let zero = |meta, width| Op::Assign(FieldRef::Meta(meta), Expr::int(0, width));
-    vec![zero(h.ip_proto, 8), zero(h.exthdr, 9), zero(h.exthdr_rank, 3), Op::Reparse]
+    let (proto, fragment) = (zero(h.ip_proto, 8), zero(h.fragment, 2));
+    vec![proto, zero(h.exthdr, 9), zero(h.exthdr_rank, 3), fragment, Op::Reparse]
 }
 
 /// Hands the packet to a service and then to the first table: it carries the fields `sf_*`, of which the stage is
@@ -411,6 +412,16 @@ pub fn set_queue(queue: Expr) -> Vec<Op> {
 /// Hands copies to a group's buckets.
 pub fn group(id: Expr) -> Vec<Op> {
     vec![Op::Group { group: id }]
+}
+
+/// Asks a meter, and does the rest unless it says red; the packet stays as it is.
+pub fn within(h: &Headers, id: Expr, ops: Vec<Op>) -> Vec<Op> {
+    vec![
+        Op::Meter { meter: id, color: FieldRef::Meta(h.color), level: FieldRef::Meta(h.level) },
+        when(Expr::meta(h.color).ne(Expr::int(2, 8)), ops),
+        // Whoever called this table looks at the colour for packets that a meter dropped.
+        Op::Assign(FieldRef::Meta(h.color), Expr::int(0, 8)),
+    ]
 }
 
 /// Asks a meter: red drops, yellow raises the drop precedence of an assured-forwarding code point

@@ -28,6 +28,7 @@ use super::ops;
 use super::parser;
 use ir::builder::Builder;
 use ir::program::intrinsic;
+use ir::softflow as elements;
 use ir::{
     ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
     PuntReason, Table, TableId, Terminator,
@@ -86,13 +87,6 @@ pub const CT_RESULTS: [(&str, u32); 11] = [
 /// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
 pub const SF_FIELDS: [(&str, u32); 5] =
     [("metadata", 64), ("action", 32), ("stage", 8), ("coalesce", 1), ("argument", 32)];
-/// What the services `softflow` and `softflow_edit` are told: which element, its argument, and of the fields
-/// `sf_*` what the packet brings.
-pub const SF_ARGS: [(&str, u32); 5] =
-    [("element", 32), ("argument", 32), ("register", 64), ("action", 32), ("stage", 8)];
-/// What both answer.
-pub const SF_RESULTS: [(&str, u32); 2] = [("register", 64), ("coalesce", 1)];
-
 /// The program, and the ids of its parts. All tables are ingress tables.
 pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     program_with(config, None)
@@ -116,8 +110,9 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let ct = b.service("ct", &CT_ARGS, &CT_RESULTS, false);
     let nat_args: Vec<(&str, u32)> = CT_ARGS.into_iter().chain(CT_NAT_ARGS).collect();
     let ct_nat = b.service("ct_nat", &nat_args, &CT_RESULTS, true);
-    let softflow = b.service("softflow", &SF_ARGS, &SF_RESULTS, false);
-    let softflow_edit = b.service("softflow_edit", &SF_ARGS, &SF_RESULTS, true);
+    let (args, results) = (&elements::ARGS, &elements::RESULTS);
+    let softflow = b.service(elements::NAME, args, results, false);
+    let softflow_edit = b.service(elements::EDIT_NAME, args, results, true);
     let miss = b.action("miss", &[], vec![Op::Drop(DropReason::TableMiss)]);
     let miss_to_controller = b.action(
         "miss_to_controller",

@@ -97,6 +97,8 @@ pub enum Step {
     Metadata,
     /// Sets bits of the metadata: value 64, mask 64.
     MetadataMasked,
+    /// The next step is done within a meter's rate only: id 32.
+    Within,
     /// To the controllers of an id: max_len 16, id 16.
     ControllerOf(PuntReason),
     /// The same with bytes of the entry's: max_len 16, id 16, which of its actions with bytes 16.
@@ -192,6 +194,8 @@ struct Build<'a> {
     learned: Vec<Expr>,
     /// The bodies around the clone that is open.
     outer: Vec<Vec<Op>>,
+    /// The meter within which the next step is done.
+    within: Option<Expr>,
 }
 
 impl Build<'_> {
@@ -244,6 +248,10 @@ impl Build<'_> {
                 fields::write_masked(h, id, value, mask)
             }
             Step::Copy(bits, from, to) => fields::copy(h, bits, from, to),
+            Step::Within => {
+                self.within = Some(self.param("within", 32));
+                return;
+            }
             Step::ControllerOf(reason) => {
                 let max_len = self.param("max_len", 16);
                 vec![ops::punt_to(h, reason, max_len, self.param("id", 16))]
@@ -403,7 +411,10 @@ impl Build<'_> {
                 Op::Goto(Layout::conjunctive_block(table)),
             ],
         };
-        self.body.extend(ops);
+        match self.within.take() {
+            Some(meter) => self.body.extend(ops::within(h, meter, ops)),
+            None => self.body.extend(ops),
+        }
     }
 
     fn ct(&mut self, ct: CtStep) -> Vec<Op> {
@@ -561,6 +572,7 @@ fn word(step: &Step, out: &mut String) {
         Step::Mark(_) => Ok(()),
         Step::Metadata => write!(out, "metadata"),
         Step::MetadataMasked => write!(out, "metadata_masked"),
+        Step::Within => write!(out, "within"),
         Step::ControllerOf(reason) => write!(out, "controller_of_{reason}"),
         Step::ControllerWith(reason) => write!(out, "controller_with_{reason}"),
         Step::DecNwTtlTo(count) => write!(out, "dec_nw_ttl_to_{count}"),
@@ -645,6 +657,7 @@ pub fn build(shape: &[Step], layout: &Layout) -> Action {
         body: Vec::new(),
         learned: Vec::new(),
         outer: Vec::new(),
+        within: None,
     };
     shape.iter().for_each(|step| b.add(*step));
     Action { name: name(shape), params: b.params, body: b.body }

@@ -3,10 +3,11 @@
 use super::bed::*;
 use crate::Event;
 use openflow::{
-    Action, Bits, ErrorCode, FieldId, FlowMod, HashAlgorithm, HashFields, Instruction,
-    InstructionType, Instructions, Learn, LearnSource, LearnSpec, LearnTarget, Match,
-    MultipartReplyBody, MultipartRequestBody, Multipath, OxmHeader, PacketInReason, PortNo,
-    Prerequisite, SetField, Subfield, TableFeatures, TableId, TableProperty, ToController, Version,
+    Action, Band, BandKind, Bits, ErrorCode, FieldId, FlowMod, HashAlgorithm, HashFields,
+    Instruction, InstructionType, Instructions, Learn, LearnSource, LearnSpec, LearnTarget, Match,
+    MeterFlags, MeterId, MeterMod, MeterModCommand, MultipartReplyBody, MultipartRequestBody,
+    Multipath, OxmHeader, PacketInReason, PortNo, Prerequisite, SetField, Subfield, TableFeatures,
+    TableId, TableProperty, ToController, Version,
 };
 
 fn of(field: FieldId, offset: u16) -> Subfield {
@@ -196,10 +197,58 @@ fn multipath_spreads_and_keeps_both_directions_together() {
 }
 
 #[test]
+fn controllers_are_told_within_a_meter_s_rate() {
+    let mut bed = Bed::new(2);
+    let meter = MeterMod {
+        command: MeterModCommand::Add,
+        flags: MeterFlags::PKTPS | MeterFlags::BURST,
+        meter_id: MeterId(7),
+        bands: vec![Band { rate: 1, burst_size: 2, kind: BandKind::Drop }],
+    };
+    let told = Action::Controller(ToController {
+        max_len: 100,
+        reason: PacketInReason::Action,
+        id: 0,
+        userdata: Vec::new(),
+        meter: Some(MeterId(7)),
+    });
+    let resubmit = Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(1) };
+    let first = add(Match::new(), apply([resubmit, output(2)]));
+    // What is not told goes on as if it were, in the table that it comes back to.
+    let second = FlowMod { table_id: TableId(1), ..add(Match::new(), apply([told])) };
+    assert_eq!(bed.refused(second.clone()), ErrorCode::BacBadMeter);
+    bed.ok(meter.clone());
+    bed.ok(second);
+    bed.ok(first);
+    let began = std::time::Instant::now();
+    for n in 0..20 {
+        bed.send(1, &frame(1, n));
+        bed.receive(2);
+    }
+    let mut seen = 0;
+    let until = std::time::Instant::now() + std::time::Duration::from_millis(300);
+    while std::time::Instant::now() < until {
+        let packet_in = |e: &Event| matches!(e, Event::PacketIn(_));
+        seen += bed.agent.poll().iter().filter(|e| packet_in(e)).count() as u64;
+    }
+    let most = 2 + began.elapsed().as_secs() + 1;
+    assert!((2..=most.min(20)).contains(&seen), "{seen} of 20 were told, at most {most} may be");
+    // A meter takes along who uses it.
+    let delete = MeterMod { command: MeterModCommand::Delete, ..meter };
+    bed.ok(delete);
+    assert_eq!(bed.flows(TableId::ALL).len(), 1);
+}
+
+#[test]
 fn packets_for_some_controllers() {
     let mut bed = Bed::new(2);
-    let to =
-        ToController { max_len: 100, reason: PacketInReason::NoMatch, id: 3, userdata: Vec::new() };
+    let to = ToController {
+        max_len: 100,
+        reason: PacketInReason::NoMatch,
+        id: 3,
+        userdata: Vec::new(),
+        meter: None,
+    };
     bed.ok(FlowMod { cookie: 9, ..add(Match::new(), apply([Action::Controller(to)])) });
     bed.send(1, &frame(1, 2));
     let (id, p) = bed.event(|e| match e {
@@ -211,7 +260,7 @@ fn packets_for_some_controllers() {
     let carries = |userdata: &[u8]| {
         let reason = PacketInReason::Action;
         let userdata = userdata.to_vec();
-        Action::Controller(ToController { max_len: 100, reason, id: 0, userdata })
+        Action::Controller(ToController { max_len: 100, reason, id: 0, userdata, meter: None })
     };
     let list = vec![carries(&[1, 2, 3]), Action::Clone(vec![carries(&[4])]), carries(&[5, 6])];
     bed.ok(FlowMod { priority: 0x8001, ..add(from_port(2), apply(list)) });

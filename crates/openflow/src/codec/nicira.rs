@@ -15,7 +15,7 @@ use crate::extension::{
 };
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
-use crate::ids::{GroupId, PortNo, QueueId, TableId};
+use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
 use crate::version::Version;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -278,7 +278,7 @@ fn name(subtype: u16) -> &'static str {
         29 | 38 | 41 => "sample",
         36 => "nat outside of ct",
         44 => "resubmit with ct",
-        37 => "controller with pause or a meter",
+        37 => "controller with pause",
         39 => "a truncating output",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
@@ -453,7 +453,7 @@ fn reason(r: &Reader<'_>, number: u8) -> Result<PacketInReason> {
 
 /// A `controller` action: a plain output where it asks for nothing else.
 fn to_controller(to: ToController) -> Action {
-    if to.id == 0 && to.reason == PacketInReason::Action && to.userdata.is_empty() {
+    if to.is_output() {
         Action::Output { port: PortNo::CONTROLLER, max_len: to.max_len }
     } else {
         Action::Controller(to)
@@ -464,7 +464,7 @@ fn to_controller(to: ToController) -> Action {
 fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
     r.skip(6)?;
     let (mut max_len, mut id, mut why) = (u16::MAX, 0, PacketInReason::Action);
-    let mut userdata = Vec::new();
+    let (mut userdata, mut meter) = (Vec::new(), None);
     while r.left() >= 4 {
         let start = r.left();
         let mut ahead = *r;
@@ -483,12 +483,14 @@ fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
                 why = reason(&p, number)?;
             }
             3 => userdata = p.take(length - 4)?.to_vec(),
+            // Number 0 says that there is none.
+            5 => meter = Some(MeterId(p.u32()?)).filter(|meter| meter.0 != 0),
             _ => return Err(unknown(r, 37)),
         }
         p.rest();
     }
     r.rest();
-    Ok(to_controller(ToController { max_len, reason: why, id, userdata }))
+    Ok(to_controller(ToController { max_len, reason: why, id, userdata, meter }))
 }
 
 fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
@@ -861,7 +863,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             let (id, number) = (r.u16()?, r.u8()?);
             r.skip(1)?;
             let reason = reason(&r, number)?;
-            to_controller(ToController { max_len, reason, id, userdata: Vec::new() })
+            to_controller(ToController { max_len, reason, id, userdata: Vec::new(), meter: None })
         }
         37 => decode_controller(&mut r)?,
         12 | 13 => Action::Bundle(Box::new(decode_bundle(&mut r, subtype == 13)?)),
@@ -1042,8 +1044,8 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
                 }
             }
         }
-        Action::Controller(ToController { max_len, reason, id, userdata })
-            if !userdata.is_empty() =>
+        Action::Controller(ToController { max_len, reason, id, userdata, meter })
+            if !userdata.is_empty() || meter.is_some() =>
         {
             head(buf, 37);
             buf.pad(6);
@@ -1057,9 +1059,16 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
                 buf.pad(4 - value.len());
                 property::end(buf, at);
             }
-            let at = property::begin(buf, 3);
-            buf.extend_from_slice(userdata);
-            property::end(buf, at);
+            if !userdata.is_empty() {
+                let at = property::begin(buf, 3);
+                buf.extend_from_slice(userdata);
+                property::end(buf, at);
+            }
+            if let Some(meter) = meter {
+                let at = property::begin(buf, 5);
+                buf.put_u32(meter.0);
+                property::end(buf, at);
+            }
         }
         Action::Controller(ToController { max_len, reason, id, .. }) => {
             head(buf, 20);

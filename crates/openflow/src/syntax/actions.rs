@@ -366,6 +366,7 @@ fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
 fn controller(word: &Word<'_>) -> Result<Action> {
     let mut max_len = Action::NO_BUFFER;
     let (mut why, mut id, mut userdata) = (PacketInReason::Action, 0, Vec::new());
+    let mut meter = None;
     match word.value {
         Some(options) if word.parenthesised() => {
             let mut words = Words::of(options);
@@ -384,11 +385,13 @@ fn controller(word: &Word<'_>) -> Result<Action> {
                         }
                     }
                     "userdata" => userdata = dotted(option.arg()?)?,
-                    "pause" | "meter_id" => {
-                        return Err(option.extension());
+                    "meter_id" => {
+                        meter = Some(MeterId(option.arg()?.u32()?)).filter(|meter| meter.0 != 0);
                     }
+                    "pause" => return Err(option.extension()),
                     name => {
-                        let nearest = nearest(name, ["max_len", "reason", "id", "userdata"]);
+                        let known = ["max_len", "reason", "id", "userdata", "meter_id"];
+                        let nearest = nearest(name, known);
                         let fault = Fault::Unknown { what: "option of `controller`", nearest };
                         return Err(option.key.error(fault));
                     }
@@ -398,10 +401,11 @@ fn controller(word: &Word<'_>) -> Result<Action> {
         Some(_) => max_len = word.arg()?.u16()?,
         None => {}
     }
-    if id != 0 || why != PacketInReason::Action || !userdata.is_empty() {
-        return Ok(Action::Controller(ToController { max_len, reason: why, id, userdata }));
+    let to = ToController { max_len, reason: why, id, userdata, meter };
+    match to.is_output() {
+        true => Ok(Action::Output { port: PortNo::CONTROLLER, max_len }),
+        false => Ok(Action::Controller(to)),
     }
-    Ok(Action::Output { port: PortNo::CONTROLLER, max_len })
 }
 
 /// What a `controller` action may give as its reason.
@@ -1278,7 +1282,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             out.write_str("->")?;
             print_subfield(out, *to, *bits)
         }
-        Action::Controller(ToController { max_len, reason, id, userdata }) => {
+        Action::Controller(ToController { max_len, reason, id, userdata, meter }) => {
             let mut parts = Vec::new();
             if *reason != PacketInReason::Action {
                 let name = REASONS.iter().find(|(_, r)| r == reason).map_or("action", |(n, _)| n);
@@ -1293,6 +1297,9 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             if !userdata.is_empty() {
                 let bytes: Vec<_> = userdata.iter().map(|byte| format!("{byte:02x}")).collect();
                 parts.push(format!("userdata={}", bytes.join(".")));
+            }
+            if let Some(meter) = meter {
+                parts.push(format!("meter_id={}", meter.0));
             }
             write!(out, "controller({})", parts.join(","))
         }

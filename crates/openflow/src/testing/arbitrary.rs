@@ -590,6 +590,7 @@ fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
             reason: rng.choose(&PacketInReason::ALL),
             id: 1 + rng.u16() % 1000,
             userdata: if rng.one_in(2) { rng.bytes(20) } else { Vec::new() },
+            meter: rng.one_in(3).then(|| MeterId(1 + rng.u32() % 100)),
         }),
         1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
         2 => Action::StackPush(bits(rng, false)),

@@ -23,7 +23,7 @@ mod parser;
 
 use crate::known::Known;
 use crate::mark::Marks;
-use crate::residual::{self, Residual};
+use crate::residual::{self, Part};
 use crate::set::Set;
 use crate::simplify::Facts;
 use crate::state::State;
@@ -105,13 +105,13 @@ pub(crate) struct Narrow<'a> {
     pub(crate) tables: usize,
 }
 
-/// What is left of tables in copies of the pipeline, where few entries are.
-pub(crate) fn residuals<'a>(
+/// What there is of tables where copies of the pipeline apply them, where it is not all.
+pub(crate) fn parts<'a>(
     program: &'a Program,
     contents: &'a Contents,
     options: &'a Options,
     narrow: &'a Narrow<'a>,
-) -> Vec<Residual> {
+) -> Vec<Part> {
     let mut flow = Flow::new(program, contents, options);
     let mut applied = vec![0; program.tables.len()];
     for block in &program.blocks {
@@ -121,7 +121,7 @@ pub(crate) fn residuals<'a>(
     }
     flow.narrow = Some((narrow, applied));
     flow.walk();
-    flow.residuals
+    flow.parts
 }
 
 /// What is known where an action may run.
@@ -186,7 +186,7 @@ struct Flow<'a> {
     quiet: bool,
     /// What narrows tables, and how often each is applied.
     narrow: Option<(&'a Narrow<'a>, Vec<u32>)>,
-    residuals: Vec<Residual>,
+    parts: Vec<Part>,
 }
 
 impl<'a> Flow<'a> {
@@ -217,7 +217,7 @@ impl<'a> Flow<'a> {
             round: 0,
             quiet: false,
             narrow: None,
-            residuals: Vec::new(),
+            parts: Vec::new(),
         }
     }
 
@@ -242,7 +242,7 @@ impl<'a> Flow<'a> {
             self.tables = vec![None; self.program.tables.len()];
             self.actions.clear();
             self.buckets = false;
-            self.residuals.clear();
+            self.parts.clear();
             let first = self.behind_parser(&self.entry);
             self.reach(BlockId(0), first);
             let mut blocks = Vec::with_capacity(self.blocks.len());
@@ -321,21 +321,21 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// What is left of a copy's table where it is applied, if that is little.
-    fn residual(&self, id: TableId, state: &State) -> Option<Residual> {
+    /// What there is of a table where it is applied, if that is not all.
+    fn part(&self, id: TableId, state: &State) -> Option<Part> {
         let (narrow, applied) = self.narrow.as_ref()?;
         let original = original_table(id, narrow.tables);
-        if id == original || applied[id.index()] != 1 {
+        if applied[id.index()] != 1 {
             return None;
         }
-        let columns = &self.contents.tables.get(id.index())?.columns;
+        let whole = self.contents.tables.get(id.index())?;
         let entries = narrow.entries.get(&original)?;
-        let known = |(at, key): (usize, &ir::Key)| match columns.binary_search(&(at as u16)) {
+        let known = |(at, key): (usize, &ir::Key)| match whole.columns.binary_search(&(at as u16)) {
             Ok(_) => self.simplify(&key.expr, state, &[]).0.cast(key.width),
             Err(_) => Known::nothing(key.width),
         };
         let known = self.program.tables[id.index()].key.iter().enumerate().map(known).collect();
-        Residual::new(id, original, known, entries)
+        residual::part(id, original, known, entries, whole)
     }
 
     fn apply(
@@ -349,10 +349,10 @@ impl<'a> Flow<'a> {
         let contents = self.contents;
         let Some(table) = contents.tables.get(id.index()) else { return Terminator::Exit };
         let narrowed;
-        let table = match self.residual(id, &state) {
-            Some(residual) => {
-                narrowed = residual::contents(table, &residual);
-                self.residuals.push(residual);
+        let table = match self.part(id, &state) {
+            Some(part) => {
+                narrowed = residual::contents_of(table, &part);
+                self.parts.push(part);
                 &narrowed
             }
             None => table,

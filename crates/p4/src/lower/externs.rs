@@ -2,12 +2,14 @@
 
 use super::names::Calculation;
 use super::tree::Step;
+use super::v1model::Softflow;
 use super::value::{V, binary, cast, not};
 use super::{Lower, ObjectKind, Result};
 use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
 use crate::source::Span;
 use crate::types::*;
 use ir::program::{ChecksumAlgorithm, ChecksumMode, ParserOp, intrinsic, parser_error};
+use ir::softflow;
 use ir::{BinaryOp, Checksum, Expr, FieldRef, HashAlgorithm, Op};
 
 impl Lower<'_> {
@@ -298,10 +300,71 @@ impl Lower<'_> {
                 self.op(Op::Assign(m.list, list));
                 Ok(V::Void)
             }
+            "softflow" | "softflow_edit" => self.softflow(&s.name, c, span),
             // They change nothing of the packet.
             "assert" | "assume" | "log_msg" => Ok(V::Void),
             other => self.refuse(span, format!("the extern function `{other}` is not supported")),
         }
+    }
+
+    /// A call of a service by its name (SoftFlow §3, of which this is the part without a pass through the tables:
+    /// where a program goes on, it says itself).
+    fn softflow(&mut self, service: &str, c: &Call, span: Span) -> Result<V> {
+        let Some(Const::Str(name)) = self.arg(c, 0, span)?.value.clone() else {
+            return self.refuse(span, "the name of a service is not known at compile time");
+        };
+        if !softflow::is_name(&name) {
+            return self.refuse(
+                span,
+                "a service's name has 1 to 32 letters, digits, `_`, `-` and `.`, and a letter first",
+            );
+        }
+        let edits = service == softflow::EDIT_NAME;
+        if edits && !self.v1.made.is_empty() {
+            return self.refuse(
+                span,
+                "a service that may write packets, in a program whose parser makes headers valid without \
+                 extracting them, is not supported",
+            );
+        }
+        let (argument, width) = self.arg_scalar(c, 1, span)?;
+        let register = self.arg_value(c, 2, span)?;
+        let (told, told_width) = self.arg_scalar(c, 2, span)?;
+        let coalesce = self.arg_value(c, 3, span)?;
+        let id = match self.b.program().find_service(service) {
+            Some(id) => id,
+            None => self.b.service(service, &softflow::ARGS, &softflow::RESULTS, edits),
+        };
+        let Softflow { action, stage } = match self.v1.softflow {
+            Some(carried) => carried,
+            None => {
+                let carried = Softflow {
+                    action: FieldRef::Meta(self.b.meta("v1.softflow.action", 32)),
+                    stage: FieldRef::Meta(self.b.meta("v1.softflow.stage", 8)),
+                };
+                *self.v1.softflow.insert(carried)
+            }
+        };
+        let element = Expr::int(softflow::number(&name).into(), 32);
+        let args = vec![
+            element.clone(),
+            cast(argument, width, 32, false),
+            cast(told, told_width, 64, false),
+            Expr::Field(action),
+            Expr::Field(stage),
+        ];
+        let [said, kept] = softflow::RESULTS.map(|(name, width)| {
+            let name = self.unique(&format!("tmp.softflow.{name}"));
+            (self.b.meta(&name, width), width)
+        });
+        self.op(Op::Service { service: id, args, results: vec![said.0, kept.0] });
+        self.op(Op::Assign(action, element));
+        let one = Expr::int(1, 8);
+        self.op(Op::Assign(stage, binary(BinaryOp::Add, Expr::Field(stage), one)));
+        let value = |(meta, width): (ir::MetaId, u32)| V::F(FieldRef::Meta(meta), width);
+        self.assign(&register, &value(said), span)?;
+        self.assign(&coalesce, &value(kept), span)?;
+        Ok(V::Void)
     }
 
     fn list_number(&mut self, c: &Call, i: usize, span: Span) -> Result<Expr> {

@@ -40,6 +40,15 @@ pub(super) struct Request {
     pub(super) list: FieldRef,
 }
 
+/// What a packet carries from service to service, besides what the program sees of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Softflow {
+    /// The number of the last service.
+    pub(super) action: FieldRef,
+    /// Services so far.
+    pub(super) stage: FieldRef,
+}
+
 /// Where an action is written out: the path of its control, the action, and for an action whose arguments
 /// the table gives, that table with its path.
 pub(super) type ActionSite = (String, ActionId, Option<(String, TableId)>);
@@ -59,6 +68,7 @@ pub(super) struct State {
     copy_port: MetaId,
     copy_rid: MetaId,
     again: MetaId,
+    pub(super) softflow: Option<Softflow>,
     pub(super) top_objects: HashMap<InstanceId, usize>,
     /// Widths of the parameters of the action being written.
     pub(super) params: Vec<u32>,
@@ -109,6 +119,7 @@ impl State {
             copy_port: b.meta("v1.copy_port", 9),
             copy_rid: b.meta("v1.copy_rid", 16),
             again: b.meta("v1.again", 1),
+            softflow: None,
             top_objects: HashMap::new(),
             params: Vec::new(),
             metered: HashMap::new(),

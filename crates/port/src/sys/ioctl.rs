@@ -39,6 +39,13 @@ const SIOCETHTOOL: c_ulong = 0x8946;
 const ETHTOOL_GSET: u32 = 1;
 const ETHTOOL_GLINK: u32 = 0x0a;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+const SIOCSHWTSTAMP: c_ulong = 0x89b0;
+const SIOCGHWTSTAMP: c_ulong = 0x89b1;
+/// An interface that can stamp every frame that arrives (`HWTSTAMP_FILTER_ALL`).
+const FILTER_ALL: i32 = 1;
+/// It stamps what arrives, and tells the times of its own clock (`SOF_TIMESTAMPING_RX_HARDWARE`, `_RAW_HARDWARE`).
+const STAMPS_ARRIVALS: u32 = 1 << 2 | 1 << 6;
 
 /// `struct ifreq`: a name and a union of 24 bytes.
 #[repr(C, align(8))]
@@ -158,6 +165,92 @@ pub(crate) fn carrier(fd: BorrowedFd<'_>, name: &str) -> Option<bool> {
     Some(Ethtool::ask(fd, name, ETHTOOL_GLINK).ok()?.word(4) != 0)
 }
 
+/// What an interface's hardware can say of when frames arrived (`ethtool -T`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HardwareStamps {
+    /// The number of its clock: `/dev/ptpN`.
+    pub(crate) clock: u32,
+}
+
+/// Whether an interface can stamp every frame that arrives, by a clock that can be read; `None` where it cannot or
+/// does not say.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn hardware_stamps(fd: BorrowedFd<'_>, name: &str) -> Option<HardwareStamps> {
+    // `struct ethtool_ts_info`, 44 bytes: `so_timestamping` at 4, `phc_index` at 8, `rx_filters` at 28.
+    let info = Ethtool::ask(fd, name, ETHTOOL_GET_TS_INFO).ok()?;
+    able(info.word(4), info.word(8), info.word(28))
+}
+
+fn able(stamping: u32, clock: u32, filters: u32) -> Option<HardwareStamps> {
+    let able = stamping & STAMPS_ARRIVALS == STAMPS_ARRIVALS && filters & 1 << FILTER_ALL != 0;
+    // A clock that is none has the number -1.
+    (able && clock <= i32::MAX as u32).then_some(HardwareStamps { clock })
+}
+
+/// How an interface stamps: `struct hwtstamp_config`.
+#[repr(C, align(8))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StampConfig {
+    flags: i32,
+    tx_type: i32,
+    rx_filter: i32,
+}
+
+impl StampConfig {
+    /// The same, but every frame that arrives is stamped.
+    pub(crate) fn with_arrivals(self) -> StampConfig {
+        StampConfig { rx_filter: FILTER_ALL, ..self }
+    }
+}
+
+/// How an interface stamps now.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn stamp_config(fd: BorrowedFd<'_>, name: &str) -> io::Result<StampConfig> {
+    let mut config = StampConfig::default();
+    stamp_request(fd, name, SIOCGHWTSTAMP, &mut config)?;
+    Ok(config)
+}
+
+/// Has an interface stamp like this; needs `CAP_NET_ADMIN`.
+///
+/// `fd` is any socket of the interface's namespace.
+pub(crate) fn set_stamp_config(
+    fd: BorrowedFd<'_>,
+    name: &str,
+    config: StampConfig,
+) -> io::Result<()> {
+    let mut config = config;
+    stamp_request(fd, name, SIOCSHWTSTAMP, &mut config)
+}
+
+fn stamp_request(
+    fd: BorrowedFd<'_>,
+    name: &str,
+    request: c_ulong,
+    config: &mut StampConfig,
+) -> io::Result<()> {
+    let mut req = IfReq::new(name)?;
+    let pointer = std::ptr::from_mut(config).expose_provenance();
+    req.union[..size_of::<usize>()].copy_from_slice(&pointer.to_ne_bytes());
+    // SAFETY: both requests read one `struct ifreq`, whose union points at one `struct hwtstamp_config` that they read
+    // and write; both outlive the call.
+    unsafe { ioctl(fd, request, (&raw mut req).cast()) }.map(drop)
+}
+
+/// Reads the clock behind a descriptor of `/dev/ptpN`, in nanoseconds (`clock_gettime` of a dynamic clock).
+pub(crate) fn read_clock(clock: BorrowedFd<'_>) -> io::Result<u64> {
+    // As the kernel's `FD_TO_CLOCKID` makes a clock's number of a descriptor.
+    let id = !libc::clockid_t::from(clock.as_raw_fd()) << 3 | 3;
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec`; the descriptor is open as long as it is borrowed.
+    match unsafe { libc::clock_gettime(id, &raw mut now) } {
+        0 => Ok((now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// How many queues an interface receives by; `None` where it does not say.
 ///
 /// `fd` is any socket of the interface's namespace.
@@ -165,4 +258,19 @@ pub(crate) fn rx_queues(fd: BorrowedFd<'_>, name: &str) -> Option<u32> {
     // `struct ethtool_channels`, 36 bytes: `rx_count` at 20, `combined_count` at 32.
     let command = Ethtool::ask(fd, name, ETHTOOL_GCHANNELS).ok()?;
     Some(command.word(20).saturating_add(command.word(32))).filter(|queues| *queues > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_that_stamps_all_that_arrives_is_known() {
+        let clock = |n| Some(HardwareStamps { clock: n });
+        assert_eq!(able(0x5f, 2, 0b11), clock(2));
+        // Software only; only PTP's frames; no clock.
+        assert_eq!(able(0x18, 2, 0b11), None);
+        assert_eq!(able(0x5f, 2, 0b1_0000_0000_0001), None);
+        assert_eq!(able(0x5f, u32::MAX, 0b11), None);
+    }
 }

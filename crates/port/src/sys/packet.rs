@@ -89,6 +89,16 @@ pub(crate) fn set_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
 
+/// Delivers when each frame arrived by its device's own clock, where that has stamped it, and when the kernel took it
+/// (`SO_TIMESTAMPING`, kernel documentation, networking/timestamping).
+pub(crate) fn set_hardware_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_RX_HARDWARE
+        | libc::SOF_TIMESTAMPING_RAW_HARDWARE
+        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE;
+    set_option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &(flags as c_int))
+}
+
 /// Does not deliver what leaves by the interface.
 pub(crate) fn set_ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1)
@@ -158,10 +168,12 @@ pub(crate) struct Message {
     pub(crate) vlan: Option<(u16, u16)>,
     /// When the kernel took it from the device, after [`set_stamps`]: nanoseconds since the epoch.
     pub(crate) stamp_ns: Option<u64>,
+    /// When it arrived by its device's clock, after [`set_hardware_stamps`].
+    pub(crate) device_ns: Option<u64>,
 }
 
-/// Room for one message's control data, aligned: two `cmsghdr`s, [`AuxData`] and a `timespec`.
-type Control = [u64; 10];
+/// Room for one message's control data, aligned: two `cmsghdr`s, [`AuxData`] and three `timespec`s.
+type Control = [u64; 14];
 
 /// Receives up to `rooms.len()` frames (at most [`BURST_MAX`]) without blocking: each fills its
 /// room, then its piece of `overflow`. Fills `messages` and returns how many came.
@@ -203,13 +215,14 @@ pub(crate) fn receive(
     }
     let received = received as usize;
     for (i, header) in headers[..received].iter().enumerate() {
-        let (vlan, stamp_ns) = control_data(&header.msg_hdr);
+        let Told { vlan, stamp_ns, device_ns } = control_data(&header.msg_hdr);
         messages[i] = Message {
             len: (header.msg_len as usize).saturating_sub(VNET_HDR_LEN),
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
             vnet: vnet[i],
             vlan,
             stamp_ns,
+            device_ns,
         };
     }
     Ok(received)
@@ -219,9 +232,23 @@ fn piece(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
-/// The VLAN tag and the time stamp in a received message's control data.
-fn control_data(header: &libc::msghdr) -> (Option<(u16, u16)>, Option<u64>) {
-    let (mut vlan, mut stamp_ns) = (None, None);
+/// What a message's control data says.
+#[derive(Default)]
+struct Told {
+    vlan: Option<(u16, u16)>,
+    stamp_ns: Option<u64>,
+    device_ns: Option<u64>,
+}
+
+/// Nanoseconds; `None` for a time that was not taken, which is all zeros.
+fn nanoseconds(at: libc::timespec) -> Option<u64> {
+    let (s, ns) = (u64::try_from(at.tv_sec).ok()?, u64::try_from(at.tv_nsec).ok()?);
+    Some(s.saturating_mul(1_000_000_000).saturating_add(ns)).filter(|ns| *ns > 0)
+}
+
+/// The VLAN tag and the time stamps in a received message's control data.
+fn control_data(header: &libc::msghdr) -> Told {
+    let mut told = Told::default();
     // SAFETY: the kernel has filled the control buffer that `header` still points at, and has set
     // its length; the CMSG functions stay within it. Both payloads are plain C values, read only
     // where the message is long enough for them.
@@ -235,23 +262,28 @@ fn control_data(header: &libc::msghdr) -> (Option<(u16, u16)>, Option<u64>) {
                     let has_tag = aux.status & TP_STATUS_VLAN_VALID != 0;
                     let has_tpid = aux.status & TP_STATUS_VLAN_TPID_VALID != 0;
                     let tpid = if has_tpid { aux.vlan_tpid } else { 0x8100 };
-                    vlan = has_tag.then_some((tpid, aux.vlan_tci));
+                    told.vlan = has_tag.then_some((tpid, aux.vlan_tci));
                 }
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) if holds(size_of::<libc::timespec>()) => {
                     let at: libc::timespec =
                         libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned();
-                    let (s, ns) = (u64::try_from(at.tv_sec), u64::try_from(at.tv_nsec));
-                    stamp_ns = s
-                        .ok()
-                        .zip(ns.ok())
-                        .map(|(s, ns)| s.saturating_mul(1_000_000_000).saturating_add(ns));
+                    told.stamp_ns = nanoseconds(at);
+                }
+                // By the kernel, by nobody any more, by the device.
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
+                    if holds(size_of::<[libc::timespec; 3]>()) =>
+                {
+                    let [kernel, _, device]: [libc::timespec; 3] =
+                        libc::CMSG_DATA(control).cast::<[libc::timespec; 3]>().read_unaligned();
+                    told.stamp_ns = nanoseconds(kernel);
+                    told.device_ns = nanoseconds(device);
                 }
                 _ => {}
             }
             control = libc::CMSG_NXTHDR(header, control);
         }
     }
-    (vlan, stamp_ns)
+    told
 }
 
 /// Sends frames, each behind its virtio-net header, without blocking; returns how many left. An

@@ -38,14 +38,14 @@
 //!
 //! | octets | are |
 //! |---|---|
-//! | 1 | the kind: 1 pools, 2 connections, 3 the end |
+//! | 1 | the kind: 1 pools, 2 connections, 3 the end, 4 connections that are gone |
 //! | 4 | the number |
 //! | 4 | the payload's length, at most 2²⁰ |
 //! | that | the payload |
 //! | 4 | CRC-32C of the chunk's octets before |
 //!
-//! Pools come before connections, the end comes once and last; its payload is the number of connections, 8
-//! octets. A pool: first address and number of addresses (16 each), 1 if IPv6, first and last port, ports in a
+//! Pools come before all else, what is gone before connections, the end comes once and last; its payload is the
+//! number of connections, 8 octets. A pool: first address and number of addresses (16 each), 1 if IPv6, first and last port, ports in a
 //! block, blocks for a sender (2 each). A connection:
 //!
 //! | octets | are |
@@ -59,6 +59,17 @@
 //! | 2 | if bound: the pool, as numbered in the image |
 //! | 52 | TCP, SCTP: of each side `end`, `max_end`, `max_window`, `max_ack`; then acknowledgment, end, window and length of the last segment, what each side said, their scales, repeats, the last segment's kind, what was noted and its scale |
 //! | 8 | UDP, UDP-Lite: nanoseconds until it is a stream |
+//!
+//! A connection that is gone: the first two of its bits (1), its protocol (1), its zone (2), and the opener's
+//! addresses and ports as above.
+//!
+//! # Changes
+//!
+//! A tracker that is handed over while packets come is written more than once. The first writer
+//! [watches](Writer::watch): from then on the tracker notes which connections change and which go. The next ones
+//! write [no more than that](Writer::changes), so that little is left to be written when packets have stopped. A
+//! reader that has taken the first image over takes the changes over in place of what it has
+//! ([`Image::supersede`]).
 //!
 //! # Two that are the same
 //!
@@ -90,6 +101,7 @@ mod kind {
     pub(super) const POOLS: u8 = 1;
     pub(super) const CONNECTIONS: u8 = 2;
     pub(super) const END: u8 = 3;
+    pub(super) const GONE: u8 = 4;
 }
 
 /// A connection's bits.
@@ -102,6 +114,26 @@ mod bit {
     pub(super) const LABELLED: u16 = 32;
     pub(super) const BOUND: u16 = 64;
     pub(super) const ALL: u16 = 127;
+}
+
+/// Connections that are gone, noted at most.
+const GONE_MAX: usize = 1 << 20;
+/// Of those, in one chunk: none takes more than 40 octets.
+const GONE_CHUNK: usize = 16 << 10;
+
+/// Connections of a watched tracker that are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Gone {
+    tuples: Vec<Tuple>,
+}
+
+impl Gone {
+    /// One is gone. Of more than can be noted, the reader keeps some until their time is over.
+    pub(crate) fn note(&mut self, original: Tuple) {
+        if self.tuples.len() < GONE_MAX {
+            self.tuples.push(original);
+        }
+    }
 }
 
 /// Why an image cannot be read.
@@ -175,6 +207,59 @@ struct Entry {
     bound: Option<u16>,
 }
 
+/// Addresses and ports.
+fn write_tuple(tuple: &Tuple, out: &mut Vec<u8>) {
+    for address in [tuple.src, tuple.dst] {
+        match tuple.v6 {
+            true => out.extend(address.to_le_bytes()),
+            false => out.extend((address as u32).to_le_bytes()),
+        }
+    }
+    out.extend(tuple.src_port.to_le_bytes());
+    out.extend(tuple.dst_port.to_le_bytes());
+}
+
+/// Addresses and ports of a tuple that is otherwise like this one.
+fn read_tuple(bytes: &mut &[u8], like: Tuple) -> Result<Tuple, &'static str> {
+    let mut address = || match like.v6 {
+        true => take(bytes).map(u128::from_le_bytes),
+        false => take(bytes).map(|word| u32::from_le_bytes(word).into()),
+    };
+    let (src, dst) = (address()?, address()?);
+    let src_port = u16::from_le_bytes(take(bytes)?);
+    let dst_port = u16::from_le_bytes(take(bytes)?);
+    Ok(Tuple { src, dst, src_port, dst_port, ..like })
+}
+
+/// A tuple without addresses and ports, by its bits.
+fn blank(bits: u16, protocol: IpProtocol, zone: u16) -> Result<Tuple, &'static str> {
+    let (v6, query) = (bits & bit::V6 != 0, bits & bit::QUERY != 0);
+    if query && !matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6) {
+        return Err("a query of a protocol that has none");
+    }
+    let role = if query { Role::Request } else { Role::Any };
+    Ok(Tuple { src: 0, dst: 0, src_port: 0, dst_port: 0, zone, protocol, v6, role })
+}
+
+/// A connection that is gone, by its opener's tuple.
+fn write_gone(tuple: &Tuple, out: &mut Vec<u8>) {
+    let bits = if tuple.v6 { bit::V6 } else { 0 } | if tuple.is_query() { bit::QUERY } else { 0 };
+    out.extend([bits as u8, tuple.protocol.0]);
+    out.extend(tuple.zone.to_le_bytes());
+    write_tuple(tuple, out);
+}
+
+fn read_gone(bytes: &mut &[u8]) -> Result<Tuple, &'static str> {
+    let [bits, protocol] = take(bytes)?;
+    let bits = u16::from(bits);
+    if bits & !(bit::V6 | bit::QUERY) != 0 {
+        return Err("a connection that is gone has a bit that means nothing");
+    }
+    let zone = u16::from_le_bytes(take(bytes)?);
+    let like = blank(bits, IpProtocol(protocol), zone)?;
+    read_tuple(bytes, like)
+}
+
 fn has_progress(protocol: IpProtocol) -> bool {
     matches!(protocol, IpProtocol::TCP | IpProtocol::SCTP)
 }
@@ -202,19 +287,9 @@ impl Entry {
         out.extend(original.zone.to_le_bytes());
         out.extend(self.mark.to_le_bytes());
         out.extend(self.left_ns.to_le_bytes());
-        let mut tuple = |tuple: &Tuple| {
-            for address in [tuple.src, tuple.dst] {
-                match tuple.v6 {
-                    true => out.extend(address.to_le_bytes()),
-                    false => out.extend((address as u32).to_le_bytes()),
-                }
-            }
-            out.extend(tuple.src_port.to_le_bytes());
-            out.extend(tuple.dst_port.to_le_bytes());
-        };
-        tuple(original);
+        write_tuple(original, out);
         if translated {
-            tuple(reply);
+            write_tuple(reply, out);
         }
         if self.label != 0 {
             out.extend(self.label.to_le_bytes());
@@ -248,10 +323,6 @@ impl Entry {
         }
         let [protocol, state] = take(bytes)?;
         let protocol = IpProtocol(protocol);
-        let (v6, query) = (bits & bit::V6 != 0, bits & bit::QUERY != 0);
-        if query && !matches!(protocol, IpProtocol::ICMP | IpProtocol::ICMPV6) {
-            return Err("a query of a protocol that has none");
-        }
         let known = match protocol {
             IpProtocol::TCP => tcp::State::from_number(state) as u8,
             IpProtocol::SCTP => sctp::State::from_number(state) as u8,
@@ -263,20 +334,10 @@ impl Entry {
         let zone = u16::from_le_bytes(take(bytes)?);
         let mark = u32::from_le_bytes(take(bytes)?);
         let left_ns = u64::from_le_bytes(take(bytes)?);
-        let mut tuple = |role| -> Result<Tuple, &'static str> {
-            let mut address = || match v6 {
-                true => take(bytes).map(u128::from_le_bytes),
-                false => take(bytes).map(|word| u32::from_le_bytes(word).into()),
-            };
-            let (src, dst) = (address()?, address()?);
-            let src_port = u16::from_le_bytes(take(bytes)?);
-            let dst_port = u16::from_le_bytes(take(bytes)?);
-            Ok(Tuple { src, dst, src_port, dst_port, zone, protocol, v6, role })
-        };
-        let original = tuple(if query { Role::Request } else { Role::Any })?;
+        let original = read_tuple(bytes, blank(bits, protocol, zone)?)?;
         let mut reply = original.inverted();
         if bits & bit::TRANSLATED != 0 {
-            reply = tuple(reply.role)?;
+            reply = read_tuple(bytes, reply)?;
             if reply == original.inverted() {
                 return Err("a connection is translated to what it was");
             }
@@ -369,9 +430,34 @@ pub struct Writer {
     /// The pools of blocks: their places among the tracker's.
     pools: Vec<usize>,
     chunk: Vec<u8>,
+    /// What is written counts as unchanged from then on.
+    watches: bool,
+    /// Only what has changed is written.
+    changes: bool,
 }
 
 impl Writer {
+    /// Begins an image of all connections, as [`Writer::new`] does, and has the tracker note from now on what
+    /// changes and what goes, for [`Writer::changes`], until [`Tracker::unwatch`].
+    pub fn watch(tracker: &mut Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
+        tracker.gone = Some(Gone::default());
+        let (writer, out) = Writer::new(tracker, taken_at);
+        (Writer { watches: true, ..writer }, out)
+    }
+
+    /// Begins an image of what has changed in a tracker since its last writer that watched, or wrote changes,
+    /// passed.
+    pub fn changes(tracker: &mut Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
+        let gone = tracker.gone.replace(Gone::default()).unwrap_or_default();
+        let (mut writer, mut out) = Writer::new(tracker, taken_at);
+        for some in gone.tuples.chunks(GONE_CHUNK) {
+            writer.begin(kind::GONE);
+            some.iter().for_each(|tuple| write_gone(tuple, &mut writer.chunk));
+            out.extend(writer.frame());
+        }
+        (Writer { watches: true, changes: true, ..writer }, out)
+    }
+
     /// Begins an image of this tracker: the writer and the image's first octets. `taken_at` is in
     /// seconds since 1970.
     pub fn new(tracker: &Tracker, taken_at: u64) -> (Writer, Vec<u8>) {
@@ -386,6 +472,8 @@ impl Writer {
             connections: 0,
             pools: Vec::new(),
             chunk: Vec::with_capacity(CHUNK_HEADER_LEN + (64 << 10)),
+            watches: false,
+            changes: false,
         };
         let mut blocks_left = BLOCKS_MAX;
         for (at, pool) in tracker.pools.iter().enumerate() {
@@ -418,14 +506,21 @@ impl Writer {
 
     /// Looks at so many records and notes the connections among them, for [`Writer::frame`] to frame;
     /// false if these were the last. Takes the place of what was noted before.
-    pub fn slice(&mut self, tracker: &Tracker, now_ns: u64, records: usize) -> bool {
+    pub fn slice(&mut self, tracker: &mut Tracker, now_ns: u64, records: usize) -> bool {
         self.begin(kind::CONNECTIONS);
         let now = ticks(now_ns);
         let first = self.next as usize;
         let last = tracker.records.len().min(first + records.clamp(1, SLOTS_MAX));
         for at in first as u32..last as u32 {
+            let flags = tracker.records[at as usize].flags;
+            if !flags.has(Flags::LIVE) || self.changes && !flags.has(Flags::CHANGED) {
+                continue;
+            }
+            if self.watches {
+                tracker.records[at as usize].flags.clear(Flags::CHANGED);
+            }
             let record = &tracker.records[at as usize];
-            if !record.flags.has(Flags::LIVE) || record.deadline <= now {
+            if record.deadline <= now {
                 continue;
             }
             let (original, reply) = tracker.tuples(at);
@@ -535,6 +630,9 @@ pub struct Image {
     ids: Vec<PoolId>,
     /// Pools that nobody needs, to be freed with the image and not while a tracker is waited for.
     spare: Vec<Pool>,
+    /// Connections that are gone, those that come next last.
+    gone: Vec<Tuple>,
+    supersedes: bool,
     taken_at: u64,
     age_ns: u64,
     restored: Restored,
@@ -564,6 +662,7 @@ impl Image {
         let taken_at = take(&mut header).map(u64::from_le_bytes).unwrap_or(0);
         let (mut answered, mut half_open) = (Vec::new(), Vec::new());
         let (mut pools, mut claims) = (Vec::<Pool>::new(), Vec::new());
+        let mut gone = Vec::new();
         let mut at = HEADER_LEN;
         for number in 0.. {
             let short = || Error::Short(all.len());
@@ -595,6 +694,14 @@ impl Image {
                     }
                 }
                 kind::POOLS => return Err(bad("pools come first")),
+                kind::GONE if answered.is_empty() && half_open.is_empty() => {
+                    while !payload.is_empty() {
+                        let at = end - payload.len();
+                        let bad = |what| Error::Entry { at, what };
+                        gone.push(read_gone(&mut payload).map_err(bad)?);
+                    }
+                }
+                kind::GONE => return Err(bad("what is gone comes before connections")),
                 kind::CONNECTIONS => {
                     while !payload.is_empty() {
                         let at = end - payload.len();
@@ -649,6 +756,8 @@ impl Image {
             pools,
             ids: Vec::new(),
             spare: Vec::new(),
+            gone,
+            supersedes: false,
             taken_at,
             age_ns: 0,
             restored: Restored::default(),
@@ -675,6 +784,17 @@ impl Image {
         self.age_ns = age_ns;
     }
 
+    /// It is of [changes](Writer::changes): what the tracker has of an earlier image makes way, if no packet has
+    /// touched it since.
+    pub fn supersede(&mut self) {
+        self.supersedes = true;
+    }
+
+    /// Connections that it says are gone.
+    pub fn gone(&self) -> usize {
+        self.gone.len()
+    }
+
     /// Restores so many connections into a tracker, the same each time; false if these were the last.
     /// Pools come with the first, with all that is bound in them, so this is to be called until it says so.
     pub fn restore(&mut self, tracker: &mut Tracker, now_ns: u64, connections: usize) -> bool {
@@ -683,12 +803,20 @@ impl Image {
             self.ids.push(id);
             self.spare.extend(left);
         }
+        if !self.gone.is_empty() {
+            let left = self.gone.len().saturating_sub(connections.max(1));
+            for original in self.gone.drain(left..) {
+                tracker.take_away(&original);
+            }
+            return true;
+        }
         let last = self.order.len().min(self.next.saturating_add(connections.max(1)));
         for at in &self.order[self.next..last] {
             // It was read before, when the image was checked.
             let Ok(entry) = Entry::read(&mut &self.bytes[*at..]) else { continue };
             let pool = entry.bound.and_then(|pool| self.ids.get(usize::from(pool))).copied();
-            tracker.restore(&entry, pool, (now_ns, self.age_ns), &mut self.restored);
+            let times = (now_ns, self.age_ns);
+            tracker.restore(&entry, pool, times, self.supersedes, &mut self.restored);
         }
         self.next = last;
         last < self.order.len()
@@ -756,11 +884,29 @@ impl Tracker {
         })
     }
 
+    /// Nothing is noted for writers of changes any more.
+    pub fn unwatch(&mut self) {
+        self.gone = None;
+    }
+
+    /// A connection of an earlier image is gone where it comes from.
+    fn take_away(&mut self, original: &Tuple) {
+        let mut candidates = self.index.candidates(self.index.places(self.hasher.hash(original)));
+        let found = candidates.find(|at| {
+            let record = &self.records[*at as usize];
+            record.original() == *original && record.flags.has(Flags::UNTOUCHED)
+        });
+        if let Some(at) = found {
+            self.remove(at);
+        }
+    }
+
     fn restore(
         &mut self,
         entry: &Entry,
         pool: Option<PoolId>,
         (now_ns, age_ns): (u64, u64),
+        supersedes: bool,
         restored: &mut Restored,
     ) {
         let Entry { original, reply, .. } = entry;
@@ -780,7 +926,8 @@ impl Tracker {
         record.deadline = deadline;
         let half_open = queue(&record).is_some();
         while let Some(at) = self.twin(original, reply) {
-            let older = self.records[at as usize].flags.has(Flags::UNTOUCHED) && !half_open;
+            let older =
+                self.records[at as usize].flags.has(Flags::UNTOUCHED) && (supersedes || !half_open);
             if !older {
                 restored.known += 1;
                 // If it is the same connection, the binding is its.

@@ -41,6 +41,14 @@ impl Flags {
     pub(crate) const TWO_KEYS: Flags = Flags(128);
     /// It was taken over from an image, and no packet of it was seen since.
     pub(crate) const UNTOUCHED: Flags = Flags(256);
+    /// Something of it has changed since a [watching](super::image) writer has passed it.
+    pub(crate) const CHANGED: Flags = Flags(512);
+
+    /// A packet of it was seen, or an action sets something of it.
+    #[inline]
+    pub(crate) fn touch(&mut self) {
+        self.0 = self.0 & !Flags::UNTOUCHED.0 | Flags::CHANGED.0;
+    }
 
     #[inline]
     pub(crate) fn has(self, other: Flags) -> bool {
@@ -94,7 +102,7 @@ impl Record {
     /// of the original are [`Extension`]'s in IPv6.
     pub(crate) fn new(original: &Tuple, reply: &Tuple) -> Record {
         let mut addresses = [0; 8];
-        let mut flags = Flags::LIVE;
+        let mut flags = Flags::LIVE | Flags::CHANGED;
         if original.v6 {
             addresses[..4].copy_from_slice(&words(original.src));
             addresses[4..].copy_from_slice(&words(original.dst));

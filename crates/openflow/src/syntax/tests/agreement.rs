@@ -158,6 +158,8 @@ pub(in super::super) const FLOWS: &[&str] = &[
     "actions=CONTROLLER:65535",
     "actions=controller(max_len=128)",
     "actions=controller(reason=action,max_len=12)",
+    "actions=controller(meter_id=7)",
+    "actions=controller(max_len=12,id=3,userdata=01.02,meter_id=7)",
     "actions=output:controller",
     "actions=set_queue:7,output:1",
     "actions=enqueue:1:2,enqueue(3,4)",

@@ -12,7 +12,7 @@ use wire::tcp::Flags as Tcp;
 const SECOND: u64 = 1_000_000_000;
 const TICK: u64 = 1 << TICK_SHIFT;
 
-fn written(tracker: &Tracker, now_ns: u64, records: usize) -> Vec<u8> {
+fn written(tracker: &mut Tracker, now_ns: u64, records: usize) -> Vec<u8> {
     let (mut writer, mut out) = Writer::new(tracker, 1_800_000_000);
     loop {
         let more = writer.slice(tracker, now_ns, records);
@@ -145,7 +145,7 @@ fn both_trackers_judge_alike_from_then_on() {
         let offset = TICK * random.below(1 << 20);
         let (mut b, _) = with_pools(seed + 1, now_ns + offset);
         b.random = a.random.clone();
-        let mut image = Image::read(written(&a, now_ns, 1 + seed as usize)).unwrap();
+        let mut image = Image::read(written(&mut a, now_ns, 1 + seed as usize)).unwrap();
         assert_eq!((image.len(), image.taken_at()), (all(&a, now_ns).len(), 1_800_000_000));
         let told = restored(&mut image, &mut b, now_ns + offset);
         let connections = image.len() as u64;
@@ -204,7 +204,7 @@ fn blocks_of_ports_stay_bound() {
                 pass(&mut b, 0, &frame, &commit(id));
             }
         }
-        let mut image = Image::read(written(&a, 0, 4)).unwrap();
+        let mut image = Image::read(written(&mut a, 0, 4)).unwrap();
         let told = restored(&mut image, &mut b, 0);
         let unbound = if having == 2 { 5 } else { 0 };
         assert_eq!((told.connections, told.known, told.unbound), (25, 0, unbound));
@@ -243,9 +243,9 @@ fn some(count: u16) -> Tracker {
 /// What is too much, too old or known is counted and left out.
 #[test]
 fn limits_age_and_what_is_known() {
-    let a = some(20);
+    let mut a = some(20);
     let now = 20 * SECOND;
-    let bytes = written(&a, now, 100);
+    let bytes = written(&mut a, now, 100);
     let read = || Image::read(bytes.clone()).unwrap();
     let small =
         |max, half_open_max| Tracker::new(Config { half_open_max, ..Config::new(max, 2) }, 0);
@@ -297,7 +297,7 @@ fn limits_age_and_what_is_known() {
 /// Every octet changed, every length cut: an error, and never another image.
 #[test]
 fn damage_is_found_and_named() {
-    let bytes = written(&some(6), 6 * SECOND, 2);
+    let bytes = written(&mut some(6), 6 * SECOND, 2);
     assert_eq!(Image::read(bytes.clone()).unwrap().len(), 6);
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
@@ -324,9 +324,83 @@ fn damage_is_found_and_named() {
 
 #[test]
 fn an_empty_tracker_has_an_image() {
-    let tracker = Tracker::new(Config::new(10, 1), 0);
-    let mut image = Image::read(written(&tracker, 0, 100)).unwrap();
+    let mut tracker = Tracker::new(Config::new(10, 1), 0);
+    let mut image = Image::read(written(&mut tracker, 0, 100)).unwrap();
     assert!(image.is_empty());
     let mut other = Tracker::new(Config::new(1, 1), 5);
     assert_eq!(restored(&mut image, &mut other, 5), Restored::default());
+}
+
+/// An image while packets come, changes while packets come, and those that are left when they have stopped: the
+/// reader has the same connections, and judges alike from then on.
+#[test]
+fn changes_make_up_for_what_an_image_has_missed() {
+    let (mut gone, mut changed, mut held) = (0, 0, 0);
+    for seed in 0..40_u64 {
+        let mut random = Random(seed);
+        let (mut a, pools) = with_pools(seed, 0);
+        let (mut b, _) = with_pools(seed + 1, 0);
+        let mut now_ns = 0;
+        // No time passes while images are written: what is left is counted from then.
+        let packets = |tracker: &mut Tracker, random: &mut Random, now_ns: u64, n: u64| {
+            for _ in 0..n {
+                let (frame, request) = packet(random, &pools);
+                pass(tracker, now_ns, &frame, &request);
+                tracker.expire(now_ns, 4);
+            }
+        };
+        for _ in 0..400 {
+            now_ns += random.below(SECOND);
+            packets(&mut a, &mut random, now_ns, 1);
+        }
+        let rounds = 1 + seed % 4;
+        for round in 0..=rounds {
+            let (mut writer, mut bytes) = match round {
+                0 => Writer::watch(&mut a, 7),
+                _ => Writer::changes(&mut a, 7),
+            };
+            loop {
+                let more = writer.slice(&mut a, now_ns, 1 + random.below(30) as usize);
+                bytes.extend(writer.frame());
+                if !more {
+                    break;
+                }
+                if round < rounds {
+                    let some = random.below(20);
+                    packets(&mut a, &mut random, now_ns, some);
+                }
+            }
+            bytes.extend(writer.end());
+            let mut image = Image::read(bytes).unwrap();
+            if round > 0 {
+                image.supersede();
+                changed += image.len();
+            }
+            gone += image.gone();
+            let told = restored(&mut image, &mut b, now_ns);
+            assert_eq!((told.known, told.no_room), (0, 0), "seed {seed} round {round}");
+        }
+        a.unwatch();
+        assert_eq!(all(&a, now_ns), all(&b, now_ns), "seed {seed}");
+        held += a.len();
+        b.random = a.random.clone();
+        for step in 0..300 {
+            now_ns += random.below(SECOND);
+            let (frame, request) = packet(&mut random, &pools);
+            let of_a = pass(&mut a, now_ns, &frame, &request);
+            let of_b = pass(&mut b, now_ns, &frame, &request);
+            assert_eq!(of_a, of_b, "seed {seed} step {step}: {request:?}");
+        }
+    }
+    assert!(gone > 10 && changed > 200 && held > 300, "{gone} {changed} {held}");
+    // What has not changed is not written again.
+    let mut tracker = some(20);
+    let (mut writer, _) = Writer::watch(&mut tracker, 7);
+    while writer.slice(&mut tracker, 20 * SECOND, 3) {}
+    let request = Request { commit: true, ..Request::default() };
+    let frame = Frame::udp(end(1, false, 1004), end(2, false, 80), 1);
+    pass(&mut tracker, 20 * SECOND, &frame, &request);
+    let (mut writer, _) = Writer::changes(&mut tracker, 7);
+    while writer.slice(&mut tracker, 20 * SECOND, 3) {}
+    assert_eq!(writer.connections(), 1);
 }
