@@ -23,7 +23,8 @@ use wire::layers::{Fragment, Layers, Network};
 use wire::{IpProtocol, ipv4, ipv6};
 
 use crate::{
-    Burst, Drops, Error, KernelStats, LinkState, Pool, Port, PortInfo, RxError, RxQueue, TxQueue,
+    Burst, Drops, Error, KernelStats, LinkState, Pool, Port, PortInfo, RxError, RxQueue, StampedBy,
+    TxQueue,
 };
 
 /// What a port has said of a frame.
@@ -193,8 +194,8 @@ impl Port for Adapter {
         self.inner.set_admin(up)
     }
 
-    fn stamp_by_kernel(&mut self) -> bool {
-        self.inner.stamp_by_kernel()
+    fn stamp_arrivals(&mut self) -> StampedBy {
+        self.inner.stamp_arrivals()
     }
 
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
