@@ -8,8 +8,8 @@
 //! Known: `host`, `net`, `port`, `portrange`, `proto` with `src` and `dst` and the protocols below; `ether`, `ip`,
 //! `ip6`, `arp`, `rarp`, `tcp`, `udp`, `sctp`, `icmp`, `icmp6`; `broadcast`, `multicast`; `vlan`, `mpls`, behind which
 //! the rest of the expression looks, as tcpdump's does; `less`, `greater`; comparisons of numbers, `len` and
-//! `PROTO[OFFSET:SIZE]` by the operators of C, of which `&`, `|` and `^` bind alike and more than
-//! comparisons. `and` and `or` bind alike, from left to right, as there. Names of hosts and services are not looked up.
+//! `PROTO[OFFSET:SIZE]` by the operators of C, all of which bind more than
+//! comparisons; `%` and `^` take the number in front of them, and all that follows up to a comparison, as tcpdump's do. `and` and `or` bind alike, from left to right, as there. Names of hosts and services are not looked up.
 //!
 //! Checked by: the tests below, against tcpdump itself where it is there, frame by frame.
 
@@ -435,25 +435,28 @@ impl Parser {
         if self.depth > DEPTH_MAX {
             return Err(format!("at {}: nested more than {DEPTH_MAX} deep", self.at()));
         }
-        let mut left = self.primary()?;
+        let mut left = self.primary(least)?;
         loop {
             let at = self.at();
             let sign = self.peek().to_string();
             let binds = match sign.as_str() {
                 "and" | "&&" | "or" | "||" => 1,
                 "=" | "==" | "!=" | "<" | "<=" | ">" | ">=" => 3,
-                // Alike, as tcpdump has them, and unlike C.
-                "|" | "^" | "&" => 4,
+                "|" => 4,
+                "&" => 5,
                 "<<" | ">>" => 6,
                 "+" | "-" => 7,
-                "*" | "/" | "%" => 8,
+                "*" | "/" => 8,
+                // As tcpdump has them, and unlike C.
+                "%" | "^" => 9,
                 _ => break,
             };
             if binds <= least {
                 break;
             }
             self.next += 1;
-            let right = self.any(binds)?;
+            // What follows those is theirs, up to a comparison.
+            let right = self.any(if binds == 9 { 3 } else { binds })?;
             left = match sign.as_str() {
                 "and" | "&&" => Any::Test(left.test(at)?.and(right.test(at)?)),
                 "or" | "||" => Any::Test(left.test(at)?.or(right.test(at)?)),
@@ -486,7 +489,8 @@ impl Parser {
         Ok(left)
     }
 
-    fn primary(&mut self) -> Result<Any, String> {
+    /// What operators stand between; `least`: those in front of it bind so strongly.
+    fn primary(&mut self, least: u8) -> Result<Any, String> {
         let at = self.at();
         let word = self.peek().to_string();
         match word.as_str() {
@@ -539,7 +543,9 @@ impl Parser {
                 });
                 match value {
                     // A number by itself belongs to the word before: `port 80 or 443`.
-                    Some(_) if self.is_identifier(&word) => self.primitive().map(Any::Test),
+                    Some(_) if least <= NOT && self.is_identifier(&word) => {
+                        self.primitive().map(Any::Test)
+                    }
                     Some(value) => {
                         self.next += 1;
                         Ok(Any::Number(Number::Is(value), None))
@@ -1202,6 +1208,12 @@ mod tests {
             "len - 4 > 60",
             "(len & 3) << 2 = 4",
             "len | 3 & 1 = 1",
+            "len & 7 | 1 = 3",
+            "len % 7 + 1 = 4",
+            "len + 3 % 2 = 61",
+            "len ^ 3 ^ 2 | 4 = 59",
+            "len * 3 ^ 2 = 60",
+            "len >> 3 & 3 = 1",
             "tcp[tcpflags] & (tcp-syn|tcp-fin) != 0",
             "arp[6:2] = 0",
         ] {
