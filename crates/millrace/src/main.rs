@@ -19,6 +19,20 @@
 //! [`p4_host`] is a P4 program on a switch, with its control by name.
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
+/// As the standard library's, but whoever reads may stop reading: `millrace conntrack | head`.
+macro_rules! print {
+    ($($text:tt)*) => {
+        crate::say(format_args!($($text)*))
+    };
+}
+
+/// Likewise.
+macro_rules! println {
+    ($($text:tt)*) => {
+        crate::say(format_args!("{}\n", format_args!($($text)*)))
+    };
+}
+
 mod bench;
 mod capture;
 mod cli;
@@ -62,6 +76,20 @@ impl Failure {
     /// The command was used wrongly.
     pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
         Failure::Usage(error.to_string())
+    }
+}
+
+/// What the shell says of a process that SIGPIPE has ended.
+const PIPE_BROKE: i32 = 128 + 13;
+
+/// Writes to standard output. A reader that has gone away ends the process, as it ends others.
+fn say(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    if let Err(error) = std::io::stdout().lock().write_fmt(text) {
+        if error.kind() != std::io::ErrorKind::BrokenPipe {
+            eprintln!("millrace: cannot write to standard output: {error}");
+        }
+        std::process::exit(PIPE_BROKE);
     }
 }
 

@@ -379,6 +379,18 @@ fn connections_outlive_the_switch() {
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
 }
 
+#[test]
+fn a_reader_that_goes_away_is_no_panic() {
+    for words in [&["doctor"][..], &["service", "kinds"], &["service", "kinds", "--json"]] {
+        let (read, write) = std::io::pipe().unwrap();
+        drop(read);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let done = command.args(words).stdout(write).stderr(Stdio::piped()).output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr).to_string();
+        assert!(!told.contains("panicked"), "{words:?}: {told}");
+    }
+}
+
 /// Another process goes on with entries and connections where the running one was.
 #[test]
 fn a_running_switch_is_taken_over() {
