@@ -94,7 +94,13 @@ impl Handover {
 
     /// The control socket is free: waits until the new process was told.
     pub(crate) fn freed(&self) {
-        self.enter(Phase::Freed);
+        // Whoever was told meanwhile waits for nothing more.
+        let mut phase = lock(&self.phase);
+        if *phase == Phase::Ending {
+            *phase = Phase::Freed;
+        }
+        drop(phase);
+        self.changed.notify_all();
         self.wait_for(Phase::Told);
     }
 }
@@ -126,8 +132,9 @@ pub(crate) fn stream(
             Err(_) if *lock(&handover.phase) != Phase::Asked => handover.enter(Phase::Told),
             Ok(false) | Err(_) => {
                 tracing::warn!("the process that was taking over has gone; going on");
-                side.start(&switch).map_err(|e| Error::other(format!("controllers: {e:?}")))?;
+                let started = side.start(&switch);
                 handover.enter(Phase::Own);
+                started.map_err(|e| Error::other(format!("controllers: {e:?}")))?;
             }
         }
         done.map(|_| ())
