@@ -4,18 +4,28 @@
 //! it, and a map from the others. Those that hold something to be flushed are on a list, so that a
 //! flush asks no other.
 //!
+//! Frames that are still their driver's are dealt by place ([`Lines::deal`]) and handed over in one call for each
+//! queue.
+//!
 //! Cost: to find one, a load; to flush, one call for each queue in use since the last time.
 
 use crate::ports::PortShared;
 use crate::queues::Shaper;
 use hashbrown::HashMap;
-use port::TxQueue;
+use port::{Loans, TxQueue};
 use std::sync::Arc;
 
 /// Port numbers below this are looked up in a table.
 const NEAR: usize = 256;
 /// No place: there is no such port.
 const NONE: u16 = u16::MAX;
+/// Frames are dealt to places below this.
+const DEALT_MAX: usize = 256;
+
+/// A place at which there is none: the frame cannot be dealt.
+pub(crate) const UNKNOWN: u16 = NONE;
+/// A place at which there is none, for frames that go nowhere.
+pub(crate) const NOWHERE: u16 = NONE - 1;
 
 /// One transmit queue.
 pub(crate) struct Line {
@@ -33,6 +43,10 @@ pub(crate) struct Lines {
     lines: Vec<Line>,
     near: Box<[u16; NEAR]>,
     far: HashMap<u32, u16>,
+    /// Of near ports those to which frames may be dealt: whose frames need not wait in egress queues.
+    plain: Box<[u16; NEAR]>,
+    /// What was dealt, by place; all are empty between bursts.
+    dealt: Vec<Loans>,
     /// The places of those in use, then room: as many as there are, and one.
     dirty: Vec<u16>,
     dirty_len: usize,
@@ -44,6 +58,8 @@ impl Default for Lines {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
+            plain: Box::new([UNKNOWN; NEAR]),
+            dealt: Vec::new(),
             dirty: vec![NONE],
             dirty_len: 0,
         }
@@ -82,8 +98,10 @@ impl Lines {
         }
     }
 
-    fn arrange(&mut self) {
+    /// To be called when lines have come or gone, or have got or lost a shaper.
+    pub(crate) fn arrange(&mut self) {
         self.near.fill(NONE);
+        self.plain.fill(UNKNOWN);
         self.far.clear();
         self.dirty.clear();
         // A worker has descriptors for far fewer ports than that.
@@ -92,12 +110,18 @@ impl Lines {
                 self.dirty.push(at);
             }
             match self.near.get_mut(line.shared.number as usize) {
-                Some(place) => *place = at,
+                Some(place) => {
+                    *place = at;
+                    if line.shaper.is_none() && usize::from(at) < DEALT_MAX {
+                        self.plain[line.shared.number as usize] = at;
+                    }
+                }
                 None => {
                     self.far.insert(line.shared.number, at);
                 }
             }
         }
+        self.dealt.resize_with(self.lines.len().min(DEALT_MAX), Loans::new);
         self.dirty_len = self.dirty.len();
         self.dirty.resize(self.lines.len() + 1, NONE);
     }
@@ -115,6 +139,32 @@ impl Lines {
         self.dirty_len += usize::from(!line.dirty);
         line.dirty = true;
         Some(line)
+    }
+
+    /// The place of a port's queue, if frames may be dealt to it.
+    #[inline(always)]
+    pub(crate) fn place(&self, number: u32) -> u16 {
+        self.plain.get(number as usize).copied().unwrap_or(UNKNOWN)
+    }
+
+    /// Deals a burst's frames to the queues at these places, those that go nowhere back to their driver; hands
+    /// every queue that gets some to `f`, once. It will be flushed.
+    #[inline]
+    pub(crate) fn deal(
+        &mut self,
+        loans: &mut Loans,
+        places: &[u16],
+        mut f: impl FnMut(&mut Line, &mut Loans),
+    ) {
+        loans.deal(places, &mut self.dealt);
+        for (at, (line, dealt)) in (0..).zip(self.lines.iter_mut().zip(&mut self.dealt)) {
+            if !dealt.is_empty() {
+                self.dirty[self.dirty_len] = at;
+                self.dirty_len += usize::from(!line.dirty);
+                line.dirty = true;
+                f(line, dealt);
+            }
+        }
     }
 
     /// Hands every queue that was used to `f`, once.

@@ -58,14 +58,23 @@ pub fn ring(every: u32) -> (Sampler, Receiver<Sample>) {
 impl Sampler {
     /// Whether one of the next `n` packets is to be taken, and which.
     pub fn pick<'a>(&mut self, n: usize, bytes: impl Fn(usize) -> &'a [u8]) -> Option<Picked> {
-        let at = self.left as usize;
-        if at >= n {
-            self.left -= n as u32;
+        if self.passes(n) {
             return None;
         }
+        let at = self.left as usize;
         // The next one is so many packets behind this one; one a burst at most.
         self.left = self.every.saturating_sub((n - at) as u32);
         (!self.sender.is_full()).then(|| Picked { at, before: bytes(at).to_vec() })
+    }
+
+    /// Whether [`pick`](Self::pick) takes one of the next `n` packets; if not, they are counted.
+    #[inline]
+    pub fn passes(&mut self, n: usize) -> bool {
+        let passes = self.left as usize >= n;
+        if passes {
+            self.left -= n as u32;
+        }
+        passes
     }
 
     /// Hands a packet over that compiled code has finished.

@@ -15,10 +15,10 @@
 //!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
-use crate::capture::{Fate, Tap, Watch};
+use crate::capture::{Before, Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
-use crate::lines::{Line, Lines};
+use crate::lines::{self, Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
@@ -26,14 +26,14 @@ use crate::queues::{Queues, Shaper};
 use crate::services::Services;
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
-use abi::Outcome;
+use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
 use jit::Answered;
 use port::burst::BURST_MAX;
 use port::prng::Prng;
-use port::{Burst, Csum, Drops, Frame, Mark, Pool, RxError, RxQueue, TxQueue};
+use port::{Burst, Csum, Drops, Frame, Loans, Mark, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
@@ -263,6 +263,8 @@ pub struct Worker {
     /// When frames that wait in egress queues may go; never, if none wait.
     due_ns: u64,
     burst: Burst,
+    /// What came in buffers of a driver's own.
+    loans: Loans,
     pool: Pool,
     notes: Notes,
     outcomes: Vec<Outcome>,
@@ -306,6 +308,7 @@ impl Worker {
             tx: Lines::default(),
             due_ns: u64::MAX,
             burst: Burst::new(),
+            loans: Loans::new(),
             pool: Pool::new(),
             notes: Notes::default(),
             outcomes: Vec::with_capacity(BURST_MAX),
@@ -461,7 +464,7 @@ impl Worker {
             RxState::Retry(at) if at <= now_ns => {}
             RxState::Retry(_) | RxState::Ended => return 0,
         }
-        let result = rx.queue.rx(&mut self.burst, &mut self.pool);
+        let result = rx.queue.rx_lent(&mut self.loans, &mut self.burst, &mut self.pool);
         let state = match &result {
             Ok(_) => RxState::Open,
             Err(RxError::Ended | RxError::Pcap(_)) => RxState::Ended,
@@ -476,19 +479,33 @@ impl Worker {
             tracing::info!(%port, %error, ended, "nothing is received");
         }
         rx.state = state;
-        let n = self.burst.len();
-        if n > 0 {
-            rx.count_drops(self.index);
-        }
+        let n = self.burst.len() + self.loans.len();
         if n == 0 {
             return 0;
         }
+        rx.count_drops(self.index);
         let shared = &*rx.shared;
         let cell = shared.cell(self.index);
+        let refuses = shared.flags().has(PortFlags::NO_RECEIVE);
+        // Whoever looks at frames, and what is checked of compiled code, has them as frames.
+        let plain = |sampler: &mut Sampler| sampler.passes(n);
+        if !self.loans.is_empty()
+            && !refuses
+            && self.watch.is_off()
+            && self.sampler.as_mut().is_none_or(plain)
+        {
+            let bytes: usize = self.loans.lens().sum();
+            cell.count_rx(n as u64, bytes as u64);
+            let mut loans = std::mem::take(&mut self.loans);
+            self.run_loans(&mut loans, shared, now_ns);
+            self.loans = loans;
+            return n;
+        }
         let mut burst = std::mem::take(&mut self.burst);
+        self.loans.become_frames(&mut burst);
         let bytes: usize = burst.frames().iter().map(Frame::len).sum();
         cell.count_rx(n as u64, bytes as u64);
-        if shared.flags().has(PortFlags::NO_RECEIVE) {
+        if refuses {
             cell.count_drop(DropReason::PortNoReceive, n as u64);
             self.refused(&burst, shared, DropReason::PortNoReceive, now_ns);
             burst.drain().for_each(|frame| self.pool.give(frame));
@@ -513,21 +530,18 @@ impl Worker {
         }
     }
 
-    /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
-    /// of them leave in the order in which they came.
-    fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
-        let mut before = match self.watch.is_off() {
-            true => None,
-            false => self.watch.before(burst.frames(), from.number, &self.counters),
-        };
+    /// Runs packets through compiled code, as far as there is some. `csums` and `marks` are what ports
+    /// have said of them, if anybody wants to know.
+    #[inline]
+    fn run_code(
+        &mut self,
+        packets: &mut [abi::Packet<'_>],
+        csums: &[Csum],
+        marks: &[Mark],
+        now_ns: u64,
+    ) {
         let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
-        let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
-        let mut marks: SmallVec<[Mark; BURST_MAX]> = SmallVec::new();
-        if !self.services.is_empty() {
-            csums.extend(burst.frames().iter().map(|frame| frame.offload.csum));
-            marks.extend_from_slice(burst.marks().unwrap_or_default());
-        }
-        let mut serving = self.services.serve(&csums, now_ns).marked(&marks);
+        let mut serving = self.services.serve(csums, now_ns).marked(marks);
         let mut counts = Counts {
             worker: self.index,
             state: held.forward.state(),
@@ -535,6 +549,94 @@ impl Worker {
             services: &mut serving,
             now_ns,
         };
+        held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
+    }
+
+    /// Runs frames that are still their driver's, and that nobody looks at. Where all are dropped or go to one
+    /// port each, as they lie, which is nearly always, no frame is made of them: that is most of what a worker
+    /// spends on a packet. The same as [`run_burst`](Self::run_burst) otherwise.
+    #[inline(never)]
+    fn run_loans(&mut self, loans: &mut Loans, from: &PortShared, now_ns: u64) {
+        let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
+        if !self.services.is_empty() {
+            csums.extend(loans.csums());
+        }
+        let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
+        packets.extend(
+            loans
+                .parts_mut()
+                .map(|(buffer, start, len)| abi::Packet::new(buffer, start, len, from.number)),
+        );
+        self.run_code(&mut packets, &csums, &[], now_ns);
+        let mut places = [lines::UNKNOWN; BURST_MAX];
+        let (mut dealt, mut dropped) = (true, false);
+        for (place, packet) in places.iter_mut().zip(&packets) {
+            let to = self.tx.place(packet.outputs[0].port);
+            let plain = packet.status == abi::status::FORWARD
+                && packet.outputs_len == 1
+                && packet.shift == 0;
+            *place = if plain { to } else { lines::UNKNOWN };
+            if packet.status == abi::status::DROP {
+                *place = lines::NOWHERE;
+                dropped = true;
+            }
+            dealt &= *place != lines::UNKNOWN;
+        }
+        if !dealt {
+            let mut outcomes = std::mem::take(&mut self.outcomes);
+            outcomes.extend(packets.iter().map(|packet| **packet));
+            drop(packets);
+            let mut burst = std::mem::take(&mut self.burst);
+            loans.become_frames(&mut burst);
+            burst.frames_mut().iter_mut().for_each(|frame| frame.rx_port = from.number);
+            self.conclude(&mut burst, &outcomes, from, None, now_ns);
+            self.burst = burst;
+            outcomes.clear();
+            self.outcomes = outcomes;
+            return;
+        }
+        if dropped {
+            for packet in packets.iter().filter(|p| p.status == abi::status::DROP) {
+                from.cell(self.index).count_drop(drop_reason(packet.reason), 1);
+            }
+        }
+        let n = packets.len();
+        drop(packets);
+        let (index, pool) = (self.index, &mut self.pool);
+        let mut late: SmallVec<[(u32, Burst); 1]> = SmallVec::new();
+        self.tx.deal(loans, &places[..n], |tx, loans| {
+            let sends = PortFlags::UP | PortFlags::NO_FORWARD;
+            if tx.shared.flags().0 & sends == PortFlags::UP {
+                let refused = &mut |reason| tx.shared.cell(index).count_tx_drop(reason, 1);
+                tx.queue.tx_loans(loans, pool, refused);
+            } else {
+                let mut burst = Burst::new();
+                loans.become_frames(&mut burst);
+                late.push((tx.shared.number, burst));
+            }
+        });
+        // Counted there under their reasons.
+        for (port, mut burst) in late {
+            for mut frame in burst.drain() {
+                frame.rx_port = from.number;
+                self.forwarded(frame, &[Output { port, queue: 0 }], from, now_ns);
+            }
+        }
+    }
+
+    /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
+    /// of them leave in the order in which they came.
+    fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
+        let before = match self.watch.is_off() {
+            true => None,
+            false => self.watch.before(burst.frames(), from.number, &self.counters),
+        };
+        let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
+        let mut marks: SmallVec<[Mark; BURST_MAX]> = SmallVec::new();
+        if !self.services.is_empty() {
+            csums.extend(burst.frames().iter().map(|frame| frame.offload.csum));
+            marks.extend_from_slice(burst.marks().unwrap_or_default());
+        }
         let frames = burst.frames();
         let picked = self
             .sampler
@@ -546,11 +648,11 @@ impl Worker {
             let (buffer, start, len) = frame.parts_mut();
             abi::Packet::new(buffer, start, len, from.number)
         }));
-        held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
+        self.run_code(&mut packets, &csums, &marks, now_ns);
         let mut outcomes = std::mem::take(&mut self.outcomes);
         outcomes.extend(packets.iter().map(|packet| **packet));
         drop(packets);
-        if let (Some(picked), Some(sampler)) = (picked, &self.sampler)
+        if let (Some(picked), Some(sampler), Some(held)) = (picked, &self.sampler, &self.held)
             && let outcome = &outcomes[picked.at]
             && outcome.status != abi::status::BAIL
             && !self.scratch.code.was_edited(picked.at)
@@ -567,20 +669,34 @@ impl Worker {
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
+        self.conclude(burst, &outcomes, from, before, now_ns);
+        outcomes.clear();
+        self.outcomes = outcomes;
+    }
+
+    /// Does with the frames of a burst what compiled code has said, and runs those that it has left. The burst
+    /// is empty then.
+    fn conclude(
+        &mut self,
+        burst: &mut Burst,
+        outcomes: &[Outcome],
+        from: &PortShared,
+        mut before: Option<Before>,
+        now_ns: u64,
+    ) {
         let plain = before.is_none() && self.watch.is_off();
         // Frames stay where they lie as long as they can: to move one costs as much as to send it.
-        for (at, (frame, outcome)) in burst.frames_mut().iter_mut().zip(&outcomes).enumerate() {
+        for (at, (frame, outcome)) in burst.frames_mut().iter_mut().zip(outcomes).enumerate() {
             match outcome.status {
                 abi::status::FORWARD if plain && outcome.outputs_len == 1 => {
                     self.forwarded_once(frame, outcome, from, now_ns);
                 }
                 abi::status::FORWARD => {
                     edit(frame, outcome);
-                    self.forwarded(frame.take(), outcome, from, now_ns);
+                    self.forwarded(frame.take(), outcome.outputs(), from, now_ns);
                 }
                 abi::status::DROP => {
-                    let reason = DropReason::ALL.get(outcome.reason as usize);
-                    let reason = reason.copied().unwrap_or(DropReason::NoOutput);
+                    let reason = drop_reason(outcome.reason);
                     from.cell(self.index).count_drop(reason, 1);
                     self.pool.give(frame.take());
                     if before.is_some() {
@@ -598,8 +714,6 @@ impl Worker {
             }
         }
         burst.clear();
-        outcomes.clear();
-        self.outcomes = outcomes;
         if let (Some(before), Some(held)) = (before, &self.held) {
             self.watch.after(before, &*held.forward, &self.counters, now_ns);
         }
@@ -627,13 +741,13 @@ impl Worker {
                 }
             }
             // Counted there under its reason, or queued.
-            _ => self.forwarded(frame.take(), outcome, from, now_ns),
+            _ => self.forwarded(frame.take(), outcome.outputs(), from, now_ns),
         }
     }
 
     /// Sends what compiled code has forwarded.
-    fn forwarded(&mut self, frame: Frame, outcome: &Outcome, from: &PortShared, now_ns: u64) {
-        for output in outcome.outputs() {
+    fn forwarded(&mut self, frame: Frame, outputs: &[Output], from: &PortShared, now_ns: u64) {
+        for output in outputs {
             self.notes.send_same(output.port, output.queue);
         }
         self.finish(frame, from, now_ns);
@@ -786,14 +900,16 @@ impl Worker {
         let Some(line) = self.tx.get(number) else { return };
         let cell = line.shared.cell(self.index);
         let new = queues.map(|queues| Box::new(Shaper::new(queues, self.index)));
-        let Some(mut old) = std::mem::replace(&mut line.shaper, new) else { return };
-        match &mut line.shaper {
-            Some(new) => {
+        let old = std::mem::replace(&mut line.shaper, new);
+        match (old, &mut line.shaper) {
+            (None, _) => {}
+            (Some(mut old), Some(new)) => {
                 let lost = old.move_to(new, &mut self.pool);
                 cell.count_tx_drop(port::DropReason::TxQueueFull, lost);
             }
-            None => old.release(&mut *line.queue, &mut self.pool, cell),
+            (Some(mut old), None) => old.release(&mut *line.queue, &mut self.pool, cell),
         }
+        self.tx.arrange();
     }
 
     /// Sleeps until a frame, a command or a new version is there, or a queue is to be asked again.
@@ -827,6 +943,11 @@ impl Worker {
         }
         self.waker.clear();
     }
+}
+
+/// Why compiled code has dropped a packet, from its outcome.
+fn drop_reason(reason: u32) -> DropReason {
+    DropReason::ALL.get(reason as usize).copied().unwrap_or(DropReason::NoOutput)
 }
 
 /// Makes the frame what compiled code has made of its bytes, which are edited already.

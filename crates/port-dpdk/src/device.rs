@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use port::marks::Marks;
 use port::{
-    BURST_MAX, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats, LinkState, Pool,
-    Port, PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
+    BURST_MAX, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats, LinkState,
+    Loans, Pool, Port, PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
 };
 use wire::layers::{Layers, Network};
 
@@ -205,6 +205,16 @@ impl RxQueue for Rx {
         Ok(self.line.receive(burst, pool, |reason| drops.add(reason, 1)))
     }
 
+    fn rx_lent(
+        &mut self,
+        loans: &mut Loans,
+        burst: &mut Burst,
+        pool: &mut Pool,
+    ) -> Result<usize, RxError> {
+        let drops = &mut self.drops;
+        Ok(self.line.receive_lent(loans, burst, pool, |reason| drops.add(reason, 1)))
+    }
+
     fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }
@@ -386,6 +396,35 @@ impl TxQueue for Tx {
                 let result = self.queue_copy(frame.data());
                 pool.give(frame.take());
                 result
+            }
+        }
+    }
+
+    fn tx_loans(
+        &mut self,
+        loans: &mut Loans,
+        pool: &mut Pool,
+        refused: &mut dyn FnMut(DropReason),
+    ) {
+        let (mut fit, mut bytes) = (true, 0);
+        for len in loans.lens() {
+            fit &= gso::fits(len, self.mtu);
+            bytes += len as u64;
+        }
+        if self.pending.len() + loans.len() > BURST_MAX {
+            self.send_pending();
+        }
+        if fit && let Some(mbufs) = Mbuf::all(loans) {
+            self.pending.extend(mbufs);
+            self.pending_bytes += bytes;
+            return;
+        }
+        // Each on its own.
+        let mut burst = Burst::new();
+        loans.become_frames(&mut burst);
+        for frame in burst.frames_mut() {
+            if let Err(reason) = self.tx_taken(frame, pool) {
+                refused(reason);
             }
         }
     }

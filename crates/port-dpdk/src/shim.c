@@ -9,6 +9,7 @@
 #define ALLOW_EXPERIMENTAL_API
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <rte_bus.h>
@@ -319,43 +320,58 @@ int mr_thread(int on)
 	return rte_thread_register() < 0 ? -rte_errno : 0;
 }
 
-uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max)
+/* `struct mr_mbuf` is the first cache line of an mbuf, as far as `sys.rs` reads it. */
+#define SAME(field, of) \
+	_Static_assert(offsetof(struct mr_mbuf, field) == offsetof(struct rte_mbuf, of) && \
+		       sizeof(((struct mr_mbuf *)0)->field) == sizeof(((struct rte_mbuf *)0)->of), #of)
+SAME(buffer, buf_addr);
+SAME(start, data_off);
+SAME(references, refcnt);
+SAME(segments, nb_segs);
+SAME(flags, ol_flags);
+SAME(len, pkt_len);
+SAME(buffer_len, buf_len);
+
+uint16_t mr_rx(uint16_t port, uint16_t queue, void **mbufs, uint16_t max)
 {
-	struct rte_mbuf *mbufs[64];
-	uint16_t n = rte_eth_rx_burst(port, queue, mbufs, RTE_MIN(max, RTE_DIM(mbufs)));
+	return rte_eth_rx_burst(port, queue, (struct rte_mbuf **)mbufs, max);
+}
 
-	for (uint16_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = mbufs[i];
-		const uint64_t sum = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
-		uint16_t flags = 0;
+const struct mr_bits mr_bits = {
+	.special = RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_FDIR_ID | RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL,
+	.l4 = RTE_MBUF_F_RX_L4_CKSUM_MASK,
+	.l4_good = RTE_MBUF_F_RX_L4_CKSUM_GOOD,
+	.l4_owed = RTE_MBUF_F_RX_L4_CKSUM_NONE,
+};
 
-		if (i + 4 < n)
-			rte_prefetch0(mbufs[i + 4]);
-		if (sum == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
-			flags |= MR_CSUM_GOOD;
-		else if (sum == RTE_MBUF_F_RX_L4_CKSUM_NONE)
-			flags |= MR_CSUM_OWED;
-		if (m->ol_flags & RTE_MBUF_F_RX_LRO)
-			flags |= MR_LRO;
-		if (m->ol_flags & RTE_MBUF_F_RX_FDIR_ID) {
-			flags |= MR_MARK;
-			out[i].mark = m->hash.fdir.hi;
-		}
-		if (m->nb_segs != 1 || !RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1)
-			flags |= MR_SCATTERED;
-		out[i].mbuf = mbufs[i];
-		out[i].buffer = m->buf_addr;
-		out[i].len = m->pkt_len;
-		out[i].buffer_len = m->buf_len;
-		out[i].start = m->data_off;
-		/* In the mbuf's second cache line, which nothing else here needs. */
-		out[i].segment = flags & MR_LRO ? m->tso_segsz : 0;
-		out[i].flags = flags;
-		/* What the frame owes when it leaves is said anew. */
-		if (m->ol_flags)
-			m->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+void mr_look(void *mbuf, struct mr_frame *out)
+{
+	struct rte_mbuf *m = mbuf;
+	const uint64_t sum = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+	uint16_t flags = 0;
+
+	if (sum == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+		flags |= MR_CSUM_GOOD;
+	else if (sum == RTE_MBUF_F_RX_L4_CKSUM_NONE)
+		flags |= MR_CSUM_OWED;
+	if (m->ol_flags & RTE_MBUF_F_RX_LRO)
+		flags |= MR_LRO;
+	if (m->ol_flags & RTE_MBUF_F_RX_FDIR_ID) {
+		flags |= MR_MARK;
+		out->mark = m->hash.fdir.hi;
 	}
-	return n;
+	if (m->nb_segs != 1 || !RTE_MBUF_DIRECT(m) || rte_mbuf_refcnt_read(m) != 1)
+		flags |= MR_SCATTERED;
+	out->mbuf = mbuf;
+	out->buffer = m->buf_addr;
+	out->len = m->pkt_len;
+	out->buffer_len = m->buf_len;
+	out->start = m->data_off;
+	/* In the mbuf's second cache line, which nothing else here needs. */
+	out->segment = flags & MR_LRO ? m->tso_segsz : 0;
+	out->flags = flags;
+	/* What the frame owes when it leaves is said anew. */
+	m->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
 }
 
 uint16_t mr_tx(uint16_t port, uint16_t queue, void **mbufs, uint16_t n)

@@ -11,7 +11,22 @@
 #define MR_LRO 8          /* stands for several segments of `segment` bytes */
 #define MR_MARK 16        /* the device has said `mark` of it */
 
-/* A frame received. */
+/* What a received mbuf says of itself in its first cache line. */
+struct mr_mbuf {
+	uint8_t *buffer;
+	uint64_t unused1;
+	uint16_t start;    /* where in the buffer the bytes begin */
+	uint16_t references;
+	uint16_t segments; /* buffers */
+	uint16_t unused2;
+	uint64_t flags;    /* what the driver says of the frame */
+	uint32_t unused3;
+	uint32_t len;      /* of the whole frame, all buffers */
+	uint16_t unused4[7];
+	uint16_t buffer_len;
+};
+
+/* A received frame, with all that the driver says of it. */
 struct mr_frame {
 	void *mbuf;
 	uint8_t *buffer;
@@ -88,7 +103,17 @@ int mr_stats(uint16_t port, struct mr_stats *out);
 int mr_thread(int on);
 int mr_flow(uint16_t port, const struct mr_flow *flow, uint32_t mark, uint16_t queues, void **out);
 int mr_flow_end(uint16_t port, void *flow);
-uint16_t mr_rx(uint16_t port, uint16_t queue, struct mr_frame *out, uint16_t max);
+uint16_t mr_rx(uint16_t port, uint16_t queue, void **mbufs, uint16_t max);
+/* Bits of `mr_mbuf.flags`. */
+struct mr_bits {
+	uint64_t special; /* more to say than where the frame lies, or a buffer that is another's */
+	uint64_t l4;      /* of the transport checksum */
+	uint64_t l4_good;
+	uint64_t l4_owed;
+};
+extern const struct mr_bits mr_bits;
+/* Reads what the driver says of a frame, and has the mbuf forget it. */
+void mr_look(void *mbuf, struct mr_frame *out);
 uint16_t mr_tx(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
 uint16_t mr_tx_prepare(uint16_t port, uint16_t queue, void **mbufs, uint16_t n);
 void mr_cut(void *mbuf, uint16_t start, uint16_t len);

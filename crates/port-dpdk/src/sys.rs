@@ -21,9 +21,35 @@ use crate::gate::{self, Guard};
 
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
-    BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Offload, Pool, Redeemed,
+    BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Layout, Lender, Loans, Offload, Pool,
+    Redeemed,
 };
 use wire::IpProtocol;
+
+/// `struct mr_mbuf`: the shim asserts that an mbuf is laid out so.
+#[repr(C)]
+struct Plain {
+    buffer: *mut u8,
+    unused1: u64,
+    start: u16,
+    references: u16,
+    segments: u16,
+    unused2: u16,
+    flags: u64,
+    unused3: u32,
+    len: u32,
+    unused4: [u16; 7],
+    buffer_len: u16,
+}
+
+/// `struct mr_bits`.
+#[repr(C)]
+struct Bits {
+    special: u64,
+    l4: u64,
+    l4_good: u64,
+    l4_owed: u64,
+}
 
 /// `struct mr_frame`.
 #[derive(Clone, Copy)]
@@ -132,7 +158,9 @@ unsafe extern "C" {
         out: *mut *mut c_void,
     ) -> c_int;
     fn mr_flow_end(port: u16, flow: *mut c_void) -> c_int;
-    fn mr_rx(port: u16, queue: u16, out: *mut Received, max: u16) -> u16;
+    fn mr_rx(port: u16, queue: u16, mbufs: *mut *mut c_void, max: u16) -> u16;
+    fn mr_look(mbuf: *mut c_void, out: *mut Received);
+    static mr_bits: Bits;
     fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
     fn mr_tx_prepare(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
     fn mr_cut(mbuf: *mut (), start: u16, len: u16);
@@ -223,8 +251,16 @@ unsafe fn release(token: NonNull<()>) {
 }
 
 /// Who lends mbufs.
-// SAFETY: DPDK takes an mbuf back on any thread, and is told once.
-pub(crate) static LENDER: Lender = unsafe { Lender::new("dpdk", release) };
+// SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
+// `Plain`.
+pub(crate) static LENDER: Lender = unsafe { Lender::with_layout("dpdk", release, LAYOUT) };
+
+const LAYOUT: Layout = Layout {
+    buffer: std::mem::offset_of!(Plain, buffer),
+    buffer_len: std::mem::offset_of!(Plain, buffer_len),
+    start: std::mem::offset_of!(Plain, start),
+    len: std::mem::offset_of!(Plain, len),
+};
 
 /// An mbuf of ours.
 #[repr(transparent)]
@@ -252,6 +288,12 @@ impl Mbuf {
             unsafe { mr_cut(token.as_ptr(), start as u16, len as u16) }
         }
         Some(Mbuf(token))
+    }
+
+    /// The mbufs of frames that are still where they came in; none, and nothing happens, if they are in none.
+    #[inline(always)]
+    pub(crate) fn all(loans: &mut Loans) -> Option<impl Iterator<Item = Mbuf>> {
+        Some(loans.redeem(&LENDER)?.map(Mbuf))
     }
 
     /// Its bytes, in all its buffers.
@@ -446,7 +488,7 @@ pub(crate) struct RxLine {
     queue: u16,
     /// The thread that uses it has been made known to DPDK.
     known: bool,
-    received: [Received; BURST_MAX],
+    received: [*mut c_void; BURST_MAX],
 }
 
 // SAFETY: the pointers are those of the last burst, and are not followed between calls.
@@ -455,27 +497,13 @@ unsafe impl Send for RxLine {}
 impl RxLine {
     /// Queue `queue`, which is the device's and nobody else's.
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> RxLine {
-        let none = Received {
-            mbuf: std::ptr::null_mut(),
-            buffer: std::ptr::null_mut(),
-            len: 0,
-            buffer_len: 0,
-            start: 0,
-            segment: 0,
-            flags: 0,
-            mark: 0,
-        };
-        RxLine { device, queue, known: false, received: [none; BURST_MAX] }
+        let received = [std::ptr::null_mut(); BURST_MAX];
+        RxLine { device, queue, known: false, received }
     }
 
-    /// Fills the burst; `lost` hears why of a frame that was lost.
+    /// Fetches so many mbufs at most.
     #[inline]
-    pub(crate) fn receive(
-        &mut self,
-        burst: &mut Burst,
-        pool: &mut Pool,
-        mut lost: impl FnMut(DropReason),
-    ) -> usize {
+    fn fetch(&mut self, max: usize) -> usize {
         if !self.known {
             know_thread();
             self.known = true;
@@ -487,44 +515,84 @@ impl RxLine {
                 entered => entered,
             },
         };
-        let before = burst.len();
-        let max = burst.room() as u16;
+        let max = max.min(BURST_MAX) as u16;
         let (port, place) = (self.device.port, self.received.as_mut_ptr());
         // SAFETY: the queue is ours alone, and there is room for as many.
         let n = unsafe { mr_rx(port, self.queue, place, max) };
         drop(entered);
-        let generation = self.device.generation.load(Ordering::Relaxed);
-        for received in &self.received[..usize::from(n)] {
-            // It belongs to the frame that comes next, if that comes.
-            let mark = (received.flags & MARK != 0 && generation != 0)
-                .then_some((burst.len(), Mark { value: received.mark, generation }));
-            let Received { buffer_len, start, len, .. } = *received;
-            let within = u32::from(start) + len <= u32::from(buffer_len);
-            if let (0, true, Some(token), Some(buffer)) = (
-                received.flags & !MARK,
-                within,
-                NonNull::new(received.mbuf.cast::<()>()),
-                NonNull::new(received.buffer),
-            ) {
-                // There is room for as many as were received.
-                if let Some(frame) = burst.add() {
-                    // As short as the buffer.
-                    let len = len as u16;
-                    // SAFETY: a hollow frame; the rest as in `frame`, which does the same for what is
-                    // not so plain.
-                    unsafe { frame.lend(&LENDER, token, buffer, buffer_len, start, len) };
-                }
-                if let Some((at, mark)) = mark {
-                    burst.mark(at, mark);
-                }
-                continue;
+        n.into()
+    }
+
+    /// Fills the burst; `lost` hears why of a frame that was lost.
+    pub(crate) fn receive(
+        &mut self,
+        burst: &mut Burst,
+        pool: &mut Pool,
+        lost: impl FnMut(DropReason),
+    ) -> usize {
+        let n = self.fetch(burst.room());
+        self.frames(0..n, burst, pool, lost)
+    }
+
+    /// Fills `loans`, both being empty, if of every frame there is nothing to say but where it lies, else the
+    /// burst.
+    #[inline]
+    pub(crate) fn receive_lent(
+        &mut self,
+        loans: &mut Loans,
+        burst: &mut Burst,
+        pool: &mut Pool,
+        lost: impl FnMut(DropReason),
+    ) -> usize {
+        let n = self.fetch(BURST_MAX);
+        // Nearly always none has anything to say, which is found out without a branch for each.
+        if self.received[..n].iter().fold(true, |all, mbuf| all & is_plain(*mbuf)) {
+            // SAFETY: not null, as they are plain.
+            let tokens = unsafe { std::slice::from_raw_parts(self.received.as_ptr().cast(), n) };
+            // SAFETY: as in `lend`, for each.
+            unsafe { loans.extend(&LENDER, tokens) };
+            return n;
+        }
+        for at in 0..n {
+            if !lend(self.received[at], loans) {
+                loans.become_frames(burst);
+                self.frames(at..n, burst, pool, lost);
+                return burst.len();
             }
-            match frame(received, pool) {
-                // As above.
+        }
+        n
+    }
+
+    /// Makes frames of what was fetched.
+    fn frames(
+        &self,
+        which: std::ops::Range<usize>,
+        burst: &mut Burst,
+        pool: &mut Pool,
+        mut lost: impl FnMut(DropReason),
+    ) -> usize {
+        let before = burst.len();
+        let generation = self.device.generation.load(Ordering::Relaxed);
+        for mbuf in &self.received[which] {
+            let mut received = Received {
+                mbuf: std::ptr::null_mut(),
+                buffer: std::ptr::null_mut(),
+                len: 0,
+                buffer_len: 0,
+                start: 0,
+                segment: 0,
+                flags: 0,
+                mark: 0,
+            };
+            // SAFETY: an mbuf of ours, and a place for what is said of it.
+            unsafe { mr_look(*mbuf, &raw mut received) };
+            match frame(&received, pool) {
                 Ok(frame) => {
+                    let at = burst.len();
+                    // There is room for as many as were fetched.
                     drop(burst.push(frame));
-                    if let Some((at, mark)) = mark {
-                        burst.mark(at, mark);
+                    if received.flags & MARK != 0 && generation != 0 {
+                        burst.mark(at, Mark { value: received.mark, generation });
                     }
                 }
                 Err(reason) => lost(reason),
@@ -532,6 +600,49 @@ impl RxLine {
         }
         burst.len() - before
     }
+}
+
+/// Whether an mbuf that was just received is one buffer of its own, not another's but for what its flags say, with
+/// the frame within it.
+#[inline(always)]
+fn is_alone(plain: &Plain) -> bool {
+    let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
+    (plain.segments == 1) & (plain.references == 1) & within & !plain.buffer.is_null()
+}
+
+/// Whether there is, besides, nothing to say of it but where the frame lies.
+#[inline(always)]
+fn is_plain(mbuf: *mut c_void) -> bool {
+    let Some(token) = NonNull::new(mbuf.cast::<Plain>()) else { return false };
+    // SAFETY: an mbuf of ours, laid out as the shim has asserted.
+    let plain = unsafe { token.as_ref() };
+    is_alone(plain) & (plain.flags == 0)
+}
+
+/// Lends an mbuf that was just received, if there is nothing to say of it but where the frame lies, or that its
+/// checksum is right.
+fn lend(mbuf: *mut c_void, loans: &mut Loans) -> bool {
+    let Some(token) = NonNull::new(mbuf.cast::<()>()) else { return false };
+    // SAFETY: an mbuf of ours, laid out as the shim has asserted, and nobody else's.
+    let plain = unsafe { token.cast::<Plain>().as_mut() };
+    if !is_alone(plain) {
+        return false;
+    }
+    let mut valid = false;
+    if plain.flags != 0 {
+        // SAFETY: a constant.
+        let bits = unsafe { &mr_bits };
+        if plain.flags & bits.special != 0 || plain.flags & bits.l4 == bits.l4_owed {
+            return false;
+        }
+        valid = plain.flags & bits.l4 == bits.l4_good;
+        // What the frame owes when it leaves is said anew.
+        plain.flags = 0;
+    }
+    // SAFETY: an mbuf of ours alone (one segment, no flag of a buffer that is another's, no other reference), whose
+    // memory DPDK has mapped zeroed; the list is the only way to it until released or redeemed.
+    unsafe { loans.push(&LENDER, token, valid) };
+    true
 }
 
 /// A frame in its mbuf, or copied where it lies in several.

@@ -15,9 +15,9 @@
 
 use std::ptr::NonNull;
 
-use crate::offload::Offload;
+use crate::offload::{Csum, Offload};
 use crate::sys::buffer::Buffer;
-pub use crate::sys::buffer::Lender;
+pub use crate::sys::buffer::{Layout, Lender};
 
 /// Room kept before the bytes of a fresh frame, in bytes.
 pub const HEADROOM: usize = 128;
@@ -107,6 +107,13 @@ impl Frame {
         // SAFETY: the caller's promise.
         let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
         Frame { buffer, start: start.into(), len: len.into(), ..Frame::hollow() }
+    }
+
+    /// A frame that is still where it was lent.
+    pub(crate) fn lent_in(buffer: Buffer, csum: Csum) -> Frame {
+        let (start, len) = buffer.lent_as();
+        let offload = Offload { csum, gso: None };
+        Frame { buffer, start: start.into(), len: len.into(), offload, ..Frame::hollow() }
     }
 
     /// Makes a hollow frame, where it lies, one as [`lent`](Self::lent) would make.
@@ -372,7 +379,6 @@ fn buffer_bytes(len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offload::Csum;
 
     #[test]
     fn starts_with_headroom() {

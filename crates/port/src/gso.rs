@@ -30,10 +30,16 @@ pub fn check_len(frame: &Frame, mtu: u32) -> Result<(), DropReason> {
     if frame.len() < ETH_LEN {
         return Err(DropReason::TxTooShort);
     }
-    if frame.offload.gso.is_none() && frame.len() > mtu as usize + ETH_LEN + 8 {
+    if frame.offload.gso.is_none() && !fits(frame.len(), mtu) {
         return Err(DropReason::TxTooLong);
     }
     Ok(())
+}
+
+/// Whether the port could send a frame of so many bytes that is to be sent as it is.
+#[inline]
+pub fn fits(len: usize, mtu: u32) -> bool {
+    (ETH_LEN..=mtu as usize + ETH_LEN + 8).contains(&len)
 }
 
 /// Gives `emit` the frame, or its segments, with nothing owed any more.

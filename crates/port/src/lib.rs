@@ -43,10 +43,11 @@ pub mod tap;
 pub use burst::{BURST_MAX, Burst};
 pub use drops::{DropReason, Drops, Losses, TxReport};
 pub use error::{Error, RxError};
-pub use frame::{Frame, Lender, Redeemed};
+pub use frame::{Frame, Layout, Lender, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
+pub use sys::loans::Loans;
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -219,6 +220,19 @@ pub trait RxQueue: Send {
     /// many were added. Frames come from `pool`; their `rx_port` is left 0 for the worker to set.
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError>;
 
+    /// As [`rx`](RxQueue::rx), for a driver with buffers of its own: frames of which there is nothing to
+    /// say but where they lie are put into `loans`, a burst of them at most. Either all that came, or none, and then
+    /// all is in `burst`. Both are empty before.
+    fn rx_lent(
+        &mut self,
+        loans: &mut Loans,
+        burst: &mut Burst,
+        pool: &mut Pool,
+    ) -> Result<usize, RxError> {
+        let _ = loans;
+        self.rx(burst, pool)
+    }
+
     /// Readable (level-triggered) while frames may be waiting: what a worker sleeps on, after
     /// [`rx`](RxQueue::rx) has returned 0. `None`: frames may be there at any time, so it must be
     /// polled until [`RxError::Ended`]. After [`RxError::Down`] or [`RxError::Gone`] it may stay
@@ -249,6 +263,23 @@ pub trait TxQueue: Send {
     /// As [`tx_owned`](TxQueue::tx_owned), for a frame that stays where it lies: it is hollow then.
     fn tx_taken(&mut self, frame: &mut Frame, pool: &mut Pool) -> Result<(), DropReason> {
         self.tx_owned(frame.take(), pool)
+    }
+
+    /// As [`tx_owned`](TxQueue::tx_owned), for a burst of frames that are still their driver's; `refused` hears
+    /// why of each that was dropped. None is left.
+    fn tx_loans(
+        &mut self,
+        loans: &mut Loans,
+        pool: &mut Pool,
+        refused: &mut dyn FnMut(DropReason),
+    ) {
+        let mut burst = Burst::new();
+        loans.become_frames(&mut burst);
+        for frame in burst.drain() {
+            if let Err(reason) = self.tx_owned(frame, pool) {
+                refused(reason);
+            }
+        }
     }
 
     /// Sends all that is queued, and reports what became of the frames accepted since the last

@@ -18,6 +18,20 @@ pub struct Lender {
     pub name: &'static str,
     /// Takes a buffer back, on any thread.
     release: unsafe fn(NonNull<()>),
+    pub(super) layout: Option<Layout>,
+}
+
+/// Where in what a token points to stands what there is to say of its frame: offsets in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The buffer's address, a pointer.
+    pub buffer: usize,
+    /// Its bytes, 16 bits.
+    pub buffer_len: usize,
+    /// Where in it the frame begins, 16 bits.
+    pub start: usize,
+    /// The frame's bytes, 32 bits.
+    pub len: usize,
 }
 
 impl Lender {
@@ -26,7 +40,30 @@ impl Lender {
     /// # Safety
     /// `release` may be called on any thread, once with each token that came with a buffer.
     pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
-        Lender { name, release }
+        Lender { name, release, layout: None }
+    }
+
+    /// A lender whose frames can be carried by their tokens alone ([`Loans`](crate::Loans)).
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new); and a token points to a structure of this layout, aligned, for as long as
+    /// the buffer is lent.
+    pub const unsafe fn with_layout(
+        name: &'static str,
+        release: unsafe fn(NonNull<()>),
+        layout: Layout,
+    ) -> Lender {
+        Lender { name, release, layout: Some(layout) }
+    }
+
+    /// Takes a buffer back.
+    ///
+    /// # Safety
+    /// The token came with a buffer that nobody has any more.
+    #[inline]
+    pub(super) unsafe fn release(&self, token: NonNull<()>) {
+        // SAFETY: the caller's promise.
+        unsafe { (self.release)(token) }
     }
 }
 

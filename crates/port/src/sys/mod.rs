@@ -6,4 +6,5 @@
 
 pub(crate) mod buffer;
 pub(crate) mod ioctl;
+pub(crate) mod loans;
 pub(crate) mod packet;

@@ -1,0 +1,392 @@
+//! Frames that stay their driver's on the way through a worker, against the same frames carried as frames.
+//!
+//! Two workers with compiled code get the same traffic and the same commands. One has memory ports; the other
+//! has the same ports behind a driver that lends its buffers ([`driver`]). What leaves each port, in which
+//! order, every counter and every punt must be the same.
+
+use datapath::capture::{self, Filter};
+use datapath::compiled::{JitEngine, Options};
+use datapath::punt::{self, PuntReceiver};
+use datapath::queues::{Queues, QueuesConfig, Setting};
+use datapath::validate;
+use datapath::worker::Handle;
+use datapath::{
+    Command, Engine, PortFlags, PortShared, PortTable, Publisher, Worker, WorkerConfig,
+};
+use ir::{Pipeline, Update};
+use port::prng::Prng;
+use port::{Csum, Frame, Port, RxQueue, TxQueue, memory};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use testkit::station::{FIRST, SECOND, call, frame, insert, modify, program};
+
+/// A driver with buffers of its own, in front of a memory port's queues.
+mod driver {
+    #![allow(unsafe_code)]
+
+    use port::{
+        Burst, Csum, DropReason, Drops, Frame, Layout, Lender, Loans, Pool, RxError, RxQueue,
+        TxQueue, TxReport,
+    };
+    use std::os::fd::BorrowedFd;
+    use std::ptr::NonNull;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    const BYTES: usize = 2048;
+
+    /// Frames that left as they were lent.
+    pub(crate) static RETURNED: AtomicI64 = AtomicI64::new(0);
+
+    /// What stands beside a buffer.
+    #[repr(C)]
+    struct Kept {
+        buffer: *mut u8,
+        len: u32,
+        start: u16,
+        buffer_len: u16,
+    }
+
+    const LAYOUT: Layout = Layout { buffer: 0, len: 8, start: 12, buffer_len: 14 };
+
+    // SAFETY: `take` frees boxes, on any thread; a token is a `Kept`.
+    static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };
+
+    /// Buffers that are lent now.
+    pub(crate) static LENT: AtomicI64 = AtomicI64::new(0);
+
+    unsafe fn release(token: NonNull<()>) {
+        // SAFETY: the caller's promise is that of `take`.
+        drop(unsafe { take(token) });
+    }
+
+    /// The bytes of a frame, whose buffer ends.
+    ///
+    /// # Safety
+    /// The token is one of `lend`'s that nobody has any more.
+    unsafe fn take(token: NonNull<()>) -> Vec<u8> {
+        LENT.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: both boxes were leaked in `lend`, and nobody has them any more.
+        let (kept, buffer) = unsafe {
+            let kept = Box::from_raw(token.cast::<Kept>().as_ptr());
+            let buffer = Box::from_raw(kept.buffer.cast::<[u8; BYTES]>());
+            (kept, buffer)
+        };
+        let start = usize::from(kept.start);
+        buffer[start..start + kept.len as usize].to_vec()
+    }
+
+    fn lend(loans: &mut Loans, frame: &Frame) {
+        LENT.fetch_add(1, Ordering::Relaxed);
+        let mut memory = Box::new([0u8; BYTES]);
+        memory[128..128 + frame.len()].copy_from_slice(frame.data());
+        let buffer = Box::into_raw(memory).cast();
+        let kept = Kept { buffer, len: frame.len() as u32, start: 128, buffer_len: BYTES as u16 };
+        let token = NonNull::from(Box::leak(Box::new(kept))).cast();
+        let valid = frame.offload.csum == Csum::Valid;
+        // SAFETY: memory that nobody else knows of, and a structure of that layout.
+        unsafe { loans.push(&LENDER, token, valid) };
+    }
+
+    /// Lends what comes, unless something of a burst owes something.
+    pub(crate) struct Rx(pub(crate) Box<dyn RxQueue>);
+
+    impl RxQueue for Rx {
+        fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
+            self.0.rx(burst, pool)
+        }
+
+        fn rx_lent(
+            &mut self,
+            loans: &mut Loans,
+            burst: &mut Burst,
+            pool: &mut Pool,
+        ) -> Result<usize, RxError> {
+            let n = self.0.rx(burst, pool)?;
+            if burst.frames().iter().all(|frame| frame.offload.is_plain()) {
+                burst.drain().for_each(|frame| lend(loans, &frame));
+            }
+            Ok(n)
+        }
+
+        fn fd(&self) -> Option<BorrowedFd<'_>> {
+            self.0.fd()
+        }
+
+        fn drops(&self) -> Drops {
+            self.0.drops()
+        }
+    }
+
+    /// Takes lent buffers back as they are.
+    pub(crate) struct Tx(pub(crate) Box<dyn TxQueue>);
+
+    impl TxQueue for Tx {
+        fn tx(&mut self, frame: &Frame) -> Result<(), DropReason> {
+            self.0.tx(frame)
+        }
+
+        fn tx_loans(
+            &mut self,
+            loans: &mut Loans,
+            pool: &mut Pool,
+            refused: &mut dyn FnMut(DropReason),
+        ) {
+            let tokens: Vec<_> = loans.redeem(&LENDER).expect("there is one driver").collect();
+            for token in tokens {
+                RETURNED.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: redeemed, so it is ours again.
+                let bytes = unsafe { take(token) };
+                if let Err(reason) = self.0.tx_owned(Frame::copy_of(&bytes), pool) {
+                    refused(reason);
+                }
+            }
+        }
+
+        fn flush(&mut self) -> TxReport {
+            self.0.flush()
+        }
+    }
+}
+
+const PORTS: u32 = 6;
+/// A port that is not the driver's.
+const OTHER: u32 = 3;
+/// A port whose number is none that frames are dealt to.
+const FAR: u32 = 70_000;
+
+struct Bench {
+    engine: JitEngine,
+    pipeline: Pipeline,
+    publisher: Arc<Publisher>,
+    worker: Worker,
+    handle: Handle,
+    punts: PuntReceiver,
+    ports: PortTable,
+    ends: Vec<(u32, memory::Handle)>,
+    now_ns: u64,
+    samples: crossbeam_channel::Receiver<validate::Sample>,
+    sampled: usize,
+}
+
+impl Bench {
+    fn new(lends: bool) -> Bench {
+        let arena = Arc::new(state::counters::CounterArena::new(1 << 16));
+        (0..1000).for_each(|_| assert!(arena.allocate().is_ok()));
+        let options = Options { synchronous: true, ..Options::default() };
+        let (engine, first) = JitEngine::new(program(), 1, arena.clone(), options).unwrap();
+        let publisher = Arc::new(Publisher::new(first, 1));
+        let (ring, punts) = punt::ring(0);
+        let (sampler, samples) = validate::ring(97);
+        let config = WorkerConfig {
+            services: Default::default(),
+            index: 0,
+            cpu: None,
+            publisher: publisher.clone(),
+            ring,
+            counters: arena.worker(),
+            control: Arc::new(PortShared::new(0xffff_fffd, "control", 0, 1)),
+            sampler: Some(sampler),
+            seed: 1,
+        };
+        let (worker, handle) = Worker::new(config).unwrap();
+        let pipeline = Pipeline::new(program()).unwrap();
+        let mut bench = Bench {
+            engine,
+            pipeline,
+            publisher,
+            worker,
+            handle,
+            punts,
+            ports: PortTable::default(),
+            ends: Vec::new(),
+            now_ns: 1,
+            samples,
+            sampled: 0,
+        };
+        for number in (1..=PORTS).chain([FAR]) {
+            let config = memory::Config { capacity: 300, mtu: 900, ..memory::Config::default() };
+            let (mut port, end) = memory::port(&format!("p{number}"), config).unwrap();
+            let (rx, tx) = (port.rx_queue(0).unwrap(), port.tx_queue().unwrap());
+            let (rx, tx): (Box<dyn RxQueue>, Box<dyn TxQueue>) = match lends && number != OTHER {
+                true => (Box::new(driver::Rx(rx)), Box::new(driver::Tx(tx))),
+                false => (rx, tx),
+            };
+            let shared = Arc::new(PortShared::new(number, "p", PortFlags::UP, 1));
+            bench.ports.insert(shared.clone());
+            bench.tell(Command::Ports(Arc::new(bench.ports.clone())));
+            bench.tell(Command::AddPort { shared, rx: vec![rx], tx });
+            bench.ends.push((number, end));
+        }
+        bench
+    }
+
+    fn tell(&self, command: Command) {
+        assert!(self.handle.tell(command));
+    }
+
+    fn transact(&mut self, updates: &[Update]) {
+        // The worker lets go of the version before last.
+        self.round();
+        self.pipeline.transact(updates).unwrap();
+        self.engine.apply(&self.pipeline, updates, self.now_ns);
+        self.publisher.publish(self.engine.publish(&|| {}));
+    }
+
+    fn round(&mut self) {
+        self.now_ns += 1000;
+        self.worker.poll(self.now_ns);
+        // What is sampled for checking goes its way as a frame.
+        for sample in self.samples.try_iter() {
+            let mut scratch = datapath::engine::Scratch::default();
+            assert_eq!(validate::check(&sample, &mut scratch), Ok(()));
+            self.sampled += 1;
+        }
+    }
+
+    /// What left each port since the last time, what was punted, and every counter.
+    fn seen(&mut self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let mut sent = Vec::new();
+        for (number, end) in &self.ends {
+            // The driver does not say what it knows of what it sends; the port that is not its own does.
+            let csum = |frame: &Frame| (*number == OTHER).then_some(frame.offload.csum);
+            end.take_into(usize::MAX, |frame| {
+                sent.push((*number, frame.data().to_vec(), csum(&frame)));
+            });
+        }
+        let counters: Vec<_> =
+            self.ends.iter().map(|(n, _)| (*n, self.ports.get(*n).unwrap().counters())).collect();
+        let mut punts = Vec::new();
+        while let Some(message) = self.punts.try_recv() {
+            punts.push(format!("{message:?}"));
+        }
+        (sent, counters, punts)
+    }
+
+    fn flag(&self, number: u32, bits: u32, on: bool) {
+        self.ports.get(number).unwrap().set_flag(bits, on);
+    }
+
+    fn queues(&self, number: u32, on: bool) {
+        let queues = on.then(|| {
+            let mut config = QueuesConfig::default();
+            for text in ["max=800M,burst=100", "1,priority=1", "0,priority=2,limit=20"] {
+                let text = match text.split_once(',') {
+                    Some((queue, rest)) if queue.len() == 1 => format!("{number}:{queue},{rest}"),
+                    _ => format!("{number},{text}"),
+                };
+                config.set(Setting::parse(&text).unwrap().of).unwrap();
+            }
+            Arc::new(Queues::new(config, 1, self.now_ns))
+        });
+        self.ports.get(number).unwrap().set_queues(queues.clone());
+        self.tell(Command::Queues { number, queues });
+    }
+}
+
+/// What becomes of a station's frames.
+fn fates() -> Vec<ir::ActionCall> {
+    let mut fates = vec![call("drop", &[]), call("punt", &[]), call("pass", &[])];
+    fates.extend((1..=PORTS).chain([FAR, 99]).map(|port| call("out", &[port])));
+    fates.push(call("tag", &[7, 2]));
+    fates.push(call("same", &[3, 1]));
+    fates
+}
+
+fn traffic(random: &mut Prng, stations: &[u32], number: &mut u32) -> Frame {
+    *number += 1;
+    let station = stations[random.below(stations.len() as u64) as usize];
+    let mut bytes = frame(station, *number);
+    match random.below(12) {
+        // Too short for any port, and too long for these.
+        0 => bytes.truncate(10),
+        1 => bytes.resize(1000, 7),
+        _ => {}
+    }
+    let mut frame = Frame::copy_of(&bytes);
+    if random.below(4) == 0 {
+        frame.offload.csum = Csum::Valid;
+    }
+    if random.below(400) == 0 && frame.len() > 40 {
+        frame.offload.csum = Csum::Partial { start: 20, offset: 6 };
+    }
+    frame
+}
+
+#[test]
+fn lent_frames_fare_as_all_frames_do() {
+    for seed in 0..40 {
+        let mut random = Prng::new(seed);
+        let mut benches = [Bench::new(true), Bench::new(false)];
+        let (fates, mut number) = (fates(), 0);
+        let (mut plain, mut updates) = (Vec::new(), Vec::new());
+        for station in 0..30u32 {
+            let at = random.below(fates.len() as u64) as usize;
+            // Two tables, so that some go to two ports.
+            let twice = random.below(4) == 0;
+            let then = match twice {
+                true => call("out", &[1 + station % PORTS]),
+                false => call("mark", &[3]),
+            };
+            if !twice && (at == 0 || (3..3 + PORTS as usize).contains(&at)) {
+                plain.push(station);
+            }
+            updates.push(insert(FIRST, 2 * station, station, then));
+            updates.push(insert(SECOND, 2 * station + 1, station, fates[at].clone()));
+        }
+        benches.iter_mut().for_each(|bench| bench.transact(&updates));
+        let all: Vec<u32> = (0..32).collect();
+        for step in 0..150 {
+            // Often a burst that can be dealt as a whole.
+            let stations = match random.below(3) {
+                0 => &all,
+                _ if plain.is_empty() => &all,
+                _ => &plain,
+            };
+            for port in (1..=PORTS).chain([FAR]) {
+                for _ in 0..random.below(90) {
+                    let frame = traffic(&mut random, stations, &mut number);
+                    let to = benches.each_ref().map(|b| {
+                        b.ends.iter().find(|(n, _)| *n == port).map(|(_, end)| end.clone())
+                    });
+                    let into = |end: &Option<memory::Handle>| {
+                        end.as_ref().unwrap().inject(frame.clone()).is_ok()
+                    };
+                    assert_eq!(into(&to[0]), into(&to[1]));
+                }
+            }
+            let port = 1 + random.below(PORTS.into()) as u32;
+            let station = random.below(30) as u32;
+            // Ports are up, without queues and looked at by nobody, most of the time.
+            let (on, what) = (random.below(8) == 0, random.below(8));
+            let fate = &fates[random.below(fates.len() as u64) as usize];
+            for bench in &mut benches {
+                match what {
+                    0 => bench.flag(port, PortFlags::UP, !on),
+                    1 => bench.flag(port, PortFlags::NO_FORWARD, on),
+                    2 => bench.flag(port, PortFlags::NO_RECEIVE, on),
+                    3 => bench.queues(port, on),
+                    4 => {
+                        let change = modify(SECOND, 2 * station + 1, station, fate.clone());
+                        bench.transact(&[change]);
+                    }
+                    5 if on => {
+                        // Somebody looks for a while: over when it is dropped.
+                        let filter = Filter { ingress: true, egress: true, ..Filter::default() };
+                        let (tap, _captured) = capture::tap(Filter { snap_len: 64, ..filter });
+                        bench.tell(Command::Capture(tap));
+                        bench.round();
+                    }
+                    _ => {}
+                }
+                (0..3).for_each(|_| bench.round());
+            }
+            let [lent, owned] = benches.each_mut().map(Bench::seen);
+            assert_eq!(lent, owned, "seed {seed}, step {step}");
+        }
+        assert!(benches.iter().all(|bench| bench.sampled > 0));
+    }
+    assert_eq!(driver::LENT.load(Relaxed), 0);
+    // Often enough, the shortest way was taken.
+    let returned = driver::RETURNED.load(Relaxed);
+    assert!(returned > 10_000, "{returned}");
+}

@@ -1,0 +1,314 @@
+//! Frames that are known by their lender's tokens alone.
+//!
+//! A driver that keeps beside its buffers what there is to say of a frame (DPDK's mbufs do) need not have
+//! it copied: the shortest way through a worker carries pointers. [`Loans`] is a burst of them, and what is
+//! gathered for a port, too.
+//!
+//! Invariant: all tokens in a list are of its lender, which has a layout, and each stands for a buffer that
+//! nobody else has; within it lies the frame. An empty list may have any lender.
+#![allow(unsafe_code)]
+
+use super::buffer::{Buffer, Layout, Lender};
+use crate::{BURST_MAX, Burst, Csum, Frame};
+use std::ptr::NonNull;
+
+/// Frames in buffers of a driver's own, in order of arrival, of which nobody has made [`Frame`]s. Nothing is
+/// owed of them, and of no mark is anything known. Those that are left when it ends go back to their lender.
+#[derive(Debug, Default)]
+pub struct Loans {
+    lender: Option<&'static Lender>,
+    tokens: Vec<NonNull<()>>,
+    /// A bit for each of the first 64: the device vouches for the transport checksum.
+    valid: u64,
+}
+
+// SAFETY: each token is the only way to its buffer, which may be used and released on any thread.
+unsafe impl Send for Loans {}
+
+/// What a token says.
+#[derive(Clone, Copy)]
+struct Said {
+    buffer: NonNull<u8>,
+    buffer_len: u16,
+    start: u16,
+    len: u16,
+}
+
+/// Reads what a token says.
+///
+/// # Safety
+/// It points to a structure of this layout; what it says is as [`Loans`] demands.
+#[inline(always)]
+unsafe fn said(layout: &Layout, token: NonNull<()>) -> Said {
+    // SAFETY: the caller's promise, for each field.
+    unsafe {
+        let at = token.cast::<u8>();
+        Said {
+            buffer: at.add(layout.buffer).cast::<NonNull<u8>>().read(),
+            buffer_len: at.add(layout.buffer_len).cast::<u16>().read(),
+            start: at.add(layout.start).cast::<u16>().read(),
+            // Within the buffer, so not longer than that.
+            len: at.add(layout.len).cast::<u32>().read() as u16,
+        }
+    }
+}
+
+fn csum(valid: u64, at: usize) -> Csum {
+    match valid.unbounded_shr(at as u32) & 1 {
+        0 => Csum::None,
+        _ => Csum::Valid,
+    }
+}
+
+/// No frames are without a lender that has a layout.
+const NOWHERE: Layout = Layout { buffer: 0, buffer_len: 0, start: 0, len: 0 };
+
+impl Loans {
+    /// None, with room for a burst.
+    pub fn new() -> Loans {
+        Loans { tokens: Vec::with_capacity(BURST_MAX), ..Loans::default() }
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    #[inline(always)]
+    fn layout(&self) -> Layout {
+        self.lender.and_then(|lender| lender.layout).unwrap_or(NOWHERE)
+    }
+
+    /// Adds a frame. `valid`: the device vouches for its transport checksum.
+    ///
+    /// # Safety
+    /// `lender` has a layout, and is the same for all in the list; the token stands for a buffer of its own,
+    /// initialised memory that any thread may read and write and nobody else touches until it was released or
+    /// taken out; the frame lies within it, and the buffer has less than 64 KiB.
+    #[inline(always)]
+    pub unsafe fn push(&mut self, lender: &'static Lender, token: NonNull<()>, valid: bool) {
+        self.lender = Some(lender);
+        self.vouch(valid);
+        self.tokens.push(token);
+    }
+
+    /// Notes whether the device vouches for the next one's checksum.
+    #[inline(always)]
+    fn vouch(&mut self, valid: bool) {
+        self.valid |= u64::from(valid).unbounded_shl(self.tokens.len() as u32);
+    }
+
+    /// For each frame the whole buffer, where in it the bytes begin, and how many they are.
+    #[inline(always)]
+    pub fn parts_mut(&mut self) -> impl ExactSizeIterator<Item = (&mut [u8], usize, usize)> {
+        let layout = self.layout();
+        self.tokens.iter().map(move |token| {
+            // SAFETY: a token of this layout.
+            let said = unsafe { said(&layout, *token) };
+            // SAFETY: initialised bytes that this token alone leads to, and each token is in the list once;
+            // the list is borrowed exclusively.
+            let buffer = unsafe {
+                std::slice::from_raw_parts_mut(said.buffer.as_ptr(), said.buffer_len.into())
+            };
+            (buffer, said.start.into(), said.len.into())
+        })
+    }
+
+    /// Bytes of each frame.
+    #[inline(always)]
+    pub fn lens(&self) -> impl ExactSizeIterator<Item = usize> {
+        let layout = self.layout();
+        // SAFETY: tokens of this layout.
+        self.tokens.iter().map(move |token| unsafe { said(&layout, *token) }.len.into())
+    }
+
+    /// What is known of each frame's transport checksum.
+    pub fn csums(&self) -> impl ExactSizeIterator<Item = Csum> {
+        (0..self.len()).map(|at| csum(self.valid, at))
+    }
+
+    /// Adds frames, of whose checksums nothing is known.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push), for each.
+    #[inline(always)]
+    pub unsafe fn extend(&mut self, lender: &'static Lender, tokens: &[NonNull<()>]) {
+        self.lender = Some(lender);
+        self.tokens.extend_from_slice(tokens);
+    }
+
+    /// Moves the frames into lists: the n-th into that which the n-th of `places` names, or back to the lender if
+    /// there is none such. The lists are empty, or hold frames of the same lender.
+    // On its own, so that a few registers hold all that its loop needs.
+    #[inline(never)]
+    pub fn deal(&mut self, places: &[u16], lists: &mut [Loans]) {
+        let Some(lender) = self.lender.take() else { return };
+        let valid = std::mem::take(&mut self.valid);
+        let foreign = |list: &Loans| {
+            !list.is_empty() && !list.lender.is_some_and(|own| std::ptr::eq(own, lender))
+        };
+        let lists = match lists.iter().any(foreign) {
+            true => &mut [],
+            false => lists,
+        };
+        for (at, token) in self.tokens.drain(..).enumerate() {
+            let place = places.get(at).copied().unwrap_or(u16::MAX);
+            match lists.get_mut(usize::from(place)) {
+                Some(list) => {
+                    if valid != 0 {
+                        list.vouch(valid.unbounded_shr(at as u32) & 1 != 0);
+                    }
+                    list.tokens.push(token);
+                }
+                // SAFETY: nobody has it any more.
+                None => unsafe { lender.release(token) },
+            }
+        }
+        for list in lists.iter_mut().filter(|list| !list.is_empty()) {
+            list.lender = Some(lender);
+        }
+    }
+
+    /// Makes frames of all of them, behind those of a burst that has room for them.
+    pub fn become_frames(&mut self, burst: &mut Burst) {
+        let (layout, valid) = (self.layout(), std::mem::take(&mut self.valid));
+        let Some(lender) = self.lender.take() else { return };
+        for (at, token) in self.tokens.drain(..).enumerate() {
+            // SAFETY: a token of this layout, which leaves the list.
+            let Said { buffer, buffer_len, start, len } = unsafe { said(&layout, token) };
+            // SAFETY: as was promised when it was added.
+            let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
+            drop(burst.push(Frame::lent_in(buffer, csum(valid, at))));
+        }
+    }
+
+    /// Hands all to their lender without a release, if it is this one; else nothing happens, and there is none.
+    /// Their bytes may have changed since they were lent; where they are has not. Those that are not taken from
+    /// the iterator are lost.
+    #[inline(always)]
+    pub fn redeem(&mut self, lender: &'static Lender) -> Option<std::vec::Drain<'_, NonNull<()>>> {
+        if !self.lender.is_some_and(|own| std::ptr::eq(own, lender)) {
+            return None;
+        }
+        (self.lender, self.valid) = (None, 0);
+        Some(self.tokens.drain(..))
+    }
+}
+
+impl Drop for Loans {
+    fn drop(&mut self) {
+        let Some(lender) = self.lender else { return };
+        for token in self.tokens.drain(..) {
+            // SAFETY: nobody has it any more.
+            unsafe { lender.release(token) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// What a driver keeps beside a buffer.
+    #[repr(C)]
+    struct Kept {
+        start: u16,
+        buffer_len: u16,
+        len: u32,
+        buffer: *mut u8,
+    }
+
+    const LAYOUT: Layout = Layout { buffer: 8, buffer_len: 2, start: 0, len: 4 };
+
+    thread_local! {
+        static RELEASED: Cell<usize> = const { Cell::new(0) };
+    }
+
+    unsafe fn release(token: NonNull<()>) {
+        RELEASED.set(RELEASED.get() + 1);
+        // SAFETY: every token of these tests is a box that was leaked for it, and so is its buffer.
+        unsafe {
+            let kept = Box::from_raw(token.cast::<Kept>().as_ptr());
+            drop(Box::from_raw(kept.buffer.cast::<[u8; 512]>()));
+        }
+    }
+
+    // SAFETY: `release` frees boxes, on any thread; a token is a `Kept`.
+    static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };
+    // SAFETY: as above.
+    static OTHER: Lender = unsafe { Lender::with_layout("other", release, LAYOUT) };
+
+    fn lend(loans: &mut Loans, lender: &'static Lender, bytes: &[u8], valid: bool) {
+        let mut memory = Box::new([0u8; 512]);
+        memory[100..100 + bytes.len()].copy_from_slice(bytes);
+        let buffer = Box::into_raw(memory).cast();
+        let kept = Kept { start: 100, buffer_len: 512, len: bytes.len() as u32, buffer };
+        let token = NonNull::from(Box::leak(Box::new(kept))).cast();
+        // SAFETY: memory that nobody else knows of, and a structure of that layout.
+        unsafe { loans.push(lender, token, valid) };
+    }
+
+    fn datas(burst: &Burst) -> Vec<&[u8]> {
+        burst.frames().iter().map(Frame::data).collect()
+    }
+
+    #[test]
+    fn frames_are_seen_dealt_redeemed_and_released_once() {
+        let mut loans = Loans::new();
+        for (n, bytes) in [&b"a"[..], b"bc", b"def", b"ghij"].iter().enumerate() {
+            lend(&mut loans, &LENDER, bytes, n % 2 == 1);
+        }
+        assert_eq!((loans.len(), loans.lens().sum::<usize>()), (4, 10));
+        let valid: Vec<Csum> = loans.csums().collect();
+        assert_eq!(valid, [Csum::None, Csum::Valid, Csum::None, Csum::Valid]);
+        for (buffer, start, len) in loans.parts_mut() {
+            assert_eq!((buffer.len(), start), (512, 100));
+            buffer[start..start + len].make_ascii_uppercase();
+        }
+        let mut lists = [Loans::new(), Loans::new()];
+        // The third goes nowhere.
+        loans.deal(&[1, 0, 9, 1], &mut lists);
+        assert_eq!((loans.len(), RELEASED.get()), (0, 1));
+        assert!(lists[1].redeem(&OTHER).is_none());
+        let mut burst = Burst::new();
+        lists[1].become_frames(&mut burst);
+        assert_eq!((datas(&burst), lists[1].len()), (vec![&b"A"[..], b"GHIJ"], 0));
+        assert_eq!(burst.frames()[0].headroom(), 100);
+        burst.clear();
+        assert_eq!(RELEASED.get(), 3);
+        let tokens: Vec<_> = lists[0].redeem(&LENDER).unwrap().collect();
+        assert_eq!((tokens.len(), lists[0].len(), RELEASED.get()), (1, 0, 3));
+        // SAFETY: redeemed, so they are ours again.
+        tokens.into_iter().for_each(|token| unsafe { release(token) });
+        // A list that was emptied takes another's; while one holds something, all go back.
+        lend(&mut loans, &OTHER, b"x", true);
+        lend(&mut lists[1], &LENDER, b"z", false);
+        loans.deal(&[0], &mut lists);
+        assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (0, 1, 5));
+        lists[1] = Loans::new();
+        lend(&mut loans, &OTHER, b"x", true);
+        lend(&mut loans, &OTHER, b"y", true);
+        // There are fewer places than frames.
+        loans.deal(&[0], &mut lists);
+        assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (1, 0, 7));
+        lists[0].become_frames(&mut burst);
+        assert_eq!(datas(&burst), [b"x"]);
+        // What is known of a checksum goes along.
+        assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
+        drop(burst);
+        drop(lists);
+        assert_eq!(RELEASED.get(), 8);
+        lend(&mut loans, &OTHER, b"y", true);
+        let mut burst = Burst::new();
+        loans.become_frames(&mut burst);
+        assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
+    }
+}
