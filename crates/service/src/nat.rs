@@ -12,7 +12,8 @@
 //! # How a source port is found
 //!
 //! - [`Ports::Range`]: the port that the sender uses, if it is in range and free, else the first free
-//!   one from a random place on, of at most [`TRIES_MAX`]. A port serves many connections if they go
+//!   one from a random place on, of at most [`TRIES_MAX`]. Where the range is all ports, a port below 512, below 1024 or
+//!   above becomes one of the same kind. A port serves many connections if they go
 //!   to different ends. A sender keeps its outside address (RFC 4787 REQ-2).
 //! - [`Ports::Blocks`]: each sender has blocks of ports, taken as it needs them and given back when
 //!   empty, so that one line of a log says whose a port was (RFC 6888 §4). A port serves one
@@ -293,6 +294,10 @@ impl Pool {
                     .map(|address| (address, own))
             }
             Ports::Range(first, last) => {
+                let (first, last) = match (first, last) {
+                    (0 | 1, u16::MAX) => class(tuple, own),
+                    range => range,
+                };
                 let tries = self.count.min(ADDRESSES_MAX.into());
                 (0..tries).find_map(|n| {
                     let address = self.first + (place + n) % self.count;
@@ -345,9 +350,9 @@ fn search(
         .find(|port| *port != own && free(*port))
 }
 
-/// Ports, or identifiers, that serve in place of a sender's own: privileged ones stay privileged.
-fn class(original: &Tuple) -> (u16, u16) {
-    match original.src_port {
+/// Ports, or identifiers, that serve in place of one if any may: privileged ones stay privileged.
+fn class(original: &Tuple, port: u16) -> (u16, u16) {
+    match port {
         _ if original.is_query() => (0, u16::MAX),
         0..512 => (1, 511),
         512..1024 => (600, 1023),
@@ -576,7 +581,7 @@ impl Tracker {
             }
             if shared {
                 // The client's port is what tells the two apart.
-                let (first, last) = class(original);
+                let (first, last) = class(original, original.src_port);
                 let fits = |dst_port| free(&Tuple { dst_port, ..reply });
                 let Some(port) = search(first, last, original.src_port, random, fits) else {
                     pool.exhausted += 1;
@@ -1025,6 +1030,22 @@ mod tests {
             assert_eq!(outcome.drop, drop, "{kind} {quoted}");
         }
         assert_eq!(tracker.counters().nat_impossible, 3);
+    }
+
+    #[test]
+    fn of_all_ports_one_of_the_same_kind_is_chosen() {
+        let mut tracker = tracker();
+        let all = Ports::Range(1, u16::MAX);
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", all));
+        for (own, kind) in [(4000, 1024..=65535), (700, 600..=1023), (80, 1..=511)] {
+            for host in 1..=50 {
+                let from = (IpAddr::from([10, 0, 0, host]), own);
+                let frame = Frame::udp(from, (v4("192.0.2.1"), 53), 0);
+                let (out, outcome) = pass(&mut tracker, nat, &frame.bytes());
+                let [(_, port), _] = ends(&out);
+                assert!(outcome.drop.is_none() && kind.contains(&port), "{own} became {port}");
+            }
+        }
     }
 
     #[test]
