@@ -26,7 +26,7 @@ STATES = {"SYN_SENT": "SynSent", "SYN_RECV": "SynReceived", "ESTABLISHED": "Esta
           "SHUTDOWN_SENT": "ShutdownSent", "SHUTDOWN_RECD": "ShutdownReceived", "SHUTDOWN_ACK_SENT": "ShutdownAckSent",
           "HEARTBEAT_SENT": "HeartbeatSent", "NONE": "None"}
 MACS = {side: (bytes([2, 0, 0, 0, n, 1]), bytes([2, 0, 0, 0, n, 2])) for n, side in ((1, "a"), (2, "b"))}
-HOSTS = {(4, "a"): "10.0.1.2", (4, "b"): "10.0.2.2", (6, "a"): "fd01::2", (6, "b"): "fd02::2"}
+HOSTS = {(4, "a"): "10.0.1.2", (4, "b"): "10.0.2.2", (6, "a"): "fd01::2", (6, "b"): "fd02::2"}      # also read by nat.py
 
 
 def checksum(data):
@@ -126,7 +126,7 @@ def error(rng, family, side, about):
     if rng.random() < 0.1:
         quoted = bytes([quoted[0]]) + bytes(rng.getrandbits(8) for _ in range(len(quoted) - 1))
     if family == 4:
-        body = struct.pack("!BBHI", *rng.choice([(3, 1), (3, 4), (11, 0), (12, 0), (4, 0)]), 0, 0) + quoted
+        body = struct.pack("!BBHI", *rng.choice([(3, 1), (3, 4), (11, 0), (12, 0), (4, 0), (5, 1)]), 0, 0) + quoted
         return side, packet(4, side, 1, body, 2), f"error {side} quoting {len(quoted)}"
     body = struct.pack("!BBHI", *rng.choice([(1, 0), (2, 0), (3, 0), (4, 0)]), 0, 1280) + quoted
     return side, packet(6, side, 58, body, 2), f"error {side} quoting {len(quoted)}"
@@ -306,4 +306,5 @@ def main():
     return 1 if differences else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -238,31 +238,44 @@ mod tests {
     use wire::IpProtocol;
     use wire::tcp::Flags;
 
+    /// A frame that was damaged on its way: so many bits, within its headers, and perhaps cut.
+    fn damaged(frame: &Frame, bits: u64, random: &mut Random) -> Vec<u8> {
+        let mut bytes = frame.bytes();
+        for _ in 0..bits {
+            let at = random.below(bytes.len().min(60) as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
+        }
+        if random.below(8) == 0 {
+            bytes.truncate(random.below(bytes.len() as u64) as usize);
+        }
+        bytes
+    }
+
+    /// An end of IPv4, and one of IPv6.
+    fn end(n: u8) -> (std::net::IpAddr, u16) {
+        ([10, 0, 0, n].into(), 5)
+    }
+    fn end6(n: u128) -> (std::net::IpAddr, u16) {
+        (std::net::Ipv6Addr::from(n).into(), 5)
+    }
+
     #[test]
     fn sandbox_seeded_random_bytes() {
         let mut random = Random(14);
         for _ in 0..20_000 {
-            let end = |n| ([10, 0, 0, n].into(), 5);
-            let v6 = |n| (std::net::Ipv6Addr::from(n).into(), 5);
             let len = random.below(120) as usize;
             let mut frame = match random.below(5) {
                 0 => Frame::udp(end(1), end(2), len),
                 1 => Frame::tcp(end(1), end(2), Flags::ACK, (1, 1), len),
-                2 => Frame::udp(v6(1), v6(2), len),
+                2 => Frame::udp(end6(1), end6(2), len),
                 3 => Frame::new(end(1).0, end(2).0, IpProtocol(1), vec![8; len]),
                 _ => Frame::new(end(1).0, end(2).0, IpProtocol::SCTP, vec![8; len]),
             };
             if random.below(8) == 0 {
                 frame.fragment = (1, [0x2000, 0x2005, 5][random.below(3) as usize]);
             }
-            let mut bytes = frame.bytes();
-            for _ in 0..random.below(3) {
-                let at = random.below(bytes.len().min(60) as u64) as usize;
-                bytes[at] ^= 1 << random.below(8);
-            }
-            if random.below(8) == 0 {
-                bytes.truncate(random.below(bytes.len() as u64) as usize);
-            }
+            let bits = random.below(3);
+            let bytes = damaged(&frame, bits, &mut random);
             let mut data = vec![random.next() as u8, bytes.len() as u8];
             data.extend(bytes);
             data.extend((0..32).map(|_| random.next() as u8));
@@ -278,24 +291,14 @@ mod tests {
         for _ in 0..3000 {
             let mut data = vec![random.next() as u8, random.next() as u8];
             for _ in 0..random.below(40) {
-                let end = |n| ([10, 0, 0, n].into(), 5);
                 let len = random.below(150) as usize;
                 let frame = match random.below(3) {
                     0 => Frame::udp(end(1), end(2), len),
                     1 => Frame::tcp(end(1), end(2), Flags::ACK, (1, 1), len),
-                    _ => {
-                        let v6 = |n| (std::net::Ipv6Addr::from(n).into(), 5);
-                        Frame::udp(v6(1), v6(2), len)
-                    }
+                    _ => Frame::udp(end6(1), end6(2), len),
                 };
-                let mut bytes = frame.bytes();
-                for _ in 0..random.below(3) {
-                    let at = random.below(bytes.len().min(60) as u64) as usize;
-                    bytes[at] ^= 1 << random.below(8);
-                }
-                if random.below(8) == 0 {
-                    bytes.truncate(random.below(bytes.len() as u64) as usize);
-                }
+                let bits = random.below(3);
+                let bytes = damaged(&frame, bits, &mut random);
                 data.push(bytes.len() as u8);
                 data.extend(bytes);
             }
@@ -375,8 +378,7 @@ mod tests {
         for _ in 0..1500 {
             let mut data = Vec::new();
             for _ in 0..random.below(24) {
-                let end = |random: &mut Random| ([10, 0, 0, random.below(3) as u8].into(), 5);
-                let (a, b) = (end(&mut random), end(&mut random));
+                let (a, b) = (end(random.below(3) as u8), end(random.below(3) as u8));
                 let frame = match random.below(5) {
                     0 => Frame::udp(a, b, 3),
                     1 => Frame::tcp(a, b, Flags(1 << random.below(6)), (1, 1), 0),
@@ -389,14 +391,8 @@ mod tests {
                         vec![0, 5, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 4],
                     ),
                 };
-                let mut bytes = frame.bytes();
-                if random.below(2) == 0 {
-                    let at = random.below(bytes.len() as u64) as usize;
-                    bytes[at] ^= 1 << random.below(8);
-                }
-                if random.below(8) == 0 {
-                    bytes.truncate(random.below(bytes.len() as u64) as usize);
-                }
+                let bits = random.below(2);
+                let bytes = damaged(&frame, bits, &mut random);
                 data.extend([random.next() as u8, random.below(30) as u8, bytes.len() as u8]);
                 data.extend(bytes);
             }

@@ -12,7 +12,8 @@
 //! # How a source port is found
 //!
 //! - [`Ports::Range`]: the port that the sender uses, if it is in range and free, else the first free
-//!   one from a random place on, of at most [`TRIES_MAX`]. A port serves many connections if they go
+//!   one from a random place on, of at most [`TRIES_MAX`]. Where the range is all ports, a port below 512, below 1024 or
+//!   above becomes one of the same kind. A port serves many connections if they go
 //!   to different ends. A sender keeps its outside address (RFC 4787 REQ-2).
 //! - [`Ports::Blocks`]: each sender has blocks of ports, taken as it needs them and given back when
 //!   empty, so that one line of a log says whose a port was (RFC 6888 §4). A port serves one
@@ -21,8 +22,12 @@
 //!
 //! When nothing is free, the packet is dropped and counted.
 //!
+//! A destination that is translated alone, so that the answers would be another connection's, costs the client its port:
+//! it becomes another that is free (a client may use one port towards two addresses of the same server).
+//!
 //! Checksums are edited by what has changed (RFC 1624). An ICMP error is translated inside, too: the
-//! packet that it quotes looks as its sender sent it (RFC 5508 §4).
+//! packet that it quotes looks as its sender sent it (RFC 5508 §4). One that quotes less than 8 octets of the transport
+//! header (RFC 792) is dropped, and so is a redirect, whose gateway is none of the receiver's.
 //!
 //! Checked by: the tests below, which recompute every checksum; `lab/conntrack` against the kernel.
 
@@ -38,6 +43,8 @@ use wire::{IpProtocol, icmpv4, ipv6, sctp};
 
 /// Ports looked at for one connection.
 pub const TRIES_MAX: u32 = 128;
+/// Octets of a transport header that an error quotes, at least (RFC 792).
+const QUOTED_MIN: usize = 8;
 /// Outside addresses looked at for one connection.
 const ADDRESSES_MAX: u32 = 4;
 
@@ -287,6 +294,10 @@ impl Pool {
                     .map(|address| (address, own))
             }
             Ports::Range(first, last) => {
+                let (first, last) = match (first, last) {
+                    (0 | 1, u16::MAX) => class(tuple, own),
+                    range => range,
+                };
                 let tries = self.count.min(ADDRESSES_MAX.into());
                 (0..tries).find_map(|n| {
                     let address = self.first + (place + n) % self.count;
@@ -337,6 +348,16 @@ fn search(
     (0..len.min(TRIES_MAX))
         .map(|n| first + ((start + n) % len) as u16)
         .find(|port| *port != own && free(*port))
+}
+
+/// Ports, or identifiers, that serve in place of one if any may: privileged ones stay privileged.
+fn class(original: &Tuple, port: u16) -> (u16, u16) {
+    match port {
+        _ if original.is_query() => (0, u16::MAX),
+        0..512 => (1, 511),
+        512..1024 => (600, 1023),
+        _ => (1024, u16::MAX),
+    }
 }
 
 /// Blocks of ports, and who has them.
@@ -530,6 +551,7 @@ impl Tracker {
         let free = |reply: &Tuple| self.lookup(reply).is_none();
         let plain = original.inverted();
         let mut reply = plain;
+        let mut shared = false;
         if let Some(PoolId(id)) = rule.destination {
             let pool = pools.get_mut(id)?;
             let sender = (original.src, if original.is_query() { 0 } else { original.dst_port });
@@ -539,7 +561,14 @@ impl Tracker {
                 rule.source.is_some() || free(&Tuple { src, src_port, ..plain })
             };
             let taken = match pool.ports {
-                Ports::Keep | Ports::Range(..) => pool.take(original, sender, random, &mut fits),
+                Ports::Keep | Ports::Range(..) => {
+                    let mut taken = pool.take(original, sender, random, &mut fits);
+                    if taken.is_none() && (original.has_ports() || original.is_query()) {
+                        shared = true;
+                        taken = pool.take(original, sender, random, &mut |_, _| true);
+                    }
+                    taken
+                }
                 Ports::Blocks { .. } | Ports::Deterministic { .. } => None,
             };
             let Some((src, port)) = taken else {
@@ -549,6 +578,16 @@ impl Tracker {
             reply.src = src;
             if original.has_ports() {
                 reply.src_port = port;
+            }
+            if shared {
+                // The client's port is what tells the two apart.
+                let (first, last) = class(original, original.src_port);
+                let fits = |dst_port| free(&Tuple { dst_port, ..reply });
+                let Some(port) = search(first, last, original.src_port, random, fits) else {
+                    pool.exhausted += 1;
+                    return None;
+                };
+                reply.dst_port = port;
             }
         }
         if let Some(PoolId(id)) = rule.source {
@@ -753,6 +792,9 @@ pub(crate) fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Resu
 fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()> {
     let at = packet.at;
     let (l4, end) = (at.l4 as usize, at.end as usize);
+    if !from.v6 && packet.frame.get(l4) == Some(&icmpv4::REDIRECT) {
+        return None;
+    }
     // Inside.
     let quoted_at = l4 + icmpv4::HEADER_LEN;
     let quoted = packet.frame.get_mut(quoted_at..end)?;
@@ -769,6 +811,10 @@ fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()
     let mut inner = Delta::new();
     readdress(quoted, &was, &becomes, &mut inner)?;
     let (_, body) = quoted.split_at_mut_checked(inner_l4)?;
+    let numbered = was.has_ports() || was.role != Role::Any;
+    if numbered && body.len() < QUOTED_MIN {
+        return None;
+    }
     let mut own = Delta::new();
     for (place, old, new) in numbers(&was, &becomes).into_iter().flatten() {
         put(body, place, new);
@@ -964,6 +1010,72 @@ mod tests {
                 assert_eq!((src, dst), (v4(router), a.0));
             }
         }
+    }
+
+    #[test]
+    fn an_error_that_quotes_too_little_or_redirects_is_not_translated() {
+        let mut tracker = tracker();
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(1, 65535)));
+        let (a, b, out) = ((v4("10.0.0.1"), 5000), (v4("192.0.2.1"), 53), v4("203.0.113.5"));
+        pass(&mut tracker, nat, &Frame::udp(a, b, 16).bytes());
+        let seen = Frame::udp((out, 5000), b, 16);
+        for (kind, quoted, drop) in [
+            (3, 24, Some(Drop::NatImpossible)),
+            (3, 27, Some(Drop::NatImpossible)),
+            (3, 28, None),
+            (5, 28, Some(Drop::NatImpossible)),
+        ] {
+            let error = seen.error(v4("192.0.2.77"), kind, 1, quoted);
+            let (_, outcome) = pass(&mut tracker, Nat::Existing, &error.bytes());
+            assert_eq!(outcome.drop, drop, "{kind} {quoted}");
+        }
+        assert_eq!(tracker.counters().nat_impossible, 3);
+    }
+
+    #[test]
+    fn of_all_ports_one_of_the_same_kind_is_chosen() {
+        let mut tracker = tracker();
+        let all = Ports::Range(1, u16::MAX);
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", all));
+        for (own, kind) in [(4000, 1024..=65535), (700, 600..=1023), (80, 1..=511)] {
+            for host in 1..=50 {
+                let from = (IpAddr::from([10, 0, 0, host]), own);
+                let frame = Frame::udp(from, (v4("192.0.2.1"), 53), 0);
+                let (out, outcome) = pass(&mut tracker, nat, &frame.bytes());
+                let [(_, port), _] = ends(&out);
+                assert!(outcome.drop.is_none() && kind.contains(&port), "{own} became {port}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_of_one_server_by_two_addresses_is_told_apart_by_its_port() {
+        let mut tracker = tracker();
+        let server = tracker.add_pool(pool("10.0.0.9", "10.0.0.9", Ports::Range(8080, 8080)));
+        let forward = Nat::New(Rule { source: None, destination: Some(server) });
+        let server = (v4("10.0.0.9"), 8080);
+        let answer = |a, b| Frame::tcp(a, b, Flags::SYN | Flags::ACK, (9, 2), 0).bytes();
+        for (own, ports) in [(4000, 1024..=65535), (700, 600..=1023), (80, 1..=511)] {
+            let client = (v4("198.51.100.1"), own);
+            let mut used = HashSet::new();
+            for vip in ["203.0.113.5", "203.0.113.6", "203.0.113.7"] {
+                let vip = (v4(vip), 80);
+                let syn = Frame::tcp(client, vip, Flags::SYN, (1, 0), 0).bytes();
+                let (out, outcome) = pass(&mut tracker, forward, &syn);
+                let [from, to] = ends(&out);
+                assert_eq!((from.0, to, outcome.drop), (client.0, server, None));
+                assert!(ports.contains(&from.1) && used.insert(from.1), "{from:?}");
+                assert!(used.len() > 1 || from.1 == own);
+                // The answers go to whom they are for, as from where they are expected.
+                let (back, _) = pass(&mut tracker, Nat::Existing, &answer(server, from));
+                assert_eq!(ends(&back), [vip, client]);
+            }
+        }
+        // Without ports nothing tells them apart.
+        let other = |to| Frame::new(v4("198.51.100.1"), v4(to), wire::IpProtocol(50), vec![0; 20]);
+        assert_eq!(pass(&mut tracker, forward, &other("203.0.113.5").bytes()).1.drop, None);
+        let (_, outcome) = pass(&mut tracker, forward, &other("203.0.113.6").bytes());
+        assert_eq!(outcome.drop, Some(Drop::NatExhausted));
     }
 
     #[test]

@@ -211,9 +211,10 @@ fn open(progress: &mut Progress, packet: &[u8], tag: u32) -> bool {
                 // §8.5.1 (A)
                 _ => return false,
             },
-            chunk::HEARTBEAT => progress.sides[0].end = tag,
+            chunk::HEARTBEAT | chunk::HEARTBEAT_ACK => progress.sides[0].end = tag,
             // Out of the blue (§8.4): what answers a SHUTDOWN ACK bears its tag.
-            _ => progress.sides[1].end = tag,
+            chunk::SHUTDOWN_ACK => progress.sides[1].end = tag,
+            _ => {}
         }
     }
     true

@@ -516,6 +516,41 @@ fn handshake(tracker: &mut Tracker, now_ns: u64, port: u16) {
     }
 }
 
+/// What `lab/nat` showed: the answer to a heartbeat, seen first, says which tag its sender uses, and nothing of the other's.
+#[test]
+fn the_answer_to_a_heartbeat_opens_an_association_with_its_own_tag() {
+    let sctp = |from: u8, tag: u32, kind: u8, flags: u8, value: &[u8]| {
+        let (ports, to) = if from == 1 { ([1000, 2905], 2) } else { ([2905, 1000], 1) };
+        let mut body: Vec<u8> = ports.iter().flat_map(|port: &u16| port.to_be_bytes()).collect();
+        body.extend(tag.to_be_bytes());
+        body.extend([0, 0, 0, 0, kind, flags, 0, 4 + value.len() as u8]);
+        body.extend(value);
+        Frame::new(v4(from), v4(to), IpProtocol::SCTP, body)
+    };
+    let (heartbeat_ack, init_ack, abort) = (5, 2, 6);
+    let begun = |more: &[u8]| {
+        let mut tracker = Tracker::new(Config::new(10, 5), 0);
+        let mut first = sctp(1, 7, heartbeat_ack, 0, &[0, 1, 0, 4]);
+        first.body.extend(more);
+        assert_eq!(names(one(&mut tracker, 0, &commit(), &first)), "+new+trk");
+        tracker
+    };
+    let mut value = [0; 16];
+    value[3] = 9;
+    for (next, want) in [
+        (sctp(1, 7, init_ack, 0, &value), "+new+trk"),
+        (sctp(2, 9, heartbeat_ack, 0, &[0, 1, 0, 4]), "+est+rpl+trk"),
+        // The T bit says that it is the other's tag, which nobody has told.
+        (sctp(1, 7, abort, 1, &[]), "+inv+trk"),
+        (sctp(1, 7, abort, 0, &[]), "+new+trk"),
+    ] {
+        for shutdown in [&[][..], &[7, 0, 0, 8, 0, 0, 0, 0]] {
+            let outcome = one(&mut begun(shutdown), 0, &commit(), &next);
+            assert_eq!(names(outcome), want, "{next:?} {shutdown:?}");
+        }
+    }
+}
+
 #[test]
 fn a_syn_flood_costs_established_connections_nothing() {
     let mut config = Config::new(2000, 5);
