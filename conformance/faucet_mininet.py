@@ -4,7 +4,8 @@
   as it reads them; a host that leaves checksums to its interface (veth has no hardware, and tells the reading kernel
   "not yet made") then sends segments that no one takes, and no TCP connection comes about, by any switch;
 - hosts on tagged VLANs where the kernel has no 802.1Q interfaces: a tap and a process that tags and untags;
-- /run is empty, and /var/tmp is in the work folder: each of Mininet's hosts copies /run twice.
+- /run is empty, and /var/tmp is in the work folder: each of Mininet's hosts copies /run twice. Only root may write to
+  /run, as everywhere, or ladvd, which sends CDP and LLDP for some tests, does not start.
 
 The environment names the folder of temporary files (FAUCET_TMP) and the runners' vlan_shim.py (VLAN_SHIM).
 """
@@ -15,7 +16,7 @@ import sys
 
 os.makedirs(os.environ['FAUCET_TMP'], exist_ok=True)
 # In a mount namespace of our own.
-subprocess.check_call(['mount', '-t', 'tmpfs', 'tmpfs', '/run'])
+subprocess.check_call(['mount', '-t', 'tmpfs', '-o', 'mode=755', 'tmpfs', '/run'])
 subprocess.check_call(['mount', '--bind', os.environ['FAUCET_TMP'], '/var/tmp'])
 
 from clib import mininet_test_topo as topo                  # noqa: E402

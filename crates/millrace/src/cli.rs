@@ -336,6 +336,10 @@ pub(crate) struct RunOptions {
     /// Meters to start with, in ovs-ofctl's syntax
     #[arg(long = "meters", value_name = "FILE")]
     pub(crate) meters: Vec<PathBuf>,
+    /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
+    /// 0=1,goto_table:1
+    #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
+    pub(crate) synchronised: Vec<String>,
     /// Forward by this P4-16 program in place of OpenFlow's tables
     #[arg(long, value_name = "FILE.p4")]
     pub(crate) p4: Option<PathBuf>,

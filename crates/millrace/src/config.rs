@@ -7,6 +7,7 @@ use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
 use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
+use of_pipeline::Synchronised;
 use openflow::{Version, VersionSet};
 use port::spec::Spec;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,8 @@ struct File {
     groups: Vec<PathBuf>,
     #[serde(default)]
     meters: Vec<PathBuf>,
+    #[serde(default)]
+    synchronise: Vec<String>,
     p4: Option<PathBuf>,
     entries: Option<PathBuf>,
     workers: Option<usize>,
@@ -82,6 +85,8 @@ pub(crate) struct Config {
     pub(crate) groups: Vec<PathBuf>,
     /// Files with meters.
     pub(crate) meters: Vec<PathBuf>,
+    /// Tables that reflect others.
+    pub(crate) synchronised: Vec<Synchronised>,
     /// The P4 program that forwards in place of OpenFlow's tables.
     pub(crate) p4: Option<PathBuf>,
     /// The P4 program's entries.
@@ -138,6 +143,7 @@ impl Config {
             given("--flows", !options.flows.is_empty(), !file.flows.is_empty()),
             given("--groups", !options.groups.is_empty(), !file.groups.is_empty()),
             given("--meters", !options.meters.is_empty(), !file.meters.is_empty()),
+            given("--synchronise", !options.synchronised.is_empty(), !file.synchronise.is_empty()),
             given("--controller", !options.controllers.is_empty(), !file.controller.is_empty()),
             given("--listen", !options.listeners.is_empty(), !file.listen.is_empty()),
             given("--snoop", options.snoop.is_some(), file.snoop.is_some()),
@@ -159,6 +165,12 @@ impl Config {
         let listeners = both(file.listen, options.listeners)
             .iter()
             .map(|s| s.parse::<Listen>().map_err(Failure::usage))
+            .collect::<Result<_, _>>()?;
+        let synchronised = both(file.synchronise, options.synchronised)
+            .iter()
+            .map(|s| {
+                s.parse::<Synchronised>().map_err(|e| Failure::Usage(format!("--synchronise: {e}")))
+            })
             .collect::<Result<_, _>>()?;
         let burst = options.controller_burst.or(file.controller_burst);
         let rate = options.controller_rate.or(file.controller_rate);
@@ -275,6 +287,7 @@ impl Config {
             flows: paths(file.flows, options.flows),
             groups: paths(file.groups, options.groups),
             meters: paths(file.meters, options.meters),
+            synchronised,
             p4,
             entries,
             workers,
@@ -428,6 +441,11 @@ mod tests {
             "--protocols: OpenFlow9 is not one of OpenFlow10, OpenFlow13, OpenFlow14, OpenFlow15"
         );
         assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
+        let synchronised = vec!["0:1".into()];
+        assert_eq!(
+            text(Config::new(RunOptions { synchronised, ..RunOptions::default() }).unwrap_err()),
+            "--synchronise: synchronised table 0:1: write TABLE=SOURCE[,INSTRUCTIONS], as in 0=1,goto_table:1"
+        );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.toml");
         std::fs::write(&path, "prot = []\n").unwrap();

@@ -7,7 +7,7 @@ use crate::takeover::{Handover, Running};
 use crate::{Failure, capture, ctl, image, query, takeover};
 use datapath::services::Services;
 use of_channel::Channel;
-use of_pipeline::{Agent, AgentConfig, lower};
+use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
 use openflow::syntax::{self, Context};
 use openflow::{Message, PortNo, Version};
 use port::Port;
@@ -53,7 +53,9 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let (mut taken, mut paused) = (None, None);
     if let Some(path) = &config.take_over {
         let mut running = Running::begin(path)?;
-        taken = Some(running.agent(|id| agent(&switch, Some(config.datapath_id.unwrap_or(id))))?);
+        let id = |id| Some(config.datapath_id.unwrap_or(id));
+        let synchronised = &config.synchronised;
+        taken = Some(running.agent(|old| synchronised_agent(&switch, id(old), synchronised))?);
         switch.sync();
         running.connections(&switch)?;
         paused = Some(running.finish(&switch)?);
@@ -150,7 +152,8 @@ fn openflow(
     let agent = match taken {
         Some(agent) => Arc::new(Mutex::new(agent)),
         None => {
-            let agent = Arc::new(Mutex::new(agent(switch, config.datapath_id)?));
+            let agent = synchronised_agent(switch, config.datapath_id, &config.synchronised)?;
+            let agent = Arc::new(Mutex::new(agent));
             load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
             agent
         }
@@ -234,14 +237,24 @@ fn start_with(
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
 pub(crate) fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
+    synchronised_agent(switch, datapath_id, &[])
+}
+
+/// The same, with tables that reflect others.
+fn synchronised_agent(
+    switch: &Switch,
+    datapath_id: Option<u64>,
+    synchronised: &[Synchronised],
+) -> Result<Agent, Failure> {
     let from_port = || {
         let ports = switch.ports();
         let mac = ports.first().map_or([0, 0, 0, 0, 0, 1], |p| p.info.mac);
         mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
     };
     let datapath_id = datapath_id.unwrap_or_else(from_port);
-    Agent::new(switch.clone(), AgentConfig { datapath_id, ..AgentConfig::default() })
-        .map_err(Failure::bad)
+    let synchronised = synchronised.to_vec();
+    let config = AgentConfig { datapath_id, synchronised, ..AgentConfig::default() };
+    Agent::new(switch.clone(), config).map_err(Failure::bad)
 }
 
 /// A switch without ports that holds these files' entries, for looking into them.

@@ -250,6 +250,13 @@ fn entries(agent: &mut Agent, out: &mut Parts<'_>) -> std::io::Result<()> {
             }
         }
     }
+    // What a synchronised table reflects comes with its source.
+    messages.retain(|message| match message {
+        Message::FlowMod(flow) => {
+            !agent.is_reflection(flow.table_id.0, flow.priority, &flow.matching)
+        }
+        _ => true,
+    });
     let mut bytes = Vec::new();
     for message in &messages {
         bytes.clear();

@@ -20,6 +20,7 @@ use crate::monitor::Requester;
 use crate::normal::Stations;
 use crate::ports::{Ports, Unread};
 use crate::refusal::Refusal;
+use crate::synchronised::{self, Synchronised};
 use crate::table_config::TableConfigs;
 use crate::transaction::Stage;
 use crate::trigger::Triggers;
@@ -54,6 +55,8 @@ pub struct AgentConfig {
     pub groups_max: u32,
     /// Meters, at most.
     pub meters_max: u32,
+    /// Tables that reflect others.
+    pub synchronised: Vec<Synchronised>,
 }
 
 impl Default for AgentConfig {
@@ -72,6 +75,7 @@ impl Default for AgentConfig {
             port_max: 0xfeff,
             groups_max: 65_536,
             meters_max: 65_536,
+            synchronised: Vec::new(),
         }
     }
 }
@@ -85,6 +89,9 @@ pub enum AgentError {
          the same configuration"
     )]
     Program,
+    /// A table cannot be synchronised so.
+    #[error("{0}")]
+    Synchronised(#[from] synchronised::Impossible),
     /// A first update was refused.
     #[error("the switch refused the agent's first updates: {0}")]
     Refused(#[from] Refusal),
@@ -127,7 +134,8 @@ impl Agent {
             deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables),
             conjunctions: Conjunctions::default(),
-            table_configs: TableConfigs::new(layout.tables, config.program.table_capacity),
+            table_configs: TableConfigs::new(layout.tables, config.program.table_capacity)
+                .synchronised(&config.synchronised),
             layout,
             switch,
             config,
@@ -143,6 +151,7 @@ impl Agent {
             triggers: Triggers::default(),
             requester: None,
         };
+        synchronised::check(&agent.config.synchronised, &agent.rules())?;
         // Ports that are there now are told in descriptions; what happened to them is past.
         while agent.switch.try_port_event().is_some() {}
         for view in agent.switch.ports() {

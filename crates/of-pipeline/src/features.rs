@@ -2,7 +2,7 @@
 //! §7.3.5.14; 1.0.2 §5.3.1).
 //!
 //! All tables can do the same, but that goto leads forward only, and that egress tables' action sets
-//! take no output. Every field may be matched, left
+//! take no output, and that some are synchronised. Every field may be matched, left
 //! out, and (where it can be written at all) set.
 
 use crate::agent::AgentConfig;
@@ -102,6 +102,11 @@ pub(crate) fn table(version: Version, table: u8, configs: &TableConfigs) -> Tabl
     ];
     if version >= Version::V15 {
         properties.push(TableProperty::ApplyCopyField { miss, fields: settable() });
+    }
+    //= openflow-1.4.1 §7.3.5.5: a synchronised table tells which one it is synchronised from.
+    let from = configs.get(table).and_then(|config| config.from);
+    if let Some(from) = from.filter(|_| version >= Version::V14) {
+        properties.push(TableProperty::SyncFrom(vec![TableId(from)]));
     }
     TableFeatures {
         command: 0,

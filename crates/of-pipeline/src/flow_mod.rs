@@ -15,14 +15,15 @@
 //! the specification.
 
 use crate::agent::{Agent, elements};
-use crate::conjunction::{self, Making, Part};
-use crate::flow_table::{Filter, Flow, FlowKey};
+use crate::conjunction::{self, Conjunctions, Making, Part};
+use crate::flow_table::{Filter, Flow, FlowKey, FlowTables};
 use crate::lower::{Call, Context, Layout, lower_instructions};
 use crate::refusal::Refusal;
 use crate::removed;
+use crate::synchronised::Reflection;
 use crate::transaction::Transaction;
 use crate::trigger;
-use ir::{ActionCall, Entry, EntryId, TableId, Update};
+use ir::{ActionCall, ActionId, Entry, EntryId, TableId, Update};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
 };
@@ -60,6 +61,52 @@ fn context(dialect: Version, priority: u16, matching: &Match) -> Context {
     //= openflow-1.3.5 §5.4: a table-miss entry wildcards everything and has priority 0.
     let miss = priority == 0 && matching.is_empty() && dialect != Version::V10;
     if miss { Context::TableMiss } else { Context::Entry }
+}
+
+/// Collects the updates that put an entry in its table, where an equal one may be (`at`), and completes it with its
+/// action; says where it will be.
+fn place(
+    tx: &mut Transaction<'_>,
+    conjunctions: &mut Conjunctions,
+    layout: &Layout,
+    flows: &FlowTables,
+    at: (u8, Option<FlowKey>),
+    flow: &mut Flow,
+    call: Call,
+) -> Result<FlowKey, Refusal> {
+    let (table, old) = at;
+    let is = conjunction::part(&flow.matching, &flow.instructions);
+    let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
+    let action = tx.intern(call);
+    flow.action = action.action;
+    let Some((key, old)) = old.and_then(|key| Some((key, flows.get(key)?))) else {
+        let EntryId(fresh) = tx.take_entry_id()?;
+        conjunctions.add(&mut Making { tx, flows, about: fresh }, table, flow)?;
+        let key = FlowKey { table, id: fresh };
+        let (id, new) = entry(layout, key, flow, is, action);
+        tx.push(Update::Insert(id, new));
+        return Ok(key);
+    };
+    //= openflow-1.3.5 §6.4: an equal entry is replaced, without a flow-removed message; its
+    //= counters go over to the new one unless RESET_COUNTS is set.
+    tx.release(old.action);
+    let timed = [old.idle_timeout, old.hard_timeout, flow.idle_timeout, flow.hard_timeout];
+    let was = conjunction::part(&old.matching, &old.instructions);
+    let (id, new) = entry(layout, key, flow, is, action);
+    if timed == [0; 4] && was == is && is != Part::Dimension {
+        tx.push(Update::Modify(id, new));
+        return Ok(key);
+    }
+    // Timeouts start anew with an entry, which keeps its id and with it its counter.
+    let (from, _) = conjunction::place(layout, table, &old.matching, was);
+    tx.push(Update::Delete(from, EntryId(key.id)));
+    if was != is || is == Part::Dimension {
+        let make = &mut Making { tx, flows, about: key.id };
+        conjunctions.remove(make, table, old)?;
+        conjunctions.add(make, table, flow)?;
+    }
+    tx.push(Update::Insert(id, new));
+    Ok(key)
 }
 
 impl Agent {
@@ -117,13 +164,14 @@ impl Agent {
         if request.cookie == PacketIn::NO_COOKIE && request.dialect != Version::V10 {
             return Err(Refusal::Cookie);
         }
-        let FlowMod { dialect, .. } = request;
+        let FlowMod { dialect, priority, .. } = request;
+        let old = self.flows.find_strict(table, priority, &request.matching);
+        self.leaves_sources(old.as_slice())?;
         let matching = Some(&request.matching);
         self.rules().instructions(dialect, table, matching, &request.instructions)?;
         if let Some(trigger) = trigger::of(&request.instructions) {
             trigger::check(&trigger, request.flags)?;
         }
-        let FlowMod { priority, .. } = request;
         //= openflow-1.3.5 §6.4: with CHECK_OVERLAP, an entry of the same priority that could match
         //= the same packet refuses the add with OFPFMFC_OVERLAP.
         if request.flags.contains(FlowModFlags::CHECK_OVERLAP)
@@ -131,7 +179,6 @@ impl Agent {
         {
             return Err(Refusal::Overlap { table, priority });
         }
-        let old = self.flows.find_strict(table, priority, &request.matching);
         //= openflow-1.3.5 §6.4: no room is OFPFMFC_TABLE_FULL.
         let capacity = self.table_configs.capacity(table);
         let full = old.is_none() && self.flows.len(table) >= capacity as usize;
@@ -140,75 +187,50 @@ impl Agent {
         if full && victim.is_none() {
             return Err(Refusal::TableFull { table, capacity });
         }
+        let victims = self.with_reflections(victim.into_iter().collect());
         let context = context(request.dialect, priority, &request.matching);
         let elements = elements(&self.switch);
         let call =
             lower_instructions(&self.layout, &elements, table, context, &request.instructions)?;
-        let is = conjunction::part(&request.matching, &request.instructions);
-        let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
-
-        let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        let action = tx.intern(call);
         let mut flow = Flow {
             priority,
             flags: request.flags,
+            synchronised: false,
             importance: request.importance,
             idle_timeout: request.idle_timeout,
             hard_timeout: request.hard_timeout,
             cookie: request.cookie,
             created_ns: self.switch.now_ns(),
-            action: action.action,
+            action: ActionId(0),
             matching: request.matching,
             instructions: request.instructions,
         };
         flow.shrink_to_fit();
-        let Some(key) = old else {
-            let EntryId(fresh) = tx.take_entry_id()?;
-            let conjunctions = &mut self.conjunctions;
-            let victims = victim.into_iter();
-            removed::take_out(&mut tx, conjunctions, &self.layout, &self.flows, victims)?;
-            let make = &mut Making { tx: &mut tx, flows: &self.flows, about: fresh };
-            conjunctions.add(make, table, &flow)?;
-            let key = FlowKey { table, id: fresh };
-            let (id, new) = entry(&self.layout, key, &flow, is, action);
-            tx.push(Update::Insert(id, new));
-            let spent = tx.commit()?;
-            let gone = victim.map(|victim| (victim, FlowRemovedReason::Eviction));
-            self.forget_flows(gone.into_iter(), spent);
-            self.flows.insert(key, flow);
-            self.tell_change(key, None);
-            return Ok(());
-        };
-        //= openflow-1.3.5 §6.4: an equal entry is replaced, without a flow-removed message; its
-        //= counters go over to the new one unless RESET_COUNTS is set.
-        if let Some(old) = self.flows.get(key) {
-            tx.release(old.action);
-            let timed = [old.idle_timeout, old.hard_timeout, flow.idle_timeout, flow.hard_timeout];
-            let was = conjunction::part(&old.matching, &old.instructions);
-            let (id, new) = entry(&self.layout, key, &flow, is, action);
-            if timed == [0; 4] && was == is && is != Part::Dimension {
-                tx.push(Update::Modify(id, new));
-            } else {
-                // Timeouts start anew with an entry, which keeps its id and with it its counter.
-                let (from, _) = conjunction::place(&self.layout, table, &old.matching, was);
-                tx.push(Update::Delete(from, EntryId(key.id)));
-                if was != is || is == Part::Dimension {
-                    let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
-                    self.conjunctions.remove(make, table, old)?;
-                    self.conjunctions.add(make, table, &flow)?;
-                }
-                tx.push(Update::Insert(id, new));
+        let reflections = self.reflect(dialect, table, &flow, &victims)?;
+
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        let (conjunctions, layout, flows) = (&mut self.conjunctions, &self.layout, &self.flows);
+        removed::take_out(&mut tx, conjunctions, layout, flows, victims.iter().copied())?;
+        let of_reflections = |r: Reflection| (r.table, r.old, r.flow, r.call);
+        let all = std::iter::once((table, old, flow, call));
+        let mut placed = Vec::with_capacity(1 + reflections.len());
+        for (table, old, mut flow, call) in all.chain(reflections.into_iter().map(of_reflections)) {
+            let key = place(&mut tx, conjunctions, layout, flows, (table, old), &mut flow, call)?;
+            placed.push((key, flow));
+        }
+        let spent = tx.commit()?;
+        let gone = victims.into_iter().map(|victim| (victim, FlowRemovedReason::Eviction));
+        self.forget_flows(gone, spent);
+        for (key, flow) in placed {
+            let before = self.flows.remove(key).map(|old| old.instructions);
+            //= openflow-1.0.2 §4.6: the counters of the replaced entry go with it.
+            let v10 = dialect == Version::V10;
+            if before.is_some() && (v10 || request.flags.contains(FlowModFlags::RESET_COUNTS)) {
+                self.reset_counter(key.id);
             }
+            self.flows.insert(key, flow);
+            self.tell_change(key, before);
         }
-        tx.commit()?.retire(&self.switch);
-        //= openflow-1.0.2 §4.6: the counters of the replaced entry go with it.
-        let v10 = request.dialect == Version::V10;
-        if v10 || request.flags.contains(FlowModFlags::RESET_COUNTS) {
-            self.reset_counter(key.id);
-        }
-        let before = self.flows.remove(key).map(|old| old.instructions);
-        self.flows.insert(key, flow);
-        self.tell_change(key, before);
         Ok(())
     }
 
@@ -239,64 +261,87 @@ impl Agent {
             let rules = self.rules();
             return rules.instructions(request.dialect, table, None, &request.instructions);
         }
+        self.leaves_sources(&keys)?;
         let rules = self.rules();
         let flows = || keys.iter().filter_map(|key| Some((*key, self.flows.get(*key)?)));
         for (_, flow) in flows() {
             let matching = Some(&flow.matching);
             rules.instructions(request.dialect, table, matching, &request.instructions)?;
         }
+        let mut reflected = Vec::new();
+        for (key, _) in flows() {
+            for reflection in self.reflections_of(key) {
+                let to = self.synchronised_from(reflection.table);
+                let Some((to, flow)) = to.zip(self.flows.get(reflection)) else { continue };
+                let (dialect, matching) = (request.dialect, &flow.matching);
+                let new =
+                    self.reflected_instructions(dialect, to, matching, &request.instructions)?;
+                reflected.push((reflection, new));
+            }
+        }
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let mut calls: [Option<Call>; 2] = [None, None];
-        let mut actions = Vec::with_capacity(keys.len());
-        for (key, flow) in flows() {
-            let context = context(request.dialect, flow.priority, &flow.matching);
-            let slot = &mut calls[usize::from(context == Context::TableMiss)];
-            let call = match slot {
-                Some(call) => call.clone(),
+        let mut changed = Vec::with_capacity(keys.len() + reflected.len());
+        let all = keys.iter().map(|key| (*key, None));
+        for (key, own) in all.chain(reflected.into_iter().map(|(key, own)| (key, Some(own)))) {
+            let Some(flow) = self.flows.get(key) else { continue };
+            let (own, call) = match own {
+                Some((instructions, call)) => (Some(instructions), call),
                 None => {
-                    let (layout, what) = (&self.layout, &request.instructions);
-                    let elements = elements(&self.switch);
-                    let call = lower_instructions(layout, &elements, table, context, what)?;
-                    slot.insert(call).clone()
+                    let context = context(request.dialect, flow.priority, &flow.matching);
+                    let slot = &mut calls[usize::from(context == Context::TableMiss)];
+                    let call = match slot {
+                        Some(call) => call.clone(),
+                        None => {
+                            let (layout, what) = (&self.layout, &request.instructions);
+                            let elements = elements(&self.switch);
+                            let call = lower_instructions(layout, &elements, table, context, what)?;
+                            slot.insert(call).clone()
+                        }
+                    };
+                    (None, call)
                 }
             };
+            let instructions = own.as_ref().unwrap_or(&request.instructions);
             let was = conjunction::part(&flow.matching, &flow.instructions);
-            let is = conjunction::part(&flow.matching, &request.instructions);
+            let is = conjunction::part(&flow.matching, instructions);
             let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
             let action = tx.intern(call);
+            let became = action.action;
             tx.release(flow.action);
-            actions.push(action.action);
-            let (id, mut changed) = entry(&self.layout, key, flow, is, action);
-            if v10 && let Some(entry) = Arc::get_mut(&mut changed) {
+            let (id, mut new) = entry(&self.layout, key, flow, is, action);
+            if v10 && let Some(entry) = Arc::get_mut(&mut new) {
                 entry.cookie = request.cookie;
             }
             if was == is && is != Part::Dimension {
-                tx.push(Update::Modify(id, changed));
-                continue;
+                tx.push(Update::Modify(id, new));
+            } else {
+                let (from, _) = conjunction::place(&self.layout, key.table, &flow.matching, was);
+                tx.push(Update::Delete(from, EntryId(key.id)));
+                let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
+                let instructions = instructions.clone();
+                let then = Flow { instructions, matching: flow.matching.clone(), ..*flow };
+                self.conjunctions.remove(make, key.table, flow)?;
+                self.conjunctions.add(make, key.table, &then)?;
+                tx.push(Update::Insert(id, new));
             }
-            let (from, _) = conjunction::place(&self.layout, table, &flow.matching, was);
-            tx.push(Update::Delete(from, EntryId(key.id)));
-            let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
-            let instructions = request.instructions.clone();
-            let new = Flow { instructions, matching: flow.matching.clone(), ..*flow };
-            self.conjunctions.remove(make, table, flow)?;
-            self.conjunctions.add(make, table, &new)?;
-            tx.push(Update::Insert(id, changed));
+            changed.push((key, own, became));
         }
         tx.commit()?.retire(&self.switch);
-        for (key, action) in keys.iter().zip(actions) {
+        for (key, own, action) in changed {
             //= openflow-1.3.5 §6.4: instructions change; cookie, timeouts, flags, counters and
             //= durations stay, unless RESET_COUNTS is set.
             let mut before = Default::default();
-            self.flows.change(*key, |flow| {
-                before = std::mem::replace(&mut flow.instructions, request.instructions.clone());
+            self.flows.change(key, |flow| {
+                let instructions = own.unwrap_or_else(|| request.instructions.clone());
+                before = std::mem::replace(&mut flow.instructions, instructions);
                 flow.action = action;
                 //= openflow-1.0.2 §5.3.3: a modify sets the cookie.
                 if v10 {
                     flow.cookie = request.cookie;
                 }
             });
-            self.tell_change(*key, Some(before));
+            self.tell_change(key, Some(before));
             if request.flags.contains(FlowModFlags::RESET_COUNTS) {
                 self.reset_counter(key.id);
             }
@@ -326,6 +371,8 @@ impl Agent {
         if keys.is_empty() {
             return Ok(());
         }
+        self.leaves_sources(&keys)?;
+        let keys = self.with_reflections(keys);
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let conjunctions = &mut self.conjunctions;
         let all = keys.iter().copied();

@@ -33,6 +33,8 @@ pub struct Flow {
     pub priority: u16,
     /// As its controller set them.
     pub flags: FlowModFlags,
+    /// It reflects an entry of another table ([`crate::synchronised`]).
+    pub synchronised: bool,
     /// Entries of less importance are evicted first.
     pub importance: u16,
     /// Seconds without a packet until it goes; 0 for never.
@@ -363,7 +365,7 @@ impl FlowTables {
         }
     }
 
-    /// The entry of a table that is evicted first, and its importance: of the least importance the
+    /// The entry of a table that is evicted first, reflections aside, and its importance: of the least importance the
     /// one that ends first (1.4.1 §7.3.3). `used_ns` tells when a packet last matched an entry. The
     /// first time this looks at every entry of the table, and from then on at those alone whose turn
     /// it would be if they had not been used.
@@ -377,7 +379,8 @@ impl FlowTables {
             Some(victims) => victims,
             none => {
                 let mut all = Victims::default();
-                t.flows.iter().for_each(|(id, flow)| all.place(rank(*id, flow, 0)));
+                let own = t.flows.iter().filter(|(_, flow)| !flow.synchronised);
+                own.for_each(|(id, flow)| all.place(rank(*id, flow, 0)));
                 none.insert(all)
             }
         };
@@ -405,7 +408,9 @@ impl FlowTables {
         self.refer(key, &flow.instructions);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
         let at = hash(&self.hasher, flow.priority, &flow.matching);
-        if let Some(victims) = &mut t.victims {
+        if let Some(victims) = &mut t.victims
+            && !flow.synchronised
+        {
             victims.place(rank(key.id, &flow, 0));
         }
         t.flows.insert(key.id, Box::new(flow));
@@ -495,6 +500,7 @@ mod tests {
             let flow = Flow {
                 priority: 1,
                 flags: FlowModFlags::empty(),
+                synchronised: false,
                 importance: rng.u16() % 3,
                 idle_timeout: rng.choose(&[0, 0, 5, 50]),
                 hard_timeout: rng.choose(&[0, 0, 20, 200]),

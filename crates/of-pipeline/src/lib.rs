@@ -21,6 +21,7 @@
 //! | `stats`, `features` | multipart replies |
 //! | `table_config`, `table_features` | what controllers set of tables |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
+//! | [`synchronised`] | tables that reflect others |
 //! | `transaction` | one request's updates, all or none |
 //! | [`refusal`], [`event`] | coded errors; asynchronous messages |
 //! | `fuzz` | the bodies of fuzz targets, for tests and under the feature `fuzz` |
@@ -51,6 +52,7 @@ mod punt;
 pub mod refusal;
 mod removed;
 mod stats;
+pub mod synchronised;
 mod table_config;
 mod table_features;
 mod transaction;
@@ -61,6 +63,7 @@ pub use agent::{Agent, AgentConfig, AgentError};
 pub use bundle::BundleFault;
 pub use event::Event;
 pub use refusal::Refusal;
+pub use synchronised::Synchronised;
 
 #[cfg(test)]
 mod tests;

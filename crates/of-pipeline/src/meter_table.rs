@@ -203,6 +203,7 @@ impl Agent {
         }
         let users: BTreeSet<_> =
             gone.iter().flat_map(|meter| self.flows.users_of_meter(*meter)).collect();
+        let users = self.with_reflections(users.into_iter().collect());
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let keys = users.iter().copied();
         crate::removed::take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys)?;

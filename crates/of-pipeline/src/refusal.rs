@@ -152,6 +152,18 @@ refusals! {
     Cookie => FmfcUnknown,
         "cookie 0xffffffffffffffff means that there is none; use another one (OFPFMFC_UNKNOWN)";
 
+    /// A change of an entry that is another one's reflection.
+    IsSynchronised { /// Its table.
+        table: u8, /// The table that it is synchronised from.
+        from: u8 } => FmfcIsSync,
+        "the entry is in table {table} because of one in table {from}, with which it comes, changes and goes; change that one (OFPFMFC_IS_SYNC)";
+    /// An entry that would have a reflection that cannot be.
+    CannotSynchronise { /// Its table.
+        table: u8, /// The table that is synchronised from it.
+        to: u8, /// Why.
+        why: String } => FmfcCantSync,
+        "table {to} is synchronised from table {table}, and cannot have what reflects this entry: {why} (OFPFMFC_CANT_SYNC)";
+
     /// A table on the other side of the first egress table, or out of the pipeline.
     Stage { /// The entry's own.
         from: u8, /// The other one.

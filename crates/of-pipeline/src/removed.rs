@@ -139,6 +139,12 @@ impl Agent {
         if flows.is_empty() {
             return;
         }
+        let beside = |(key, reason): &(FlowKey, FlowRemovedReason)| {
+            let reason = *reason;
+            self.reflections_of(*key).into_iter().map(move |key| (key, reason))
+        };
+        let beside: Vec<_> = flows.iter().flat_map(beside).collect();
+        flows.extend(beside);
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let keys = flows.iter().map(|(key, _)| *key);
         let out = take_out(&mut tx, &mut self.conjunctions, &self.layout, &self.flows, keys);

@@ -12,6 +12,7 @@ use crate::agent::Agent;
 use crate::event::Event;
 use crate::flow_table::FlowKey;
 use crate::refusal::Refusal;
+use crate::synchronised::Synchronised;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{TableDesc, TableId, TableMod, TableReason, TableStatus, Vacancy, Version};
 
@@ -36,6 +37,8 @@ pub(crate) struct TableConfig {
     pub(crate) capacity: u32,
     /// It is out of the pipeline.
     pub(crate) gone: bool,
+    /// The table whose entries it reflects.
+    pub(crate) from: Option<u8>,
 }
 
 /// The configuration of all tables.
@@ -51,6 +54,16 @@ impl TableConfigs {
     pub(crate) fn new(tables: u32, capacity: u32) -> TableConfigs {
         let table = TableConfig { capacity, ..TableConfig::default() };
         TableConfigs { tables: vec![table; tables as usize], first_egress: None }
+    }
+
+    /// The same, and these are synchronised.
+    pub(crate) fn synchronised(mut self, list: &[Synchronised]) -> TableConfigs {
+        for synchronised in list {
+            if let Some(config) = self.get_mut(synchronised.table) {
+                config.from = Some(synchronised.from);
+            }
+        }
+        self
     }
 
     /// A table's; none of a table that is not there.

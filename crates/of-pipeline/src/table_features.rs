@@ -123,6 +123,16 @@ impl Agent {
             let why = "packets begin there; list it, too";
             return Err(Refusal::FeaturesStay { table: 0, why });
         }
+        //= openflow-1.4.1 §5.11: what is synchronised is the switch's; a request does not end it.
+        for synchronised in &self.config.synchronised {
+            let both = [
+                (synchronised.table, "it is synchronised from another one; list both"),
+                (synchronised.from, "another one is synchronised from it; list both"),
+            ];
+            if let Some((table, why)) = both.into_iter().find(|(table, _)| !new.contains(*table)) {
+                return Err(Refusal::FeaturesStay { table, why });
+            }
+        }
         if matches!(command, Command::Replace | Command::Modify) {
             for table in wanted {
                 self.want(version, table, &mut new)?;
@@ -183,7 +193,8 @@ impl Agent {
             return Err(Refusal::FeaturesSize { table, entries, least: 1, most });
         }
         // What it can do at most: every other table is there, and all are ingress tables.
-        let all = TableConfigs::new(self.flows.tables(), most);
+        let all =
+            TableConfigs::new(self.flows.tables(), most).synchronised(&self.config.synchronised);
         properties(version, table, &wanted.properties, &all)?;
         if let Some(config) = new.get_mut(table) {
             config.name.clone_from(&wanted.name);
@@ -203,7 +214,12 @@ impl Agent {
         };
         let all = (0..self.flows.tables() as u8).flat_map(|table| self.flows.iter(table));
         let gone = all.filter(|(key, flow)| takes(&now, *key, flow) && !takes(&then, *key, flow));
-        gone.map(|(key, _)| key).collect()
+        // An entry whose reflection cannot stay goes, too.
+        let gone = gone.map(|(key, _)| self.source_of(key).unwrap_or(key)).collect();
+        let mut gone = self.with_reflections(gone);
+        gone.sort_unstable();
+        gone.dedup();
+        gone
     }
 
     //= openflow-1.3.5 §7.3.5.5: entries that a new pipeline has no place for are removed without
@@ -327,6 +343,7 @@ fn beyond(wanted: &TableProperty, ours: Option<&TableProperty>) -> Option<String
         | (P::ApplyCopyField { fields: list, .. }, Some(P::ApplyCopyField { fields: ours, .. })) => {
             fields(list, ours)
         }
+        (P::SyncFrom(tables), Some(P::SyncFrom(ours))) => other(tables, ours),
         // None of these is there, and a request for none of it is right.
         (P::SyncFrom(tables), _) => other(tables, &[]),
         (P::WriteCopyField { fields: list, .. }, _) => fields(list, &[]),

@@ -283,6 +283,7 @@ impl ErrorCode {
         let properties = version > Version::V13;
         match self {
             ErrorCode::FmfcUnsupported => (5, 0), // OFPFMFC_UNKNOWN
+            ErrorCode::FmfcIsSync => (5, 4),      // OFPFMFC_EPERM
             ErrorCode::BicDupInst => (3, 1),
             ErrorCode::BacBadSetMask => (2, 15),
             ErrorCode::BacBadMeter => (12, 3),
@@ -314,6 +315,7 @@ impl ErrorCode {
         const BAD_PORT: (u16, u16) = (4, 0);
         match self {
             ErrorCode::BacBadOutGroup => BAD_OUT_PORT,
+            ErrorCode::FmfcIsSync => (3, 2), // OFPFMFC_EPERM
             ErrorCode::BacBadSetLen => (2, 1),
             ErrorCode::BmcBadLen | ErrorCode::BicBadLen | ErrorCode::ScfcBadLen => BAD_LEN,
             ErrorCode::BrcBadPort => BAD_PORT,

@@ -349,6 +349,26 @@ impl FieldId {
         (FieldId::Reg0..=FieldId::Reg15).contains(&self)
     }
 
+    /// The same of the other end of the way: the destination's field for a source's, and the other way round.
+    pub fn twin(self) -> Option<FieldId> {
+        use FieldId::*;
+        const PAIRS: [(FieldId, FieldId); 8] = [
+            (EthSrc, EthDst),
+            (Ipv4Src, Ipv4Dst),
+            (Ipv6Src, Ipv6Dst),
+            (TcpSrc, TcpDst),
+            (UdpSrc, UdpDst),
+            (SctpSrc, SctpDst),
+            (ArpSpa, ArpTpa),
+            (ArpSha, ArpTha),
+        ];
+        PAIRS.iter().find_map(|(a, b)| match self {
+            id if id == *a => Some(*b),
+            id if id == *b => Some(*a),
+            _ => None,
+        })
+    }
+
     /// Whether it is of a connection, and actions in a `ct(exec(...))` may write it, and no others.
     pub fn is_of_connection(self) -> bool {
         matches!(self, FieldId::CtMark | FieldId::CtLabel)

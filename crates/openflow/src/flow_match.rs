@@ -297,6 +297,16 @@ impl Match {
             && self.fields.iter().all(|f| other.get(f.id).is_some_and(|o| f.covers(o)))
     }
 
+    /// The match of the packets that go the other way: sources and destinations change places. None if it
+    /// says nothing of either.
+    pub fn transposed(&self) -> Option<Match> {
+        let mut other = Match::new();
+        for field in self {
+            other.set_masked(field.id.twin().unwrap_or(field.id), field.value, field.mask);
+        }
+        self.iter().any(|field| field.id.twin().is_some()).then_some(other)
+    }
+
     /// The match of the packets that match both, if there are any.
     pub fn intersection(&self, other: &Match) -> Option<Match> {
         let mut both = self.clone();
@@ -386,6 +396,40 @@ mod tests {
         assert!(pcp(Match::new().with_masked(FieldId::VlanVid, 0x1000, 0x1000)).is_ok());
         assert!(pcp(Match::new().with(FieldId::VlanVid, 0)).is_err());
         assert!(pcp(Match::new()).is_err());
+    }
+
+    #[test]
+    fn transposing_changes_ends_and_nothing_else() {
+        let fields = [
+            (FieldId::InPort, 1, u128::MAX),
+            (FieldId::EthType, 0x0800, u128::MAX),
+            (FieldId::EthSrc, 1, 0xff),
+            (FieldId::Ipv4Src, 0x0a00_0000, 0xff00_0000),
+            (FieldId::Ipv4Dst, 0x0b00_0001, u128::MAX),
+            (FieldId::IpProto, 6, u128::MAX),
+            (FieldId::TcpDst, 80, u128::MAX),
+        ];
+        let of = |fields: &[(FieldId, u128, u128)]| {
+            let mut m = Match::new();
+            fields.iter().for_each(|(id, value, mask)| m.set_masked(*id, *value, *mask));
+            m
+        };
+        let there = of(&fields);
+        let mut back = fields;
+        back[2].0 = FieldId::EthDst;
+        (back[3].0, back[4].0) = (FieldId::Ipv4Dst, FieldId::Ipv4Src);
+        back[6].0 = FieldId::TcpSrc;
+        assert_eq!(there.transposed(), Some(of(&back)));
+        assert_eq!(of(&back).transposed(), Some(there));
+        assert_eq!(of(&fields[..2]).transposed(), None, "no end is named");
+        for id in FieldId::ALL {
+            if let Some(twin) = id.twin() {
+                assert_eq!(twin.twin(), Some(*id));
+                assert_eq!(twin.info().bits, id.info().bits);
+                assert_eq!(twin.info().maskable, id.info().maskable);
+                assert_eq!(twin.info().prerequisites, id.info().prerequisites);
+            }
+        }
     }
 
     #[test]

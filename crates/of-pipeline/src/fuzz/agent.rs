@@ -17,7 +17,7 @@ const REQUESTS_MAX: usize = 200;
 /// First byte of an input that is a run of four bytes for each request; others are messages.
 const SMALL: u8 = b'?';
 
-/// Requests against an agent, whose switch has three ports and no traffic but packet-outs.
+/// Requests against an agent, whose switch has three ports, two synchronised tables, and no traffic but packet-outs.
 ///
 /// `data` is a stream of messages, of version 1.0 if the version byte is odd, else 1.3, of which a
 /// length below a header's or beyond the end means all the rest; or, after a `?`, four bytes for
@@ -81,7 +81,8 @@ impl Drop for Run {
 
 impl Run {
     fn new() -> Run {
-        let (agent, far) = small_switch();
+        let synchronised = ["2=1", "5=3,goto_table:6"].map(|text| text.parse().expect("it is one"));
+        let (agent, far) = small_switch(synchronised.to_vec());
         let fresh_actions = agent.switch().with_pipeline(|p| p.added_actions().count());
         Run { agent, far, fresh_actions }
     }
@@ -142,6 +143,21 @@ impl Run {
             }
         }
         self.in_step();
+        self.synchronised();
+    }
+
+    /// Each entry of a source that names an end has its reflection, and there are no others.
+    fn synchronised(&self) {
+        let agent = &self.agent;
+        for one in &agent.config.synchronised {
+            let reflected = agent.flows.iter(one.from).filter(|(_, flow)| {
+                let Some(matching) = flow.matching.transposed() else { return false };
+                assert!(agent.is_reflection(one.table, flow.priority, &matching), "{flow:?}");
+                true
+            });
+            let reflections = agent.flows.iter(one.table).filter(|(_, flow)| flow.synchronised);
+            assert_eq!(reflected.count(), reflections.count(), "{one:?}");
+        }
     }
 
     /// What the store says is in the switch, is, and nothing else.

@@ -12,7 +12,7 @@ pub use agent::agent;
 pub use packet::packet;
 
 use crate::lower::{self, ProgramConfig};
-use crate::{Agent, AgentConfig};
+use crate::{Agent, AgentConfig, Synchronised};
 use port::memory::{self, Handle};
 use std::sync::Arc;
 use switch::{Config, Switch};
@@ -21,7 +21,7 @@ use switch::{Config, Switch};
 const PORTS: u32 = 3;
 
 /// The agent of a small switch with memory ports, and their far ends, which keep the links up.
-fn small_switch() -> (Agent, Vec<Handle>) {
+fn small_switch(synchronised: Vec<Synchronised>) -> (Agent, Vec<Handle>) {
     let program = ProgramConfig { tables: 8, table_capacity: 100, normal_capacity: 16 };
     let (ir, _) = lower::program(&program);
     let config = Config {
@@ -40,7 +40,13 @@ fn small_switch() -> (Agent, Vec<Handle>) {
         switch.add_port(None, Box::new(near)).expect("a port is taken");
         far.push(handle);
     }
-    let config = AgentConfig { program, groups_max: 10, meters_max: 4, ..AgentConfig::default() };
+    let config = AgentConfig {
+        program,
+        groups_max: 10,
+        meters_max: 4,
+        synchronised,
+        ..AgentConfig::default()
+    };
     (Agent::new(switch, config).expect("an agent takes charge"), far)
 }
 

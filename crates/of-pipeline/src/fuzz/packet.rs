@@ -43,7 +43,7 @@ fn spelled(line: &str) -> String {
 impl Fixture {
     /// Everything is asked for as a controller does, so that it is what controllers may have.
     fn new() -> Fixture {
-        let (mut agent, _far) = small_switch();
+        let (mut agent, _far) = small_switch(Vec::new());
         let cx = syntax::Context::new(Version::V13);
         let mut wrong = Vec::new();
         let mut ask = |line: &str, message: Result<Message, syntax::SyntaxError>| {

@@ -1,7 +1,7 @@
 //! A switch with memory ports and its agent.
 
 use crate::lower::{self, ProgramConfig};
-use crate::{Agent, AgentConfig, Event, Refusal};
+use crate::{Agent, AgentConfig, Event, Refusal, Synchronised};
 use datapath::services::Services;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
@@ -48,6 +48,16 @@ impl Bed {
 
     /// The same by an engine.
     pub(super) fn by(engine: EngineKind, program: ProgramConfig, ports: usize) -> Bed {
+        Bed::synchronised(engine, program, ports, Vec::new())
+    }
+
+    /// The same, with tables that reflect others.
+    pub(super) fn synchronised(
+        engine: EngineKind,
+        program: ProgramConfig,
+        ports: usize,
+        synchronised: Vec<Synchronised>,
+    ) -> Bed {
         let (ir, _) = lower::program(&program);
         let config = Config {
             program: Arc::new(ir),
@@ -68,8 +78,13 @@ impl Bed {
             switch.add_port(None, Box::new(near)).unwrap();
             far.push(handle);
         }
-        let config =
-            AgentConfig { program, groups_max: 10, meters_max: 4, ..AgentConfig::default() };
+        let config = AgentConfig {
+            program,
+            groups_max: 10,
+            meters_max: 4,
+            synchronised,
+            ..AgentConfig::default()
+        };
         Bed { agent: Agent::new(switch, config).unwrap(), far }
     }
 

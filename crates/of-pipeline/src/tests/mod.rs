@@ -15,5 +15,6 @@ mod ports;
 mod scale;
 mod softflow;
 mod subroutines;
+mod synchronised;
 mod triggers;
 mod validate;

@@ -108,7 +108,7 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    fn request(&mut self) -> FlowMod {
+    pub(super) fn request(&mut self) -> FlowMod {
         let mut matching = Match::new();
         if self.below(2) == 0 {
             matching.set(FieldId::InPort, (1 + self.below(3)).into());
