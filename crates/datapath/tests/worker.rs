@@ -224,35 +224,43 @@ fn what_was_queued_on_a_port_leaves_before_the_port_goes() {
 
 #[test]
 fn frames_wait_in_egress_queues_and_none_is_lost() {
-    let mut bench = Bench::new(1, 1000);
-    let far = bench.port(2, 1000);
-    let shared = bench.ports.get(2).unwrap().clone();
     let mut config = QueuesConfig::default();
     for text in ["2,max=8M,burst=64", "2:1,priority=1", "2:0,priority=2,limit=12"] {
         config.set(Setting::parse(text).unwrap().of).unwrap();
     }
     let set = |bench: &Bench, config: Option<&QueuesConfig>| {
         let queues = config.map(|config| Arc::new(Queues::new(config.clone(), 1, 0)));
-        shared.set_queues(queues.clone());
+        bench.ports.get(2).unwrap().set_queues(queues.clone());
         bench.handles[0].tell(Command::Queues { number: 2, queues: queues.clone() });
         queues
     };
-    let queues = set(&bench, Some(&config)).unwrap();
     let send = |bench: &Bench, queue: u32, n: u32| {
         let queue = Op::Assign(FieldRef::Meta(intrinsic::QUEUE), Expr::int(queue.into(), 32));
         let ops = [vec![queue], out()].concat();
         let bytes = [frame(1, n), vec![0; 936]].concat();
         assert!(bench.inject(1, bytes, ops));
     };
-    // A thousand bytes take a millisecond.
-    for n in 0..15 {
-        send(&bench, 0, n);
-    }
-    for n in 0..5 {
-        send(&bench, 1, n);
-    }
+    let filled = || {
+        let mut bench = Bench::new(1, 1000);
+        let far = bench.port(2, 1000);
+        let queues = set(&bench, Some(&config)).unwrap();
+        // A thousand bytes take a millisecond.
+        for n in 0..15 {
+            send(&bench, 0, n);
+        }
+        for n in 0..5 {
+            send(&bench, 1, n);
+        }
+        bench.round();
+        (bench, far, queues)
+    };
+    // A round takes no further command once they took a while, which happens where others have the processor. What
+    // follows is about frames that came together.
+    let together =
+        |(bench, ..): &(Bench, memory::Handle, Arc<Queues>)| bench.handles[0].waiting() == 0;
+    let (mut bench, far, queues) = std::iter::repeat_with(filled).find(together).unwrap();
+    let shared = bench.ports.get(2).unwrap().clone();
     // Queue 0 held 12 of its frames. The first of all leaves when all have come, so it is queue 1's.
-    bench.round();
     assert_eq!(taken(&far).len(), 1);
     assert_eq!(bench.counters(2).drops, [("tx_queue_full", 3)]);
     let mut order = Vec::new();
