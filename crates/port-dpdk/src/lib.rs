@@ -9,8 +9,9 @@
 //! to get a build that can.
 //!
 //! # Nothing is copied
-//! A received mbuf is lent to the pipeline as the frame's buffer ([`port::Frame::lent`]): its 128
-//! bytes of headroom are where headers grow. A frame that leaves by a DPDK port in the buffer that it
+//! A received mbuf is lent to the pipeline: by its address alone ([`port::Loans`]) where there is
+//! nothing to say of the frame but where it lies, else as the frame's buffer ([`port::Frame::lent`]).
+//! Its 128 bytes of headroom are where headers grow. A frame that leaves by a DPDK port in the buffer that it
 //! came in is that mbuf again. Copied are: frames of several mbufs (a pipeline wants one piece),
 //! frames from ports of another kind, and the extra copies of a frame that goes to several ports.
 //!
