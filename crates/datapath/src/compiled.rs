@@ -24,7 +24,8 @@
 //!
 //! What follows a service is compiled as a copy of the pipeline ([`opt::unroll`]), in which a table may be a
 //! few entries that are part of the code, while it is looked up in its index elsewhere. Such code is broken when
-//! what is left of the table there has changed, and not when other entries have.
+//! what is left of the table there has changed, and not when other entries have. Where more is left, but of fewer key fields,
+//! it is looked up in an index of that alone ([`opt::View`]), which follows updates as the table's own does.
 //!
 //! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
 //! both replicas see the same steps, so variants and columns agree between them. The body that code
@@ -165,6 +166,8 @@ pub struct Code {
     epoch: u64,
     /// Tables that were changing when it was made, so that nothing of them could be left.
     restless: Vec<TableId>,
+    /// By node: what of the table is looked up there, if that is not all of it.
+    pub(crate) views: Vec<Option<opt::View>>,
     /// How long it took.
     pub compile_time: Duration,
 }
@@ -205,7 +208,7 @@ impl Input {
         let entries = Some(&self.entries);
         let optimised = opt::optimise_with(&self.program, &self.contents, &self.passes, entries);
         let tables = self.program.tables.len();
-        let mut nodes = Vec::new();
+        let (mut nodes, mut views) = (Vec::new(), Vec::new());
         for (block, at) in optimised.program.blocks.iter().zip(0..) {
             let Terminator::Apply { table: applied, .. } = &block.end else { continue };
             let table = original_table(*applied, tables);
@@ -218,8 +221,6 @@ impl Input {
                 action: own(call.action),
                 args: call.args.clone(),
             };
-            let direct =
-                |e: &jit::DirectEntry| jit::DirectEntry { call: call(&e.call), ..e.clone() };
             let left = |e: &opt::residual::Left| jit::DirectEntry {
                 entry: e.entry,
                 matches: e.matches.clone(),
@@ -230,17 +231,27 @@ impl Input {
             // What cannot run there is not in the code: whoever meets it after all leaves.
             let runs = |id: &ActionId| thinned.is_none_or(|t| t.actions.contains(id));
             let variant = |id: &ActionId| if runs(id) { own(*id) } else { RETIRED };
+            let direct = |e: &jit::DirectEntry| {
+                let matches = match thinned {
+                    Some(thinned) => thinned.view.rest(&e.matches)?,
+                    None => e.matches.clone(),
+                };
+                Some(jit::DirectEntry { entry: e.entry, matches, call: call(&e.call) })
+            };
+            let own_index = narrowed.is_none() && facts.direct.is_none();
+            let view = thinned.map(|t| &t.view).filter(|v| own_index && v.columns != facts.columns);
+            views.push(view.cloned());
             nodes.push(NodeSpec {
                 block: ir::BlockId(at),
                 table,
                 applied: *applied,
-                columns: facts.columns.clone(),
+                columns: view.map_or(&facts.columns, |view| &view.columns).clone(),
                 actions: facts.variants.iter().map(variant).collect(),
                 record_words: facts.stride,
                 direct: match narrowed {
                     Some(residual) => Some(residual.left.iter().map(left).collect()),
                     None => facts.direct.as_ref().map(|all| {
-                        all.iter().filter(|e| runs(&e.call.action)).map(direct).collect()
+                        all.iter().filter(|e| runs(&e.call.action)).filter_map(direct).collect()
                     }),
                 },
                 default: call(&self.contents.tables[table.index()].default),
@@ -258,6 +269,7 @@ impl Input {
             changes: self.changes,
             epoch: self.epoch,
             restless: self.restless,
+            views,
             compile_time: start.elapsed(),
         })
     }
@@ -524,7 +536,7 @@ impl JitEngine {
         }
         let mut slower = None;
         let replica = self.replicas.following();
-        for node in &code.unit.nodes {
+        for (node, view) in code.unit.nodes.iter().zip(&code.views) {
             let table = node.table;
             let at = table.index();
             if code.changes[at] == self.watches[at].changes {
@@ -566,7 +578,10 @@ impl JitEngine {
             let records = replica.records(table);
             if !thinned.is_none_or(runs) {
                 slower = Some(format!("table {} does more before a service is called", name()));
-            } else if replica.columns(table) != node.columns {
+            } else if !match view {
+                Some(view) => replica.holds(table, view),
+                None => replica.columns(table) == node.columns,
+            } {
                 slower = Some(format!("table {} looks at other key fields", name()));
             } else if records.stride() as u32 != node.record_words {
                 slower = Some(format!("table {} has longer action records", name()));
@@ -724,10 +739,13 @@ impl JitEngine {
     fn behind_services(&self, table: TableId) -> Vec<String> {
         let Some(code) = self.code.as_deref() else { return Vec::new() };
         let tables = self.program.tables.len() as u32;
-        let copies = code.unit.nodes.iter().filter(|n| n.table == table && n.applied != table);
+        let all = code.unit.nodes.iter().zip(&code.views).enumerate();
+        let copies =
+            all.filter(|(_, (n, v))| n.table == table && (n.applied != table || v.is_some()));
         copies
-            .map(|node| {
+            .map(|(at, (node, view))| {
                 let behind = match node.applied.0 / tables {
+                    0 => "where packets come in".to_string(),
                     1 => "behind a service".to_string(),
                     n => format!("behind {n} services"),
                 };
@@ -739,6 +757,16 @@ impl JitEngine {
                         residual.left.len()
                     ),
                     (None, Some(_)) => format!("{behind}, its entries are part of the code"),
+                    (None, None) if view.is_some() => {
+                        let replica = self.replicas.serving();
+                        let fields = view.as_ref().map_or(0, |view| view.columns.len());
+                        let (held, kind) = replica.part(at).unwrap_or((0, Kind::Linear));
+                        format!(
+                            "{behind}, {held} of its entries are left, looked up by {fields} of {} \
+                             fields: {kind} serves",
+                            replica.columns(table).len()
+                        )
+                    }
                     (None, None) if code.restless.contains(&table) => {
                         format!("{behind}, it is looked up whole: it changes often")
                     }

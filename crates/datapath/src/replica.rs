@@ -28,12 +28,13 @@ use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
 use ir::{
-    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, MatchKind, MeterId, Pattern,
-    Pipeline, Program, Select, Table, TableId, Update, ValueSetId, Verdict,
+    Action, ActionCall, ActionId, Bits, Entry, Group, GroupId, KeyMatch, MatchKind, MeterId,
+    Pattern, Pipeline, Program, Select, Table, TableId, Update, ValueSetId, Verdict,
 };
 use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
 use plan::{Column, Model};
 use state::counters::CounterArena;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -185,6 +186,37 @@ struct Index {
     flat: bool,
     /// Entries that the index cannot hold, because of a range over more than 128 bits.
     unindexed: Vec<u32>,
+    /// Indexes of what is left of the entries where code knows something of the key.
+    parts: Vec<Part>,
+}
+
+/// An index of what a view leaves of a table's entries.
+struct Part {
+    view: opt::View,
+    /// Bytes of each of its key fields.
+    lens: Vec<usize>,
+    table: classify::Table,
+    /// Entries that look at other fields, or that the index cannot hold: it is no use while there are some.
+    others: BTreeSet<u32>,
+}
+
+impl Part {
+    fn new(table: &Table, view: &opt::View) -> Part {
+        let lens = lens(table, &view.columns);
+        let layout = Layout::new(&lens).unwrap_or_else(|_| empty_layout());
+        let table = classify::Table::with_layout(layout);
+        Part { view: view.clone(), lens, table, others: BTreeSet::new() }
+    }
+
+    fn remove(&mut self, id: u32) {
+        self.table.remove(id);
+        self.others.remove(&id);
+    }
+}
+
+/// Bytes of key fields.
+fn lens(table: &Table, columns: &[u16]) -> Vec<usize> {
+    columns.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect()
 }
 
 /// An entry, with its place in the order of insertion and its action record.
@@ -217,6 +249,7 @@ impl Index {
             lpm,
             flat: true,
             unindexed: Vec::new(),
+            parts: Vec::new(),
         };
         // A table of exact keys only is looked up by all of them from the start.
         if table.key.iter().all(|k| k.kind == MatchKind::Exact) {
@@ -226,8 +259,7 @@ impl Index {
     }
 
     fn use_keys(&mut self, table: &Table, used: Vec<u16>) {
-        self.lens =
-            used.iter().map(|k| (table.key[*k as usize].width as usize).div_ceil(8)).collect();
+        self.lens = lens(table, &used);
         self.used = used;
         self.samples = Samples::new(self.lens.iter().sum());
         self.build(table, self.forced);
@@ -244,6 +276,46 @@ impl Index {
         for held in &entries {
             if !self.index(table, held) {
                 return self.build(table, None);
+            }
+        }
+        for part in std::mem::take(&mut self.parts) {
+            let part = self.filled(table, &part.view);
+            self.parts.push(part);
+        }
+    }
+
+    /// The index of what a view leaves of the entries.
+    fn filled(&self, table: &Table, view: &opt::View) -> Part {
+        let mut part = Part::new(table, view);
+        let mut entries: Vec<&Held> = self.entries.values().collect();
+        entries.sort_by_key(|held| held.seq);
+        entries.into_iter().for_each(|held| self.put(table, &mut part, held));
+        part
+    }
+
+    /// Adds an entry to such an index, if it may match there.
+    fn put(&self, table: &Table, part: &mut Part, held: &Held) {
+        let id = held.entry.id.0;
+        let Some(rest) = part.view.rest(&held.entry.matches) else { return };
+        if rest.iter().any(|m| !part.view.columns.contains(&m.key)) {
+            part.others.insert(id);
+            return;
+        }
+        let rule = self.rule_over(table, held, (&part.view.columns, &part.lens), &rest);
+        match part.table.insert(&rule) {
+            Ok(_) => {}
+            Err(InsertError::Rule(RuleError::RangeLen(_))) => drop(part.others.insert(id)),
+            Err(error) => panic!("table {}: a verified entry is refused: {error}", table.name),
+        }
+    }
+
+    /// Keeps the indexes of these views, makes those that are not there, and tells where each is: none that is no use.
+    fn keep(&mut self, table: &Table, views: &[&opt::View]) {
+        self.parts.retain(|part| views.contains(&&part.view));
+        for view in views {
+            if !self.parts.iter().any(|part| part.view == **view) {
+                let part = self.filled(table, view);
+                self.parts.push(part);
             }
         }
     }
@@ -265,6 +337,9 @@ impl Index {
             self.build(table, None);
             self.index(table, &held);
         }
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.iter_mut().for_each(|part| self.put(table, part, &held));
+        self.parts = parts;
         self.entries.insert(entry.id.0, held);
     }
 
@@ -288,6 +363,9 @@ impl Index {
         self.records.release(held.record);
         (held.entry, held.record) = (entry.clone(), record);
         self.table.set_action(entry.id.0, record);
+        for part in &mut self.parts {
+            part.table.set_action(entry.id.0, record);
+        }
     }
 
     fn set_default(&mut self, call: &ActionCall) {
@@ -304,6 +382,7 @@ impl Index {
         } else {
             self.table.remove(id);
             self.unindexed.retain(|other| *other != id);
+            self.parts.iter_mut().for_each(|part| part.remove(id));
         }
     }
 
@@ -421,15 +500,26 @@ impl Index {
 
     /// An entry as a rule over packed keys.
     fn rule(&self, table: &Table, held: &Held) -> Rule {
+        self.rule_over(table, held, (&self.used, &self.lens), &held.entry.matches)
+    }
+
+    /// The same with these of its patterns, over keys of these fields.
+    fn rule_over(
+        &self,
+        table: &Table,
+        held: &Held,
+        (used, lens): (&[u16], &[usize]),
+        matches: &[KeyMatch],
+    ) -> Rule {
         let Held { entry, seq, record } = held;
-        let key_len: usize = self.lens.iter().sum();
+        let key_len: usize = lens.iter().sum();
         let mut value = vec![0u8; key_len];
         let mut mask = vec![0u8; key_len];
         let mut ranges = Vec::new();
         let mut at = 0;
-        for (key, len) in self.used.iter().zip(&self.lens) {
+        for (key, len) in used.iter().zip(lens) {
             let width = table.key[*key as usize].width;
-            if let Some(m) = entry.matches.iter().find(|m| m.key == *key) {
+            if let Some(m) = matches.iter().find(|m| m.key == *key) {
                 let (v, m) = match &m.pattern {
                     Pattern::Exact(v) => (v.clone(), Bits::ones(width)),
                     Pattern::Prefix(v, n) => (v.clone(), Bits::prefix_mask(*n, width)),
@@ -522,8 +612,17 @@ pub struct Replica {
     forced: Option<Kind>,
     /// Code that fits what the tables hold.
     code: Option<Arc<Code>>,
-    /// By node of the code: its table, if that can be looked up as the code does it, else `NOWHERE`.
-    looked_up: Vec<u32>,
+    /// By node of the code, where it is looked up.
+    looked_up: Vec<Place>,
+}
+
+/// Where a node's lookups go.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The table, if it can be looked up as the code does it, else `NOWHERE`.
+    table: u32,
+    /// The number of one of its parts, else `NOWHERE`: the table's own index.
+    part: u32,
 }
 
 impl Replica {
@@ -721,24 +820,59 @@ impl Replica {
     /// Bytes that a table's lookups go through.
     pub(crate) fn memory_bytes(&self, table: TableId) -> usize {
         let index = &self.tables[table.index()];
-        index.table.memory_bytes() + index.records.memory_bytes()
+        let parts: usize = index.parts.iter().map(|part| part.table.memory_bytes()).sum();
+        index.table.memory_bytes() + parts + index.records.memory_bytes()
+    }
+
+    /// Entries that may match where this is known look at no other fields than the view has.
+    pub(crate) fn holds(&self, table: TableId, view: &opt::View) -> bool {
+        let index = &self.tables[table.index()];
+        match index.parts.iter().find(|part| part.view == *view) {
+            Some(part) => part.others.is_empty(),
+            None => view.holds(&self.entries_in_order(table)),
+        }
+    }
+
+    /// Entries of the part of a table that a node of the code looks up, and what serves them.
+    pub(crate) fn part(&self, node: usize) -> Option<(usize, Kind)> {
+        let place = self.looked_up.get(node)?;
+        let part = self.tables.get(place.table as usize)?.parts.get(place.part as usize)?;
+        Some((part.table.len(), part.table.kind()))
     }
 
     /// Forwards by this code from now on, as far as the tables allow.
     pub(crate) fn bind(&mut self, code: Option<Arc<Code>>) {
-        let fits = |node: &jit::NodeSpec| {
-            let index = &self.tables[node.table.index()];
-            let fits = index.used == node.columns
-                && index.records.stride() as u32 == node.record_words
-                && index.unindexed.is_empty();
-            if fits { node.table.0 } else { NOWHERE }
-        };
-        self.looked_up = code.iter().flat_map(|code| code.unit.nodes.iter()).map(fits).collect();
+        self.looked_up.clear();
+        if let Some(code) = &code {
+            let nodes = || code.unit.nodes.iter().zip(&code.views);
+            for (at, index) in self.tables.iter_mut().enumerate() {
+                let own = nodes().filter(|(node, _)| node.table.index() == at);
+                let views: Vec<&opt::View> = own.filter_map(|(_, view)| view.as_ref()).collect();
+                if !(views.is_empty() && index.parts.is_empty()) {
+                    index.keep(&self.program.tables[at], &views);
+                }
+            }
+            let place = |(node, view): (&jit::NodeSpec, &Option<opt::View>)| {
+                let index = &self.tables[node.table.index()];
+                let part = view.as_ref().map(|view| {
+                    let at = index.parts.iter().position(|part| part.view == *view);
+                    at.filter(|at| index.parts[*at].others.is_empty())
+                });
+                let serves = match part {
+                    None => index.used == node.columns && index.unindexed.is_empty(),
+                    Some(part) => part.is_some(),
+                };
+                let fits = serves && index.records.stride() as u32 == node.record_words;
+                let table = if fits { node.table.0 } else { NOWHERE };
+                Place { table, part: part.flatten().map_or(NOWHERE, |at| at as u32) }
+            };
+            self.looked_up.extend(nodes().map(place));
+        }
         self.code = code;
     }
 }
 
-/// No table.
+/// No table, or no part of one.
 const NOWHERE: u32 = u32::MAX;
 
 /// Compiled code's lookups at its nodes.
@@ -751,7 +885,14 @@ struct Nodes<'a> {
 impl Nodes<'_> {
     #[inline(always)]
     fn index(&self, node: usize) -> Option<&Index> {
-        self.replica.tables.get(self.replica.looked_up[node] as usize)
+        self.replica.tables.get(self.replica.looked_up[node].table as usize)
+    }
+
+    /// What of an index a node looks up.
+    #[inline(always)]
+    fn table<'i>(&self, index: &'i Index, node: usize) -> &'i classify::Table {
+        let part = index.parts.get(self.replica.looked_up[node].part as usize);
+        part.map_or(&index.table, |part| &part.table)
     }
 
     /// Notes a key of a lookup of so many.
@@ -766,6 +907,7 @@ impl Nodes<'_> {
     ) {
         let at = at as usize % count.max(1);
         if let Some(index) = self.index(node(at))
+            && self.replica.looked_up[node(at)].part == NOWHERE
             && let Some(key) = keys.get(at * stride..(at + 1) * stride)
         {
             index.samples.note(key);
@@ -781,7 +923,7 @@ impl jit::Tables for Nodes<'_> {
             self.note(at, |_| node, keys, stride, hits.len());
         }
         if let Some(index) = index {
-            index.table.lookup_burst(keys, stride, hits);
+            self.table(index, node).lookup_burst(keys, stride, hits);
         }
         index.is_some()
     }
@@ -799,8 +941,8 @@ impl jit::Tables for Nodes<'_> {
             self.note(at, &node, keys, stride, hits.len());
         }
         if serves {
-            let number = |at| self.replica.looked_up[node(at)] as usize;
-            let table = |at| &self.replica.tables[number(at)].table;
+            let number = |at| self.replica.looked_up[node(at)].table as usize;
+            let table = |at| self.table(&self.replica.tables[number(at)], node(at));
             classify::lookup_mixed(table, keys, stride, hits);
         }
         serves

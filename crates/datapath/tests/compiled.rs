@@ -22,6 +22,21 @@ block start { apply t }
 block done { end }
 ";
 
+/// Packets that are handed over begin anew, one stage higher.
+const ROUNDS: &str = "\
+use std
+meta stage: 8
+service looks() -> ()
+action drop { drop }
+action out(port: 32) { output port }
+action again { service looks(); stage = stage + 1; recirculate stage }
+table t {
+  key stage ternary; key eth.dst ternary; key eth.src ternary; default drop; capacity 4096; counters
+}
+block start { apply t hit end miss end }
+block end { end }
+";
+
 struct Bed {
     engine: JitEngine,
     pipeline: Pipeline,
@@ -38,7 +53,11 @@ fn action(pipeline: &Pipeline, name: &str, args: &[u128]) -> ActionCall {
 
 impl Bed {
     fn new(options: Options) -> Bed {
-        let pipeline = ir::text::pipeline(PROGRAM).unwrap();
+        Bed::of(PROGRAM, options)
+    }
+
+    fn of(program: &str, options: Options) -> Bed {
+        let pipeline = ir::text::pipeline(program).unwrap();
         let arena = Arc::new(CounterArena::new(1 << 16));
         let program = pipeline.program().clone();
         let (engine, forward) = JitEngine::new(program, 1, arena.clone(), options).unwrap();
@@ -227,4 +246,143 @@ fn a_table_that_has_become_quiet_becomes_code() {
     while bed.work() {}
     assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_some());
     assert_eq!(bed.send(5), Some(vec![1]));
+}
+
+/// Patterns of stage, destination and source, where there are some.
+fn fields(stage: Option<u128>, dst: Option<u128>, src: Option<u128>) -> Vec<KeyMatch> {
+    let all = [(stage, 8), (dst, 48), (src, 48)].into_iter().zip(0..);
+    let some = all.filter_map(|((value, width), key)| {
+        Some(KeyMatch { key, pattern: Pattern::Exact(Bits::from_u128(value?, width)) })
+    });
+    some.collect()
+}
+
+fn ranked(update: Update, priority: i32) -> Update {
+    match update {
+        Update::Insert(table, entry) => {
+            Update::Insert(table, Arc::new(Entry { priority, ..(*entry).clone() }))
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn where_the_stage_is_known_a_table_is_looked_up_by_the_other_fields() {
+    let quiet = Duration::ZERO;
+    let mut bed = Bed::of(ROUNDS, Options { quiet, ..Options::default() });
+    let (again, out) = (action(&bed.pipeline, "again", &[]), |bed: &Bed, port| {
+        action(&bed.pipeline, "out", &[port])
+    });
+    let mut all: Vec<Update> = (0..40).map(|n| bed.entry(n, n.into(), again.clone())).collect();
+    for (id, dst, port, priority) in [(100, Some(7), 77, 20), (101, None, 1, 10)] {
+        let entry = bed.entry_with(id, fields(Some(1), dst, None), out(&bed, port));
+        all.push(ranked(entry, priority));
+    }
+    bed.apply(&all);
+    let columns = |bed: &Bed| -> Vec<Vec<u16>> {
+        let nodes = &bed.engine.code().unwrap().unit.nodes;
+        nodes.iter().filter(|n| n.direct.is_none()).map(|n| n.columns.clone()).collect()
+    };
+    assert_eq!(columns(&bed), [[1]], "the stage is 0 where packets come in");
+    let told = |bed: &Bed| bed.engine.explain().remove(0).choice;
+    let line = "where packets come in, 40 of its entries are left, looked up by 1 of 2 fields: hash serves";
+    assert!(told(&bed).contains(line), "{}", told(&bed));
+    assert_eq!(
+        (bed.send(5), bed.send(7), bed.send(99)),
+        (Some(vec![1]), Some(vec![77]), Some(vec![]))
+    );
+
+    // Entries come, change and go, and the code stays.
+    let code = bed.engine.code().unwrap().clone();
+    bed.apply(&[bed.entry(41, 41, again.clone()), Update::Delete(TableId(0), EntryId(5))]);
+    assert!(Arc::ptr_eq(bed.engine.code().unwrap(), &code));
+    assert_eq!((bed.send(41), bed.send(5)), (Some(vec![1]), Some(vec![])));
+    let Update::Insert(table, six) = bed.entry(6, 6, out(&bed, 66)) else { unreachable!() };
+    bed.apply(&[Update::Modify(table, six)]);
+    while bed.work() {}
+    assert_eq!((bed.send(6), bed.send(41)), (Some(vec![66]), Some(vec![1])));
+
+    // One of a later stage that looks at another field concerns the first pass only by being there.
+    bed.engine.spend_budget();
+    bed.apply(&[bed.entry_with(102, fields(Some(2), None, Some(3)), out(&bed, 5))]);
+    assert_eq!(bed.send(41), Some(vec![1]));
+
+    // One of this stage that does: packets leave the code until there is other code.
+    bed.engine.spend_budget();
+    let entry = bed.entry_with(103, fields(Some(0), Some(8), Some(0)), out(&bed, 8));
+    bed.apply(&[ranked(entry, 30)]);
+    assert_eq!((bed.send(8), bed.send(9)), (None, None));
+    assert!(bed.work());
+    assert_eq!(columns(&bed), [[1, 2]]);
+    assert_eq!((bed.send(8), bed.send(9)), (Some(vec![8]), Some(vec![1])));
+    bed.apply(&[Update::Clear(TableId(0))]);
+    while bed.work() {}
+    assert_eq!(bed.send(9), Some(vec![]));
+}
+
+#[test]
+fn what_is_looked_up_in_part_answers_as_all_entries_do() {
+    let mut rng = ir::testing::Rng::new(11);
+    let (mut answered, mut parts) = (0, 0);
+    for _ in 0..12 {
+        let mut bed = Bed::of(ROUNDS, Options { quiet: Duration::ZERO, ..Options::default() });
+        let mut ids: Vec<u32> = Vec::new();
+        for round in 0..60u32 {
+            let mut updates = Vec::new();
+            for n in 0..if round == 0 { 60 } else { 3 } {
+                if !ids.is_empty() && round > 0 && rng.one_in(3) {
+                    let id = ids.swap_remove(rng.below(ids.len()));
+                    updates.push(Update::Delete(TableId(0), EntryId(id)));
+                    continue;
+                }
+                let stage = [None, Some(0), Some(1), Some(2)][rng.below(4)];
+                let stage = if rng.one_in(3) { stage } else { None };
+                let dst = (!rng.one_in(20)).then(|| rng.below(40) as u128);
+                let src = rng.one_in(40).then_some(0);
+                let call = match rng.below(3) {
+                    0 => action(&bed.pipeline, "again", &[]),
+                    1 if stage.is_none() => action(&bed.pipeline, "again", &[]),
+                    2 if rng.one_in(4) => action(&bed.pipeline, "drop", &[]),
+                    _ => action(&bed.pipeline, "out", &[rng.below(9) as u128]),
+                };
+                let id = 100 * round + n;
+                ids.push(id);
+                let entry = bed.entry_with(id, fields(stage, dst, src), call);
+                updates.push(ranked(entry, rng.below(1 << 20) as i32));
+            }
+            if rng.one_in(2) {
+                bed.engine.spend_budget();
+            }
+            bed.apply(&updates);
+            if rng.one_in(3) {
+                while bed.work() {}
+            }
+            let code = bed.engine.code().map(|code| code.unit.nodes.clone()).unwrap_or_default();
+            parts += code.iter().filter(|n| n.direct.is_none() && n.columns.len() == 1).count();
+            for dst in 0..42 {
+                let Some(sent) = bed.send(dst) else { continue };
+                answered += 1;
+                assert_eq!(sent, rounds(&bed.pipeline, dst), "to {dst}");
+            }
+        }
+    }
+    assert!(answered > 10_000 && parts > 100, "{answered} {parts}");
+}
+
+/// What comes of a packet, stage by stage, by looking at all entries.
+fn rounds(pipeline: &Pipeline, dst: u64) -> Vec<u32> {
+    let name = |call: &ActionCall| pipeline.program().actions[call.action.index()].name.clone();
+    for stage in 0..16 {
+        let key =
+            [Bits::from_u128(stage, 8), Bits::from_u128(dst.into(), 48), Bits::from_u128(0, 48)];
+        let entries = pipeline.entries(TableId(0));
+        let hits = entries.iter().filter(|entry| entry.matches(&key));
+        let Some(best) = hits.max_by_key(|entry| entry.priority) else { return Vec::new() };
+        match name(&best.action).as_str() {
+            "again" => {}
+            "drop" => return Vec::new(),
+            _ => return vec![best.action.args[0].low_u128() as u32],
+        }
+    }
+    Vec::new()
 }

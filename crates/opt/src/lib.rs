@@ -43,7 +43,7 @@ pub mod unroll;
 mod uses;
 
 pub use contents::contents;
-pub use residual::{Residual, Thinned};
+pub use residual::{Residual, Thinned, View};
 
 use residual::Part;
 
@@ -89,7 +89,7 @@ pub struct Optimised {
     pub tables: Vec<Option<LiveTable>>,
     /// What is left of tables in copies of the pipeline.
     pub residuals: Vec<Residual>,
-    /// Tables in copies of the pipeline whose actions cannot all run there.
+    /// Tables in copies of the pipeline whose actions cannot all run there, or of whose key less matters there.
     pub thinned: Vec<Thinned>,
     /// What the passes did, in their order.
     pub notes: Vec<Note>,
@@ -288,7 +288,8 @@ pub fn optimise_with(
         let held = residual::narrowed(held, &parts);
         let mut work = specialise::specialise(&unrolled, &held, options);
         // Where nothing tells the copies apart, packets go on from any.
-        let goes_on = !parts.is_empty() && unroll::goes_on(work.actions.iter(), copies);
+        let apart = parts.iter().any(Part::tells_apart);
+        let goes_on = apart && unroll::goes_on(work.actions.iter(), copies);
         if goes_on && copies < unroll::COPIES_MAX {
             copies = (2 * copies).min(unroll::COPIES_MAX);
             continue;
@@ -304,7 +305,7 @@ pub fn optimise_with(
         work.note(
             "unroll",
             format!(
-                "{copies} copies, {} tables narrowed to {left} entries, {} with fewer actions",
+                "{copies} copies, {} tables narrowed to {left} entries, {} with fewer actions or fields",
                 residuals.len(),
                 thinned.len()
             ),

@@ -4,7 +4,8 @@
 //! all do, nothing comes any more. Where a copy of the pipeline knows the stage and the service that a packet
 //! comes from ([`crate::unroll`]), what is left of a table of many entries is often a handful ([`Residual`]).
 //! Of a table of which more are left, the actions go that only entries have that are not ([`Thinned`]): without
-//! that, a packet in its first pass might come from any service that entries of later stages call.
+//! that, a packet in its first pass might come from any service that entries of later stages call. If what is left looks at
+//! fewer fields than the table, it can be looked up by those alone ([`View`]).
 //!
 //! Checked by: the tests below, which compare with looking at all entries, for all values of a small key; the
 //! differential tests of `datapath`, in which packets come back from services.
@@ -42,7 +43,28 @@ pub struct Residual {
     known: Vec<Known>,
 }
 
-/// A table that is looked up whole where it is applied, though not all of its entries match there.
+/// What of a table's entries matters where this is known of the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Positions of the key fields that entries which may match look at, where that is not decided; ascending.
+    pub columns: Vec<u16>,
+    /// What is known of the key.
+    known: Vec<Known>,
+}
+
+impl View {
+    /// What of an entry's patterns must still be looked at; none if one of them surely does not match.
+    pub fn rest(&self, matches: &[KeyMatch]) -> Option<Box<[KeyMatch]>> {
+        rest(&self.known, matches).map(|rest| rest.into_iter().cloned().collect())
+    }
+
+    /// Entries that may match look at no other fields when the table holds these.
+    pub fn holds(&self, entries: &[Arc<Entry>]) -> bool {
+        columns(&self.known, entries).is_subset(&self.columns.iter().copied().collect())
+    }
+}
+
+/// A table of which more is left where it is applied than can be part of the code, though not all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thinned {
     /// What the copy calls it. It is applied once.
@@ -51,14 +73,18 @@ pub struct Thinned {
     pub table: TableId,
     /// Actions of entries that may match, as the pipeline has them, ascending; and of a miss, if entries have it.
     pub actions: Vec<ActionId>,
-    /// What is known of the key.
-    known: Vec<Known>,
+    /// The table has others.
+    fewer_actions: bool,
+    /// What of those entries matters.
+    pub view: View,
 }
 
 impl Thinned {
-    /// No other action can run when the table holds these entries, best first.
+    /// No other action of those that the table had can run when it holds these entries, best first.
     pub fn holds(&self, entries: &[Arc<Entry>]) -> bool {
-        possible(&self.known, entries).is_subset(&self.actions.iter().copied().collect())
+        !self.fewer_actions
+            || possible(&self.view.known, entries)
+                .is_subset(&self.actions.iter().copied().collect())
     }
 }
 
@@ -66,8 +92,18 @@ impl Thinned {
 pub(crate) enum Part {
     /// Little.
     Left(Residual),
-    /// Not all that its entries do.
+    /// Not all that its entries do, or look at.
     Thinned(Thinned),
+}
+
+impl Part {
+    /// A copy of the pipeline does there what another does not.
+    pub(crate) fn tells_apart(&self) -> bool {
+        match self {
+            Part::Left(_) => true,
+            Part::Thinned(thinned) => thinned.fewer_actions,
+        }
+    }
 }
 
 /// What there is of a table where this is known of the key. `first`: in the first copy, which is the pipeline as it
@@ -91,8 +127,15 @@ pub(crate) fn part(
     let possible = possible(&known, entries);
     let all = whole.actions.iter().map(|id| original(*id));
     let actions: Vec<ActionId> = all.filter(|id| *id == default || possible.contains(id)).collect();
-    let thinner = actions.len() < whole.actions.len();
-    thinner.then_some(Part::Thinned(Thinned { applied, table, actions, known }))
+    let mut columns: Vec<u16> = columns(&known, entries).into_iter().collect();
+    if columns.is_empty() {
+        // Nothing is left to look at, which is no lookup.
+        columns.clone_from(&whole.columns);
+    }
+    let fewer_actions = actions.len() < whole.actions.len();
+    let thinner = fewer_actions || columns.len() < whole.columns.len();
+    let view = View { columns, known };
+    thinner.then_some(Part::Thinned(Thinned { applied, table, actions, fewer_actions, view }))
 }
 
 /// What there is of a table's contents then.
@@ -102,7 +145,8 @@ pub(crate) fn contents_of(whole: &TableContents, part: &Part) -> TableContents {
         Part::Thinned(thinned) => {
             let copy = |id: &ActionId| unroll::beside(*id, whole.default.action);
             let actions = thinned.actions.iter().map(copy).collect();
-            TableContents { actions, ..whole.clone() }
+            let columns = thinned.view.columns.clone();
+            TableContents { actions, columns, ..whole.clone() }
         }
     }
 }
@@ -142,49 +186,49 @@ pub(crate) fn narrowed(mut held: Contents, parts: &[Part]) -> Contents {
     held
 }
 
+/// Patterns that are not decided; none if one of all surely does not match.
+fn rest<'m>(known: &[Known], matches: &'m [KeyMatch]) -> Option<Vec<&'m KeyMatch>> {
+    let mut rest = Vec::new();
+    for m in matches {
+        match known.get(usize::from(m.key)).and_then(|known| surely(&m.pattern, known)) {
+            Some(true) => {}
+            Some(false) => return None,
+            None => rest.push(m),
+        }
+    }
+    Some(rest)
+}
+
 /// Actions of the entries that may match.
 fn possible(known: &[Known], entries: &[Arc<Entry>]) -> BTreeSet<ActionId> {
     let mut actions = BTreeSet::new();
     for entry in entries {
-        let mut all = true;
-        let mut never = false;
-        for m in &entry.matches {
-            match known.get(usize::from(m.key)).and_then(|known| surely(&m.pattern, known)) {
-                Some(matches) => never |= !matches,
-                None => all = false,
-            }
-        }
-        if !never {
-            actions.insert(entry.action.action);
-            if all {
-                break;
-            }
+        let Some(rest) = rest(known, &entry.matches) else { continue };
+        actions.insert(entry.action.action);
+        if rest.is_empty() {
+            break;
         }
     }
     actions
+}
+
+/// Fields that entries look at which may match, also behind one that surely does: it may be removed.
+fn columns(known: &[Known], entries: &[Arc<Entry>]) -> BTreeSet<u16> {
+    let left = entries.iter().filter_map(|entry| rest(known, &entry.matches));
+    left.flatten().map(|m| m.key).collect()
 }
 
 /// The entries that are left, if they are few, by what is known of each field of the key.
 fn left(known: &[Known], entries: &[Arc<Entry>]) -> Option<Vec<Left>> {
     let mut all = Vec::new();
     for entry in entries {
-        let mut matches = Vec::new();
-        let mut never = false;
-        for m in &entry.matches {
-            match known.get(usize::from(m.key)).and_then(|known| surely(&m.pattern, known)) {
-                Some(true) => {}
-                Some(false) => never = true,
-                None => matches.push(m.clone()),
-            }
-        }
-        if never {
-            continue;
-        }
+        let Some(rest) = rest(known, &entry.matches) else { continue };
         if all.len() == LEFT_MAX {
             return None;
         }
-        let last = matches.is_empty();
-        all.push(Left { entry: entry.id, matches: matches.into(), call: entry.action.clone() });
+        let last = rest.is_empty();
+        let matches = rest.into_iter().cloned().collect();
+        all.push(Left { entry: entry.id, matches, call: entry.action.clone() });
         if last {
             break;
         }
@@ -275,6 +319,9 @@ mod tests {
             let possible = possible(&facts, &entries);
             let some = left.iter().map(|l| l.call.action).collect();
             assert_eq!(possible, some, "no more than what is left does");
+            let columns = columns(&facts, &entries).into_iter().collect();
+            let view = View { columns, known: facts.clone() };
+            assert!(view.holds(&entries));
             for packet in 0..64u64 {
                 let key = [bits(packet & 7), bits(packet >> 3)];
                 let fits = |(value, known): (&Bits, &Known)| {
@@ -290,6 +337,14 @@ mod tests {
                 assert_eq!(rest, whole, "{facts:?} {key:?}");
                 let happens = whole.is_none_or(|id| possible.contains(&ActionId(id.0 % 5)));
                 assert!(happens, "{facts:?} {key:?}");
+                // The same by the fields of the view alone.
+                let seen = entries.iter().find(|e| {
+                    let rest = view.rest(&e.matches);
+                    rest.is_some_and(|rest| {
+                        rest.iter().all(|m| view.columns.contains(&m.key) && matches(m))
+                    })
+                });
+                assert_eq!(seen.map(|e| e.id), whole, "{facts:?} {key:?}");
             }
         }
     }
