@@ -5,7 +5,8 @@
 //! queue one burst, run to completion, and flush what was queued. [`Worker::run`] repeats it on a
 //! thread of its own and sleeps on the queues' descriptors once nothing has come for
 //! [`SPIN_NS`]; a waker ends the sleep. Queues without a descriptor (DPDK's) are asked again every
-//! [`POLL_INTERVAL_NS`] meanwhile; [`Command::Poll`] forbids sleep altogether.
+//! [`POLL_INTERVAL_NS`] meanwhile; [`Command::Poll`] forbids sleep altogether. While some queues have
+//! frames, those that have been silent for a while are asked in one of [`SILENT_EVERY`] rounds.
 //!
 //! Invariants: every frame received or injected ends as sent, punted, or counted under a reason; a
 //! queue whose interface is down or gone is asked again after [`RETRY_NS`], so that an interface
@@ -24,7 +25,7 @@ use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
 use crate::services::Services;
-use crate::sink::{Collector, Notes, Outgoing, mend};
+use crate::sink::{Collector, ETHERNET_MIN, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -55,6 +56,11 @@ pub const POLL_INTERVAL_NS: u64 = 40_000;
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 /// In so many rounds, every receive queue is asked once what it lost.
 const DROPS_EVERY: u64 = 64;
+/// A queue that had nothing so many times in a row is silent.
+const SILENT: u8 = 16;
+/// While others have work, a silent queue is asked in one of so many rounds: to ask nine queues for nothing costs
+/// what a few packets cost.
+const SILENT_EVERY: u64 = 4;
 /// Commands taken in one round, at most.
 const COMMANDS_MAX: usize = 256;
 /// No further command is taken in a round once they took so long: what comes in by ports does not wait
@@ -220,6 +226,8 @@ struct Rx {
     queue: Box<dyn RxQueue>,
     drops: Drops,
     state: RxState,
+    /// How often in a row it had nothing.
+    silent: u8,
 }
 
 impl Rx {
@@ -278,6 +286,8 @@ pub struct Worker {
     taken: u64,
     /// Rounds made.
     rounds: u64,
+    /// The last round had frames.
+    busy: bool,
     /// It never sleeps.
     polls: bool,
     /// It takes what comes in by its queues.
@@ -319,6 +329,7 @@ impl Worker {
             progress: progress.clone(),
             taken: 0,
             rounds: 0,
+            busy: false,
             polls: false,
             receives: true,
             stopped: false,
@@ -376,7 +387,16 @@ impl Worker {
         if !self.stopped && self.receives {
             // Taken out, so that nothing of a port has to be held while its frames are run.
             let mut queues = std::mem::take(&mut self.rx);
-            work += queues.iter_mut().map(|rx| self.receive(rx, now_ns)).sum::<usize>();
+            let (busy, mut received) = (self.busy, 0);
+            for (rx, at) in queues.iter_mut().zip(self.rounds..) {
+                if busy && rx.silent >= SILENT && !at.is_multiple_of(SILENT_EVERY) {
+                    continue;
+                }
+                let n = self.receive(rx, now_ns);
+                rx.silent = if n > 0 { 0 } else { rx.silent.saturating_add(1) };
+                received += n;
+            }
+            (self.busy, work) = (received > 0, work + received);
             self.rx = queues;
             // A queue that gave frames was asked what it lost; those that gave none, when there is
             // nothing better to do, or it has been a while.
@@ -421,6 +441,7 @@ impl Worker {
                     drops: Drops::default(),
                     queue,
                     state: RxState::Open,
+                    silent: 0,
                 });
                 self.rx.extend(rx);
                 self.tx.insert(shared, tx);
@@ -569,13 +590,12 @@ impl Worker {
         );
         self.run_code(&mut packets, &csums, &[], now_ns);
         let mut places = [lines::UNKNOWN; BURST_MAX];
-        let (mut dealt, mut dropped) = (true, false);
+        let (mut dealt, mut dropped, mut shifted) = (true, false, 0);
         for (place, packet) in places.iter_mut().zip(&packets) {
             let to = self.tx.place(packet.outputs[0].port);
-            let plain = packet.status == abi::status::FORWARD
-                && packet.outputs_len == 1
-                && packet.shift == 0;
+            let plain = packet.status == abi::status::FORWARD && packet.outputs_len == 1;
             *place = if plain { to } else { lines::UNKNOWN };
+            shifted |= packet.shift;
             if packet.status == abi::status::DROP {
                 *place = lines::NOWHERE;
                 dropped = true;
@@ -601,7 +621,14 @@ impl Worker {
             }
         }
         let n = packets.len();
-        drop(packets);
+        if shifted != 0 {
+            // Within a buffer, which is shorter than that.
+            let by: SmallVec<[i16; BURST_MAX]> = packets.iter().map(|p| p.shift as i16).collect();
+            drop(packets);
+            loans.shift(&by, ETHERNET_MIN as u16);
+        } else {
+            drop(packets);
+        }
         let (index, pool) = (self.index, &mut self.pool);
         let mut late: SmallVec<[(u32, Burst); 1]> = SmallVec::new();
         self.tx.deal(loans, &places[..n], |tx, loans| {

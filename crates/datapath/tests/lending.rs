@@ -46,7 +46,8 @@ mod driver {
         buffer_len: u16,
     }
 
-    const LAYOUT: Layout = Layout { buffer: 0, len: 8, start: 12, buffer_len: 14 };
+    const LAYOUT: Layout =
+        Layout { buffer: 0, len: 8, start: 12, buffer_len: 14, len_here: None };
 
     // SAFETY: `take` frees boxes, on any thread; a token is a `Kept`.
     static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };
@@ -288,6 +289,7 @@ fn fates() -> Vec<ir::ActionCall> {
     let mut fates = vec![call("drop", &[]), call("punt", &[]), call("pass", &[])];
     fates.extend((1..=PORTS).chain([FAR, 99]).map(|port| call("out", &[port])));
     fates.push(call("tag", &[7, 2]));
+    fates.push(call("bare", &[4]));
     fates.push(call("same", &[3, 1]));
     fates
 }
@@ -327,7 +329,8 @@ fn lent_frames_fare_as_all_frames_do() {
                 true => call("out", &[1 + station % PORTS]),
                 false => call("mark", &[3]),
             };
-            if !twice && (at == 0 || (3..3 + PORTS as usize).contains(&at)) {
+            let moved = fates[at] == fates[fates.len() - 1] || fates[at] == fates[fates.len() - 3];
+            if !twice && (at == 0 || (3..3 + PORTS as usize).contains(&at) || moved) {
                 plain.push(station);
             }
             updates.push(insert(FIRST, 2 * station, station, then));

@@ -330,6 +330,7 @@ SAME(references, refcnt);
 SAME(segments, nb_segs);
 SAME(flags, ol_flags);
 SAME(len, pkt_len);
+SAME(len_here, data_len);
 SAME(buffer_len, buf_len);
 
 uint16_t mr_rx(uint16_t port, uint16_t queue, void **mbufs, uint16_t max)

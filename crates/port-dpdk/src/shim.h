@@ -22,7 +22,8 @@ struct mr_mbuf {
 	uint64_t flags;    /* what the driver says of the frame */
 	uint32_t unused3;
 	uint32_t len;      /* of the whole frame, all buffers */
-	uint16_t unused4[7];
+	uint16_t len_here; /* of this buffer's part */
+	uint16_t unused4[6];
 	uint16_t buffer_len;
 };
 

@@ -38,7 +38,8 @@ struct Plain {
     flags: u64,
     unused3: u32,
     len: u32,
-    unused4: [u16; 7],
+    len_here: u16,
+    unused4: [u16; 6],
     buffer_len: u16,
 }
 
@@ -260,6 +261,7 @@ const LAYOUT: Layout = Layout {
     buffer_len: std::mem::offset_of!(Plain, buffer_len),
     start: std::mem::offset_of!(Plain, start),
     len: std::mem::offset_of!(Plain, len),
+    len_here: Some(std::mem::offset_of!(Plain, len_here)),
 };
 
 /// An mbuf of ours.
@@ -290,7 +292,7 @@ impl Mbuf {
         Some(Mbuf(token))
     }
 
-    /// The mbufs of frames that are still where they came in; none, and nothing happens, if they are in none.
+    /// The mbufs of frames, which say where these lie now; none, and nothing happens, if they are in none.
     #[inline(always)]
     pub(crate) fn all(loans: &mut Loans) -> Option<impl Iterator<Item = Mbuf>> {
         Some(loans.redeem(&LENDER)?.map(Mbuf))

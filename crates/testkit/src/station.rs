@@ -29,7 +29,8 @@ pub const FIRST: TableId = TableId(0);
 pub const SECOND: TableId = TableId(1);
 
 /// Actions, in the order of their ids.
-const ACTIONS: [&str; 8] = ["pass", "mark", "out", "punt", "drop", "same", "tag", "meter"];
+const ACTIONS: [&str; 9] =
+    ["pass", "mark", "out", "punt", "drop", "same", "tag", "meter", "bare"];
 
 fn bits(value: u64, width: u32) -> Bits {
     Bits::from_u128(value.into(), width)
@@ -76,6 +77,7 @@ pub fn program() -> Arc<Program> {
     let mut metered = vec![Op::Meter { meter: Expr::Param(0), color, level }];
     metered.extend(either(is_red, red, vec![out(1)]));
     b.action("meter", &[("id", 32), ("port", 32)], metered);
+    b.action("bare", &[("port", 32)], vec![Op::SetInvalid(eth), out(0)]);
     let key: Arc<[Key]> = Arc::new([Key {
         name: "dst".to_string(),
         expr: Expr::header(eth, b.field(eth, "dst")),
@@ -113,7 +115,7 @@ pub fn call(action: &str, args: &[u32]) -> ActionCall {
     let at = ACTIONS.iter().position(|name| *name == action).expect("one of the program's actions");
     let widths: &[u32] = match action {
         "mark" => &[16],
-        "out" => &[32],
+        "out" | "bare" => &[32],
         "same" | "tag" => &[16, 32],
         "meter" => &[32, 32],
         _ => &[],

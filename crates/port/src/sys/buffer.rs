@@ -32,6 +32,8 @@ pub struct Layout {
     pub start: usize,
     /// The frame's bytes, 32 bits.
     pub len: usize,
+    /// The same once more, 16 bits, for a driver that keeps the length of each buffer, too.
+    pub len_here: Option<usize>,
 }
 
 impl Lender {

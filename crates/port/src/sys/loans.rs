@@ -53,6 +53,23 @@ unsafe fn said(layout: &Layout, token: NonNull<()>) -> Said {
     }
 }
 
+/// Says where in its buffer a frame lies.
+///
+/// # Safety
+/// The token points to a structure of this layout, which nobody else reads or writes now.
+#[inline(always)]
+unsafe fn say(layout: &Layout, token: NonNull<()>, start: u16, len: u16) {
+    // SAFETY: the caller's promise, for each field.
+    unsafe {
+        let at = token.cast::<u8>();
+        at.add(layout.start).cast::<u16>().write(start);
+        at.add(layout.len).cast::<u32>().write(len.into());
+        if let Some(len_here) = layout.len_here {
+            at.add(len_here).cast::<u16>().write(len);
+        }
+    }
+}
+
 fn csum(valid: u64, at: usize) -> Csum {
     match valid.unbounded_shr(at as u32) & 1 {
         0 => Csum::None,
@@ -61,7 +78,7 @@ fn csum(valid: u64, at: usize) -> Csum {
 }
 
 /// No frames are without a lender that has a layout.
-const NOWHERE: Layout = Layout { buffer: 0, buffer_len: 0, start: 0, len: 0 };
+const NOWHERE: Layout = Layout { buffer: 0, buffer_len: 0, start: 0, len: 0, len_here: None };
 
 impl Loans {
     /// None, with room for a burst.
@@ -129,6 +146,30 @@ impl Loans {
         self.tokens.iter().map(move |token| unsafe { said(&layout, *token) }.len.into())
     }
 
+    /// Has the n-th frame begin the n-th of `by` bytes later, or earlier where that is negative; it ends where
+    /// it did. One that had `least` bytes or more has no fewer then: zeros follow. So much of it is done as
+    /// the buffer has room for.
+    pub fn shift(&mut self, by: &[i16], least: u16) {
+        let layout = self.layout();
+        for (token, by) in self.tokens.iter().zip(by).filter(|(_, by)| **by != 0) {
+            // SAFETY: a token of this layout.
+            let said = unsafe { said(&layout, *token) };
+            let end = said.start.saturating_add(said.len).min(said.buffer_len);
+            let start = said.start.saturating_add_signed(*by).min(end);
+            let mut len = end - start;
+            if len < least && said.len >= least {
+                let room = said.buffer_len - end;
+                let more = room.min(least - len);
+                // SAFETY: so many bytes from the frame's end on lie in its buffer, which is initialised memory
+                // that this token alone leads to; the list is borrowed exclusively.
+                unsafe { said.buffer.add(end.into()).write_bytes(0, more.into()) };
+                len += more;
+            }
+            // SAFETY: a token of this layout; the frame still lies within its buffer.
+            unsafe { say(&layout, *token, start, len) };
+        }
+    }
+
     /// What is known of each frame's transport checksum.
     pub fn csums(&self) -> impl ExactSizeIterator<Item = Csum> {
         (0..self.len()).map(|at| csum(self.valid, at))
@@ -190,8 +231,8 @@ impl Loans {
     }
 
     /// Hands all to their lender without a release, if it is this one; else nothing happens, and there is none.
-    /// Their bytes may have changed since they were lent; where they are has not. Those that are not taken from
-    /// the iterator are lost.
+    /// Their bytes may have changed since they were lent, and where they begin: their tokens say so. Those that
+    /// are not taken from the iterator are lost.
     #[inline(always)]
     pub fn redeem(&mut self, lender: &'static Lender) -> Option<std::vec::Drain<'_, NonNull<()>>> {
         if !self.lender.is_some_and(|own| std::ptr::eq(own, lender)) {
@@ -224,9 +265,11 @@ mod tests {
         buffer_len: u16,
         len: u32,
         buffer: *mut u8,
+        len_here: u16,
     }
 
-    const LAYOUT: Layout = Layout { buffer: 8, buffer_len: 2, start: 0, len: 4 };
+    const LAYOUT: Layout =
+        Layout { buffer: 8, buffer_len: 2, start: 0, len: 4, len_here: Some(16) };
 
     thread_local! {
         static RELEASED: Cell<usize> = const { Cell::new(0) };
@@ -250,7 +293,8 @@ mod tests {
         let mut memory = Box::new([0u8; 512]);
         memory[100..100 + bytes.len()].copy_from_slice(bytes);
         let buffer = Box::into_raw(memory).cast();
-        let kept = Kept { start: 100, buffer_len: 512, len: bytes.len() as u32, buffer };
+        let (len, len_here) = (bytes.len() as u32, bytes.len() as u16);
+        let kept = Kept { start: 100, buffer_len: 512, len, buffer, len_here };
         let token = NonNull::from(Box::leak(Box::new(kept))).cast();
         // SAFETY: memory that nobody else knows of, and a structure of that layout.
         unsafe { loans.push(lender, token, valid) };
@@ -258,6 +302,53 @@ mod tests {
 
     fn datas(burst: &Burst) -> Vec<&[u8]> {
         burst.frames().iter().map(Frame::data).collect()
+    }
+
+    /// Where each frame lies, and what is in it; both lengths are the same.
+    fn told(loans: &Loans) -> Vec<(u16, Vec<u8>)> {
+        let told = loans.tokens.iter().map(|token| {
+            // SAFETY: a token of these tests, whose frame lies in 512 bytes.
+            let (kept, buffer) = unsafe {
+                let kept = token.cast::<Kept>().as_ref();
+                (kept, std::slice::from_raw_parts(kept.buffer, 512))
+            };
+            assert_eq!(kept.len, u32::from(kept.len_here));
+            let start = usize::from(kept.start);
+            (kept.start, buffer[start..start + kept.len as usize].to_vec())
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn frames_begin_elsewhere() {
+        let mut loans = Loans::new();
+        for bytes in [&b"abcdefgh"[..], b"abcdefgh", b"abcdefgh", b"ab", b"abcdefgh"] {
+            lend(&mut loans, &LENDER, bytes, false);
+        }
+        // What lies behind a frame is anything.
+        loans.parts_mut().for_each(|(buffer, ..)| buffer[108..].fill(9));
+        // The last one is not spoken of.
+        loans.shift(&[0, 4, -2, 1], 6);
+        let was = |start: u16, bytes: &[u8]| (start, bytes.to_vec());
+        let expected = [
+            was(100, b"abcdefgh"),
+            was(104, b"efgh\0\0"),
+            was(98, b"\0\0abcdefgh"),
+            was(101, b"b"),
+            was(100, b"abcdefgh"),
+        ];
+        assert_eq!(told(&loans), expected);
+        // Never out of the buffer.
+        loans.shift(&[i16::MIN, i16::MAX, -2, 1, 400], 0);
+        let expected: Vec<(u16, usize)> =
+            told(&loans).iter().map(|(start, bytes)| (*start, bytes.len())).collect();
+        assert_eq!(expected, [(0, 108), (110, 0), (96, 12), (102, 0), (108, 0)]);
+        // At the end of the buffer there is less room than zeros are wanted.
+        loans.shift(&[0, 0, -96, 0, 0], 0);
+        loans.shift(&[0, 0, 0, 0, -8], 0);
+        assert_eq!(told(&loans)[2].0, 0);
+        loans.shift(&[i16::MAX; 5], u16::MAX);
+        assert!(told(&loans).iter().all(|(_, bytes)| bytes.is_empty()));
     }
 
     #[test]
