@@ -229,7 +229,9 @@ impl Input {
             let narrowed = optimised.residuals.iter().find(|r| r.applied == *applied);
             let thinned = optimised.thinned.iter().find(|t| t.applied == *applied);
             // What cannot run there is not in the code: whoever meets it after all leaves.
-            let runs = |id: &ActionId| thinned.is_none_or(|t| t.actions.contains(id));
+            let missed = self.contents.tables[table.index()].default.action;
+            let runs =
+                |id: &ActionId| *id == missed || thinned.is_none_or(|t| t.actions.contains(id));
             let variant = |id: &ActionId| if runs(id) { own(*id) } else { RETIRED };
             let direct = |e: &jit::DirectEntry| {
                 let matches = match thinned {

@@ -74,7 +74,9 @@ impl Bed {
     }
 
     fn entry(&self, id: u32, dst: u128, call: ActionCall) -> Update {
-        let matches = vec![KeyMatch { key: 0, pattern: Pattern::Exact(Bits::from_u128(dst, 48)) }];
+        let keys = &self.pipeline.program().tables[0].key;
+        let key = keys.iter().position(|key| key.name == "eth.dst").unwrap() as u16;
+        let matches = vec![KeyMatch { key, pattern: Pattern::Exact(Bits::from_u128(dst, 48)) }];
         self.entry_with(id, matches, call)
     }
 
@@ -127,7 +129,7 @@ impl Bed {
 
 #[test]
 fn few_entries_are_code_and_many_are_looked_up() {
-    let mut bed = Bed::new(Options::default());
+    let mut bed = Bed::new(Options { synchronous: true, ..Options::default() });
     assert_eq!(bed.send(7), Some(vec![]));
     for id in 0..3 {
         let call = action(&bed.pipeline, "forward", &[100 + u128::from(id)]);
@@ -224,6 +226,7 @@ fn a_removed_action_s_id_may_come_back_as_another_action() {
     let many: Vec<Update> =
         (0..50).map(|n| bed.entry(n, u128::from(n), ActionCall::new(id))).collect();
     bed.apply(&many);
+    while bed.work() {}
     assert_eq!(bed.send(3), Some(vec![11]));
     let all: Vec<Update> = (0..50).map(|n| Update::Delete(TableId(0), EntryId(n))).collect();
     bed.apply(&[&all[..], &[Update::RemoveAction(id), Update::AddAction(id, body(22))]].concat());
@@ -236,12 +239,14 @@ fn a_removed_action_s_id_may_come_back_as_another_action() {
 
 #[test]
 fn a_table_that_has_become_quiet_becomes_code() {
-    let mut bed = Bed::new(Options::default());
+    let quiet = Duration::from_millis(500);
+    let mut bed = Bed::new(Options { quiet, ..Options::default() });
     let call = action(&bed.pipeline, "forward", &[1]);
     let all: Vec<Update> = (0..6).map(|n| bed.entry(n, u128::from(n), call.clone())).collect();
     bed.apply(&all);
+    while bed.work() {}
     assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_none());
-    std::thread::sleep(Duration::from_millis(150));
+    std::thread::sleep(quiet * 2);
     bed.engine.settle();
     while bed.work() {}
     assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_some());
