@@ -11,6 +11,7 @@
 
 use crate::ports::PortShared;
 use crate::queues::Shaper;
+use crate::sink::ETHERNET_MIN;
 use hashbrown::HashMap;
 use port::{Loans, TxQueue};
 use std::sync::Arc;
@@ -147,16 +148,16 @@ impl Lines {
         self.plain.get(number as usize).copied().unwrap_or(UNKNOWN)
     }
 
-    /// Deals a burst's frames to the queues at these places, those that go nowhere back to their driver; hands
-    /// every queue that gets some to `f`, once. It will be flushed.
+    /// Deals a burst's frames, which begin so many bytes later, to the queues at these places, those that go nowhere
+    /// back to their driver; hands every queue that gets some to `f`, once. It will be flushed.
     #[inline]
     pub(crate) fn deal(
         &mut self,
         loans: &mut Loans,
-        places: &[u16],
+        (places, by): (&[u16], &[i16]),
         mut f: impl FnMut(&mut Line, &mut Loans),
     ) {
-        loans.deal(places, &mut self.dealt);
+        loans.deal(places, by, ETHERNET_MIN as u16, &mut self.dealt);
         for (at, (line, dealt)) in (0..).zip(self.lines.iter_mut().zip(&mut self.dealt)) {
             if !dealt.is_empty() {
                 self.dirty[self.dirty_len] = at;

@@ -25,7 +25,7 @@ use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
 use crate::services::Services;
-use crate::sink::{Collector, ETHERNET_MIN, Notes, Outgoing, mend};
+use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -515,8 +515,7 @@ impl Worker {
             && self.watch.is_off()
             && self.sampler.as_mut().is_none_or(plain)
         {
-            let bytes: usize = self.loans.lens().sum();
-            cell.count_rx(n as u64, bytes as u64);
+            cell.count_rx(n as u64, self.loans.sizes().bytes.into());
             let mut loans = std::mem::take(&mut self.loans);
             self.run_loans(&mut loans, shared, now_ns);
             self.loans = loans;
@@ -620,18 +619,15 @@ impl Worker {
                 from.cell(self.index).count_drop(drop_reason(packet.reason), 1);
             }
         }
-        let n = packets.len();
+        let (n, mut by) = (packets.len(), SmallVec::<[i16; BURST_MAX]>::new());
         if shifted != 0 {
             // Within a buffer, which is shorter than that.
-            let by: SmallVec<[i16; BURST_MAX]> = packets.iter().map(|p| p.shift as i16).collect();
-            drop(packets);
-            loans.shift(&by, ETHERNET_MIN as u16);
-        } else {
-            drop(packets);
+            by.extend(packets.iter().map(|packet| packet.shift as i16));
         }
+        drop(packets);
         let (index, pool) = (self.index, &mut self.pool);
         let mut late: SmallVec<[(u32, Burst); 1]> = SmallVec::new();
-        self.tx.deal(loans, &places[..n], |tx, loans| {
+        self.tx.deal(loans, (&places[..n], &by), |tx, loans| {
             let sends = PortFlags::UP | PortFlags::NO_FORWARD;
             if tx.shared.flags().0 & sends == PortFlags::UP {
                 let refused = &mut |reason| tx.shared.cell(index).count_tx_drop(reason, 1);

@@ -46,8 +46,7 @@ mod driver {
         buffer_len: u16,
     }
 
-    const LAYOUT: Layout =
-        Layout { buffer: 0, len: 8, start: 12, buffer_len: 14, len_here: None };
+    const LAYOUT: Layout = Layout { buffer: 0, len: 8, start: 12, buffer_len: 14, len_here: None };
 
     // SAFETY: `take` frees boxes, on any thread; a token is a `Kept`.
     static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };

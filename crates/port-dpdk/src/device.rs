@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use port::marks::Marks;
 use port::{
     BURST_MAX, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats, LinkState,
-    Loans, Pool, Port, PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
+    Loans, Pool, Port, PortInfo, RxError, RxQueue, Sizes, TxQueue, TxReport, gso,
 };
 use wire::layers::{Layers, Network};
 
@@ -406,17 +406,14 @@ impl TxQueue for Tx {
         pool: &mut Pool,
         refused: &mut dyn FnMut(DropReason),
     ) {
-        let (mut fit, mut bytes) = (true, 0);
-        for len in loans.lens() {
-            fit &= gso::fits(len, self.mtu);
-            bytes += len as u64;
-        }
+        let Sizes { bytes, least, most } = loans.sizes();
+        let fit = gso::fits(least.into(), self.mtu) && gso::fits(most.into(), self.mtu);
         if self.pending.len() + loans.len() > BURST_MAX {
             self.send_pending();
         }
         if fit && let Some(mbufs) = Mbuf::all(loans) {
             self.pending.extend(mbufs);
-            self.pending_bytes += bytes;
+            self.pending_bytes += u64::from(bytes);
             return;
         }
         // Each on its own.

@@ -22,7 +22,7 @@ use crate::gate::{self, Guard};
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
     BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Layout, Lender, Loans, Offload, Pool,
-    Redeemed,
+    Redeemed, Sizes,
 };
 use wire::IpProtocol;
 
@@ -548,11 +548,13 @@ impl RxLine {
     ) -> usize {
         let n = self.fetch(BURST_MAX);
         // Nearly always none has anything to say, which is found out without a branch for each.
-        if self.received[..n].iter().fold(true, |all, mbuf| all & is_plain(*mbuf)) {
+        let mut sizes = Sizes::default();
+        let plain = |all, mbuf: &*mut c_void| all & is_plain(*mbuf, &mut sizes);
+        if self.received[..n].iter().fold(true, plain) {
             // SAFETY: not null, as they are plain.
             let tokens = unsafe { std::slice::from_raw_parts(self.received.as_ptr().cast(), n) };
             // SAFETY: as in `lend`, for each.
-            unsafe { loans.extend(&LENDER, tokens) };
+            unsafe { loans.extend(&LENDER, tokens, sizes) };
             return n;
         }
         for at in 0..n {
@@ -612,12 +614,14 @@ fn is_alone(plain: &Plain) -> bool {
     (plain.segments == 1) & (plain.references == 1) & within & !plain.buffer.is_null()
 }
 
-/// Whether there is, besides, nothing to say of it but where the frame lies.
+/// Whether there is, besides, nothing to say of it but where the frame lies. Counts its bytes.
 #[inline(always)]
-fn is_plain(mbuf: *mut c_void) -> bool {
+fn is_plain(mbuf: *mut c_void, sizes: &mut Sizes) -> bool {
     let Some(token) = NonNull::new(mbuf.cast::<Plain>()) else { return false };
     // SAFETY: an mbuf of ours, laid out as the shim has asserted.
     let plain = unsafe { token.as_ref() };
+    // Of one buffer, where that counts.
+    sizes.add(plain.len_here);
     is_alone(plain) & (plain.flags == 0)
 }
 

@@ -47,7 +47,7 @@ pub use frame::{Frame, Layout, Lender, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
-pub use sys::loans::Loans;
+pub use sys::loans::{Loans, Sizes};
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

@@ -29,8 +29,7 @@ pub const FIRST: TableId = TableId(0);
 pub const SECOND: TableId = TableId(1);
 
 /// Actions, in the order of their ids.
-const ACTIONS: [&str; 9] =
-    ["pass", "mark", "out", "punt", "drop", "same", "tag", "meter", "bare"];
+const ACTIONS: [&str; 9] = ["pass", "mark", "out", "punt", "drop", "same", "tag", "meter", "bare"];
 
 fn bits(value: u64, width: u32) -> Bits {
     Bits::from_u128(value.into(), width)

@@ -18,12 +18,39 @@ use std::ptr::NonNull;
 pub struct Loans {
     lender: Option<&'static Lender>,
     tokens: Vec<NonNull<()>>,
+    sizes: Sizes,
     /// A bit for each of the first 64: the device vouches for the transport checksum.
     valid: u64,
 }
 
 // SAFETY: each token is the only way to its buffer, which may be used and released on any thread.
 unsafe impl Send for Loans {}
+
+/// How long frames are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Bytes of all of them.
+    pub bytes: u32,
+    /// None is shorter.
+    pub least: u16,
+    /// None is longer.
+    pub most: u16,
+}
+
+impl Default for Sizes {
+    fn default() -> Sizes {
+        Sizes { bytes: 0, least: u16::MAX, most: 0 }
+    }
+}
+
+impl Sizes {
+    /// There is one more.
+    #[inline(always)]
+    pub fn add(&mut self, len: u16) {
+        self.bytes += u32::from(len);
+        (self.least, self.most) = (self.least.min(len), self.most.max(len));
+    }
+}
 
 /// What a token says.
 #[derive(Clone, Copy)]
@@ -70,6 +97,29 @@ unsafe fn say(layout: &Layout, token: NonNull<()>, start: u16, len: u16) {
     }
 }
 
+/// Has a frame begin `by` bytes later, or earlier where that is negative; it ends where it did. One that had `least`
+/// bytes or more has no fewer then: zeros follow. So much of it is done as the buffer has room for.
+///
+/// # Safety
+/// The token points to a structure of this layout, and to a buffer with a frame in it, which nobody else reads or
+/// writes now.
+unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i16, least: u16) {
+    // SAFETY: the caller's promise.
+    let said = unsafe { said(layout, token) };
+    let end = said.start.saturating_add(said.len).min(said.buffer_len);
+    let start = said.start.saturating_add_signed(by).min(end);
+    let mut len = end - start;
+    if len < least && said.len >= least {
+        let more = (said.buffer_len - end).min(least - len);
+        // SAFETY: so many bytes from the frame's end on lie in its buffer, which is initialised memory and the
+        // caller's alone.
+        unsafe { said.buffer.add(end.into()).write_bytes(0, more.into()) };
+        len += more;
+    }
+    // SAFETY: the caller's promise; the frame still lies within its buffer.
+    unsafe { say(layout, token, start, len) };
+}
+
 fn csum(valid: u64, at: usize) -> Csum {
     match valid.unbounded_shr(at as u32) & 1 {
         0 => Csum::None,
@@ -113,6 +163,8 @@ impl Loans {
     pub unsafe fn push(&mut self, lender: &'static Lender, token: NonNull<()>, valid: bool) {
         self.lender = Some(lender);
         self.vouch(valid);
+        // SAFETY: a token of this layout.
+        self.sizes.add(unsafe { said(&self.layout(), token) }.len);
         self.tokens.push(token);
     }
 
@@ -138,36 +190,10 @@ impl Loans {
         })
     }
 
-    /// Bytes of each frame.
+    /// How long they are. Of frames that were dealt, `least` and `most` are those of all that were dealt with them.
     #[inline(always)]
-    pub fn lens(&self) -> impl ExactSizeIterator<Item = usize> {
-        let layout = self.layout();
-        // SAFETY: tokens of this layout.
-        self.tokens.iter().map(move |token| unsafe { said(&layout, *token) }.len.into())
-    }
-
-    /// Has the n-th frame begin the n-th of `by` bytes later, or earlier where that is negative; it ends where
-    /// it did. One that had `least` bytes or more has no fewer then: zeros follow. So much of it is done as
-    /// the buffer has room for.
-    pub fn shift(&mut self, by: &[i16], least: u16) {
-        let layout = self.layout();
-        for (token, by) in self.tokens.iter().zip(by).filter(|(_, by)| **by != 0) {
-            // SAFETY: a token of this layout.
-            let said = unsafe { said(&layout, *token) };
-            let end = said.start.saturating_add(said.len).min(said.buffer_len);
-            let start = said.start.saturating_add_signed(*by).min(end);
-            let mut len = end - start;
-            if len < least && said.len >= least {
-                let room = said.buffer_len - end;
-                let more = room.min(least - len);
-                // SAFETY: so many bytes from the frame's end on lie in its buffer, which is initialised memory
-                // that this token alone leads to; the list is borrowed exclusively.
-                unsafe { said.buffer.add(end.into()).write_bytes(0, more.into()) };
-                len += more;
-            }
-            // SAFETY: a token of this layout; the frame still lies within its buffer.
-            unsafe { say(&layout, *token, start, len) };
-        }
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
     }
 
     /// What is known of each frame's transport checksum.
@@ -175,23 +201,30 @@ impl Loans {
         (0..self.len()).map(|at| csum(self.valid, at))
     }
 
-    /// Adds frames, of whose checksums nothing is known.
+    /// Adds frames, of whose checksums nothing is known, to an empty list. `sizes`: how long they are.
     ///
     /// # Safety
     /// As for [`push`](Self::push), for each.
     #[inline(always)]
-    pub unsafe fn extend(&mut self, lender: &'static Lender, tokens: &[NonNull<()>]) {
-        self.lender = Some(lender);
+    pub unsafe fn extend(&mut self, lender: &'static Lender, tokens: &[NonNull<()>], sizes: Sizes) {
+        (self.lender, self.sizes) = (Some(lender), sizes);
         self.tokens.extend_from_slice(tokens);
     }
 
     /// Moves the frames into lists: the n-th into that which the n-th of `places` names, or back to the lender if
     /// there is none such. The lists are empty, or hold frames of the same lender.
+    ///
+    /// Before that, the n-th begins the n-th of `by` bytes later, or earlier where that is negative, and ends where
+    /// it did; but one that had `least` bytes or more has no fewer then: zeros follow. `by` may be shorter than the
+    /// list. Never does a frame leave its buffer.
     // On its own, so that a few registers hold all that its loop needs.
     #[inline(never)]
-    pub fn deal(&mut self, places: &[u16], lists: &mut [Loans]) {
+    pub fn deal(&mut self, places: &[u16], by: &[i16], least: u16, lists: &mut [Loans]) {
+        let layout = self.layout();
         let Some(lender) = self.lender.take() else { return };
         let valid = std::mem::take(&mut self.valid);
+        let mut sizes = Sizes::default();
+        self.sizes = sizes;
         let foreign = |list: &Loans| {
             !list.is_empty() && !list.lender.is_some_and(|own| std::ptr::eq(own, lender))
         };
@@ -201,8 +234,18 @@ impl Loans {
         };
         for (at, token) in self.tokens.drain(..).enumerate() {
             let place = places.get(at).copied().unwrap_or(u16::MAX);
+            if let Some(by) = by.get(at)
+                && *by != 0
+            {
+                // SAFETY: a token of this layout, whose buffer is this list's alone.
+                unsafe { shift(&layout, token, *by, least) };
+            }
             match lists.get_mut(usize::from(place)) {
                 Some(list) => {
+                    // SAFETY: a token of this layout.
+                    let len = unsafe { said(&layout, token) }.len;
+                    sizes.add(len);
+                    list.sizes.bytes += u32::from(len);
                     if valid != 0 {
                         list.vouch(valid.unbounded_shr(at as u32) & 1 != 0);
                     }
@@ -214,12 +257,15 @@ impl Loans {
         }
         for list in lists.iter_mut().filter(|list| !list.is_empty()) {
             list.lender = Some(lender);
+            list.sizes.least = list.sizes.least.min(sizes.least);
+            list.sizes.most = list.sizes.most.max(sizes.most);
         }
     }
 
     /// Makes frames of all of them, behind those of a burst that has room for them.
     pub fn become_frames(&mut self, burst: &mut Burst) {
         let (layout, valid) = (self.layout(), std::mem::take(&mut self.valid));
+        self.sizes = Sizes::default();
         let Some(lender) = self.lender.take() else { return };
         for (at, token) in self.tokens.drain(..).enumerate() {
             // SAFETY: a token of this layout, which leaves the list.
@@ -238,7 +284,7 @@ impl Loans {
         if !self.lender.is_some_and(|own| std::ptr::eq(own, lender)) {
             return None;
         }
-        (self.lender, self.valid) = (None, 0);
+        (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
         Some(self.tokens.drain(..))
     }
 }
@@ -325,10 +371,12 @@ mod tests {
         for bytes in [&b"abcdefgh"[..], b"abcdefgh", b"abcdefgh", b"ab", b"abcdefgh"] {
             lend(&mut loans, &LENDER, bytes, false);
         }
+        assert_eq!(loans.sizes(), Sizes { bytes: 34, least: 2, most: 8 });
         // What lies behind a frame is anything.
         loans.parts_mut().for_each(|(buffer, ..)| buffer[108..].fill(9));
+        let mut list = [Loans::new()];
         // The last one is not spoken of.
-        loans.shift(&[0, 4, -2, 1], 6);
+        loans.deal(&[0; 5], &[0, 4, -2, 1], 6, &mut list);
         let was = |start: u16, bytes: &[u8]| (start, bytes.to_vec());
         let expected = [
             was(100, b"abcdefgh"),
@@ -337,18 +385,20 @@ mod tests {
             was(101, b"b"),
             was(100, b"abcdefgh"),
         ];
-        assert_eq!(told(&loans), expected);
+        assert_eq!(told(&list[0]), expected);
+        assert_eq!(list[0].sizes(), Sizes { bytes: 33, least: 1, most: 10 });
         // Never out of the buffer.
-        loans.shift(&[i16::MIN, i16::MAX, -2, 1, 400], 0);
-        let expected: Vec<(u16, usize)> =
-            told(&loans).iter().map(|(start, bytes)| (*start, bytes.len())).collect();
-        assert_eq!(expected, [(0, 108), (110, 0), (96, 12), (102, 0), (108, 0)]);
-        // At the end of the buffer there is less room than zeros are wanted.
-        loans.shift(&[0, 0, -96, 0, 0], 0);
-        loans.shift(&[0, 0, 0, 0, -8], 0);
-        assert_eq!(told(&loans)[2].0, 0);
-        loans.shift(&[i16::MAX; 5], u16::MAX);
-        assert!(told(&loans).iter().all(|(_, bytes)| bytes.is_empty()));
+        let mut moved = |by: &[i16], least| {
+            let [dealt] = &mut list;
+            let mut loans = std::mem::take(dealt);
+            loans.deal(&[0; 5], by, least, &mut list);
+            told(&list[0]).iter().map(|(start, bytes)| (*start, bytes.len())).collect::<Vec<_>>()
+        };
+        let edges = moved(&[i16::MIN, i16::MAX, -2, 1, 400], 0);
+        assert_eq!(edges, [(0, 108), (110, 0), (96, 12), (102, 0), (108, 0)]);
+        assert_eq!(moved(&[0, 0, -96], 0)[2], (0, 108));
+        assert_eq!(moved(&[100, 0, 108], 50)[..3], [(100, 50), (110, 0), (108, 50)]);
+        assert!(moved(&[i16::MAX; 5], u16::MAX).iter().all(|(_, len)| *len == 0));
     }
 
     #[test]
@@ -357,7 +407,7 @@ mod tests {
         for (n, bytes) in [&b"a"[..], b"bc", b"def", b"ghij"].iter().enumerate() {
             lend(&mut loans, &LENDER, bytes, n % 2 == 1);
         }
-        assert_eq!((loans.len(), loans.lens().sum::<usize>()), (4, 10));
+        assert_eq!((loans.len(), loans.sizes()), (4, Sizes { bytes: 10, least: 1, most: 4 }));
         let valid: Vec<Csum> = loans.csums().collect();
         assert_eq!(valid, [Csum::None, Csum::Valid, Csum::None, Csum::Valid]);
         for (buffer, start, len) in loans.parts_mut() {
@@ -366,8 +416,11 @@ mod tests {
         }
         let mut lists = [Loans::new(), Loans::new()];
         // The third goes nowhere.
-        loans.deal(&[1, 0, 9, 1], &mut lists);
+        loans.deal(&[1, 0, 9, 1], &[], 0, &mut lists);
         assert_eq!((loans.len(), RELEASED.get()), (0, 1));
+        assert_eq!(loans.sizes(), Sizes::default());
+        // Of all that were dealt, none was shorter or longer.
+        assert_eq!(lists[1].sizes(), Sizes { bytes: 5, least: 1, most: 4 });
         assert!(lists[1].redeem(&OTHER).is_none());
         let mut burst = Burst::new();
         lists[1].become_frames(&mut burst);
@@ -382,13 +435,13 @@ mod tests {
         // A list that was emptied takes another's; while one holds something, all go back.
         lend(&mut loans, &OTHER, b"x", true);
         lend(&mut lists[1], &LENDER, b"z", false);
-        loans.deal(&[0], &mut lists);
+        loans.deal(&[0], &[], 0, &mut lists);
         assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (0, 1, 5));
         lists[1] = Loans::new();
         lend(&mut loans, &OTHER, b"x", true);
         lend(&mut loans, &OTHER, b"y", true);
         // There are fewer places than frames.
-        loans.deal(&[0], &mut lists);
+        loans.deal(&[0], &[], 0, &mut lists);
         assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (1, 0, 7));
         lists[0].become_frames(&mut burst);
         assert_eq!(datas(&burst), [b"x"]);
