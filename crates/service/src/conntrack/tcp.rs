@@ -606,8 +606,8 @@ fn reset(
         }
         stay = true;
     }
-    // The answer to a SYN, or to an ACK of a half-open connection, that was let through.
-    let to_syn = known.replied && last_is(Kind::Syn);
+    // The answer to the other side's SYN, or to an ACK of a half-open connection, that was let through.
+    let to_syn = known.replied && last_is(Kind::Syn) && !same_way;
     let to_ack = !known.assured && last_is(Kind::Ack);
     if (to_syn || to_ack) && segment.ack == progress.last_end {
         return if stay { Reset::StayTrust } else { Reset::Trust };

@@ -516,6 +516,36 @@ fn handshake(tracker: &mut Tracker, now_ns: u64, port: u16) {
     }
 }
 
+/// What `lab/conntrack` showed: a reset from anywhere is believed as the answer to a SYN, which its own side has not sent.
+#[test]
+fn a_reset_does_not_answer_its_own_sides_syn() {
+    let (a, b) = ((v4(1), 1000), (v4(2), 80));
+    let opened = [
+        Frame::tcp(a, b, Tcp::SYN, (100_000, 0), 0),
+        Frame::tcp(b, a, Tcp::SYN | Tcp::ACK, (500_000, 100_001), 0),
+        Frame::tcp(a, b, Tcp::ACK, (100_001, 500_001), 0),
+        Frame::tcp(a, b, Tcp::SYN, (400_000, 0), 0),
+    ];
+    // From both sides.
+    let both =
+        [Frame::tcp(a, b, Tcp::SYN, (100_000, 0), 0), Frame::tcp(b, a, Tcp::SYN, (500_000, 0), 0)];
+    let far = Tcp::RST | Tcp::ACK;
+    let cases = [
+        (&opened[..], Frame::tcp(a, b, far, (10_000, 400_001), 0), tcp::State::Established),
+        (&opened[..], Frame::tcp(b, a, far, (410_000, 400_001), 0), tcp::State::Closed),
+        (&both[..], Frame::tcp(b, a, Tcp::RST, (410_000, 0), 0), tcp::State::SynSent2),
+        (&both[..], Frame::tcp(a, b, Tcp::RST, (10_000, 0), 0), tcp::State::Closed),
+    ];
+    for (frames, reset, state) in cases {
+        let mut tracker = Tracker::new(Config::new(16, 1), 0);
+        for frame in frames.iter().chain([&reset]) {
+            let said = one(&mut tracker, 0, &commit(), frame).state;
+            assert!(!said.contains(CtState::INVALID), "{said}");
+        }
+        assert_eq!(tracker.connections(0).next().unwrap().tcp, Some(state));
+    }
+}
+
 /// What `lab/nat` showed: the answer to a heartbeat, seen first, says which tag its sender uses, and nothing of the other's.
 #[test]
 fn the_answer_to_a_heartbeat_opens_an_association_with_its_own_tag() {
