@@ -6,12 +6,12 @@ use crate::clock;
 use crate::control::{Control, Peer};
 use crate::error::Error;
 use crate::filter::Filter;
-use crate::latency::Latency;
+use crate::latency::{Latency, Summary};
 use crate::lua::Script;
 use crate::module::Module;
 use crate::probe::{self, Probe};
 use crate::record::Recording;
-use crate::report::{Machine, ModuleReport, Report, Run, SCHEMA, SwitchUnderTest};
+use crate::report::{Machine, ModuleReport, Report, Run, SCHEMA, SwitchUnderTest, WIRE};
 use crate::traffic::{self, Capture, DataPort, Frames, Live, Plan, SLOT_NS, Turns};
 use openflow::{
     Action, FieldId, FlowMod, Instruction, Match, Message, MultipartReplyBody,
@@ -522,4 +522,18 @@ pub fn latencies(capture: &Capture) -> Latency {
     let mut latency = Latency::default();
     capture.latencies().for_each(|ns| latency.record(ns));
     latency
+}
+
+/// What the wire took, where the kernel stamped both ends of it.
+pub fn wires(capture: &Capture) -> Option<Latency> {
+    let mut latency = Latency::default();
+    capture.wires().for_each(|ns| latency.record(ns));
+    (latency.count() > 0).then_some(latency)
+}
+
+/// Sums up both, under the names that runs have them by.
+pub fn both_latencies(capture: &Capture) -> Vec<(&'static str, Summary)> {
+    let mut both = vec![("latency", latencies(capture).summary())];
+    both.extend(wires(capture).map(|wire| (WIRE, wire.summary())));
+    both
 }

@@ -6,7 +6,7 @@
 //! to a peer in this process over TCP on the loopback, one that answers echo requests at once.
 
 use crate::arrivals::Arrivals;
-use crate::bench::Settings;
+use crate::bench::{Settings, wires};
 use crate::control::{Control, Peer, read_message};
 use crate::error::Error;
 use crate::latency::{Latency, Summary};
@@ -31,6 +31,8 @@ pub struct Calibration {
     pub data_over: String,
     /// From due to captured.
     pub data: Summary,
+    /// From the kernel's letting it go to its having it again, where it stamps both.
+    pub data_wire: Option<Summary>,
     /// Probes lost in the loop; any makes the calibration worthless.
     pub data_lost: u64,
     /// Probes that missed their slot.
@@ -43,6 +45,8 @@ pub struct Calibration {
     pub data_latest_ns: u64,
     /// Who stamped what came back: `device`, `kernel` or `process`.
     pub data_stamps: &'static str,
+    /// How they left, where the port has more than one way.
+    pub data_sends: Option<String>,
     /// From an echo request's being due to its reply.
     pub control: Summary,
 }
@@ -57,6 +61,9 @@ impl fmt::Display for Calibration {
             self.data_over,
             self.data_stamps
         )?;
+        if let Some(wire) = &self.data_wire {
+            writeln!(f, "               {}, of the wire alone", floor(wire))?;
+        }
         writeln!(
             f,
             "               {} a second sent, {} captured, {} late, {} lost, the latest by {:.1} us",
@@ -66,6 +73,9 @@ impl fmt::Display for Calibration {
             self.data_lost,
             self.data_latest_ns as f64 / 1000.0
         )?;
+        if let Some(sends) = &self.data_sends {
+            writeln!(f, "               sent {sends}")?;
+        }
         writeln!(f, "       control {}, over TCP on the loopback", floor(&self.control))
     }
 }
@@ -92,10 +102,11 @@ pub fn run(
         record: None,
         drain: Duration::from_secs(2),
     };
-    let (data_over, data_stamps, capture) = match pair {
+    let (data_over, data_stamps, data_sends, capture) = match pair {
         Some((tx, rx)) => {
             let over = format!("{} {} to {}", tx.kind, tx.name, rx.name);
-            (over, rx.stamps.word(), traffic::drive(tx, rx, &plan, &Live::default())?)
+            let capture = traffic::drive(tx, rx, &plan, &Live::default())?;
+            (over, rx.stamps.word(), tx.sending(), capture)
         }
         None => {
             let failed = |source| Error::Port { name: "loop".into(), source };
@@ -104,7 +115,8 @@ pub fn run(
             let mut a = DataPort::new("loop-a", 0, Box::new(a))?;
             let mut b = DataPort::new("loop-b", 0, Box::new(b))?;
             let over = "a cable in this process".to_string();
-            (over, b.stamps.word(), traffic::drive(&mut a, &mut b, &plan, &Live::default())?)
+            let capture = traffic::drive(&mut a, &mut b, &plan, &Live::default())?;
+            (over, b.stamps.word(), None, capture)
         }
     };
     let a_second = |count: u64, ns: u64| {
@@ -118,12 +130,14 @@ pub fn run(
     Ok(Calibration {
         data_over,
         data: data.summary(),
+        data_wire: wires(&capture).map(|wire| wire.summary()),
         data_lost: capture.sent_count() - capture.received_count(),
         data_late: capture.late,
         data_sent_pps: a_second(capture.sent_count(), capture.sending_ns),
         data_captured_pps: a_second(capture.received_count(), captured_ns),
         data_latest_ns: latest.unwrap_or(0),
         data_stamps,
+        data_sends,
         control: control(settings)?,
     })
 }

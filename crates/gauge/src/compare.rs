@@ -79,8 +79,8 @@ fn pair(module: &str, a: (&Stored, &Run), b: (&Stored, &Run), rows: &mut Vec<Row
             rows.push(row(name.clone(), [*value, other], *value != other));
         }
     }
-    let spread = a.0.floor(a.1).spread_ns().max(b.0.floor(b.1).spread_ns());
     for (name, summary) in &a.1.latencies {
+        let spread = a.0.floor(a.1, name).spread_ns().max(b.0.floor(b.1, name).spread_ns());
         let Some((_, other)) = b.1.latencies.iter().find(|(n, _)| n == name) else { continue };
         for p in &summary.percentiles {
             let Some(q) = other.percentiles.iter().find(|q| q.percent == p.percent) else {

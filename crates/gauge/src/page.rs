@@ -13,7 +13,7 @@
 use crate::latency::Summary;
 use crate::module::{MODULES, Over};
 use crate::plot::{Axis, Line, Plot, escape};
-use crate::report::short;
+use crate::report::{WIRE, short};
 use crate::stored::{Run, Stored};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -159,7 +159,13 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
     }
     let over = MODULES.iter().find(|m| m.name == module).map_or(&[][..], |m| m.over);
     let several = runs_of(module, reports).count() > 1;
-    for over in over.iter().filter(|o| several && lines_over(module, o, reports).is_none()) {
+    // Some figures are told only of some ports or switches.
+    let told = |over: &Over| {
+        runs_of(module, reports)
+            .any(|(_, _, _, run)| over.ys.iter().any(|y| run.value(y).is_some()))
+    };
+    let missing = |over: &&Over| told(over) && lines_over(module, over, reports).is_none();
+    for over in over.iter().filter(|over| several && missing(over)) {
         let title = escape(over.title);
         put(
             out,
@@ -169,14 +175,18 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
     table(out, module, reports);
 }
 
+/// What a series of rules in their order has below it.
+const ORDER: &str = "rule, in the order in which it was sent";
+
 /// The paper's figure that a series stands for, and what differs.
 fn note(module: &str, x: &str) -> &'static str {
     let updates = matches!(module, "insertion" | "modification" | "deletion");
     match x {
         "time since the first flow-mod (us)" if updates => {
-            "OFLOPS-SUME, figure 8a: how many rules are as they were asked to be, over time."
+            "OFLOPS-SUME, figure 8a: how many rules are as they were asked to be, over time. Rules are looked at in turn: where the last \
+             has changed within one turn (resolution_us), the slope is that of the looking; a higher --rate looks more often."
         }
-        "rule, in the order in which it was sent" if updates => {
+        ORDER if updates => {
             "OFLOPS-SUME, figure 8b: a straight line is a switch that keeps the order. Rules are looked at in turn, so \
              that those that change within one turn (resolution_us) may seem to come a turn later than others; \
              `overtaken` does not count that."
@@ -229,18 +239,20 @@ fn distribution(module: &str, name: &str, reports: &[(&str, &Stored)]) -> Plot {
         for (_, summary) in run.latencies.iter().filter(|(n, s)| n == name && s.count > 0) {
             let (label, colour) = (legend(who, run, reports), Some(lines.len()));
             let (points, dashed) = (cumulated(summary), i % 2 == 1);
-            lines.push(Line { label, points, colour, dashed, marked: false });
+            lines.push(Line { label, points, colour, dashed, marked: false, joined: true });
         }
     }
-    for (who, report) in reports {
+    for (i, (who, report)) in reports.iter().enumerate() {
         let mut runs = report.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.runs);
         let Some(run) = runs.next() else { continue };
         let label = match reports.len() {
             1 => "floor (calibration)".to_owned(),
             _ => format!("{who}: floor (calibration)"),
         };
-        let points = cumulated(report.floor(run));
-        lines.push(Line { label, points, colour: None, dashed: true, marked: false });
+        let points = cumulated(report.floor(run, name));
+        // Both are grey.
+        let dashed = i % 2 == 0;
+        lines.push(Line { label, points, colour: None, dashed, marked: false, joined: true });
     }
     Plot {
         title: format!("{module}: {name}, distribution"),
@@ -265,9 +277,12 @@ fn cumulated(summary: &Summary) -> Vec<(f64, f64)> {
     points
 }
 
-/// Whether a figure is a latency that stands on the calibration's floor: not a rate, nor a difference.
-fn stands_on_floor(figure: &str) -> bool {
-    figure.starts_with("latency_p") || figure == "latency_min_us"
+/// The latency that a figure is of, if it stands on the calibration's floor: not a rate, nor a difference.
+fn on_floor(figure: &str) -> Option<&'static str> {
+    ["latency", WIRE].into_iter().find(|latency| {
+        let rest = figure.strip_prefix(latency);
+        rest.is_some_and(|rest| rest.starts_with("_p") || rest == "_min_us")
+    })
 }
 
 /// Lines over a figure that two or more runs have; none if fewer do.
@@ -281,8 +296,9 @@ fn lines_over(module: &str, over: &Over, reports: &[(&str, &Stored)]) -> Option<
             let name = words.into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>().join(": ");
             points.extend(run.value(y).map(|value| (name, false, value)));
         }
-        if over.ys.iter().any(|y| stands_on_floor(y)) {
-            let ns = report.floor(run).percentile(50.0);
+        let latency = over.ys.iter().find_map(|y| on_floor(y));
+        if let Some(latency) = latency.filter(|_| !points.is_empty()) {
+            let ns = report.floor(run, latency).percentile(50.0);
             points.extend(ns.map(|ns| ("floor, p50".to_owned(), true, ns as f64 / 1000.0)));
         }
         for (name, is_floor, y) in points {
@@ -291,8 +307,15 @@ fn lines_over(module: &str, over: &Over, reports: &[(&str, &Stored)]) -> Option<
                 Some(at) => at,
                 None => {
                     let colour = (!is_floor).then_some(lines.len());
-                    let dashed = is_floor || i % 2 == 1;
-                    lines.push(Line { label, points: Vec::new(), colour, dashed, marked: true });
+                    let dashed = is_floor == (i % 2 == 0);
+                    lines.push(Line {
+                        label,
+                        points: Vec::new(),
+                        colour,
+                        dashed,
+                        marked: true,
+                        joined: true,
+                    });
                     lines.len() - 1
                 }
             };
@@ -321,7 +344,9 @@ fn series(module: &str, reports: &[(&str, &Stored)]) -> Vec<Plot> {
             let lines = &mut plots[at].1.lines;
             let label = legend(who, run, reports);
             let (points, colour) = (series.points.clone(), Some(lines.len()));
-            lines.push(Line { label, points, colour, dashed: i % 2 == 1, marked: false });
+            // An order is no course of things: each point stands for itself.
+            let joined = series.x != ORDER;
+            lines.push(Line { label, points, colour, dashed: i % 2 == 1, marked: false, joined });
         }
     }
     plots.into_iter().map(|(_, plot)| plot).collect()
@@ -388,8 +413,9 @@ mod tests {
     fn only_latencies_stand_on_a_floor() {
         let figures = crate::module::MODULES.iter().flat_map(|m| m.over).flat_map(|o| o.ys);
         for figure in figures {
-            let latency = figure.ends_with("_us") && figure.starts_with("latency");
-            assert_eq!(stands_on_floor(figure), latency, "{figure}");
+            let of = |latency: &str| figure.ends_with("_us") && figure.starts_with(latency);
+            let latency = ["latency", WIRE].into_iter().find(|latency| of(latency));
+            assert_eq!(on_floor(figure), latency, "{figure}");
         }
     }
 

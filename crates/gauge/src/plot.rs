@@ -42,6 +42,8 @@ pub struct Line {
     pub dashed: bool,
     /// Each point has a mark.
     pub marked: bool,
+    /// The points are joined; else they have small marks only.
+    pub joined: bool,
 }
 
 const COLOURS: [&str; 8] =
@@ -209,14 +211,17 @@ impl Plot {
             let places: Vec<(f64, f64)> =
                 line.points.iter().filter_map(|p| Some((x.at(p.0)?, y.at(p.1)?))).collect();
             let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-            put(format_args!(
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}/>",
-                path.join(" ")
-            ));
-            if line.marked {
+            let (joined, radius) = (line.joined, if line.joined { 3.0 } else { 1.4 });
+            if joined {
+                put(format_args!(
+                    "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"{dash}/>",
+                    path.join(" ")
+                ));
+            }
+            if line.marked || !joined {
                 for (x, y) in places {
                     put(format_args!(
-                        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>"
+                        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{colour}\"/>"
                     ));
                 }
             }
@@ -242,8 +247,14 @@ mod tests {
 
     fn plot(points: Vec<(f64, f64)>, log: bool) -> Plot {
         let axis = |label: &str| Axis { label: label.into(), log };
-        let line =
-            Line { label: "a & b".into(), points, colour: Some(9), dashed: true, marked: true };
+        let line = Line {
+            label: "a & b".into(),
+            points,
+            colour: Some(9),
+            dashed: true,
+            marked: true,
+            joined: true,
+        };
         Plot { title: "<t>".into(), x: axis("time (us)"), y: axis("share"), lines: vec![line] }
     }
 

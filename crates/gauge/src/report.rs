@@ -150,6 +150,9 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
+/// The name of a latency by the kernel's stamps of both ends, which stands on a floor of its own.
+pub const WIRE: &str = "wire";
+
 /// A loop of the calibration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -308,9 +311,10 @@ impl Report {
         }
         writeln!(f, "{}", line.trim_end())?;
         for (name, summary) in &run.latencies {
-            let floor = match run.floor {
-                Floor::Data => &self.calibration.data,
-                Floor::Control => &self.calibration.control,
+            let floor = match (run.floor, &self.calibration.data_wire) {
+                (Floor::Data, Some(wire)) if *name == WIRE => wire,
+                (Floor::Data, _) => &self.calibration.data,
+                (Floor::Control, _) => &self.calibration.control,
             };
             writeln!(f, "    {name:<22} {}", percentiles(summary, floor))?;
         }

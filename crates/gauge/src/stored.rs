@@ -7,7 +7,7 @@
 //! Checked by: the tests below and of [`page`](crate::page), [`compare`](crate::compare).
 
 use crate::latency::Summary;
-use crate::report::{Floor, SCHEMA};
+use crate::report::{Floor, SCHEMA, WIRE};
 use serde::Deserialize;
 
 /// [`report::Report`](crate::report::Report), read back.
@@ -92,6 +92,9 @@ pub struct Calibration {
     pub data_over: String,
     /// From due to captured.
     pub data: Summary,
+    /// What the wire took of it, by the kernel's stamps.
+    #[serde(default)]
+    pub data_wire: Option<Summary>,
     /// From an echo request's being due to its reply.
     pub control: Summary,
 }
@@ -197,11 +200,12 @@ impl Stored {
         serde_json::from_str(json).map_err(|e| format!("the report is damaged: {e}"))
     }
 
-    /// The floor that a run stands on.
-    pub fn floor(&self, run: &Run) -> &Summary {
-        match run.floor {
-            Floor::Data => &self.calibration.data,
-            Floor::Control => &self.calibration.control,
+    /// The floor that a latency of a run stands on.
+    pub fn floor(&self, run: &Run, latency: &str) -> &Summary {
+        match (run.floor, &self.calibration.data_wire) {
+            (Floor::Data, Some(wire)) if latency == WIRE => wire,
+            (Floor::Data, _) => &self.calibration.data,
+            (Floor::Control, _) => &self.calibration.control,
         }
     }
 }
@@ -264,7 +268,9 @@ pub(crate) mod tests {
                 data_sent_pps: 5000.0,
                 data_captured_pps: 5000.0,
                 data_latest_ns: 0,
+                data_wire: None,
                 data_stamps: "process",
+                data_sends: None,
                 control: summary(5),
             },
             modules: vec![

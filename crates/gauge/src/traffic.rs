@@ -12,6 +12,11 @@
 //! came to the device, or was taken from it, and how late this process was scheduled is not in the figures. Which it was
 //! is told by [`DataPort::stamps`].
 //!
+//! Latency from due to captured has our own sending in it. Where the kernel says when a frame came, it also says when a frame
+//! left, at rates at which that costs nothing ([`STAMPED_MAX_PPS`]): what lies between the two is what the wire took, free of
+//! when this process ran ([`Capture::wires`]). It tells nothing of probes that were held up before they left, so it stands
+//! beside the latency and not in its place.
+//!
 //! Cost: one look at the clock for each burst in either direction, and no allocation for a frame: a probe of the
 //! same flow as the one before it is made by writing its number and time into that one's frame.
 
@@ -34,6 +39,11 @@ use std::time::Duration;
 pub const SLOT_NS: u64 = 1_000_000;
 /// How long to look for others after the last probe has come back, in nanoseconds.
 const GRACE_NS: u64 = 50_000_000;
+/// Probes that are sent before the loop looks for what came; a port that sends many at once at little cost has as
+/// many as are due, up to this.
+const SENT_MAX: usize = 4 * BURST_MAX;
+/// Up to so many probes a second the kernel is asked when each left.
+pub const STAMPED_MAX_PPS: f64 = 25_000.0;
 /// The loop sleeps only if nothing is due for so long; shorter waits are spent looking.
 const SPIN_NS: u64 = 300_000;
 
@@ -105,6 +115,11 @@ impl DataPort {
             // Only one can be slept on: the others are looked at soon.
             _ => std::thread::sleep(most.min(Duration::from_nanos(SPIN_NS))),
         }
+    }
+
+    /// How frames leave by it, where there is more than one way; looked at now.
+    pub fn sending(&mut self) -> Option<String> {
+        self.port.sending()
     }
 
     /// Frames that came to this port and were lost on our side since the last call.
@@ -271,6 +286,8 @@ pub struct Capture {
     pub sent: Vec<u64>,
     /// When each first came back.
     pub received: Vec<u64>,
+    /// When the kernel handed each to its device, and took it from one, by the wall clock; 0 where it did not say.
+    pub on_wire: Vec<[u64; 2]>,
     /// Which of them came back at the port that sent them ([`Plan::both`]).
     pub returned: Vec<bool>,
     /// When the link was taken away; 0 if it was not.
@@ -312,6 +329,12 @@ impl Capture {
     pub fn latencies(&self) -> impl Iterator<Item = u64> + '_ {
         let both = self.due.iter().zip(&self.received);
         both.filter(|(_, r)| **r > 0).map(|(due, r)| r.saturating_sub(*due))
+    }
+
+    /// From when the kernel let it go to when the kernel had it again, of each of which it said both, in nanoseconds.
+    pub fn wires(&self) -> impl Iterator<Item = u64> + '_ {
+        let known = self.on_wire.iter().filter(|[left, came]| *left > 0 && *came > 0);
+        known.map(|[left, came]| came.saturating_sub(*left))
     }
 }
 
@@ -367,7 +390,8 @@ impl Seen<'_> {
                 self.tell(Came { probe, at, returned, bytes: bytes.into() });
             }
             if let Some(probe) = probe {
-                self.one(probe, at, returned);
+                let stamp = if by_kernel { frame.rx_ns } else { 0 };
+                self.one(probe, at, stamp, returned);
             }
         }
         burst.recycle(pool);
@@ -384,7 +408,7 @@ impl Seen<'_> {
     }
 
     #[inline]
-    fn one(&mut self, probe: Probe, at: u64, returned: bool) {
+    fn one(&mut self, probe: Probe, at: u64, stamp: u64, returned: bool) {
         let seq = probe.seq as usize;
         let capture = &mut self.capture;
         let Some(received) = capture.received.get_mut(seq) else { return };
@@ -395,6 +419,9 @@ impl Seen<'_> {
         // A clock that was set back in between must not make it "never".
         *received = at.max(probe.due).max(1);
         capture.due[seq] = probe.due;
+        if let Some([_, came]) = capture.on_wire.get_mut(seq) {
+            *came = stamp;
+        }
         self.last_at = at;
         if self.received == 0 {
             capture.came_first = at;
@@ -449,7 +476,14 @@ pub fn drive(
     plan: &Plan,
     live: &Live,
 ) -> Result<Capture, Error> {
-    let result = driven(tx, rx, plan, live);
+    let stamped = plan.transmit
+        && plan.rate_pps <= STAMPED_MAX_PPS
+        && rx.stamps == StampedBy::Kernel
+        && tx.tx.stamp_departures(true);
+    let result = driven(tx, rx, plan, live, stamped);
+    if stamped {
+        tx.tx.stamp_departures(false);
+    }
     if live.cut.load(Ordering::Acquire) {
         rx.set_link(true)?;
         // Its socket says once that the link was gone.
@@ -463,6 +497,7 @@ fn driven(
     rx: &mut DataPort,
     plan: &Plan,
     live: &Live,
+    stamped: bool,
 ) -> Result<Capture, Error> {
     let flows = plan.flows_in_all();
     let probes = plan.probes as usize;
@@ -474,6 +509,7 @@ fn driven(
             due: zeroes(probes),
             sent: zeroes(probes),
             received: zeroes(probes),
+            on_wire: vec![[0; 2]; if stamped { probes } else { 0 }],
             returned: vec![false; probes],
             ..Capture::default()
         },
@@ -493,6 +529,7 @@ fn driven(
     while seen.take(rx, &mut burst, &mut pool, false)? > 0 {}
     while plan.both && seen.take(tx, &mut burst, &mut pool, true)? > 0 {}
     rx.newly_lost();
+    let sent_max = if tx.sending().is_some() { SENT_MAX } else { BURST_MAX };
     let start = clock::now() + 500_000;
     let mut next = 0;
     let mut due = start + offsets.next().unwrap_or(0);
@@ -500,6 +537,8 @@ fn driven(
     let mut flow = plan.flow(0);
     // The flow that the frame is of.
     let mut made = None;
+    // The numbers of the probes that the port took, in that order, where it tells when they left.
+    let mut taken: Vec<u32> = Vec::with_capacity(if stamped { probes } else { 0 });
     // Frames sent since one came.
     let mut unseen = 0;
     loop {
@@ -511,7 +550,7 @@ fn driven(
         }
         let sending = plan.transmit && !stopped && next < probes;
         let now = clock::now();
-        while sending && due <= now && next < probes && waiting < BURST_MAX {
+        while sending && due <= now && next < probes && waiting < sent_max {
             let probe = Probe { stream: plan.stream, seq: next as u32, due };
             match &plan.frames {
                 Some(frames) => {
@@ -525,7 +564,12 @@ fn driven(
             seen.capture.due[next] = due;
             seen.capture.late += u64::from(now - due > SLOT_NS);
             match tx.tx.tx(&frame) {
-                Ok(()) => seen.capture.sent[next] = now,
+                Ok(()) => {
+                    seen.capture.sent[next] = now;
+                    if stamped {
+                        taken.push(next as u32);
+                    }
+                }
                 Err(_) => seen.capture.refused += 1,
             }
             next += 1;
@@ -542,7 +586,15 @@ fn driven(
             seen.capture.refused += tx.tx.flush().drops.total();
             live.sent.store(next as u64, Ordering::Release);
         }
-        let mut got = seen.take(rx, &mut burst, &mut pool, false)?;
+        let mut got = 0;
+        loop {
+            let more = seen.take(rx, &mut burst, &mut pool, false)?;
+            got += more;
+            // What came of a long burst is not left lying for the next one to add to.
+            if more < BURST_MAX || got >= waiting {
+                break;
+            }
+        }
         if plan.both {
             got += seen.take(tx, &mut burst, &mut pool, true)?;
         }
@@ -551,6 +603,9 @@ fn driven(
             // What carries the frames may wait for this processor: a thread of the kernel's, the switch itself.
             std::thread::yield_now();
             unseen = 0;
+        }
+        if stamped && (got > 0 || waiting > 0) {
+            departures(&mut *tx.tx, &taken, &mut seen.capture.on_wire);
         }
         if got > 0 || waiting > 0 {
             continue;
@@ -578,6 +633,9 @@ fn driven(
             }
         }
     }
+    if stamped {
+        departures(&mut *tx.tx, &taken, &mut seen.capture.on_wire);
+    }
     let mut capture = seen.capture;
     capture.came_last = seen.last_at;
     capture.missed = rx.newly_lost();
@@ -586,10 +644,21 @@ fn driven(
             list.truncate(next);
         }
         capture.returned.truncate(next);
+        capture.on_wire.truncate(next);
         let sent = || capture.sent.iter().copied().filter(|at| *at > 0);
         capture.sending_ns = sent().max().unwrap_or(0) - sent().min().unwrap_or(0);
     }
     Ok(capture)
+}
+
+/// Takes what the port tells of when probes left. `taken`: those that it took, in that order.
+fn departures(tx: &mut dyn TxQueue, taken: &[u32], on_wire: &mut [[u64; 2]]) {
+    tx.departures(&mut |number, at| {
+        let seq = usize::try_from(number).ok().and_then(|number| taken.get(number));
+        if let Some([left, _]) = seq.and_then(|seq| on_wire.get_mut(*seq as usize)) {
+            *left = at;
+        }
+    });
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use gauge::bench::{Bench, Settings};
 use gauge::describe::described;
 use gauge::lua::Script;
 use gauge::module::{self, MODULES, Module};
-use gauge::report::Run;
+use gauge::report::{Run, WIRE};
 use gauge::{Control, DataPort, Peer};
 use of_channel::connection::Timing;
 use of_channel::{Channel, Config, Listen, TlsFiles};
@@ -301,6 +301,11 @@ fn rounds() -> u32 {
     std::env::var("GAUGE_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
+/// Figures that need a switch of another process, or ports that the kernel stamps.
+fn sometimes(figure: &str) -> bool {
+    ["cpu_load", "added_wire_p50_us"].contains(&figure)
+}
+
 /// Asks an honest switch what these modules ask.
 fn honest(version: Version, asked: impl Fn(&Module) -> bool) {
     for _ in 0..rounds() {
@@ -319,14 +324,20 @@ fn honest(version: Version, asked: impl Fn(&Module) -> bool) {
                 }
             };
             assert!(!runs.is_empty());
+            if module.name == "actions" {
+                // The change that OFLOPS-SUME measures; version 1.0 has no MPLS.
+                let has = |name: &str| runs.iter().any(|run| run.label.starts_with(name));
+                assert!(has("set UDP destination") && has("set DSCP"), "{version}");
+                assert!(version == Version::V10 || has("push MPLS"), "{version}");
+            }
             for run in &runs {
                 assert_eq!(run.findings, [], "{version} {}: {}", module.name, run.label);
-                for figure in module.figures.iter().filter(|f| **f != "cpu_load") {
+                for figure in module.figures.iter().filter(|f| !sometimes(f)) {
                     assert!(run.value(figure).is_some(), "{version} {} {figure}", module.name);
                 }
             }
-            // Without load a run has no latency under load.
-            for latency in module.latencies {
+            // Without load a run has no latency under load; only the kernel stamps both ends of a wire.
+            for latency in module.latencies.iter().filter(|latency| **latency != WIRE) {
                 let has = |run: &Run| {
                     run.latencies.iter().any(|(name, summary)| name == latency && summary.count > 0)
                 };
@@ -445,7 +456,7 @@ fn scripts_filter_what_they_capture() {
                 input, t:address(1), output))
             t:barrier()
         end
-        function traffic(t) return { rate = 2000, probes = 300, flows = 3 } end
+        function traffic(t) return { rate = 2000, probes = 3000, flows = 3 } end
         function filter(t) return { capture = "vlan 5 and udp port 9" } end
         function capture(t, p)
             frames = frames + 1
@@ -463,9 +474,9 @@ fn scripts_filter_what_they_capture() {
     assert_eq!(run.findings, []);
     let frames = run.value("frames").unwrap();
     // The first may be faster than the rules, many where other tests take the processors.
-    assert!((1.0..=100.0).contains(&frames), "{frames}");
+    assert!((1.0..=1000.0).contains(&frames), "{frames}");
     assert_eq!(run.value("tags"), Some(frames));
-    assert!(gauge::report::Threshold::parse("tagged.frames=99", &["tagged"]).is_ok());
+    assert!(gauge::report::Threshold::parse("tagged.frames=999", &["tagged"]).is_ok());
 }
 
 /// What the filter keeps out has not come out; what it passes is written to the file.

@@ -10,7 +10,7 @@
 
 use crate::Failure;
 use crate::cli::DoctorOptions;
-use port::spec::{Xdp, XdpMode};
+use port::spec::{Xdp, XdpMode, XdpSend};
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -242,7 +242,8 @@ impl Machine {
             return Finding::good(what, detail);
         };
         let (queue, mode, busy_poll_us) = (Some(0), XdpMode::Generic, None);
-        match port_xdp::open(&Xdp { interface: name, queue, mode, busy_poll_us }) {
+        let send = XdpSend::Auto;
+        match port_xdp::open(&Xdp { interface: name, queue, mode, busy_poll_us, send }) {
             Ok(_) => Finding::good(
                 what,
                 "opened a socket in generic mode; native mode is up to each driver",

@@ -20,7 +20,7 @@ use ::gauge::{
 };
 use of_channel::TlsFiles;
 use openflow::Version;
-use port::spec::{Kind, Spec};
+use port::spec::{Kind, Spec, Xdp, XdpSend};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -331,6 +331,10 @@ fn open(spec: &Spec, number: u32, dpdk: &port_dpdk::Options) -> Result<DataPort,
     let failed = |e: &dyn std::fmt::Display| Failure::Bad(format!("port {}: {e}", spec.name()));
     let no_wire = |text: &str| Err(Failure::Usage(format!("port {}: {text}", spec.name())));
     let port = match &spec.kind {
+        // Traffic is generated, so as fast as it goes unless told otherwise.
+        Kind::AfXdp(xdp) if xdp.send == XdpSend::Auto => {
+            port_xdp::open(&Xdp { send: XdpSend::Live, ..xdp.clone() })
+        }
         Kind::AfXdp(xdp) => port_xdp::open(xdp),
         Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
         Kind::Tap(_) | Kind::AfPacket(_) => spec.open(),

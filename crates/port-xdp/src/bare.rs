@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use port::Error;
 
-use crate::socket::{self, Attachment, Base, RxHalf, TxHalf};
+use crate::socket::{self, Attachment, Base, Opened, RxHalf, TxHalf};
 use crate::umem::Seats;
 use crate::xdp::NEEDS;
 
@@ -36,9 +36,10 @@ impl Bare {
             Seats::take(2).map_err(|e| Error::io(from, "mapping the frames' memory", NEEDS, e))?;
         let one = |name: &str| {
             let (_, link) = port::link::bring_up(name, NEEDS)?;
-            let how = socket::How { native: true, busy_poll_us: None };
-            let (mut sockets, attachment) = socket::open(link.index, &[0], how, seats.umem())
-                .map_err(|(action, e)| Error::io(name, action, NEEDS, e))?;
+            let how = socket::How { native: true, busy_poll_us: None, live: false };
+            let Opened { mut sockets, attachment, .. } =
+                socket::open(link.index, &[0], how, seats.umem())
+                    .map_err(|(action, e)| Error::io(name, action, NEEDS, e))?;
             let socket = sockets.pop().ok_or_else(|| Error::NoInterface { name: name.into() })?;
             Ok((socket, attachment))
         };

@@ -3,7 +3,7 @@
 //! In comes a specification ([`port::spec::Xdp`]), out a [`port::Port`] ([`open`]). Built in layers,
 //! each a page: `program` assembles the XDP program (no compiler needed on the user's machine),
 //! `sys` holds the declarations and system calls, `umem` the memory, `ring` the four rings,
-//! `socket` ties them together, [`xdp`] is the port, [`bare`] what a port is measured against.
+//! `socket` ties them together, `live` sends bursts past the rings, [`xdp`] is the port, [`bare`] what a port is measured against.
 //!
 //! # Modes
 //! *Native*: the program runs in the driver (of hardware, or of veth). *Generic*: it runs in the
@@ -31,9 +31,10 @@
 //! Invariants: dropping the port takes the program off the interface, as does the end of the
 //! process, however it ends. A chunk of memory has one owner at a time, us or the kernel, and a
 //! token (`umem::Chunk`) stands for our turn.
-//! `unsafe` lives in `sys`, `umem` and `ring`.
+//! `unsafe` lives in `sys`, `umem`, `ring` and `live`.
 
 pub mod bare;
+mod live;
 mod program;
 mod ring;
 mod socket;

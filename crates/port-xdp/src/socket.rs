@@ -11,11 +11,12 @@
 //! full transmit rings nor frames that wait anywhere can stop a socket from receiving.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use crate::live::{Live, Maps};
 use crate::program;
 use crate::ring::{Consumer, Producer};
 use crate::sys::{self, Mapping, RingKind, RingOffset, Statistics};
@@ -86,6 +87,15 @@ pub(crate) struct How {
     pub(crate) native: bool,
     /// As in [`port::spec::Xdp`].
     pub(crate) busy_poll_us: Option<u32>,
+    /// Bursts may leave as [`Live`] frames.
+    pub(crate) live: bool,
+}
+
+/// Sockets, the program that feeds them, and the other way to send, or why there is none.
+pub(crate) struct Opened {
+    pub(crate) sockets: Vec<(RxHalf, TxHalf)>,
+    pub(crate) attachment: Attachment,
+    pub(crate) live: Result<Live, String>,
 }
 
 /// Opens a socket on each queue and attaches a program that feeds them.
@@ -94,7 +104,7 @@ pub(crate) fn open(
     queues: &[u32],
     how: How,
     umem: &'static Umem,
-) -> Result<(Vec<(RxHalf, TxHalf)>, Attachment), Failed> {
+) -> Result<Opened, Failed> {
     let last = queues.iter().max().copied().unwrap_or(0);
     let map = sys::create_xsk_map(last + 1).map_err(|e| ("making a map of sockets", e))?;
     let mut sockets = Vec::with_capacity(queues.len());
@@ -104,11 +114,34 @@ pub(crate) fn open(
             .map_err(|e| ("putting the socket into the map", e))?;
         sockets.push((rx, tx));
     }
-    let code = program::redirect(std::os::fd::AsRawFd::as_raw_fd(&map));
-    let program = sys::load_program(&code).map_err(|e| ("loading the XDP program", e))?;
+    let sending = match how.live {
+        true => load_sending(&map, ifindex),
+        false => Err("it was not asked for".to_owned()),
+    };
+    let (program, live) = match sending {
+        Ok((program, live)) => (program, Ok(live)),
+        Err(reason) => {
+            let program = sys::load_program(&program::redirect(map.as_raw_fd()));
+            (program.map_err(|e| ("loading the XDP program", e))?, Err(reason))
+        }
+    };
     let link = sys::attach(program.as_fd(), ifindex, how.native)
         .map_err(|e| ("attaching the XDP program", e))?;
-    Ok((sockets, Attachment { _link: link, _map: map }))
+    Ok(Opened { sockets, attachment: Attachment { _link: link, _map: map }, live })
+}
+
+/// The program that sends, too, and what it sends by; or why not.
+fn load_sending(map: &OwnedFd, ifindex: u32) -> Result<(OwnedFd, Live), String> {
+    if ifindex == program::LOOPBACK as u32 {
+        return Err("the loopback cannot be told from a test run".to_owned());
+    }
+    let failed = |what: &'static str| move |e: io::Error| format!("{what}: {e}");
+    let maps = Maps::new(ifindex).map_err(failed("making its maps"))?;
+    let [slots, target] = [maps.slots(), maps.target()].map(AsRawFd::as_raw_fd);
+    let code = program::receive_and_send(map.as_raw_fd(), slots, target);
+    let program = sys::load_program(&code).map_err(failed("loading the XDP program"))?;
+    let ours = program.try_clone().map_err(failed("keeping the XDP program"))?;
+    Ok((program, Live::new(maps, ours)))
 }
 
 fn open_one(

@@ -10,8 +10,13 @@ use std::ptr::NonNull;
 const BPF_MAP_CREATE: c_int = 0;
 const BPF_MAP_UPDATE_ELEM: c_int = 2;
 const BPF_PROG_LOAD: c_int = 5;
+const BPF_PROG_TEST_RUN: c_int = 10;
 const BPF_LINK_CREATE: c_int = 28;
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_MAP_TYPE_DEVMAP: u32 = 14;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
+const BPF_F_MMAPABLE: u32 = 1 << 10;
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
@@ -37,8 +42,23 @@ fn pair(first: u32, second: u32) -> u64 {
 
 /// A map of sockets by queue.
 pub(crate) fn create_xsk_map(entries: u32) -> io::Result<OwnedFd> {
+    create_map(BPF_MAP_TYPE_XSKMAP, 4, entries, 0)
+}
+
+/// A map of one interface, by its index.
+pub(crate) fn create_device_map() -> io::Result<OwnedFd> {
+    create_map(BPF_MAP_TYPE_DEVMAP, 4, 1, 0)
+}
+
+/// A map of one value that can be mapped into our memory ([`Mapping::of_map`]).
+pub(crate) fn create_shared_array(value_bytes: u32) -> io::Result<OwnedFd> {
+    create_map(BPF_MAP_TYPE_ARRAY, value_bytes, 1, BPF_F_MMAPABLE)
+}
+
+/// A map with keys of four bytes.
+fn create_map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<OwnedFd> {
     // map_type, key_size; value_size, max_entries; map_flags.
-    let mut attributes = [pair(BPF_MAP_TYPE_XSKMAP, 4), pair(4, entries), 0];
+    let mut attributes = [pair(kind, 4), pair(value_bytes, entries), pair(flags, 0)];
     // SAFETY: no addresses.
     let fd = unsafe { bpf(BPF_MAP_CREATE, &mut attributes) }?;
     // SAFETY: the kernel has just made this descriptor for us.
@@ -47,7 +67,11 @@ pub(crate) fn create_xsk_map(entries: u32) -> io::Result<OwnedFd> {
 
 /// Puts a socket into a map.
 pub(crate) fn set_xsk_map(map: BorrowedFd<'_>, queue: u32, xsk: BorrowedFd<'_>) -> io::Result<()> {
-    let (key, value) = (queue, xsk.as_raw_fd());
+    set_map_u32(map, queue, xsk.as_raw_fd() as u32)
+}
+
+/// Sets an entry of a map whose values are of four bytes: of all but [`create_shared_array`]'s.
+pub(crate) fn set_map_u32(map: BorrowedFd<'_>, key: u32, value: u32) -> io::Result<()> {
     let mut attributes = [
         pair(map.as_raw_fd() as u32, 0),
         (&raw const key).expose_provenance() as u64,
@@ -56,6 +80,34 @@ pub(crate) fn set_xsk_map(map: BorrowedFd<'_>, queue: u32, xsk: BorrowedFd<'_>) 
     ];
     // SAFETY: the map's keys and values are four bytes each, and `key` and `value` outlive the call.
     unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Has an XDP program handle `frames` new frames of `len` bytes, in batches, which go where it says (Linux 5.18).
+pub(crate) fn run_live(
+    program: BorrowedFd<'_>,
+    len: u32,
+    frames: u32,
+    batch: u32,
+) -> io::Result<()> {
+    // What the frames hold at first; the program writes over it.
+    const BLANK: [u8; 4096] = [0; 4096];
+    let mut attributes = [
+        // prog_fd, retval; data_size_in, data_size_out; data_in; data_out
+        pair(program.as_raw_fd() as u32, 0),
+        pair(len.min(BLANK.len() as u32), 0),
+        BLANK.as_ptr().expose_provenance() as u64,
+        0,
+        // repeat, duration; ctx_size_in, ctx_size_out; ctx_in; ctx_out
+        pair(frames, 0),
+        0,
+        0,
+        0,
+        // flags, cpu; batch_size
+        pair(BPF_F_TEST_XDP_LIVE_FRAMES, 0),
+        pair(batch, 0),
+    ];
+    // SAFETY: the one address is that of at least as many bytes as are said, which the kernel only reads.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &mut attributes) }.map(drop)
 }
 
 /// Loads an XDP program; the error carries the verifier's complaint.
@@ -205,6 +257,11 @@ impl Mapping {
     pub(crate) fn ring(xsk: BorrowedFd<'_>, ring: RingKind, len: usize) -> io::Result<Mapping> {
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         Mapping::map(len, flags, xsk.as_raw_fd(), ring.offset())
+    }
+
+    /// The value of a map of [`create_shared_array`]'s, `len` bytes long.
+    pub(crate) fn of_map(map: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        Mapping::map(len, libc::MAP_SHARED, map.as_raw_fd(), 0)
     }
 
     fn map(len: usize, flags: c_int, fd: c_int, offset: libc::off_t) -> io::Result<Mapping> {

@@ -8,6 +8,10 @@
 //! Each queue of the interface has a socket: a receive queue of the port. Workers send through one of
 //! the sockets, each through its own while there are as many, under a lock taken once a burst.
 //!
+//! With `send=live`, a burst that has gathered leaves past the ring, as frames of a test run ([`Live`]), while the
+//! interface takes such; whether it does is looked at when the port is opened and by [`Port::sending`]. Order is kept:
+//! what is in the ring leaves first.
+//!
 //! A frame stays in the chunk that it was received into, also when it leaves by another AF_XDP port. Copied
 //! are frames of other kinds of port, all but the last copy of a frame that goes to several ports, those
 //! that are cut into segments, and frames that come in while no idle chunk is to be had.
@@ -21,16 +25,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use port::link::{Link, Totals, Watcher};
-use port::spec::XdpMode;
+use port::link::{Link, Totals, Watcher, XdpFeatures};
+use port::spec::{XdpMode, XdpSend};
 use port::{
     BURST_MAX, Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Offload, Pool, Port,
     PortInfo, RxError, RxQueue, TxQueue, TxReport, gso,
 };
 use rustix::event::epoll;
 
-use crate::socket::{self, Attachment, Base, Received, RxHalf, TxHalf};
+use crate::live::{LIVE_MAX, LIVE_MIN, Live};
+use crate::socket::{self, Attachment, Base, Opened, Received, RxHalf, TxHalf};
 use crate::umem::{self, CHUNK_BYTES, Chunk, Local, Placed, Seats, Umem};
+
+/// Why bursts leave by the ring, where nothing else was asked for.
+const NOT_LIVE: &str = "there is no other way yet";
 
 /// The control side.
 pub struct Xdp {
@@ -39,6 +47,9 @@ pub struct Xdp {
     queues: Vec<u32>,
     mode: XdpMode,
     busy_poll_us: Option<u32>,
+    send: XdpSend,
+    /// Asked whether frames can leave past the ring, if they are to.
+    features: Option<XdpFeatures>,
     native: bool,
     watcher: Watcher,
     ifindex: Option<u32>,
@@ -65,6 +76,10 @@ struct Shared {
     owes: AtomicBool,
     /// Payload bytes of a frame, when we last looked.
     mtu: AtomicU32,
+    /// How bursts leave past the rings, or why they do not.
+    live: Mutex<Result<Live, String>>,
+    /// Whether they do: there is a way, and the interface took such frames when we last looked.
+    goes_live: AtomicBool,
 }
 
 /// The socket of a queue, while there is one.
@@ -129,6 +144,8 @@ impl Xdp {
             up: AtomicBool::new(true),
             owes: AtomicBool::new(false),
             mtu: AtomicU32::new(link.mtu),
+            live: Mutex::new(Err(NOT_LIVE.to_owned())),
+            goes_live: AtomicBool::new(false),
         });
         let info = PortInfo {
             name: name.to_owned(),
@@ -146,6 +163,8 @@ impl Xdp {
             queues,
             mode: spec.mode,
             busy_poll_us: spec.busy_poll_us,
+            send: spec.send,
+            features: None,
             native: false,
             watcher,
             ifindex: None,
@@ -183,9 +202,10 @@ impl Xdp {
         };
         let busy_poll_us = self.busy_poll_us;
         for &native in modes {
-            let how = socket::How { native, busy_poll_us };
+            let live = self.send == XdpSend::Live;
+            let how = socket::How { native, busy_poll_us, live };
             match socket::open(link.index, &queues, how, self.seats.umem()) {
-                Ok((sockets, attachment)) => {
+                Ok(Opened { sockets, attachment, live }) => {
                     self.native = native;
                     self.shared.owes.store(!link.kind.is_empty(), Relaxed);
                     for ((rx, tx), place) in sockets.into_iter().zip(&self.shared.sockets) {
@@ -196,6 +216,8 @@ impl Xdp {
                     }
                     self.attachment = Some(attachment);
                     self.ifindex = Some(link.index);
+                    *lock(&self.shared.live) = live;
+                    self.sending();
                     return Ok(());
                 }
                 Err((action, error)) => {
@@ -220,8 +242,28 @@ impl Xdp {
             drop(rx);
             *lock(&socket.tx) = None;
         }
+        self.shared.goes_live.store(false, Relaxed);
+        *lock(&self.shared.live) = Err(NOT_LIVE.to_owned());
         self.attachment = None;
         self.ifindex = None;
+    }
+
+    /// Whether bursts can leave past the ring now; if not, why.
+    fn can_go_live(&mut self) -> Result<(), String> {
+        lock(&self.shared.live).as_ref().map_err(Clone::clone)?;
+        let failed =
+            |e| format!("the kernel does not say whether the interface takes XDP frames: {e}");
+        let index = self.ifindex.ok_or_else(|| NOT_LIVE.to_owned())?;
+        if self.features.is_none() {
+            self.features = Some(XdpFeatures::open().map_err(failed)?);
+        }
+        match self.features.as_mut().map(|features| features.takes_frames(index)) {
+            Some(Ok(true)) => Ok(()),
+            Some(Err(e)) => Err(failed(e)),
+            _ => Err("the interface takes no XDP frames; a veth does while its peer has an XDP program, or by \
+                      `ethtool -K PEER gro on` in the peer's namespace"
+                .to_owned()),
+        }
     }
 
     fn failed(&self, action: &'static str, error: std::io::Error) -> Error {
@@ -341,6 +383,18 @@ impl Port for Xdp {
         done.map_err(|e| Error::io(&self.info.name, "bringing it up or down", NEEDS, e))
     }
 
+    fn sending(&mut self) -> Option<String> {
+        if self.send != XdpSend::Live {
+            return None;
+        }
+        let can = self.can_go_live();
+        self.shared.goes_live.store(can.is_ok(), Relaxed);
+        Some(match can {
+            Ok(()) => format!("bursts of {LIVE_MIN} and more as live XDP frames"),
+            Err(reason) => format!("all by the ring, as {reason}"),
+        })
+    }
+
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         self.info.check_rx_queue(queue, self.rx_open.get(queue) == Some(&true))?;
         self.rx_open[queue] = true;
@@ -356,7 +410,7 @@ impl Port for Xdp {
             shared: self.shared.clone(),
             umem: self.seats.umem(),
             queue,
-            pending: Vec::with_capacity(BURST_MAX),
+            pending: Vec::with_capacity(LIVE_MAX),
             spare: Pool::default(),
             report: TxReport::default(),
         }))
@@ -482,7 +536,8 @@ impl Tx {
     #[inline]
     fn queue(&mut self, placed: Placed) {
         self.pending.push(placed);
-        if self.pending.len() == BURST_MAX {
+        let gathered = self.pending.len();
+        if gathered == BURST_MAX && !self.shared.goes_live.load(Relaxed) || gathered == LIVE_MAX {
             self.send(false);
         }
     }
@@ -526,8 +581,53 @@ impl Tx {
         done
     }
 
+    /// Sends what is pending past the ring, as far as it goes: from its start, frames of one length, if they are
+    /// enough and nothing waits in the ring.
+    fn send_live(&mut self) {
+        let Tx { shared, umem, queue, pending, report, .. } = self;
+        if shared.tx(*queue).as_ref().is_none_or(|half| half.tx.has_waiting()) {
+            return;
+        }
+        let mut live = lock(&shared.live);
+        let Ok(way) = live.as_mut() else { return };
+        let mut failed = None;
+        while let Some(first) = pending.first().map(|placed| placed.len() as usize)
+            && failed.is_none()
+            && Live::fits(first)
+        {
+            let alike = pending.iter().take(LIVE_MAX).take_while(|p| p.len() as usize == first);
+            let alike = alike.count();
+            if alike < LIVE_MIN {
+                break;
+            }
+            way.begin(first);
+            // As many as there are slots, of the length that was said.
+            for placed in &pending[..alike] {
+                if !way.push(umem.bytes(placed)) {
+                    break;
+                }
+            }
+            let (sent, done) = way.run();
+            failed = done.err();
+            umem.with_local(|local| {
+                for placed in pending.drain(..sent) {
+                    report.count_sent(first);
+                    local.give(placed.into_chunk().0);
+                }
+            });
+        }
+        if let Some(error) = failed {
+            tracing::warn!(%error, "bursts leave by the ring from now on");
+            *live = Err(format!("a test run failed: {error}"));
+            shared.goes_live.store(false, Relaxed);
+        }
+    }
+
     /// Moves what is pending into the ring, and has the kernel send it if it is to `leave`.
     fn send(&mut self, leave: bool) {
+        if self.pending.len() >= LIVE_MIN && self.shared.goes_live.load(Relaxed) {
+            self.send_live();
+        }
         let Tx { shared, umem, queue, pending, report, .. } = self;
         umem.with_local(|local| {
             let mut half = shared.tx(*queue);

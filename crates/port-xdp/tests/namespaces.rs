@@ -7,15 +7,21 @@ use std::time::Duration;
 
 use lab::{Bridge, Lab, iperf, must, ping};
 use port::af_packet::AfPacket;
-use port::spec::{self, XdpMode};
-use port::{LinkState, Port};
+use port::spec::{self, XdpMode, XdpSend};
+use port::{Burst, Frame, LinkState, Pool, Port, RxQueue, TxQueue};
 use port_xdp::Xdp;
 
 const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
 
 fn spec(interface: &str, mode: XdpMode) -> spec::Xdp {
-    spec::Xdp { interface: interface.to_owned(), queue: None, mode, busy_poll_us: None }
+    spec::Xdp {
+        interface: interface.to_owned(),
+        queue: None,
+        mode,
+        busy_poll_us: None,
+        send: XdpSend::Auto,
+    }
 }
 
 fn two_ports(lab: &Lab, mode: XdpMode) -> (Xdp, Xdp) {
@@ -165,6 +171,133 @@ fn survives_an_interface_made_anew() {
     lab.veth("a", "p1", A);
     lab.within("s", || wait_for("up", || a.link().is_up()));
     assert_eq!(ping(&lab, "a", B, 20, "0.002"), 20);
+}
+
+/// Frames of that many bytes each, numbered from `first` on, and filled by their numbers.
+fn numbered(first: u32, lens: &[usize]) -> Vec<Vec<u8>> {
+    let one = |(number, len): (u32, &usize)| {
+        let mut bytes = vec![number as u8; *len];
+        bytes[..12].copy_from_slice(b"\x02\0\0\0\0\x09\x02\0\0\0\0\x08");
+        bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+        bytes[14..18].copy_from_slice(&number.to_be_bytes());
+        bytes
+    };
+    (first..).zip(lens).map(one).collect()
+}
+
+/// Sends the frames in one burst, and takes what comes of ours at the other end.
+fn pass(frames: &[Vec<u8>], tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) -> Vec<Vec<u8>> {
+    for bytes in frames {
+        assert_eq!(tx.tx(&Frame::copy_of(bytes)), Ok(()));
+    }
+    let report = tx.flush();
+    assert_eq!((report.sent, report.drops.total()), (frames.len() as u64, 0));
+    let (mut burst, mut pool, mut came) = (Burst::new(), Pool::new(), Vec::new());
+    for _ in 0..500 {
+        // A packet socket says once that its interface was down.
+        while rx.rx(&mut burst, &mut pool).unwrap_or(0) > 0 {
+            let ours = burst.frames().iter().map(|frame| frame.data().to_vec());
+            came.extend(ours.filter(|bytes| bytes[12..14] == [0x88, 0xb5]));
+            burst.recycle(&mut pool);
+        }
+        if came.len() >= frames.len() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    came
+}
+
+/// Frames that the interface says it has taken from others as XDP frames.
+fn taken_live(lab: &Lab, interface: &str) -> Option<u64> {
+    let shown = lab::sh(&format!("ip netns exec {} ethtool -S {interface}", lab.ns("s")));
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let counts = shown.lines().filter_map(|line| line.trim().split_once("_xdp_xmit: "));
+    counts.map(|(_, count)| count.parse::<u64>().ok()).sum()
+}
+
+/// What leaves past the ring is what was given, in its order, whatever leaves by the ring in between.
+#[test]
+fn live_bursts_keep_bytes_and_order() {
+    let Some(lab) = Lab::new() else { return };
+    let s = lab.ns("s");
+    must(&format!("ip link add c0 netns {s} type veth peer name c1 netns {s}"));
+    let open = |name, send| {
+        let spec = spec::Xdp { send, ..spec(name, XdpMode::Native) };
+        lab.within("s", || Xdp::open(&spec).expect("a port"))
+    };
+    let mut a = open("c0", XdpSend::Live);
+    let alone = a.sending().expect("it was asked for");
+    let mut b = open("c1", XdpSend::Ring);
+    lab.within("s", || wait_for("up", || a.link().is_up() && b.link().is_up()));
+    let now = a.sending().expect("it was asked for");
+    assert_eq!(b.sending(), None);
+    if alone.contains("does not say") || now.contains("making its maps") || now.contains("loading")
+    {
+        println!("skipped: {now}");
+        return;
+    }
+    assert!(alone.contains("takes no XDP frames"), "{alone}");
+    assert!(now.contains("live XDP frames"), "{now}");
+    let (mut tx, mut rx) = (a.tx_queue().expect("tx"), b.rx_queue(0).expect("rx"));
+    let mut next = 0;
+    // Two runs of them are long enough; then of all lengths, of more than there are slots, and of few.
+    let mixed = [vec![60; 40], vec![1514; 100], vec![61; 3], vec![60; 50]].concat();
+    let lengths: Vec<usize> = (0..200).map(|i| 60 + i * 7).collect();
+    for lens in [vec![60; 64], mixed, lengths, vec![300; 700], vec![60; 3], vec![1514; 256]] {
+        let frames = numbered(next, &lens);
+        next += lens.len() as u32;
+        let came = pass(&frames, &mut *tx, &mut *rx);
+        assert_eq!(came.len(), frames.len());
+        assert!(came == frames, "bytes or order were changed");
+    }
+    if let Some(live) = taken_live(&lab, "c0") {
+        // What had to leave by the ring: 53 of the mixed ones, those of all lengths, three, and 188 of 700 or fewer.
+        assert!((64 + 140 + 512 + 256..=u64::from(next) - 256).contains(&live), "{live} of {next}");
+    }
+    // Without a program at the other end nothing would arrive, so all goes by the ring.
+    drop((rx, b));
+    // The kernel takes a program off some time after its link was closed.
+    let mut told = || a.sending().expect("it was asked for");
+    wait_for("no program at the other end", || told().contains("takes no XDP frames"));
+    let (_b, mut rx) = lab.within("s", || {
+        let mut b = AfPacket::open("c1").expect("c1");
+        let rx = b.rx_queue(0).expect("rx");
+        (b, rx)
+    });
+    let frames = numbered(next, &[60; 128]);
+    let came = pass(&frames, &mut *tx, &mut *rx);
+    assert_eq!(came.len(), 128);
+    assert!(came == frames, "bytes or order were changed");
+    if lab::sh(&format!("ip netns exec {s} ethtool -K c1 gro on")).status.success() {
+        assert!(a.sending().expect("it was asked for").contains("live XDP frames"));
+        let before = taken_live(&lab, "c0").expect("ethtool is there");
+        let frames = numbered(next + 128, &[60; 128]);
+        assert!(pass(&frames, &mut *tx, &mut *rx) == frames);
+        assert_eq!(taken_live(&lab, "c0"), Some(before + 128));
+    }
+}
+
+/// A switch that sends bursts so passes what any does.
+#[test]
+fn live_ports_pass_pings_and_tcp() {
+    let Some(lab) = Lab::new() else { return };
+    lab.veth("a", "p1", A);
+    lab.veth("b", "p2", B);
+    for which in ["a", "b"] {
+        lab::sh(&format!("ip netns exec {} ethtool -K eth0 gro on", lab.ns(which)));
+    }
+    let open = |name| {
+        let spec = spec::Xdp { send: XdpSend::Live, ..spec(name, XdpMode::Native) };
+        lab.within("s", || Xdp::open(&spec).expect("a port"))
+    };
+    let (mut a, mut b) = (open("p1"), open("p2"));
+    let bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
+    assert_eq!(ping(&lab, "a", B, 500, "0.002"), 500);
+    if let Some(gbps) = iperf(&lab, B, 2, "") {
+        println!("af_xdp, live, TCP: {gbps} Gb/s; {:?}; {:?}", bridge.counts, a.sending());
+        assert!(gbps > 0.1, "TCP crawls");
+    }
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lab::{Lab, must};
 use port::af_packet::AfPacket;
 use port::prng::Prng;
-use port::spec::{self, XdpMode};
+use port::spec::{self, XdpMode, XdpSend};
 use port::{Burst, Frame, Pool, Port, RxQueue, TxQueue};
 use port_xdp::Xdp;
 
@@ -24,7 +24,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 fn open(lab: &Lab, interface: &str, mode: XdpMode) -> Xdp {
     let (interface, queue, busy_poll_us) = (interface.to_owned(), None, None);
-    let spec = spec::Xdp { interface, queue, mode, busy_poll_us };
+    let spec = spec::Xdp { interface, queue, mode, busy_poll_us, send: XdpSend::Auto };
     lab.within("s", || Xdp::open(&spec).expect("the port opens"))
 }
 

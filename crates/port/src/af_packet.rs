@@ -217,6 +217,7 @@ impl Port for AfPacket {
             pending: Vec::with_capacity(BURST_MAX),
             spare: Pool::default(),
             report: TxReport::default(),
+            departed: None,
         }))
     }
 
@@ -336,6 +337,8 @@ struct Tx {
     pending: Vec<Frame>,
     spare: Pool,
     report: TxReport,
+    /// Where departures are stamped: the number of the last that the kernel told of, or of the first if it told of none.
+    departed: Option<u64>,
 }
 
 impl Tx {
@@ -368,6 +371,8 @@ impl Tx {
                     tracing::debug!(%reason, %error, "frame not sent");
                     self.report.drops.add(reason, 1);
                     done += 1;
+                    // Whether the kernel has numbered this one is not known.
+                    self.departed = None;
                 }
             }
         }
@@ -414,6 +419,36 @@ impl TxQueue for Tx {
             self.send_pending();
         }
         std::mem::take(&mut self.report)
+    }
+
+    fn stamp_departures(&mut self, on: bool) -> bool {
+        let fd = self.fd.as_fd();
+        // Numbers begin anew only after it was off; what is told of earlier ones goes.
+        let off = packet::set_departure_stamps(fd, false);
+        let cleared = off.and_then(|()| packet::take_departures(fd, &mut |_, _| {}));
+        let done = cleared.and_then(|()| match on {
+            true => {
+                packet::set_buffers(fd, TX_BUFFER_BYTES, TX_BUFFER_BYTES);
+                packet::set_departure_stamps(fd, true)
+            }
+            false => Ok(()),
+        });
+        if let Err(error) = &done {
+            tracing::debug!(%error, "the kernel does not stamp what leaves");
+        }
+        self.departed = (on && done.is_ok()).then_some(0);
+        self.departed.is_some()
+    }
+
+    fn departures(&mut self, sink: &mut dyn FnMut(u64, u64)) {
+        let Some(mut last) = self.departed else { return };
+        let told = packet::take_departures(self.fd.as_fd(), &mut |number, at| {
+            // Nearest to the last: both ways, as devices may tell in another order.
+            let ahead = number.wrapping_sub(last as u32) as i32;
+            last = last.saturating_add_signed(ahead.into());
+            sink(last, at);
+        });
+        self.departed = told.is_ok().then_some(last);
     }
 }
 

@@ -197,6 +197,12 @@ pub trait Port: Send {
         StampedBy::Process
     }
 
+    /// Looks anew how frames can leave, where there is more than one way, and says so in a few words. To be asked before
+    /// a run of traffic, as it may change with what is at the other end.
+    fn sending(&mut self) -> Option<String> {
+        None
+    }
+
     /// Opens receive queue `queue`, counting from 0, below [`PortInfo::rx_queues`]; each once.
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error>;
 
@@ -285,6 +291,20 @@ pub trait TxQueue: Send {
     /// Sends all that is queued, and reports what became of the frames accepted since the last
     /// report. A frame segmented in software counts as its segments.
     fn flush(&mut self) -> TxReport;
+
+    /// Has the kernel stamp the frames that are given from now on when it hands them to their device, or no more; costs
+    /// it a buffer for each. Says whether it will: `false` for kinds of port that have no such stamps.
+    fn stamp_departures(&mut self, on: bool) -> bool {
+        let _ = on;
+        false
+    }
+
+    /// Hands over what the kernel has told of departures since the last call: which frame, counted from 0 since
+    /// [`stamp_departures`](TxQueue::stamp_departures), and when, in nanoseconds of the wall clock. A frame of which it
+    /// tells nothing may have left all the same. After a frame was refused, nothing is told until it is asked for anew.
+    fn departures(&mut self, sink: &mut dyn FnMut(u64, u64)) {
+        let _ = sink;
+    }
 }
 
 /// Waits until `fd` is readable, for at most `timeout`; says whether it is.

@@ -36,6 +36,15 @@ const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 const ENODEV: i32 = 19;
 
+const GENL_ID_CTRL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+const NETDEV_CMD_DEV_GET: u8 = 1;
+const NETDEV_A_DEV_IFINDEX: u16 = 1;
+const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
+const NETDEV_XDP_ACT_NDO_XMIT: u64 = 4;
+
 /// An interface, as the kernel describes it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -191,17 +200,78 @@ impl Watcher {
         self.ask(request).map(drop)
     }
 
-    /// Sends a request and returns the payload of its answer (empty for an acknowledgement).
-    fn ask(&mut self, mut request: Request) -> io::Result<Vec<u8>> {
+    /// Sends a request and returns the payload of its answer.
+    fn ask(&mut self, request: Request) -> io::Result<Vec<u8>> {
         self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
-        let len = request.bytes.len() as u32;
-        request.put(0, &len.to_ne_bytes());
-        request.put(8, &sequence.to_ne_bytes());
-        send(&self.asking, &request.bytes, SendFlags::empty())?;
+        request.ask(self.asking.as_fd(), self.sequence, &mut self.buffer)
+    }
+}
+
+/// Asks whether an interface of the namespace that it was opened in takes XDP frames from others, as a redirect hands
+/// them over (generic netlink's family `netdev`, Linux 6.3).
+pub struct XdpFeatures {
+    asking: OwnedFd,
+    family: u16,
+    sequence: u32,
+}
+
+impl XdpFeatures {
+    /// In the namespace of the calling thread.
+    pub fn open() -> io::Result<XdpFeatures> {
+        let protocol = Some(rustix::net::netlink::GENERIC);
+        let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
+        let asking = socket_with(AddressFamily::NETLINK, kind, flags, protocol)?;
+        bind(&asking, &SocketAddrNetlink::new(0, 0))?;
+        let mut request = Request::generic(GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
+        request.attribute(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
+        let answer = request.ask(asking.as_fd(), 1, &mut [0; 8192])?;
+        let family = generic_attribute(&answer, CTRL_ATTR_FAMILY_ID).and_then(|id| u16_at(id, 0));
+        let family = family.ok_or_else(|| io::Error::other("netlink: malformed family"))?;
+        Ok(XdpFeatures { asking, family, sequence: 1 })
+    }
+
+    /// Whether the interface of this number takes them now.
+    pub fn takes_frames(&mut self, ifindex: u32) -> io::Result<bool> {
+        let mut request = Request::generic(self.family, NETDEV_CMD_DEV_GET);
+        request.attribute(NETDEV_A_DEV_IFINDEX, &ifindex.to_ne_bytes());
+        self.sequence = self.sequence.wrapping_add(1);
+        let answer = request.ask(self.asking.as_fd(), self.sequence, &mut [0; 8192])?;
+        let features = generic_attribute(&answer, NETDEV_A_DEV_XDP_FEATURES);
+        let features = features.and_then(|bytes| bytes.first_chunk().copied());
+        let features = features.ok_or_else(|| io::Error::other("netlink: malformed features"))?;
+        Ok(u64::from_ne_bytes(features) & NETDEV_XDP_ACT_NDO_XMIT != 0)
+    }
+}
+
+/// The value of an attribute of a generic message.
+fn generic_attribute(payload: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut rest = payload.get(4..)?;
+    loop {
+        let len = usize::from(u16_at(rest, 0)?);
+        let value = rest.get(4..len)?;
+        // The two highest bits say how it is to be read.
+        if u16_at(rest, 2)? & 0x3fff == wanted {
+            return Some(value);
+        }
+        rest = rest.get(len.next_multiple_of(4)..)?;
+    }
+}
+
+impl Request {
+    /// Sends it by a socket and returns the payload of its answer (empty for an acknowledgement).
+    fn ask(
+        mut self,
+        socket: BorrowedFd<'_>,
+        sequence: u32,
+        buffer: &mut [u8],
+    ) -> io::Result<Vec<u8>> {
+        let len = self.bytes.len() as u32;
+        self.put(0, &len.to_ne_bytes());
+        self.put(8, &sequence.to_ne_bytes());
+        send(socket, &self.bytes, SendFlags::empty())?;
         loop {
-            let (_, len) = recv(&self.asking, self.buffer.as_mut_slice(), RecvFlags::empty())?;
-            let mut rest = &self.buffer[..len.min(self.buffer.len())];
+            let (_, len) = recv(socket, &mut *buffer, RecvFlags::empty())?;
+            let mut rest = &buffer[..len.min(buffer.len())];
             while let Some((kind, answered, payload, after)) = next_message(rest) {
                 rest = after;
                 if answered != sequence {
@@ -238,7 +308,7 @@ pub fn rx_queues(watcher: &Watcher, name: &str) -> u32 {
     crate::sys::ioctl::rx_queues(watcher.asking.as_fd(), name).unwrap_or(1)
 }
 
-/// A request: `nlmsghdr` (16 bytes), `ifinfomsg` (16 bytes), attributes.
+/// A request: `nlmsghdr` (16 bytes), `ifinfomsg` (16 bytes) or `genlmsghdr` (4 bytes), attributes.
 struct Request {
     bytes: Vec<u8>,
 }
@@ -248,6 +318,15 @@ impl Request {
         let mut request = Request { bytes: vec![0; 32] };
         request.put(4, &kind.to_ne_bytes());
         request.put(6, &(flags | NLM_F_REQUEST).to_ne_bytes());
+        request
+    }
+
+    /// One of generic netlink.
+    fn generic(family: u16, command: u8) -> Request {
+        let mut request = Request { bytes: vec![0; 20] };
+        request.put(4, &family.to_ne_bytes());
+        request.put(6, &NLM_F_REQUEST.to_ne_bytes());
+        request.put(16, &[command, 1]);
         request
     }
 
@@ -351,6 +430,26 @@ mod tests {
         assert_eq!(carrier(&watcher, "mrp-nothing"), None);
         assert_eq!(watcher.query("mrp-nothing").unwrap(), None);
         assert!(watcher.query("a name that is much too long for an interface").is_err());
+    }
+
+    #[test]
+    fn knows_that_the_loopback_takes_no_xdp_frames() {
+        // Kernels before 6.3 do not say.
+        let Ok(mut features) = XdpFeatures::open() else { return };
+        assert!(!features.takes_frames(1).unwrap());
+        let error = features.takes_frames(u32::MAX >> 1).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(ENODEV));
+    }
+
+    #[test]
+    fn finds_generic_attributes() {
+        let message = [1, 1, 0, 0, 5, 0, 9, 0, 7, 0, 0, 0, 8, 0, 3, 0x40, 1, 2, 3, 4];
+        assert_eq!(generic_attribute(&message, 3), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(generic_attribute(&message, 9), Some(&[7][..]));
+        for (len, wanted) in [(20, 4), (19, 3), (9, 3), (3, 9), (0, 9)] {
+            assert_eq!(generic_attribute(&message[..len], wanted), None);
+        }
+        assert_eq!(generic_attribute(&[0; 12], 5), None);
     }
 
     #[test]

@@ -198,6 +198,10 @@ impl Port for Adapter {
         self.inner.stamp_arrivals()
     }
 
+    fn sending(&mut self) -> Option<String> {
+        self.inner.sending()
+    }
+
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         Ok(Box::new(Rx { inner: self.inner.rx_queue(queue)?, table: self.table.clone() }))
     }

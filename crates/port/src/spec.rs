@@ -70,6 +70,8 @@ pub struct Xdp {
     /// For so many microseconds a call into the kernel runs the driver's receive loop itself,
     /// instead of waiting for its interrupt; if not said, it does not.
     pub busy_poll_us: Option<u32>,
+    /// How bursts of frames leave; by the ring if not said, but for who opens the port to generate traffic.
+    pub send: XdpSend,
 }
 
 /// Where the XDP program of an AF_XDP port runs.
@@ -82,6 +84,18 @@ pub enum XdpMode {
     Native,
     /// In the kernel's general receive path.
     Generic,
+}
+
+/// How bursts of frames leave an AF_XDP port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpSend {
+    /// As whoever opens the port prefers.
+    #[default]
+    Auto,
+    /// By the socket's transmit ring.
+    Ring,
+    /// As XDP frames that the kernel makes itself, wherever the interface takes such.
+    Live,
 }
 
 /// Why a specification was refused. Positions are bytes from its start.
@@ -295,7 +309,7 @@ fn parse_xdp(text: &str, at: usize) -> Result<Xdp, SpecError> {
     let mut words = words(text, at);
     let (at, name) = words.next().unwrap_or((at, ""));
     let interface = interface(name, at)?;
-    let (mut queue, mut mode, mut busy_poll_us) = (None, None, None);
+    let (mut queue, mut mode, mut busy_poll_us, mut send) = (None, None, None, None);
     for (at, word) in words {
         let (option, value) = split_option(word);
         let place = at + option.len() + 1;
@@ -312,11 +326,16 @@ fn parse_xdp(text: &str, at: usize) -> Result<Xdp, SpecError> {
                 let us = parse_number(value, place, "busy-poll", 1, 1_000_000)?;
                 busy_poll_us.replace(us).is_some()
             }
-            ("queue" | "mode" | "busy-poll", None) => {
+            ("send", Some("ring")) => send.replace(XdpSend::Ring).is_some(),
+            ("send", Some("live")) => send.replace(XdpSend::Live).is_some(),
+            ("send", Some(value)) => {
+                return Err(unknown(place, "way to send", value, &["ring", "live"]));
+            }
+            ("queue" | "mode" | "busy-poll" | "send", None) => {
                 return Err(SpecError::Value { at, word: option.to_owned(), takes_value: true });
             }
             _ => {
-                let known = ["queue", "mode", "busy-poll"];
+                let known = ["queue", "mode", "busy-poll", "send"];
                 return Err(unknown(at, "option of af_xdp", option, &known));
             }
         };
@@ -324,7 +343,8 @@ fn parse_xdp(text: &str, at: usize) -> Result<Xdp, SpecError> {
             return Err(SpecError::Twice { at, word: option.to_owned() });
         }
     }
-    Ok(Xdp { interface, queue, mode: mode.unwrap_or_default(), busy_poll_us })
+    let (mode, send) = (mode.unwrap_or_default(), send.unwrap_or_default());
+    Ok(Xdp { interface, queue, mode, busy_poll_us, send })
 }
 
 fn parse_pcap(text: &str, start: usize) -> Result<Kind, SpecError> {
@@ -415,7 +435,12 @@ impl fmt::Display for Spec {
                     XdpMode::Native => f.write_str(",mode=native"),
                     XdpMode::Generic => f.write_str(",mode=generic"),
                 }?;
-                xdp.busy_poll_us.map_or(Ok(()), |us| write!(f, ",busy-poll={us}"))
+                xdp.busy_poll_us.map_or(Ok(()), |us| write!(f, ",busy-poll={us}"))?;
+                match xdp.send {
+                    XdpSend::Auto => Ok(()),
+                    XdpSend::Ring => f.write_str(",send=ring"),
+                    XdpSend::Live => f.write_str(",send=live"),
+                }
             }
             Kind::Pcap { rx, tx, repeat } => {
                 let rx = rx.iter().map(|file| format!("rx={}", file.display()));
@@ -440,13 +465,14 @@ mod tests {
     fn reads_every_kind() {
         let xdp = |queue, mode| {
             let (interface, busy_poll_us) = ("eth0".into(), None);
-            Kind::AfXdp(Xdp { interface, queue, mode, busy_poll_us })
+            Kind::AfXdp(Xdp { interface, queue, mode, busy_poll_us, send: XdpSend::Auto })
         };
         let busy = Xdp {
             interface: "eth0".into(),
             queue: None,
             mode: XdpMode::Auto,
             busy_poll_us: Some(20),
+            send: XdpSend::Live,
         };
         let pcap = |rx: Option<&str>, tx: Option<&str>, repeat| Kind::Pcap {
             rx: rx.map(PathBuf::from),
@@ -457,7 +483,7 @@ mod tests {
             ("tap:t0", Kind::Tap("t0".into())),
             ("af_packet:veth-a", Kind::AfPacket("veth-a".into())),
             ("af_xdp:eth0", xdp(None, XdpMode::Auto)),
-            ("af_xdp:eth0,busy-poll=20", Kind::AfXdp(busy)),
+            ("af_xdp:eth0,busy-poll=20,send=live", Kind::AfXdp(busy)),
             ("af_xdp:eth0,mode=generic,queue=3", xdp(Some(3), XdpMode::Generic)),
             ("af_xdp:eth0,mode=native", xdp(None, XdpMode::Native)),
             ("pcap:rx=a.pcap", pcap(Some("a.pcap"), None, false)),
@@ -521,6 +547,10 @@ mod tests {
             (
                 "af_xdp:e,mode=nativ",
                 "at 14: unknown mode \"nativ\", did you mean \"native\"?; known: native, generic",
+            ),
+            (
+                "af_xdp:e,send=wire",
+                "at 14: unknown way to send \"wire\", did you mean \"live\"?; known: ring, live",
             ),
             ("af_xdp:e,queue=1,queue=1", "at 17: \"queue\" was given already"),
             ("pcap:", "at 5: the file is missing; wanted pcap:rx=FILE[,tx=FILE][,loop]"),

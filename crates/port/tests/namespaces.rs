@@ -8,7 +8,7 @@ use std::time::Duration;
 use lab::{Bridge, Lab, iperf, must, ping, sh};
 use port::af_packet::AfPacket;
 use port::tap::Tap;
-use port::{Burst, Csum, Frame, LinkState, Pool, Port, StampedBy};
+use port::{Burst, Csum, Frame, LinkState, Pool, Port, StampedBy, TxQueue};
 
 const A: &str = "10.77.0.1";
 const B: &str = "10.77.0.2";
@@ -285,4 +285,61 @@ fn af_packet_is_stamped_by_the_best_that_there_is() {
     let now = port::now_ns();
     let at = burst.frames()[0].rx_ns;
     assert!(before < at && now - at >= 250_000_000, "{} {}", at - before, now - at);
+}
+
+/// Numbered as they were given, from 0 each time; between our giving a frame and its arrival by the kernel's stamp.
+#[test]
+fn af_packet_tells_when_frames_left() {
+    let Some(lab) = Lab::new() else { return };
+    let s = lab.ns("s");
+    must(&format!("ip link add c0 netns {s} type veth peer name c1 netns {s}"));
+    let (mut tx, mut rx, _ports) = lab.within("s", || {
+        let mut a = AfPacket::open("c0").unwrap();
+        let mut b = AfPacket::open("c1").unwrap();
+        b.stamp_arrivals();
+        let queues = (a.tx_queue().unwrap(), b.rx_queue(0).unwrap());
+        (queues.0, queues.1, (a, b))
+    });
+    let told = |tx: &mut dyn TxQueue| {
+        let mut all = Vec::new();
+        tx.departures(&mut |number, at| all.push((number, at)));
+        all
+    };
+    let mut give = |tx: &mut dyn TxQueue, count: u8| {
+        for number in 0..count {
+            let mut bytes = [number; 60];
+            bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
+            assert_eq!(tx.tx(&Frame::copy_of(&bytes)), Ok(()));
+        }
+        tx.flush();
+        let (mut burst, mut pool, mut came) = (Burst::new(), Pool::new(), Vec::new());
+        for _ in 0..200 {
+            while rx.rx(&mut burst, &mut pool).unwrap_or(0) > 0 {
+                let ours = burst.frames().iter().filter(|f| f.data()[12..14] == [0x88, 0xb5]);
+                came.extend(ours.map(|frame| (frame.data()[0], frame.rx_ns)));
+                burst.recycle(&mut pool);
+            }
+            if came.len() >= count.into() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        came
+    };
+    give(&mut *tx, 3);
+    assert_eq!(told(&mut *tx), []);
+    for count in [10, 200] {
+        assert!(tx.stamp_departures(true));
+        let before = port::now_ns();
+        let came = give(&mut *tx, count);
+        let left = told(&mut *tx);
+        assert_eq!((came.len(), left.len()), (count.into(), count.into()));
+        for ((number, at), (first, arrived)) in left.into_iter().zip(came) {
+            assert_eq!(number, first.into());
+            assert!(before <= at && at <= arrived, "{before} {at} {arrived}");
+        }
+    }
+    assert!(!tx.stamp_departures(false));
+    give(&mut *tx, 3);
+    assert_eq!(told(&mut *tx), []);
 }

@@ -38,7 +38,8 @@ fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
     let (mut disturbed, mut turn_ns) = (Vec::new(), 0);
     let rounds = bench.settings.barrier_rounds;
     for _ in 0..rounds {
-        let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: false };
+        let batch =
+            Batch { change: Change::Add(Priorities::Equal), rules, apart: false, closely: false };
         let inserted = update(bench, batch, 0)?;
         turn_ns = inserted.turn_ns;
         let blind = blindness(&inserted.capture);

@@ -9,10 +9,10 @@
 //! No finding: a cliff is no fault, but worth knowing.
 
 use super::{Module, Over};
-use crate::bench::{Bench, latencies};
+use crate::bench::{Bench, both_latencies};
 use crate::error::Error;
 use crate::probe::{self, Probe};
-use crate::report::Run;
+use crate::report::{Run, WIRE};
 use crate::traffic::{Frames, Plan, Turns};
 use openflow::{Action, FieldId, FlowMod, Instruction, Instructions, Match, Message, PortNo};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub const FLOWS: Module = Module {
     name: "flows",
     about: "whether forwarding suffers as the same rate is spread over more flows",
     figures: &["flows", "offered_pps", "lost_share"],
-    latencies: &["latency"],
+    latencies: &["latency", WIRE],
     over: &[
         over("latency over active flows", "flows", "active flows", LATENCY),
         over("loss over active flows", "flows", "active flows", LOSS),
@@ -36,7 +36,7 @@ pub const MASKS: Module = Module {
     name: "masks",
     about: "whether forwarding suffers as traffic takes more masks in a wildcard cache",
     figures: &["masks", "offered_pps", "lost_share"],
-    latencies: &["latency"],
+    latencies: &["latency", WIRE],
     over: &[
         over("latency over masks", "masks", "masks that a wildcard cache needs", LATENCY),
         over("loss over masks", "masks", "masks that a wildcard cache needs", LOSS),
@@ -158,7 +158,7 @@ fn once(
             ("offered_pps", plan.rate_pps),
             ("lost_share", lost as f64 / sent.max(1) as f64),
         ],
-        latencies: vec![("latency", latencies(&capture).summary())],
+        latencies: both_latencies(&capture),
         ..Run::default()
     })
 }

@@ -5,9 +5,9 @@
 //! traffic, not whether its rules fit.
 
 use super::Module;
-use crate::bench::{Bench, blindness, latencies};
+use crate::bench::{Bench, blindness, both_latencies};
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::report::{Finding, Run, WIRE};
 use crate::traffic::{Frames, Plan};
 use openflow::{Action, FieldId, FlowMod, Instruction, Match, PortNo};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub const MODULE: Module = Module {
     name: "described",
     about: "how traffic is forwarded that is described by ranges of fields, or comes from a capture file",
     figures: &["frames", "sent", "lost", "doubled", "reordered", "bytes_per_second"],
-    latencies: &["latency"],
+    latencies: &["latency", WIRE],
     over: &[],
     run,
 };
@@ -71,7 +71,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
                     ("reordered", capture.reordered as f64),
                     ("bytes_per_second", (mean * sent as f64 / seconds).round()),
                 ],
-                latencies: vec![("latency", latencies(&capture).summary())],
+                latencies: both_latencies(&capture),
                 findings,
                 ..Run::default()
             })

@@ -1,9 +1,9 @@
 //! How long do frames of each size take from port to port, and are any lost, doubled or reordered?
 
 use super::{Module, Over};
-use crate::bench::{Bench, blindness, latencies};
+use crate::bench::{Bench, blindness, both_latencies};
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::report::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 
 /// The module.
@@ -11,7 +11,7 @@ pub const MODULE: Module = Module {
     name: "forwarding",
     about: "how long frames of each size take from port to port, and how many are lost",
     figures: &["bytes", "sent", "lost", "doubled", "reordered"],
-    latencies: &["latency"],
+    latencies: &["latency", WIRE],
     over: &[
         Over {
             title: "latency over frame size",
@@ -22,6 +22,16 @@ pub const MODULE: Module = Module {
             log: (false, true),
             note: "OFLOPS-SUME, figures 6a and 6b: least, median and 90th percentile. There, hardware stamped frames at the port; here the kernel \
                    or the process does, so the floor is part of every figure.",
+        },
+        Over {
+            title: "what the wire took over frame size",
+            x: "bytes",
+            x_label: "frame size (bytes, with the check sequence)",
+            y_label: "from leaving our port to arriving (us)",
+            ys: &["wire_min_us", "wire_p50_us", "wire_p90_us"],
+            log: (false, true),
+            note: "By the kernel's stamps at both ends, as the paper's hardware stamps frames at the port: without what our own sending took. Only \
+                   of probes that left, so a stall of the generator is not in it.",
         },
         Over {
             title: "loss over frame size",
@@ -85,7 +95,7 @@ fn once(bench: &mut Bench, size: usize, len: usize, rate_pps: f64) -> Result<Run
             ("doubled", capture.duplicates as f64),
             ("reordered", capture.reordered as f64),
         ],
-        latencies: vec![("latency", latencies(&capture).summary())],
+        latencies: both_latencies(&capture),
         findings,
         ..Run::default()
     })

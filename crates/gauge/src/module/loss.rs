@@ -4,9 +4,9 @@
 //! 120,000 by default a loss of one in 10,000 is missed once in e^12, some 160,000 times.
 
 use super::Module;
-use crate::bench::{Bench, blindness, latencies};
+use crate::bench::{Bench, blindness, both_latencies};
 use crate::error::Error;
-use crate::report::{Finding, Run};
+use crate::report::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 
 /// The module.
@@ -14,7 +14,7 @@ pub const MODULE: Module = Module {
     name: "loss",
     about: "whether a frame is lost, doubled or overtaken now and then, in a long run",
     figures: &["sent", "lost", "lost_share_upper", "doubled", "reordered"],
-    latencies: &["latency"],
+    latencies: &["latency", WIRE],
     over: &[],
     run,
 };
@@ -59,7 +59,7 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
             ("doubled", capture.duplicates as f64),
             ("reordered", capture.reordered as f64),
         ],
-        latencies: vec![("latency", latencies(&capture).summary())],
+        latencies: both_latencies(&capture),
         findings,
         ..Run::default()
     })

@@ -2,7 +2,7 @@
 //!
 //! A command that was given (`--restart`) restarts it while probes flow. Then we connect again, as often as
 //! it takes; if probes do not come out soon after, the rule is added anew. The outage is the longest time between
-//! the sending of two probes that came out one after the other.
+//! the sending of two probes that came out one after the other, less what we only waited for the rule to come back by itself.
 
 use super::Module;
 use crate::bench::{Bench, wait};
@@ -39,7 +39,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
     let rate_pps = bench.settings.rate_pps.min(5000.0);
     let probes = (rate_pps * seconds) as u32;
     let plan = Plan { probes, rate_pps, drain: Duration::from_millis(300), ..bench.plan() };
-    let (capture, (kept, control_ns)) = bench.traffic(&plan, |control, live| {
+    let (capture, (kept, control_ns, waited_ns)) = bench.traffic(&plan, |control, live| {
         wait(Duration::from_secs(2), || live.received() > 100);
         let began = clock::now();
         let status = Command::new("sh").args(["-c", &command]).status();
@@ -56,8 +56,10 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         }
         let control_ns = clock::now() - began;
         // What is on its way after the reconnection is no proof: more than that must come.
+        let back_at = clock::now();
         let enough = live.received() + (rate_pps / 10.0) as u64;
         let kept = wait(Duration::from_secs(3), || live.received() > enough);
+        let waited_ns = if kept { 0 } else { clock::now() - back_at };
         if !kept {
             control.clear()?;
             control.send(&Message::FlowMod(rule.clone()))?;
@@ -66,11 +68,12 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         }
         std::thread::sleep(Duration::from_millis(200));
         live.stop();
-        Ok((kept, control_ns))
+        Ok((kept, control_ns, waited_ns))
     })?;
     let out = capture.sent.iter().zip(&capture.received).filter(|(_, r)| **r > 0).map(|(s, _)| *s);
     let times: Vec<u64> = out.collect();
-    let outage = times.windows(2).map(|w| w[1].saturating_sub(w[0])).max();
+    let silent = times.windows(2).map(|w| w[1].saturating_sub(w[0])).max().unwrap_or(0);
+    let outage_ns = outage(silent, waited_ns);
     let after = times.last().copied().unwrap_or(0);
     let end = capture.sent.iter().copied().max().unwrap_or(0);
     let mut findings = Vec::new();
@@ -83,7 +86,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         label: format!("{rate_pps} a second"),
         attempts: 1,
         figures: vec![
-            ("outage_ms", outage.unwrap_or(0) as f64 / 1e6),
+            ("outage_ms", outage_ns as f64 / 1e6),
             ("control_ms", control_ns as f64 / 1e6),
             ("rules_kept", f64::from(u8::from(kept))),
             ("lost", (capture.sent_count() - capture.received_count()) as f64),
@@ -91,4 +94,21 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         findings,
         ..Run::default()
     }])
+}
+
+/// How long traffic was lost by the restart: not while we only looked whether the rules would come back by themselves.
+fn outage(silent_ns: u64, waited_ns: u64) -> u64 {
+    silent_ns.saturating_sub(waited_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outage;
+
+    #[test]
+    fn our_own_waiting_is_no_outage() {
+        assert_eq!(outage(3_200, 3_000), 200);
+        assert_eq!(outage(200, 0), 200);
+        assert_eq!(outage(5, 10), 0);
+    }
 }

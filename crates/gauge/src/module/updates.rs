@@ -20,10 +20,10 @@ use crate::bench::{Bench, blindness, wait};
 use crate::error::Error;
 use crate::latency::Latency;
 use crate::report::{Finding, Floor, Run, Series};
-use crate::traffic::{Capture, Plan};
+use crate::traffic::{Capture, Live, Plan};
 use openflow::{FieldId, FlowMod, FlowModCommand, Instructions, Match, Message};
 use port::prng::Prng;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// New rules.
 pub const INSERTION: Module = Module {
@@ -183,6 +183,9 @@ pub struct Batch {
     pub rules: u32,
     /// A barrier behind each, not only behind the last.
     pub apart: bool,
+    /// The rules are looked at as often as the rates that are asked for allow, up to each fiftieth of a second: to see when
+    /// they change. A switch that loses frames at that rate must not be judged by them.
+    pub closely: bool,
 }
 
 /// A batch of rules that was changed while their probes flowed.
@@ -212,11 +215,14 @@ impl Updated {
         }
     }
 
-    /// When the first probe of each rule came out; 0 if none did.
+    /// When the first probe of each rule came out of those sent since the flow-mods were; 0 if none did. Earlier ones
+    /// can only have come out by what is left of rules that are gone.
     fn first_received(&self) -> Vec<u64> {
         let flows = self.rules as usize + 1;
         let mut first = vec![0; flows];
-        for (seq, at) in self.capture.received.iter().enumerate().filter(|(_, at)| **at > 0) {
+        let probes = self.capture.sent.iter().zip(&self.capture.received).enumerate();
+        let due = probes.filter(|(_, (sent, received))| **received > 0 && **sent >= self.at);
+        for (seq, (_, at)) in due {
             let rule = &mut first[seq % flows];
             *rule = if *rule == 0 { *at } else { (*rule).min(*at) };
         }
@@ -306,10 +312,38 @@ pub fn fill(bench: &mut Bench, rules: u32) -> Result<u64, Error> {
     Ok(crate::clock::now() - began)
 }
 
+/// How long rules that are gone may still forward: Open vSwitch empties its datapath's cache some time after it has said
+/// that a rule is gone.
+const STALE_MAX: Duration = Duration::from_secs(3);
+
+/// Waits until, for a turn, no probe came out but those of the reference. Says whether none ever did: else what forwarded
+/// at first has been counted as seen.
+fn silence(live: &Live, flows: u32, turn: Duration) -> bool {
+    let began = Instant::now();
+    let step = turn.max(Duration::from_millis(5));
+    while began.elapsed() < STALE_MAX {
+        let (sent, received) = (live.sent(), live.received());
+        std::thread::sleep(step);
+        let (sent, received) = (live.sent() - sent, live.received() - received);
+        // What was on its way at either end counts as one more, each.
+        if received <= sent / u64::from(flows) + 2 {
+            break;
+        }
+    }
+    live.flows_seen() <= 1
+}
+
+/// The rate at which so many flows have their turn fifty times a second, within the rates that there are.
+fn looking_pps(rates: &[f64], flows: u32) -> f64 {
+    let least = rates.first().copied().unwrap_or(1.0);
+    let most = rates.iter().copied().fold(least, f64::max);
+    (f64::from(flows) * 50.0).clamp(least, most)
+}
+
 /// Changes a batch of rules while probes of all of them flow. `occupied`: rules that are there besides,
 /// after [`fill`]; without, the table is emptied first.
 pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated, Error> {
-    let Batch { change, rules, apart } = batch;
+    let Batch { change, rules, apart, closely } = batch;
     let reference = bench.forward(rules);
     if occupied == 0 {
         bench.only(reference)?;
@@ -351,14 +385,19 @@ pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated,
         bench.settle();
     }
     let flows = rules + 1;
-    let turn = Duration::from_secs_f64(f64::from(flows) / bench.settings.rate_pps);
-    // As long as it may take: two turns before, two seconds for the rules, three turns after.
-    let most = turn * 6 + Duration::from_secs(12);
-    let probes = (most.as_secs_f64() * bench.settings.rate_pps) as u32;
-    let plan = Plan { probes, flows, ..bench.plan() };
+    let rate_pps = match closely {
+        true => looking_pps(&bench.settings.rates_pps(), flows),
+        false => bench.settings.rate_pps,
+    };
+    let turn = Duration::from_secs_f64(f64::from(flows) / rate_pps);
+    // As long as it may take: two turns and the stale ones before, two seconds for the rules, three turns after.
+    let most = turn * 8 + Duration::from_secs(12) + STALE_MAX;
+    let probes = (most.as_secs_f64() * rate_pps) as u32;
+    let plan = Plan { probes, flows, rate_pps, ..bench.plan() };
     let (capture, (at, barrier_at)) = bench.traffic(&plan, |control, live| {
         let patience = Duration::from_secs(5) + turn * 2;
         wait(patience, || live.sent() >= u64::from(flows) * 2);
+        let stale = change != Change::Delete && !silence(live, flows, turn);
         let (at, xid) = control.send_all(&messages)?;
         let reply = control.answer("a batch of flow-mods and a barrier", xid)?;
         if let Some((_, error)) = control.take_errors().pop() {
@@ -366,6 +405,8 @@ pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated,
         }
         match change {
             Change::Delete => std::thread::sleep(Duration::from_millis(300) + turn),
+            // Flows that have been seen are not those of new rules only.
+            _ if stale => std::thread::sleep(Duration::from_secs(2) + turn),
             _ => drop(wait(Duration::from_secs(2) + turn, || live.flows_seen() >= flows.into())),
         }
         std::thread::sleep(turn * 3);
@@ -383,7 +424,7 @@ fn each_batch(
     let mut runs = Vec::new();
     for rules in bench.settings.batches.clone() {
         progress(&format!("{}: {rules} rules", name(change)));
-        let batch = Batch { change, rules, apart: false };
+        let batch = Batch { change, rules, apart: false, closely: true };
         let done = bench.repeat(|bench| {
             let updated = update(bench, batch, 0)?;
             Ok(told(bench, &updated, format!("{rules} rules")))
@@ -409,7 +450,8 @@ fn priorities(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<R
     for rules in bench.settings.batches.clone().into_iter().filter(|rules| *rules > 1) {
         for (word, priorities) in Priorities::ORDERS {
             progress(&format!("priority: {rules} rules, {word}"));
-            let batch = Batch { change: Change::Add(priorities), rules, apart: false };
+            let batch =
+                Batch { change: Change::Add(priorities), rules, apart: false, closely: true };
             let done = bench.repeat(|bench| {
                 let updated = update(bench, batch, 0)?;
                 Ok(told(bench, &updated, format!("{rules} rules, {word}")))
@@ -436,7 +478,12 @@ fn occupancy(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Ru
         let done = bench.repeat(|bench| {
             bench.control.clear()?;
             let fill_ns = fill(bench, occupied)?;
-            let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: false };
+            let batch = Batch {
+                change: Change::Add(Priorities::Equal),
+                rules,
+                apart: false,
+                closely: true,
+            };
             let updated = update(bench, batch, occupied.max(1))?;
             let mut run = told(bench, &updated, format!("{rules} rules beside {occupied}"));
             run.figures.insert(0, ("occupied", occupied.into()));
@@ -533,7 +580,7 @@ fn order(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
     for rules in bench.settings.batches.clone().into_iter().filter(|rules| *rules > 1) {
         progress(&format!("order: {rules} rules"));
         let done = bench.repeat(|bench| {
-            let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: true };
+            let batch = Batch { change: Change::Add(Priorities::Equal), rules, apart: true, closely: false };
             let updated = update(bench, batch, 0)?;
             let disordered = updated.disordered();
             let mut findings = Vec::new();
@@ -618,6 +665,25 @@ mod tests {
         assert_eq!(updated.changed(), [225, 145]);
         // From 125 on, three of the first rule's probes came to nothing.
         assert_eq!(updated.silent_after_barrier()[0], (3, Some(220)));
+    }
+
+    #[test]
+    fn many_rules_are_looked_at_faster_where_that_is_allowed() {
+        assert_eq!(looking_pps(&[5000.0], 1001), 5000.0);
+        assert_eq!(looking_pps(&[5000.0, 20_000.0], 1001), 20_000.0);
+        assert_eq!(looking_pps(&[5000.0, 20_000.0], 201), 10_050.0);
+        assert_eq!(looking_pps(&[5000.0, 100.0], 2), 5000.0);
+    }
+
+    #[test]
+    fn what_comes_out_by_rules_that_are_gone_is_no_change() {
+        let turns =
+            [[true, true, true], [false, false, true], [false, true, true], [true, true, true]];
+        let add = Change::Add(Priorities::Equal);
+        assert_eq!(updated(add, &turns).changed(), [105, 115]);
+        // The flow-mods were sent after the first turn.
+        let later = Updated { at: 125, ..updated(add, &turns) };
+        assert_eq!(later.changed(), [195, 175]);
     }
 
     #[test]

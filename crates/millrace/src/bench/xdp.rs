@@ -160,6 +160,7 @@ fn millrace(options: &BenchXdpOptions) -> Result<Run, Failure> {
             queue: Some(0),
             mode: port::spec::XdpMode::Native,
             busy_poll_us: None,
+            send: port::spec::XdpSend::Auto,
         };
         let port = port_xdp::open(&spec).map_err(Failure::bad)?;
         switch.add_port(Some(number), port).map_err(Failure::bad)?;

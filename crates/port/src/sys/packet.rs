@@ -13,6 +13,7 @@ const PACKET_ADD_MEMBERSHIP: c_int = 1;
 const PACKET_STATISTICS: c_int = 6;
 const PACKET_AUXDATA: c_int = 8;
 const PACKET_VNET_HDR: c_int = 15;
+const PACKET_TX_TIMESTAMP: c_int = 16;
 const PACKET_IGNORE_OUTGOING: c_int = 23;
 const PACKET_MR_PROMISC: u16 = 1;
 const ETH_P_ALL: u16 = 0x0003;
@@ -96,6 +97,18 @@ pub(crate) fn set_hardware_stamps(fd: BorrowedFd<'_>) -> io::Result<()> {
         | libc::SOF_TIMESTAMPING_RAW_HARDWARE
         | libc::SOF_TIMESTAMPING_RX_SOFTWARE
         | libc::SOF_TIMESTAMPING_SOFTWARE;
+    set_option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &(flags as c_int))
+}
+
+/// Has the kernel tell by [`take_departures`] when it hands each frame that is sent from now on to its device, or no
+/// more. Frames are counted from 0 anew each time that it begins.
+pub(crate) fn set_departure_stamps(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_ID
+        // Without the frame, which would else be shared with whoever receives it.
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    let flags = if on { flags } else { 0 };
     set_option::<c_int>(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &(flags as c_int))
 }
 
@@ -215,7 +228,7 @@ pub(crate) fn receive(
     }
     let received = received as usize;
     for (i, header) in headers[..received].iter().enumerate() {
-        let Told { vlan, stamp_ns, device_ns } = control_data(&header.msg_hdr);
+        let Told { vlan, stamp_ns, device_ns, .. } = control_data(&header.msg_hdr);
         messages[i] = Message {
             len: (header.msg_len as usize).saturating_sub(VNET_HDR_LEN),
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
@@ -232,12 +245,55 @@ fn piece(bytes: &mut [u8]) -> libc::iovec {
     libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
 }
 
+/// Takes what the kernel has told of departures: the number of each frame, modulo 2^32, and when it was, in nanoseconds
+/// since the epoch. Never blocks.
+pub(crate) fn take_departures(
+    fd: BorrowedFd<'_>,
+    sink: &mut dyn FnMut(u32, u64),
+) -> io::Result<()> {
+    loop {
+        let mut control = [Control::default(); BURST_MAX];
+        // SAFETY: `mmsghdr`s of zeros (null pointers, no lengths) are valid.
+        let mut headers: [libc::mmsghdr; BURST_MAX] = unsafe { zeroed() };
+        for (header, control) in headers.iter_mut().zip(&mut control) {
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+        }
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: the headers point at control buffers that are exclusively borrowed here, with their length, and
+        // outlive the call.
+        let got = unsafe {
+            let (headers, none) = (headers.as_mut_ptr(), std::ptr::null_mut());
+            libc::recvmmsg(fd.as_raw_fd(), headers, BURST_MAX as _, flags as _, none)
+        };
+        if got < 0 {
+            let error = io::Error::last_os_error();
+            return match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(error),
+            };
+        }
+        for header in &headers[..got as usize] {
+            if let Told { stamp_ns: Some(at), departed: Some(number), .. } =
+                control_data(&header.msg_hdr)
+            {
+                sink(number, at);
+            }
+        }
+        if (got as usize) < BURST_MAX {
+            return Ok(());
+        }
+    }
+}
+
 /// What a message's control data says.
 #[derive(Default)]
 struct Told {
     vlan: Option<(u16, u16)>,
     stamp_ns: Option<u64>,
     device_ns: Option<u64>,
+    /// The number of the frame that departed.
+    departed: Option<u32>,
 }
 
 /// Nanoseconds; `None` for a time that was not taken, which is all zeros.
@@ -250,7 +306,7 @@ fn nanoseconds(at: libc::timespec) -> Option<u64> {
 fn control_data(header: &libc::msghdr) -> Told {
     let mut told = Told::default();
     // SAFETY: the kernel has filled the control buffer that `header` still points at, and has set
-    // its length; the CMSG functions stay within it. Both payloads are plain C values, read only
+    // its length; the CMSG functions stay within it. The payloads are plain C values, read only
     // where the message is long enough for them.
     unsafe {
         let mut control = libc::CMSG_FIRSTHDR(header);
@@ -268,6 +324,14 @@ fn control_data(header: &libc::msghdr) -> Told {
                     let at: libc::timespec =
                         libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned();
                     told.stamp_ns = nanoseconds(at);
+                }
+                (libc::SOL_PACKET, PACKET_TX_TIMESTAMP)
+                    if holds(size_of::<libc::sock_extended_err>()) =>
+                {
+                    let about = libc::CMSG_DATA(control).cast::<libc::sock_extended_err>();
+                    let about: libc::sock_extended_err = about.read_unaligned();
+                    let stamped = about.ee_origin == libc::SO_EE_ORIGIN_TIMESTAMPING;
+                    told.departed = stamped.then_some(about.ee_data);
                 }
                 // By the kernel, by nobody any more, by the device.
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING)
