@@ -18,7 +18,7 @@ use openflow::{
 };
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use switch::Switch;
 
@@ -99,6 +99,8 @@ pub(crate) struct Shared {
     packet_ins_dropped: AtomicU64,
     shaking_hands: Arc<AtomicUsize>,
     busy: Arc<AtomicUsize>,
+    /// Controllers were there when members were last looked at.
+    controllers_there: AtomicBool,
 }
 
 /// A place among those who shake hands for TLS, or whose requests wait; given back when dropped.
@@ -142,6 +144,7 @@ impl Shared {
             packet_ins_dropped: AtomicU64::new(0),
             shaking_hands: Arc::default(),
             busy: Arc::default(),
+            controllers_there: AtomicBool::new(false),
         };
         shared.members_changed();
         shared
@@ -266,13 +269,20 @@ impl Shared {
     /// Misses and fail modes follow who is connected. Only the thread of the connections calls this
     /// once that runs, so what was counted is still so when the agent is told.
     fn members_changed(&self) {
-        let (mut configured, mut v10) = (false, false);
+        let (mut any, mut configured, mut v10) = (false, false, false);
         for member in lock(&self.members).values() {
+            any |= member.controller().is_some();
             configured |= member.controller().is_some() && member.origin == Origin::Configured;
             v10 |= member.controller() == Some(Version::V10);
         }
+        // Where none are configured, those who connect are the controllers.
+        let there = if self.config.controllers.is_empty() { any } else { configured };
+        let were_there = self.controllers_there.swap(there, Ordering::Relaxed);
         let mut agent = self.agent();
         agent.set_miss_to_controller(v10);
+        if were_there && !there {
+            agent.lost_controllers();
+        }
         if self.config.fail_mode == FailMode::Standalone {
             agent.set_standalone(!configured);
         }

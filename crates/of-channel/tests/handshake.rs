@@ -6,7 +6,10 @@ use common::*;
 use of_channel::connection::Timing;
 use of_channel::{Config, FailMode, Listen, Target};
 use openflow::codec;
-use openflow::{ErrorCode, ErrorKind, Hello, Message, Version, VersionSet, Xid};
+use openflow::{
+    Action, ErrorCode, ErrorKind, FlowMod, FlowModFlags, Hello, Instruction, Match, Message,
+    PortNo, TableId, Version, VersionSet, Xid,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener};
 use std::time::{Duration, Instant};
@@ -245,6 +248,59 @@ fn controllers_are_pursued_and_fail_modes_follow() {
     drop((again, visitor, listener));
     wait_for("on its own again", || forwards(&bed, 5));
     assert_eq!(bed.flows(), 1);
+}
+
+/// A frame that an entry of [`flow`] sends out of port 2 goes back where emergency entries decide.
+#[test]
+fn emergency_entries_are_used_once_the_last_controller_is_lost() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let target = Target { host: "127.0.0.1".into(), port, tls: false };
+    let emergency = || {
+        let back = Action::Output { port: PortNo::IN_PORT, max_len: 0 };
+        let instructions = [Instruction::ApplyActions(vec![back])].into_iter().collect();
+        Message::FlowMod(FlowMod {
+            dialect: Version::V10,
+            table_id: TableId::ALL,
+            flags: FlowModFlags::EMERG,
+            ..FlowMod::add(Match::new(), instructions)
+        })
+    };
+    let out = |bed: &Bed, at: usize| {
+        bed.switch.sync();
+        bed.hosts[0].inject_bytes(&frame(4, 60));
+        bed.hosts[at].take_within(Duration::from_millis(300)).is_some()
+    };
+    // Where controllers are configured, visitors count for nothing; where none are, they are the controllers.
+    for configured in [true, false] {
+        let controllers = if configured { vec![target.clone()] } else { Vec::new() };
+        let backoff_max = Duration::from_millis(400);
+        let bed = Bed::new(Config { controllers, backoff_max, ..listening() });
+        let connect = || match configured {
+            true => Controller::new(listener.accept().unwrap().0, Version::V10),
+            false => bed.controller(Version::V10),
+        };
+        let mut controller = connect();
+        controller.send(&Message::FlowMod(FlowMod { dialect: Version::V10, ..flow(4) }));
+        controller.send(&emergency());
+        assert_eq!(controller.barrier(), []);
+        let visitor = bed.controller(Version::V13);
+        assert!(out(&bed, 1));
+        if configured {
+            drop(controller);
+            wait_for("emergency", || out(&bed, 0));
+            drop(visitor);
+        } else {
+            drop(controller);
+            assert!(out(&bed, 1), "one is left");
+            drop(visitor);
+            wait_for("emergency", || out(&bed, 0));
+        }
+        assert_eq!(bed.flows(), 1);
+        let mut again = connect();
+        assert!(out(&bed, 0), "they stay");
+        again.barrier();
+    }
 }
 
 #[test]

@@ -22,7 +22,9 @@ use common::*;
 use openflow::codec::{self, Header};
 use openflow::testing::Rng;
 use openflow::testing::arbitrary;
-use openflow::{Hello, Message, Version, VersionSet, Xid};
+use openflow::{
+    FlowMod, FlowModCommand, FlowModFlags, Hello, Match, Message, TableId, Version, VersionSet, Xid,
+};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -347,6 +349,17 @@ fn lull(bed: &Bed) -> usize {
     // What they had sent is done.
     HEAP.settled(3 * PATIENCE);
     let full = bed_text(bed);
+    // 1.0's emergency entries would take the place of the others once more.
+    let emergency = FlowMod {
+        dialect: Version::V10,
+        table_id: TableId::ALL,
+        command: FlowModCommand::Delete,
+        flags: FlowModFlags::EMERG,
+        ..FlowMod::add(Match::new(), Default::default())
+    };
+    let mut c = bed.controller(Version::V10);
+    c.send(&Message::FlowMod(emergency));
+    c.barrier();
     bed.controller(Version::V15).clear();
     let left = HEAP.settled(PATIENCE);
     println!("a lull with {full}; cleared: {}", bed_text(bed));

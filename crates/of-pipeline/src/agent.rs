@@ -10,6 +10,7 @@
 use crate::bundle::Deferred;
 use crate::config::Miss;
 use crate::conjunction::Conjunctions;
+use crate::emergency::Emergency;
 use crate::event::Event;
 use crate::features;
 use crate::flow_table::FlowTables;
@@ -105,6 +106,7 @@ pub struct Agent {
     pub(crate) interner: Stage,
     pub(crate) deferred: Deferred,
     pub(crate) flows: FlowTables,
+    pub(crate) emergency: Emergency,
     pub(crate) conjunctions: Conjunctions,
     pub(crate) table_configs: TableConfigs,
     pub(crate) groups: GroupTable,
@@ -133,6 +135,7 @@ impl Agent {
             interner: Stage::new(Interner::new(layout.clone())),
             deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables),
+            emergency: Emergency::default(),
             conjunctions: Conjunctions::default(),
             table_configs: TableConfigs::new(layout.tables, config.program.table_capacity)
                 .synchronised(&config.synchronised),
@@ -232,7 +235,7 @@ impl Agent {
             }
             Message::PortMod(request) => self.port_mod(request),
             Message::TableMod(request) => self.table_mod(version, request),
-            Message::PacketOut(request) => self.packet_out(version, request),
+            Message::PacketOut(request) => self.packet_out(request),
             Message::MultipartRequest(MultipartRequest {
                 more: false,
                 body: MultipartRequestBody::TableFeatures(wanted),

@@ -119,7 +119,7 @@ impl Agent {
             }
             Message::PacketOut(request) => {
                 // Bundles are of 1.4, and an extension of 1.3.
-                let packet = self.injection(Version::V14, request)?;
+                let packet = self.injection(request)?;
                 self.deferred.packets.extend(packet);
                 Ok(())
             }

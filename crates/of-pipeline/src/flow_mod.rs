@@ -112,11 +112,8 @@ fn place(
 impl Agent {
     /// Executes a flow-mod.
     pub(crate) fn flow_mod(&mut self, request: FlowMod) -> Result<(), Refusal> {
-        //= openflow-1.0.2 §5.3.3: without an emergency table, such an entry has no place; with
-        //= timeouts it is wrong anyway.
         if request.flags.contains(FlowModFlags::EMERG) {
-            let timeouts = request.idle_timeout != 0 || request.hard_timeout != 0;
-            return Err(if timeouts { Refusal::EmergencyTimeout } else { Refusal::Emergency });
+            return self.emergency_mod(request);
         }
         request.matching.check()?;
         let done = match request.command {
@@ -202,6 +199,7 @@ impl Agent {
             cookie: request.cookie,
             created_ns: self.switch.now_ns(),
             action: ActionId(0),
+            uncounted: request.uncounted,
             matching: request.matching,
             instructions: request.instructions,
         };

@@ -13,7 +13,9 @@
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
-use openflow::{Action, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo};
+use openflow::{
+    Action, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo, Uncounted,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 
@@ -47,6 +49,8 @@ pub struct Flow {
     pub created_ns: u64,
     /// The action that it became.
     pub action: ActionId,
+    /// What 1.0 said and is told back.
+    pub uncounted: Uncounted,
     /// What it matches.
     pub matching: Match,
     /// What it does.
@@ -507,6 +511,7 @@ mod tests {
                 cookie: 0,
                 created_ns: now,
                 action: ActionId(0),
+                uncounted: Uncounted::default(),
                 matching: Match::new().with(FieldId::EthDst, id.into()),
                 instructions: Instructions::new(),
             };

@@ -185,6 +185,11 @@ impl GroupTable {
         if request.group_type == GroupType::Indirect && buckets.len() != 1 {
             return Err(Refusal::Indirect { group, buckets: buckets.len() });
         }
+        //= openflow-1.3.5 §7.3.4.2: a bucket's share is its weight in the sum of all weights, which is not 0.
+        let select = request.group_type == GroupType::Select;
+        if select && !buckets.is_empty() && buckets.iter().all(|b| b.weight == 0) {
+            return Err(Refusal::NoWeight { group });
+        }
         //= openflow-1.5.1 §7.3.4.3: each bucket has its own number.
         let mut ids = BTreeSet::new();
         if let Some(twice) = buckets.iter().find(|b| !ids.insert(b.id)) {
@@ -192,7 +197,7 @@ impl GroupTable {
         }
         for bucket in buckets {
             //= openflow-1.3.5 §7.3.4.2: weights are select groups'; other buckets have 0.
-            if request.group_type != GroupType::Select && bucket.weight != 0 {
+            if !select && bucket.weight != 0 {
                 return Err(Refusal::Weight { group, weight: bucket.weight });
             }
             let watches = bucket.watch_port != PortNo::ANY || bucket.watch_group != GroupId::ANY;

@@ -20,6 +20,7 @@
 //! | `removed` | entries that go: expiry, flow-removed |
 //! | `stats`, `features` | multipart replies |
 //! | `table_config`, `table_features` | what controllers set of tables |
+//! | [`emergency`] | 1.0's entries for when no controller is there |
 //! | [`config`] | the switch's configuration: fragments, `miss_send_len`, misses, fail-standalone |
 //! | [`synchronised`] | tables that reflect others |
 //! | `transaction` | one request's updates, all or none |
@@ -33,6 +34,7 @@ pub mod agent;
 pub mod bundle;
 pub mod config;
 mod conjunction;
+pub mod emergency;
 pub mod event;
 mod features;
 mod flow_mod;

@@ -6,7 +6,7 @@
 use crate::agent::{Agent, elements};
 use crate::lower::lower_packet_out;
 use crate::refusal::Refusal;
-use openflow::{PacketOut, PortNo, Version};
+use openflow::{PacketOut, PortNo};
 use std::sync::Arc;
 use switch::Injection;
 
@@ -15,33 +15,24 @@ const FRAME: std::ops::RangeInclusive<usize> = 14..=65_535;
 
 impl Agent {
     /// Executes a packet-out.
-    pub(crate) fn packet_out(
-        &mut self,
-        version: Version,
-        request: PacketOut,
-    ) -> Result<(), Refusal> {
-        if let Some(injection) = self.injection(version, request)? {
+    pub(crate) fn packet_out(&mut self, request: PacketOut) -> Result<(), Refusal> {
+        if let Some(injection) = self.injection(request)? {
             self.switch.inject(injection);
         }
         Ok(())
     }
 
     /// What a packet-out injects; nothing if it has no actions.
-    pub(crate) fn injection(
-        &self,
-        version: Version,
-        request: PacketOut,
-    ) -> Result<Option<Injection>, Refusal> {
+    pub(crate) fn injection(&self, request: PacketOut) -> Result<Option<Injection>, Refusal> {
         //= openflow-1.3.5 §7.3.7: a kept packet that is not there is OFPBRC_BUFFER_UNKNOWN.
         if let Some(buffer) = request.buffer_id {
             return Err(Refusal::BufferUnknown { buffer: buffer.0 });
         }
         let rules = self.rules();
         //= openflow-1.3.5 §7.3.7: in_port is a port or CONTROLLER; 1.0 also says NONE, and where nothing
-        //= is said there, 0, which is no port's number, is taken as Open vSwitch takes it.
+        //= is said there, 0, which is no port's number, is taken as Open vSwitch takes it in every version.
         let port = request.in_port;
-        let none = [PortNo::CONTROLLER, PortNo::ANY].contains(&port)
-            || version == Version::V10 && port == PortNo(0);
+        let none = [PortNo::CONTROLLER, PortNo::ANY, PortNo(0)].contains(&port);
         if !(rules.is_port(port) || none) {
             return Err(Refusal::InPort { port });
         }

@@ -141,9 +141,10 @@ refusals! {
         table: u8, /// The priority of both.
         priority: u16 } => FmfcOverlap,
         "table {table} has an entry of priority {priority} that overlaps this one; use another priority or leave CHECK_OVERLAP out (OFPFMFC_OVERLAP)";
-    /// 1.0's emergency entries.
-    Emergency => FmfcTableFull,
-        "there is no emergency flow table (OFPFMFC_ALL_TABLES_FULL)";
+    /// Too many of 1.0's emergency entries.
+    EmergencyFull { /// So many there may be.
+        max: usize } => FmfcTableFull,
+        "the emergency flow table is full: {max} of {max} entries (OFPFMFC_ALL_TABLES_FULL)";
     /// 1.0's emergency entries with timeouts.
     EmergencyTimeout => FmfcBadTimeout,
         "an emergency flow entry has no timeouts (OFPFMFC_BAD_EMERG_TIMEOUT)";
@@ -315,6 +316,10 @@ refusals! {
         group: u32, /// The weight.
         weight: u16 } => GmfcInvalidGroup,
         "group {group} is not a select group, so its buckets have weight 0, not {weight} (OFPGMFC_INVALID_GROUP)";
+    /// A select group whose buckets would all get nothing.
+    NoWeight { /// Which.
+        group: u32 } => GmfcInvalidGroup,
+        "no bucket of select group {group} has a weight, so none would get a packet (OFPGMFC_INVALID_GROUP)";
     /// A fast-failover bucket that watches nothing.
     Unwatched { /// Which.
         group: u32 } => GmfcInvalidGroup,

@@ -108,6 +108,7 @@ impl Agent {
                 hard_timeout: flow.hard_timeout,
                 packet_count,
                 byte_count,
+                uncounted: flow.uncounted,
                 matching: flow.matching,
             })
         };

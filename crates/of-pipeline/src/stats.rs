@@ -4,6 +4,7 @@
 //! the statistics of many entries take one pass over them and never lie in memory whole.
 
 use crate::agent::Agent;
+use crate::emergency;
 use crate::features;
 use crate::flow_table::{Filter, Flow, FlowKey};
 use crate::refusal::Refusal;
@@ -303,13 +304,10 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let filter = self.filter(version, request)?;
         let now_ns = self.switch.now_ns();
-        let stats = |key: FlowKey, flow: &Flow| {
-            // One lock an entry, not one for all: parts are handed on meanwhile, and encoding 100,000
-            // entries would keep the switch from freeing counters, and so from publishing.
-            let count = self.switch.counter(key.id);
+        let stats = |table_id: TableId, count: CounterValue, flow: &Flow| {
             let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
             FlowStats {
-                table_id: TableId(key.table),
+                table_id,
                 age: age(flow.created_ns, now_ns),
                 priority: flow.priority,
                 idle_timeout: flow.idle_timeout,
@@ -319,6 +317,7 @@ impl Agent {
                 cookie: flow.cookie,
                 packet_count,
                 byte_count,
+                uncounted: flow.uncounted,
                 matching: flow.matching.clone(),
                 instructions: flow.instructions.clone(),
             }
@@ -328,8 +327,17 @@ impl Agent {
             false => MultipartReplyBody::Flow,
         };
         let mut parts = Parts::new(body, reply);
+        if emergency::is_asked(version, request) {
+            for flow in self.emergency.select(&filter) {
+                let none = CounterValue::default();
+                parts.push(stats(TableId::EMERGENCY, none, flow), flow_bytes(flow));
+            }
+        }
         for (key, flow) in self.flows.select(&filter) {
-            parts.push(stats(key, flow), flow_bytes(flow));
+            // One lock an entry, not one for all: parts are handed on meanwhile, and encoding 100,000
+            // entries would keep the switch from freeing counters, and so from publishing.
+            let count = self.switch.counter(key.id);
+            parts.push(stats(TableId(key.table), count, flow), flow_bytes(flow));
         }
         parts.finish();
         Ok(())
@@ -362,6 +370,9 @@ impl Agent {
         let filter = self.filter(version, request)?;
         let reader = self.switch.counters();
         let mut sum = AggregateStats::default();
+        if emergency::is_asked(version, request) {
+            sum.flow_count = self.emergency.select(&filter).count() as u32;
+        }
         for (key, flow) in self.flows.select(&filter) {
             let count = reader.read(key.id).unwrap_or_default();
             let unless = |flag, n| if flow.flags.contains(flag) { 0 } else { n };

@@ -68,6 +68,7 @@ fn main() {
                     cookie: m.cookie,
                     packet_count: 0,
                     byte_count: 0,
+                    uncounted: m.uncounted,
                     matching: m.matching,
                     instructions: m.instructions,
                 },

@@ -40,6 +40,15 @@ bitflags! {
     }
 }
 
+/// What an entry of 1.0 says that counts for nothing, and is told back to who speaks 1.0 (1.0.2 §3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Uncounted {
+    /// The priority of an entry without wildcards, which has the highest whatever it says.
+    pub priority: Option<u16>,
+    /// The high bytes of ICMP's type and code, of which the low ones count.
+    pub icmp: [u8; 2],
+}
+
 /// Adds, changes or deletes flow entries (1.3.5 §7.3.4.1, 1.0.2 §5.3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMod {
@@ -72,6 +81,8 @@ pub struct FlowMod {
     pub importance: u16,
     /// 1.0 with Nicira's table numbers or matches: all tables and cookie filters are there.
     pub extended: bool,
+    /// 1.0's.
+    pub uncounted: Uncounted,
     /// What the entry matches.
     pub matching: Match,
     /// What it does.
@@ -96,6 +107,7 @@ impl FlowMod {
             flags: FlowModFlags::empty(),
             importance: 0,
             extended: false,
+            uncounted: Uncounted::default(),
             matching,
             instructions,
         }
@@ -154,6 +166,8 @@ pub struct FlowRemoved {
     pub packet_count: u64,
     /// Bytes in them.
     pub byte_count: u64,
+    /// The entry's, in 1.0.
+    pub uncounted: Uncounted,
     /// The entry's.
     pub matching: Match,
 }
@@ -215,6 +229,8 @@ pub struct FlowStats {
     pub packet_count: u64,
     /// Bytes in them.
     pub byte_count: u64,
+    /// The entry's, in 1.0.
+    pub uncounted: Uncounted,
     /// What it matches.
     pub matching: Match,
     /// What it does.

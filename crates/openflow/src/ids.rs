@@ -124,6 +124,8 @@ plain_id!(
 impl TableId {
     /// The highest number of a table.
     pub const MAX: TableId = TableId(0xfe);
+    /// 1.0's emergency entries, in requests.
+    pub const EMERGENCY: TableId = TableId(0xfe);
     /// All tables, in delete and in requests; "the switch chooses" in a 1.0 add.
     pub const ALL: TableId = TableId(0xff);
 }

@@ -54,7 +54,7 @@ pub use extension::{
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
-    FlowRemovedReason, FlowStats, FlowStatsRequest,
+    FlowRemovedReason, FlowStats, FlowStatsRequest, Uncounted,
 };
 pub use flow_match::{Match, MatchError, MatchField};
 pub use group::{

@@ -53,6 +53,7 @@ fn flow(instructions: Instructions) -> FlowStats {
         cookie: 0x1234,
         packet_count: 7,
         byte_count: 700,
+        uncounted: Default::default(),
         matching: ip(&[(FieldId::InPort, 1), (FieldId::IpProto, 6), (FieldId::TcpDst, 80)])
             .with_masked(FieldId::Ipv4Src, 0x0a00_0000, 0xff00_0000),
         instructions,
@@ -444,6 +445,7 @@ fn packets_removals_and_the_rest() {
             hard_timeout: 0,
             packet_count: 3,
             byte_count: 180,
+            uncounted: Default::default(),
             matching: ip(&[]),
         };
         prints(

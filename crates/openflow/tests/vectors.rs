@@ -70,6 +70,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         flags: FlowModFlags::SEND_FLOW_REM | FlowModFlags::NO_PKT_COUNTS,
         importance: 0,
         extended: false,
+        uncounted: Default::default(),
         matching: Match::new()
             .with(FieldId::InPort, 1)
             .with(FieldId::EthType, 0x0800)
@@ -294,6 +295,7 @@ fn messages_10() -> Vec<(&'static str, Message)> {
         flags: FlowModFlags::CHECK_OVERLAP,
         importance: 0,
         extended: false,
+        uncounted: Default::default(),
         matching: matching.clone(),
         instructions: smallvec![Instruction::ApplyActions(actions)],
     };

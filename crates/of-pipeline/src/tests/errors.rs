@@ -99,6 +99,7 @@ fn texts_name_the_code() {
         GroupNumber { group: 1 },
         Indirect { group: 1, buckets: 2 },
         Weight { group: 1, weight: 2 },
+        NoWeight { group: 1 },
         Unwatched { group: 1 },
         WatchUnsupported { group: 1 },
         BadWatch { group: 1, watch: "port 0".to_owned() },
@@ -140,6 +141,6 @@ fn texts_name_the_code() {
         assert!(text.contains(refusal.code().name()), "{text}: {}", refusal.code());
     }
     // 1.0 has names of its own for these two.
-    assert_eq!(Emergency.code(), ErrorCode::FmfcTableFull);
+    assert_eq!(EmergencyFull { max: 1 }.code(), ErrorCode::FmfcTableFull);
     assert_eq!(EmergencyTimeout.code(), ErrorCode::FmfcBadTimeout);
 }

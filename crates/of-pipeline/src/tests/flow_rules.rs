@@ -264,7 +264,6 @@ fn refused_flow_mods_have_the_codes_of_the_specification() {
         (goto(3, 2), ErrorCode::BicBadTableId),
         (goto(0, 8), ErrorCode::BicBadTableId),
         (with(unknown_meter), ErrorCode::MmfcUnknownMeter),
-        (FlowMod { flags: emergency, ..v10(plain()) }, ErrorCode::FmfcTableFull),
         (FlowMod { flags: emergency, idle_timeout: 1, ..v10(plain()) }, ErrorCode::FmfcBadTimeout),
         (add(Match::new().with(FieldId::TcpDst, 1), apply([])), ErrorCode::BmcBadPrereq),
     ];
@@ -274,6 +273,30 @@ fn refused_flow_mods_have_the_codes_of_the_specification() {
     bed.ok(goto(0, 7));
     // A delete takes no heed of a buffer.
     bed.ok(FlowMod { buffer_id: Some(BufferId(7)), ..delete(Match::new()) });
+}
+
+#[test]
+fn what_1_0_said_and_does_not_count_is_told_back() {
+    let mut bed = Bed::new(1);
+    let icmp = Match::new()
+        .with(FieldId::EthType, 0x0800)
+        .with(FieldId::IpProto, 1)
+        .with(FieldId::Icmpv4Type, 8);
+    let uncounted = openflow::Uncounted { priority: Some(7), icmp: [0xda, 0] };
+    let flags = FlowModFlags::SEND_FLOW_REM;
+    let request = FlowMod { priority: u16::MAX, uncounted, flags, ..v10(add(icmp, apply([]))) };
+    bed.ok(request.clone());
+    assert_eq!(bed.flows(TableId(0))[0].uncounted, uncounted);
+    // It is no part of what an entry is found by, and stays when that is changed.
+    let other = FlowMod { uncounted: Default::default(), ..request };
+    bed.ok(with_command(FlowModCommand::ModifyStrict, other.clone()));
+    assert_eq!(bed.flows(TableId(0))[0].uncounted, uncounted);
+    bed.ok(with_command(FlowModCommand::DeleteStrict, other.clone()));
+    let told = bed.event(|event| match event {
+        crate::Event::FlowRemoved(removed) => Some(removed.uncounted),
+        _ => None,
+    });
+    assert_eq!(told, uncounted);
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn refused_group_mods_have_the_codes_of_the_specification() {
         (group(2, Indirect, vec![]), GmfcInvalidGroup),
         (group(2, Indirect, vec![bucket(vec![]), bucket(vec![])]), GmfcInvalidGroup),
         (group(2, All, vec![weight(1)]), GmfcInvalidGroup),
+        (group(2, Select, vec![weight(0), weight(0)]), GmfcInvalidGroup),
         (group(2, FastFailover, vec![bucket(vec![])]), GmfcInvalidGroup),
         (group(2, All, vec![watching(1)]), GmfcWatchUnsupported),
         (group(2, FastFailover, vec![watching(0)]), GmfcBadWatch),
@@ -81,6 +82,8 @@ fn refused_group_mods_have_the_codes_of_the_specification() {
     }
     bed.ok(delete_group(GroupId(9)));
     bed.ok(group(0, Select, vec![weight(1), weight(2)]));
+    assert_eq!(bed.refused(modify(group(0, Select, vec![weight(0)]))), GmfcInvalidGroup);
+    bed.ok(modify(group(0, Select, vec![])));
     for id in 2..10 {
         bed.ok(group(id, FastFailover, vec![watching(1)]));
     }
@@ -329,7 +332,16 @@ fn liveness_passes_through_watched_groups_and_without_any_packets_drop() {
     bed.until("the link of 3 went down", |_| !switch.port(3).unwrap().is_live());
     bed.send(1, &frame(1, 2));
     bed.silent(3);
-    assert_eq!(stats(&mut bed, GroupId(2))[0].packet_count, 3, "it is counted all the same");
+    // It is counted all the same, once a busy machine comes to it.
+    let counted = |bed: &mut Bed| stats(bed, GroupId(2))[0].packet_count;
+    for _ in 0..500 {
+        if counted(&mut bed) == 3 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(counted(&mut bed), 3);
+    bed.silent(3);
 }
 
 //= openflow-1.3.5 §7.3.4.2: a bucket of weight 0 is not selected.

@@ -5,6 +5,7 @@ mod bundles;
 mod conjunctions;
 mod conntrack;
 mod egress;
+mod emergency;
 mod errors;
 mod extensions;
 mod flow_rules;

@@ -194,20 +194,20 @@ fn packet_outs() {
         ..good()
     });
     bed.ok(PacketOut { actions: vec![], ..good() });
-    // Who asks for nothing need not say of what; nor, in 1.0, where from.
+    // Who asks for nothing need not say of what; nor where from.
     bed.ok(PacketOut { actions: vec![], data: vec![], ..good() });
-    let from_nowhere = PacketOut { in_port: PortNo(0), actions: vec![], data: vec![], ..good() };
-    bed.ok(Request(openflow::Version::V10, openflow::Message::PacketOut(from_nowhere)));
-    bed.ok(Request(
-        openflow::Version::V10,
-        openflow::Message::PacketOut(PacketOut { in_port: PortNo(0), ..good() }),
-    ));
+    for version in openflow::Version::ALL {
+        let from_nowhere = PacketOut { in_port: PortNo(0), ..good() };
+        let nothing = PacketOut { actions: vec![], data: vec![], ..from_nowhere.clone() };
+        bed.ok(Request(version, openflow::Message::PacketOut(from_nowhere)));
+        bed.ok(Request(version, openflow::Message::PacketOut(nothing)));
+    }
     let cases = [
         (
             PacketOut { buffer_id: Some(openflow::BufferId(1)), ..good() },
             ErrorCode::BrcBufferUnknown,
         ),
-        (PacketOut { in_port: PortNo(0), ..good() }, ErrorCode::BrcBadPort),
+        (PacketOut { in_port: PortNo(77_777), ..good() }, ErrorCode::BrcBadPort),
         (PacketOut { in_port: PortNo::FLOOD, ..good() }, ErrorCode::BrcBadPort),
         (PacketOut { data: vec![0; 13], ..good() }, ErrorCode::BrcBadPacket),
         (PacketOut { data: vec![], ..good() }, ErrorCode::BrcBadPacket),

@@ -12,7 +12,7 @@ use super::{Encode, EncodeError, Loss, NICIRA, match10, nicira, oxs};
 use crate::error::ErrorCode;
 use crate::flow::{
     AggregateStats, EntryStats, FlowCounts, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
-    FlowRemovedReason, FlowStats, FlowStatsRequest,
+    FlowRemovedReason, FlowStats, FlowStatsRequest, Uncounted,
 };
 use crate::flow_match::Match;
 use crate::ids::{Age, GroupId, PortNo, TableId};
@@ -108,6 +108,7 @@ pub(super) fn decode_nx_mod(table_ids: bool, r: &mut Reader<'_>) -> Result<FlowM
         flags,
         importance: 0,
         extended: true,
+        uncounted: Uncounted::default(),
         matching: nx.matching,
         instructions: instructions_from_v10(actions),
     })
@@ -138,14 +139,15 @@ pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) 
     match version {
         Version::V10 => {
             let exact = match10::is_exact(*r)?;
-            let matching = match10::decode(r)?;
+            let (matching, icmp) = match10::decode_with_icmp(r)?;
             let cookie = r.u64()?;
             let (command, table_id) = command_10(r, table_ids)?;
             let idle_timeout = r.u16()?;
             let hard_timeout = r.u16()?;
-            let priority = r.u16()?;
+            let said = r.u16()?;
             //= openflow-1.0.2 §3.4: an entry without wildcards has the highest priority.
-            let priority = if exact { u16::MAX } else { priority };
+            let priority = if exact { u16::MAX } else { said };
+            let uncounted = Uncounted { priority: (said != priority).then_some(said), icmp };
             let buffer_id = buffer_from_wire(r.u32()?);
             let out_port = PortNo::from_v10(r.u16()?);
             let bits = r.u16()?;
@@ -166,6 +168,7 @@ pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) 
                 flags,
                 importance: 0,
                 extended: table_ids,
+                uncounted,
                 matching,
                 instructions: instructions_from_v10(actions),
             })
@@ -202,6 +205,7 @@ pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) 
                 flags,
                 importance,
                 extended: false,
+                uncounted: Uncounted::default(),
                 matching,
                 instructions,
             })
@@ -214,7 +218,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> En
     match version {
         Version::V10 if m.extended => encode_nx_mod(buf, m),
         Version::V10 => {
-            if !match10::encode(buf, &m.matching) {
+            if !match10::encode_with_icmp(buf, &m.matching, m.uncounted.icmp) {
                 return Err(EncodeError::MatchBeyondV10);
             }
             let filters = m.command != FlowModCommand::Add;
@@ -233,7 +237,7 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> En
             buf.put_u16(command.into());
             buf.put_u16(m.idle_timeout);
             buf.put_u16(m.hard_timeout);
-            buf.put_u16(m.priority);
+            buf.put_u16(m.uncounted.priority.unwrap_or(m.priority));
             buf.put_u32(buffer_to_wire(m.buffer_id));
             buf.put_u16(Loss::Refuse.port(m.out_port)?);
             let emerg = if m.flags.contains(FlowModFlags::EMERG) { EMERG_V10 } else { 0 };
@@ -285,7 +289,7 @@ fn removed_reason(version: Version, r: &Reader<'_>, number: u8) -> Result<FlowRe
 pub(super) fn decode_removed(version: Version, r: &mut Reader<'_>) -> Result<FlowRemoved> {
     match version {
         Version::V10 => {
-            let matching = match10::decode(r)?;
+            let (matching, icmp) = match10::decode_with_icmp(r)?;
             let cookie = r.u64()?;
             let priority = r.u16()?;
             let number = r.u8()?;
@@ -304,6 +308,7 @@ pub(super) fn decode_removed(version: Version, r: &mut Reader<'_>) -> Result<Flo
                 hard_timeout: 0,
                 packet_count: r.u64()?,
                 byte_count: r.u64()?,
+                uncounted: Uncounted { priority: None, icmp },
                 matching,
             })
         }
@@ -326,6 +331,7 @@ pub(super) fn decode_removed(version: Version, r: &mut Reader<'_>) -> Result<Flo
                 hard_timeout,
                 packet_count: stats.packets.unwrap_or(u64::MAX),
                 byte_count: stats.bytes.unwrap_or(u64::MAX),
+                uncounted: Uncounted::default(),
                 matching,
             })
         }
@@ -343,6 +349,7 @@ pub(super) fn decode_removed(version: Version, r: &mut Reader<'_>) -> Result<Flo
                 hard_timeout: r.u16()?,
                 packet_count: r.u64()?,
                 byte_count: r.u64()?,
+                uncounted: Uncounted::default(),
                 matching: decode_match(version, r, Unknown::Refuse)?,
             })
         }
@@ -353,9 +360,9 @@ pub(super) fn encode_removed(buf: &mut Vec<u8>, version: Version, m: &FlowRemove
     let reason = m.reason.wire(version);
     match version {
         Version::V10 => {
-            match10::encode(buf, &m.matching);
+            match10::encode_with_icmp(buf, &m.matching, m.uncounted.icmp);
             buf.put_u64(m.cookie);
-            buf.put_u16(m.priority);
+            buf.put_u16(m.uncounted.priority.unwrap_or(m.priority));
             buf.put_u8(reason);
             buf.pad(1);
             buf.put_age(m.age);
@@ -489,6 +496,7 @@ fn decode_stats_15(list: &mut Reader<'_>) -> Result<FlowStats> {
         cookie,
         packet_count: stats.packets.unwrap_or(u64::MAX),
         byte_count: stats.bytes.unwrap_or(u64::MAX),
+        uncounted: Uncounted::default(),
         matching,
         instructions,
     })
@@ -556,9 +564,9 @@ pub(super) fn decode_stats(version: Version, list: &mut Reader<'_>) -> Result<Fl
     r.skip(2)?;
     let table_id = TableId(r.u8()?);
     r.skip(1)?;
-    let mut matching = match version {
-        Version::V10 => match10::decode(&mut r)?,
-        _ => Match::new(),
+    let (mut matching, icmp) = match version {
+        Version::V10 => match10::decode_with_icmp(&mut r)?,
+        _ => (Match::new(), [0; 2]),
     };
     let age = age(&mut r)?;
     let priority = r.u16()?;
@@ -595,6 +603,7 @@ pub(super) fn decode_stats(version: Version, list: &mut Reader<'_>) -> Result<Fl
         cookie,
         packet_count,
         byte_count,
+        uncounted: Uncounted { priority: None, icmp },
         matching,
         instructions,
     })
@@ -608,11 +617,13 @@ pub(super) fn encode_stats(buf: &mut Vec<u8>, version: Version, m: &FlowStats) -
     buf.put_u16(0);
     buf.put_u8(m.table_id.0);
     buf.pad(1);
+    let mut priority = m.priority;
     if version == Version::V10 {
-        match10::encode(buf, &m.matching);
+        match10::encode_with_icmp(buf, &m.matching, m.uncounted.icmp);
+        priority = m.uncounted.priority.unwrap_or(priority);
     }
     buf.put_age(m.age);
-    buf.put_u16(m.priority);
+    buf.put_u16(priority);
     buf.put_u16(m.idle_timeout);
     buf.put_u16(m.hard_timeout);
     match version {

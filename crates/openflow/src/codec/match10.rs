@@ -67,6 +67,10 @@ fn transport(eth_type: u128, ip_proto: u128) -> Option<(FieldId, FieldId)> {
     })
 }
 
+fn is_icmp(src: FieldId) -> bool {
+    matches!(src, FieldId::Icmpv4Type | FieldId::Icmpv6Type)
+}
+
 /// The fields that 1.0's network addresses stand for.
 fn addresses(eth_type: u128) -> Option<(FieldId, FieldId)> {
     match eth_type {
@@ -88,6 +92,11 @@ pub(super) fn is_exact(mut r: Reader<'_>) -> Result<bool> {
 
 /// Reads the match.
 pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
+    Ok(decode_with_icmp(r)?.0)
+}
+
+/// Reads the match, and the high bytes of ICMP's type and code.
+pub(super) fn decode_with_icmp(r: &mut Reader<'_>) -> Result<(Match, [u8; 2])> {
     let w = r.u32()?;
     let in_port = r.u16()?;
     let dl_src = r.mac()?;
@@ -103,7 +112,7 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
     let (tp_src, tp_dst) = (r.u16()?, r.u16()?);
     let given = |bit: u32| w & bit == 0;
 
-    let mut m = Match::new();
+    let (mut m, mut icmp) = (Match::new(), [0; 2]);
     if given(IN_PORT) {
         m.set(FieldId::InPort, PortNo::from_v10(in_port).0.into());
     }
@@ -127,7 +136,7 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
         }
     }
     if !given(DL_TYPE) {
-        return Ok(m);
+        return Ok((m, icmp));
     }
     let eth_type = u128::from(dl_type);
     m.set(FieldId::EthType, eth_type);
@@ -143,10 +152,14 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
             if given(NW_PROTO) {
                 m.set(FieldId::IpProto, nw_proto.into());
                 if let Some((src, dst)) = transport(eth_type, nw_proto.into()) {
-                    for (bit, id, port) in [(TP_SRC, src, tp_src), (TP_DST, dst, tp_dst)] {
+                    let ports = [(TP_SRC, src, tp_src), (TP_DST, dst, tp_dst)];
+                    for (high, (bit, id, port)) in icmp.iter_mut().zip(ports) {
                         if given(bit) {
                             //= openflow-1.0.2 §3.4: of ICMP's type and code the low 8 bits count.
                             m.set(id, port.into());
+                            if is_icmp(src) {
+                                *high = port.to_be_bytes()[0];
+                            }
                         }
                     }
                 }
@@ -155,11 +168,17 @@ pub(super) fn decode(r: &mut Reader<'_>) -> Result<Match> {
         ARP | RARP if given(NW_PROTO) => m.set(FieldId::ArpOp, nw_proto.into()),
         _ => {}
     }
-    Ok(m)
+    Ok((m, icmp))
 }
 
 /// Writes the match; gives back whether 1.0 can say all of it.
 pub(super) fn encode(buf: &mut Vec<u8>, m: &Match) -> bool {
+    encode_with_icmp(buf, m, [0; 2])
+}
+
+/// Writes the match, with the high bytes of ICMP's type and code where it has them; gives back whether 1.0 can say
+/// all of it.
+pub(super) fn encode_with_icmp(buf: &mut Vec<u8>, m: &Match, icmp: [u8; 2]) -> bool {
     let mut w = ALL;
     let mut said = 0;
     // The field's exact value; clears its wildcard bit.
@@ -230,6 +249,11 @@ pub(super) fn encode(buf: &mut Vec<u8>, m: &Match) -> bool {
     if let Some((src, dst)) = transport(eth_type, nw_proto) {
         tp_src = exact(&mut w, &mut said, TP_SRC, src);
         tp_dst = exact(&mut w, &mut said, TP_DST, dst);
+        if is_icmp(src) {
+            let high = |bit: u32, high: u8| if w & bit == 0 { u128::from(high) << 8 } else { 0 };
+            tp_src |= high(TP_SRC, icmp[0]);
+            tp_dst |= high(TP_DST, icmp[1]);
+        }
     }
 
     buf.put_u32(w);

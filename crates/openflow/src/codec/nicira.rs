@@ -1227,6 +1227,7 @@ pub(super) fn decode_stats(list: &mut Reader<'_>) -> Result<crate::flow::FlowSta
         cookie,
         packet_count,
         byte_count,
+        uncounted: Default::default(),
         matching,
         instructions: super::action::instructions_from_v10(actions),
     })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::action::{Action, Instruction, SetField};
 use crate::field::FieldId;
-use crate::flow::{FlowMod, FlowStats};
+use crate::flow::{FlowMod, FlowRemoved, FlowRemovedReason, FlowStats};
 use crate::flow_match::Match;
 use crate::ids::{GroupId, QueueId, TableId};
 use crate::message::Hello;
@@ -528,6 +528,10 @@ fn an_entry_of_1_0_without_wildcards_has_the_highest_priority() {
     // The bits of the addresses' wildcards count from 32 on.
     bytes[8..12].copy_from_slice(&0u32.to_be_bytes());
     assert_eq!(priority(&bytes), u16::MAX);
+    // What it said is kept, to be told back.
+    let (xid, exact) = decode(Version::V10, &bytes).unwrap();
+    assert!(matches!(&exact, Message::FlowMod(m) if m.uncounted.priority == Some(7)));
+    assert_eq!(encode(Version::V10, xid, &exact).unwrap()[62..64], [0, 7]);
     bytes[8..12].copy_from_slice(&0x100u32.to_be_bytes());
     assert_eq!(priority(&bytes), 7, "one bit of an address is wild");
 }
@@ -546,7 +550,29 @@ fn icmp_types_of_1_0_have_8_bits() {
     assert_eq!(bytes[44..46], [0, 8]);
     bytes[44] = 0xda;
     match decode(Version::V10, &bytes) {
-        Ok((_, Message::FlowMod(m))) => assert_eq!(m.matching, icmp),
+        Ok((xid, Message::FlowMod(m))) => {
+            assert_eq!((&m.matching, m.uncounted.icmp), (&icmp, [0xda, 0]));
+            // The high byte is told back, in 1.0 alone; of a code that is wild there is none.
+            assert_eq!(encode(Version::V10, xid, &Message::FlowMod(m.clone())).unwrap(), bytes);
+            let removed = FlowRemoved {
+                cookie: 0,
+                priority: u16::MAX,
+                reason: FlowRemovedReason::Delete,
+                table_id: TableId(0),
+                age: Default::default(),
+                idle_timeout: 0,
+                hard_timeout: 0,
+                packet_count: 0,
+                byte_count: 0,
+                uncounted: crate::flow::Uncounted { priority: Some(7), icmp: [0xda, 0xdb] },
+                matching: icmp,
+            };
+            let told = encode(Version::V10, xid, &Message::FlowRemoved(removed.clone())).unwrap();
+            assert_eq!((&told[44..48], &told[56..58]), (&[0xda, 8, 0, 0][..], &[0, 7][..]));
+            let told = encode(Version::V13, xid, &Message::FlowRemoved(removed)).unwrap();
+            assert_eq!(told[16..18], [0xff, 0xff]);
+            assert!(!told.contains(&0xda));
+        }
         other => panic!("{other:?}"),
     }
 }

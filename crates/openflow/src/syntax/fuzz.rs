@@ -59,6 +59,7 @@ fn fuzz_line(line: &str, cx: &Context<'_>) {
             cookie: flow.cookie,
             packet_count: 3,
             byte_count: 4,
+            uncounted: Default::default(),
             matching: flow.matching.clone(),
             instructions: flow.instructions.clone(),
         };

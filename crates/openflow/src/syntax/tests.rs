@@ -263,6 +263,7 @@ fn dumped_flows_read_back() {
         cookie: f.cookie,
         packet_count: 7,
         byte_count: 8,
+        uncounted: Default::default(),
         matching: f.matching,
         instructions: f.instructions,
     };

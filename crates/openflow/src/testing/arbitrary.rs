@@ -774,6 +774,7 @@ pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
         flags: flow_flags(rng, version),
         importance: if version >= Version::V14 { rng.u16() } else { 0 },
         extended,
+        uncounted: Default::default(),
         matching: m,
         instructions: instructions(rng, version),
     }
@@ -803,6 +804,7 @@ fn flow_removed(rng: &mut Rng, version: Version) -> FlowRemoved {
         hard_timeout: if v10 { 0 } else { rng.u16() },
         packet_count: rng.u64(),
         byte_count: rng.u64(),
+        uncounted: Default::default(),
         matching: matching(rng, version),
     }
 }
@@ -821,6 +823,7 @@ pub fn flow_stats(rng: &mut Rng, version: Version) -> FlowStats {
         cookie: rng.u64(),
         packet_count: rng.u64(),
         byte_count: rng.u64(),
+        uncounted: Default::default(),
         matching: matching(rng, version),
         instructions: instructions(rng, version),
     }
