@@ -129,3 +129,25 @@ fn what_is_deleted_is_given_back() {
     let grown = after[after.len() - 1].saturating_sub(after[0]);
     assert!(grown < 256 << 10, "{grown} bytes more after the last cycle than after the first");
 }
+
+/// Controllers that come and go, one after the other, each with a request of its own.
+#[test]
+fn who_leaves_takes_all_along() {
+    let _turn = TURN.lock().unwrap();
+    let (cycles, count) = (setting("MILLRACE_CYCLES", 5), setting("MILLRACE_VISITS", 400));
+    let bed = Bed::new(listening());
+    let mut after = Vec::new();
+    for cycle in 0..cycles {
+        for n in 0..count {
+            let version = [Version::V10, Version::V13, Version::V14, Version::V15][n as usize % 4];
+            let mut c = bed.controller(version);
+            c.send(&Message::EchoRequest(vec![7; 100]));
+            c.barrier();
+        }
+        let left = HEAP.settled(PATIENCE);
+        println!("cycle {cycle}: {left} bytes left");
+        after.push(left);
+    }
+    let grown = after[after.len() - 1].saturating_sub(after[0]);
+    assert!(grown < 64 << 10, "{grown} bytes more after the last visits than after the first");
+}

@@ -209,7 +209,12 @@ impl Waits {
     fn note(&mut self, what: &'static str, waited: Duration) {
         match self.what.iter_mut().find(|(w, _)| *w == what) {
             Some((_, all)) => all.push(waited),
-            None => self.what.push((what, vec![waited])),
+            None => {
+                // At once, so that what is left in the lulls does not grow by it.
+                let mut all = Vec::with_capacity(1 << 16);
+                all.push(waited);
+                self.what.push((what, all));
+            }
         }
     }
 
