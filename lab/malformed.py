@@ -160,7 +160,7 @@ V13 = [
     ("packet-out whose actions are too long", {(REQUEST, 6), (ACTION, 1)}, lambda r: packet_out(actions_length=r.randint(100, 65000))),
     ("packet-out with an unknown action", {(ACTION, 0)}, lambda r: packet_out(action(r.randint(28, 0xFFFE), bytes(4)))),
     ("packet-out with an unknown buffer", {(REQUEST, 8)}, lambda r: packet_out(output13(1), buffer_id=r.randint(1 << 20, 1 << 30), data=b"")),
-    ("packet-out with a bad ingress port", {(REQUEST, 11)}, lambda r: packet_out(output13(1), in_port=0)),
+    ("packet-out with a bad ingress port", {(REQUEST, 11)}, lambda r: packet_out(output13(1), in_port=r.randint(0xFFFFFF01, 0xFFFFFFFC))),
     # Groups
     ("unknown group command", {(GROUP, 11)}, lambda r: group(r.randint(3, 0xFFFF), 0, 1)),
     ("unknown group type", {(GROUP, 10)}, lambda r: group(0, r.randint(4, 127), 1, bucket(output13(1)))),
