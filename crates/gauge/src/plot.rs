@@ -83,6 +83,8 @@ struct Scale {
     low: f64,
     high: f64,
     log: bool,
+    /// Between ticks, where it is not logarithmic.
+    step: f64,
     from: f64,
     to: f64,
 }
@@ -96,15 +98,17 @@ impl Scale {
         if low > high {
             (low, high) = if log { (1.0, 10.0) } else { (0.0, 1.0) };
         }
+        let mut distance = 0.0;
         if log {
             let down = 10f64.powf(low.log10().floor());
             (low, high) = (down, 10f64.powf(high.log10().ceil()).max(down * 10.0));
         } else {
             low = low.min(0.0);
-            let step = step(high - low);
-            high = ((high / step).ceil() * step).max(low + step);
+            distance = step(high - low);
+            low = (low / distance).floor() * distance;
+            high = ((high / distance).ceil() * distance).max(low + distance);
         }
-        Scale { low, high, log, from, to }
+        Scale { low, high, log, step: distance, from, to }
     }
 
     fn at(&self, value: f64) -> Option<f64> {
@@ -120,9 +124,8 @@ impl Scale {
 
     fn ticks(&self) -> Vec<f64> {
         if !self.log {
-            let step = step(self.high - self.low);
-            let n = ((self.high - self.low) / step).round() as usize;
-            return (0..=n).map(|i| self.low + i as f64 * step).collect();
+            let n = ((self.high - self.low) / self.step).round() as usize;
+            return (0..=n).map(|i| self.low + i as f64 * self.step).collect();
         }
         let decades = (self.high / self.low).log10().round() as i32;
         let parts: &[f64] = if decades <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -294,6 +297,8 @@ mod tests {
         let scale = Scale::new([3.0, 47.0].into_iter(), false, 0.0, 100.0);
         assert_eq!(scale.ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
         assert_eq!(scale.at(25.0), Some(50.0));
+        let scale = Scale::new([-18.3, 21.7].into_iter(), false, 0.0, 100.0);
+        assert_eq!(scale.ticks(), [-20.0, -10.0, 0.0, 10.0, 20.0, 30.0]);
         let scale = Scale::new([3.0, 4700.0].into_iter(), true, 0.0, 100.0);
         assert_eq!(scale.ticks(), [1.0, 10.0, 100.0, 1000.0, 10_000.0]);
         assert!((scale.at(100.0).unwrap() - 50.0).abs() < 1e-9);
