@@ -14,6 +14,7 @@
 //! it cannot bail out.
 
 pub mod counters;
+mod show;
 
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
@@ -78,6 +79,13 @@ pub struct Outcome {
     pub outputs: [Output; OUTPUTS_MAX],
 }
 
+// So that a look at both is one comparison.
+const _: () = {
+    assert!(
+        std::mem::offset_of!(Outcome, outputs_len) == std::mem::offset_of!(Outcome, status) + 1
+    );
+};
+
 impl Outcome {
     /// Nothing was done yet.
     pub const PENDING: Outcome = Outcome {
@@ -90,6 +98,13 @@ impl Outcome {
         shift: 0,
         outputs: [Output { port: 0, queue: 0 }; OUTPUTS_MAX],
     };
+
+    /// The port that it goes to, if that is one.
+    #[inline(always)]
+    pub fn single(&self) -> Option<u32> {
+        let is = u16::from_ne_bytes([self.status, self.outputs_len]);
+        (is == u16::from_ne_bytes([status::FORWARD, 1])).then_some(self.outputs[0].port)
+    }
 
     /// Where it goes.
     #[inline]
@@ -133,6 +148,18 @@ impl DerefMut for Packet<'_> {
 }
 
 impl<'a> Packet<'a> {
+    /// A packet without bytes: a place to [show](Self::show) others in.
+    pub const fn none() -> Packet<'a> {
+        Packet {
+            data: std::ptr::dangling_mut(),
+            len: 0,
+            headroom: 0,
+            in_port: 0,
+            outcome: Outcome::PENDING,
+            buffer: PhantomData,
+        }
+    }
+
     /// A packet that nothing was done with yet: `len` bytes from `headroom` on. Past the buffer's
     /// end it is shorter.
     #[inline(always)]

@@ -4,8 +4,9 @@
 //! it, and a map from the others. Those that hold something to be flushed are on a list, so that a
 //! flush asks no other.
 //!
-//! Frames that are still their driver's are dealt by place ([`Lines::deal`]) and handed over in one call for each
-//! queue.
+//! Frames that are still their driver's are dealt by place ([`Lines::deal`]) into a batch for each queue. While a
+//! worker has more to do than it can, a batch may wait for more ([`KEPT_ROUNDS`]), as to hand over few frames costs
+//! almost what many cost. Whatever else is to be sent goes behind it: the worker hands all batches over before.
 //!
 //! Cost: to find one, a load; to flush, one call for each queue in use since the last time.
 
@@ -13,7 +14,7 @@ use crate::ports::PortShared;
 use crate::queues::Shaper;
 use crate::sink::ETHERNET_MIN;
 use hashbrown::HashMap;
-use port::{Loans, TxQueue};
+use port::{Batch, Loans, TxQueue};
 use std::sync::Arc;
 
 /// Port numbers below this are looked up in a table.
@@ -23,10 +24,10 @@ const NONE: u16 = u16::MAX;
 /// Frames are dealt to places below this.
 const DEALT_MAX: usize = 256;
 
-/// A place at which there is none: the frame cannot be dealt.
-pub(crate) const UNKNOWN: u16 = NONE;
-/// A place at which there is none, for frames that go nowhere.
-pub(crate) const NOWHERE: u16 = NONE - 1;
+/// A batch of so many frames is handed over at once.
+pub(crate) const BATCH_ENOUGH: usize = 32;
+/// A smaller one waits for so many rounds at most.
+const KEPT_ROUNDS: u8 = 8;
 
 /// One transmit queue.
 pub(crate) struct Line {
@@ -36,7 +37,19 @@ pub(crate) struct Line {
     pub(crate) queue: Box<dyn TxQueue>,
     /// What goes before it where the port has egress queues.
     pub(crate) shaper: Option<Box<Shaper>>,
+    /// On the list of those to be flushed.
     dirty: bool,
+    /// Its queue has been given something since it was flushed.
+    used: bool,
+    /// Rounds for which its batch has waited.
+    waited: u8,
+}
+
+impl Line {
+    /// Its queue is given something.
+    pub(crate) fn touch(&mut self) {
+        self.used = true;
+    }
 }
 
 /// All of a worker's.
@@ -46,8 +59,10 @@ pub(crate) struct Lines {
     far: HashMap<u32, u16>,
     /// Of near ports those to which frames may be dealt: whose frames need not wait in egress queues.
     plain: Box<[u16; NEAR]>,
-    /// What was dealt, by place; all are empty between bursts.
-    dealt: Vec<Loans>,
+    /// What was dealt, by place.
+    dealt: Vec<Batch>,
+    /// Some batch may hold something.
+    holds: bool,
     /// The places of those in use, then room: as many as there are, and one.
     dirty: Vec<u16>,
     dirty_len: usize,
@@ -59,8 +74,9 @@ impl Default for Lines {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
-            plain: Box::new([UNKNOWN; NEAR]),
+            plain: Box::new([NONE; NEAR]),
             dealt: Vec::new(),
+            holds: false,
             dirty: vec![NONE],
             dirty_len: 0,
         }
@@ -72,7 +88,7 @@ impl Lines {
     /// flushed before.
     pub(crate) fn insert(&mut self, shared: Arc<PortShared>, queue: Box<dyn TxQueue>) {
         self.remove(shared.number);
-        self.lines.push(Line { shared, queue, shaper: None, dirty: false });
+        self.lines.push(Line { shared, queue, shaper: None, dirty: false, used: false, waited: 0 });
         self.arrange();
     }
 
@@ -92,17 +108,18 @@ impl Lines {
         for (at, line) in (0..NONE).zip(&mut self.lines) {
             let waits = line.shaper.as_ref().is_some_and(|shaper| shaper.len() > 0);
             if waits && !line.dirty {
-                line.dirty = true;
+                (line.dirty, line.used) = (true, true);
                 self.dirty[self.dirty_len] = at;
                 self.dirty_len += 1;
             }
         }
     }
 
-    /// To be called when lines have come or gone, or have got or lost a shaper.
+    /// To be called when lines have come or gone, or have got or lost a shaper, and no batch holds anything.
     pub(crate) fn arrange(&mut self) {
         self.near.fill(NONE);
-        self.plain.fill(UNKNOWN);
+        self.plain.fill(NONE);
+        debug_assert!(self.dealt.iter().all(Batch::is_empty));
         self.far.clear();
         self.dirty.clear();
         // A worker has descriptors for far fewer ports than that.
@@ -122,7 +139,7 @@ impl Lines {
                 }
             }
         }
-        self.dealt.resize_with(self.lines.len().min(DEALT_MAX), Loans::new);
+        self.dealt.resize_with(self.lines.len().min(DEALT_MAX), Batch::new);
         self.dirty_len = self.dirty.len();
         self.dirty.resize(self.lines.len() + 1, NONE);
     }
@@ -138,43 +155,59 @@ impl Lines {
         // Without a branch: which port is new in a burst, nobody can guess.
         self.dirty[self.dirty_len] = at;
         self.dirty_len += usize::from(!line.dirty);
-        line.dirty = true;
+        (line.dirty, line.used) = (true, true);
         Some(line)
     }
 
-    /// The place of a port's queue, if frames may be dealt to it.
-    #[inline(always)]
-    pub(crate) fn place(&self, number: u32) -> u16 {
-        self.plain.get(number as usize).copied().unwrap_or(UNKNOWN)
+    /// Deals a burst's frames to the queues of the ports that they go to, in order, until one is met that goes to none
+    /// or several of those, or has no outcome; those that are dropped go back to their driver, and `dropped` hears why.
+    /// Returns how many were dealt or dropped.
+    // On its own, so that a few registers hold all that its loop needs.
+    #[inline(never)]
+    pub(crate) fn deal(&mut self, loans: &mut Loans, dropped: &mut dyn FnMut(u32)) -> usize {
+        self.holds = true;
+        let plain = &*self.plain;
+        let place = |port: u32| plain.get(port as usize).copied().unwrap_or(NONE);
+        loans.deal(&mut self.dealt, ETHERNET_MIN as u16, place, dropped)
     }
 
-    /// Deals a burst's frames, which begin so many bytes later, to the queues at these places, those that go nowhere
-    /// back to their driver; hands every queue that gets some to `f`, once. It will be flushed.
+    /// Some batch may hold something.
     #[inline]
-    pub(crate) fn deal(
-        &mut self,
-        loans: &mut Loans,
-        (places, by): (&[u16], &[i16]),
-        mut f: impl FnMut(&mut Line, &mut Loans),
-    ) {
-        loans.deal(places, by, ETHERNET_MIN as u16, &mut self.dealt);
-        for (at, (line, dealt)) in (0..).zip(self.lines.iter_mut().zip(&mut self.dealt)) {
-            if !dealt.is_empty() {
+    pub(crate) fn holds(&self) -> bool {
+        self.holds
+    }
+
+    /// Hands every batch that holds something to `f`, with the queue that it was dealt to, which will be flushed.
+    #[inline]
+    pub(crate) fn each_batch(&mut self, mut f: impl FnMut(&mut Line, &mut Batch)) {
+        for (at, (line, batch)) in (0..).zip(self.lines.iter_mut().zip(&mut self.dealt)) {
+            if !batch.is_empty() {
                 self.dirty[self.dirty_len] = at;
                 self.dirty_len += usize::from(!line.dirty);
                 line.dirty = true;
-                f(line, dealt);
+                f(line, batch);
             }
         }
     }
 
-    /// Hands every queue that was used to `f`, once.
-    pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut Line)) {
-        for at in &self.dirty[..std::mem::take(&mut self.dirty_len)] {
-            let line = &mut self.lines[usize::from(*at)];
-            line.dirty = false;
-            f(line);
+    /// Hands every queue that was used to `f`, once, with what was dealt to it, which `f` is to take. With `keep`, batches that
+    /// may grow stay for some rounds.
+    pub(crate) fn flush(&mut self, keep: bool, mut f: impl FnMut(&mut Line, Option<&mut Batch>)) {
+        let mut kept = 0;
+        for n in 0..self.dirty_len {
+            let at = self.dirty[n];
+            let line = &mut self.lines[usize::from(at)];
+            let batch = self.dealt.get_mut(usize::from(at)).filter(|batch| !batch.is_empty());
+            if keep && !line.used && line.waited < KEPT_ROUNDS && batch.is_some() {
+                line.waited += 1;
+                self.dirty[kept] = at;
+                kept += 1;
+                continue;
+            }
+            f(line, batch);
+            (line.dirty, line.used, line.waited) = (false, false, 0);
         }
+        (self.dirty_len, self.holds) = (kept, kept > 0);
     }
 }
 
@@ -209,7 +242,7 @@ mod tests {
                 }
                 2 => {
                     let mut flushed = Vec::new();
-                    lines.flush(|line| flushed.push(line.shared.number));
+                    lines.flush(false, |line, _| flushed.push(line.shared.number));
                     flushed.sort_unstable();
                     let used: Vec<u32> = model.iter().filter(|m| *m.1).map(|m| *m.0).collect();
                     assert_eq!(flushed, used);

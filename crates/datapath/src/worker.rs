@@ -19,7 +19,7 @@
 use crate::capture::{Before, Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
-use crate::lines::{self, Line, Lines};
+use crate::lines::{BATCH_ENOUGH, Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
@@ -34,7 +34,7 @@ use ir::{Action, Bits, DropReason, Verdict};
 use jit::Answered;
 use port::burst::BURST_MAX;
 use port::prng::Prng;
-use port::{Burst, Csum, Drops, Frame, Loans, Mark, Pool, RxError, RxQueue, TxQueue};
+use port::{Batch, Burst, Csum, Drops, Frame, Loans, Mark, Pool, RxError, RxQueue, TxQueue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
@@ -383,7 +383,7 @@ impl Worker {
                 break;
             }
         }
-        let commands = work as u64;
+        let (commands, mut more) = (work as u64, false);
         if !self.stopped && self.receives {
             // Taken out, so that nothing of a port has to be held while its frames are run.
             let mut queues = std::mem::take(&mut self.rx);
@@ -395,6 +395,7 @@ impl Worker {
                 let n = self.receive(rx, now_ns);
                 rx.silent = if n > 0 { 0 } else { rx.silent.saturating_add(1) };
                 received += n;
+                more |= n == BURST_MAX;
             }
             (self.busy, work) = (received > 0, work + received);
             self.rx = queues;
@@ -405,11 +406,13 @@ impl Worker {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
             }
         }
+        // While a queue gives all that it is asked for, there is a next round; what commands have sent leaves in this one.
+        let keep = more && commands == 0;
         if self.due_ns <= now_ns {
             self.tx.touch_waiting();
-            self.flush(now_ns);
-        } else if work > 0 {
-            self.flush(now_ns);
+            self.flush(keep, now_ns);
+        } else if work > 0 || self.tx.holds() {
+            self.flush(keep, now_ns);
         }
         if commands > 0 {
             self.taken += commands;
@@ -431,10 +434,11 @@ impl Worker {
     }
 
     fn obey(&mut self, command: Command, now_ns: u64) {
+        self.settle();
         match command {
             Command::AddPort { shared, rx, tx } => {
                 // Of a port that had this number before, nothing is left behind.
-                self.flush(now_ns);
+                self.flush(false, now_ns);
                 self.discard(|line| line.shared.number == shared.number, DropReason::PortUnknown);
                 let rx = rx.into_iter().map(|queue| Rx {
                     shared: shared.clone(),
@@ -447,7 +451,7 @@ impl Worker {
                 self.tx.insert(shared, tx);
             }
             Command::RemovePort(number) => {
-                self.flush(now_ns);
+                self.flush(false, now_ns);
                 self.discard(|line| line.shared.number == number, DropReason::PortUnknown);
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
                 self.rx.retain(|rx| rx.shared.number != number);
@@ -472,7 +476,7 @@ impl Worker {
             Command::Receive(receives) => self.receives = receives,
             Command::Stop => {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
-                self.flush(now_ns);
+                self.flush(false, now_ns);
                 self.discard(|_| true, DropReason::Stopped);
                 self.stopped = true;
             }
@@ -485,6 +489,7 @@ impl Worker {
             RxState::Retry(at) if at <= now_ns => {}
             RxState::Retry(_) | RxState::Ended => return 0,
         }
+        self.loans.set_in_port(rx.shared.number);
         let result = rx.queue.rx_lent(&mut self.loans, &mut self.burst, &mut self.pool);
         let state = match &result {
             Ok(_) => RxState::Open,
@@ -578,78 +583,63 @@ impl Worker {
     #[inline(never)]
     fn run_loans(&mut self, loans: &mut Loans, from: &PortShared, now_ns: u64) {
         let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
-        if !self.services.is_empty() {
+        // Of those that are not spoken of, nothing is known.
+        if loans.vouches() && !self.services.is_empty() {
             csums.extend(loans.csums());
         }
-        let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
-        packets.extend(
-            loans
-                .parts_mut()
-                .map(|(buffer, start, len)| abi::Packet::new(buffer, start, len, from.number)),
-        );
-        self.run_code(&mut packets, &csums, &[], now_ns);
-        let mut places = [lines::UNKNOWN; BURST_MAX];
-        let (mut dealt, mut dropped, mut shifted) = (true, false, 0);
-        for (place, packet) in places.iter_mut().zip(&packets) {
-            let to = self.tx.place(packet.outputs[0].port);
-            let plain = packet.status == abi::status::FORWARD && packet.outputs_len == 1;
-            *place = if plain { to } else { lines::UNKNOWN };
-            shifted |= packet.shift;
-            if packet.status == abi::status::DROP {
-                *place = lines::NOWHERE;
-                dropped = true;
-            }
-            dealt &= *place != lines::UNKNOWN;
-        }
-        if !dealt {
-            let mut outcomes = std::mem::take(&mut self.outcomes);
-            outcomes.extend(packets.iter().map(|packet| **packet));
-            drop(packets);
-            let mut burst = std::mem::take(&mut self.burst);
-            loans.become_frames(&mut burst);
-            burst.frames_mut().iter_mut().for_each(|frame| frame.rx_port = from.number);
-            self.conclude(&mut burst, &outcomes, from, None, now_ns);
-            self.burst = burst;
-            outcomes.clear();
-            self.outcomes = outcomes;
-            return;
-        }
-        if dropped {
-            for packet in packets.iter().filter(|p| p.status == abi::status::DROP) {
-                from.cell(self.index).count_drop(drop_reason(packet.reason), 1);
-            }
-        }
-        let (n, mut by) = (packets.len(), SmallVec::<[i16; BURST_MAX]>::new());
-        if shifted != 0 {
-            // Within a buffer, which is shorter than that.
-            by.extend(packets.iter().map(|packet| packet.shift as i16));
-        }
-        drop(packets);
-        let (index, pool) = (self.index, &mut self.pool);
-        let mut late: SmallVec<[(u32, Burst); 1]> = SmallVec::new();
-        self.tx.deal(loans, (&places[..n], &by), |tx, loans| {
+        loans.show(|packets| self.run_code(packets, &csums, &[], now_ns));
+        let index = self.index;
+        let dropped = &mut |why| from.cell(index).count_drop(drop_reason(why), 1);
+        let dealt = self.tx.deal(loans, dropped);
+        let mut late: SmallVec<[(u32, Frame); 1]> = SmallVec::new();
+        let pool = &mut self.pool;
+        self.tx.each_batch(|tx, batch| {
             let sends = PortFlags::UP | PortFlags::NO_FORWARD;
-            if tx.shared.flags().0 & sends == PortFlags::UP {
-                let refused = &mut |reason| tx.shared.cell(index).count_tx_drop(reason, 1);
-                tx.queue.tx_loans(loans, pool, refused);
-            } else {
+            if tx.shared.flags().0 & sends != PortFlags::UP {
                 let mut burst = Burst::new();
-                loans.become_frames(&mut burst);
-                late.push((tx.shared.number, burst));
+                while !batch.is_empty() {
+                    batch.become_frames(&mut burst);
+                    late.extend(burst.drain().map(|frame| (tx.shared.number, frame)));
+                }
+            } else if batch.len() >= BATCH_ENOUGH {
+                hand_over(tx, batch, pool, index);
             }
         });
+        if late.is_empty() && loans.is_empty() {
+            return;
+        }
+        self.settle();
         // Counted there under their reasons.
-        for (port, mut burst) in late {
-            for mut frame in burst.drain() {
-                frame.rx_port = from.number;
-                self.forwarded(frame, &[Output { port, queue: 0 }], from, now_ns);
-            }
+        for (port, mut frame) in late {
+            frame.rx_port = from.number;
+            self.forwarded(frame, &[Output { port, queue: 0 }], from, now_ns);
+        }
+        if loans.is_empty() {
+            return;
+        }
+        let mut outcomes = std::mem::take(&mut self.outcomes);
+        outcomes.extend(loans.outcomes().copied());
+        let mut burst = std::mem::take(&mut self.burst);
+        loans.become_frames(&mut burst);
+        burst.frames_mut().iter_mut().for_each(|frame| frame.rx_port = from.number);
+        self.conclude(&mut burst, (&outcomes, dealt), from, None, now_ns);
+        self.burst = burst;
+        outcomes.clear();
+        self.outcomes = outcomes;
+    }
+
+    /// Hands what was dealt to ports over to their queues, so that what is sent next leaves behind it.
+    fn settle(&mut self) {
+        if self.tx.holds() {
+            let (pool, index) = (&mut self.pool, self.index);
+            self.tx.each_batch(|tx, batch| hand_over(tx, batch, pool, index));
         }
     }
 
     /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
     /// of them leave in the order in which they came.
     fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
+        self.settle();
         let before = match self.watch.is_off() {
             true => None,
             false => self.watch.before(burst.frames(), from.number, &self.counters),
@@ -692,17 +682,17 @@ impl Worker {
             };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
-        self.conclude(burst, &outcomes, from, before, now_ns);
+        self.conclude(burst, (&outcomes, 0), from, before, now_ns);
         outcomes.clear();
         self.outcomes = outcomes;
     }
 
     /// Does with the frames of a burst what compiled code has said, and runs those that it has left. The burst
-    /// is empty then.
+    /// is empty then. It may be the rest of one, of which so many frames are gone.
     fn conclude(
         &mut self,
         burst: &mut Burst,
-        outcomes: &[Outcome],
+        (outcomes, gone): (&[Outcome], usize),
         from: &PortShared,
         mut before: Option<Before>,
         now_ns: u64,
@@ -727,7 +717,7 @@ impl Worker {
                     }
                 }
                 _ => {
-                    let answered = self.scratch.code.answered(at);
+                    let answered = self.scratch.code.answered(gone + at);
                     let done = (outcome.lookups, &answered[..]);
                     self.process(frame.take(), from, Start::Pipeline, done, now_ns);
                 }
@@ -881,13 +871,16 @@ impl Worker {
         self.notes.finish(frame, &mut self.pool, ports, drop, out);
     }
 
-    /// Sends what was queued, and of what waits in egress queues what may go.
-    fn flush(&mut self, now_ns: u64) {
+    /// Sends what was queued, and of what waits in egress queues what may go. With `keep`, small batches wait for more.
+    fn flush(&mut self, keep: bool, now_ns: u64) {
         let (index, pool, mut due_ns) = (self.index, &mut self.pool, self.due_ns);
         if due_ns <= now_ns {
             due_ns = u64::MAX;
         }
-        self.tx.flush(|tx| {
+        self.tx.flush(keep, |tx, batch| {
+            if let Some(batch) = batch {
+                hand_over(tx, batch, pool, index);
+            }
             let cell = tx.shared.cell(index);
             if let Some(shaper) = &mut tx.shaper {
                 if tx.shared.flags().has(PortFlags::UP) {
@@ -966,6 +959,14 @@ impl Worker {
         }
         self.waker.clear();
     }
+}
+
+/// Gives a queue what was dealt to it.
+#[inline]
+fn hand_over(line: &mut Line, batch: &mut Batch, pool: &mut Pool, index: usize) {
+    line.touch();
+    let (queue, shared) = (&mut line.queue, &line.shared);
+    queue.tx_batch(batch, pool, &mut |reason| shared.cell(index).count_tx_drop(reason, 1));
 }
 
 /// Why compiled code has dropped a packet, from its outcome.

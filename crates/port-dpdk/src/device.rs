@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use port::marks::Marks;
 use port::{
-    BURST_MAX, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats, LinkState,
-    Loans, Pool, Port, PortInfo, RxError, RxQueue, Sizes, TxQueue, TxReport, gso,
+    BURST_MAX, Batch, Burst, Csum, DropReason, Drops, Error, Frame, GsoKind, KernelStats,
+    LinkState, Loans, Pool, Port, PortInfo, RxError, RxQueue, Sizes, TxQueue, TxReport, gso,
 };
 use wire::layers::{Layers, Network};
 
 use crate::Options;
 use crate::eal::{self, Machine};
-use crate::sys::{self, Device, Mbuf, Owed, RxLine, TxLine};
+use crate::sys::{self, Device, Mbuf, Mbufs, Owed, RxLine, TxLine};
 
 /// Whether DPDK runs, or why it does not.
 static STARTED: Mutex<Option<Result<(), String>>> = Mutex::new(None);
@@ -171,7 +171,7 @@ impl Port for Dpdk {
             can_chain: setup.can & sys::CAN_CHAIN != 0,
             keeps_length: self.device.driver() == "net_vhost",
             mtu: self.info.mtu,
-            pending: Vec::with_capacity(BURST_MAX),
+            pending: Mbufs::new(),
             pending_bytes: 0,
             prepare: false,
             spare: Pool::default(),
@@ -243,7 +243,7 @@ struct Tx {
     /// In a frame to be cut, the pseudo header's sum is to have the length in it.
     keeps_length: bool,
     mtu: u32,
-    pending: Vec<Mbuf>,
+    pending: Mbufs,
     /// Bytes of all that is pending.
     pending_bytes: u64,
     /// Something pending owes what the driver has to prepare.
@@ -260,7 +260,7 @@ impl Tx {
     fn queue(&mut self, mbuf: Mbuf, len: usize) {
         self.pending.push(mbuf);
         self.pending_bytes += len as u64;
-        if self.pending.len() == BURST_MAX {
+        if self.pending.len() >= BURST_MAX {
             self.send_pending();
         }
     }
@@ -337,7 +337,7 @@ impl Tx {
                     .unwrap_or_else(PoisonError::into_inner)
                     .send(&mut self.pending, prepare),
             };
-            let left = bytes_of(&self.pending);
+            let left = self.pending.bytes();
             self.report.sent += n as u64;
             self.report.sent_bytes += self.pending_bytes.saturating_sub(left);
             self.pending_bytes = left;
@@ -351,15 +351,10 @@ impl Tx {
                 _ => DropReason::TxRingFull,
             };
             self.report.drops.add(reason, lost as u64);
-            self.pending.drain(..lost);
-            self.pending_bytes = bytes_of(&self.pending);
+            self.pending.drop_first(lost);
+            self.pending_bytes = self.pending.bytes();
         }
     }
-}
-
-/// Bytes of frames; of none, nearly always.
-fn bytes_of(mbufs: &[Mbuf]) -> u64 {
-    mbufs.iter().map(|mbuf| u64::from(mbuf.len())).sum()
 }
 
 impl TxQueue for Tx {
@@ -400,29 +395,31 @@ impl TxQueue for Tx {
         }
     }
 
-    fn tx_loans(
+    fn tx_batch(
         &mut self,
-        loans: &mut Loans,
+        batch: &mut Batch,
         pool: &mut Pool,
         refused: &mut dyn FnMut(DropReason),
     ) {
-        let Sizes { bytes, least, most } = loans.sizes();
+        let Sizes { bytes, least, most } = batch.sizes();
         let fit = gso::fits(least.into(), self.mtu) && gso::fits(most.into(), self.mtu);
-        if self.pending.len() + loans.len() > BURST_MAX {
-            self.send_pending();
-        }
-        if fit && let Some(mbufs) = Mbuf::all(loans) {
-            self.pending.extend(mbufs);
+        if fit && self.pending.take_all(batch) {
             self.pending_bytes += u64::from(bytes);
+            if self.pending.len() >= BURST_MAX {
+                self.send_pending();
+            }
             return;
         }
         // Each on its own.
         let mut burst = Burst::new();
-        loans.become_frames(&mut burst);
-        for frame in burst.frames_mut() {
-            if let Err(reason) = self.tx_taken(frame, pool) {
-                refused(reason);
+        while !batch.is_empty() {
+            batch.become_frames(&mut burst);
+            for frame in burst.frames_mut() {
+                if let Err(reason) = self.tx_taken(frame, pool) {
+                    refused(reason);
+                }
             }
+            burst.clear();
         }
     }
 

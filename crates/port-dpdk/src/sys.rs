@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -21,8 +22,8 @@ use crate::gate::{self, Guard};
 
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
-    BURST_MAX, Burst, Csum, DropReason, Frame, Gso, GsoKind, Layout, Lender, Loans, Offload, Pool,
-    Redeemed, Sizes,
+    BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Layout, Lender, Loans, Offload,
+    Pool, Redeemed,
 };
 use wire::IpProtocol;
 
@@ -159,7 +160,7 @@ unsafe extern "C" {
         out: *mut *mut c_void,
     ) -> c_int;
     fn mr_flow_end(port: u16, flow: *mut c_void) -> c_int;
-    fn mr_rx(port: u16, queue: u16, mbufs: *mut *mut c_void, max: u16) -> u16;
+    fn mr_rx(port: u16, queue: u16, mbufs: *mut MaybeUninit<NonNull<()>>, max: u16) -> u16;
     fn mr_look(mbuf: *mut c_void, out: *mut Received);
     static mr_bits: Bits;
     fn mr_tx(port: u16, queue: u16, mbufs: *mut NonNull<()>, n: u16) -> u16;
@@ -292,18 +293,6 @@ impl Mbuf {
         Some(Mbuf(token))
     }
 
-    /// The mbufs of frames, which say where these lie now; none, and nothing happens, if they are in none.
-    #[inline(always)]
-    pub(crate) fn all(loans: &mut Loans) -> Option<impl Iterator<Item = Mbuf>> {
-        Some(loans.redeem(&LENDER)?.map(Mbuf))
-    }
-
-    /// Its bytes, in all its buffers.
-    pub(crate) fn len(&self) -> u32 {
-        // SAFETY: it is ours.
-        unsafe { mr_len(self.0.as_ptr()) }
-    }
-
     /// A copy of these bytes, in as many mbufs as it takes; none if the pool has no more.
     pub(crate) fn copy_of(bytes: &[u8]) -> Option<Mbuf> {
         let len = u32::try_from(bytes.len()).ok()?;
@@ -315,6 +304,58 @@ impl Mbuf {
     pub(crate) fn owe(&mut self, owed: &Owed) {
         // SAFETY: ours; `Owed` is laid out as the shim's.
         unsafe { mr_owe(self.0.as_ptr(), owed) }
+    }
+}
+
+/// Mbufs of ours that are about to leave, in order.
+#[derive(Default)]
+pub(crate) struct Mbufs(Vec<NonNull<()>>);
+
+// SAFETY: as of `Mbuf`.
+unsafe impl Send for Mbufs {}
+
+impl Drop for Mbufs {
+    fn drop(&mut self) {
+        self.drop_first(usize::MAX);
+    }
+}
+
+impl Mbufs {
+    /// None, with room for a burst.
+    pub(crate) fn new() -> Mbufs {
+        Mbufs(Vec::with_capacity(BURST_MAX))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their bytes, in all their buffers.
+    pub(crate) fn bytes(&self) -> u64 {
+        // SAFETY: they are ours.
+        self.0.iter().map(|mbuf| u64::from(unsafe { mr_len(mbuf.as_ptr()) })).sum()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, mbuf: Mbuf) {
+        self.0.push(ManuallyDrop::new(mbuf).0);
+    }
+
+    /// Adds those of frames, which say where these lie now; nothing happens, and it says so, if they are in none.
+    #[inline]
+    pub(crate) fn take_all(&mut self, batch: &mut Batch) -> bool {
+        batch.redeem(&LENDER, &mut self.0)
+    }
+
+    /// Frees so many at most.
+    pub(crate) fn drop_first(&mut self, n: usize) {
+        let n = n.min(self.0.len());
+        // SAFETY: ours, and they leave the list.
+        self.0.drain(..n).for_each(|mbuf| unsafe { release(mbuf) });
     }
 }
 
@@ -490,7 +531,7 @@ pub(crate) struct RxLine {
     queue: u16,
     /// The thread that uses it has been made known to DPDK.
     known: bool,
-    received: [*mut c_void; BURST_MAX],
+    received: [MaybeUninit<NonNull<()>>; BURST_MAX],
 }
 
 // SAFETY: the pointers are those of the last burst, and are not followed between calls.
@@ -499,13 +540,13 @@ unsafe impl Send for RxLine {}
 impl RxLine {
     /// Queue `queue`, which is the device's and nobody else's.
     pub(crate) fn new(device: Arc<Device>, queue: u16) -> RxLine {
-        let received = [std::ptr::null_mut(); BURST_MAX];
+        let received = [MaybeUninit::uninit(); BURST_MAX];
         RxLine { device, queue, known: false, received }
     }
 
-    /// Fetches so many mbufs at most.
+    /// Fetches mbufs, as many as there is room for, and says how many.
     #[inline]
-    fn fetch(&mut self, max: usize) -> usize {
+    fn fetch(&mut self, room: &mut [MaybeUninit<NonNull<()>>]) -> usize {
         if !self.known {
             know_thread();
             self.known = true;
@@ -517,12 +558,17 @@ impl RxLine {
                 entered => entered,
             },
         };
-        let max = max.min(BURST_MAX) as u16;
-        let (port, place) = (self.device.port, self.received.as_mut_ptr());
+        let (port, max) = (self.device.port, room.len().min(BURST_MAX) as u16);
         // SAFETY: the queue is ours alone, and there is room for as many.
-        let n = unsafe { mr_rx(port, self.queue, place, max) };
+        let n = unsafe { mr_rx(port, self.queue, room.as_mut_ptr(), max) };
         drop(entered);
         n.into()
+    }
+
+    /// One of those that were fetched last and kept here.
+    fn received(&self, at: usize) -> NonNull<()> {
+        // SAFETY: a driver gives no null, and whoever asks has seen so many come.
+        unsafe { self.received[at].assume_init() }
     }
 
     /// Fills the burst; `lost` hears why of a frame that was lost.
@@ -532,7 +578,9 @@ impl RxLine {
         pool: &mut Pool,
         lost: impl FnMut(DropReason),
     ) -> usize {
-        let n = self.fetch(burst.room());
+        let (mut room, max) = (self.received, burst.room());
+        let n = self.fetch(&mut room[..max]);
+        self.received = room;
         self.frames(0..n, burst, pool, lost)
     }
 
@@ -546,19 +594,16 @@ impl RxLine {
         pool: &mut Pool,
         lost: impl FnMut(DropReason),
     ) -> usize {
-        let n = self.fetch(BURST_MAX);
-        // Nearly always none has anything to say, which is found out without a branch for each.
-        let mut sizes = Sizes::default();
-        let plain = |all, mbuf: &*mut c_void| all & is_plain(*mbuf, &mut sizes);
-        if self.received[..n].iter().fold(true, plain) {
-            // SAFETY: not null, as they are plain.
-            let tokens = unsafe { std::slice::from_raw_parts(self.received.as_ptr().cast(), n) };
-            // SAFETY: as in `lend`, for each.
-            unsafe { loans.extend(&LENDER, tokens, sizes) };
+        let room = loans.room();
+        let n = self.fetch(room);
+        // Nearly always none has anything to say.
+        // SAFETY: as in `lend`, for each.
+        if unsafe { loans.fill((&LENDER, &LAYOUT), n, oddity) } {
             return n;
         }
+        self.received[..n].copy_from_slice(&loans.room()[..n]);
         for at in 0..n {
-            if !lend(self.received[at], loans) {
+            if !lend(self.received(at), loans) {
                 loans.become_frames(burst);
                 self.frames(at..n, burst, pool, lost);
                 return burst.len();
@@ -577,7 +622,7 @@ impl RxLine {
     ) -> usize {
         let before = burst.len();
         let generation = self.device.generation.load(Ordering::Relaxed);
-        for mbuf in &self.received[which] {
+        for mbuf in which.map(|at| self.received(at)) {
             let mut received = Received {
                 mbuf: std::ptr::null_mut(),
                 buffer: std::ptr::null_mut(),
@@ -589,7 +634,7 @@ impl RxLine {
                 mark: 0,
             };
             // SAFETY: an mbuf of ours, and a place for what is said of it.
-            unsafe { mr_look(*mbuf, &raw mut received) };
+            unsafe { mr_look(mbuf.as_ptr().cast(), &raw mut received) };
             match frame(&received, pool) {
                 Ok(frame) => {
                     let at = burst.len();
@@ -606,32 +651,23 @@ impl RxLine {
     }
 }
 
-/// Whether an mbuf that was just received is one buffer of its own, not another's but for what its flags say, with
-/// the frame within it.
+/// Not zero if an mbuf that was just received is not one buffer that is nobody else's, or there is anything else to say of
+/// it but where the frame lies.
 #[inline(always)]
-fn is_alone(plain: &Plain) -> bool {
-    let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
-    (plain.segments == 1) & (plain.references == 1) & within & !plain.buffer.is_null()
-}
-
-/// Whether there is, besides, nothing to say of it but where the frame lies. Counts its bytes.
-#[inline(always)]
-fn is_plain(mbuf: *mut c_void, sizes: &mut Sizes) -> bool {
-    let Some(token) = NonNull::new(mbuf.cast::<Plain>()) else { return false };
+fn oddity(token: NonNull<()>) -> u64 {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted.
-    let plain = unsafe { token.as_ref() };
-    // Of one buffer, where that counts.
-    sizes.add(plain.len_here);
-    is_alone(plain) & (plain.flags == 0)
+    let plain = unsafe { token.cast::<Plain>().as_ref() };
+    plain.flags | u64::from(plain.references ^ 1) | u64::from(plain.segments ^ 1)
 }
 
 /// Lends an mbuf that was just received, if there is nothing to say of it but where the frame lies, or that its
 /// checksum is right.
-fn lend(mbuf: *mut c_void, loans: &mut Loans) -> bool {
-    let Some(token) = NonNull::new(mbuf.cast::<()>()) else { return false };
+fn lend(token: NonNull<()>, loans: &mut Loans) -> bool {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted, and nobody else's.
     let plain = unsafe { token.cast::<Plain>().as_mut() };
-    if !is_alone(plain) {
+    let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
+    let alone = plain.segments == 1 && plain.references == 1;
+    if !alone || !within {
         return false;
     }
     let mut valid = false;
@@ -723,7 +759,7 @@ impl TxLine {
     /// Sends from the start of the list; those sent are taken off it. Returns how many the driver
     /// could prepare, if it was asked to, and how many it took.
     #[inline]
-    pub(crate) fn send(&mut self, mbufs: &mut Vec<Mbuf>, prepare: bool) -> (usize, usize) {
+    pub(crate) fn send(&mut self, mbufs: &mut Mbufs, prepare: bool) -> (usize, usize) {
         if !self.known {
             know_thread();
             self.known = true;
@@ -738,24 +774,16 @@ impl TxLine {
                 }
             }
         };
-        let list = mbufs.as_mut_ptr().cast::<NonNull<()>>();
+        let list = mbufs.0.as_mut_ptr();
         if prepare {
-            // SAFETY: a list of so many mbufs of ours; an `Mbuf` is a pointer and nothing else.
+            // SAFETY: a list of so many mbufs of ours.
             n = unsafe { mr_tx_prepare(self.device.port, self.queue, list, n) };
         }
         // SAFETY: as above; the queue is borrowed exclusively.
         let sent = usize::from(unsafe { mr_tx(self.device.port, self.queue, list, n) });
         drop(entered);
-        // Those sent are the device's now: they leave the list without an end of their own.
-        let left = mbufs.len().saturating_sub(sent);
-        // SAFETY: what lies behind the new length is forgotten, which frees nothing; what is left of
-        // the list moves to its start, over what was sent.
-        unsafe {
-            let start = mbufs.as_mut_ptr();
-            mbufs.set_len(0);
-            std::ptr::copy(start.add(sent), start, left);
-            mbufs.set_len(left);
-        }
+        // Those sent are the device's now.
+        mbufs.0.drain(..sent.min(usize::from(n)));
         (usize::from(n), sent)
     }
 }

@@ -47,7 +47,7 @@ pub use frame::{Frame, Layout, Lender, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
-pub use sys::loans::{Loans, Sizes};
+pub use sys::loans::{BATCH_MAX, Batch, Loans, Sizes};
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -271,19 +271,21 @@ pub trait TxQueue: Send {
         self.tx_owned(frame.take(), pool)
     }
 
-    /// As [`tx_owned`](TxQueue::tx_owned), for a burst of frames that are still their driver's; `refused` hears
-    /// why of each that was dropped. None is left.
-    fn tx_loans(
+    /// As [`tx_owned`](TxQueue::tx_owned), for frames that are still their driver's; `refused` hears why of each that
+    /// was dropped. None is left.
+    fn tx_batch(
         &mut self,
-        loans: &mut Loans,
+        batch: &mut Batch,
         pool: &mut Pool,
         refused: &mut dyn FnMut(DropReason),
     ) {
         let mut burst = Burst::new();
-        loans.become_frames(&mut burst);
-        for frame in burst.drain() {
-            if let Err(reason) = self.tx_owned(frame, pool) {
-                refused(reason);
+        while !batch.is_empty() {
+            batch.become_frames(&mut burst);
+            for frame in burst.drain() {
+                if let Err(reason) = self.tx_owned(frame, pool) {
+                    refused(reason);
+                }
             }
         }
     }

@@ -1,16 +1,25 @@
 //! Frames that are known by their lender's tokens alone.
 //!
 //! A driver that keeps beside its buffers what there is to say of a frame (DPDK's mbufs do) need not have
-//! it copied: the shortest way through a worker carries pointers. [`Loans`] is a burst of them, and what is
-//! gathered for a port, too.
+//! it copied: the shortest way through a worker carries pointers. [`Loans`] is a burst of them as it has come in,
+//! each shown to generated code as an [`abi::Packet`] in the same pass in which the driver looks at it; [`Batch`] is
+//! what is gathered for a port, over several bursts if that is worth while.
 //!
 //! Invariant: all tokens in a list are of its lender, which has a layout, and each stands for a buffer that
-//! nobody else has; within it lies the frame. An empty list may have any lender.
+//! nobody else has; within it lies the frame. An empty list may have any lender. The first packets of a burst are its
+//! frames as they came in, one for each, and where they lie only as long as nobody has dealt them.
 #![allow(unsafe_code)]
 
 use super::buffer::{Buffer, Layout, Lender};
 use crate::{BURST_MAX, Burst, Csum, Frame};
+use abi::{Outcome, Packet, status};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+
+const _: () = assert!(BURST_MAX == abi::BURST_MAX);
+
+/// Frames in a [`Batch`], at most.
+pub const BATCH_MAX: usize = 2 * BURST_MAX;
 
 /// Frames in buffers of a driver's own, in order of arrival, of which nobody has made [`Frame`]s. Nothing is
 /// owed of them, and of no mark is anything known. Those that are left when it ends go back to their lender.
@@ -18,12 +27,16 @@ use std::ptr::NonNull;
 pub struct Loans {
     lender: Option<&'static Lender>,
     tokens: Vec<NonNull<()>>,
+    /// The frames as generated code sees them, then room.
+    packets: Vec<Packet<'static>>,
+    in_port: u32,
     sizes: Sizes,
     /// A bit for each of the first 64: the device vouches for the transport checksum.
     valid: u64,
 }
 
-// SAFETY: each token is the only way to its buffer, which may be used and released on any thread.
+// SAFETY: each token is the only way to its buffer, which may be used and released on any thread; packets are read
+// only together with the tokens of their frames.
 unsafe impl Send for Loans {}
 
 /// How long frames are.
@@ -55,10 +68,24 @@ impl Sizes {
 /// What a token says.
 #[derive(Clone, Copy)]
 struct Said {
-    buffer: NonNull<u8>,
+    buffer: *mut u8,
     buffer_len: u16,
     start: u16,
-    len: u16,
+    len: u32,
+}
+
+impl Said {
+    /// Shows the frame as a packet.
+    ///
+    /// # Safety
+    /// Before anybody sees the packet: as [`Packet::show`] demands, the frame being within its buffer.
+    #[inline(always)]
+    unsafe fn show(&self, packet: &mut Packet<'static>, in_port: u32) {
+        let start = self.start.into();
+        let data = self.buffer.wrapping_add(start);
+        // SAFETY: the caller's promise.
+        unsafe { packet.show(data, self.start.into(), self.len, in_port) };
+    }
 }
 
 /// Reads what a token says.
@@ -71,11 +98,10 @@ unsafe fn said(layout: &Layout, token: NonNull<()>) -> Said {
     unsafe {
         let at = token.cast::<u8>();
         Said {
-            buffer: at.add(layout.buffer).cast::<NonNull<u8>>().read(),
+            buffer: at.add(layout.buffer).cast::<*mut u8>().read(),
             buffer_len: at.add(layout.buffer_len).cast::<u16>().read(),
             start: at.add(layout.start).cast::<u16>().read(),
-            // Within the buffer, so not longer than that.
-            len: at.add(layout.len).cast::<u32>().read() as u16,
+            len: at.add(layout.len).cast::<u32>().read(),
         }
     }
 }
@@ -98,18 +124,20 @@ unsafe fn say(layout: &Layout, token: NonNull<()>, start: u16, len: u16) {
 }
 
 /// Has a frame begin `by` bytes later, or earlier where that is negative; it ends where it did. One that had `least`
-/// bytes or more has no fewer then: zeros follow. So much of it is done as the buffer has room for.
+/// bytes or more has no fewer then: zeros follow. So much of it is done as the buffer has room for. Returns how long it
+/// is then.
 ///
 /// # Safety
 /// The token points to a structure of this layout, and to a buffer with a frame in it, which nobody else reads or
 /// writes now.
-unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i16, least: u16) {
+unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i32, least: u16) -> u16 {
     // SAFETY: the caller's promise.
     let said = unsafe { said(layout, token) };
-    let end = said.start.saturating_add(said.len).min(said.buffer_len);
-    let start = said.start.saturating_add_signed(by).min(end);
+    // Within the buffer, which has less than 64 KiB.
+    let end = (u32::from(said.start) + said.len).min(said.buffer_len.into()) as u16;
+    let start = u32::from(said.start).saturating_add_signed(by).min(end.into()) as u16;
     let mut len = end - start;
-    if len < least && said.len >= least {
+    if len < least && said.len >= least.into() {
         let more = (said.buffer_len - end).min(least - len);
         // SAFETY: so many bytes from the frame's end on lie in its buffer, which is initialised memory and the
         // caller's alone.
@@ -118,13 +146,33 @@ unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i16, least: u16) {
     }
     // SAFETY: the caller's promise; the frame still lies within its buffer.
     unsafe { say(layout, token, start, len) };
+    len
 }
 
-fn csum(valid: u64, at: usize) -> Csum {
+fn csum(valid: u128, at: usize) -> Csum {
     match valid.unbounded_shr(at as u32) & 1 {
         0 => Csum::None,
         _ => Csum::Valid,
     }
+}
+
+/// As [`shift`], and counts among `sizes` how long the frame is then.
+///
+/// # Safety
+/// As for [`shift`].
+// Not within the loop that deals: it needs all registers there are.
+#[inline(never)]
+unsafe fn shift_counted(
+    layout: &Layout,
+    token: NonNull<()>,
+    by: i32,
+    least: u16,
+    sizes: &mut Sizes,
+) -> u32 {
+    // SAFETY: the caller's promise.
+    let len = unsafe { shift(layout, token, by, least) };
+    (sizes.least, sizes.most) = (sizes.least.min(len), sizes.most.max(len));
+    len.into()
 }
 
 /// No frames are without a lender that has a layout.
@@ -133,7 +181,15 @@ const NOWHERE: Layout = Layout { buffer: 0, buffer_len: 0, start: 0, len: 0, len
 impl Loans {
     /// None, with room for a burst.
     pub fn new() -> Loans {
-        Loans { tokens: Vec::with_capacity(BURST_MAX), ..Loans::default() }
+        let mut loans = Loans::default();
+        loans.make_room();
+        loans
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        self.tokens.reserve(BURST_MAX);
+        self.packets.resize_with(BURST_MAX, Packet::none);
     }
 
     /// How many there are.
@@ -148,154 +204,371 @@ impl Loans {
         self.tokens.is_empty()
     }
 
+    /// Frames that are added from now on have come in by this port.
+    #[inline(always)]
+    pub fn set_in_port(&mut self, in_port: u32) {
+        self.in_port = in_port;
+    }
+
     #[inline(always)]
     fn layout(&self) -> Layout {
         self.lender.and_then(|lender| lender.layout).unwrap_or(NOWHERE)
     }
 
-    /// Adds a frame. `valid`: the device vouches for its transport checksum.
+    /// Adds a frame to a burst that is not full. `valid`: the device vouches for its transport checksum.
     ///
     /// # Safety
     /// `lender` has a layout, and is the same for all in the list; the token stands for a buffer of its own,
     /// initialised memory that any thread may read and write and nobody else touches until it was released or
     /// taken out; the frame lies within it, and the buffer has less than 64 KiB.
-    #[inline(always)]
     pub unsafe fn push(&mut self, lender: &'static Lender, token: NonNull<()>, valid: bool) {
         self.lender = Some(lender);
-        self.vouch(valid);
+        if self.packets.len() < BURST_MAX {
+            self.make_room();
+        }
+        let at = self.tokens.len();
+        self.valid |= u64::from(valid).unbounded_shl(at as u32);
         // SAFETY: a token of this layout.
-        self.sizes.add(unsafe { said(&self.layout(), token) }.len);
+        let said = unsafe { said(&self.layout(), token) };
+        // Within the buffer, so not longer than that.
+        self.sizes.add(said.len as u16);
+        // SAFETY: what it says of its frame holds, and the buffer is this list's alone.
+        unsafe { said.show(&mut self.packets[at], self.in_port) };
         self.tokens.push(token);
     }
 
-    /// Notes whether the device vouches for the next one's checksum.
+    /// Room for the tokens of a burst, of an empty list: see [`fill`](Self::fill).
     #[inline(always)]
-    fn vouch(&mut self, valid: bool) {
-        self.valid |= u64::from(valid).unbounded_shl(self.tokens.len() as u32);
+    pub fn room(&mut self) -> &mut [MaybeUninit<NonNull<()>>; BURST_MAX] {
+        if self.packets.len() < BURST_MAX || self.tokens.capacity() - self.tokens.len() < BURST_MAX
+        {
+            self.make_room();
+        }
+        let room = self.tokens.spare_capacity_mut();
+        room.first_chunk_mut().expect("so many were reserved")
     }
 
-    /// For each frame the whole buffer, where in it the bytes begin, and how many they are.
+    /// Fills an empty list with the first `n` frames whose tokens were written into its [room](Self::room), of whose
+    /// checksums nothing is known, if of none there is anything `odd` (a bit is set) and each lies within its buffer; else
+    /// nothing happens, and it says so.
+    ///
+    /// # Safety
+    /// `lender` has this layout. So many tokens were written, each points to such a structure, and if it is not `odd`,
+    /// what [`push`](Self::push) demands holds of it, but for where in its buffer the frame lies.
     #[inline(always)]
-    pub fn parts_mut(&mut self) -> impl ExactSizeIterator<Item = (&mut [u8], usize, usize)> {
-        let layout = self.layout();
-        self.tokens.iter().map(move |token| {
+    pub unsafe fn fill(
+        &mut self,
+        (lender, layout): (&'static Lender, &Layout),
+        n: usize,
+        odd: impl Fn(NonNull<()>) -> u64,
+    ) -> bool {
+        let (in_port, empty) = (self.in_port, self.tokens.is_empty());
+        let tokens = self.tokens.spare_capacity_mut();
+        if !empty || n > tokens.len().min(self.packets.len()) {
+            return false;
+        }
+        // Whether all is well is found out without a branch for each, and how long they are in numbers of the
+        // machine's own size.
+        let (mut odds, mut room, mut bytes, mut least, mut most) = (0, 0, 0, u32::MAX, 0);
+        for (token, packet) in tokens[..n].iter().zip(&mut self.packets) {
+            // SAFETY: it was written.
+            let token = unsafe { token.assume_init() };
             // SAFETY: a token of this layout.
-            let said = unsafe { said(&layout, *token) };
-            // SAFETY: initialised bytes that this token alone leads to, and each token is in the list once;
-            // the list is borrowed exclusively.
-            let buffer = unsafe {
-                std::slice::from_raw_parts_mut(said.buffer.as_ptr(), said.buffer_len.into())
-            };
-            (buffer, said.start.into(), said.len.into())
-        })
+            let said = unsafe { said(layout, token) };
+            odds |= odd(token);
+            // Less than none, as the sign says, if it is not within the buffer.
+            room |= i64::from(said.buffer_len) - i64::from(said.start) - i64::from(said.len);
+            bytes = said.len.wrapping_add(bytes);
+            (least, most) = (least.min(said.len), most.max(said.len));
+            // SAFETY: nobody is shown these packets unless all of them are within their buffers.
+            unsafe { said.show(packet, in_port) };
+        }
+        let all = odds == 0 && room >= 0;
+        if all {
+            // A buffer has less than 64 KiB.
+            let (least, most) = (least.min(u32::from(u16::MAX)) as u16, most as u16);
+            (self.lender, self.valid) = (Some(lender), 0);
+            self.sizes = Sizes { bytes, least, most };
+            // SAFETY: so many were written.
+            unsafe { self.tokens.set_len(n) };
+        }
+        all
     }
 
-    /// How long they are. Of frames that were dealt, `least` and `most` are those of all that were dealt with them.
+    /// Shows all of them to `f`, to be edited, and for what becomes of them to be noted.
+    #[inline(always)]
+    pub fn show<R>(&mut self, f: impl for<'a> FnOnce(&mut [Packet<'a>]) -> R) -> R {
+        let n = self.tokens.len();
+        // Whatever `f` is, it may put no packet here that does not live for ever, as it knows nothing of `'a`.
+        f(&mut self.packets[..n])
+    }
+
+    /// What has become of each.
+    #[inline(always)]
+    pub fn outcomes(&self) -> impl ExactSizeIterator<Item = &Outcome> {
+        self.packets[..self.tokens.len()].iter().map(|packet| &**packet)
+    }
+
+    /// How long they are.
     #[inline(always)]
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
+    /// Whether of any frame's transport checksum something is known.
+    #[inline(always)]
+    pub fn vouches(&self) -> bool {
+        self.valid != 0
+    }
+
     /// What is known of each frame's transport checksum.
     pub fn csums(&self) -> impl ExactSizeIterator<Item = Csum> {
-        (0..self.len()).map(|at| csum(self.valid, at))
+        (0..self.len()).map(|at| csum(self.valid.into(), at))
     }
 
-    /// Adds frames, of whose checksums nothing is known, to an empty list. `sizes`: how long they are.
+    /// Moves frames into batches, in order, until one is met that cannot be: each into that of the number which `place`
+    /// makes of the one port that it goes to. Those that are dropped go back to their lender, and `dropped` hears why. A
+    /// frame that goes to several ports or none, has no outcome, or whose batch is not there or has no room, stays, and all
+    /// behind it. Returns how many went.
     ///
-    /// # Safety
-    /// As for [`push`](Self::push), for each.
+    /// A frame that goes into a batch begins as many bytes later as its outcome's shift says, or earlier where that is
+    /// negative, and ends where it did; but one that had `least` bytes or more has no fewer then: zeros follow. Never does
+    /// a frame leave its buffer.
     #[inline(always)]
-    pub unsafe fn extend(&mut self, lender: &'static Lender, tokens: &[NonNull<()>], sizes: Sizes) {
-        (self.lender, self.sizes) = (Some(lender), sizes);
-        self.tokens.extend_from_slice(tokens);
+    pub fn deal(
+        &mut self,
+        batches: &mut [Batch],
+        least: u16,
+        place: impl Fn(u32) -> u16,
+        dropped: &mut dyn FnMut(u32),
+    ) -> usize {
+        let (layout, n) = (self.layout(), self.tokens.len().min(self.packets.len()));
+        let Some(lender) = self.lender else { return 0 };
+        let foreign = |batch: &Batch| {
+            !batch.is_empty() && !batch.lender.is_some_and(|own| std::ptr::eq(own, lender))
+        };
+        if batches.iter().any(foreign) {
+            return 0;
+        }
+        // Whatever happens here, no token is in two lists: at worst some are lost.
+        // SAFETY: none is fewer than there are.
+        unsafe { self.tokens.set_len(0) };
+        // SAFETY: so many were there, and they stay where they are.
+        let tokens = unsafe { std::slice::from_raw_parts(self.tokens.as_ptr(), n) };
+        let packets = &self.packets[..n];
+        let (valid, mut sizes, mut at) = (self.valid, self.sizes, 0);
+        while at < n {
+            // Nearly all of them: no calls, so that all that is needed stays in registers.
+            if valid == 0 {
+                for (token, packet) in tokens[at..].iter().zip(&packets[at..]) {
+                    let Some(port) = packet.single().filter(|_| packet.shift == 0) else { break };
+                    let Some(batch) = batches.get_mut(usize::from(place(port))) else { break };
+                    if !batch.push(*token, packet.len()) {
+                        break;
+                    }
+                    at += 1;
+                }
+            }
+            if at == n {
+                break;
+            }
+            let (token, packet) = (tokens[at], &packets[at]);
+            if packet.status == status::DROP {
+                // SAFETY: nobody has it any more.
+                unsafe { lender.release(token) };
+                dropped(packet.reason);
+            } else {
+                let batch = packet.single().map(|port| usize::from(place(port)));
+                let batch = batch.and_then(|place| batches.get_mut(place));
+                let Some(batch) = batch.filter(|batch| batch.len() < BATCH_MAX) else { break };
+                let len = match packet.shift {
+                    0 => packet.len(),
+                    // SAFETY: a token of this layout, whose buffer is this list's alone.
+                    by => unsafe { shift_counted(&layout, token, by, least, &mut sizes) },
+                };
+                let bit = u128::from(valid.unbounded_shr(at as u32) & 1);
+                batch.valid |= bit.unbounded_shl(batch.tokens.len() as u32);
+                batch.push(token, len);
+            }
+            at += 1;
+        }
+        for batch in batches.iter_mut().filter(|batch| !batch.is_empty()) {
+            batch.lender = Some(lender);
+            let own = &mut batch.sizes;
+            (own.least, own.most) = (own.least.min(sizes.least), own.most.max(sizes.most));
+        }
+        if at < n {
+            self.keep(at, n);
+        } else {
+            (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
+        }
+        at
     }
 
-    /// Moves the frames into lists: the n-th into that which the n-th of `places` names, or back to the lender if
-    /// there is none such. The lists are empty, or hold frames of the same lender.
-    ///
-    /// Before that, the n-th begins the n-th of `by` bytes later, or earlier where that is negative, and ends where
-    /// it did; but one that had `least` bytes or more has no fewer then: zeros follow. `by` may be shorter than the
-    /// list. Never does a frame leave its buffer.
-    // On its own, so that a few registers hold all that its loop needs.
-    #[inline(never)]
-    pub fn deal(&mut self, places: &[u16], by: &[i16], least: u16, lists: &mut [Loans]) {
+    /// Of `n` tokens and packets, those from `first` on are what is left.
+    #[cold]
+    fn keep(&mut self, first: usize, n: usize) {
         let layout = self.layout();
-        let Some(lender) = self.lender.take() else { return };
-        let valid = std::mem::take(&mut self.valid);
-        let mut sizes = Sizes::default();
-        self.sizes = sizes;
-        let foreign = |list: &Loans| {
-            !list.is_empty() && !list.lender.is_some_and(|own| std::ptr::eq(own, lender))
-        };
-        let lists = match lists.iter().any(foreign) {
-            true => &mut [],
-            false => lists,
-        };
-        for (at, token) in self.tokens.drain(..).enumerate() {
-            let place = places.get(at).copied().unwrap_or(u16::MAX);
-            if let Some(by) = by.get(at)
-                && *by != 0
-            {
-                // SAFETY: a token of this layout, whose buffer is this list's alone.
-                unsafe { shift(&layout, token, *by, least) };
-            }
-            match lists.get_mut(usize::from(place)) {
-                Some(list) => {
-                    // SAFETY: a token of this layout.
-                    let len = unsafe { said(&layout, token) }.len;
-                    sizes.add(len);
-                    list.sizes.bytes += u32::from(len);
-                    if valid != 0 {
-                        list.vouch(valid.unbounded_shr(at as u32) & 1 != 0);
-                    }
-                    list.tokens.push(token);
-                }
-                // SAFETY: nobody has it any more.
-                None => unsafe { lender.release(token) },
-            }
+        let tokens = self.tokens.as_mut_ptr();
+        // SAFETY: so many were there, of which those before `first` have gone.
+        unsafe {
+            std::ptr::copy(tokens.add(first), tokens, n - first);
+            self.tokens.set_len(n - first);
         }
-        for list in lists.iter_mut().filter(|list| !list.is_empty()) {
-            list.lender = Some(lender);
-            list.sizes.least = list.sizes.least.min(sizes.least);
-            list.sizes.most = list.sizes.most.max(sizes.most);
+        (first..n).for_each(|at| self.packets.swap(at - first, at));
+        self.valid = self.valid.unbounded_shr(first as u32);
+        self.sizes = Sizes::default();
+        for token in &self.tokens {
+            // SAFETY: a token of this layout.
+            self.sizes.add(unsafe { said(&layout, *token) }.len as u16);
         }
     }
 
     /// Makes frames of all of them, behind those of a burst that has room for them.
     pub fn become_frames(&mut self, burst: &mut Burst) {
-        let (layout, valid) = (self.layout(), std::mem::take(&mut self.valid));
-        self.sizes = Sizes::default();
-        let Some(lender) = self.lender.take() else { return };
-        for (at, token) in self.tokens.drain(..).enumerate() {
-            // SAFETY: a token of this layout, which leaves the list.
-            let Said { buffer, buffer_len, start, len } = unsafe { said(&layout, token) };
-            // SAFETY: as was promised when it was added.
-            let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, (start, len)) };
-            drop(burst.push(Frame::lent_in(buffer, csum(valid, at))));
-        }
+        (self.valid, self.sizes) = {
+            let (layout, valid) = (self.layout(), self.valid.into());
+            let Some(lender) = self.lender.take() else { return };
+            // SAFETY: tokens of this layout, which leave the list.
+            unsafe { frames((lender, layout), self.tokens.drain(..), valid, burst) };
+            (0, Sizes::default())
+        };
     }
+}
 
-    /// Hands all to their lender without a release, if it is this one; else nothing happens, and there is none.
-    /// Their bytes may have changed since they were lent, and where they begin: their tokens say so. Those that
-    /// are not taken from the iterator are lost.
-    #[inline(always)]
-    pub fn redeem(&mut self, lender: &'static Lender) -> Option<std::vec::Drain<'_, NonNull<()>>> {
-        if !self.lender.is_some_and(|own| std::ptr::eq(own, lender)) {
-            return None;
-        }
-        (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
-        Some(self.tokens.drain(..))
+/// Makes frames of what tokens stand for.
+///
+/// # Safety
+/// They are tokens of this layout, as [`Loans::push`] demands, and nobody has them any more.
+unsafe fn frames(
+    (lender, layout): (&'static Lender, Layout),
+    tokens: impl Iterator<Item = NonNull<()>>,
+    valid: u128,
+    burst: &mut Burst,
+) {
+    for (at, token) in tokens.enumerate() {
+        // SAFETY: the caller's promise.
+        let Said { buffer, buffer_len, start, len } = unsafe { said(&layout, token) };
+        // Within the buffer, so not longer than that.
+        let place = (start, len as u16);
+        // SAFETY: there is a buffer.
+        let buffer = unsafe { NonNull::new_unchecked(buffer) };
+        // SAFETY: as was promised when it was added.
+        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, place) };
+        drop(burst.push(Frame::lent_in(buffer, csum(valid, at))));
     }
 }
 
 impl Drop for Loans {
     fn drop(&mut self) {
-        let Some(lender) = self.lender else { return };
-        for token in self.tokens.drain(..) {
-            // SAFETY: nobody has it any more.
-            unsafe { lender.release(token) }
+        release_all(self.lender, &mut self.tokens);
+    }
+}
+
+/// Gives frames back.
+fn release_all(lender: Option<&'static Lender>, tokens: &mut Vec<NonNull<()>>) {
+    let Some(lender) = lender else { return };
+    for token in tokens.drain(..) {
+        // SAFETY: nobody has it any more.
+        unsafe { lender.release(token) }
+    }
+}
+
+/// Frames in buffers of a driver's own that are to leave by one queue, in order. Their tokens say where they lie now.
+/// Nothing is owed of them. Those that are left when it ends go back to their lender.
+#[derive(Debug)]
+pub struct Batch {
+    lender: Option<&'static Lender>,
+    /// With room for as many as may be here.
+    tokens: Vec<NonNull<()>>,
+    sizes: Sizes,
+    /// A bit for each: a device vouches for the transport checksum.
+    valid: u128,
+}
+
+// SAFETY: as of `Loans`.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    /// None.
+    pub fn new() -> Batch {
+        Batch {
+            lender: None,
+            tokens: Vec::with_capacity(BATCH_MAX),
+            sizes: Sizes::default(),
+            valid: 0,
         }
+    }
+
+    /// Adds a frame of so many bytes, if there is room.
+    #[inline(always)]
+    fn push(&mut self, token: NonNull<()>, len: u32) -> bool {
+        let at = self.tokens.len();
+        if at < BATCH_MAX {
+            self.sizes.bytes += len;
+            // SAFETY: there is room for so many.
+            unsafe {
+                self.tokens.as_mut_ptr().add(at).write(token);
+                self.tokens.set_len(at + 1);
+            }
+        }
+        at < BATCH_MAX
+    }
+
+    /// How many there are.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether there are none.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// How long they are; `least` and `most` are bounds.
+    #[inline(always)]
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    /// Makes frames of the first ones, as many as the burst has room for.
+    pub fn become_frames(&mut self, burst: &mut Burst) {
+        let Some(lender) = self.lender else { return };
+        let n = burst.room().min(self.tokens.len());
+        let (layout, valid) = (lender.layout.unwrap_or(NOWHERE), self.valid);
+        // SAFETY: tokens of this layout, which leave the list.
+        unsafe { frames((lender, layout), self.tokens.drain(..n), valid, burst) };
+        self.valid = valid.unbounded_shr(n as u32);
+        if self.is_empty() {
+            (self.lender, self.sizes) = (None, Sizes::default());
+        }
+    }
+
+    /// Hands all to their lender without a release, behind those in `to`, if it is this one; else nothing happens, and it
+    /// says so. Their bytes may have changed since they were lent, and where they begin: their tokens say so.
+    #[inline]
+    pub fn redeem(&mut self, lender: &'static Lender, to: &mut Vec<NonNull<()>>) -> bool {
+        let own = self.lender.is_some_and(|own| std::ptr::eq(own, lender));
+        if own {
+            (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
+            to.extend_from_slice(&self.tokens);
+            self.tokens.clear();
+        }
+        own
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        release_all(self.lender, &mut self.tokens);
     }
 }
 
@@ -351,8 +624,8 @@ mod tests {
     }
 
     /// Where each frame lies, and what is in it; both lengths are the same.
-    fn told(loans: &Loans) -> Vec<(u16, Vec<u8>)> {
-        let told = loans.tokens.iter().map(|token| {
+    fn told(tokens: &[NonNull<()>]) -> Vec<(u16, Vec<u8>)> {
+        let told = tokens.iter().map(|token| {
             // SAFETY: a token of these tests, whose frame lies in 512 bytes.
             let (kept, buffer) = unsafe {
                 let kept = token.cast::<Kept>().as_ref();
@@ -365,6 +638,30 @@ mod tests {
         told.collect()
     }
 
+    const NOWHERE_TO_GO: u16 = 1000;
+
+    /// Deals as packets say that begin so many bytes later.
+    fn deal(
+        loans: &mut Loans,
+        (places, by): (&[u16], &[i32]),
+        least: u16,
+        batches: &mut [Batch],
+    ) -> usize {
+        loans.show(|packets| {
+            for (at, packet) in packets.iter_mut().enumerate() {
+                (packet.status, packet.outputs_len) = match places.get(at) {
+                    Some(&NOWHERE_TO_GO) | None => (status::DROP, 0),
+                    Some(_) => (status::FORWARD, 1),
+                };
+                packet.reason = 5;
+                packet.outputs[0].port = places.get(at).copied().unwrap_or_default().into();
+                packet.shift = by.get(at).copied().unwrap_or(0);
+            }
+        });
+        let dropped = &mut |reason| assert_eq!(reason, 5);
+        loans.deal(batches, least, |port| port as u16, dropped)
+    }
+
     #[test]
     fn frames_begin_elsewhere() {
         let mut loans = Loans::new();
@@ -373,10 +670,15 @@ mod tests {
         }
         assert_eq!(loans.sizes(), Sizes { bytes: 34, least: 2, most: 8 });
         // What lies behind a frame is anything.
-        loans.parts_mut().for_each(|(buffer, ..)| buffer[108..].fill(9));
-        let mut list = [Loans::new()];
-        // The last one is not spoken of.
-        loans.deal(&[0; 5], &[0, 4, -2, 1], 6, &mut list);
+        loans.show(|packets| {
+            for packet in packets {
+                let (data, _) = packet.bytes();
+                // SAFETY: so many bytes of its buffer lie behind the eighth.
+                unsafe { data.add(8).write_bytes(9, 404) };
+            }
+        });
+        let mut batches = [Batch::new()];
+        deal(&mut loans, (&[0; 5], &[0, 4, -2, 1]), 6, &mut batches);
         let was = |start: u16, bytes: &[u8]| (start, bytes.to_vec());
         let expected = [
             was(100, b"abcdefgh"),
@@ -385,74 +687,151 @@ mod tests {
             was(101, b"b"),
             was(100, b"abcdefgh"),
         ];
-        assert_eq!(told(&list[0]), expected);
-        assert_eq!(list[0].sizes(), Sizes { bytes: 33, least: 1, most: 10 });
+        assert_eq!(told(&batches[0].tokens), expected);
+        assert_eq!(batches[0].sizes(), Sizes { bytes: 33, least: 1, most: 10 });
         // Never out of the buffer.
-        let mut moved = |by: &[i16], least| {
-            let [dealt] = &mut list;
-            let mut loans = std::mem::take(dealt);
-            loans.deal(&[0; 5], by, least, &mut list);
-            told(&list[0]).iter().map(|(start, bytes)| (*start, bytes.len())).collect::<Vec<_>>()
+        let mut moved = |by: &[i32], least| {
+            let mut tokens = Vec::new();
+            assert!(batches[0].redeem(&LENDER, &mut tokens));
+            let mut loans = Loans::new();
+            for token in tokens {
+                // SAFETY: redeemed, so they are ours.
+                unsafe { loans.push(&LENDER, token, false) };
+            }
+            deal(&mut loans, (&[0; 5], by), least, &mut batches);
+            let told = told(&batches[0].tokens);
+            told.iter().map(|(start, bytes)| (*start, bytes.len())).collect::<Vec<_>>()
         };
-        let edges = moved(&[i16::MIN, i16::MAX, -2, 1, 400], 0);
+        let edges = moved(&[i32::MIN, i32::MAX, -2, 1, 400], 0);
         assert_eq!(edges, [(0, 108), (110, 0), (96, 12), (102, 0), (108, 0)]);
         assert_eq!(moved(&[0, 0, -96], 0)[2], (0, 108));
         assert_eq!(moved(&[100, 0, 108], 50)[..3], [(100, 50), (110, 0), (108, 50)]);
-        assert!(moved(&[i16::MAX; 5], u16::MAX).iter().all(|(_, len)| *len == 0));
+        assert!(moved(&[i32::MAX; 5], u16::MAX).iter().all(|(_, len)| *len == 0));
     }
 
     #[test]
     fn frames_are_seen_dealt_redeemed_and_released_once() {
         let mut loans = Loans::new();
-        for (n, bytes) in [&b"a"[..], b"bc", b"def", b"ghij"].iter().enumerate() {
+        loans.set_in_port(7);
+        for (n, bytes) in [&b"a"[..], b"bc", b"def", b"ghij", b"k"].iter().enumerate() {
             lend(&mut loans, &LENDER, bytes, n % 2 == 1);
         }
-        assert_eq!((loans.len(), loans.sizes()), (4, Sizes { bytes: 10, least: 1, most: 4 }));
+        assert_eq!((loans.len(), loans.sizes()), (5, Sizes { bytes: 11, least: 1, most: 4 }));
         let valid: Vec<Csum> = loans.csums().collect();
-        assert_eq!(valid, [Csum::None, Csum::Valid, Csum::None, Csum::Valid]);
-        for (buffer, start, len) in loans.parts_mut() {
-            assert_eq!((buffer.len(), start), (512, 100));
-            buffer[start..start + len].make_ascii_uppercase();
-        }
-        let mut lists = [Loans::new(), Loans::new()];
-        // The third goes nowhere.
-        loans.deal(&[1, 0, 9, 1], &[], 0, &mut lists);
-        assert_eq!((loans.len(), RELEASED.get()), (0, 1));
-        assert_eq!(loans.sizes(), Sizes::default());
+        assert_eq!(valid, [Csum::None, Csum::Valid, Csum::None, Csum::Valid, Csum::None]);
+        loans.show(|packets| {
+            for packet in packets {
+                assert_eq!(packet.in_port(), 7);
+                let (data, len) = packet.bytes();
+                // SAFETY: the packet's own bytes.
+                unsafe { std::slice::from_raw_parts_mut(data, len) }.make_ascii_uppercase();
+            }
+        });
+        let mut batches = [Batch::new(), Batch::new()];
+        // The third goes nowhere, and for the last there is no batch.
+        assert_eq!(deal(&mut loans, (&[1, 0, NOWHERE_TO_GO, 1, 2], &[]), 0, &mut batches), 4);
+        assert_eq!((loans.len(), RELEASED.get()), (1, 1));
+        assert_eq!(loans.sizes(), Sizes { bytes: 1, least: 1, most: 1 });
+        assert!(loans.outcomes().map(|outcome| outcome.outputs[0].port).eq([2]));
         // Of all that were dealt, none was shorter or longer.
-        assert_eq!(lists[1].sizes(), Sizes { bytes: 5, least: 1, most: 4 });
-        assert!(lists[1].redeem(&OTHER).is_none());
+        assert_eq!(batches[1].sizes(), Sizes { bytes: 5, least: 1, most: 4 });
+        let mut tokens = Vec::new();
+        assert!(!batches[1].redeem(&OTHER, &mut tokens));
         let mut burst = Burst::new();
-        lists[1].become_frames(&mut burst);
-        assert_eq!((datas(&burst), lists[1].len()), (vec![&b"A"[..], b"GHIJ"], 0));
+        loans.become_frames(&mut burst);
+        batches[1].become_frames(&mut burst);
+        assert_eq!((datas(&burst), batches[1].len()), (vec![&b"K"[..], b"A", b"GHIJ"], 0));
         assert_eq!(burst.frames()[0].headroom(), 100);
+        let csums: Vec<Csum> = burst.frames().iter().map(|frame| frame.offload.csum).collect();
+        assert_eq!(csums, [Csum::None, Csum::None, Csum::Valid]);
         burst.clear();
-        assert_eq!(RELEASED.get(), 3);
-        let tokens: Vec<_> = lists[0].redeem(&LENDER).unwrap().collect();
-        assert_eq!((tokens.len(), lists[0].len(), RELEASED.get()), (1, 0, 3));
+        assert_eq!(RELEASED.get(), 4);
+        assert!(batches[0].redeem(&LENDER, &mut tokens));
+        assert_eq!((tokens.len(), batches[0].len(), RELEASED.get()), (1, 0, 4));
         // SAFETY: redeemed, so they are ours again.
-        tokens.into_iter().for_each(|token| unsafe { release(token) });
-        // A list that was emptied takes another's; while one holds something, all go back.
+        tokens.drain(..).for_each(|token| unsafe { release(token) });
+        // A batch that was emptied takes another's frames; while one holds some, all stay.
         lend(&mut loans, &OTHER, b"x", true);
-        lend(&mut lists[1], &LENDER, b"z", false);
-        loans.deal(&[0], &[], 0, &mut lists);
-        assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (0, 1, 5));
-        lists[1] = Loans::new();
-        lend(&mut loans, &OTHER, b"x", true);
-        lend(&mut loans, &OTHER, b"y", true);
-        // There are fewer places than frames.
-        loans.deal(&[0], &[], 0, &mut lists);
-        assert_eq!((lists[0].len(), lists[1].len(), RELEASED.get()), (1, 0, 7));
-        lists[0].become_frames(&mut burst);
-        assert_eq!(datas(&burst), [b"x"]);
+        assert_eq!(deal(&mut loans, (&[1], &[]), 0, &mut batches), 1);
+        lend(&mut loans, &LENDER, b"z", false);
+        assert_eq!(deal(&mut loans, (&[0], &[]), 0, &mut batches), 0);
+        assert_eq!((batches[0].len(), batches[1].len(), loans.len()), (0, 1, 1));
         // What is known of a checksum goes along.
-        assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
+        batches[1].become_frames(&mut burst);
+        assert_eq!((datas(&burst), burst.frames()[0].offload.csum), (vec![&b"x"[..]], Csum::Valid));
         drop(burst);
-        drop(lists);
-        assert_eq!(RELEASED.get(), 8);
+        assert_eq!(RELEASED.get(), 6);
+        drop(loans);
+        drop(batches);
+        assert_eq!(RELEASED.get(), 7);
+        let mut loans = Loans::new();
         lend(&mut loans, &OTHER, b"y", true);
         let mut burst = Burst::new();
         loans.become_frames(&mut burst);
         assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
+    }
+
+    /// A batch takes no more than it has room for, and what is left goes on as it was.
+    #[test]
+    fn batches_grow_over_bursts_until_they_are_full() {
+        let (mut loans, mut batches) = (Loans::new(), [Batch::new()]);
+        let mut number = 0u16;
+        let mut next = |loans: &mut Loans| {
+            for _ in 0..BURST_MAX - loans.len() {
+                lend(loans, &LENDER, &number.to_be_bytes(), number.is_multiple_of(3));
+                number += 1;
+            }
+        };
+        for expected in [64, 64, 0] {
+            next(&mut loans);
+            assert_eq!(deal(&mut loans, (&[0; 64], &[]), 0, &mut batches), expected);
+        }
+        let (mut burst, mut seen) = (Burst::new(), 0u16);
+        let mut check = |burst: &mut Burst| {
+            for frame in burst.drain() {
+                let valid = frame.offload.csum == Csum::Valid;
+                assert_eq!((frame.data(), valid), (&seen.to_be_bytes()[..], seen % 3 == 0));
+                seen += 1;
+            }
+        };
+        while !batches[0].is_empty() {
+            batches[0].become_frames(&mut burst);
+            check(&mut burst);
+        }
+        assert_eq!(deal(&mut loans, (&[0; 10], &[]), 0, &mut batches), 64);
+        batches[0].become_frames(&mut burst);
+        check(&mut burst);
+        assert_eq!((seen, RELEASED.get()), (138, 192));
+    }
+
+    #[test]
+    fn only_what_is_plain_and_whole_fills_a_burst() {
+        let kept =
+            |start, len| Kept { start, buffer_len: 512, len, buffer: 1 as *mut u8, len_here: 9 };
+        let mut all = [kept(0, 512), kept(512, 0), kept(100, 60)];
+        let mut fill = |n: usize, change: fn(&mut Kept)| {
+            let mut loans = Loans::default();
+            change(&mut all[1]);
+            for (kept, place) in all.iter_mut().zip(loans.room()) {
+                place.write(NonNull::from(kept).cast());
+            }
+            // SAFETY: a structure each, whose `len_here` says whether it is plain.
+            let odd = |token: NonNull<()>| {
+                u64::from(unsafe { token.cast::<Kept>().as_ref() }.len_here ^ 9)
+            };
+            // SAFETY: as above; of what is not odd, the frame is not looked at here.
+            let filled = unsafe { loans.fill((&LENDER, &LAYOUT), n, odd) };
+            let (n, sizes) = (loans.len(), loans.sizes());
+            std::mem::take(&mut loans.tokens).clear();
+            (filled, n, sizes)
+        };
+        assert_eq!(fill(3, |_| {}), (true, 3, Sizes { bytes: 572, least: 0, most: 512 }));
+        assert_eq!(fill(0, |_| {}), (true, 0, Sizes::default()));
+        assert_eq!(fill(3, |k| k.len = 1).0, false);
+        assert_eq!(fill(1, |_| {}), (true, 1, Sizes { bytes: 512, least: 512, most: 512 }));
+        assert_eq!(fill(3, |k| (k.start, k.len) = (1, u32::MAX)).0, false);
+        assert_eq!(fill(3, |k| (k.start, k.len, k.len_here) = (1, 2, 8)).0, false);
+        assert_eq!(fill(3, |k| k.len_here = 9).0, true);
+        assert_eq!(fill(65, |_| {}).0, false);
     }
 }
