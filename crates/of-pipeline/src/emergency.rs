@@ -12,7 +12,6 @@ use crate::agent::{Agent, elements};
 use crate::flow_table::{Filter, Flow};
 use crate::lower::{Context, lower_instructions};
 use crate::refusal::Refusal;
-use ir::ActionId;
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowStatsRequest, GroupId, Message, TableId, Version,
 };
@@ -102,21 +101,10 @@ impl Agent {
         if old.is_none() && flows.len() >= max {
             return Err(Refusal::EmergencyFull { max });
         }
-        let mut flow = Flow {
-            priority: request.priority,
-            flags: request.flags - (FlowModFlags::EMERG | FlowModFlags::SEND_FLOW_REM),
-            synchronised: false,
-            importance: 0,
-            idle_timeout: 0,
-            hard_timeout: 0,
-            cookie: request.cookie,
-            created_ns: self.switch.now_ns(),
-            action: ActionId(0),
-            uncounted: request.uncounted,
-            matching: request.matching,
-            instructions: request.instructions,
-        };
-        flow.shrink_to_fit();
+        let flags = request.flags - (FlowModFlags::EMERG | FlowModFlags::SEND_FLOW_REM);
+        // They do not time out, and are evicted by nothing.
+        let lasting = FlowMod { flags, importance: 0, idle_timeout: 0, hard_timeout: 0, ..request };
+        let flow = Flow::asked_for(lasting, self.switch.now_ns());
         match old {
             Some(at) => self.emergency.flows[at] = flow,
             None => self.emergency.flows.push(flow),

@@ -23,7 +23,7 @@ use crate::removed;
 use crate::synchronised::Reflection;
 use crate::transaction::Transaction;
 use crate::trigger;
-use ir::{ActionCall, ActionId, Entry, EntryId, TableId, Update};
+use ir::{ActionCall, Entry, EntryId, TableId, Update};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
 };
@@ -189,21 +189,8 @@ impl Agent {
         let elements = elements(&self.switch);
         let call =
             lower_instructions(&self.layout, &elements, table, context, &request.instructions)?;
-        let mut flow = Flow {
-            priority,
-            flags: request.flags,
-            synchronised: false,
-            importance: request.importance,
-            idle_timeout: request.idle_timeout,
-            hard_timeout: request.hard_timeout,
-            cookie: request.cookie,
-            created_ns: self.switch.now_ns(),
-            action: ActionId(0),
-            uncounted: request.uncounted,
-            matching: request.matching,
-            instructions: request.instructions,
-        };
-        flow.shrink_to_fit();
+        let flags = request.flags;
+        let flow = Flow::asked_for(FlowMod { priority, ..request }, self.switch.now_ns());
         let reflections = self.reflect(dialect, table, &flow, &victims)?;
 
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
@@ -223,7 +210,7 @@ impl Agent {
             let before = self.flows.remove(key).map(|old| old.instructions);
             //= openflow-1.0.2 §4.6: the counters of the replaced entry go with it.
             let v10 = dialect == Version::V10;
-            if before.is_some() && (v10 || request.flags.contains(FlowModFlags::RESET_COUNTS)) {
+            if before.is_some() && (v10 || flags.contains(FlowModFlags::RESET_COUNTS)) {
                 self.reset_counter(key.id);
             }
             self.flows.insert(key, flow);

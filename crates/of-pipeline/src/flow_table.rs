@@ -14,7 +14,7 @@
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
 use openflow::{
-    Action, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo, Uncounted,
+    Action, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo, Uncounted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -58,6 +58,26 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// The entry that a request to add one asks for, added now. Its action is yet to be lowered.
+    pub(crate) fn asked_for(request: FlowMod, now_ns: u64) -> Flow {
+        let mut flow = Flow {
+            priority: request.priority,
+            flags: request.flags,
+            synchronised: false,
+            importance: request.importance,
+            idle_timeout: request.idle_timeout,
+            hard_timeout: request.hard_timeout,
+            cookie: request.cookie,
+            created_ns: now_ns,
+            action: ActionId(0),
+            uncounted: request.uncounted,
+            matching: request.matching,
+            instructions: request.instructions,
+        };
+        flow.shrink_to_fit();
+        flow
+    }
+
     /// Gives back the room that building it left.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.matching.shrink_to_fit();
