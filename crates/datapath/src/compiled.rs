@@ -14,7 +14,8 @@
 //!   what only misses did when the code was made.
 //!
 //! What is wanted is compiled at once, before the publication, while compiling takes little time in
-//! all ([`Budget`]): workers go on by the old version meanwhile. Else the snapshot goes out with what
+//! all ([`Budget`]): workers go on by the old version meanwhile. Else, and while so little traffic comes that the
+//! interpreter could run it ([`LIGHT`]), the snapshot goes out with what
 //! fits, at worst with no code, so that the interpreter runs everything, and the code is made on a
 //! control core ([`Engine::job`]) and published when it is done. A table that changes often is not
 //! compiled into the code but looked up in its index, until it has been quiet. Which structure that index should be
@@ -144,6 +145,8 @@ const DIRECT_FORCED_MAX: usize = 256;
 const NARROW_MAX: usize = 4096;
 /// A table that has changed so often since it was last quiet does not become code.
 const CHANGES_MAX: u32 = 4;
+/// So few packets a second the interpreter runs beside all else, at some microseconds each.
+const LIGHT: u64 = 20_000;
 /// A table is quiet when it has not changed for so long.
 const QUIET: Duration = Duration::from_millis(100);
 /// How much longer a lookup may take, by what traffic of now has been measured to take, before another arrangement
@@ -370,6 +373,8 @@ pub struct JitEngine {
     cache: Option<jit::Cache>,
     compiling: bool,
     budget: Budget,
+    /// The interpreter could run all the traffic there is.
+    light: bool,
     /// When tables were last looked at for having become quiet.
     checked: Instant,
 }
@@ -407,6 +412,7 @@ impl JitEngine {
             cache: Some(jit::Cache::default()),
             compiling: false,
             budget: Budget::new(),
+            light: false,
             checked: Instant::now(),
             program: program.clone(),
         };
@@ -672,7 +678,9 @@ impl JitEngine {
         };
         // Workers go on with the old program until there is code for the new one.
         let at_once = std::mem::take(&mut self.new_program) || self.options.synchronous;
-        if self.failed.is_none() && (at_once || self.budget.allows()) {
+        // Whoever changes an entry then has the answer in a fraction of what compiling takes.
+        let waits = at_once || (!self.light && self.budget.allows());
+        if self.failed.is_none() && waits {
             match self.compile_now() {
                 Ok(code) => {
                     tracing::debug!(%why, us = code.compile_time.as_micros(), "compiled");
@@ -946,6 +954,10 @@ impl Engine for JitEngine {
         self.choose_code();
         self.replicas.bind(self.code.clone());
         self.replicas.swap()
+    }
+
+    fn note_traffic(&mut self, per_second: u64) {
+        self.light = per_second < LIGHT;
     }
 
     fn settle(&mut self) -> bool {

@@ -102,6 +102,12 @@ pub trait Engine: Send {
         true
     }
 
+    /// So many packets a second have come in lately. While they are few, an engine that has better code to make need not
+    /// keep a publication waiting for it.
+    fn note_traffic(&mut self, per_second: u64) {
+        let _ = per_second;
+    }
+
     /// The snapshot of all that was applied. May wait for workers to leave the snapshot before the
     /// last one (they do within a burst; `nudge` wakes those that sleep).
     fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward>;

@@ -209,6 +209,11 @@ impl PortShared {
         &self.cells[worker]
     }
 
+    /// Packets that have come in, of all workers' counters.
+    pub fn rx_packets(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.rx_packets.load(Ordering::Relaxed)).sum()
+    }
+
     /// All workers' counters, summed.
     pub fn counters(&self) -> PortCounters {
         let mut sum = PortCounters::default();

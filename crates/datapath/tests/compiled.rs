@@ -194,6 +194,24 @@ fn what_code_does_not_know_is_interpreted_until_it_is_compiled() {
     assert_eq!(bed.send(5555), Some(vec![8]));
 }
 
+/// While there is little traffic, nobody waits for code that the interpreter can stand in for.
+#[test]
+fn light_traffic_is_interpreted_until_there_is_code() {
+    let mut bed = Bed::new(Options::default());
+    let forward = |bed: &Bed, port| action(&bed.pipeline, "forward", &[port]);
+    let sent = [19_000, 21_000].map(|per_second| {
+        bed.engine.note_traffic(per_second);
+        bed.apply(&[bed.entry(per_second as u32, 1, forward(&bed, per_second.into()))]);
+        let sent = bed.send(1);
+        assert_eq!(bed.work(), sent.is_none());
+        let sent = (sent, bed.send(1));
+        bed.apply(&[Update::Delete(TableId(0), EntryId(per_second as u32))]);
+        while bed.work() {}
+        sent
+    });
+    assert_eq!(sent, [(None, Some(vec![19_000])), (Some(vec![21_000]), Some(vec![21_000]))]);
+}
+
 #[test]
 fn what_was_compiled_too_late_is_not_used() {
     let mut bed = Bed::new(Options::default());

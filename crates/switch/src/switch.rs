@@ -46,6 +46,8 @@ const EVENTS_MAX: usize = 65_536;
 const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
+/// How much traffic there is, is looked at over so long at least.
+const TRAFFIC_INTERVAL: Duration = Duration::from_millis(1);
 /// Services do what is due off the packet path so often.
 const TEND_INTERVAL: Duration = Duration::from_millis(100);
 /// So often the thread that watches links glances at them while a group watches ports.
@@ -134,6 +136,8 @@ struct Control {
     pending: bool,
     /// Counters that nothing refers to any more from this version on.
     retired: Vec<(u64, u32)>,
+    /// Packets that had come in, and when that was looked at.
+    received: (u64, Instant),
 }
 
 /// What the thread that publishes sleeps on.
@@ -269,8 +273,24 @@ impl Inner {
         true
     }
 
+    /// Tells the engine how much traffic there has been since the last time.
+    fn note_traffic(&self, control: &mut Control) {
+        let (before, then) = control.received;
+        let elapsed = then.elapsed();
+        if elapsed < TRAFFIC_INTERVAL {
+            return;
+        }
+        let ports = self.port_table();
+        // Fewer than before if a port has gone.
+        let now: u64 = ports.sorted().iter().map(|port| port.rx_packets()).sum();
+        let rate = now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
+        control.received = (now, Instant::now());
+        control.engine.note_traffic(rate as u64);
+    }
+
     fn publish(&self, control: &mut Control) {
         if control.pending {
+            self.note_traffic(control);
             let forward = control.engine.publish(&|| self.nudge());
             self.publisher.publish(forward);
             control.pending = false;
@@ -283,6 +303,7 @@ impl Inner {
 
     /// Lets go of what only earlier versions needed; publishes what has become better.
     fn tidy(&self, control: &mut Control) {
+        self.note_traffic(control);
         if !control.pending && control.engine.settle() && control.engine.is_free() {
             control.pending = true;
             self.publish(control);
@@ -412,6 +433,7 @@ impl Switch {
                 watching: HashSet::new(),
                 pending: false,
                 retired: Vec::new(),
+                received: (0, epoch),
             }),
             slots: Mutex::new(Vec::new()),
             ports: Mutex::new(Arc::new(PortTable::default())),
