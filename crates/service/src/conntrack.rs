@@ -4,9 +4,13 @@
 //! time. Out: for each packet its `ct_state`, and the connection's mark and label. A tracker is one
 //! worker's own: traffic must be spread so that both directions of a connection come to one worker.
 //!
-//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples and
-//! hash them; look into the index; compare the records; only then judge packet by packet, in order. A
-//! packet whose connection came or went within its own burst is looked up again in its turn.
+//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples, hash them and
+//! ask for their buckets; look into these and ask for the records; only then judge packet by packet, in order. What the
+//! stages have found is no more than a guess, which the record itself confirms when the packet's turn has come:
+//! connections come and go within a burst.
+//!
+//! Most packets are TCP or UDP over IPv4, of a connection that was answered, and change nothing but how far it has come:
+//! [`Tracker::usual`] takes those and no others, with the rules that hold for all.
 //!
 //! A packet may come with a [`Hint`] by its port's hardware: the place of its connection. It is believed if the connection at
 //! that place has the packet's tuple, which no other then has; else the packet is looked up as any other. So a hint, whatever it says,
@@ -51,8 +55,9 @@ mod tests;
 mod tuple;
 
 use crate::nat;
-use crate::packet::{Hint, Packet};
+use crate::packet::{Carries, Hint, Packet};
 use crate::random::Random;
+use crate::simd::prefetch;
 use fragment::Fragments;
 use index::{Index, Places};
 use lists::{Lists, Queue, Step};
@@ -62,6 +67,7 @@ use smallvec::SmallVec;
 use tuple::Hasher;
 use wire::IpProtocol;
 
+use tuple::Key;
 pub use tuple::{Role, Tuple};
 
 /// The shift from nanoseconds to ticks: 134 ms. Time ends 18 years after the clock's zero.
@@ -387,24 +393,23 @@ pub struct Tracker {
     pub(crate) pools: Vec<nat::Pool>,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
-    /// Counts insertions and removals: what was found before may not be there.
-    changes: u64,
     /// What hints about this tracker's connections have; not 0.
     generation: u32,
     /// Connections that are gone since a watching writer last told which, while there is one.
     gone: Option<image::Gone>,
 }
 
+/// What a packet that makes no sense is told.
+const INVALID: Outcome = Outcome {
+    state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
+    mark: 0,
+    label: 0,
+    original: None,
+    drop: None,
+};
+
 /// A connection found, and which way the packet goes.
 type Found = Option<(u32, Direction)>;
-
-/// What the stages before the judgement have found.
-struct Gathered {
-    subject: Subject,
-    /// None while nobody has asked for them.
-    places: Option<Places>,
-    found: Found,
-}
 
 impl Tracker {
     /// A tracker without connections, at time `now_ns` of a monotonic clock.
@@ -424,7 +429,6 @@ impl Tracker {
             pools: Vec::new(),
             random: Random(config.seed.rotate_left(17)),
             counters: Counters::default(),
-            changes: 0,
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             gone: None,
             config: Config { connections_max, ..config },
@@ -485,83 +489,221 @@ impl Tracker {
         outcomes: &mut [Outcome],
     ) {
         assert!(outcomes.len() >= packets.len(), "an outcome is needed for each packet");
-        for (packets, outcomes) in packets.chunks_mut(BURST).zip(outcomes.chunks_mut(BURST)) {
-            self.burst(now_ns, request, packets, outcomes);
+        let mut outcomes = outcomes.iter_mut();
+        self.process_each(now_ns, request, packets, |_, outcome| {
+            if let Some(to) = outcomes.next() {
+                *to = outcome;
+            }
+        });
+    }
+
+    /// The same for whatever carries packets; what became of each is told in their order.
+    #[inline]
+    pub fn process_each<'a, P: Carries<'a>>(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [P],
+        mut tell: impl FnMut(&mut P, Outcome),
+    ) {
+        for packets in packets.chunks_mut(BURST) {
+            self.burst(now_ns, request, packets, &mut tell);
             self.expire(now_ns, packets.len() * STEPS_PER_PACKET);
         }
     }
 
-    fn burst(
+    fn burst<'a, P: Carries<'a>>(
         &mut self,
         now_ns: u64,
         request: &Request,
-        packets: &mut [Packet<'_>],
-        outcomes: &mut [Outcome],
+        packets: &mut [P],
+        tell: &mut impl FnMut(&mut P, Outcome),
     ) {
-        let now = ticks(now_ns);
-        // What is only read here is in the cache when it is needed: no instruction of safe Rust says
-        // "prefetch", but loads that nothing waits for overlap just as well. Three rounds, without branches
-        // that depend on what is loaded: buckets, then what they say, then records.
-        let mut gathered: SmallVec<[Gathered; BURST]> = SmallVec::new();
-        let (mut hinted, mut touched) = (0_u64, 0);
-        for (n, packet) in packets.iter().enumerate() {
-            let usual = parse::usual(packet, request.zone, self.config.check_checksums);
-            let subject = match usual {
-                Some(tuple) => Subject::Flow { tuple, transport: Transport::Whole },
-                None => self.subject(now, request.zone, packet),
+        let (now, zone) = (ticks(now_ns), request.zone);
+        let check_checksums = self.config.check_checksums;
+        // What is read here is in the cache when it is needed: buckets, then what they say, the records.
+        let mut keys = [Key::NONE; BURST];
+        let mut places = [Places::default(); BURST];
+        let mut likely = [NONE; BURST];
+        let mut odd: SmallVec<[Subject; BURST]> = SmallVec::new();
+        let (mut odds, mut hinted) = (0_u32, 0_u32);
+        for (n, carrier) in packets.iter_mut().enumerate() {
+            let packet = carrier.packet();
+            let hash = match parse::usual(packet, check_checksums) {
+                Some(key) => {
+                    keys[n] = key;
+                    Some(self.hasher.hash_key(&key, zone))
+                }
+                None => {
+                    let subject = self.subject(now, zone, packet);
+                    let hash = subject.tuple().map(|tuple| self.hasher.hash(tuple));
+                    odd.push(subject);
+                    odds |= 1 << n;
+                    hash
+                }
             };
-            let mut places = None;
             if packet.hint.generation == self.generation {
                 hinted |= 1 << n;
-            } else if let Some(tuple) = subject.tuple() {
-                places = Some(self.index.places(self.hasher.hash(tuple)));
+                likely[n] = packet.hint.mark;
+            } else if let Some(hash) = hash {
+                places[n] = self.index.places(hash);
+                self.index.prefetch(places[n]);
             }
-            gathered.push(Gathered { subject, places, found: None });
         }
-        for gathered in &gathered {
-            touched ^= self.index.touch(gathered.places.unwrap_or_default());
+        for n in 0..packets.len() {
+            if hinted >> n & 1 == 0 {
+                likely[n] = self.index.likely(places[n]);
+            }
+            if let Some(record) = self.records.get(likely[n] as usize) {
+                prefetch(record);
+            }
+            if keys[n].protocol != IpProtocol::UDP
+                && let Some(progress) = self.progress.get(likely[n] as usize)
+            {
+                prefetch(&progress.sides);
+                prefetch(&progress.noted_scale);
+            }
         }
-        let mut likely = [NONE; BURST];
-        for (n, (likely, gathered)) in likely.iter_mut().zip(&gathered).enumerate() {
-            *likely = match hinted >> n & 1 {
-                0 => self.index.likely(gathered.places.unwrap_or_default()),
-                _ => packets[n].hint.mark,
+        let mut odd = odd.into_iter();
+        let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
+            || !request.commit;
+        let translates = request.nat != Nat::None;
+        for (n, carrier) in packets.iter_mut().enumerate() {
+            let (packet, hint) = (carrier.packet(), hinted >> n & 1 != 0);
+            let subject = if odds >> n & 1 != 0 {
+                odd.next().unwrap_or(Subject::Malformed)
+            } else {
+                let usual = match plain {
+                    true => self.usual((now_ns, now), zone, translates, &keys[n], likely[n], packet),
+                    false => None,
+                };
+                if let Some(outcome) = usual {
+                    self.counters.hints_used += u64::from(hint);
+                    tell(carrier, outcome);
+                    continue;
+                }
+                Subject::Flow { tuple: keys[n].tuple(zone), transport: Transport::Whole }
             };
+            let outcome = self.search(now_ns, now, request, packet, subject, hint, places[n]);
+            tell(carrier, outcome);
         }
-        for at in &likely[..packets.len()] {
-            touched ^= self.records.get(*at as usize).map_or(0, |record| record.deadline);
-            let progress = self.progress.get(*at as usize);
-            touched ^= progress.map_or(0, |p| p.sides[0].end ^ u32::from(p.noted_scale));
+    }
+
+    /// Takes a packet whose key the connection at this place has, if the connection was answered and nothing but the packet's
+    /// place in it and its time are to be noted. None if not, and nothing has changed.
+    #[inline(always)]
+    fn usual(
+        &mut self,
+        (now_ns, now): (u64, u32),
+        zone: u16,
+        translates: bool,
+        key: &Key,
+        at: u32,
+        packet: &Packet<'_>,
+    ) -> Option<Outcome> {
+        let record = self.records.get_mut(at as usize)?;
+        let direction = record.way_of(key, zone)?;
+        let flags = record.flags;
+        if record.deadline <= now
+            || !flags.has(Flags::REPLIED)
+            || Lists::is_queued(record)
+            || translates && flags.has(Flags::SOURCE_NAT | Flags::DESTINATION_NAT)
+        {
+            return None;
         }
-        std::hint::black_box(touched);
-        let changes = self.changes;
-        for (n, gathered) in gathered.iter_mut().enumerate() {
-            let Some(tuple) = gathered.subject.tuple() else { continue };
-            if hinted >> n & 1 != 0 {
-                gathered.found = self.named(likely[n], tuple);
-                match gathered.found {
-                    Some(_) => {
-                        self.counters.hints_used += 1;
-                        continue;
-                    }
+        let (state, timeout, assured) = if key.protocol == IpProtocol::TCP {
+            if record.state != tcp::State::Established as u8 {
+                return None;
+            }
+            let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
+            let progress = self.progress.get_mut(at as usize)?;
+            let (settings, timeouts) = (&self.config.tcp, &self.config.timeouts.tcp);
+            let assured = flags.has(Flags::ASSURED);
+            match tcp::bare_ack(progress, direction, &segment, assured, settings, timeouts) {
+                tcp::Decision::Accept { state, timeout, assured } => (state as u8, timeout, assured),
+                decision => return Some(self.without_effect(now_ns, now, at, direction, decision)),
+            }
+        } else {
+            // What is assured was a stream once, and is one from then on.
+            if !flags.has(Flags::ASSURED) {
+                return None;
+            }
+            (0, Some(self.config.timeouts.udp_stream), true)
+        };
+        let record = self.records.get_mut(at as usize)?;
+        record.flags.touch();
+        record.state = state;
+        if assured {
+            record.flags.set(Flags::ASSURED);
+        }
+        if let Some(timeout) = timeout {
+            let deadline = deadline_of(now_ns, timeout);
+            if deadline < record.deadline {
+                self.refresh(now_ns, at, timeout);
+            } else {
+                record.deadline = deadline;
+            }
+        }
+        self.counters.established += 1;
+        Some(self.outcome(at, direction))
+    }
+
+    /// A segment of such a connection that is outside its windows, or passes and changes nothing.
+    #[cold]
+    fn without_effect(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        at: u32,
+        direction: Direction,
+        decision: tcp::Decision,
+    ) -> Outcome {
+        self.records[at as usize].flags.touch();
+        if let tcp::Decision::Invalid { shorten } = decision {
+            self.doubt(now_ns, now, at, shorten);
+            self.counters.invalid += 1;
+            return INVALID;
+        }
+        self.counters.established += 1;
+        self.outcome(at, direction)
+    }
+
+    /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
+    fn doubt(&mut self, now_ns: u64, now: u32, at: u32, shorten: bool) {
+        let left = self.records[at as usize].deadline - now;
+        let at_most = self.config.timeouts.tcp.unacknowledged;
+        if shorten && left > deadline_after(at_most.max(120)) {
+            self.refresh(now_ns, at, at_most);
+        }
+    }
+
+    /// Looks for a packet's connection, and judges it.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what a packet's turn needs")]
+    fn search(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        subject: Subject,
+        hint: bool,
+        places: Places,
+    ) -> Outcome {
+        let mut found = None;
+        if let Some(tuple) = subject.tuple() {
+            let mut places = places;
+            if hint {
+                found = self.named(packet.hint.mark, tuple);
+                match found {
+                    Some(_) => self.counters.hints_used += 1,
                     None => self.counters.hints_stale += 1,
                 }
+                places = self.index.places(self.hasher.hash(tuple));
             }
-            let places =
-                gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
-            gathered.found = self.find(tuple, places);
+            found = found.or_else(|| self.find(tuple, places));
         }
-        for ((gathered, packet), outcome) in gathered.iter().zip(packets).zip(outcomes) {
-            let mut found = gathered.found;
-            if self.changes != changes
-                && let Some(tuple) = gathered.subject.tuple()
-            {
-                let places =
-                    gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
-                found = self.find(tuple, places);
-            }
-            *outcome = self.judge(now_ns, now, request, packet, gathered, found);
-        }
+        self.judge(now_ns, now, request, packet, &subject, found)
     }
 
     /// What a port has to say with packets that have this tuple, so that their connection is found without a search: for whoever
@@ -808,16 +950,9 @@ impl Tracker {
         now: u32,
         request: &Request,
         packet: &mut Packet<'_>,
-        gathered: &Gathered,
+        subject: &Subject,
         mut found: Found,
     ) -> Outcome {
-        const INVALID: Outcome = Outcome {
-            state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
-            mark: 0,
-            label: 0,
-            original: None,
-            drop: None,
-        };
         if let Some((at, direction)) = found {
             let record = &self.records[at as usize];
             if record.deadline <= now {
@@ -827,14 +962,14 @@ impl Tracker {
             } else if request.force
                 && request.commit
                 && direction == Direction::Reply
-                && matches!(gathered.subject, Subject::Flow { transport: Transport::Whole, .. })
+                && matches!(subject, Subject::Flow { transport: Transport::Whole, .. })
             {
                 self.counters.connections_closed += 1;
                 self.remove(at);
                 found = None;
             }
         }
-        let (tuple, transport) = match gathered.subject {
+        let (tuple, transport) = match *subject {
             Subject::Flow { tuple, transport } => (tuple, transport),
             Subject::Error { .. } => {
                 return self.error(request, packet, found).unwrap_or_else(|| {
@@ -1075,7 +1210,6 @@ impl Tracker {
         }
         self.live += 1;
         self.translated += usize::from(two_keys);
-        self.changes += 1;
         self.enlist(at);
         Some(at)
     }
@@ -1129,7 +1263,6 @@ impl Tracker {
         }
         self.give_back(at);
         self.live -= 1;
-        self.changes += 1;
     }
 
     /// Where a connection waits for its end.
@@ -1193,6 +1326,7 @@ impl Tracker {
     }
 
     /// What a packet of a connection is told.
+    #[inline(always)]
     fn outcome(&self, at: u32, direction: Direction) -> Outcome {
         let record = &self.records[at as usize];
         let mut state = CtState::TRACKED;
@@ -1273,11 +1407,7 @@ impl Tracker {
                     tcp::Decision::Forget => return Advance::Valid { forget: true },
                     tcp::Decision::Reopen => return Advance::Reopen,
                     tcp::Decision::Invalid { shorten } => {
-                        let left = record.deadline - now;
-                        let at_most = timeouts.tcp.unacknowledged;
-                        if shorten && left > deadline_after(at_most.max(120)) {
-                            self.refresh(now_ns, at, at_most);
-                        }
+                        self.doubt(now_ns, now, at, shorten);
                         return Advance::Invalid;
                     }
                 }

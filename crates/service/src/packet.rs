@@ -196,6 +196,19 @@ impl<'a> Packet<'a> {
     }
 }
 
+/// Something by which a packet comes through a service: itself, or what it carries.
+pub trait Carries<'a> {
+    /// The packet.
+    fn packet(&mut self) -> &mut Packet<'a>;
+}
+
+impl<'a> Carries<'a> for Packet<'a> {
+    #[inline(always)]
+    fn packet(&mut self) -> &mut Packet<'a> {
+        self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,8 @@
 //! them also misses the processor's table of addresses; in pages of 2 MiB none does. The system gives those if it
 //! is asked, and when they are taken one by one it clears 2 MiB while a packet waits, so they are taken at the start.
 //!
-//! The only `unsafe` of this crate: advice about memory of our own, which changes nothing that anybody can read.
+//!
+//! `unsafe` here: advice about memory of our own, which changes nothing that anybody can read.
 
 use rustix::mm::{Advice, madvise};
 

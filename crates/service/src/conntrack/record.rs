@@ -12,7 +12,7 @@
 //! Invariants: a record on the free list has no flag set; an extension belongs to one record.
 
 use super::Direction;
-use super::tuple::{Role, Tuple};
+use super::tuple::{Key, Role, Tuple};
 use wire::IpProtocol;
 
 /// No record, no extension.
@@ -166,6 +166,24 @@ impl Record {
         (tuple.role != Role::Request && reply).then_some(Direction::Reply)
     }
 
+    /// The same for a packet that has a key, without a choice that depends on the direction. None, too, for a record
+    /// that is not in use.
+    #[inline(always)]
+    pub(crate) fn way_of(&self, key: &Key, zone: u16) -> Option<Direction> {
+        let kind = Flags::LIVE.0 | Flags::V6.0 | Flags::QUERY.0;
+        let alike = (self.flags.0 & kind == Flags::LIVE.0)
+            & (self.zone == zone)
+            & (self.protocol == key.protocol.0);
+        let [a, b, c, d, ..] = self.addresses;
+        let [e, f, g, h] = self.ports;
+        let original = (pair([a, b]) == pair(key.ends)) & ([e, f] == key.ports);
+        let reply = (pair([c, d]) == pair(key.ends)) & ([g, h] == key.ports);
+        if !(alike & (original | reply)) {
+            return None;
+        }
+        Some(if original { Direction::Original } else { Direction::Reply })
+    }
+
     /// Addresses and ports as the opener's packets come in.
     #[inline]
     pub(crate) fn original(&self) -> Tuple {
@@ -211,6 +229,7 @@ impl Record {
     }
 
     /// The label of an IPv4 connection.
+    #[inline]
     pub(crate) fn label_v4(&self) -> u128 {
         address(&self.addresses[4..])
     }
@@ -221,10 +240,16 @@ impl Record {
     }
 }
 
+#[inline(always)]
+fn pair([a, b]: [u32; 2]) -> u64 {
+    u64::from(a) | u64::from(b) << 32
+}
+
 fn words(address: u128) -> [u32; 4] {
     [(address >> 96) as u32, (address >> 64) as u32, (address >> 32) as u32, address as u32]
 }
 
+#[inline]
 fn address(words: &[u32]) -> u128 {
     words.iter().fold(0, |sum, word| sum << 32 | u128::from(*word))
 }
@@ -392,7 +417,18 @@ mod tests {
                         reply_dst: reply.dst,
                         ..Extension::default()
                     };
-                    let way = |tuple: &Tuple| record.way(tuple, Some(&extension));
+                    let way = |tuple: &Tuple| {
+                        let way = record.way(tuple, Some(&extension));
+                        if !tuple.v6 && tuple.role == Role::Any {
+                            let key = Key {
+                                ends: [tuple.src as u32, tuple.dst as u32],
+                                ports: [tuple.src_port, tuple.dst_port],
+                                protocol: tuple.protocol,
+                            };
+                            assert_eq!(record.way_of(&key, tuple.zone), way);
+                        }
+                        way
+                    };
                     assert_eq!(way(&original), Some(Direction::Original));
                     assert_eq!(way(other), Some(Direction::Reply));
                     for not in [

@@ -167,6 +167,32 @@ impl<'a> Segment<'a> {
         })
     }
 
+    /// The header of a segment whose only flag that counts here is ACK: most of an open connection's. None for others,
+    /// which [`parse`](Self::parse) reads.
+    #[inline(always)]
+    pub(crate) fn bare_ack(bytes: &'a [u8]) -> Option<Segment<'a>> {
+        let head: &[u8; wire::tcp::HEADER_LEN] = bytes.first_chunk()?;
+        let header_len = usize::from(head[12] >> 4) * 4;
+        if header_len < wire::tcp::HEADER_LEN || header_len > bytes.len() {
+            return None;
+        }
+        let core = Flags::FIN | Flags::SYN | Flags::RST | Flags::ACK | Flags::URG;
+        if u16::from(head[13]) & core.0 != Flags::ACK.0 {
+            return None;
+        }
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        Some(Segment {
+            kind: Kind::Ack,
+            flags: Flags::ACK,
+            seq: word(4),
+            ack: word(8),
+            window: u16::from_be_bytes([head[14], head[15]]),
+            len: (bytes.len() - header_len) as u32,
+            options: &bytes[wire::tcp::HEADER_LEN..header_len],
+        })
+    }
+
     fn end(&self) -> u32 {
         self.seq.wrapping_add(self.len)
     }
@@ -192,7 +218,9 @@ impl<'a> Segment<'a> {
     /// The highest right edge of the SACK blocks, or the acknowledgment number.
     #[inline]
     fn sack(&self) -> u32 {
-        if self.options.is_empty() { self.ack } else { self.sack_of_options() }
+        // Padding and timestamps, as most stacks send them on each segment (RFC 7323 appendix A).
+        let stamps = self.options.len() == 12 && self.options.starts_with(&[1, 1, 8, 10]);
+        if self.options.is_empty() || stamps { self.ack } else { self.sack_of_options() }
     }
 
     fn sack_of_options(&self) -> u32 {
@@ -339,6 +367,7 @@ enum Next {
     Invalid,
 }
 
+#[inline(always)]
 fn next(state: State, kind: Kind, direction: Direction) -> Next {
     use Direction::{Original, Reply};
     use State::*;
@@ -405,7 +434,37 @@ pub(crate) fn open(progress: &mut Progress, segment: &Segment<'_>, settings: &Se
 
 /// Judges a segment of a connection in `state` and notes what it says. A connection's first segment
 /// comes through [`open`] first, with [`State::None`].
+#[inline(never)]
 pub(crate) fn segment(
+    progress: &mut Progress,
+    state: State,
+    direction: Direction,
+    segment: &Segment<'_>,
+    known: Known,
+    settings: &Settings,
+    timeouts: &Timeouts,
+) -> Decision {
+    judge(progress, state, direction, segment, known, settings, timeouts)
+}
+
+/// The same of a [bare ACK](Segment::bare_ack) of an open connection that was answered: the compiler leaves out what only
+/// others meet.
+#[inline(always)]
+pub(crate) fn bare_ack(
+    progress: &mut Progress,
+    direction: Direction,
+    segment: &Segment<'_>,
+    assured: bool,
+    settings: &Settings,
+    timeouts: &Timeouts,
+) -> Decision {
+    let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*segment };
+    let known = Known { replied: true, assured };
+    judge(progress, State::Established, direction, &segment, known, settings, timeouts)
+}
+
+#[inline(always)]
+fn judge(
     progress: &mut Progress,
     state: State,
     direction: Direction,
@@ -538,6 +597,7 @@ pub(crate) fn segment(
 }
 
 /// Keeps what a segment without effect says: the other end may believe it.
+#[inline(never)]
 fn note(progress: &mut Progress, state: State, direction: Direction, segment: &Segment<'_>) {
     progress.last = segment.kind as u8 | (direction as u8) << 7;
     progress.last_end = segment.end();
@@ -572,6 +632,7 @@ enum Reset {
 
 /// RFC 5961 §3: a reset counts only where its number is exactly what is expected next; close to it, the
 /// receiver asks.
+#[inline(never)]
 fn reset(
     progress: &Progress,
     state: State,
@@ -626,6 +687,7 @@ fn reset(
 
 /// Notes a FIN or RST outside the window. True if one of each direction has come: the ends are closing
 /// what the tracker believes open.
+#[inline(never)]
 fn note_close(
     progress: &mut Progress,
     direction: Direction,
@@ -670,6 +732,7 @@ fn begin(progress: &mut Progress, direction: Direction, segment: &Segment<'_>) {
 }
 
 /// Checks a segment against the windows, and moves them by what it says.
+#[inline(always)]
 fn window(
     progress: &mut Progress,
     state: State,
