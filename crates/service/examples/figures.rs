@@ -14,7 +14,8 @@
 //!
 //! The tracker:
 //!
-//! Established: bursts of 32 TCP segments of random ones of so many established connections (1,000,000),
+//! Established: bursts of 32 TCP segments of random ones of so many established connections (1,000,000), in which the opener sends
+//! an octet and the other side acknowledges it, in turns;
 //! packets a second; the same with hints, as a port's hardware would give them (all right; all of them another
 //! connection's), and with 90 in 100 packets of 1,000 connections, which alone have hints, as an adapter's table of 1,024 entries would
 //! hold them. New: SYNs of
@@ -53,16 +54,21 @@ struct Template {
 
 impl Template {
     fn new(flags: Flags, numbers: (u32, u32), reply: bool) -> Template {
+        Template::with(flags, numbers, reply, 0)
+    }
+
+    /// The same with so many octets of data.
+    fn with(flags: Flags, numbers: (u32, u32), reply: bool, len: usize) -> Template {
         let ends: [(IpAddr, u16); 2] = [([10, 0, 0, 0].into(), 0), ([192, 0, 2, 1].into(), 80)];
         let [a, b] = if reply { [ends[1], ends[0]] } else { ends };
-        let bytes = Frame::tcp_with(a, b, flags, numbers, 65535, &[], 0).bytes();
+        let bytes = Frame::tcp_with(a, b, flags, numbers, 65535, &[], len).bytes();
         let at = Offsets::of(&bytes);
         Template { bytes, at, reply }
     }
 
     /// The frame of connection `n`: source 10.0.0.0 and up, port 1024 and up.
     fn write(&self, n: u32, into: &mut [u8]) {
-        into.copy_from_slice(&self.bytes);
+        into[..self.bytes.len()].copy_from_slice(&self.bytes);
         let client = Ipv4Addr::from_bits(0x0a00_0000 + (n >> 15)).octets();
         let port = (1024 + (n & 0x7fff) as u16).to_be_bytes();
         let (address, place) = if self.reply { (30, 36) } else { (26, 34) };
@@ -78,6 +84,8 @@ struct Bench {
     buffers: Vec<Vec<u8>>,
     /// What a port says of each connection's packets.
     hints: Vec<Hint>,
+    /// Segments of each connection so far, where each is another.
+    turns: Vec<u32>,
     /// Bursts between two looks at the clock.
     bursts: usize,
     /// Nanoseconds in the tracker, and the longest of such portions.
@@ -94,8 +102,9 @@ impl Bench {
             tracker: Tracker::new(config, 0),
             request: Request { commit: true, ..Request::default() },
             now_ns: 0,
-            buffers: vec![vec![0; 54]; BURST * PORTION],
+            buffers: vec![vec![0; 60]; BURST * PORTION],
             hints: Vec::new(),
+            turns: Vec::new(),
             bursts: 1,
             spent: 0,
             longest: 0,
@@ -112,10 +121,28 @@ impl Bench {
         let (mut numbers, mut packets) = (numbers, 0);
         (self.spent, self.longest) = (0, 0);
         let mut hints = vec![Hint::NONE; BURST * self.bursts];
+        let templates = [
+            Template::with(Flags::ACK | Flags::PSH, (0, 501), false, 1),
+            Template::new(Flags::ACK, (501, 0), true),
+        ];
         loop {
             let mut count = 0;
+            let mut replies = [0_u32; PORTION];
             for ((buffer, hint), n) in self.buffers.iter_mut().zip(&mut hints).zip(&mut numbers) {
-                template.write(n, buffer);
+                match self.turns.get_mut(n as usize) {
+                    Some(turn) => {
+                        replies[count / BURST] |= (*turn & 1) << (count % BURST);
+                        templates[(*turn & 1) as usize].write(n, buffer);
+                        // Number and acknowledgment, of the octets so far.
+                        let (sent, at) = match *turn & 1 {
+                            0 => (101 + *turn / 2, 38),
+                            _ => (101 + *turn / 2 + 1, 42),
+                        };
+                        buffer[at..at + 4].copy_from_slice(&sent.to_be_bytes());
+                        *turn += 1;
+                    }
+                    None => template.write(n, buffer),
+                }
                 *hint = self.hints.get(n as usize).copied().unwrap_or_default();
                 count += 1;
             }
@@ -125,18 +152,26 @@ impl Bench {
             let mut right = 0;
             let begun = cpu_ns();
             let frames = self.buffers[..count].chunks_mut(BURST);
-            for (frames, hints) in frames.zip(hints.chunks(BURST)) {
+            for ((frames, hints), replies) in frames.zip(hints.chunks(BURST)).zip(&replies) {
+                let ats = match self.turns.is_empty() {
+                    true => [template.at; 2],
+                    false => [templates[0].at, templates[1].at],
+                };
                 let mut burst: SmallVec<[Packet<'_>; BURST]> = frames
                     .iter_mut()
                     .zip(hints)
-                    .map(|(frame, hint)| Packet {
+                    .enumerate()
+                    .map(|(n, (frame, hint))| Packet {
                         frame,
-                        at: template.at,
+                        at: ats[(*replies >> n & 1) as usize],
                         checksum: Checksum::Good,
                         hint: *hint,
                     })
                     .collect();
+                let mut replies = *replies;
                 self.tracker.process_each(self.now_ns, &self.request, &mut burst, |_, outcome| {
+                    let want = if replies & 1 != 0 { want | CtState::REPLY } else { want };
+                    replies >>= 1;
                     right += usize::from(outcome.state == want && outcome.drop.is_none());
                 });
             }
@@ -479,6 +514,7 @@ fn established(count: u32) -> Bench {
     ] {
         bench.hints = hints.to_vec();
         bench.bursts = PORTION;
+        bench.turns.resize(count as usize, 0);
         // One more than is counted, so that all begin alike.
         let mut times: Vec<(u64, u64)> = (0..6)
             .map(|_| {
@@ -502,7 +538,7 @@ fn established(count: u32) -> Bench {
         bench.longest = times.iter().map(|(_, longest)| *longest).max().unwrap_or(0);
         bench.say(&format!("established, random {what}"), 1_000_000);
     }
-    (bench.hints, bench.bursts) = (Vec::new(), 1);
+    (bench.hints, bench.turns, bench.bursts) = (Vec::new(), Vec::new(), 1);
     bench
 }
 

@@ -62,7 +62,7 @@ use fragment::Fragments;
 use index::{Index, Places};
 use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
-use record::{Extensions, Flags, NONE, Progress, Record};
+use record::{Extensions, Flags, NONE, Notes, Progress, Record, Rest};
 use smallvec::SmallVec;
 use tuple::Hasher;
 use wire::IpProtocol;
@@ -383,7 +383,7 @@ pub struct Tracker {
     hasher: Hasher,
     index: Index,
     records: Vec<Record>,
-    progress: Vec<Progress>,
+    rests: Vec<Rest>,
     extensions: Extensions,
     free: u32,
     live: usize,
@@ -419,12 +419,12 @@ impl Tracker {
             hasher: Hasher::new(config.seed),
             index: Index::new(connections_max + config.translated_max),
             records: crate::pages::with_capacity(connections_max),
-            progress: crate::pages::with_capacity(connections_max),
+            rests: crate::pages::with_capacity(connections_max),
             extensions: Extensions::new(),
             free: NONE,
             live: 0,
             translated: 0,
-            lists: Lists::new(ticks(now_ns)),
+            lists: Lists::new(ticks(now_ns), far(&config.timeouts.tcp)),
             fragments: Fragments::new(config.fragmented_max),
             pools: Vec::new(),
             random: Random(config.seed.rotate_left(17)),
@@ -470,7 +470,7 @@ impl Tracker {
     pub fn memory(&self) -> Memory {
         Memory {
             records: self.records.capacity() * size_of::<Record>()
-                + self.progress.capacity() * size_of::<Progress>(),
+                + self.rests.capacity() * size_of::<Rest>(),
             index: self.index.bytes(),
             other: self.extensions.bytes() + self.fragments.bytes(),
         }
@@ -550,31 +550,53 @@ impl Tracker {
                 self.index.prefetch(places[n]);
             }
         }
+        let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
+            || !request.commit;
+        let translates = request.nat != Nat::None;
+        let mut elsewhere = 0_u32;
         for n in 0..packets.len() {
             if hinted >> n & 1 == 0 {
-                likely[n] = self.index.likely(places[n]);
+                match self.index.likely(places[n]) {
+                    Some(at) => likely[n] = at,
+                    None => elsewhere |= 1 << n,
+                }
             }
             if let Some(record) = self.records.get(likely[n] as usize) {
                 prefetch(record);
             }
-            if keys[n].protocol != IpProtocol::UDP
-                && let Some(progress) = self.progress.get(likely[n] as usize)
-            {
-                prefetch(&progress.sides);
-                prefetch(&progress.noted_scale);
+            if translates || !plain || odds >> n & 1 != 0 {
+                self.prefetch_rest(likely[n]);
             }
         }
-        let mut odd = odd.into_iter();
-        let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
-            || !request.commit;
-        let translates = request.nat != Nat::None;
+        for n in ones(hinted & !odds) {
+            let tuple = keys[n].tuple(zone);
+            let right = |record: &Record| record.way_of(&keys[n], zone).is_some();
+            if !self.records.get(likely[n] as usize).is_some_and(right)
+                && self.named(likely[n], &tuple).is_none()
+            {
+                self.counters.hints_stale += 1;
+                hinted &= !(1 << n);
+                elsewhere |= 1 << n;
+                places[n] = self.index.places(self.hasher.hash_key(&keys[n], zone));
+                self.index.prefetch(places[n]);
+            }
+        }
+        for n in ones(elsewhere) {
+            let found = self.index.likely(places[n]);
+            if let Some(at) = found.or_else(|| self.index.less_likely(places[n])) {
+                likely[n] = at;
+                self.records.get(at as usize).iter().for_each(|record| prefetch(*record));
+                self.prefetch_rest(at);
+            }
+        }
+        let mut odd = odd.iter();
         for (n, carrier) in packets.iter_mut().enumerate() {
             let (packet, hint) = (carrier.packet(), hinted >> n & 1 != 0);
             let subject = if odds >> n & 1 != 0 {
-                odd.next().unwrap_or(Subject::Malformed)
+                odd.next().copied().unwrap_or(Subject::Malformed)
             } else {
                 let usual = match plain {
-                    true => self.usual((now_ns, now), zone, translates, &keys[n], likely[n], packet),
+                    true => self.usual((now_ns, now), zone, &keys[n], likely[n], packet),
                     false => None,
                 };
                 if let Some(outcome) = usual {
@@ -589,6 +611,15 @@ impl Tracker {
         }
     }
 
+    /// Asks for what lies beside a record, in one line or in two.
+    #[inline]
+    fn prefetch_rest(&self, at: u32) {
+        if let Some(rest) = self.rests.get(at as usize) {
+            prefetch(rest);
+            prefetch(&rest.list);
+        }
+    }
+
     /// Takes a packet whose key the connection at this place has, if the connection was answered and nothing but the packet's
     /// place in it and its time are to be noted. None if not, and nothing has changed.
     #[inline(always)]
@@ -596,19 +627,15 @@ impl Tracker {
         &mut self,
         (now_ns, now): (u64, u32),
         zone: u16,
-        translates: bool,
         key: &Key,
         at: u32,
         packet: &Packet<'_>,
     ) -> Option<Outcome> {
         let record = self.records.get_mut(at as usize)?;
         let direction = record.way_of(key, zone)?;
-        let flags = record.flags;
-        if record.deadline <= now
-            || !flags.has(Flags::REPLIED)
-            || Lists::is_queued(record)
-            || translates && flags.has(Flags::SOURCE_NAT | Flags::DESTINATION_NAT)
-        {
+        let flags = record.flags();
+        // What was answered and is open waits in no queue, so that its time is all that must be moved on.
+        if record.deadline <= now || !flags.has(Flags::REPLIED) {
             return None;
         }
         let (state, timeout, assured) = if key.protocol == IpProtocol::TCP {
@@ -616,12 +643,31 @@ impl Tracker {
                 return None;
             }
             let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
-            let progress = self.progress.get_mut(at as usize)?;
+            let mut notes = match flags.has(Flags::AT_EDGE) {
+                true => {
+                    let (last_ack, last_end) = record.edge();
+                    Notes { last_ack, last_end, ..Notes::NEW }
+                }
+                false => self.rests.get(at as usize)?.notes,
+            };
             let (settings, timeouts) = (&self.config.tcp, &self.config.timeouts.tcp);
-            let assured = flags.has(Flags::ASSURED);
-            match tcp::bare_ack(progress, direction, &segment, assured, settings, timeouts) {
-                tcp::Decision::Accept { state, timeout, assured } => (state as u8, timeout, assured),
-                decision => return Some(self.without_effect(now_ns, now, at, direction, decision)),
+            let (progress, assured) = (&mut record.progress, flags.has(Flags::ASSURED));
+            match tcp::bare_ack(
+                progress, &mut notes, direction, &segment, assured, settings, timeouts,
+            ) {
+                tcp::Decision::Accept { state, timeout, assured } => {
+                    if (notes.last_ack, notes.last_end) == record.edge() {
+                        record.flags_mut().set(Flags::AT_EDGE);
+                    } else {
+                        self.note(at, notes.last_ack, notes.last_end);
+                    }
+                    (state as u8, timeout, assured)
+                }
+                decision => {
+                    // What was last said has not changed, but may be at the edge no more.
+                    self.note(at, notes.last_ack, notes.last_end);
+                    return Some(self.without_effect(now_ns, now, at, direction, decision));
+                }
             }
         } else {
             // What is assured was a stream once, and is one from then on.
@@ -631,14 +677,14 @@ impl Tracker {
             (0, Some(self.config.timeouts.udp_stream), true)
         };
         let record = self.records.get_mut(at as usize)?;
-        record.flags.touch();
+        record.flags_mut().touch();
         record.state = state;
         if assured {
-            record.flags.set(Flags::ASSURED);
+            record.flags_mut().set(Flags::ASSURED);
         }
         if let Some(timeout) = timeout {
             let deadline = deadline_of(now_ns, timeout);
-            if deadline < record.deadline {
+            if self.lists.is_nearer(now, record.deadline, deadline) {
                 self.refresh(now_ns, at, timeout);
             } else {
                 record.deadline = deadline;
@@ -646,6 +692,14 @@ impl Tracker {
         }
         self.counters.established += 1;
         Some(self.outcome(at, direction))
+    }
+
+    /// What the last segment has said is kept beside the record.
+    #[cold]
+    fn note(&mut self, at: u32, last_ack: u32, last_end: u32) {
+        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE);
+        let notes = &mut self.rests[at as usize].notes;
+        (notes.last_ack, notes.last_end) = (last_ack, last_end);
     }
 
     /// A segment of such a connection that is outside its windows, or passes and changes nothing.
@@ -658,7 +712,7 @@ impl Tracker {
         direction: Direction,
         decision: tcp::Decision,
     ) -> Outcome {
-        self.records[at as usize].flags.touch();
+        self.records[at as usize].flags_mut().touch();
         if let tcp::Decision::Invalid { shorten } = decision {
             self.doubt(now_ns, now, at, shorten);
             self.counters.invalid += 1;
@@ -717,20 +771,21 @@ impl Tracker {
     #[inline]
     fn named(&self, at: u32, tuple: &Tuple) -> Found {
         let record = self.records.get(at as usize)?;
-        if !record.flags.has(Flags::LIVE) {
+        if !record.flags().has(Flags::LIVE) {
             return None;
         }
-        let way = record.way(tuple, self.extension_of(record, at))?;
-        Some((at, way))
+        Some((at, self.way(record, at, tuple)?))
     }
 
-    /// A record's extension, where its reply tuple may lie.
+    /// Which way a packet with this tuple goes, if it is of this connection.
     #[inline]
-    fn extension_of(&self, record: &Record, at: u32) -> Option<&record::Extension> {
-        if !record.flags.has(Flags::V6) {
-            return None;
-        }
-        self.extensions.get(self.progress[at as usize].extension)
+    fn way(&self, record: &Record, at: u32, tuple: &Tuple) -> Option<Direction> {
+        let rest = &self.rests[at as usize];
+        let extension = match record.flags().has(Flags::V6) {
+            true => self.extensions.get(rest.extension),
+            false => None,
+        };
+        record.way(rest, tuple, extension)
     }
 
     /// Removes expired connections, looking at no more than `steps_max` records. True if more may be
@@ -738,7 +793,7 @@ impl Tracker {
     pub fn expire(&mut self, now_ns: u64, steps_max: usize) -> bool {
         let now = ticks(now_ns);
         for _ in 0..steps_max {
-            match self.lists.step(&mut self.records, now) {
+            match self.lists.step(&self.records, &mut self.rests, now) {
                 Step::Expired(at) => {
                     self.counters.connections_expired += 1;
                     self.forget(at);
@@ -764,7 +819,7 @@ impl Tracker {
         (0..self.records.len() as u32)
             .filter(move |at| {
                 let record = &self.records[*at as usize];
-                record.flags.has(Flags::LIVE) && record.deadline > now
+                record.flags().has(Flags::LIVE) && record.deadline > now
             })
             .map(move |at| self.show(at, now))
     }
@@ -774,7 +829,7 @@ impl Tracker {
         let before = self.live;
         for at in 0..self.records.len() as u32 {
             let record = &self.records[at as usize];
-            if record.flags.has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
+            if record.flags().has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
                 self.counters.connections_closed += 1;
                 self.remove(at);
             }
@@ -860,21 +915,21 @@ impl Tracker {
         let protocol = IpProtocol(record.protocol);
         let left = u64::from(record.deadline.saturating_sub(now)) << TICK_SHIFT;
         Connection {
-            original: record.original(),
+            original: self.original_of(at),
             reply: self.reply_of(at),
-            mark: record.mark,
+            mark: self.rests[at as usize].mark,
             label: self.label_of(at),
             tcp: (protocol == IpProtocol::TCP).then(|| tcp::State::from_number(state)),
             sctp: (protocol == IpProtocol::SCTP).then(|| sctp::State::from_number(state)),
-            replied: record.flags.has(Flags::REPLIED),
-            assured: record.flags.has(Flags::ASSURED),
+            replied: record.flags().has(Flags::REPLIED),
+            assured: record.flags().has(Flags::ASSURED),
             timeout: ((left + 500_000_000) / 1_000_000_000) as u32,
         }
     }
 
     /// Both directions' tuples.
     fn tuples(&self, at: u32) -> (Tuple, Tuple) {
-        (self.records[at as usize].original(), self.reply_of(at))
+        (self.original_of(at), self.reply_of(at))
     }
 
     /// The connection that has this tuple.
@@ -883,35 +938,36 @@ impl Tracker {
         self.find(tuple, places).map(|(at, _)| at)
     }
 
+    fn original_of(&self, at: u32) -> Tuple {
+        self.records[at as usize].original(&self.rests[at as usize])
+    }
+
     fn reply_of(&self, at: u32) -> Tuple {
-        let extension = self.extensions.get(self.progress[at as usize].extension);
-        self.records[at as usize].reply(extension)
+        let rest = &self.rests[at as usize];
+        self.records[at as usize].reply(rest, self.extensions.get(rest.extension))
     }
 
     fn label_of(&self, at: u32) -> u128 {
-        let record = &self.records[at as usize];
-        if !record.flags.has(Flags::V6) {
-            return record.label_v4();
+        let rest = &self.rests[at as usize];
+        if !self.records[at as usize].flags().has(Flags::V6) {
+            return rest.label_v4();
         }
-        let extension = self.extensions.get(self.progress[at as usize].extension);
-        extension.map_or(0, |extension| extension.label)
+        self.extensions.get(rest.extension).map_or(0, |extension| extension.label)
     }
 
     fn set_label(&mut self, at: u32, (value, mask): (u128, u128)) {
         let label = self.label_of(at) & !mask | value & mask;
-        let record = &mut self.records[at as usize];
-        if !record.flags.has(Flags::V6) {
-            record.set_label_v4(label);
-            return;
-        }
-        let extension = &mut self.progress[at as usize].extension;
-        if *extension == NONE {
-            if label == 0 {
-                return;
+        let rest = &mut self.rests[at as usize];
+        let flags = self.records[at as usize].flags_mut();
+        if !flags.has(Flags::V6) {
+            rest.set_label_v4(label);
+        } else if rest.extension != NONE || label != 0 {
+            if rest.extension == NONE {
+                rest.extension = self.extensions.take();
             }
-            *extension = self.extensions.take();
+            self.extensions[rest.extension].label = label;
         }
-        self.extensions[*extension].label = label;
+        flags.set(Flags::MARKED);
     }
 
     /// What a packet is about. First fragments are noted, later ones looked up.
@@ -936,7 +992,7 @@ impl Tracker {
     fn find(&self, tuple: &Tuple, places: Places) -> Found {
         for at in self.index.candidates(places) {
             let record = &self.records[at as usize];
-            if let Some(way) = record.way(tuple, self.extension_of(record, at)) {
+            if let Some(way) = self.way(record, at, tuple) {
                 return Some((at, way));
             }
         }
@@ -1011,7 +1067,7 @@ impl Tracker {
                         self.counters.new += 1;
                     }
                     if direction == Direction::Reply {
-                        self.records[at as usize].flags.set(Flags::REPLIED);
+                        self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
                     if request.nat != Nat::None {
                         let tuples = self.tuples(at);
@@ -1047,7 +1103,7 @@ impl Tracker {
         if tuple.role == Role::Reply || transport == Transport::Later {
             return None;
         }
-        let mut progress = Progress::NEW;
+        let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
         let payload = parse::payload(packet);
         let timeouts = &self.config.timeouts;
         let (state, timeout) = match tuple.protocol {
@@ -1058,6 +1114,7 @@ impl Tracker {
                 }
                 let decision = tcp::segment(
                     &mut progress,
+                    &mut notes,
                     tcp::State::None,
                     Direction::Original,
                     &segment,
@@ -1073,13 +1130,13 @@ impl Tracker {
             IpProtocol::SCTP => {
                 let (state, way) = (sctp::State::None, Direction::Original);
                 let timeouts = &timeouts.sctp;
-                match sctp::packet(&mut progress, state, way, payload, true, timeouts) {
+                match sctp::packet(&mut progress, &mut notes, state, way, payload, true, timeouts) {
                     sctp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
                     sctp::Decision::Invalid => return None,
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                progress.last_end = now.saturating_add(deadline_after(2));
+                notes.last_end = now.saturating_add(deadline_after(2));
                 (0, Some(timeouts.udp))
             }
             _ if tuple.is_query() => (0, Some(timeouts.icmp)),
@@ -1095,7 +1152,7 @@ impl Tracker {
             return Some(outcome);
         }
         let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
-        match self.insert(now, request, tuple, progress, (state, deadline)) {
+        match self.insert(now, request, tuple, (progress, notes), (state, deadline)) {
             Ok(at) => {
                 self.counters.new += 1;
                 self.exec(at, request);
@@ -1124,7 +1181,7 @@ impl Tracker {
         now: u32,
         request: &Request,
         tuple: Tuple,
-        progress: Progress,
+        (progress, notes): (Progress, Notes),
         (state, deadline): (u8, u32),
     ) -> Result<u32, Drop> {
         // What is translated anew gets an address and port that nobody has.
@@ -1163,10 +1220,12 @@ impl Tracker {
                 return Err(Drop::TableFull);
             }
         }
-        let mut record = Record::new(&tuple, &reply);
+        let (mut record, mut rest) = Record::new(&tuple, &reply);
         record.state = state;
         record.deadline = deadline;
-        let Some(at) = self.place(&tuple, &reply, record, progress) else {
+        record.progress = progress.with(record.flags());
+        rest.notes = notes;
+        let Some(at) = self.place(&tuple, &reply, record, rest) else {
             self.counters.table_full += 1;
             self.release(&tuple, &reply);
             return Err(Drop::TableFull);
@@ -1182,21 +1241,21 @@ impl Tracker {
         original: &Tuple,
         reply: &Tuple,
         mut record: Record,
-        mut progress: Progress,
+        mut rest: Rest,
     ) -> Option<u32> {
         if (reply.src, reply.src_port) != (original.dst, original.dst_port) {
-            record.flags.set(Flags::DESTINATION_NAT);
+            record.flags_mut().set(Flags::DESTINATION_NAT);
         }
         if (reply.dst, reply.dst_port) != (original.src, original.src_port) {
-            record.flags.set(Flags::SOURCE_NAT);
+            record.flags_mut().set(Flags::SOURCE_NAT);
         }
-        let two_keys = record.flags.has(Flags::TWO_KEYS);
+        let two_keys = record.flags().has(Flags::TWO_KEYS);
         if two_keys && original.v6 {
-            progress.extension = self.extensions.take();
-            let extension = &mut self.extensions[progress.extension];
+            rest.extension = self.extensions.take();
+            let extension = &mut self.extensions[rest.extension];
             (extension.reply_src, extension.reply_dst) = (reply.src, reply.dst);
         }
-        let at = self.allocate(record, progress);
+        let at = self.allocate(record, rest);
         let keys = [self.hasher.hash(original), self.hasher.hash(reply)];
         let places = keys.map(|hash| self.index.places(hash));
         let mut fits = self.index.insert(places[0], at);
@@ -1215,45 +1274,44 @@ impl Tracker {
     }
 
     /// A free record, filled.
-    fn allocate(&mut self, record: Record, progress: Progress) -> u32 {
+    fn allocate(&mut self, record: Record, rest: Rest) -> u32 {
         if self.free == NONE {
             self.records.push(record);
-            self.progress.push(progress);
+            self.rests.push(rest);
             return (self.records.len() - 1) as u32;
         }
         let at = self.free;
-        self.free = self.records[at as usize].next;
+        self.free = self.rests[at as usize].next;
         self.records[at as usize] = record;
-        self.progress[at as usize] = progress;
+        self.rests[at as usize] = rest;
         at
     }
 
     /// A record that is on no list and not in the index becomes free.
     fn give_back(&mut self, at: u32) {
-        let extension = self.progress[at as usize].extension;
-        if extension != NONE {
-            self.extensions.give(extension);
+        let rest = &mut self.rests[at as usize];
+        if rest.extension != NONE {
+            self.extensions.give(rest.extension);
         }
-        let record = &mut self.records[at as usize];
-        record.flags = Flags::default();
-        record.next = self.free;
+        rest.next = self.free;
+        *self.records[at as usize].flags_mut() = Flags::default();
         self.free = at;
     }
 
     /// Forgets a live connection.
     fn remove(&mut self, at: u32) {
-        self.lists.unlink(&mut self.records, at);
+        self.lists.unlink(&mut self.rests, at);
         self.forget(at);
     }
 
     /// Forgets a live connection that is on no list.
     fn forget(&mut self, at: u32) {
-        let (original, reply) = (self.records[at as usize].original(), self.reply_of(at));
+        let (original, reply) = (self.original_of(at), self.reply_of(at));
         if let Some(gone) = &mut self.gone {
             gone.note(original);
         }
         self.index.remove(self.index.places(self.hasher.hash(&original)), at);
-        let flags = self.records[at as usize].flags;
+        let flags = self.records[at as usize].flags();
         if flags.has(Flags::TWO_KEYS) {
             self.index.remove(self.index.places(self.hasher.hash(&reply)), at);
             self.translated -= 1;
@@ -1272,21 +1330,21 @@ impl Tracker {
 
     fn enlist(&mut self, at: u32) {
         match self.queue(at) {
-            Some(queue) => self.lists.enqueue(&mut self.records, at, queue),
-            None => self.lists.file(&mut self.records, at),
+            Some(queue) => self.lists.enqueue(&mut self.rests, at, queue),
+            None => self.lists.file(&self.records, &mut self.rests, at),
         }
     }
 
     /// Puts a connection where it now belongs.
     fn requeue(&mut self, at: u32) {
-        let record = &self.records[at as usize];
-        if !Lists::is_queued(record) {
+        let rest = &self.rests[at as usize];
+        if !Lists::is_queued(rest) {
             return;
         }
         match self.queue(at) {
-            Some(queue) if Lists::is_in(record, queue) => {}
+            Some(queue) if Lists::is_in(rest, queue) => {}
             _ => {
-                self.lists.unlink(&mut self.records, at);
+                self.lists.unlink(&mut self.rests, at);
                 self.enlist(at);
             }
         }
@@ -1297,28 +1355,30 @@ impl Tracker {
         let deadline = deadline_of(now_ns, timeout);
         let record = &mut self.records[at as usize];
         let before = record.deadline;
-        if Lists::is_queued(record) {
+        if Lists::is_queued(&self.rests[at as usize]) {
             // Moved with its place, once in a second at most.
             if deadline < before || deadline - before > deadline_after(1) {
-                self.lists.unlink(&mut self.records, at);
+                self.lists.unlink(&mut self.rests, at);
                 self.records[at as usize].deadline = deadline;
                 self.enlist(at);
             }
             return;
         }
         record.deadline = deadline;
-        if deadline < before {
-            self.lists.unlink(&mut self.records, at);
-            self.lists.file(&mut self.records, at);
+        if self.lists.is_nearer(ticks(now_ns), before, deadline) {
+            self.lists.unlink(&mut self.rests, at);
+            self.lists.file(&self.records, &mut self.rests, at);
         }
     }
 
     /// Mark and label, as the action sets them.
     fn exec(&mut self, at: u32, request: &Request) {
-        let record = &mut self.records[at as usize];
-        record.flags.touch();
+        let flags = self.records[at as usize].flags_mut();
+        flags.touch();
         if let Some((value, mask)) = request.mark {
-            record.mark = record.mark & !mask | value & mask;
+            let rest = &mut self.rests[at as usize];
+            rest.mark = rest.mark & !mask | value & mask;
+            flags.set(Flags::MARKED);
         }
         if let Some(label) = request.label {
             self.set_label(at, label);
@@ -1332,13 +1392,24 @@ impl Tracker {
         let mut state = CtState::TRACKED;
         if direction == Direction::Reply {
             state |= CtState::ESTABLISHED | CtState::REPLY;
-        } else if record.flags.has(Flags::REPLIED) {
+        } else if record.flags().has(Flags::REPLIED) {
             state |= CtState::ESTABLISHED;
         } else {
             state |= CtState::NEW;
         }
-        let original = Some(record.original());
-        Outcome { state, mark: record.mark, label: self.label_of(at), original, drop: None }
+        let mut outcome =
+            Outcome { state, original: Some(record.original_v4()), ..Outcome::default() };
+        if record.flags().has(Flags::MARKED | Flags::V6) {
+            self.tell_rest(at, &mut outcome);
+        }
+        outcome
+    }
+
+    /// What of that is not in the record.
+    #[cold]
+    fn tell_rest(&self, at: u32, outcome: &mut Outcome) {
+        (outcome.mark, outcome.label) = (self.rests[at as usize].mark, self.label_of(at));
+        outcome.original = Some(self.original_of(at));
     }
 
     /// An error that quotes a packet of the connection found: it goes the way that the quoted packet's
@@ -1375,13 +1446,16 @@ impl Tracker {
     ) -> Advance {
         const VALID: Advance = Advance::Valid { forget: false };
         let record = &mut self.records[at as usize];
-        record.flags.touch();
+        record.flags_mut().touch();
         if transport == Transport::Later {
             return VALID;
         }
-        let flags = record.flags;
+        let rest = &mut self.rests[at as usize];
+        rest.notes = record.notes(rest);
+        record.flags_mut().clear(Flags::AT_EDGE);
+        let flags = record.flags();
         let timeouts = &self.config.timeouts;
-        let progress = &mut self.progress[at as usize];
+        let (progress, notes) = (&mut record.progress, &mut rest.notes);
         let (state, timeout, assured) = match IpProtocol(record.protocol) {
             IpProtocol::TCP => {
                 let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else {
@@ -1389,6 +1463,7 @@ impl Tracker {
                 };
                 let decision = tcp::segment(
                     progress,
+                    notes,
                     tcp::State::from_number(record.state),
                     direction,
                     &segment,
@@ -1416,7 +1491,7 @@ impl Tracker {
                 let state = sctp::State::from_number(record.state);
                 let payload = parse::payload(packet);
                 let timeouts = &timeouts.sctp;
-                match sctp::packet(progress, state, direction, payload, false, timeouts) {
+                match sctp::packet(progress, notes, state, direction, payload, false, timeouts) {
                     sctp::Decision::Accept { state, timeout, assured } => {
                         (state as u8, timeout, assured)
                     }
@@ -1424,7 +1499,7 @@ impl Tracker {
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                let stream = flags.has(Flags::REPLIED) && now > progress.last_end;
+                let stream = flags.has(Flags::REPLIED) && now > notes.last_end;
                 let timeout = if stream { timeouts.udp_stream } else { timeouts.udp };
                 (0, Some(timeout), stream)
             }
@@ -1434,7 +1509,7 @@ impl Tracker {
         let record = &mut self.records[at as usize];
         record.state = state;
         if assured {
-            record.flags.set(Flags::ASSURED);
+            record.flags_mut().set(Flags::ASSURED);
         }
         if let Some(timeout) = timeout {
             self.refresh(now_ns, at, timeout);
@@ -1445,7 +1520,7 @@ impl Tracker {
 
 /// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
 fn queue(record: &Record) -> Option<Queue> {
-    let replied = record.flags.has(Flags::REPLIED);
+    let replied = record.flags().has(Flags::REPLIED);
     match IpProtocol(record.protocol) {
         IpProtocol::TCP => match tcp::State::from_number(record.state) {
             tcp::State::SynReceived => Some(Queue::SynReceived),
@@ -1454,14 +1529,23 @@ fn queue(record: &Record) -> Option<Queue> {
             _ => None,
         },
         IpProtocol::SCTP => {
-            let assured = record.flags.has(Flags::ASSURED);
+            let assured = record.flags().has(Flags::ASSURED);
             (!replied || !assured).then_some(Queue::Sctp)
         }
         _ if replied => None,
         IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),
-        _ if record.flags.has(Flags::QUERY) => Some(Queue::Icmp),
+        _ if record.flags().has(Flags::QUERY) => Some(Queue::Icmp),
         _ => Some(Queue::Other),
     }
+}
+
+/// The places of the bits that are set.
+fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = bits.trailing_zeros();
+        bits &= bits.checked_sub(1)?;
+        Some(at as usize)
+    })
 }
 
 /// How a connection takes a packet.
@@ -1479,6 +1563,14 @@ fn ticks(now_ns: u64) -> u32 {
 fn deadline_of(now_ns: u64, seconds: u32) -> u32 {
     let at = now_ns.saturating_add(u64::from(seconds) * 1_000_000_000);
     u32::try_from(at.div_ceil(1 << TICK_SHIFT)).unwrap_or(u32::MAX)
+}
+
+/// How far ahead a connection is filed by its end: no further than to where an open TCP connection's comes while data is
+/// under way, so that it need not be filed anew for that.
+fn far(timeouts: &tcp::Timeouts) -> u32 {
+    let seconds = timeouts.unacknowledged.min(timeouts.repeating);
+    // Looked at once in a minute at most, however short those are.
+    ((u64::from(seconds.max(60)) * 1_000_000_000) >> TICK_SHIFT) as u32
 }
 
 /// Ticks in so many seconds, rounded up.

@@ -10,7 +10,7 @@
 use rustix::mm::{Advice, madvise};
 
 /// Octets from which on a table is worth it; those below are cheap to have by the thousand.
-const LARGE: usize = 32 << 20;
+const LARGE: usize = 4 << 20;
 const PAGE: usize = 2 << 20;
 
 /// Room for `n` values; in large pages, and taken at once, if that is much.

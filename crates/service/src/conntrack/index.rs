@@ -1,8 +1,8 @@
 //! Where connections are found: buckets of twelve, each key in one of two.
 //!
 //! A bucket is one cache line: twelve record numbers, and one octet of each key's hash to tell
-//! nearly all misses without touching a record. A key lies in one of two buckets
-//! (Azar et al., *Balanced Allocations*, 1999): insertion takes the emptier; when both are full it
+//! nearly all misses without touching a record. A key lies in the first of its two buckets if that has room, as nine in ten do
+//! at the intended fill, so that most lookups read one line. When both are full, insertion
 //! moves one resident to that one's other bucket, found from its tag alone (partial-key cuckoo
 //! hashing, Fan et al., 2014), and refuses if no resident of the two can move.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Invariants: a record is in the index once for each key it was inserted under; a tag of 0 is an
 //! empty place; `other` is its own inverse for one tag.
-//! Cost: lookup two cache lines, insertion the same but for rare moves of at most 24 looked-at
+//! Cost: lookup one cache line or two, insertion the same but for rare moves of at most 24 looked-at
 //! residents. 64 octets for 9 keys at the intended fill of 3/4.
 //! Checked by: the model test below, against a list.
 
@@ -80,12 +80,30 @@ impl Index {
         if other < 0 { (other + self.buckets.len() as i64) as u32 } else { other as u32 }
     }
 
-    /// Asks for both buckets of a key, so that they are near when they are needed.
+    /// Asks for the first bucket of a key, so that it is near when it is needed.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: Places) {
-        for bucket in [at.first, at.second] {
-            crate::simd::prefetch(&self.buckets[bucket as usize]);
+        crate::simd::prefetch(&self.buckets[at.first as usize]);
+    }
+
+    /// The first record that may be under a key in its first bucket; if there is none, the second bucket is asked for.
+    #[inline(always)]
+    pub(crate) fn likely(&self, at: Places) -> Option<u32> {
+        let first = &self.buckets[at.first as usize];
+        let bits = first.matches(at.tag);
+        if bits == 0 {
+            crate::simd::prefetch(&self.buckets[at.second as usize]);
+            return None;
         }
+        Some(first.records[bits.trailing_zeros() as usize % PLACES])
+    }
+
+    /// The first record that may be under a key in its second bucket.
+    #[inline(always)]
+    pub(crate) fn less_likely(&self, at: Places) -> Option<u32> {
+        let second = &self.buckets[at.second as usize];
+        let bits = second.matches(at.tag);
+        (bits != 0).then(|| second.records[bits.trailing_zeros() as usize % PLACES])
     }
 
     /// The records that may be under a key, most of the time one or none.
@@ -97,26 +115,14 @@ impl Index {
         Candidates { first, second, bits }
     }
 
-    /// The first record that may be under a key, or, if there is none, any number.
-    #[inline(always)]
-    pub(crate) fn likely(&self, at: Places) -> u32 {
-        let Candidates { first, second, bits } = self.candidates(at);
-        let place = bits.trailing_zeros() as usize;
-        let bucket = if place < PLACES { first } else { second };
-        bucket.records[place % PLACES]
-    }
-
     /// Puts a record under a key; false if there is no room.
     pub(crate) fn insert(&mut self, at: Places, record: u32) -> bool {
-        let [first, second] = [at.first, at.second].map(|b| self.buckets[b as usize].matches(0));
-        let (bucket, free) = if first.count_ones() >= second.count_ones() {
-            (at.first, first)
-        } else {
-            (at.second, second)
-        };
-        if free != 0 {
-            self.put(bucket, free.trailing_zeros() as usize, at.tag, record);
-            return true;
+        for bucket in [at.first, at.second] {
+            let free = self.buckets[bucket as usize].matches(0);
+            if free != 0 {
+                self.put(bucket, free.trailing_zeros() as usize, at.tag, record);
+                return true;
+            }
         }
         for bucket in [at.first, at.second] {
             for place in 0..PLACES {

@@ -22,7 +22,7 @@
 //! Checked by: the tests below; `lab/conntrack` against the kernel.
 
 use super::Direction;
-use super::record::{Progress, Side};
+use super::record::{Notes, Progress, Side};
 use wire::tcp::{Flags, Opt, Options};
 
 /// Where a connection is, judged by what was seen of both ends.
@@ -437,6 +437,7 @@ pub(crate) fn open(progress: &mut Progress, segment: &Segment<'_>, settings: &Se
 #[inline(never)]
 pub(crate) fn segment(
     progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -444,7 +445,7 @@ pub(crate) fn segment(
     settings: &Settings,
     timeouts: &Timeouts,
 ) -> Decision {
-    judge(progress, state, direction, segment, known, settings, timeouts)
+    judge(progress, notes, state, direction, segment, known, settings, timeouts)
 }
 
 /// The same of a [bare ACK](Segment::bare_ack) of an open connection that was answered: the compiler leaves out what only
@@ -452,6 +453,7 @@ pub(crate) fn segment(
 #[inline(always)]
 pub(crate) fn bare_ack(
     progress: &mut Progress,
+    notes: &mut Notes,
     direction: Direction,
     segment: &Segment<'_>,
     assured: bool,
@@ -460,12 +462,13 @@ pub(crate) fn bare_ack(
 ) -> Decision {
     let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*segment };
     let known = Known { replied: true, assured };
-    judge(progress, State::Established, direction, &segment, known, settings, timeouts)
+    judge(progress, notes, State::Established, direction, &segment, known, settings, timeouts)
 }
 
 #[inline(always)]
 fn judge(
     progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -496,23 +499,23 @@ fn judge(
             let in_step = segment.kind == Kind::SynAck
                 && last_is(progress, Kind::Syn)
                 && !last_same_way(progress)
-                && segment.ack == progress.last_end;
+                && segment.ack == notes.last_end;
             if !in_step {
-                note(progress, state, direction, segment);
+                note(progress, notes, state, direction, segment);
                 return Decision::Ignore;
             }
             // It answers a SYN that was let through without effect: the ends agree with each other,
             // and what was noted of the SYN puts the tracker in step with them.
-            let (end, window) = (progress.last_end, u32::from(progress.last_window).max(1));
+            let (end, window) = (notes.last_end, u32::from(progress.last_window).max(1));
             progress.sides[answered] = Side {
                 end,
                 max_end: end,
                 max_window: window,
                 max_ack: progress.sides[answered].max_ack,
             };
-            progress.scales[answered] = progress.noted_scale;
-            progress.noted &= !CHALLENGE;
-            progress.said[answered] = progress.noted;
+            progress.scales[answered] = notes.noted_scale;
+            notes.noted &= !CHALLENGE;
+            progress.said[answered] = notes.noted;
             progress.sides[me] = Side::default();
             progress.scales[me] = 0;
             progress.said[me] &= UNCHECKED;
@@ -523,22 +526,22 @@ fn judge(
                 && segment.kind == Kind::Ack
                 && !last_same_way(progress)
                 && last_is(progress, Kind::Syn)
-                && progress.noted & CHALLENGE != 0;
+                && notes.noted & CHALLENGE != 0;
             if challenged {
                 // It answers a SYN (RFC 5961 §4), not the last FIN.
-                progress.noted &= !CHALLENGE;
+                notes.noted &= !CHALLENGE;
                 return Decision::Ignore;
             }
         }
-        Some(State::SynSent2) => progress.noted |= BOTH_OPENED,
+        Some(State::SynSent2) => notes.noted |= BOTH_OPENED,
         Some(State::SynReceived) => {
-            let opened = progress.noted & BOTH_OPENED != 0;
+            let opened = notes.noted & BOTH_OPENED != 0;
             if direction == Direction::Reply && segment.kind == Kind::Ack && opened {
                 new = Some(State::Established);
             }
         }
         Some(State::Closed) if segment.kind == Kind::Rst => {
-            match reset(progress, old, direction, segment, known) {
+            match reset(progress, notes, old, direction, segment, known) {
                 Reset::Invalid => return Decision::Invalid { shorten: false },
                 Reset::Check => {}
                 Reset::Stay => new = Some(old),
@@ -550,7 +553,7 @@ fn judge(
     }
     let new = new.unwrap_or(state);
     if checked {
-        match window(progress, state, direction, segment, settings) {
+        match window(progress, notes, state, direction, segment, settings) {
             Window::Inside => {}
             Window::Old => return Decision::Ignore,
             Window::Outside => {
@@ -598,22 +601,28 @@ fn judge(
 
 /// Keeps what a segment without effect says: the other end may believe it.
 #[inline(never)]
-fn note(progress: &mut Progress, state: State, direction: Direction, segment: &Segment<'_>) {
+fn note(
+    progress: &mut Progress,
+    notes: &mut Notes,
+    state: State,
+    direction: Direction,
+    segment: &Segment<'_>,
+) {
     progress.last = segment.kind as u8 | (direction as u8) << 7;
-    progress.last_end = segment.end();
+    notes.last_end = segment.end();
     progress.last_len = segment.len as u16;
     progress.last_window = segment.window;
     if segment.kind == Kind::Syn && direction == Direction::Original {
         let (said, scale) = segment.offers();
-        progress.noted = said;
-        progress.noted_scale = scale.unwrap_or(0);
+        notes.noted = said;
+        notes.noted_scale = scale.unwrap_or(0);
         if state == State::LastAck {
-            progress.noted |= CHALLENGE;
+            notes.noted |= CHALLENGE;
         }
     }
     let half_open = state == State::SynSent && direction == Direction::Reply;
     if half_open && segment.kind == Kind::Ack {
-        progress.last_ack = segment.ack;
+        notes.last_ack = segment.ack;
     }
 }
 
@@ -635,6 +644,7 @@ enum Reset {
 #[inline(never)]
 fn reset(
     progress: &Progress,
+    notes: &Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -662,7 +672,7 @@ fn reset(
             return Reset::Check;
         }
         // It may follow data that is under way: its number is the one after.
-        if last_is(Kind::Ack) && same_way && segment.seq == progress.last_end {
+        if last_is(Kind::Ack) && same_way && segment.seq == notes.last_end {
             return Reset::Check;
         }
         stay = true;
@@ -670,13 +680,13 @@ fn reset(
     // The answer to the other side's SYN, or to an ACK of a half-open connection, that was let through.
     let to_syn = known.replied && last_is(Kind::Syn) && !same_way;
     let to_ack = !known.assured && last_is(Kind::Ack);
-    if (to_syn || to_ack) && segment.ack == progress.last_end {
+    if (to_syn || to_ack) && segment.ack == notes.last_end {
         return if stay { Reset::StayTrust } else { Reset::Trust };
     }
     let to_challenge = state == State::SynSent
         && last_is(Kind::Ack)
         && progress.last >> 7 == Direction::Reply as u8
-        && segment.seq == progress.last_ack;
+        && segment.seq == notes.last_ack;
     match (to_challenge, stay) {
         (true, true) => Reset::StayTrust,
         (true, false) => Reset::Trust,
@@ -735,6 +745,7 @@ fn begin(progress: &mut Progress, direction: Direction, segment: &Segment<'_>) {
 #[inline(always)]
 fn window(
     progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -847,14 +858,14 @@ fn window(
     }
     if segment.kind == Kind::Ack {
         let same = progress.last >> 7 == direction as u8
-            && progress.last_ack == ack
-            && progress.last_end == end
+            && notes.last_ack == ack
+            && notes.last_end == end
             && progress.last_window == segment.window
             && progress.last_len == segment.len as u16;
         if same {
             progress.repeats = progress.repeats.saturating_add(1);
         } else {
-            (progress.last_ack, progress.last_end) = (ack, end);
+            (notes.last_ack, notes.last_end) = (ack, end);
             progress.last_window = segment.window;
             progress.last_len = segment.len as u16;
             progress.repeats = 0;

@@ -58,6 +58,7 @@ struct PlainConnection {
     assured: bool,
     state: u8,
     progress: Progress,
+    notes: Notes,
     mark: u32,
     label: u128,
     queue: Option<Queue>,
@@ -126,6 +127,7 @@ impl Plain {
                 let known = tcp::Known { replied: connection.replied, assured: connection.assured };
                 let decision = tcp::segment(
                     &mut connection.progress,
+                    &mut connection.notes,
                     tcp::State::from_number(connection.state),
                     direction,
                     &segment,
@@ -152,7 +154,7 @@ impl Plain {
                     }
                 }
             } else if tuple.protocol == IpProtocol::UDP {
-                let stream = connection.replied && now > connection.progress.last_end;
+                let stream = connection.replied && now > connection.notes.last_end;
                 connection.assured |= stream;
                 timeout =
                     Some(if stream { config.timeouts.udp_stream } else { config.timeouts.udp });
@@ -201,6 +203,7 @@ impl Plain {
             assured: false,
             state: 0,
             progress: Progress::NEW,
+            notes: Notes::NEW,
             mark: 0,
             label: 0,
             queue: None,
@@ -211,9 +214,9 @@ impl Plain {
             _ if original.is_query() => config.timeouts.icmp,
             _ => config.timeouts.other,
         };
-        connection.progress.last_end = ticks(now_ns) + deadline_after(2);
+        connection.notes.last_end = ticks(now_ns) + deadline_after(2);
         if original.protocol == IpProtocol::TCP {
-            connection.progress.last_end = 0;
+            connection.notes.last_end = 0;
             let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else { return invalid };
             if !tcp::open(&mut connection.progress, &segment, &config.tcp) {
                 return invalid;
@@ -221,6 +224,7 @@ impl Plain {
             let known = tcp::Known { replied: false, assured: false };
             let decision = tcp::segment(
                 &mut connection.progress,
+                &mut connection.notes,
                 tcp::State::None,
                 Direction::Original,
                 &segment,

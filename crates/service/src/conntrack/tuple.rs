@@ -148,8 +148,7 @@ impl Hasher {
     #[inline(always)]
     pub(crate) fn hash_key(&self, key: &Key, zone: u16) -> u64 {
         let [k0, k1, k2, k3] = self.keys;
-        let end =
-            |address: u32, port: u16| fold(u64::from(address) ^ k0, u64::from(port) ^ k1);
+        let end = |address: u32, port: u16| fold(u64::from(address) ^ k0, u64::from(port) ^ k1);
         let [src, dst] = key.ends;
         let [src_port, dst_port] = key.ports;
         let ends = end(src, src_port).wrapping_add(end(dst, dst_port));
@@ -217,11 +216,8 @@ mod tests {
             assert_ne!(hasher.hash(&other), hasher.hash(&tuple), "{other:?}");
         }
         assert_ne!(Hasher::new(2).hash(&tuple), hasher.hash(&tuple));
-        let key = Key {
-            ends: [0x0a00_0001, 0x0a00_0002],
-            ports: [1000, 80],
-            protocol: IpProtocol::TCP,
-        };
+        let key =
+            Key { ends: [0x0a00_0001, 0x0a00_0002], ports: [1000, 80], protocol: IpProtocol::TCP };
         for zone in [0, 1, 0xffff] {
             assert_eq!(key.tuple(zone), Tuple { zone, ..tuple });
             assert_eq!(hasher.hash_key(&key, zone), hasher.hash(&key.tuple(zone)));
