@@ -9,7 +9,7 @@
 //! stages have found is no more than a guess, which the record itself confirms when the packet's turn has come:
 //! connections come and go within a burst.
 //!
-//! Most packets are TCP or UDP over IPv4, of a connection that was answered, and change nothing but how far it has come:
+//! Most packets are TCP or UDP over IPv4, of a connection that is open, and change nothing but how far it has come:
 //! [`Tracker::usual`] takes those and no others, with the rules that hold for all.
 //!
 //! A packet may come with a [`Hint`] by its port's hardware: the place of its connection. It is believed if the connection at
@@ -526,12 +526,17 @@ impl Tracker {
         let mut places = [Places::default(); BURST];
         let mut likely = [NONE; BURST];
         let mut odd: SmallVec<[Subject; BURST]> = SmallVec::new();
-        let (mut odds, mut hinted) = (0_u32, 0_u32);
+        // Those without a key, those that need more than the record, those with a hint.
+        let (mut odds, mut others, mut hinted) = (0_u32, 0_u32, 0_u32);
         for (n, carrier) in packets.iter_mut().enumerate() {
             let packet = carrier.packet();
             let hash = match parse::usual(packet, check_checksums) {
                 Some(key) => {
                     keys[n] = key;
+                    let segment = key.protocol == IpProtocol::TCP;
+                    if segment && !tcp::Segment::is_bare_ack(parse::payload(packet)) {
+                        others |= 1 << n;
+                    }
                     Some(self.hasher.hash_key(&key, zone))
                 }
                 None => {
@@ -539,6 +544,7 @@ impl Tracker {
                     let hash = subject.tuple().map(|tuple| self.hasher.hash(tuple));
                     odd.push(subject);
                     odds |= 1 << n;
+                    others |= 1 << n;
                     hash
                 }
             };
@@ -564,7 +570,7 @@ impl Tracker {
             if let Some(record) = self.records.get(likely[n] as usize) {
                 prefetch(record);
             }
-            if translates || !plain || odds >> n & 1 != 0 {
+            if translates || !plain || others >> n & 1 != 0 {
                 self.prefetch_rest(likely[n]);
             }
         }
@@ -620,8 +626,8 @@ impl Tracker {
         }
     }
 
-    /// Takes a packet whose key the connection at this place has, if the connection was answered and nothing but the packet's
-    /// place in it and its time are to be noted. None if not, and nothing has changed.
+    /// Takes a packet whose key the connection at this place has, if nothing but the packet's place in it and its time are
+    /// to be noted: the connection was answered, or the packet goes the way of the first. None if not, and nothing has changed.
     #[inline(always)]
     fn usual(
         &mut self,
@@ -634,11 +640,11 @@ impl Tracker {
         let record = self.records.get_mut(at as usize)?;
         let direction = record.way_of(key, zone)?;
         let flags = record.flags();
-        // What was answered and is open waits in no queue, so that its time is all that must be moved on.
-        if record.deadline <= now || !flags.has(Flags::REPLIED) {
+        let (replied, assured) = (flags.has(Flags::REPLIED), flags.has(Flags::ASSURED));
+        if record.deadline <= now || !replied && direction == Direction::Reply {
             return None;
         }
-        let (state, timeout, assured) = if key.protocol == IpProtocol::TCP {
+        let (timeout, assured) = if key.protocol == IpProtocol::TCP {
             if record.state != tcp::State::Established as u8 {
                 return None;
             }
@@ -651,17 +657,17 @@ impl Tracker {
                 false => self.rests.get(at as usize)?.notes,
             };
             let (settings, timeouts) = (&self.config.tcp, &self.config.timeouts.tcp);
-            let (progress, assured) = (&mut record.progress, flags.has(Flags::ASSURED));
+            let (progress, known) = (&mut record.progress, tcp::Known { replied, assured });
             match tcp::bare_ack(
-                progress, &mut notes, direction, &segment, assured, settings, timeouts,
+                progress, &mut notes, direction, &segment, known, settings, timeouts,
             ) {
-                tcp::Decision::Accept { state, timeout, assured } => {
+                tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
                     if (notes.last_ack, notes.last_end) == record.edge() {
                         record.flags_mut().set(Flags::AT_EDGE);
                     } else {
                         self.note(at, notes.last_ack, notes.last_end);
                     }
-                    (state as u8, timeout, assured)
+                    (timeout, assured)
                 }
                 decision => {
                     // What was last said has not changed, but may be at the edge no more.
@@ -670,28 +676,35 @@ impl Tracker {
                 }
             }
         } else {
-            // What is assured was a stream once, and is one from then on.
-            if !flags.has(Flags::ASSURED) {
-                return None;
-            }
-            (0, Some(self.config.timeouts.udp_stream), true)
+            let timeouts = &self.config.timeouts;
+            let stream = replied && now > record.stream_from();
+            (Some(if stream { timeouts.udp_stream } else { timeouts.udp }), stream)
         };
         let record = self.records.get_mut(at as usize)?;
         record.flags_mut().touch();
-        record.state = state;
         if assured {
             record.flags_mut().set(Flags::ASSURED);
         }
         if let Some(timeout) = timeout {
-            let deadline = deadline_of(now_ns, timeout);
-            if self.lists.is_nearer(now, record.deadline, deadline) {
-                self.refresh(now_ns, at, timeout);
-            } else {
-                record.deadline = deadline;
+            let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
+            // What was answered and is open waits in the wheel, what was not in a queue.
+            match replied {
+                true if !self.lists.is_nearer(now, before, deadline) => record.deadline = deadline,
+                false if (before..=before + deadline_after(1)).contains(&deadline) => {}
+                _ => self.refresh(now_ns, at, timeout),
             }
         }
-        self.counters.established += 1;
-        Some(self.outcome(at, direction))
+        Some(self.counted(at, direction))
+    }
+
+    /// What a packet of a connection is told, and it is counted.
+    #[inline(always)]
+    fn counted(&mut self, at: u32, direction: Direction) -> Outcome {
+        let outcome = self.outcome(at, direction);
+        let established = outcome.state.contains(CtState::ESTABLISHED);
+        self.counters.established += u64::from(established);
+        self.counters.new += u64::from(!established);
+        outcome
     }
 
     /// What the last segment has said is kept beside the record.
@@ -718,8 +731,7 @@ impl Tracker {
             self.counters.invalid += 1;
             return INVALID;
         }
-        self.counters.established += 1;
-        self.outcome(at, direction)
+        self.counted(at, direction)
     }
 
     /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
@@ -1060,12 +1072,7 @@ impl Tracker {
                     if request.commit {
                         self.exec(at, request);
                     }
-                    let mut outcome = self.outcome(at, direction);
-                    if outcome.state.contains(CtState::ESTABLISHED) {
-                        self.counters.established += 1;
-                    } else {
-                        self.counters.new += 1;
-                    }
+                    let mut outcome = self.counted(at, direction);
                     if direction == Direction::Reply {
                         self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
@@ -1136,7 +1143,7 @@ impl Tracker {
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                notes.last_end = now.saturating_add(deadline_after(2));
+                progress.sides[0].end = now.saturating_add(deadline_after(2));
                 (0, Some(timeouts.udp))
             }
             _ if tuple.is_query() => (0, Some(timeouts.icmp)),
@@ -1499,7 +1506,7 @@ impl Tracker {
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                let stream = flags.has(Flags::REPLIED) && now > notes.last_end;
+                let stream = flags.has(Flags::REPLIED) && now > progress.sides[0].end;
                 let timeout = if stream { timeouts.udp_stream } else { timeouts.udp };
                 (0, Some(timeout), stream)
             }

@@ -161,6 +161,7 @@ pub struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// A frame, its layers found by a walk, its checksum unknown.
+    #[inline]
     pub fn of(frame: &'a mut [u8]) -> Packet<'a> {
         let at = Offsets::of(frame);
         Packet { frame, at, checksum: Checksum::Unknown, hint: Hint::NONE }

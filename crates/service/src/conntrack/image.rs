@@ -529,7 +529,7 @@ impl Writer {
             let rest = &tracker.rests[at as usize];
             let (progress, notes) = (record.progress, record.notes(rest));
             let stream_ns = match has_stream(original.protocol) {
-                true => until(notes.last_end.saturating_add(1), now_ns),
+                true => until(record.stream_from().saturating_add(1), now_ns),
                 false => 0,
             };
             let bound = match record.flags().has(Flags::SOURCE_NAT) {
@@ -925,7 +925,7 @@ impl Tracker {
             give_up(self);
             return;
         }
-        let (mut record, mut rest) = entry.record();
+        let (mut record, rest) = entry.record();
         record.deadline = deadline;
         let half_open = queue(&record).is_some();
         while let Some(at) = self.twin(original, reply) {
@@ -956,7 +956,7 @@ impl Tracker {
             None => true,
         };
         if has_stream(original.protocol) {
-            rest.notes.last_end = match entry.stream_ns.saturating_sub(age_ns) {
+            record.progress.sides[0].end = match entry.stream_ns.saturating_sub(age_ns) {
                 0 => ticks(now_ns).saturating_sub(1),
                 left => tick_in(left, now_ns).saturating_sub(1),
             };

@@ -277,6 +277,12 @@ impl Record {
         }
     }
 
+    /// UDP: the tick after which it is a stream.
+    #[inline(always)]
+    pub(crate) fn stream_from(&self) -> u32 {
+        self.progress.sides[0].end
+    }
+
     /// What the last segment has said, wherever it is kept.
     #[inline(always)]
     pub(crate) fn notes(&self, rest: &Rest) -> Notes {
@@ -322,7 +328,8 @@ fn address(words: &[u32]) -> u128 {
     words.iter().fold(0, |sum, word| sum << 32 | u128::from(*word))
 }
 
-/// What one side of a TCP connection has shown. SCTP keeps its verification tag in `end`.
+/// What one side of a TCP connection has shown. SCTP keeps its verification tag in `end`, UDP in the original side's the tick
+/// after which a flow is a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Side {
     /// One past the highest sequence number sent.
@@ -363,7 +370,7 @@ pub(crate) struct Progress {
 pub(crate) struct Notes {
     /// The acknowledgment number of the last segment noted.
     pub(crate) last_ack: u32,
-    /// One past its last sequence number. UDP: the tick after which a flow is a stream.
+    /// One past its last sequence number.
     pub(crate) last_end: u32,
     /// What a SYN that was let through without effect has said.
     pub(crate) noted: u8,

@@ -167,6 +167,13 @@ impl<'a> Segment<'a> {
         })
     }
 
+    /// Whether the header at the front of `bytes` has, of the flags that count here, only ACK.
+    #[inline(always)]
+    pub(crate) fn is_bare_ack(bytes: &[u8]) -> bool {
+        let core = Flags::FIN | Flags::SYN | Flags::RST | Flags::ACK | Flags::URG;
+        bytes.get(13).is_some_and(|flags| u16::from(*flags) & core.0 == Flags::ACK.0)
+    }
+
     /// The header of a segment whose only flag that counts here is ACK: most of an open connection's. None for others,
     /// which [`parse`](Self::parse) reads.
     #[inline(always)]
@@ -176,8 +183,7 @@ impl<'a> Segment<'a> {
         if header_len < wire::tcp::HEADER_LEN || header_len > bytes.len() {
             return None;
         }
-        let core = Flags::FIN | Flags::SYN | Flags::RST | Flags::ACK | Flags::URG;
-        if u16::from(head[13]) & core.0 != Flags::ACK.0 {
+        if !Segment::is_bare_ack(head) {
             return None;
         }
         let word =
@@ -448,20 +454,18 @@ pub(crate) fn segment(
     judge(progress, notes, state, direction, segment, known, settings, timeouts)
 }
 
-/// The same of a [bare ACK](Segment::bare_ack) of an open connection that was answered: the compiler leaves out what only
-/// others meet.
+/// The same of a [bare ACK](Segment::bare_ack) of an open connection: the compiler leaves out what only others meet.
 #[inline(always)]
 pub(crate) fn bare_ack(
     progress: &mut Progress,
     notes: &mut Notes,
     direction: Direction,
     segment: &Segment<'_>,
-    assured: bool,
+    known: Known,
     settings: &Settings,
     timeouts: &Timeouts,
 ) -> Decision {
     let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*segment };
-    let known = Known { replied: true, assured };
     judge(progress, notes, State::Established, direction, &segment, known, settings, timeouts)
 }
 

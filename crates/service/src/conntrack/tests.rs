@@ -433,6 +433,89 @@ fn a_burst_is_as_good_as_its_packets() {
     assert!(whole.counters().connections_closed > 100);
 }
 
+/// Conversations over TCP and UDP, mostly in order, with losses, repetitions, segments from elsewhere, closed windows, ends and new
+/// beginnings: one tracker takes them the short way where it can, the other never (its action sets a label to what it is).
+/// Both tell and keep the same.
+#[test]
+fn the_short_way_is_as_good_as_the_long_one() {
+    let mut random = Random(5);
+    let config = || Config { half_open_max: 40, ..Config::new(50, 9) };
+    let mut trackers = [Tracker::new(config(), 0), Tracker::new(config(), 0)];
+    let long = Request { label: Some((0, 0)), ..commit() };
+    // Of each conversation, what each side sends next and has seen of the other.
+    let mut sides = [[(0_u32, 0_u32); 2]; 30];
+    let mut now_ns = 0;
+    for round in 0..6000 {
+        now_ns += [1, SECOND / 10, 3 * SECOND, 200 * SECOND][random.below(4) as usize]
+            * random.below(2)
+            / (1 + round % 7);
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..=random.below(40) {
+            let n = random.below(30) as usize;
+            let me = random.below(2) as usize;
+            let ends = [(v4(1), 1000 + n as u16), (v4(2), 80)];
+            let (from, to) = (ends[me], ends[1 - me]);
+            if n >= 24 {
+                frames.push(Frame::udp(from, to, 3).bytes());
+                continue;
+            }
+            let (mut seq, mut ack) = (sides[n][me].0, sides[n][me].1);
+            let mut len = [0, 0, 1, 3][random.below(4) as usize];
+            let mut flags = Tcp::ACK;
+            let mut window = 1000;
+            match random.below(60) {
+                0 => (flags, seq, len) = (Tcp::SYN, random.next() as u32, 0),
+                1 => flags = Tcp::SYN | Tcp::ACK,
+                2 => flags = Tcp::FIN | Tcp::ACK,
+                3 => (flags, len) = (Tcp::RST, 0),
+                4 => seq = seq.wrapping_add(random.below(3000) as u32),
+                5 => seq = seq.wrapping_sub(random.below(3000) as u32),
+                6 => seq = random.next() as u32,
+                7 => ack = random.next() as u32,
+                8 => ack = ack.wrapping_add(random.below(5) as u32),
+                9 => ack = ack.wrapping_sub(random.below(100_000) as u32),
+                10 => window = 0,
+                11 => flags = Tcp::ACK | Tcp::PSH | Tcp::URG,
+                12 => flags = Tcp(0),
+                _ => {}
+            }
+            let options: &[u8] = match random.below(4) {
+                0 => &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+                1 if random.below(8) == 0 => &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 9],
+                _ => &[],
+            };
+            frames.push(Frame::tcp_with(from, to, flags, (seq, ack), window, options, len).bytes());
+            let takes = u32::from(flags.contains(Tcp::SYN)) + u32::from(flags.contains(Tcp::FIN));
+            let end = seq.wrapping_add(len as u32 + takes);
+            if random.below(10) != 0 {
+                sides[n][me].0 = end;
+                sides[n][1 - me].1 = end;
+            }
+        }
+        let [short, long] = [commit(), long].map(|request| {
+            let tracker = &mut trackers[usize::from(request.label.is_some())];
+            let mut frames = frames.clone();
+            let mut outcomes = vec![Outcome::default(); frames.len()];
+            let mut packets: Vec<Packet<'_>> = frames.iter_mut().map(|f| Packet::of(f)).collect();
+            tracker.process(now_ns, &request, &mut packets, &mut outcomes);
+            let progress: Vec<_> = (0..tracker.records.len())
+                .map(|at| {
+                    let (record, rest) = (&tracker.records[at], &tracker.rests[at]);
+                    let progress = record.progress.with(Flags::default());
+                    record.flags().has(Flags::LIVE).then(|| (progress, record.notes(rest)))
+                })
+                .collect();
+            (outcomes, progress, tracker.connections(now_ns).collect::<Vec<_>>())
+        });
+        assert_eq!(short, long, "round {round}");
+    }
+    let [short, long] = trackers;
+    assert_eq!(short.counters, long.counters);
+    let counters = short.counters;
+    assert!(counters.established > 20_000 && counters.invalid > 1000, "{counters:?}");
+    assert!(counters.connections_closed > 100 && counters.new > 1000, "{counters:?}");
+}
+
 /// Hints that are right, of connections that are gone, of other connections, of other trackers, and of nothing: in the same bursts
 /// of the same packets as without hints, every packet is told the same, translated the same, and all ends the same.
 #[test]
