@@ -412,6 +412,8 @@ impl Compiled {
             ((item >> abi::ITEM_PACKET_SHIFT) as usize, (item & abi::ITEM_PLACE_MASK) as usize)
         };
         let first = scratch.answered[at];
+        let places = waiting.iter().map(|item| split(*item).1 + 1).max().unwrap_or(0);
+        scratch.answers[first..first + places * said].fill(0);
         let answers = scratch.answers[first..first + BURST_MAX * said].as_mut_ptr();
         let mut handed: SmallVec<[Handed<'_>; BURST_MAX]> = SmallVec::new();
         for item in &waiting {
@@ -426,7 +428,6 @@ impl Compiled {
                     slice::from_raw_parts_mut(answers.add(place * said), said),
                 )
             };
-            results.fill(0);
             let before = edits.then_some(scratch.bytes.len());
             if *edits {
                 scratch.bytes.extend_from_slice(bytes);

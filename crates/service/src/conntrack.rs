@@ -644,7 +644,7 @@ impl Tracker {
         if record.deadline <= now || !replied && direction == Direction::Reply {
             return None;
         }
-        let (timeout, assured) = if key.protocol == IpProtocol::TCP {
+        let (timeout, assured, at_edge) = if key.protocol == IpProtocol::TCP {
             if record.state != tcp::State::Established as u8 {
                 return None;
             }
@@ -662,12 +662,11 @@ impl Tracker {
                 progress, &mut notes, direction, &segment, known, settings, timeouts,
             ) {
                 tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
-                    if (notes.last_ack, notes.last_end) == record.edge() {
-                        record.flags_mut().set(Flags::AT_EDGE);
-                    } else {
+                    let at_edge = (notes.last_ack, notes.last_end) == record.edge();
+                    if !at_edge {
                         self.note(at, notes.last_ack, notes.last_end);
                     }
-                    (timeout, assured)
+                    (timeout, assured, at_edge)
                 }
                 decision => {
                     // What was last said has not changed, but may be at the edge no more.
@@ -678,13 +677,15 @@ impl Tracker {
         } else {
             let timeouts = &self.config.timeouts;
             let stream = replied && now > record.stream_from();
-            (Some(if stream { timeouts.udp_stream } else { timeouts.udp }), stream)
+            (Some(if stream { timeouts.udp_stream } else { timeouts.udp }), stream, false)
         };
         let record = self.records.get_mut(at as usize)?;
-        record.flags_mut().touch();
-        if assured {
-            record.flags_mut().set(Flags::ASSURED);
-        }
+        // All at once: each would wait for the one before.
+        let mut flags = flags;
+        flags.touch();
+        flags.clear(Flags::AT_EDGE);
+        flags.set(Flags::ASSURED.when(assured) | Flags::AT_EDGE.when(at_edge));
+        *record.flags_mut() = flags;
         if let Some(timeout) = timeout {
             let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
             // What was answered and is open waits in the wheel, what was not in a queue.

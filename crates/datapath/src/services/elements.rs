@@ -297,11 +297,11 @@ impl Service for Elements {
             }
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let mut dropped = 0;
-            for ((results, passes), passing) in answers.into_iter().zip(&all) {
+            for ((results, passes), passing) in answers.iter_mut().zip(&all) {
                 let words = [passing.metadata.register, passing.metadata.coalesce.into()];
                 results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-                *passes = passing.fate == Fate::Continue;
-                dropped += u64::from(!*passes);
+                **passes = passing.fate == Fate::Continue;
+                dropped += u64::from(!**passes);
             }
             named.packets.fetch_add(count, Ordering::Relaxed);
             if dropped > 0 {

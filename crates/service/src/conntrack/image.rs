@@ -394,11 +394,10 @@ impl Entry {
         let (mut record, mut rest) = Record::new(&self.original, &self.reply);
         (record.state, rest.mark, rest.notes) = (self.state, self.mark, self.notes);
         record.progress = self.progress.with(record.flags());
-        let set = |wanted, flag| if wanted { flag } else { Flags::default() };
         let flags = record.flags_mut();
-        flags.set(set(self.replied, Flags::REPLIED));
-        flags.set(set(self.assured, Flags::ASSURED));
-        flags.set(set(self.mark != 0 || self.label != 0, Flags::MARKED));
+        flags.set(Flags::REPLIED.when(self.replied));
+        flags.set(Flags::ASSURED.when(self.assured));
+        flags.set(Flags::MARKED.when(self.mark != 0 || self.label != 0));
         (record, rest)
     }
 }

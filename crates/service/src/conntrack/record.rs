@@ -63,6 +63,12 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
+    /// This, or nothing.
+    #[inline(always)]
+    pub(crate) fn when(self, wanted: bool) -> Flags {
+        Flags(self.0 * u16::from(wanted))
+    }
+
     #[inline]
     pub(crate) fn set(&mut self, other: Flags) {
         self.0 |= other.0;
