@@ -441,6 +441,10 @@ pub(crate) fn open(progress: &mut Progress, segment: &Segment<'_>, settings: &Se
 /// Judges a segment of a connection in `state` and notes what it says. A connection's first segment
 /// comes through [`open`] first, with [`State::None`].
 #[inline(never)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "two parts of what is kept, and what is asked of them"
+)]
 pub(crate) fn segment(
     progress: &mut Progress,
     notes: &mut Notes,
@@ -470,6 +474,7 @@ pub(crate) fn bare_ack(
 }
 
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "as those of `segment`")]
 fn judge(
     progress: &mut Progress,
     notes: &mut Notes,
