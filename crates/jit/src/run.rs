@@ -412,6 +412,8 @@ impl Compiled {
             ((item >> abi::ITEM_PACKET_SHIFT) as usize, (item & abi::ITEM_PLACE_MASK) as usize)
         };
         let first = scratch.answered[at];
+        let places = waiting.iter().map(|item| split(*item).1 + 1).max().unwrap_or(0);
+        scratch.answers[first..first + places * said].fill(0);
         let answers = scratch.answers[first..first + BURST_MAX * said].as_mut_ptr();
         let mut handed: SmallVec<[Handed<'_>; BURST_MAX]> = SmallVec::new();
         for item in &waiting {
@@ -426,7 +428,6 @@ impl Compiled {
                     slice::from_raw_parts_mut(answers.add(place * said), said),
                 )
             };
-            results.fill(0);
             let before = edits.then_some(scratch.bytes.len());
             if *edits {
                 scratch.bytes.extend_from_slice(bytes);
@@ -452,19 +453,26 @@ impl Compiled {
             unsafe {
                 *io.hits.add(place) = Hit { entry: handed.passes.into(), action: 0 };
             }
+            let to = slots + packet * self.slots.stride as usize;
             for (word, width, slot) in &stop.results {
-                let limbs = width.div_ceil(64) as usize;
-                if let Some(last) = handed.results[*word..*word + limbs].last_mut() {
-                    // Nothing above its width.
-                    *last &= u64::MAX >> (64 * limbs as u32 - width);
-                }
-                let limbs = &handed.results[*word..*word + limbs];
-                let to = slots + packet * self.slots.stride as usize + slot;
                 // SAFETY: the slots of every packet of a burst are there, of words.
-                unsafe {
-                    let to = context.state.add(to).cast::<u64>();
-                    ptr::copy_nonoverlapping(limbs.as_ptr(), to, limbs.len());
+                let to = unsafe { context.state.add(to + slot).cast::<u64>() };
+                if (1..=64).contains(width) {
+                    // Nothing above its width.
+                    let limb = handed.results[*word] & u64::MAX >> (64 - width);
+                    handed.results[*word] = limb;
+                    // SAFETY: as above.
+                    unsafe { *to = limb };
+                    continue;
                 }
+                let limbs = width.div_ceil(64) as usize;
+                let limbs = &mut handed.results[*word..*word + limbs];
+                let spare = 64 * limbs.len() as u32 - width;
+                if let Some(last) = limbs.last_mut() {
+                    *last &= u64::MAX >> spare;
+                }
+                // SAFETY: as above, of so many words.
+                unsafe { ptr::copy_nonoverlapping(limbs.as_ptr(), to, limbs.len()) };
             }
         }
         drop(handed);

@@ -4,9 +4,13 @@
 //! time. Out: for each packet its `ct_state`, and the connection's mark and label. A tracker is one
 //! worker's own: traffic must be spread so that both directions of a connection come to one worker.
 //!
-//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples and
-//! hash them; look into the index; compare the records; only then judge packet by packet, in order. A
-//! packet whose connection came or went within its own burst is looked up again in its turn.
+//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples, hash them and
+//! ask for their buckets; look into these and ask for the records; only then judge packet by packet, in order. What the
+//! stages have found is no more than a guess, which the record itself confirms when the packet's turn has come:
+//! connections come and go within a burst.
+//!
+//! Most packets are TCP or UDP over IPv4, of a connection that is open, and change nothing but how far it has come:
+//! [`Tracker::usual`] takes those and no others, with the rules that hold for all.
 //!
 //! A packet may come with a [`Hint`] by its port's hardware: the place of its connection. It is believed if the connection at
 //! that place has the packet's tuple, which no other then has; else the packet is looked up as any other. So a hint, whatever it says,
@@ -51,17 +55,19 @@ mod tests;
 mod tuple;
 
 use crate::nat;
-use crate::packet::{Hint, Packet};
+use crate::packet::{Carries, Hint, Packet};
 use crate::random::Random;
+use crate::simd::prefetch;
 use fragment::Fragments;
 use index::{Index, Places};
 use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
-use record::{Extensions, Flags, NONE, Progress, Record};
+use record::{Extensions, Flags, NONE, Notes, Progress, Record, Rest};
 use smallvec::SmallVec;
 use tuple::Hasher;
 use wire::IpProtocol;
 
+use tuple::Key;
 pub use tuple::{Role, Tuple};
 
 /// The shift from nanoseconds to ticks: 134 ms. Time ends 18 years after the clock's zero.
@@ -377,7 +383,7 @@ pub struct Tracker {
     hasher: Hasher,
     index: Index,
     records: Vec<Record>,
-    progress: Vec<Progress>,
+    rests: Vec<Rest>,
     extensions: Extensions,
     free: u32,
     live: usize,
@@ -387,24 +393,23 @@ pub struct Tracker {
     pub(crate) pools: Vec<nat::Pool>,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
-    /// Counts insertions and removals: what was found before may not be there.
-    changes: u64,
     /// What hints about this tracker's connections have; not 0.
     generation: u32,
     /// Connections that are gone since a watching writer last told which, while there is one.
     gone: Option<image::Gone>,
 }
 
+/// What a packet that makes no sense is told.
+const INVALID: Outcome = Outcome {
+    state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
+    mark: 0,
+    label: 0,
+    original: None,
+    drop: None,
+};
+
 /// A connection found, and which way the packet goes.
 type Found = Option<(u32, Direction)>;
-
-/// What the stages before the judgement have found.
-struct Gathered {
-    subject: Subject,
-    /// None while nobody has asked for them.
-    places: Option<Places>,
-    found: Found,
-}
 
 impl Tracker {
     /// A tracker without connections, at time `now_ns` of a monotonic clock.
@@ -414,17 +419,16 @@ impl Tracker {
             hasher: Hasher::new(config.seed),
             index: Index::new(connections_max + config.translated_max),
             records: crate::pages::with_capacity(connections_max),
-            progress: crate::pages::with_capacity(connections_max),
+            rests: crate::pages::with_capacity(connections_max),
             extensions: Extensions::new(),
             free: NONE,
             live: 0,
             translated: 0,
-            lists: Lists::new(ticks(now_ns)),
+            lists: Lists::new(ticks(now_ns), far(&config.timeouts.tcp)),
             fragments: Fragments::new(config.fragmented_max),
             pools: Vec::new(),
             random: Random(config.seed.rotate_left(17)),
             counters: Counters::default(),
-            changes: 0,
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             gone: None,
             config: Config { connections_max, ..config },
@@ -466,7 +470,7 @@ impl Tracker {
     pub fn memory(&self) -> Memory {
         Memory {
             records: self.records.capacity() * size_of::<Record>()
-                + self.progress.capacity() * size_of::<Progress>(),
+                + self.rests.capacity() * size_of::<Rest>(),
             index: self.index.bytes(),
             other: self.extensions.bytes() + self.fragments.bytes(),
         }
@@ -485,83 +489,288 @@ impl Tracker {
         outcomes: &mut [Outcome],
     ) {
         assert!(outcomes.len() >= packets.len(), "an outcome is needed for each packet");
-        for (packets, outcomes) in packets.chunks_mut(BURST).zip(outcomes.chunks_mut(BURST)) {
-            self.burst(now_ns, request, packets, outcomes);
+        let mut outcomes = outcomes.iter_mut();
+        self.process_each(now_ns, request, packets, |_, outcome| {
+            if let Some(to) = outcomes.next() {
+                *to = outcome;
+            }
+        });
+    }
+
+    /// The same for whatever carries packets; what became of each is told in their order.
+    #[inline]
+    pub fn process_each<'a, P: Carries<'a>>(
+        &mut self,
+        now_ns: u64,
+        request: &Request,
+        packets: &mut [P],
+        mut tell: impl FnMut(&mut P, Outcome),
+    ) {
+        for packets in packets.chunks_mut(BURST) {
+            self.burst(now_ns, request, packets, &mut tell);
             self.expire(now_ns, packets.len() * STEPS_PER_PACKET);
         }
     }
 
-    fn burst(
+    fn burst<'a, P: Carries<'a>>(
         &mut self,
         now_ns: u64,
         request: &Request,
-        packets: &mut [Packet<'_>],
-        outcomes: &mut [Outcome],
+        packets: &mut [P],
+        tell: &mut impl FnMut(&mut P, Outcome),
     ) {
-        let now = ticks(now_ns);
-        // What is only read here is in the cache when it is needed: no instruction of safe Rust says
-        // "prefetch", but loads that nothing waits for overlap just as well. Three rounds, without branches
-        // that depend on what is loaded: buckets, then what they say, then records.
-        let mut gathered: SmallVec<[Gathered; BURST]> = SmallVec::new();
-        let (mut hinted, mut touched) = (0_u64, 0);
-        for (n, packet) in packets.iter().enumerate() {
-            let usual = parse::usual(packet, request.zone, self.config.check_checksums);
-            let subject = match usual {
-                Some(tuple) => Subject::Flow { tuple, transport: Transport::Whole },
-                None => self.subject(now, request.zone, packet),
+        let (now, zone) = (ticks(now_ns), request.zone);
+        let check_checksums = self.config.check_checksums;
+        // What is read here is in the cache when it is needed: buckets, then what they say, the records.
+        let mut keys = [Key::NONE; BURST];
+        let mut places = [Places::default(); BURST];
+        let mut likely = [NONE; BURST];
+        let mut odd: SmallVec<[Subject; BURST]> = SmallVec::new();
+        // Those without a key, those that need more than the record, those with a hint.
+        let (mut odds, mut others, mut hinted) = (0_u32, 0_u32, 0_u32);
+        for (n, carrier) in packets.iter_mut().enumerate() {
+            let packet = carrier.packet();
+            let hash = match parse::usual(packet, check_checksums) {
+                Some(key) => {
+                    keys[n] = key;
+                    let segment = key.protocol == IpProtocol::TCP;
+                    if segment && !tcp::Segment::is_bare_ack(parse::payload(packet)) {
+                        others |= 1 << n;
+                    }
+                    Some(self.hasher.hash_key(&key, zone))
+                }
+                None => {
+                    let subject = self.subject(now, zone, packet);
+                    let hash = subject.tuple().map(|tuple| self.hasher.hash(tuple));
+                    odd.push(subject);
+                    odds |= 1 << n;
+                    others |= 1 << n;
+                    hash
+                }
             };
-            let mut places = None;
             if packet.hint.generation == self.generation {
                 hinted |= 1 << n;
-            } else if let Some(tuple) = subject.tuple() {
-                places = Some(self.index.places(self.hasher.hash(tuple)));
+                likely[n] = packet.hint.mark;
+            } else if let Some(hash) = hash {
+                places[n] = self.index.places(hash);
+                self.index.prefetch(places[n]);
             }
-            gathered.push(Gathered { subject, places, found: None });
         }
-        for gathered in &gathered {
-            touched ^= self.index.touch(gathered.places.unwrap_or_default());
-        }
-        let mut likely = [NONE; BURST];
-        for (n, (likely, gathered)) in likely.iter_mut().zip(&gathered).enumerate() {
-            *likely = match hinted >> n & 1 {
-                0 => self.index.likely(gathered.places.unwrap_or_default()),
-                _ => packets[n].hint.mark,
-            };
-        }
-        for at in &likely[..packets.len()] {
-            touched ^= self.records.get(*at as usize).map_or(0, |record| record.deadline);
-            let progress = self.progress.get(*at as usize);
-            touched ^= progress.map_or(0, |p| p.sides[0].end ^ u32::from(p.noted_scale));
-        }
-        std::hint::black_box(touched);
-        let changes = self.changes;
-        for (n, gathered) in gathered.iter_mut().enumerate() {
-            let Some(tuple) = gathered.subject.tuple() else { continue };
-            if hinted >> n & 1 != 0 {
-                gathered.found = self.named(likely[n], tuple);
-                match gathered.found {
-                    Some(_) => {
-                        self.counters.hints_used += 1;
-                        continue;
-                    }
-                    None => self.counters.hints_stale += 1,
+        let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
+            || !request.commit;
+        let translates = request.nat != Nat::None;
+        let mut elsewhere = 0_u32;
+        for n in 0..packets.len() {
+            if hinted >> n & 1 == 0 {
+                match self.index.likely(places[n]) {
+                    Some(at) => likely[n] = at,
+                    None => elsewhere |= 1 << n,
                 }
             }
-            let places =
-                gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
-            gathered.found = self.find(tuple, places);
-        }
-        for ((gathered, packet), outcome) in gathered.iter().zip(packets).zip(outcomes) {
-            let mut found = gathered.found;
-            if self.changes != changes
-                && let Some(tuple) = gathered.subject.tuple()
-            {
-                let places =
-                    gathered.places.unwrap_or_else(|| self.index.places(self.hasher.hash(tuple)));
-                found = self.find(tuple, places);
+            if let Some(record) = self.records.get(likely[n] as usize) {
+                prefetch(record);
             }
-            *outcome = self.judge(now_ns, now, request, packet, gathered, found);
+            if translates || !plain || others >> n & 1 != 0 {
+                self.prefetch_rest(likely[n]);
+            }
         }
+        for n in ones(hinted & !odds) {
+            let tuple = keys[n].tuple(zone);
+            let right = |record: &Record| record.way_of(&keys[n], zone).is_some();
+            if !self.records.get(likely[n] as usize).is_some_and(right)
+                && self.named(likely[n], &tuple).is_none()
+            {
+                self.counters.hints_stale += 1;
+                hinted &= !(1 << n);
+                elsewhere |= 1 << n;
+                places[n] = self.index.places(self.hasher.hash_key(&keys[n], zone));
+                self.index.prefetch(places[n]);
+            }
+        }
+        for n in ones(elsewhere) {
+            let found = self.index.likely(places[n]);
+            if let Some(at) = found.or_else(|| self.index.less_likely(places[n])) {
+                likely[n] = at;
+                self.records.get(at as usize).iter().for_each(|record| prefetch(*record));
+                self.prefetch_rest(at);
+            }
+        }
+        let mut odd = odd.iter();
+        for (n, carrier) in packets.iter_mut().enumerate() {
+            let (packet, hint) = (carrier.packet(), hinted >> n & 1 != 0);
+            let subject = if odds >> n & 1 != 0 {
+                odd.next().copied().unwrap_or(Subject::Malformed)
+            } else {
+                let usual = match plain {
+                    true => self.usual((now_ns, now), zone, &keys[n], likely[n], packet),
+                    false => None,
+                };
+                if let Some(outcome) = usual {
+                    self.counters.hints_used += u64::from(hint);
+                    tell(carrier, outcome);
+                    continue;
+                }
+                Subject::Flow { tuple: keys[n].tuple(zone), transport: Transport::Whole }
+            };
+            let outcome = self.search(now_ns, now, request, packet, subject, hint, places[n]);
+            tell(carrier, outcome);
+        }
+    }
+
+    /// Asks for what lies beside a record, in one line or in two.
+    #[inline]
+    fn prefetch_rest(&self, at: u32) {
+        if let Some(rest) = self.rests.get(at as usize) {
+            prefetch(rest);
+            prefetch(&rest.list);
+        }
+    }
+
+    /// Takes a packet whose key the connection at this place has, if nothing but the packet's place in it and its time are
+    /// to be noted: the connection was answered, or the packet goes the way of the first. None if not, and nothing has changed.
+    #[inline(always)]
+    fn usual(
+        &mut self,
+        (now_ns, now): (u64, u32),
+        zone: u16,
+        key: &Key,
+        at: u32,
+        packet: &Packet<'_>,
+    ) -> Option<Outcome> {
+        let record = self.records.get_mut(at as usize)?;
+        let direction = record.way_of(key, zone)?;
+        let flags = record.flags();
+        let (replied, assured) = (flags.has(Flags::REPLIED), flags.has(Flags::ASSURED));
+        if record.deadline <= now || !replied && direction == Direction::Reply {
+            return None;
+        }
+        let (timeout, assured, at_edge) = if key.protocol == IpProtocol::TCP {
+            if record.state != tcp::State::Established as u8 {
+                return None;
+            }
+            let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
+            let mut notes = match flags.has(Flags::AT_EDGE) {
+                true => {
+                    let (last_ack, last_end) = record.edge();
+                    Notes { last_ack, last_end, ..Notes::NEW }
+                }
+                false => self.rests.get(at as usize)?.notes,
+            };
+            let (settings, timeouts) = (&self.config.tcp, &self.config.timeouts.tcp);
+            let (progress, known) = (&mut record.progress, tcp::Known { replied, assured });
+            match tcp::bare_ack(
+                progress, &mut notes, direction, &segment, known, settings, timeouts,
+            ) {
+                tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
+                    let at_edge = (notes.last_ack, notes.last_end) == record.edge();
+                    if !at_edge {
+                        self.note(at, notes.last_ack, notes.last_end);
+                    }
+                    (timeout, assured, at_edge)
+                }
+                decision => {
+                    // What was last said has not changed, but may be at the edge no more.
+                    self.note(at, notes.last_ack, notes.last_end);
+                    return Some(self.without_effect(now_ns, now, at, direction, decision));
+                }
+            }
+        } else {
+            let timeouts = &self.config.timeouts;
+            let stream = replied && now > record.stream_from();
+            (Some(if stream { timeouts.udp_stream } else { timeouts.udp }), stream, false)
+        };
+        let record = self.records.get_mut(at as usize)?;
+        // All at once: each would wait for the one before.
+        let mut flags = flags;
+        flags.touch();
+        flags.clear(Flags::AT_EDGE);
+        flags.set(Flags::ASSURED.when(assured) | Flags::AT_EDGE.when(at_edge));
+        *record.flags_mut() = flags;
+        if let Some(timeout) = timeout {
+            let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
+            // What was answered and is open waits in the wheel, what was not in a queue.
+            match replied {
+                true if !self.lists.is_nearer(now, before, deadline) => record.deadline = deadline,
+                false if (before..=before + deadline_after(1)).contains(&deadline) => {}
+                _ => self.refresh(now_ns, at, timeout),
+            }
+        }
+        Some(self.counted(at, direction))
+    }
+
+    /// What a packet of a connection is told, and it is counted.
+    #[inline(always)]
+    fn counted(&mut self, at: u32, direction: Direction) -> Outcome {
+        let outcome = self.outcome(at, direction);
+        let established = outcome.state.contains(CtState::ESTABLISHED);
+        self.counters.established += u64::from(established);
+        self.counters.new += u64::from(!established);
+        outcome
+    }
+
+    /// What the last segment has said is kept beside the record.
+    #[cold]
+    fn note(&mut self, at: u32, last_ack: u32, last_end: u32) {
+        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE);
+        let notes = &mut self.rests[at as usize].notes;
+        (notes.last_ack, notes.last_end) = (last_ack, last_end);
+    }
+
+    /// A segment of such a connection that is outside its windows, or passes and changes nothing.
+    #[cold]
+    fn without_effect(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        at: u32,
+        direction: Direction,
+        decision: tcp::Decision,
+    ) -> Outcome {
+        self.records[at as usize].flags_mut().touch();
+        if let tcp::Decision::Invalid { shorten } = decision {
+            self.doubt(now_ns, now, at, shorten);
+            self.counters.invalid += 1;
+            return INVALID;
+        }
+        self.counted(at, direction)
+    }
+
+    /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
+    fn doubt(&mut self, now_ns: u64, now: u32, at: u32, shorten: bool) {
+        let left = self.records[at as usize].deadline - now;
+        let at_most = self.config.timeouts.tcp.unacknowledged;
+        if shorten && left > deadline_after(at_most.max(120)) {
+            self.refresh(now_ns, at, at_most);
+        }
+    }
+
+    /// Looks for a packet's connection, and judges it.
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "what a packet's turn needs")]
+    fn search(
+        &mut self,
+        now_ns: u64,
+        now: u32,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        subject: Subject,
+        hint: bool,
+        places: Places,
+    ) -> Outcome {
+        let mut found = None;
+        if let Some(tuple) = subject.tuple() {
+            let mut places = places;
+            if hint {
+                found = self.named(packet.hint.mark, tuple);
+                match found {
+                    Some(_) => self.counters.hints_used += 1,
+                    None => self.counters.hints_stale += 1,
+                }
+                places = self.index.places(self.hasher.hash(tuple));
+            }
+            found = found.or_else(|| self.find(tuple, places));
+        }
+        self.judge(now_ns, now, request, packet, &subject, found)
     }
 
     /// What a port has to say with packets that have this tuple, so that their connection is found without a search: for whoever
@@ -575,20 +784,21 @@ impl Tracker {
     #[inline]
     fn named(&self, at: u32, tuple: &Tuple) -> Found {
         let record = self.records.get(at as usize)?;
-        if !record.flags.has(Flags::LIVE) {
+        if !record.flags().has(Flags::LIVE) {
             return None;
         }
-        let way = record.way(tuple, self.extension_of(record, at))?;
-        Some((at, way))
+        Some((at, self.way(record, at, tuple)?))
     }
 
-    /// A record's extension, where its reply tuple may lie.
+    /// Which way a packet with this tuple goes, if it is of this connection.
     #[inline]
-    fn extension_of(&self, record: &Record, at: u32) -> Option<&record::Extension> {
-        if !record.flags.has(Flags::V6) {
-            return None;
-        }
-        self.extensions.get(self.progress[at as usize].extension)
+    fn way(&self, record: &Record, at: u32, tuple: &Tuple) -> Option<Direction> {
+        let rest = &self.rests[at as usize];
+        let extension = match record.flags().has(Flags::V6) {
+            true => self.extensions.get(rest.extension),
+            false => None,
+        };
+        record.way(rest, tuple, extension)
     }
 
     /// Removes expired connections, looking at no more than `steps_max` records. True if more may be
@@ -596,7 +806,7 @@ impl Tracker {
     pub fn expire(&mut self, now_ns: u64, steps_max: usize) -> bool {
         let now = ticks(now_ns);
         for _ in 0..steps_max {
-            match self.lists.step(&mut self.records, now) {
+            match self.lists.step(&self.records, &mut self.rests, now) {
                 Step::Expired(at) => {
                     self.counters.connections_expired += 1;
                     self.forget(at);
@@ -622,7 +832,7 @@ impl Tracker {
         (0..self.records.len() as u32)
             .filter(move |at| {
                 let record = &self.records[*at as usize];
-                record.flags.has(Flags::LIVE) && record.deadline > now
+                record.flags().has(Flags::LIVE) && record.deadline > now
             })
             .map(move |at| self.show(at, now))
     }
@@ -632,7 +842,7 @@ impl Tracker {
         let before = self.live;
         for at in 0..self.records.len() as u32 {
             let record = &self.records[at as usize];
-            if record.flags.has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
+            if record.flags().has(Flags::LIVE) && zone.is_none_or(|zone| record.zone == zone) {
                 self.counters.connections_closed += 1;
                 self.remove(at);
             }
@@ -718,21 +928,21 @@ impl Tracker {
         let protocol = IpProtocol(record.protocol);
         let left = u64::from(record.deadline.saturating_sub(now)) << TICK_SHIFT;
         Connection {
-            original: record.original(),
+            original: self.original_of(at),
             reply: self.reply_of(at),
-            mark: record.mark,
+            mark: self.rests[at as usize].mark,
             label: self.label_of(at),
             tcp: (protocol == IpProtocol::TCP).then(|| tcp::State::from_number(state)),
             sctp: (protocol == IpProtocol::SCTP).then(|| sctp::State::from_number(state)),
-            replied: record.flags.has(Flags::REPLIED),
-            assured: record.flags.has(Flags::ASSURED),
+            replied: record.flags().has(Flags::REPLIED),
+            assured: record.flags().has(Flags::ASSURED),
             timeout: ((left + 500_000_000) / 1_000_000_000) as u32,
         }
     }
 
     /// Both directions' tuples.
     fn tuples(&self, at: u32) -> (Tuple, Tuple) {
-        (self.records[at as usize].original(), self.reply_of(at))
+        (self.original_of(at), self.reply_of(at))
     }
 
     /// The connection that has this tuple.
@@ -741,35 +951,36 @@ impl Tracker {
         self.find(tuple, places).map(|(at, _)| at)
     }
 
+    fn original_of(&self, at: u32) -> Tuple {
+        self.records[at as usize].original(&self.rests[at as usize])
+    }
+
     fn reply_of(&self, at: u32) -> Tuple {
-        let extension = self.extensions.get(self.progress[at as usize].extension);
-        self.records[at as usize].reply(extension)
+        let rest = &self.rests[at as usize];
+        self.records[at as usize].reply(rest, self.extensions.get(rest.extension))
     }
 
     fn label_of(&self, at: u32) -> u128 {
-        let record = &self.records[at as usize];
-        if !record.flags.has(Flags::V6) {
-            return record.label_v4();
+        let rest = &self.rests[at as usize];
+        if !self.records[at as usize].flags().has(Flags::V6) {
+            return rest.label_v4();
         }
-        let extension = self.extensions.get(self.progress[at as usize].extension);
-        extension.map_or(0, |extension| extension.label)
+        self.extensions.get(rest.extension).map_or(0, |extension| extension.label)
     }
 
     fn set_label(&mut self, at: u32, (value, mask): (u128, u128)) {
         let label = self.label_of(at) & !mask | value & mask;
-        let record = &mut self.records[at as usize];
-        if !record.flags.has(Flags::V6) {
-            record.set_label_v4(label);
-            return;
-        }
-        let extension = &mut self.progress[at as usize].extension;
-        if *extension == NONE {
-            if label == 0 {
-                return;
+        let rest = &mut self.rests[at as usize];
+        let flags = self.records[at as usize].flags_mut();
+        if !flags.has(Flags::V6) {
+            rest.set_label_v4(label);
+        } else if rest.extension != NONE || label != 0 {
+            if rest.extension == NONE {
+                rest.extension = self.extensions.take();
             }
-            *extension = self.extensions.take();
+            self.extensions[rest.extension].label = label;
         }
-        self.extensions[*extension].label = label;
+        flags.set(Flags::MARKED);
     }
 
     /// What a packet is about. First fragments are noted, later ones looked up.
@@ -794,7 +1005,7 @@ impl Tracker {
     fn find(&self, tuple: &Tuple, places: Places) -> Found {
         for at in self.index.candidates(places) {
             let record = &self.records[at as usize];
-            if let Some(way) = record.way(tuple, self.extension_of(record, at)) {
+            if let Some(way) = self.way(record, at, tuple) {
                 return Some((at, way));
             }
         }
@@ -808,16 +1019,9 @@ impl Tracker {
         now: u32,
         request: &Request,
         packet: &mut Packet<'_>,
-        gathered: &Gathered,
+        subject: &Subject,
         mut found: Found,
     ) -> Outcome {
-        const INVALID: Outcome = Outcome {
-            state: CtState(CtState::INVALID.0 | CtState::TRACKED.0),
-            mark: 0,
-            label: 0,
-            original: None,
-            drop: None,
-        };
         if let Some((at, direction)) = found {
             let record = &self.records[at as usize];
             if record.deadline <= now {
@@ -827,14 +1031,14 @@ impl Tracker {
             } else if request.force
                 && request.commit
                 && direction == Direction::Reply
-                && matches!(gathered.subject, Subject::Flow { transport: Transport::Whole, .. })
+                && matches!(subject, Subject::Flow { transport: Transport::Whole, .. })
             {
                 self.counters.connections_closed += 1;
                 self.remove(at);
                 found = None;
             }
         }
-        let (tuple, transport) = match gathered.subject {
+        let (tuple, transport) = match *subject {
             Subject::Flow { tuple, transport } => (tuple, transport),
             Subject::Error { .. } => {
                 return self.error(request, packet, found).unwrap_or_else(|| {
@@ -869,14 +1073,9 @@ impl Tracker {
                     if request.commit {
                         self.exec(at, request);
                     }
-                    let mut outcome = self.outcome(at, direction);
-                    if outcome.state.contains(CtState::ESTABLISHED) {
-                        self.counters.established += 1;
-                    } else {
-                        self.counters.new += 1;
-                    }
+                    let mut outcome = self.counted(at, direction);
                     if direction == Direction::Reply {
-                        self.records[at as usize].flags.set(Flags::REPLIED);
+                        self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
                     if request.nat != Nat::None {
                         let tuples = self.tuples(at);
@@ -912,7 +1111,7 @@ impl Tracker {
         if tuple.role == Role::Reply || transport == Transport::Later {
             return None;
         }
-        let mut progress = Progress::NEW;
+        let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
         let payload = parse::payload(packet);
         let timeouts = &self.config.timeouts;
         let (state, timeout) = match tuple.protocol {
@@ -923,6 +1122,7 @@ impl Tracker {
                 }
                 let decision = tcp::segment(
                     &mut progress,
+                    &mut notes,
                     tcp::State::None,
                     Direction::Original,
                     &segment,
@@ -938,13 +1138,13 @@ impl Tracker {
             IpProtocol::SCTP => {
                 let (state, way) = (sctp::State::None, Direction::Original);
                 let timeouts = &timeouts.sctp;
-                match sctp::packet(&mut progress, state, way, payload, true, timeouts) {
+                match sctp::packet(&mut progress, &mut notes, state, way, payload, true, timeouts) {
                     sctp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
                     sctp::Decision::Invalid => return None,
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                progress.last_end = now.saturating_add(deadline_after(2));
+                progress.sides[0].end = now.saturating_add(deadline_after(2));
                 (0, Some(timeouts.udp))
             }
             _ if tuple.is_query() => (0, Some(timeouts.icmp)),
@@ -960,7 +1160,7 @@ impl Tracker {
             return Some(outcome);
         }
         let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
-        match self.insert(now, request, tuple, progress, (state, deadline)) {
+        match self.insert(now, request, tuple, (progress, notes), (state, deadline)) {
             Ok(at) => {
                 self.counters.new += 1;
                 self.exec(at, request);
@@ -989,7 +1189,7 @@ impl Tracker {
         now: u32,
         request: &Request,
         tuple: Tuple,
-        progress: Progress,
+        (progress, notes): (Progress, Notes),
         (state, deadline): (u8, u32),
     ) -> Result<u32, Drop> {
         // What is translated anew gets an address and port that nobody has.
@@ -1028,10 +1228,12 @@ impl Tracker {
                 return Err(Drop::TableFull);
             }
         }
-        let mut record = Record::new(&tuple, &reply);
+        let (mut record, mut rest) = Record::new(&tuple, &reply);
         record.state = state;
         record.deadline = deadline;
-        let Some(at) = self.place(&tuple, &reply, record, progress) else {
+        record.progress = progress.with(record.flags());
+        rest.notes = notes;
+        let Some(at) = self.place(&tuple, &reply, record, rest) else {
             self.counters.table_full += 1;
             self.release(&tuple, &reply);
             return Err(Drop::TableFull);
@@ -1047,21 +1249,21 @@ impl Tracker {
         original: &Tuple,
         reply: &Tuple,
         mut record: Record,
-        mut progress: Progress,
+        mut rest: Rest,
     ) -> Option<u32> {
         if (reply.src, reply.src_port) != (original.dst, original.dst_port) {
-            record.flags.set(Flags::DESTINATION_NAT);
+            record.flags_mut().set(Flags::DESTINATION_NAT);
         }
         if (reply.dst, reply.dst_port) != (original.src, original.src_port) {
-            record.flags.set(Flags::SOURCE_NAT);
+            record.flags_mut().set(Flags::SOURCE_NAT);
         }
-        let two_keys = record.flags.has(Flags::TWO_KEYS);
+        let two_keys = record.flags().has(Flags::TWO_KEYS);
         if two_keys && original.v6 {
-            progress.extension = self.extensions.take();
-            let extension = &mut self.extensions[progress.extension];
+            rest.extension = self.extensions.take();
+            let extension = &mut self.extensions[rest.extension];
             (extension.reply_src, extension.reply_dst) = (reply.src, reply.dst);
         }
-        let at = self.allocate(record, progress);
+        let at = self.allocate(record, rest);
         let keys = [self.hasher.hash(original), self.hasher.hash(reply)];
         let places = keys.map(|hash| self.index.places(hash));
         let mut fits = self.index.insert(places[0], at);
@@ -1075,51 +1277,49 @@ impl Tracker {
         }
         self.live += 1;
         self.translated += usize::from(two_keys);
-        self.changes += 1;
         self.enlist(at);
         Some(at)
     }
 
     /// A free record, filled.
-    fn allocate(&mut self, record: Record, progress: Progress) -> u32 {
+    fn allocate(&mut self, record: Record, rest: Rest) -> u32 {
         if self.free == NONE {
             self.records.push(record);
-            self.progress.push(progress);
+            self.rests.push(rest);
             return (self.records.len() - 1) as u32;
         }
         let at = self.free;
-        self.free = self.records[at as usize].next;
+        self.free = self.rests[at as usize].next;
         self.records[at as usize] = record;
-        self.progress[at as usize] = progress;
+        self.rests[at as usize] = rest;
         at
     }
 
     /// A record that is on no list and not in the index becomes free.
     fn give_back(&mut self, at: u32) {
-        let extension = self.progress[at as usize].extension;
-        if extension != NONE {
-            self.extensions.give(extension);
+        let rest = &mut self.rests[at as usize];
+        if rest.extension != NONE {
+            self.extensions.give(rest.extension);
         }
-        let record = &mut self.records[at as usize];
-        record.flags = Flags::default();
-        record.next = self.free;
+        rest.next = self.free;
+        *self.records[at as usize].flags_mut() = Flags::default();
         self.free = at;
     }
 
     /// Forgets a live connection.
     fn remove(&mut self, at: u32) {
-        self.lists.unlink(&mut self.records, at);
+        self.lists.unlink(&mut self.rests, at);
         self.forget(at);
     }
 
     /// Forgets a live connection that is on no list.
     fn forget(&mut self, at: u32) {
-        let (original, reply) = (self.records[at as usize].original(), self.reply_of(at));
+        let (original, reply) = (self.original_of(at), self.reply_of(at));
         if let Some(gone) = &mut self.gone {
             gone.note(original);
         }
         self.index.remove(self.index.places(self.hasher.hash(&original)), at);
-        let flags = self.records[at as usize].flags;
+        let flags = self.records[at as usize].flags();
         if flags.has(Flags::TWO_KEYS) {
             self.index.remove(self.index.places(self.hasher.hash(&reply)), at);
             self.translated -= 1;
@@ -1129,7 +1329,6 @@ impl Tracker {
         }
         self.give_back(at);
         self.live -= 1;
-        self.changes += 1;
     }
 
     /// Where a connection waits for its end.
@@ -1139,21 +1338,21 @@ impl Tracker {
 
     fn enlist(&mut self, at: u32) {
         match self.queue(at) {
-            Some(queue) => self.lists.enqueue(&mut self.records, at, queue),
-            None => self.lists.file(&mut self.records, at),
+            Some(queue) => self.lists.enqueue(&mut self.rests, at, queue),
+            None => self.lists.file(&self.records, &mut self.rests, at),
         }
     }
 
     /// Puts a connection where it now belongs.
     fn requeue(&mut self, at: u32) {
-        let record = &self.records[at as usize];
-        if !Lists::is_queued(record) {
+        let rest = &self.rests[at as usize];
+        if !Lists::is_queued(rest) {
             return;
         }
         match self.queue(at) {
-            Some(queue) if Lists::is_in(record, queue) => {}
+            Some(queue) if Lists::is_in(rest, queue) => {}
             _ => {
-                self.lists.unlink(&mut self.records, at);
+                self.lists.unlink(&mut self.rests, at);
                 self.enlist(at);
             }
         }
@@ -1164,28 +1363,30 @@ impl Tracker {
         let deadline = deadline_of(now_ns, timeout);
         let record = &mut self.records[at as usize];
         let before = record.deadline;
-        if Lists::is_queued(record) {
+        if Lists::is_queued(&self.rests[at as usize]) {
             // Moved with its place, once in a second at most.
             if deadline < before || deadline - before > deadline_after(1) {
-                self.lists.unlink(&mut self.records, at);
+                self.lists.unlink(&mut self.rests, at);
                 self.records[at as usize].deadline = deadline;
                 self.enlist(at);
             }
             return;
         }
         record.deadline = deadline;
-        if deadline < before {
-            self.lists.unlink(&mut self.records, at);
-            self.lists.file(&mut self.records, at);
+        if self.lists.is_nearer(ticks(now_ns), before, deadline) {
+            self.lists.unlink(&mut self.rests, at);
+            self.lists.file(&self.records, &mut self.rests, at);
         }
     }
 
     /// Mark and label, as the action sets them.
     fn exec(&mut self, at: u32, request: &Request) {
-        let record = &mut self.records[at as usize];
-        record.flags.touch();
+        let flags = self.records[at as usize].flags_mut();
+        flags.touch();
         if let Some((value, mask)) = request.mark {
-            record.mark = record.mark & !mask | value & mask;
+            let rest = &mut self.rests[at as usize];
+            rest.mark = rest.mark & !mask | value & mask;
+            flags.set(Flags::MARKED);
         }
         if let Some(label) = request.label {
             self.set_label(at, label);
@@ -1193,18 +1394,30 @@ impl Tracker {
     }
 
     /// What a packet of a connection is told.
+    #[inline(always)]
     fn outcome(&self, at: u32, direction: Direction) -> Outcome {
         let record = &self.records[at as usize];
         let mut state = CtState::TRACKED;
         if direction == Direction::Reply {
             state |= CtState::ESTABLISHED | CtState::REPLY;
-        } else if record.flags.has(Flags::REPLIED) {
+        } else if record.flags().has(Flags::REPLIED) {
             state |= CtState::ESTABLISHED;
         } else {
             state |= CtState::NEW;
         }
-        let original = Some(record.original());
-        Outcome { state, mark: record.mark, label: self.label_of(at), original, drop: None }
+        let mut outcome =
+            Outcome { state, original: Some(record.original_v4()), ..Outcome::default() };
+        if record.flags().has(Flags::MARKED | Flags::V6) {
+            self.tell_rest(at, &mut outcome);
+        }
+        outcome
+    }
+
+    /// What of that is not in the record.
+    #[cold]
+    fn tell_rest(&self, at: u32, outcome: &mut Outcome) {
+        (outcome.mark, outcome.label) = (self.rests[at as usize].mark, self.label_of(at));
+        outcome.original = Some(self.original_of(at));
     }
 
     /// An error that quotes a packet of the connection found: it goes the way that the quoted packet's
@@ -1241,13 +1454,16 @@ impl Tracker {
     ) -> Advance {
         const VALID: Advance = Advance::Valid { forget: false };
         let record = &mut self.records[at as usize];
-        record.flags.touch();
+        record.flags_mut().touch();
         if transport == Transport::Later {
             return VALID;
         }
-        let flags = record.flags;
+        let rest = &mut self.rests[at as usize];
+        rest.notes = record.notes(rest);
+        record.flags_mut().clear(Flags::AT_EDGE);
+        let flags = record.flags();
         let timeouts = &self.config.timeouts;
-        let progress = &mut self.progress[at as usize];
+        let (progress, notes) = (&mut record.progress, &mut rest.notes);
         let (state, timeout, assured) = match IpProtocol(record.protocol) {
             IpProtocol::TCP => {
                 let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else {
@@ -1255,6 +1471,7 @@ impl Tracker {
                 };
                 let decision = tcp::segment(
                     progress,
+                    notes,
                     tcp::State::from_number(record.state),
                     direction,
                     &segment,
@@ -1273,11 +1490,7 @@ impl Tracker {
                     tcp::Decision::Forget => return Advance::Valid { forget: true },
                     tcp::Decision::Reopen => return Advance::Reopen,
                     tcp::Decision::Invalid { shorten } => {
-                        let left = record.deadline - now;
-                        let at_most = timeouts.tcp.unacknowledged;
-                        if shorten && left > deadline_after(at_most.max(120)) {
-                            self.refresh(now_ns, at, at_most);
-                        }
+                        self.doubt(now_ns, now, at, shorten);
                         return Advance::Invalid;
                     }
                 }
@@ -1286,7 +1499,7 @@ impl Tracker {
                 let state = sctp::State::from_number(record.state);
                 let payload = parse::payload(packet);
                 let timeouts = &timeouts.sctp;
-                match sctp::packet(progress, state, direction, payload, false, timeouts) {
+                match sctp::packet(progress, notes, state, direction, payload, false, timeouts) {
                     sctp::Decision::Accept { state, timeout, assured } => {
                         (state as u8, timeout, assured)
                     }
@@ -1294,7 +1507,7 @@ impl Tracker {
                 }
             }
             IpProtocol::UDP | IpProtocol::UDP_LITE => {
-                let stream = flags.has(Flags::REPLIED) && now > progress.last_end;
+                let stream = flags.has(Flags::REPLIED) && now > progress.sides[0].end;
                 let timeout = if stream { timeouts.udp_stream } else { timeouts.udp };
                 (0, Some(timeout), stream)
             }
@@ -1304,7 +1517,7 @@ impl Tracker {
         let record = &mut self.records[at as usize];
         record.state = state;
         if assured {
-            record.flags.set(Flags::ASSURED);
+            record.flags_mut().set(Flags::ASSURED);
         }
         if let Some(timeout) = timeout {
             self.refresh(now_ns, at, timeout);
@@ -1315,7 +1528,7 @@ impl Tracker {
 
 /// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
 fn queue(record: &Record) -> Option<Queue> {
-    let replied = record.flags.has(Flags::REPLIED);
+    let replied = record.flags().has(Flags::REPLIED);
     match IpProtocol(record.protocol) {
         IpProtocol::TCP => match tcp::State::from_number(record.state) {
             tcp::State::SynReceived => Some(Queue::SynReceived),
@@ -1324,14 +1537,23 @@ fn queue(record: &Record) -> Option<Queue> {
             _ => None,
         },
         IpProtocol::SCTP => {
-            let assured = record.flags.has(Flags::ASSURED);
+            let assured = record.flags().has(Flags::ASSURED);
             (!replied || !assured).then_some(Queue::Sctp)
         }
         _ if replied => None,
         IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),
-        _ if record.flags.has(Flags::QUERY) => Some(Queue::Icmp),
+        _ if record.flags().has(Flags::QUERY) => Some(Queue::Icmp),
         _ => Some(Queue::Other),
     }
+}
+
+/// The places of the bits that are set.
+fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = bits.trailing_zeros();
+        bits &= bits.checked_sub(1)?;
+        Some(at as usize)
+    })
 }
 
 /// How a connection takes a packet.
@@ -1349,6 +1571,14 @@ fn ticks(now_ns: u64) -> u32 {
 fn deadline_of(now_ns: u64, seconds: u32) -> u32 {
     let at = now_ns.saturating_add(u64::from(seconds) * 1_000_000_000);
     u32::try_from(at.div_ceil(1 << TICK_SHIFT)).unwrap_or(u32::MAX)
+}
+
+/// How far ahead a connection is filed by its end: no further than to where an open TCP connection's comes while data is
+/// under way, so that it need not be filed anew for that.
+fn far(timeouts: &tcp::Timeouts) -> u32 {
+    let seconds = timeouts.unacknowledged.min(timeouts.repeating);
+    // Looked at once in a minute at most, however short those are.
+    ((u64::from(seconds.max(60)) * 1_000_000_000) >> TICK_SHIFT) as u32
 }
 
 /// Ticks in so many seconds, rounded up.

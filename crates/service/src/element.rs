@@ -20,7 +20,7 @@
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
 use crate::catalogue;
-use crate::packet::Packet;
+use crate::packet::{Carries, Packet};
 
 /// What a packet carries from service to service (SoftFlow figure 3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,6 +75,13 @@ impl<'a> Passing<'a> {
     /// A packet that comes in.
     pub fn new(packet: Packet<'a>) -> Passing<'a> {
         Passing { packet, metadata: Metadata::default(), fate: Fate::Continue }
+    }
+}
+
+impl<'a> Carries<'a> for Passing<'a> {
+    #[inline(always)]
+    fn packet(&mut self) -> &mut Packet<'a> {
+        &mut self.packet
     }
 }
 

@@ -40,5 +40,6 @@ pub mod packet;
 mod pages;
 pub mod random;
 pub mod sandbox;
+mod simd;
 pub mod simple;
 pub mod transcode;

@@ -161,6 +161,7 @@ pub struct Packet<'a> {
 
 impl<'a> Packet<'a> {
     /// A frame, its layers found by a walk, its checksum unknown.
+    #[inline]
     pub fn of(frame: &'a mut [u8]) -> Packet<'a> {
         let at = Offsets::of(frame);
         Packet { frame, at, checksum: Checksum::Unknown, hint: Hint::NONE }
@@ -193,6 +194,19 @@ impl<'a> Packet<'a> {
             }
             _ => None,
         }
+    }
+}
+
+/// Something by which a packet comes through a service: itself, or what it carries.
+pub trait Carries<'a> {
+    /// The packet.
+    fn packet(&mut self) -> &mut Packet<'a>;
+}
+
+impl<'a> Carries<'a> for Packet<'a> {
+    #[inline(always)]
+    fn packet(&mut self) -> &mut Packet<'a> {
+        self
     }
 }
 

@@ -4,12 +4,13 @@
 //! them also misses the processor's table of addresses; in pages of 2 MiB none does. The system gives those if it
 //! is asked, and when they are taken one by one it clears 2 MiB while a packet waits, so they are taken at the start.
 //!
-//! The only `unsafe` of this crate: advice about memory of our own, which changes nothing that anybody can read.
+//!
+//! `unsafe` here: advice about memory of our own, which changes nothing that anybody can read.
 
 use rustix::mm::{Advice, madvise};
 
 /// Octets from which on a table is worth it; those below are cheap to have by the thousand.
-const LARGE: usize = 32 << 20;
+const LARGE: usize = 4 << 20;
 const PAGE: usize = 2 << 20;
 
 /// Room for `n` values; in large pages, and taken at once, if that is much.

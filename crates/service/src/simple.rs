@@ -7,13 +7,11 @@
 //!
 //! Checked by: the tests below.
 
-use crate::conntrack::{self, CtState, Nat, Outcome, Request, Tracker};
+use crate::conntrack::{self, CtState, Nat, Request, Tracker};
 use crate::element::{Element, Fate, Instance, Passing, Writes};
 use crate::nat::{Pool, PoolError, Ports, Rule};
-use crate::packet::Packet;
 use crate::random::Random;
 use aho_corasick::AhoCorasick;
-use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -312,44 +310,19 @@ impl Element for Firewall {
     }
 }
 
-impl Tracking {
-    /// Takes packets that ask for the same, in order; what became of each.
-    fn process(
-        &mut self,
-        now_ns: u64,
-        request: &Request,
-        run: &mut [Passing<'_>],
-    ) -> SmallVec<[Outcome; 32]> {
-        let mut outcomes: SmallVec<[Outcome; 32]> =
-            SmallVec::from_elem(Outcome::default(), run.len());
-        let mut packets: SmallVec<[Packet<'_>; 32]> = run
-            .iter_mut()
-            .map(|passing| Packet {
-                frame: &mut *passing.packet.frame,
-                at: passing.packet.at,
-                checksum: passing.packet.checksum,
-                hint: passing.packet.hint,
-            })
-            .collect();
-        self.tracker.process(now_ns, request, &mut packets, &mut outcomes);
-        outcomes
-    }
-}
-
 impl Instance for Tracking {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
         // Runs of packets that ask for the same, so that order is kept.
         for run in burst.chunk_by_mut(|a, b| a.metadata.argument == b.metadata.argument) {
             let allowed = run[0].metadata.argument != 0;
             let request = Request { commit: allowed, nat: Nat::None, ..Request::default() };
-            let outcomes = self.process(now_ns, &request, run);
-            for (passing, outcome) in run.iter_mut().zip(outcomes) {
+            self.tracker.process_each(now_ns, &request, run, |passing, outcome| {
                 let is = |state: CtState| outcome.state.contains(state);
                 let known = is(CtState::ESTABLISHED) || is(CtState::RELATED);
                 let pass = outcome.drop.is_none() && (known || allowed && is(CtState::NEW));
                 passing.metadata.register = pass.into();
                 passing.metadata.coalesce = true;
-            }
+            });
         }
     }
 
@@ -396,7 +369,7 @@ impl Translator {
 }
 
 struct Translating {
-    tracking: Tracking,
+    tracker: Tracker,
     rule: Rule,
     /// Of a group of one.
     role: u32,
@@ -421,7 +394,7 @@ impl Element for Translator {
         // That it is one was seen when the element was made.
         let pool = Pool::new(self.first, self.last, self.ports).ok();
         let rule = Rule { source: pool.map(|pool| tracker.add_pool(pool)), destination: None };
-        Box::new(Translating { tracking: Tracking { tracker }, rule, role: self.role })
+        Box::new(Translating { tracker, rule, role: self.role })
     }
 }
 
@@ -439,8 +412,7 @@ impl Instance for Translating {
             if run[0].fate != Fate::Continue {
                 continue;
             }
-            let outcomes = self.tracking.process(now_ns, &request, run);
-            for (passing, outcome) in run.iter_mut().zip(outcomes) {
+            self.tracker.process_each(now_ns, &request, run, |passing, outcome| {
                 let is = |state: CtState| outcome.state.contains(state);
                 let opens = role == OUT && is(CtState::NEW);
                 let known = opens || is(CtState::ESTABLISHED) || is(CtState::RELATED);
@@ -449,12 +421,12 @@ impl Instance for Translating {
                 if outcome.drop.is_some() {
                     passing.fate = Fate::Drop;
                 }
-            }
+            });
         }
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.tracking.counters()
+        self.tracker.counters().all().collect()
     }
 }
 
@@ -462,6 +434,7 @@ impl Instance for Translating {
 mod tests {
     use super::*;
     use crate::craft::{Frame, checksums_are_right};
+    use crate::packet::Packet;
 
     const A: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 1000);
     const B: (IpAddr, u16) = (IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2)), 80);

@@ -25,7 +25,7 @@ use service::conntrack::{
     Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
-use service::packet::{Checksum, Packet};
+use service::packet::{Carries, Checksum, Packet};
 use smallvec::SmallVec;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -310,9 +310,29 @@ fn comes_again(args: &[u64]) -> bool {
 
 /// The tracker asks the same of two packets.
 fn alike(a: &Handed<'_>, b: &Handed<'_>) -> bool {
-    let same = |from: usize, to: usize| a.args.get(from..to) == b.args.get(from..to);
-    let end = a.args.len();
-    same(0, SAID) && same(WORDS, end) && !comes_again(a.args) && !comes_again(b.args)
+    let both = a.args.split_first_chunk::<WORDS>().zip(b.args.split_first_chunk::<WORDS>());
+    let Some(((a_first, a_more), (b_first, b_more))) = both else { return a.args == b.args };
+    // Words in a row, without a choice at each.
+    let pairs = a_first.iter().zip(b_first).take(SAID);
+    let differ = pairs.fold(0, |sum, (a, b)| sum | (a ^ b));
+    differ == 0
+        && (a_more.is_empty() && b_more.is_empty() || a_more == b_more)
+        && !comes_again(a_first)
+        && !comes_again(b_first)
+}
+
+/// A packet that the tracker is asked about, and where its answer goes.
+struct Asked<'a> {
+    packet: Packet<'a>,
+    results: &'a mut [u64],
+    passes: &'a mut bool,
+}
+
+impl<'a> Carries<'a> for Asked<'a> {
+    #[inline(always)]
+    fn packet(&mut self) -> &mut Packet<'a> {
+        &mut self.packet
+    }
 }
 
 /// What is known of a packet's transport checksum, as the tracker is told it.
@@ -330,43 +350,35 @@ impl Service for Connections {
         for run in packets.chunk_by_mut(alike) {
             let args = run[0].args;
             let mut request = request(args);
-            let mut outcomes: SmallVec<[Outcome; 32]> =
-                SmallVec::from_elem(Outcome::default(), run.len());
-            let mut handed: SmallVec<[Packet<'_>; 32]> = run
-                .iter_mut()
-                .map(|handed| {
-                    let (known, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
-                    let mut packet = Packet::of(&mut *handed.bytes);
-                    packet.checksum = known;
-                    packet.hint = hint;
-                    packet
-                })
-                .collect();
-            let known = match comes_again(args) {
-                true => inner.tracker.again(burst.now_ns, &request, &handed[0]),
-                false => None,
+            let mut asked: SmallVec<[Asked<'_>; 32]> = SmallVec::new();
+            for handed in run.iter_mut() {
+                let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
+                let packet = Packet { checksum, hint, ..Packet::of(&mut *handed.bytes) };
+                let (results, passes) = (&mut *handed.results, &mut handed.passes);
+                asked.push(Asked { packet, results, passes });
+            }
+            if comes_again(args)
+                && let Some(outcome) = inner.tracker.again(burst.now_ns, &request, &asked[0].packet)
+            {
+                tell_words(asked[0].results, request.zone, &outcome);
+                *asked[0].passes = outcome.drop.is_none();
+                continue;
+            }
+            let nat = match burst.service.edits {
+                true => inner.nat(&nat_values(args)),
+                false => Some(Nat::None),
             };
-            if let Some(outcome) = known {
-                outcomes[0] = outcome;
-            } else {
-                let nat = match burst.service.edits {
-                    true => inner.nat(&nat_values(args)),
-                    false => Some(Nat::None),
-                };
-                let Some(nat) = nat else {
-                    // No such addresses: as if all of them were taken.
-                    drop(handed);
-                    run.iter_mut().for_each(|handed| handed.passes = false);
-                    continue;
-                };
-                request.nat = nat;
-                inner.tracker.process(burst.now_ns, &request, &mut handed, &mut outcomes);
-            }
-            drop(handed);
-            for (handed, outcome) in run.iter_mut().zip(&outcomes) {
-                tell_words(handed.results, request.zone, outcome);
-                handed.passes = outcome.drop.is_none();
-            }
+            let Some(nat) = nat else {
+                // No such addresses: as if all of them were taken.
+                asked.iter_mut().for_each(|asked| *asked.passes = false);
+                continue;
+            };
+            request.nat = nat;
+            let zone = request.zone;
+            inner.tracker.process_each(burst.now_ns, &request, &mut asked, |asked, outcome| {
+                tell_words(asked.results, zone, &outcome);
+                *asked.passes = outcome.drop.is_none();
+            });
         }
     }
 
@@ -443,6 +455,7 @@ fn nat_values(args: &[u64]) -> [u128; 5] {
 }
 
 /// Writes what became of a packet into the words of the results.
+#[inline(always)]
 fn tell_words(results: &mut [u64], zone: u16, outcome: &Outcome) {
     let Ok(results) = <&mut [u64; 14]>::try_from(results) else { return };
     results[0] = match outcome.state.0 {

@@ -260,6 +260,7 @@ fn checksum(csum: Csum) -> Checksum {
 }
 
 /// A packet as an element takes it, by the values of [`ARGS`].
+#[inline]
 fn passing<'a>(bytes: &'a mut [u8], csum: Csum, arg: impl Fn(usize) -> u64) -> Passing<'a> {
     let mut passing = Passing::new(Packet::of(bytes));
     passing.packet.checksum = checksum(csum);
@@ -283,27 +284,26 @@ impl Service for Elements {
                 run.iter_mut().for_each(|handed| handed.passes = false);
                 continue;
             };
-            let mut all: SmallVec<[Passing<'_>; 32]> = SmallVec::with_capacity(run.len());
+            let count = run.len() as u64;
+            let mut all: SmallVec<[Passing<'_>; 32]> = SmallVec::new();
+            let mut answers: SmallVec<[(&mut [u64], &mut bool); 32]> = SmallVec::new();
             for handed in run.iter_mut() {
-                let (csum, args) = (burst.csum(handed), handed.args);
+                let (csum, hint, args) = (burst.csum(handed), burst.hint(handed), handed.args);
                 let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-                let hint = burst.hint(handed);
                 let mut one = passing(&mut *handed.bytes, csum, arg);
                 one.packet.hint = hint;
                 all.push(one);
+                answers.push((&mut *handed.results, &mut handed.passes));
             }
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
-            let said: SmallVec<[(Metadata, Fate); 32]> =
-                all.iter().map(|passing| (passing.metadata, passing.fate)).collect();
-            drop(all);
             let mut dropped = 0;
-            for (handed, (metadata, fate)) in run.iter_mut().zip(said) {
-                let words = [metadata.register, metadata.coalesce.into()];
-                handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-                handed.passes = fate == Fate::Continue;
-                dropped += u64::from(!handed.passes);
+            for ((results, passes), passing) in answers.iter_mut().zip(&all) {
+                let words = [passing.metadata.register, passing.metadata.coalesce.into()];
+                results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                **passes = passing.fate == Fate::Continue;
+                dropped += u64::from(!**passes);
             }
-            named.packets.fetch_add(run.len() as u64, Ordering::Relaxed);
+            named.packets.fetch_add(count, Ordering::Relaxed);
             if dropped > 0 {
                 named.dropped.fetch_add(dropped, Ordering::Relaxed);
             }

@@ -79,7 +79,7 @@
 //!
 //! Checked by: the tests below (the same packets to both trackers), `fuzz::image`.
 
-use super::record::{Flags, Progress, Record, Side};
+use super::record::{Flags, Notes, Progress, Record, Rest, Side};
 use super::{Role, TICK_SHIFT, Tracker, Tuple, queue, sctp, tcp, ticks};
 use crate::nat::{Pool, PoolId, Ports};
 use wire::IpProtocol;
@@ -204,6 +204,7 @@ struct Entry {
     /// Of UDP, nanoseconds until it is a stream.
     stream_ns: u64,
     progress: Progress,
+    notes: Notes,
     bound: Option<u16>,
 }
 
@@ -270,7 +271,7 @@ fn has_stream(protocol: IpProtocol) -> bool {
 
 impl Entry {
     fn write(&self, out: &mut Vec<u8>) {
-        let Entry { original, reply, progress, .. } = self;
+        let Entry { original, reply, progress, notes, .. } = self;
         let translated = *reply != original.inverted();
         let bits = [
             (original.v6, bit::V6),
@@ -303,13 +304,13 @@ impl Entry {
                     out.extend(word.to_le_bytes());
                 }
             }
-            out.extend(progress.last_ack.to_le_bytes());
-            out.extend(progress.last_end.to_le_bytes());
+            out.extend({ notes.last_ack }.to_le_bytes());
+            out.extend({ notes.last_end }.to_le_bytes());
             out.extend(progress.last_window.to_le_bytes());
             out.extend(progress.last_len.to_le_bytes());
             out.extend(progress.said);
             out.extend(progress.scales);
-            out.extend([progress.repeats, progress.last, progress.noted, progress.noted_scale]);
+            out.extend([progress.repeats, progress.last, notes.noted, notes.noted_scale]);
         } else if has_stream(original.protocol) {
             out.extend(self.stream_ns.to_le_bytes());
         }
@@ -350,21 +351,21 @@ impl Entry {
         if bits & bit::BOUND != 0 {
             bound = Some(u16::from_le_bytes(take(bytes)?));
         }
-        let (mut progress, mut stream_ns) = (Progress::NEW, 0);
+        let (mut progress, mut notes, mut stream_ns) = (Progress::NEW, Notes::NEW, 0);
         if has_progress(protocol) {
             for side in &mut progress.sides {
                 let mut word = || take(bytes).map(u32::from_le_bytes);
                 let (end, max_end) = (word()?, word()?);
                 *side = Side { end, max_end, max_window: word()?, max_ack: word()? };
             }
-            progress.last_ack = u32::from_le_bytes(take(bytes)?);
-            progress.last_end = u32::from_le_bytes(take(bytes)?);
+            notes.last_ack = u32::from_le_bytes(take(bytes)?);
+            notes.last_end = u32::from_le_bytes(take(bytes)?);
             progress.last_window = u16::from_le_bytes(take(bytes)?);
             progress.last_len = u16::from_le_bytes(take(bytes)?);
             progress.said = take(bytes)?;
             progress.scales = take(bytes)?;
-            [progress.repeats, progress.last, progress.noted, progress.noted_scale] = take(bytes)?;
-            if progress.scales.iter().chain([&progress.noted_scale]).any(|scale| *scale > 14) {
+            [progress.repeats, progress.last, notes.noted, notes.noted_scale] = take(bytes)?;
+            if progress.scales.iter().chain([&notes.noted_scale]).any(|scale| *scale > 14) {
                 return Err("a window scale above 14");
             }
         } else if has_stream(protocol) {
@@ -382,22 +383,22 @@ impl Entry {
             left_ns,
             stream_ns,
             progress,
+            notes,
             bound,
         };
         Ok(entry)
     }
 
     /// Its record; deadline and links are not set.
-    fn record(&self) -> Record {
-        let mut record = Record::new(&self.original, &self.reply);
-        (record.state, record.mark) = (self.state, self.mark);
-        if self.replied {
-            record.flags.set(Flags::REPLIED);
-        }
-        if self.assured {
-            record.flags.set(Flags::ASSURED);
-        }
-        record
+    fn record(&self) -> (Record, Rest) {
+        let (mut record, mut rest) = Record::new(&self.original, &self.reply);
+        (record.state, rest.mark, rest.notes) = (self.state, self.mark, self.notes);
+        record.progress = self.progress.with(record.flags());
+        let flags = record.flags_mut();
+        flags.set(Flags::REPLIED.when(self.replied));
+        flags.set(Flags::ASSURED.when(self.assured));
+        flags.set(Flags::MARKED.when(self.mark != 0 || self.label != 0));
+        (record, rest)
     }
 }
 
@@ -512,38 +513,40 @@ impl Writer {
         let first = self.next as usize;
         let last = tracker.records.len().min(first + records.clamp(1, SLOTS_MAX));
         for at in first as u32..last as u32 {
-            let flags = tracker.records[at as usize].flags;
+            let flags = tracker.records[at as usize].flags();
             if !flags.has(Flags::LIVE) || self.changes && !flags.has(Flags::CHANGED) {
                 continue;
             }
             if self.watches {
-                tracker.records[at as usize].flags.clear(Flags::CHANGED);
+                tracker.records[at as usize].flags_mut().clear(Flags::CHANGED);
             }
             let record = &tracker.records[at as usize];
             if record.deadline <= now {
                 continue;
             }
             let (original, reply) = tracker.tuples(at);
-            let progress = tracker.progress[at as usize];
+            let rest = &tracker.rests[at as usize];
+            let (progress, notes) = (record.progress, record.notes(rest));
             let stream_ns = match has_stream(original.protocol) {
-                true => until(progress.last_end.saturating_add(1), now_ns),
+                true => until(record.stream_from().saturating_add(1), now_ns),
                 false => 0,
             };
-            let bound = match record.flags.has(Flags::SOURCE_NAT) {
+            let bound = match record.flags().has(Flags::SOURCE_NAT) {
                 true => self.bound(tracker, &original, &reply),
                 false => None,
             };
             let entry = Entry {
                 original,
                 reply,
-                replied: record.flags.has(Flags::REPLIED),
-                assured: record.flags.has(Flags::ASSURED),
+                replied: record.flags().has(Flags::REPLIED),
+                assured: record.flags().has(Flags::ASSURED),
                 state: record.state,
-                mark: record.mark,
+                mark: rest.mark,
                 label: tracker.label_of(at),
                 left_ns: until(record.deadline, now_ns),
                 stream_ns,
                 progress,
+                notes,
                 bound,
             };
             entry.write(&mut self.chunk);
@@ -721,7 +724,7 @@ impl Image {
                             }
                             claims.push((original.src, reply.dst, reply.dst_port));
                         }
-                        match queue(&entry.record()) {
+                        match queue(&entry.record().0) {
                             None => answered.push(at),
                             Some(_) => half_open.push((entry.left_ns, at)),
                         }
@@ -872,14 +875,13 @@ impl Tracker {
         let candidates = |tuple| self.index.candidates(self.index.places(self.hasher.hash(tuple)));
         let same = candidates(original).find(|at| {
             let record = &self.records[*at as usize];
-            record.original() == *original
-                || record.flags.has(Flags::TWO_KEYS) && self.reply_of(*at) == *original
+            self.original_of(*at) == *original
+                || record.flags().has(Flags::TWO_KEYS) && self.reply_of(*at) == *original
         });
         let translated = *reply != original.inverted();
         same.or_else(|| {
             candidates(reply).find(|at| {
-                translated
-                    && [self.records[*at as usize].original(), self.reply_of(*at)].contains(reply)
+                translated && [self.original_of(*at), self.reply_of(*at)].contains(reply)
             })
         })
     }
@@ -894,7 +896,7 @@ impl Tracker {
         let mut candidates = self.index.candidates(self.index.places(self.hasher.hash(original)));
         let found = candidates.find(|at| {
             let record = &self.records[*at as usize];
-            record.original() == *original && record.flags.has(Flags::UNTOUCHED)
+            self.original_of(*at) == *original && record.flags().has(Flags::UNTOUCHED)
         });
         if let Some(at) = found {
             self.remove(at);
@@ -922,12 +924,12 @@ impl Tracker {
             give_up(self);
             return;
         }
-        let mut record = entry.record();
+        let (mut record, rest) = entry.record();
         record.deadline = deadline;
         let half_open = queue(&record).is_some();
         while let Some(at) = self.twin(original, reply) {
-            let older =
-                self.records[at as usize].flags.has(Flags::UNTOUCHED) && (supersedes || !half_open);
+            let older = self.records[at as usize].flags().has(Flags::UNTOUCHED)
+                && (supersedes || !half_open);
             if !older {
                 restored.known += 1;
                 // If it is the same connection, the binding is its.
@@ -952,14 +954,13 @@ impl Tracker {
             Some(pool) => pool.claim(original.src, reply.dst, reply.dst_port),
             None => true,
         };
-        let mut progress = entry.progress;
         if has_stream(original.protocol) {
-            progress.last_end = match entry.stream_ns.saturating_sub(age_ns) {
+            record.progress.sides[0].end = match entry.stream_ns.saturating_sub(age_ns) {
                 0 => ticks(now_ns).saturating_sub(1),
                 left => tick_in(left, now_ns).saturating_sub(1),
             };
         }
-        let Some(at) = self.place(original, reply, record, progress) else {
+        let Some(at) = self.place(original, reply, record, rest) else {
             restored.no_room += 1;
             give_up(self);
             return;
@@ -967,7 +968,7 @@ impl Tracker {
         if entry.label != 0 {
             self.set_label(at, (entry.label, !0));
         }
-        self.records[at as usize].flags.set(Flags::UNTOUCHED);
+        self.records[at as usize].flags_mut().set(Flags::UNTOUCHED);
         self.counters.connections_imported += 1;
         restored.connections += 1;
         restored.unbound += u64::from(!bound);

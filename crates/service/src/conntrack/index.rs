@@ -1,8 +1,8 @@
 //! Where connections are found: buckets of twelve, each key in one of two.
 //!
 //! A bucket is one cache line: twelve record numbers, and one octet of each key's hash to tell
-//! nearly all misses without touching a record. A key lies in one of two buckets
-//! (Azar et al., *Balanced Allocations*, 1999): insertion takes the emptier; when both are full it
+//! nearly all misses without touching a record. A key lies in the first of its two buckets if that has room, as nine in ten do
+//! at the intended fill, so that most lookups read one line. When both are full, insertion
 //! moves one resident to that one's other bucket, found from its tag alone (partial-key cuckoo
 //! hashing, Fan et al., 2014), and refuses if no resident of the two can move.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Invariants: a record is in the index once for each key it was inserted under; a tag of 0 is an
 //! empty place; `other` is its own inverse for one tag.
-//! Cost: lookup two cache lines, insertion the same but for rare moves of at most 24 looked-at
+//! Cost: lookup one cache line or two, insertion the same but for rare moves of at most 24 looked-at
 //! residents. 64 octets for 9 keys at the intended fill of 3/4.
 //! Checked by: the model test below, against a list.
 
@@ -28,24 +28,10 @@ struct Bucket {
 
 impl Bucket {
     /// Which places hold `tag`, as bits.
-    #[inline]
+    #[inline(always)]
     fn matches(&self, tag: u8) -> u32 {
-        let [low, high] = self.tags.as_chunks::<8>().0 else { return 0 };
-        let bits =
-            equal(u64::from_le_bytes(*low), tag) | equal(u64::from_le_bytes(*high), tag) << 8;
-        bits & ((1 << PLACES) - 1)
+        crate::simd::equal(&self.tags, tag) & ((1 << PLACES) - 1)
     }
-}
-
-/// Which of eight octets equal `octet`, as bits: the plainest form that no compiler makes a loop of.
-#[inline]
-fn equal(octets: u64, octet: u8) -> u32 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let differ = octets ^ u64::from_le_bytes([octet; 8]);
-    // The highest bit of each octet that is zero, exactly: no carry leaves an octet.
-    let zero = !(((differ & LOW) + LOW) | differ | LOW);
-    // The eight bits side by side.
-    ((zero >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
 }
 
 /// The index.
@@ -78,7 +64,7 @@ impl Index {
     }
 
     /// Where a key with this hash may be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn places(&self, hash: u64) -> Places {
         let tag = ((hash >> 56) as u8).max(1);
         let first = scale(hash as u32, self.buckets.len());
@@ -86,7 +72,7 @@ impl Index {
     }
 
     /// The other bucket of a key with this tag that may be in `bucket`.
-    #[inline]
+    #[inline(always)]
     fn other(&self, bucket: u32, tag: u8) -> u32 {
         // Any function of the tag does; the two buckets' sum is it, so either gives the other.
         let sum = scale(u32::from(tag).wrapping_mul(0x9e37_79b1), self.buckets.len());
@@ -94,10 +80,30 @@ impl Index {
         if other < 0 { (other + self.buckets.len() as i64) as u32 } else { other as u32 }
     }
 
-    /// Reads something of both buckets of a key, so that they are near when they are needed.
-    #[inline]
-    pub(crate) fn touch(&self, at: Places) -> u32 {
-        self.buckets[at.first as usize].records[0] ^ self.buckets[at.second as usize].records[0]
+    /// Asks for the first bucket of a key, so that it is near when it is needed.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, at: Places) {
+        crate::simd::prefetch(&self.buckets[at.first as usize]);
+    }
+
+    /// The first record that may be under a key in its first bucket; if there is none, the second bucket is asked for.
+    #[inline(always)]
+    pub(crate) fn likely(&self, at: Places) -> Option<u32> {
+        let first = &self.buckets[at.first as usize];
+        let bits = first.matches(at.tag);
+        if bits == 0 {
+            crate::simd::prefetch(&self.buckets[at.second as usize]);
+            return None;
+        }
+        Some(first.records[bits.trailing_zeros() as usize % PLACES])
+    }
+
+    /// The first record that may be under a key in its second bucket.
+    #[inline(always)]
+    pub(crate) fn less_likely(&self, at: Places) -> Option<u32> {
+        let second = &self.buckets[at.second as usize];
+        let bits = second.matches(at.tag);
+        (bits != 0).then(|| second.records[bits.trailing_zeros() as usize % PLACES])
     }
 
     /// The records that may be under a key, most of the time one or none.
@@ -109,26 +115,14 @@ impl Index {
         Candidates { first, second, bits }
     }
 
-    /// The first record that may be under a key, or, if there is none, any number.
-    #[inline]
-    pub(crate) fn likely(&self, at: Places) -> u32 {
-        let Candidates { first, second, bits } = self.candidates(at);
-        let place = bits.trailing_zeros() as usize;
-        let bucket = if place < PLACES { first } else { second };
-        bucket.records[place % PLACES]
-    }
-
     /// Puts a record under a key; false if there is no room.
     pub(crate) fn insert(&mut self, at: Places, record: u32) -> bool {
-        let [first, second] = [at.first, at.second].map(|b| self.buckets[b as usize].matches(0));
-        let (bucket, free) = if first.count_ones() >= second.count_ones() {
-            (at.first, first)
-        } else {
-            (at.second, second)
-        };
-        if free != 0 {
-            self.put(bucket, free.trailing_zeros() as usize, at.tag, record);
-            return true;
+        for bucket in [at.first, at.second] {
+            let free = self.buckets[bucket as usize].matches(0);
+            if free != 0 {
+                self.put(bucket, free.trailing_zeros() as usize, at.tag, record);
+                return true;
+            }
         }
         for bucket in [at.first, at.second] {
             for place in 0..PLACES {
@@ -239,18 +233,6 @@ mod tests {
                 assert!(index.remove(index.places(hash), record));
             }
             assert!(index.buckets.iter().all(|b| b.tags == [0; 16]));
-        }
-    }
-
-    #[test]
-    fn equal_octets_are_found_wherever_they_lie() {
-        let mut random = Random(2);
-        for _ in 0..100_000 {
-            let octets: [u8; 8] =
-                std::array::from_fn(|_| [0, 1, 127, 128, 129, 255][random.below(6) as usize]);
-            let octet = octets[random.below(8) as usize] ^ random.below(2) as u8;
-            let plain = (0..8).map(|n| u32::from(octets[n] == octet) << n).sum::<u32>();
-            assert_eq!(equal(u64::from_le_bytes(octets), octet), plain, "{octets:?} {octet}");
         }
     }
 

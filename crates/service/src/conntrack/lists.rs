@@ -4,7 +4,9 @@
 //! The wheel is Varghese and Lauck's (1987): a slot for each of the next 64 ticks, and above it five
 //! levels whose slots are 64 times as long; a record is filed by the highest digit (base 64) in which
 //! its deadline differs from now. A packet that moves a deadline on touches no list: when the slot
-//! begins, the record is filed anew. Only a deadline that comes nearer is refiled at once.
+//! begins, the record is filed anew. Only a deadline that comes nearer is refiled at once, and only if it comes nearer than
+//! `far`: a deadline beyond that is filed as if it were there, and looked at again then. An open TCP connection, whose deadline
+//! is days ahead, minutes while data is under way, and days again when that is acknowledged, so stays on its list.
 //!
 //! Connections that nobody answered wait in queues, which give the oldest at once when half-open ones
 //! are too many. A deadline is moved on only with the record's place, and most queues have one timeout,
@@ -16,11 +18,11 @@
 //! often. A slot that has begun is worked off record by record before the next one begins.
 //!
 //! Invariants: a live record is on exactly one list, which its field names; a record in the wheel
-//! lies in a slot that begins no later than its deadline; `elapsed` never passes a record that was
+//! lies in a slot that begins no later than its deadline, and no later than `far` ticks after it was filed; `elapsed` never passes a record that was
 //! not looked at.
 //! Checked by: the model test below, against a map of deadlines.
 
-use super::record::{NONE, Record};
+use super::record::{NONE, Record, Rest};
 
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
@@ -61,6 +63,8 @@ struct Ends {
 pub(crate) struct Lists {
     /// The tick up to which all has been looked at, is due, or lies in the slot that has begun.
     elapsed: u32,
+    /// Ticks that a record is filed ahead at most.
+    far: u32,
     /// The slot that has begun and still holds records, or `DUE`.
     begun: u16,
     ends: Box<[Ends]>,
@@ -80,10 +84,11 @@ pub(crate) enum Step {
 }
 
 impl Lists {
-    pub(crate) fn new(now: u32) -> Lists {
+    pub(crate) fn new(now: u32, far: u32) -> Lists {
         let ends = Ends { head: NONE, tail: NONE };
         Lists {
             elapsed: now,
+            far,
             begun: DUE,
             ends: vec![ends; usize::from(DUE) + 1 + QUEUES].into_boxed_slice(),
             occupied: [0; LEVELS],
@@ -97,24 +102,30 @@ impl Lists {
     }
 
     /// Whether a record is in a queue.
-    pub(crate) fn is_queued(record: &Record) -> bool {
-        record.list > DUE
+    pub(crate) fn is_queued(rest: &Rest) -> bool {
+        rest.list > DUE
     }
 
     /// Whether a record is in this queue.
-    pub(crate) fn is_in(record: &Record, queue: Queue) -> bool {
-        record.list == DUE + 1 + queue as u16
+    pub(crate) fn is_in(rest: &Rest, queue: Queue) -> bool {
+        rest.list == DUE + 1 + queue as u16
     }
 
     /// Appends a record that is on no list to a queue.
-    pub(crate) fn enqueue(&mut self, records: &mut [Record], at: u32, queue: Queue) {
+    pub(crate) fn enqueue(&mut self, rests: &mut [Rest], at: u32, queue: Queue) {
         self.lens[queue as usize] += 1;
-        self.append(records, at, DUE + 1 + queue as u16);
+        self.append(rests, at, DUE + 1 + queue as u16);
+    }
+
+    /// Whether a record in the wheel must be filed anew, whose deadline has become this one at tick `now`.
+    #[inline(always)]
+    pub(crate) fn is_nearer(&self, now: u32, before: u32, deadline: u32) -> bool {
+        deadline < before && deadline < now.saturating_add(self.far)
     }
 
     /// Files a record that is on no list by its deadline.
-    pub(crate) fn file(&mut self, records: &mut [Record], at: u32) {
-        let deadline = records[at as usize].deadline;
+    pub(crate) fn file(&mut self, records: &[Record], rests: &mut [Rest], at: u32) {
+        let deadline = records[at as usize].deadline.min(self.elapsed.saturating_add(self.far));
         let list = if deadline <= self.elapsed {
             DUE
         } else {
@@ -123,34 +134,34 @@ impl Lists {
             self.occupied[level as usize] |= 1 << slot;
             (level as usize * SLOTS + slot) as u16
         };
-        self.append(records, at, list);
+        self.append(rests, at, list);
     }
 
-    fn append(&mut self, records: &mut [Record], at: u32, list: u16) {
+    fn append(&mut self, rests: &mut [Rest], at: u32, list: u16) {
         let ends = &mut self.ends[usize::from(list)];
         let tail = std::mem::replace(&mut ends.tail, at);
         if tail == NONE {
             ends.head = at;
         } else {
-            records[tail as usize].next = at;
+            rests[tail as usize].next = at;
         }
-        let record = &mut records[at as usize];
-        (record.next, record.prev, record.list) = (NONE, tail, list);
+        let rest = &mut rests[at as usize];
+        (rest.next, rest.prev, rest.list) = (NONE, tail, list);
     }
 
     /// Takes a record off its list.
-    pub(crate) fn unlink(&mut self, records: &mut [Record], at: u32) {
-        let Record { next, prev, list, .. } = records[at as usize];
+    pub(crate) fn unlink(&mut self, rests: &mut [Rest], at: u32) {
+        let Rest { next, prev, list, .. } = rests[at as usize];
         let ends = &mut self.ends[usize::from(list)];
         if next == NONE {
             ends.tail = prev;
         } else {
-            records[next as usize].prev = prev;
+            rests[next as usize].prev = prev;
         }
         if prev == NONE {
             ends.head = next;
         } else {
-            records[prev as usize].next = next;
+            rests[prev as usize].next = next;
         }
         if let Some(queue) = list.checked_sub(DUE + 1) {
             self.lens[usize::from(queue)] -= 1;
@@ -171,11 +182,11 @@ impl Lists {
     }
 
     /// Does one piece of the work that is due at tick `now`.
-    pub(crate) fn step(&mut self, records: &mut [Record], now: u32) -> Step {
+    pub(crate) fn step(&mut self, records: &[Record], rests: &mut [Rest], now: u32) -> Step {
         for queue in 0..QUEUES {
             let head = self.ends[usize::from(DUE) + 1 + queue].head;
             if head != NONE && records[head as usize].deadline <= now {
-                self.unlink(records, head);
+                self.unlink(rests, head);
                 return Step::Expired(head);
             }
         }
@@ -195,11 +206,11 @@ impl Lists {
             }
         }
         let head = self.ends[usize::from(list)].head;
-        self.unlink(records, head);
+        self.unlink(rests, head);
         if records[head as usize].deadline <= now.max(self.elapsed) {
             return Step::Expired(head);
         }
-        self.file(records, head);
+        self.file(records, rests, head);
         Step::Moved
     }
 
@@ -226,7 +237,7 @@ mod tests {
     use std::collections::BTreeMap;
     use wire::IpProtocol;
 
-    fn records(n: usize) -> Vec<Record> {
+    fn records(n: usize) -> (Vec<Record>, Vec<Rest>) {
         let tuple = Tuple {
             src: 1,
             dst: 2,
@@ -237,16 +248,20 @@ mod tests {
             v6: false,
             role: Role::Any,
         };
-        vec![Record::new(&tuple, &tuple.inverted()); n]
+        vec![Record::new(&tuple, &tuple.inverted()); n].into_iter().unzip()
     }
 
     /// Random deadlines, some moved on without a word and some refiled, in steps of any size: what
     /// expires is what is due, once the steps are not cut short.
     #[test]
     fn agrees_with_a_map_of_deadlines() {
-        for start in [0, 5, 63, 4095, u32::MAX - 2_000_000] {
+        let starts = [0, 5, 63, 4095, u32::MAX - 2_000_000];
+        for (start, far) in
+            starts.into_iter().flat_map(|start| [7, 3000, u32::MAX].map(|far| (start, far)))
+        {
             let mut random = Random(u64::from(start) + 1);
-            let (mut lists, mut records) = (Lists::new(start), records(300));
+            let mut lists = Lists::new(start, far);
+            let (mut records, mut rests) = records(300);
             let mut filed = BTreeMap::<u32, u32>::new();
             let mut now = start;
             for _ in 0..10_000 {
@@ -256,20 +271,20 @@ mod tests {
                 match (random.below(8), filed.get(&at).copied()) {
                     (0..3, None) => {
                         records[at as usize].deadline = deadline;
-                        lists.file(&mut records, at);
+                        lists.file(&records, &mut rests, at);
                         filed.insert(at, deadline);
                     }
                     // A packet: later without a word, sooner by being filed anew.
                     (0..3, Some(before)) => {
                         records[at as usize].deadline = deadline;
-                        if deadline < before {
-                            lists.unlink(&mut records, at);
-                            lists.file(&mut records, at);
+                        if lists.is_nearer(now, before, deadline) {
+                            lists.unlink(&mut rests, at);
+                            lists.file(&records, &mut rests, at);
                         }
                         filed.insert(at, deadline);
                     }
                     (3, Some(_)) => {
-                        lists.unlink(&mut records, at);
+                        lists.unlink(&mut rests, at);
                         filed.remove(&at);
                     }
                     _ => {
@@ -278,7 +293,7 @@ mod tests {
                         let cut_short = random.below(3) == 0;
                         let mut budget = if cut_short { random.below(20) } else { u64::MAX };
                         while budget > 0 {
-                            match lists.step(&mut records, now) {
+                            match lists.step(&records, &mut rests, now) {
                                 Step::Expired(at) => {
                                     assert!(filed.remove(&at).unwrap() <= now, "too early");
                                 }
@@ -296,7 +311,7 @@ mod tests {
             }
             assert!(now > start + 500_000);
             let mut left = 0;
-            while let Step::Expired(_) | Step::Moved = lists.step(&mut records, u32::MAX) {
+            while let Step::Expired(_) | Step::Moved = lists.step(&records, &mut rests, u32::MAX) {
                 left += 1;
             }
             assert!(left >= filed.len());
@@ -307,20 +322,21 @@ mod tests {
 
     #[test]
     fn queues_give_the_oldest_of_the_longest_and_expire_in_order() {
-        let (mut lists, mut records) = (Lists::new(0), records(10));
+        let mut lists = Lists::new(0, u32::MAX);
+        let (mut records, mut rests) = records(10);
         for at in 0..10 {
             records[at as usize].deadline = 100 + at;
             let queue = if at < 4 { Queue::Udp } else { Queue::SynSent };
-            lists.enqueue(&mut records, at, queue);
+            lists.enqueue(&mut rests, at, queue);
         }
         assert_eq!((lists.half_open(), lists.oldest()), (10, Some(4)));
-        lists.unlink(&mut records, 4);
-        lists.unlink(&mut records, 9);
-        lists.unlink(&mut records, 7);
+        lists.unlink(&mut rests, 4);
+        lists.unlink(&mut rests, 9);
+        lists.unlink(&mut rests, 7);
         assert_eq!(lists.oldest(), Some(0));
         let mut expired = Vec::new();
         for now in [99, 102, 105, 200] {
-            while let Step::Expired(at) = lists.step(&mut records, now) {
+            while let Step::Expired(at) = lists.step(&records, &mut rests, now) {
                 expired.push((now, at));
             }
         }

@@ -4,7 +4,7 @@
 //! quotation of an ICMP error. Checksums are computed if the tracker asks for that and the port has
 //! not done so.
 
-use super::tuple::{Message, Role, Tuple};
+use super::tuple::{Key, Message, Role, Tuple};
 use crate::packet::{Checksum, Fragment, Network, Offsets, Packet};
 use wire::checksum::Pseudo;
 use wire::{IpProtocol, checksum, icmpv4, ipv4, ipv6, sctp, udp};
@@ -66,34 +66,30 @@ pub(crate) fn payload<'a>(packet: &'a Packet<'_>) -> &'a [u8] {
     packet.frame.get(packet.at.l4 as usize..packet.at.end as usize).unwrap_or_default()
 }
 
-/// The tuple of what most packets are: whole, IPv4, TCP or UDP, with nothing to be checked. None for others, which
-/// [`subject`] looks into.
-#[inline]
-pub(crate) fn usual(packet: &Packet<'_>, zone: u16, check_checksums: bool) -> Option<Tuple> {
+/// The key of what most packets are: whole, IPv4, TCP or UDP, and intact. None for others, which [`subject`] looks into.
+#[inline(always)]
+pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<Key> {
     let at = &packet.at;
-    let unchecked = !check_checksums || packet.checksum != Checksum::Unknown;
     let protocol = at.protocol;
-    let fits = unchecked
-        && at.network == Network::V4
+    let fits = at.network == Network::V4
         && at.fragment == Fragment::Whole
         && matches!(protocol, IpProtocol::TCP | IpProtocol::UDP);
     if !fits {
         return None;
     }
     let ends: &[u8; 8] = packet.frame.get(at.l3 as usize + 12..)?.first_chunk()?;
-    let ports: &[u8; 4] = packet.frame.get(at.l4 as usize..at.end as usize)?.first_chunk()?;
+    let body = packet.frame.get(at.l4 as usize..at.end as usize)?;
+    let ports: &[u8; 4] = body.first_chunk()?;
+    if check_checksums && packet.checksum == Checksum::Unknown && !right_checksum(packet, body) {
+        return None;
+    }
     let ([src, dst], [src_port, dst_port]) = (ends.as_chunks().0, ports.as_chunks().0) else {
         return None;
     };
-    Some(Tuple {
-        src: u32::from_be_bytes(*src).into(),
-        dst: u32::from_be_bytes(*dst).into(),
-        src_port: u16::from_be_bytes(*src_port),
-        dst_port: u16::from_be_bytes(*dst_port),
-        zone,
+    Some(Key {
+        ends: [src, dst].map(|address| u32::from_be_bytes(*address)),
+        ports: [src_port, dst_port].map(|port| u16::from_be_bytes(*port)),
         protocol,
-        v6: false,
-        role: Role::Any,
     })
 }
 

@@ -1,18 +1,22 @@
 //! A connection's memory: two arrays of fixed size, and a third for what few connections need.
 //!
-//! A [`Record`] (64 octets, one cache line) holds what every packet reads: both directions' tuples,
-//! state, deadline, mark. A [`Progress`] (56 octets) holds what protocols with a state machine keep:
-//! TCP's windows, SCTP's tags. With the index's 64 octets for nine keys a connection takes 127.1
-//! octets, all in; one that is translated has a second key, 7.1 octets more.
+//! A [`Record`] (64 octets, one cache line) holds all that a packet of an IPv4 connection reads and writes that was answered and
+//! is not translated or marked: the opener's addresses and ports, deadline, state, and the [`Progress`] of protocols with a state
+//! machine: TCP's windows, SCTP's tags. A [`Rest`] (56 octets) holds the other direction's addresses and ports, which are the
+//! opener's inverted most of the time, mark and label, list, and what is seldom asked of the last segment. With the index's 64
+//! octets for nine keys a connection takes 127.1 octets, all in; one that is translated has a second key, 7.1 octets more.
 //!
-//! An IPv4 connection has both directions' addresses and its label in the 32 octets that an IPv6
-//! connection needs for the addresses of one direction. An IPv6 connection that is translated or
-//! labelled has an [`Extension`].
+//! The last segment's [`Notes`] need no place of their own while they are what its side has shown at most, which they are
+//! where nothing is lost or repeated: [`Flags::AT_EDGE`].
 //!
-//! Invariants: a record on the free list has no flag set; an extension belongs to one record.
+//! An IPv6 connection has its addresses in the place of an IPv4 connection's addresses of both directions and label; one that
+//! is translated or labelled has an [`Extension`].
+//!
+//! Invariants: a record on the free list has no flag set; an extension belongs to one record; a record without
+//! [`Flags::MARKED`] has neither mark nor label.
 
 use super::Direction;
-use super::tuple::{Role, Tuple};
+use super::tuple::{Key, Role, Tuple};
 use wire::IpProtocol;
 
 /// No record, no extension.
@@ -43,6 +47,10 @@ impl Flags {
     pub(crate) const UNTOUCHED: Flags = Flags(256);
     /// Something of it has changed since a [watching](super::image) writer has passed it.
     pub(crate) const CHANGED: Flags = Flags(512);
+    /// Its last segment's acknowledgment and end are the highest that its side has shown, and not in [`Notes`].
+    pub(crate) const AT_EDGE: Flags = Flags(1024);
+    /// It may have a mark or a label.
+    pub(crate) const MARKED: Flags = Flags(2048);
 
     /// A packet of it was seen, or an action sets something of it.
     #[inline]
@@ -53,6 +61,12 @@ impl Flags {
     #[inline]
     pub(crate) fn has(self, other: Flags) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// This, or nothing.
+    #[inline(always)]
+    pub(crate) fn when(self, wanted: bool) -> Flags {
+        Flags(self.0 * u16::from(wanted))
     }
 
     #[inline]
@@ -73,45 +87,55 @@ impl std::ops::BitOr for Flags {
     }
 }
 
-/// What every packet reads.
+/// What every packet reads, and most packets write.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Record {
-    /// IPv4: original source and destination, reply source and destination, label. IPv6: original
-    /// source and destination. Words are the address's, most significant first.
-    addresses: [u32; 8],
-    /// Original source and destination, reply source and destination.
-    ports: [u16; 4],
-    /// The tick at which it is gone unless a packet comes.
-    pub(crate) deadline: u32,
-    /// Neighbours in the list that it is on.
-    pub(crate) next: u32,
-    pub(crate) prev: u32,
-    pub(crate) mark: u32,
+    /// IPv4: the original source and destination. IPv6: their least significant words.
+    ends: [u32; 2],
+    /// Original source and destination.
+    ports: [u16; 2],
     pub(crate) zone: u16,
-    pub(crate) flags: Flags,
-    /// The list that it is on.
-    pub(crate) list: u16,
     pub(crate) protocol: u8,
     /// The protocol's state.
     pub(crate) state: u8,
+    /// The tick at which it is gone unless a packet comes.
+    pub(crate) deadline: u32,
+    pub(crate) progress: Progress,
+}
+
+/// What few packets read.
+#[derive(Debug, Clone)]
+#[repr(C)]
+pub(crate) struct Rest {
+    /// IPv4: reply source and destination, label. IPv6: the three more significant words of original source and destination.
+    /// Words are in the order of their significance, the most significant first.
+    addresses: [u32; 6],
+    /// Reply source and destination.
+    ports: [u16; 2],
+    pub(crate) mark: u32,
+    /// Neighbours in the list that it is on.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+    /// The connection's extension, or `NONE`.
+    pub(crate) extension: u32,
+    pub(crate) notes: Notes,
+    /// The list that it is on.
+    pub(crate) list: u16,
 }
 
 impl Record {
-    /// A connection with these two directions. A label and a reply tuple that is not the inverse
+    /// A connection with these two directions, and its rest. A label and a reply tuple that is not the inverse
     /// of the original are [`Extension`]'s in IPv6.
-    pub(crate) fn new(original: &Tuple, reply: &Tuple) -> Record {
-        let mut addresses = [0; 8];
+    pub(crate) fn new(original: &Tuple, reply: &Tuple) -> (Record, Rest) {
+        let mut addresses = [0; 6];
         let mut flags = Flags::LIVE | Flags::CHANGED;
         if original.v6 {
-            addresses[..4].copy_from_slice(&words(original.src));
-            addresses[4..].copy_from_slice(&words(original.dst));
+            addresses[..3].copy_from_slice(&words(original.src)[..3]);
+            addresses[3..].copy_from_slice(&words(original.dst)[..3]);
             flags.set(Flags::V6);
         } else {
-            let v4 = [original.src, original.dst, reply.src, reply.dst];
-            for (word, address) in addresses.iter_mut().zip(v4) {
-                *word = address as u32;
-            }
+            (addresses[0], addresses[1]) = (reply.src as u32, reply.dst as u32);
         }
         if original.is_query() {
             flags.set(Flags::QUERY);
@@ -119,25 +143,49 @@ impl Record {
         if *reply != original.inverted() {
             flags.set(Flags::TWO_KEYS);
         }
-        Record {
-            addresses,
-            ports: [original.src_port, original.dst_port, reply.src_port, reply.dst_port],
-            deadline: 0,
-            next: NONE,
-            prev: NONE,
-            mark: 0,
+        let record = Record {
+            ends: [original.src as u32, original.dst as u32],
+            ports: [original.src_port, original.dst_port],
             zone: original.zone,
-            flags,
-            list: 0,
             protocol: original.protocol.0,
             state: 0,
-        }
+            deadline: 0,
+            progress: Progress { flags, ..Progress::NEW },
+        };
+        let rest = Rest {
+            addresses,
+            ports: [reply.src_port, reply.dst_port],
+            mark: 0,
+            next: NONE,
+            prev: NONE,
+            extension: NONE,
+            notes: Notes::NEW,
+            list: 0,
+        };
+        (record, rest)
+    }
+
+    /// What is true of it.
+    #[inline(always)]
+    pub(crate) fn flags(&self) -> Flags {
+        self.progress.flags
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub(crate) fn flags_mut(&mut self) -> &mut Flags {
+        &mut self.progress.flags
     }
 
     /// Which way a packet with this tuple goes, if it is of this connection.
     #[inline]
-    pub(crate) fn way(&self, tuple: &Tuple, extension: Option<&Extension>) -> Option<Direction> {
-        let (v6, query) = (self.flags.has(Flags::V6), self.flags.has(Flags::QUERY));
+    pub(crate) fn way(
+        &self,
+        rest: &Rest,
+        tuple: &Tuple,
+        extension: Option<&Extension>,
+    ) -> Option<Direction> {
+        let (v6, query) = (self.flags().has(Flags::V6), self.flags().has(Flags::QUERY));
         let alike = self.zone == tuple.zone
             && self.protocol == tuple.protocol.0
             && v6 == tuple.v6
@@ -147,10 +195,10 @@ impl Record {
         }
         if v6 {
             return match tuple {
-                _ if tuple.role != Role::Reply && self.original() == *tuple => {
+                _ if tuple.role != Role::Reply && self.original(rest) == *tuple => {
                     Some(Direction::Original)
                 }
-                _ if tuple.role != Role::Request && self.reply(extension) == *tuple => {
+                _ if tuple.role != Role::Request && self.reply(rest, extension) == *tuple => {
                     Some(Direction::Reply)
                 }
                 _ => None,
@@ -158,42 +206,67 @@ impl Record {
         }
         let ends = [tuple.src as u32, tuple.dst as u32];
         let ports = [tuple.src_port, tuple.dst_port];
-        let [a, b, c, d] = self.ports;
-        if tuple.role != Role::Reply && self.addresses[..2] == ends && [a, b] == ports {
+        if tuple.role != Role::Reply && self.ends == ends && self.ports == ports {
             return Some(Direction::Original);
         }
-        let reply = self.addresses[2..4] == ends && [c, d] == ports;
+        let reply = rest.addresses[..2] == ends && rest.ports == ports;
         (tuple.role != Role::Request && reply).then_some(Direction::Reply)
+    }
+
+    /// The same for a packet that has a key, of a connection whose reply tuple is the inverse of the original; without a
+    /// choice that depends on the direction. None for others, and for a record that is not in use.
+    #[inline(always)]
+    pub(crate) fn way_of(&self, key: &Key, zone: u16) -> Option<Direction> {
+        let kind = Flags::LIVE.0 | Flags::V6.0 | Flags::QUERY.0 | Flags::TWO_KEYS.0;
+        let alike = (self.flags().0 & kind == Flags::LIVE.0)
+            & (self.zone == zone)
+            & (self.protocol == key.protocol.0);
+        let ([a, b], [e, f]) = (self.ends, self.ports);
+        let original = (pair([a, b]) == pair(key.ends)) & ([e, f] == key.ports);
+        let reply = (pair([b, a]) == pair(key.ends)) & ([f, e] == key.ports);
+        if !(alike & (original | reply)) {
+            return None;
+        }
+        Some(if original { Direction::Original } else { Direction::Reply })
     }
 
     /// Addresses and ports as the opener's packets come in.
     #[inline]
-    pub(crate) fn original(&self) -> Tuple {
-        let [src, dst] = if self.flags.has(Flags::V6) {
-            [address(&self.addresses[..4]), address(&self.addresses[4..])]
-        } else {
-            [self.addresses[0].into(), self.addresses[1].into()]
-        };
+    pub(crate) fn original(&self, rest: &Rest) -> Tuple {
+        if !self.flags().has(Flags::V6) {
+            return self.original_v4();
+        }
+        let [a, b, c, d, e, f] = rest.addresses;
+        let src = address(&[a, b, c, self.ends[0]]);
+        let dst = address(&[d, e, f, self.ends[1]]);
+        Tuple { src, dst, ..self.original_v4() }
+    }
+
+    /// The same of an IPv4 connection.
+    #[inline(always)]
+    pub(crate) fn original_v4(&self) -> Tuple {
+        let [src, dst] = self.ends.map(u128::from);
         Tuple { src, dst, src_port: self.ports[0], dst_port: self.ports[1], ..self.frame(true) }
     }
 
     /// Addresses and ports as the other side's packets come in.
-    pub(crate) fn reply(&self, extension: Option<&Extension>) -> Tuple {
+    pub(crate) fn reply(&self, rest: &Rest, extension: Option<&Extension>) -> Tuple {
         let [src, dst] = match extension {
-            Some(extension) if self.flags.has(Flags::V6) && self.flags.has(Flags::TWO_KEYS) => {
+            Some(extension) if self.flags().has(Flags::V6) && self.flags().has(Flags::TWO_KEYS) => {
                 [extension.reply_src, extension.reply_dst]
             }
-            _ if self.flags.has(Flags::V6) => {
-                [address(&self.addresses[4..]), address(&self.addresses[..4])]
+            _ if self.flags().has(Flags::V6) => {
+                let original = self.original(rest);
+                [original.dst, original.src]
             }
-            _ => [self.addresses[2].into(), self.addresses[3].into()],
+            _ => [rest.addresses[0].into(), rest.addresses[1].into()],
         };
-        Tuple { src, dst, src_port: self.ports[2], dst_port: self.ports[3], ..self.frame(false) }
+        Tuple { src, dst, src_port: rest.ports[0], dst_port: rest.ports[1], ..self.frame(false) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn frame(&self, original: bool) -> Tuple {
-        let role = match (self.flags.has(Flags::QUERY), original) {
+        let role = match (self.flags().has(Flags::QUERY), original) {
             (false, _) => Role::Any,
             (true, true) => Role::Request,
             (true, false) => Role::Reply,
@@ -205,31 +278,64 @@ impl Record {
             dst_port: 0,
             zone: self.zone,
             protocol: IpProtocol(self.protocol),
-            v6: self.flags.has(Flags::V6),
+            v6: self.flags().has(Flags::V6),
             role,
         }
     }
 
+    /// UDP: the tick after which it is a stream.
+    #[inline(always)]
+    pub(crate) fn stream_from(&self) -> u32 {
+        self.progress.sides[0].end
+    }
+
+    /// What the last segment has said, wherever it is kept.
+    #[inline(always)]
+    pub(crate) fn notes(&self, rest: &Rest) -> Notes {
+        if self.flags().has(Flags::AT_EDGE) {
+            let (last_ack, last_end) = self.edge();
+            return Notes { last_ack, last_end, ..rest.notes };
+        }
+        rest.notes
+    }
+
+    /// What the side that has sent the last segment has acknowledged and sent at most.
+    #[inline(always)]
+    pub(crate) fn edge(&self) -> (u32, u32) {
+        let side = &self.progress.sides[usize::from(self.progress.last >> 7)];
+        (side.max_ack, side.end)
+    }
+}
+
+impl Rest {
     /// The label of an IPv4 connection.
+    #[inline]
     pub(crate) fn label_v4(&self) -> u128 {
-        address(&self.addresses[4..])
+        address(&self.addresses[2..])
     }
 
     /// Sets the label of an IPv4 connection.
     pub(crate) fn set_label_v4(&mut self, label: u128) {
-        self.addresses[4..].copy_from_slice(&words(label));
+        self.addresses[2..].copy_from_slice(&words(label));
     }
+}
+
+#[inline(always)]
+fn pair([a, b]: [u32; 2]) -> u64 {
+    u64::from(a) | u64::from(b) << 32
 }
 
 fn words(address: u128) -> [u32; 4] {
     [(address >> 96) as u32, (address >> 64) as u32, (address >> 32) as u32, address as u32]
 }
 
+#[inline]
 fn address(words: &[u32]) -> u128 {
     words.iter().fold(0, |sum, word| sum << 32 | u128::from(*word))
 }
 
-/// What one side of a TCP connection has shown. SCTP keeps its verification tag in `end`.
+/// What one side of a TCP connection has shown. SCTP keeps its verification tag in `end`, UDP in the original side's the tick
+/// after which a flow is a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Side {
     /// One past the highest sequence number sent.
@@ -242,20 +348,13 @@ pub(crate) struct Side {
     pub(crate) max_ack: u32,
 }
 
-/// What protocols with a state machine keep. It lies in one line or in two, so that its first and its last octet are in all that
-/// it lies in.
+/// What protocols with a state machine keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Progress {
     /// Original, reply.
     pub(crate) sides: [Side; 2],
-    /// The acknowledgment number of the last segment noted.
-    pub(crate) last_ack: u32,
-    /// One past its last sequence number. UDP: the tick after which a flow is a stream.
-    pub(crate) last_end: u32,
-    /// The connection's extension, or `NONE`.
-    pub(crate) extension: u32,
-    /// Its window, not scaled.
+    /// The last segment's window, not scaled.
     pub(crate) last_window: u16,
     /// Its length, low bits.
     pub(crate) last_len: u16,
@@ -267,31 +366,49 @@ pub(crate) struct Progress {
     pub(crate) repeats: u8,
     /// The last segment's kind, and its direction in bit 7.
     pub(crate) last: u8,
+    /// What is true of the whole connection; here, where there is room.
+    flags: Flags,
+}
+
+/// What was said last and is seldom asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C, packed(2))]
+pub(crate) struct Notes {
+    /// The acknowledgment number of the last segment noted.
+    pub(crate) last_ack: u32,
+    /// One past its last sequence number.
+    pub(crate) last_end: u32,
     /// What a SYN that was let through without effect has said.
     pub(crate) noted: u8,
     /// And its window scale.
     pub(crate) noted_scale: u8,
 }
 
+impl Notes {
+    /// Nothing seen yet.
+    pub(crate) const NEW: Notes = Notes { last_ack: 0, last_end: 0, noted: 0, noted_scale: 0 };
+}
+
 impl Progress {
     /// Nothing seen yet.
     pub(crate) const NEW: Progress = Progress {
         sides: [Side { end: 0, max_end: 0, max_window: 0, max_ack: 0 }; 2],
-        last_ack: 0,
-        last_end: 0,
-        extension: NONE,
         last_window: 0,
         last_len: 0,
         said: [0; 2],
         scales: [0; 2],
         repeats: 0,
         last: 0,
-        noted: 0,
-        noted_scale: 0,
+        flags: Flags(0),
     };
+
+    /// This, of a connection of which that is true.
+    pub(crate) fn with(self, flags: Flags) -> Progress {
+        Progress { flags, ..self }
+    }
 }
 
-const _: () = assert!(size_of::<Record>() == 64 && size_of::<Progress>() == 56);
+const _: () = assert!(size_of::<Record>() == 64 && size_of::<Rest>() == 56);
 
 /// What an IPv6 connection needs beyond a record if it is translated or labelled.
 #[derive(Debug, Clone, Default)]
@@ -379,20 +496,33 @@ mod tests {
                     v6,
                     role,
                 };
-                let plain = Record::new(&original, &original.inverted());
-                assert_eq!(plain.original(), original);
-                assert_eq!(plain.reply(None), original.inverted());
-                assert!(!plain.flags.has(Flags::TWO_KEYS));
+                let (plain, rest) = Record::new(&original, &original.inverted());
+                assert_eq!(plain.original(&rest), original);
+                assert_eq!(plain.reply(&rest, None), original.inverted());
+                assert!(!plain.flags().has(Flags::TWO_KEYS));
+                let plain = (plain, rest);
                 let reply = Tuple { dst: wide(7), dst_port: 9, ..original.inverted() };
                 let translated = Record::new(&original, &reply);
                 let inverse = original.inverted();
-                for (record, other) in [(&plain, &inverse), (&translated, &reply)] {
+                for ((record, rest), other) in [(&plain, &inverse), (&translated, &reply)] {
                     let extension = Extension {
                         reply_src: reply.src,
                         reply_dst: reply.dst,
                         ..Extension::default()
                     };
-                    let way = |tuple: &Tuple| record.way(tuple, Some(&extension));
+                    let way = |tuple: &Tuple| {
+                        let way = record.way(rest, tuple, Some(&extension));
+                        let inverse = !record.flags().has(Flags::TWO_KEYS);
+                        if !tuple.v6 && tuple.role == Role::Any && inverse {
+                            let key = Key {
+                                ends: [tuple.src as u32, tuple.dst as u32],
+                                ports: [tuple.src_port, tuple.dst_port],
+                                protocol: tuple.protocol,
+                            };
+                            assert_eq!(record.way_of(&key, tuple.zone), way);
+                        }
+                        way
+                    };
                     assert_eq!(way(&original), Some(Direction::Original));
                     assert_eq!(way(other), Some(Direction::Reply));
                     for not in [
@@ -413,9 +543,10 @@ mod tests {
                     reply_dst: reply.dst,
                     ..Extension::default()
                 };
-                assert_eq!(translated.original(), original);
-                assert_eq!(translated.reply(Some(&extension)), reply);
-                assert!(translated.flags.has(Flags::TWO_KEYS));
+                let (translated, rest) = translated;
+                assert_eq!(translated.original(&rest), original);
+                assert_eq!(translated.reply(&rest, Some(&extension)), reply);
+                assert!(translated.flags().has(Flags::TWO_KEYS));
             }
         }
     }

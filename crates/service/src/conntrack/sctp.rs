@@ -14,7 +14,7 @@
 //! Checked by: the tests below; `lab/conntrack` against the kernel.
 
 use super::Direction;
-use super::record::Progress;
+use super::record::{Notes, Progress};
 
 /// Where an association is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,6 +231,7 @@ fn initiate_tag(chunk: &Chunk<'_>) -> Option<u32> {
 /// open a connection.
 pub(crate) fn packet(
     progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     packet: &[u8],
@@ -283,20 +284,20 @@ pub(crate) fn packet(
                 if tags[me] == 0 {
                     progress.sides[me].end = tag;
                 } else if tag == tags[me] {
-                    progress.noted &= !HEARTBEAT_DIFFERS;
+                    notes.noted &= !HEARTBEAT_DIFFERS;
                 } else if has(&[chunk::DATA]) || !refresh {
                     return Decision::Invalid;
                 } else if answer {
-                    let asked = progress.noted & HEARTBEAT_DIFFERS != 0;
+                    let asked = notes.noted & HEARTBEAT_DIFFERS != 0;
                     if !asked || progress.last == direction as u8 {
                         return Decision::Invalid;
                     }
                     // The other side answers under the new tag: the association was restarted.
-                    progress.noted &= !HEARTBEAT_DIFFERS;
+                    notes.noted &= !HEARTBEAT_DIFFERS;
                     progress.sides[me].end = tag;
                     progress.sides[peer].end = 0;
                 } else {
-                    progress.noted |= HEARTBEAT_DIFFERS;
+                    notes.noted |= HEARTBEAT_DIFFERS;
                     progress.last = direction as u8;
                     refresh = false;
                     continue;

@@ -22,7 +22,7 @@
 //! Checked by: the tests below; `lab/conntrack` against the kernel.
 
 use super::Direction;
-use super::record::{Progress, Side};
+use super::record::{Notes, Progress, Side};
 use wire::tcp::{Flags, Opt, Options};
 
 /// Where a connection is, judged by what was seen of both ends.
@@ -167,6 +167,38 @@ impl<'a> Segment<'a> {
         })
     }
 
+    /// Whether the header at the front of `bytes` has, of the flags that count here, only ACK.
+    #[inline(always)]
+    pub(crate) fn is_bare_ack(bytes: &[u8]) -> bool {
+        let core = Flags::FIN | Flags::SYN | Flags::RST | Flags::ACK | Flags::URG;
+        bytes.get(13).is_some_and(|flags| u16::from(*flags) & core.0 == Flags::ACK.0)
+    }
+
+    /// The header of a segment whose only flag that counts here is ACK: most of an open connection's. None for others,
+    /// which [`parse`](Self::parse) reads.
+    #[inline(always)]
+    pub(crate) fn bare_ack(bytes: &'a [u8]) -> Option<Segment<'a>> {
+        let head: &[u8; wire::tcp::HEADER_LEN] = bytes.first_chunk()?;
+        let header_len = usize::from(head[12] >> 4) * 4;
+        if header_len < wire::tcp::HEADER_LEN || header_len > bytes.len() {
+            return None;
+        }
+        if !Segment::is_bare_ack(head) {
+            return None;
+        }
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        Some(Segment {
+            kind: Kind::Ack,
+            flags: Flags::ACK,
+            seq: word(4),
+            ack: word(8),
+            window: u16::from_be_bytes([head[14], head[15]]),
+            len: (bytes.len() - header_len) as u32,
+            options: &bytes[wire::tcp::HEADER_LEN..header_len],
+        })
+    }
+
     fn end(&self) -> u32 {
         self.seq.wrapping_add(self.len)
     }
@@ -192,7 +224,9 @@ impl<'a> Segment<'a> {
     /// The highest right edge of the SACK blocks, or the acknowledgment number.
     #[inline]
     fn sack(&self) -> u32 {
-        if self.options.is_empty() { self.ack } else { self.sack_of_options() }
+        // Padding and timestamps, as most stacks send them on each segment (RFC 7323 appendix A).
+        let stamps = self.options.len() == 12 && self.options.starts_with(&[1, 1, 8, 10]);
+        if self.options.is_empty() || stamps { self.ack } else { self.sack_of_options() }
     }
 
     fn sack_of_options(&self) -> u32 {
@@ -339,6 +373,7 @@ enum Next {
     Invalid,
 }
 
+#[inline(always)]
 fn next(state: State, kind: Kind, direction: Direction) -> Next {
     use Direction::{Original, Reply};
     use State::*;
@@ -405,8 +440,44 @@ pub(crate) fn open(progress: &mut Progress, segment: &Segment<'_>, settings: &Se
 
 /// Judges a segment of a connection in `state` and notes what it says. A connection's first segment
 /// comes through [`open`] first, with [`State::None`].
+#[inline(never)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "two parts of what is kept, and what is asked of them"
+)]
 pub(crate) fn segment(
     progress: &mut Progress,
+    notes: &mut Notes,
+    state: State,
+    direction: Direction,
+    segment: &Segment<'_>,
+    known: Known,
+    settings: &Settings,
+    timeouts: &Timeouts,
+) -> Decision {
+    judge(progress, notes, state, direction, segment, known, settings, timeouts)
+}
+
+/// The same of a [bare ACK](Segment::bare_ack) of an open connection: the compiler leaves out what only others meet.
+#[inline(always)]
+pub(crate) fn bare_ack(
+    progress: &mut Progress,
+    notes: &mut Notes,
+    direction: Direction,
+    segment: &Segment<'_>,
+    known: Known,
+    settings: &Settings,
+    timeouts: &Timeouts,
+) -> Decision {
+    let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*segment };
+    judge(progress, notes, State::Established, direction, &segment, known, settings, timeouts)
+}
+
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "as those of `segment`")]
+fn judge(
+    progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -437,23 +508,23 @@ pub(crate) fn segment(
             let in_step = segment.kind == Kind::SynAck
                 && last_is(progress, Kind::Syn)
                 && !last_same_way(progress)
-                && segment.ack == progress.last_end;
+                && segment.ack == notes.last_end;
             if !in_step {
-                note(progress, state, direction, segment);
+                note(progress, notes, state, direction, segment);
                 return Decision::Ignore;
             }
             // It answers a SYN that was let through without effect: the ends agree with each other,
             // and what was noted of the SYN puts the tracker in step with them.
-            let (end, window) = (progress.last_end, u32::from(progress.last_window).max(1));
+            let (end, window) = (notes.last_end, u32::from(progress.last_window).max(1));
             progress.sides[answered] = Side {
                 end,
                 max_end: end,
                 max_window: window,
                 max_ack: progress.sides[answered].max_ack,
             };
-            progress.scales[answered] = progress.noted_scale;
-            progress.noted &= !CHALLENGE;
-            progress.said[answered] = progress.noted;
+            progress.scales[answered] = notes.noted_scale;
+            notes.noted &= !CHALLENGE;
+            progress.said[answered] = notes.noted;
             progress.sides[me] = Side::default();
             progress.scales[me] = 0;
             progress.said[me] &= UNCHECKED;
@@ -464,22 +535,22 @@ pub(crate) fn segment(
                 && segment.kind == Kind::Ack
                 && !last_same_way(progress)
                 && last_is(progress, Kind::Syn)
-                && progress.noted & CHALLENGE != 0;
+                && notes.noted & CHALLENGE != 0;
             if challenged {
                 // It answers a SYN (RFC 5961 §4), not the last FIN.
-                progress.noted &= !CHALLENGE;
+                notes.noted &= !CHALLENGE;
                 return Decision::Ignore;
             }
         }
-        Some(State::SynSent2) => progress.noted |= BOTH_OPENED,
+        Some(State::SynSent2) => notes.noted |= BOTH_OPENED,
         Some(State::SynReceived) => {
-            let opened = progress.noted & BOTH_OPENED != 0;
+            let opened = notes.noted & BOTH_OPENED != 0;
             if direction == Direction::Reply && segment.kind == Kind::Ack && opened {
                 new = Some(State::Established);
             }
         }
         Some(State::Closed) if segment.kind == Kind::Rst => {
-            match reset(progress, old, direction, segment, known) {
+            match reset(progress, notes, old, direction, segment, known) {
                 Reset::Invalid => return Decision::Invalid { shorten: false },
                 Reset::Check => {}
                 Reset::Stay => new = Some(old),
@@ -491,7 +562,7 @@ pub(crate) fn segment(
     }
     let new = new.unwrap_or(state);
     if checked {
-        match window(progress, state, direction, segment, settings) {
+        match window(progress, notes, state, direction, segment, settings) {
             Window::Inside => {}
             Window::Old => return Decision::Ignore,
             Window::Outside => {
@@ -538,22 +609,29 @@ pub(crate) fn segment(
 }
 
 /// Keeps what a segment without effect says: the other end may believe it.
-fn note(progress: &mut Progress, state: State, direction: Direction, segment: &Segment<'_>) {
+#[inline(never)]
+fn note(
+    progress: &mut Progress,
+    notes: &mut Notes,
+    state: State,
+    direction: Direction,
+    segment: &Segment<'_>,
+) {
     progress.last = segment.kind as u8 | (direction as u8) << 7;
-    progress.last_end = segment.end();
+    notes.last_end = segment.end();
     progress.last_len = segment.len as u16;
     progress.last_window = segment.window;
     if segment.kind == Kind::Syn && direction == Direction::Original {
         let (said, scale) = segment.offers();
-        progress.noted = said;
-        progress.noted_scale = scale.unwrap_or(0);
+        notes.noted = said;
+        notes.noted_scale = scale.unwrap_or(0);
         if state == State::LastAck {
-            progress.noted |= CHALLENGE;
+            notes.noted |= CHALLENGE;
         }
     }
     let half_open = state == State::SynSent && direction == Direction::Reply;
     if half_open && segment.kind == Kind::Ack {
-        progress.last_ack = segment.ack;
+        notes.last_ack = segment.ack;
     }
 }
 
@@ -572,8 +650,10 @@ enum Reset {
 
 /// RFC 5961 §3: a reset counts only where its number is exactly what is expected next; close to it, the
 /// receiver asks.
+#[inline(never)]
 fn reset(
     progress: &Progress,
+    notes: &Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -601,7 +681,7 @@ fn reset(
             return Reset::Check;
         }
         // It may follow data that is under way: its number is the one after.
-        if last_is(Kind::Ack) && same_way && segment.seq == progress.last_end {
+        if last_is(Kind::Ack) && same_way && segment.seq == notes.last_end {
             return Reset::Check;
         }
         stay = true;
@@ -609,13 +689,13 @@ fn reset(
     // The answer to the other side's SYN, or to an ACK of a half-open connection, that was let through.
     let to_syn = known.replied && last_is(Kind::Syn) && !same_way;
     let to_ack = !known.assured && last_is(Kind::Ack);
-    if (to_syn || to_ack) && segment.ack == progress.last_end {
+    if (to_syn || to_ack) && segment.ack == notes.last_end {
         return if stay { Reset::StayTrust } else { Reset::Trust };
     }
     let to_challenge = state == State::SynSent
         && last_is(Kind::Ack)
         && progress.last >> 7 == Direction::Reply as u8
-        && segment.seq == progress.last_ack;
+        && segment.seq == notes.last_ack;
     match (to_challenge, stay) {
         (true, true) => Reset::StayTrust,
         (true, false) => Reset::Trust,
@@ -626,6 +706,7 @@ fn reset(
 
 /// Notes a FIN or RST outside the window. True if one of each direction has come: the ends are closing
 /// what the tracker believes open.
+#[inline(never)]
 fn note_close(
     progress: &mut Progress,
     direction: Direction,
@@ -670,8 +751,10 @@ fn begin(progress: &mut Progress, direction: Direction, segment: &Segment<'_>) {
 }
 
 /// Checks a segment against the windows, and moves them by what it says.
+#[inline(always)]
 fn window(
     progress: &mut Progress,
+    notes: &mut Notes,
     state: State,
     direction: Direction,
     segment: &Segment<'_>,
@@ -784,14 +867,14 @@ fn window(
     }
     if segment.kind == Kind::Ack {
         let same = progress.last >> 7 == direction as u8
-            && progress.last_ack == ack
-            && progress.last_end == end
+            && notes.last_ack == ack
+            && notes.last_end == end
             && progress.last_window == segment.window
             && progress.last_len == segment.len as u16;
         if same {
             progress.repeats = progress.repeats.saturating_add(1);
         } else {
-            (progress.last_ack, progress.last_end) = (ack, end);
+            (notes.last_ack, notes.last_end) = (ack, end);
             progress.last_window = segment.window;
             progress.last_len = segment.len as u16;
             progress.repeats = 0;

@@ -58,6 +58,7 @@ struct PlainConnection {
     assured: bool,
     state: u8,
     progress: Progress,
+    notes: Notes,
     mark: u32,
     label: u128,
     queue: Option<Queue>,
@@ -126,6 +127,7 @@ impl Plain {
                 let known = tcp::Known { replied: connection.replied, assured: connection.assured };
                 let decision = tcp::segment(
                     &mut connection.progress,
+                    &mut connection.notes,
                     tcp::State::from_number(connection.state),
                     direction,
                     &segment,
@@ -152,7 +154,7 @@ impl Plain {
                     }
                 }
             } else if tuple.protocol == IpProtocol::UDP {
-                let stream = connection.replied && now > connection.progress.last_end;
+                let stream = connection.replied && now > connection.notes.last_end;
                 connection.assured |= stream;
                 timeout =
                     Some(if stream { config.timeouts.udp_stream } else { config.timeouts.udp });
@@ -201,6 +203,7 @@ impl Plain {
             assured: false,
             state: 0,
             progress: Progress::NEW,
+            notes: Notes::NEW,
             mark: 0,
             label: 0,
             queue: None,
@@ -211,9 +214,9 @@ impl Plain {
             _ if original.is_query() => config.timeouts.icmp,
             _ => config.timeouts.other,
         };
-        connection.progress.last_end = ticks(now_ns) + deadline_after(2);
+        connection.notes.last_end = ticks(now_ns) + deadline_after(2);
         if original.protocol == IpProtocol::TCP {
-            connection.progress.last_end = 0;
+            connection.notes.last_end = 0;
             let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else { return invalid };
             if !tcp::open(&mut connection.progress, &segment, &config.tcp) {
                 return invalid;
@@ -221,6 +224,7 @@ impl Plain {
             let known = tcp::Known { replied: false, assured: false };
             let decision = tcp::segment(
                 &mut connection.progress,
+                &mut connection.notes,
                 tcp::State::None,
                 Direction::Original,
                 &segment,
@@ -427,6 +431,89 @@ fn a_burst_is_as_good_as_its_packets() {
     }
     assert_eq!(whole.counters().established, single.counters().established);
     assert!(whole.counters().connections_closed > 100);
+}
+
+/// Conversations over TCP and UDP, mostly in order, with losses, repetitions, segments from elsewhere, closed windows, ends and new
+/// beginnings: one tracker takes them the short way where it can, the other never (its action sets a label to what it is).
+/// Both tell and keep the same.
+#[test]
+fn the_short_way_is_as_good_as_the_long_one() {
+    let mut random = Random(5);
+    let config = || Config { half_open_max: 40, ..Config::new(50, 9) };
+    let mut trackers = [Tracker::new(config(), 0), Tracker::new(config(), 0)];
+    let long = Request { label: Some((0, 0)), ..commit() };
+    // Of each conversation, what each side sends next and has seen of the other.
+    let mut sides = [[(0_u32, 0_u32); 2]; 30];
+    let mut now_ns = 0;
+    for round in 0..6000 {
+        now_ns += [1, SECOND / 10, 3 * SECOND, 200 * SECOND][random.below(4) as usize]
+            * random.below(2)
+            / (1 + round % 7);
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..=random.below(40) {
+            let n = random.below(30) as usize;
+            let me = random.below(2) as usize;
+            let ends = [(v4(1), 1000 + n as u16), (v4(2), 80)];
+            let (from, to) = (ends[me], ends[1 - me]);
+            if n >= 24 {
+                frames.push(Frame::udp(from, to, 3).bytes());
+                continue;
+            }
+            let (mut seq, mut ack) = (sides[n][me].0, sides[n][me].1);
+            let mut len = [0, 0, 1, 3][random.below(4) as usize];
+            let mut flags = Tcp::ACK;
+            let mut window = 1000;
+            match random.below(60) {
+                0 => (flags, seq, len) = (Tcp::SYN, random.next() as u32, 0),
+                1 => flags = Tcp::SYN | Tcp::ACK,
+                2 => flags = Tcp::FIN | Tcp::ACK,
+                3 => (flags, len) = (Tcp::RST, 0),
+                4 => seq = seq.wrapping_add(random.below(3000) as u32),
+                5 => seq = seq.wrapping_sub(random.below(3000) as u32),
+                6 => seq = random.next() as u32,
+                7 => ack = random.next() as u32,
+                8 => ack = ack.wrapping_add(random.below(5) as u32),
+                9 => ack = ack.wrapping_sub(random.below(100_000) as u32),
+                10 => window = 0,
+                11 => flags = Tcp::ACK | Tcp::PSH | Tcp::URG,
+                12 => flags = Tcp(0),
+                _ => {}
+            }
+            let options: &[u8] = match random.below(4) {
+                0 => &[1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+                1 if random.below(8) == 0 => &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 9],
+                _ => &[],
+            };
+            frames.push(Frame::tcp_with(from, to, flags, (seq, ack), window, options, len).bytes());
+            let takes = u32::from(flags.contains(Tcp::SYN)) + u32::from(flags.contains(Tcp::FIN));
+            let end = seq.wrapping_add(len as u32 + takes);
+            if random.below(10) != 0 {
+                sides[n][me].0 = end;
+                sides[n][1 - me].1 = end;
+            }
+        }
+        let [short, long] = [commit(), long].map(|request| {
+            let tracker = &mut trackers[usize::from(request.label.is_some())];
+            let mut frames = frames.clone();
+            let mut outcomes = vec![Outcome::default(); frames.len()];
+            let mut packets: Vec<Packet<'_>> = frames.iter_mut().map(|f| Packet::of(f)).collect();
+            tracker.process(now_ns, &request, &mut packets, &mut outcomes);
+            let progress: Vec<_> = (0..tracker.records.len())
+                .map(|at| {
+                    let (record, rest) = (&tracker.records[at], &tracker.rests[at]);
+                    let progress = record.progress.with(Flags::default());
+                    record.flags().has(Flags::LIVE).then(|| (progress, record.notes(rest)))
+                })
+                .collect();
+            (outcomes, progress, tracker.connections(now_ns).collect::<Vec<_>>())
+        });
+        assert_eq!(short, long, "round {round}");
+    }
+    let [short, long] = trackers;
+    assert_eq!(short.counters, long.counters);
+    let counters = short.counters;
+    assert!(counters.established > 20_000 && counters.invalid > 1000, "{counters:?}");
+    assert!(counters.connections_closed > 100 && counters.new > 1000, "{counters:?}");
 }
 
 /// Hints that are right, of connections that are gone, of other connections, of other trackers, and of nothing: in the same bursts

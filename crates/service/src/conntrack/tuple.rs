@@ -143,6 +143,48 @@ impl Hasher {
         let rest = u64::from(tuple.protocol.0) | u64::from(tuple.zone) << 8;
         fold(ends ^ k2, rest ^ k3)
     }
+
+    /// The same, of a [`Key`]'s tuple in this zone.
+    #[inline(always)]
+    pub(crate) fn hash_key(&self, key: &Key, zone: u16) -> u64 {
+        let [k0, k1, k2, k3] = self.keys;
+        let end = |address: u32, port: u16| fold(u64::from(address) ^ k0, u64::from(port) ^ k1);
+        let [src, dst] = key.ends;
+        let [src_port, dst_port] = key.ports;
+        let ends = end(src, src_port).wrapping_add(end(dst, dst_port));
+        let rest = u64::from(key.protocol.0) | u64::from(zone) << 8;
+        fold(ends ^ k2, rest ^ k3)
+    }
+}
+
+/// What a [`Tuple`] is for most packets, whose addresses are IPv4's and whose protocol has ports; without the zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Source and destination address.
+    pub(crate) ends: [u32; 2],
+    /// Source and destination port.
+    pub(crate) ports: [u16; 2],
+    pub(crate) protocol: IpProtocol,
+}
+
+impl Key {
+    /// Of no packet that has a key.
+    pub(crate) const NONE: Key = Key { ends: [0; 2], ports: [0; 2], protocol: IpProtocol(0) };
+
+    /// The whole tuple.
+    pub(crate) fn tuple(&self, zone: u16) -> Tuple {
+        let ([src, dst], [src_port, dst_port]) = (self.ends, self.ports);
+        Tuple {
+            src: src.into(),
+            dst: dst.into(),
+            src_port,
+            dst_port,
+            zone,
+            protocol: self.protocol,
+            v6: false,
+            role: Role::Any,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -174,5 +216,11 @@ mod tests {
             assert_ne!(hasher.hash(&other), hasher.hash(&tuple), "{other:?}");
         }
         assert_ne!(Hasher::new(2).hash(&tuple), hasher.hash(&tuple));
+        let key =
+            Key { ends: [0x0a00_0001, 0x0a00_0002], ports: [1000, 80], protocol: IpProtocol::TCP };
+        for zone in [0, 1, 0xffff] {
+            assert_eq!(key.tuple(zone), Tuple { zone, ..tuple });
+            assert_eq!(hasher.hash_key(&key, zone), hasher.hash(&key.tuple(zone)));
+        }
     }
 }
