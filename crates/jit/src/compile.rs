@@ -7,6 +7,7 @@
 
 use crate::bails::Bails;
 use crate::emit::Gen;
+use crate::frame::Frame;
 use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
@@ -182,6 +183,8 @@ pub struct Compiled {
     /// are taken up.
     pub(crate) waited: Vec<u32>,
     pub(crate) slots: Slots,
+    /// Where the parts of a burst's memory lie.
+    pub(crate) frame: Frame,
     /// How many points there are.
     pub(crate) points: usize,
     /// Numbers of the tables that are looked up are below this.
@@ -428,6 +431,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         nodes,
         stops,
         slots: plan.slots.clone(),
+        frame: plan.frame.clone(),
         points: points.len(),
         tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,
