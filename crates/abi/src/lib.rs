@@ -1,9 +1,10 @@
 //! What generated code and Rust share: layouts, written once.
 //!
-//! A burst is described to generated code by a [`Context`]: packets, per-packet state slots, the
-//! input and output of each table lookup ([`NodeIo`]), who waits where ([`PointIo`]), and where it
-//! counts ([`counters`]). Generated code reaches all of it by the offsets of [`offset`], which are
-//! derived from the declarations here; nothing else may be assumed.
+//! A burst is described to generated code by one block of memory. A [`Context`] is its beginning: packets,
+//! where it counts ([`counters`]), the time. At offsets that are constants of the code lie behind it the
+//! input and output of each table lookup ([`NodeIo`], keys, answers), per-packet state slots, and who waits
+//! where ([`PointIo`]), so that no pointer leads to any of them. Within these, generated code goes by the
+//! offsets of [`offset`], which are derived from the declarations here; nothing else may be assumed.
 //!
 //! In: nothing. Out: types, offsets, status and reason numbers.
 //!
@@ -29,10 +30,9 @@ pub const OUTPUTS_MAX: usize = 3;
 /// Bytes in front of a packet's data that a commit may use, at most.
 pub const PUSH_MAX: usize = 64;
 
-/// Bits of a [`PointIo`]'s item in which the place of the packet's key and answer stands.
-pub const ITEM_PLACE_MASK: u32 = 0xff;
-/// Above these bits of an item stands the packet's number.
-pub const ITEM_PACKET_SHIFT: u32 = 8;
+/// Bits of a [`PointIo`]'s item in which the place of the packet's key and answer stands. The others are the
+/// [`Packet`]'s address, in which these are zero.
+pub const ITEM_PLACE_MASK: u64 = align_of::<Packet<'static>>() as u64 - 1;
 const _: () = assert!(BURST_MAX <= ITEM_PLACE_MASK as usize + 1);
 
 /// What has become of a packet.
@@ -209,49 +209,39 @@ impl<'a> Packet<'a> {
 
 const _: () = assert!(size_of::<Packet<'static>>() == 64);
 
-/// Input and output of the lookups at one node, by place: in the order in which packets came.
+/// What belongs to the lookups at one node. Their input and output lie elsewhere in the block, by place, that is
+/// in the order in which packets came: [`BURST_MAX`] keys at the node's stride, as many answers ([`Hit`]), and,
+/// written only if the node has twins, the numbers of the nodes whose tables are looked up.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NodeIo {
     /// The table's action records.
     pub records: *const u64,
-    /// Keys, [`BURST_MAX`] times the node's stride.
-    pub keys: *mut u8,
-    /// Answers.
-    pub hits: *mut Hit,
-    /// The node whose table is looked up: this one or a twin. Written only if the node has twins.
-    pub tables: *mut u32,
     /// How many wait.
     pub len: u32,
-    /// Padding.
-    pub reserved: u32,
+    /// How many records there are, where the node has twins or a leader. Not for generated code.
+    pub count: u32,
 }
 
 /// Packets that wait at a node and about which the code behind it knows the same.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct PointIo {
-    /// A packet's place at the node ([`ITEM_PLACE_MASK`]) and, above [`ITEM_PACKET_SHIFT`], its
-    /// number.
-    pub items: *mut u32,
+    /// A packet's place at the node ([`ITEM_PLACE_MASK`]) and its address.
+    pub items: [u64; BURST_MAX],
     /// How many wait.
     pub len: u32,
     /// Padding.
     pub reserved: u32,
 }
 
-/// A burst, as generated code sees it. The only argument of a segment is a pointer to it.
+/// A burst, as generated code sees it. The only argument of a segment is a pointer to it, and what else
+/// belongs to the burst lies behind it.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Context {
     /// The packets.
     pub packets: *mut Packet<'static>,
-    /// State slots of each packet, at the layout's stride.
-    pub state: *mut u8,
-    /// One for each node.
-    pub nodes: *mut NodeIo,
-    /// One for each point.
-    pub points: *mut PointIo,
     /// Counters of entries, by id.
     pub cells: *const Cell,
     /// Counters of tables, one for each of the program's.
@@ -303,12 +293,6 @@ pub mod offset {
         PACKET_OUTPUTS = Packet<'static>, outcome.outputs;
         /// [`NodeIo::records`](super::NodeIo::records).
         NODE_RECORDS = NodeIo, records;
-        /// [`NodeIo::keys`](super::NodeIo::keys).
-        NODE_KEYS = NodeIo, keys;
-        /// [`NodeIo::hits`](super::NodeIo::hits).
-        NODE_HITS = NodeIo, hits;
-        /// [`NodeIo::tables`](super::NodeIo::tables).
-        NODE_TABLES = NodeIo, tables;
         /// [`NodeIo::len`](super::NodeIo::len).
         NODE_LEN = NodeIo, len;
         /// [`PointIo::items`](super::PointIo::items).
@@ -327,12 +311,6 @@ pub mod offset {
         TABLE_MATCHES = TableCell, matches;
         /// [`Context::packets`](super::Context::packets).
         CONTEXT_PACKETS = Context, packets;
-        /// [`Context::state`](super::Context::state).
-        CONTEXT_STATE = Context, state;
-        /// [`Context::nodes`](super::Context::nodes).
-        CONTEXT_NODES = Context, nodes;
-        /// [`Context::points`](super::Context::points).
-        CONTEXT_POINTS = Context, points;
         /// [`Context::cells`](super::Context::cells).
         CONTEXT_CELLS = Context, cells;
         /// [`Context::tables`](super::Context::tables).
@@ -355,8 +333,6 @@ pub mod offset {
 pub mod size {
     /// A [`Packet`](super::Packet).
     pub const PACKET: usize = size_of::<super::Packet<'static>>();
-    /// A [`PointIo`](super::PointIo).
-    pub const POINT_IO: usize = size_of::<super::PointIo>();
     /// A [`Cell`](super::Cell).
     pub const CELL: usize = size_of::<super::Cell>();
     /// A [`TableCell`](super::TableCell).

@@ -10,7 +10,7 @@
 
 use crate::emit::{self, Ended, Env, Gen, packet, trusted};
 use crate::shape::{Read, reads};
-use crate::value::{Adjust, Val, copy_bytes, load_be, store_be};
+use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
 use abi::{PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
@@ -297,12 +297,9 @@ impl<'f, 'p> Gen<'f, 'p> {
     fn overlay(&mut self, h: HeaderId, base: Value) {
         let plan = self.plan;
         if let Some(units) = self.units(h) {
-            for unit in units {
-                let (width, all) = (8 * unit.bytes, unit.at..unit.at + unit.bytes as i32);
-                if let Some(value) = &unit.value {
-                    store_be(&mut self.b, emit::bytes(base), unit.at, 0, width, all, value);
-                }
-            }
+            let written = |unit: Unit| Some((unit.at, unit.bytes, unit.value?));
+            let pieces: SmallVec<[_; 8]> = units.into_iter().filter_map(written).collect();
+            store_pieces(&mut self.b, emit::bytes(base), &pieces);
             return;
         }
         let ty = plan.program.type_of(h);
@@ -413,9 +410,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.place(shift as u64)
         };
         self.stores(plan.shape.moving);
-        for (at, bytes, value) in pieces {
-            store_be(&mut self.b, emit::bytes(to), at, 0, 8 * bytes, at..at + bytes as i32, &value);
-        }
+        store_pieces(&mut self.b, emit::bytes(to), &pieces);
         if shift != 0 {
             let shift = self.b.ins().iconst(types::I32, shift);
             self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);

@@ -7,6 +7,7 @@
 
 use crate::bails::Bails;
 use crate::emit::Gen;
+use crate::frame::Frame;
 use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
@@ -133,6 +134,8 @@ pub(crate) struct Node {
     pub(crate) record_words: usize,
     /// Packets of its twins wait here, too.
     pub(crate) mixed: bool,
+    /// These and itself, if there are some.
+    pub(crate) twins: Vec<u32>,
     /// The versions of the code behind it, if packets wait there.
     pub(crate) segments: Vec<Behind>,
 }
@@ -182,6 +185,8 @@ pub struct Compiled {
     /// are taken up.
     pub(crate) waited: Vec<u32>,
     pub(crate) slots: Slots,
+    /// Where the parts of a burst's memory lie.
+    pub(crate) frame: Frame,
     /// How many points there are.
     pub(crate) points: usize,
     /// Numbers of the tables that are looked up are below this.
@@ -416,6 +421,16 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
             mixed: plan.is_mixed(i),
+            twins: match plan.is_mixed(i) {
+                false => Vec::new(),
+                true => {
+                    let nodes = (0..).zip(&unit.nodes);
+                    let led = |(n, other): (u32, &crate::unit::NodeSpec)| {
+                        (other.leader == Some(i) || n as usize == i).then_some(n)
+                    };
+                    nodes.filter_map(led).collect()
+                }
+            },
             segments,
         }
     });
@@ -428,6 +443,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         nodes,
         stops,
         slots: plan.slots.clone(),
+        frame: plan.frame.clone(),
         points: points.len(),
         tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,

@@ -54,6 +54,14 @@ pub(crate) struct FieldVars {
     pub(crate) limbs: Vec<Variable>,
 }
 
+/// What counting an entry takes: where cells are, how many there are, the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Counts {
+    pub(crate) cells: Value,
+    pub(crate) len: Value,
+    pub(crate) now: Value,
+}
+
 /// What expressions may look at beside the state.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Env<'e> {
@@ -85,12 +93,13 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) fresh: Value,
     /// Room for headers in front of a payload.
     pub(crate) scratch: Value,
-    /// The packet's number, description, bytes and length, and its state slots.
-    pub(crate) index: Value,
+    /// The packet's description, bytes and length, and its state slots.
     pub(crate) packet: Value,
     pub(crate) data: Value,
     pub(crate) len: Value,
     pub(crate) slots: Value,
+    /// At hand for all packets, where each is counted.
+    pub(crate) counts: Option<Counts>,
     pub(crate) meta: Vec<Option<Vec<Variable>>>,
     pub(crate) headers: Vec<Option<HeaderVars>>,
     pub(crate) fields: Vec<Option<FieldVars>>,
@@ -187,7 +196,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             b.func.dfg.alias_regions.insert(AliasRegionData { user_id, description });
         }
         let context = b.block_params(entry)[0];
-        let zeros = b.ins().load(types::I64, fixed(), context, offset::CONTEXT_STATE);
+        let zeros = b.ins().iadd_imm_u(context, plan.frame.state() as i64);
         let fresh = b.ins().iadd_imm_u(zeros, i64::from(plan.slots.zeros));
         let scratch = b.ins().iadd_imm_u(zeros, 2 * i64::from(plan.slots.zeros));
         let mut var = || b.declare_var(types::I64);
@@ -239,11 +248,11 @@ impl<'f, 'p> Gen<'f, 'p> {
             zeros,
             fresh,
             scratch,
-            index: context,
             packet: context,
             data: context,
             len: context,
             slots: context,
+            counts: None,
             meta,
             headers,
             fields,

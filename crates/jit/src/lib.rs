@@ -15,7 +15,7 @@
 //! | [`unit`] | what is compiled, and who answers while it runs |
 //! | `compile` | from a unit to code, by way of a cache |
 //! | `run` | the driver: a burst on its way through the segments |
-//! | `plan`, `shape`, `flow`, `graph`, `set` | what is worked out before: places, what may hold and what is looked at, the unrolled parser |
+//! | `plan`, `shape`, `flow`, `graph`, `set`, `frame` | what is worked out before: places, what may hold and what is looked at, the unrolled parser; where the parts of a burst's memory lie |
 //! | `stops` | calls of services, at which packets wait, too |
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
@@ -36,6 +36,7 @@ mod compile;
 mod emit;
 mod fan;
 mod flow;
+mod frame;
 mod graph;
 pub mod isa;
 mod kept;

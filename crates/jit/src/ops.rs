@@ -8,7 +8,7 @@
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
-use crate::emit::{Ended, Env, Gen, fixed, packet, shared, trusted};
+use crate::emit::{Counts, Ended, Env, Gen, fixed, packet, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::stops::Origin;
@@ -17,7 +17,8 @@ use crate::value::{Base, Val, load_words, store_columns, store_words};
 use crate::version::{BLOCK_VERSIONS, Facts, pick};
 use abi::{Hit, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
-    Block, BlockCall, Endianness, InstBuilder, JumpTableData, Value, condcodes::IntCC, types,
+    Block, BlockCall, Endianness, InstBuilder, JumpTableData, MemFlagsData, Value,
+    condcodes::IntCC, types,
 };
 use ir::program::intrinsic;
 use ir::{
@@ -741,7 +742,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let columns = self.columns(spec, &|_| true)?;
         let (stride, len) = plan.key(node);
         let flags = trusted();
-        let nodes = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NODES);
         let leader = spec.leader.unwrap_or(node);
         let Some(point) = &plan.flow.points[leader] else {
             return Err(self.bail("a table that is not planned for"));
@@ -749,39 +749,28 @@ impl<'f, 'p> Gen<'f, 'p> {
         let facts = self.facts_at(point);
         let (facts, number) = self.points.version(leader, facts);
         let facts = facts.clone();
-        let io = self.plus(nodes, (leader * size::NODE_IO) as u64);
-        let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
-        let keys = self.b.ins().load(types::I64, fixed(), io, offset::NODE_KEYS);
+        let (io, station) = (plan.frame.io(leader) as i32, plan.frame.station(leader));
+        let place = self.b.ins().uload32(flags, self.context, io + offset::NODE_LEN);
         let at = match stride.is_power_of_two() {
             true => self.b.ins().ishl_imm_u(place, i64::from(stride.trailing_zeros())),
             false => self.b.ins().imul_imm_u(place, stride as i64),
         };
-        let key = self.b.ins().iadd(keys, at);
-        store_columns(&mut self.b, Base::new(key, shared()), &columns, len, stride);
+        let key = self.b.ins().iadd(self.context, at);
+        let key = Base::new(key, shared()).at(station.keys as i32);
+        store_columns(&mut self.b, key, &columns, len, stride);
         if plan.is_mixed(leader) {
-            let tables = self.b.ins().load(types::I64, fixed(), io, offset::NODE_TABLES);
-            let at = self.b.ins().ishl_imm_u(place, 2);
-            let at = self.b.ins().iadd(tables, at);
+            let at = self.listed(place, 2);
             let table = match which {
                 Some(which) => self.b.ins().ireduce(types::I32, which),
                 None => self.b.ins().iconst(types::I32, node as i64),
             };
-            self.b.ins().store(flags, table, at, 0);
+            self.b.ins().store(flags, table, at, station.tables as i32);
         }
-        self.increment(io, offset::NODE_LEN, place);
-        self.enqueue(number, place);
+        self.increment(self.context, io + offset::NODE_LEN, place);
+        self.wait(number, Some(place));
         self.save(point, &facts);
         self.b.ins().jump(self.next, &[]);
         Err(Ended)
-    }
-
-    /// Adds the packet to those that wait at a point, with its place at the node or stop.
-    fn enqueue(&mut self, point: u32, place: Value) {
-        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
-        let waiting = self.plus(points, u64::from(point) * size::POINT_IO as u64);
-        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
-        let item = self.b.ins().bor(item, place);
-        self.wait(waiting, item);
     }
 
     /// Stores one more than a number of 32 bits.
@@ -975,20 +964,19 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (facts, number) = self.points.version(station, facts);
         let facts = facts.clone();
         let flags = trusted();
-        let nodes = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NODES);
-        let io = self.plus(nodes, (station * size::NODE_IO) as u64);
-        let place = self.b.ins().uload32(flags, io, offset::NODE_LEN);
-        let told = self.b.ins().load(types::I64, fixed(), io, offset::NODE_KEYS);
+        let (io, told) = (plan.frame.io(station) as i32, plan.frame.station(station).keys as i32);
+        let place = self.b.ins().uload32(flags, self.context, io + offset::NODE_LEN);
         let stride = 8 * i64::from(plan.words(stop).0.max(1));
         let at = self.b.ins().imul_imm_u(place, stride);
-        let told = self.b.ins().iadd(told, at);
+        let told_at = self.b.ins().iadd(self.context, at);
+        let told = Base::new(told_at, flags).at(told);
         let mut at = 0;
         for value in &values {
-            store_words(&mut self.b, Base::new(told, flags), at, value);
+            store_words(&mut self.b, told, at, value);
             at += 8 * value.width.div_ceil(64) as i32;
         }
-        self.increment(io, offset::NODE_LEN, place);
-        self.enqueue(number, place);
+        self.increment(self.context, io + offset::NODE_LEN, place);
+        self.wait(number, Some(place));
         self.save(point, &facts);
         let at = plan.slots.action;
         let goto = self.get(self.goto, 64);
@@ -1266,25 +1254,36 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.ins().store(trusted(), new, base, at);
     }
 
+    /// What counting an entry takes.
+    pub(crate) fn load_counts(&mut self, flags: MemFlagsData) -> Counts {
+        let context = self.context;
+        Counts {
+            cells: self.b.ins().load(types::I64, flags, context, offset::CONTEXT_CELLS),
+            len: self.b.ins().uload32(flags, context, offset::CONTEXT_CELLS_LEN),
+            now: self.b.ins().load(types::I64, flags, context, offset::CONTEXT_NOW_NS),
+        }
+    }
+
     /// Counts the packet for an entry, if that has a counter.
     fn count_entry(&mut self, entry: Value) {
         let flags = trusted();
         let rest = self.b.create_block();
-        let len = self.b.ins().uload32(fixed(), self.context, offset::CONTEXT_CELLS_LEN);
-        let there = self.compare(IntCC::UnsignedLessThan, entry, len);
+        let counts = match self.counts {
+            Some(counts) => counts,
+            None => self.load_counts(fixed()),
+        };
+        let there = self.compare(IntCC::UnsignedLessThan, entry, counts.len);
         let yes = self.b.create_block();
         self.branch(&there, yes, rest);
         self.enter(yes);
-        let cells = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CELLS);
         let place = match self.known(entry) {
-            Some(entry) => self.plus(cells, entry * size::CELL as u64),
+            Some(entry) => self.plus(counts.cells, entry * size::CELL as u64),
             None => {
                 let at = self.b.ins().ishl_imm_u(entry, i64::from(size::CELL.trailing_zeros()));
-                self.b.ins().iadd(cells, at)
+                self.b.ins().iadd(counts.cells, at)
             }
         };
-        let now = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_NOW_NS);
-        self.b.ins().store(flags, now, place, offset::CELL_LAST_USED_NS);
+        self.b.ins().store(flags, counts.now, place, offset::CELL_LAST_USED_NS);
         let bytes = self.b.ins().load(types::I64, flags, place, offset::CELL_BYTES);
         let bytes = self.b.ins().iadd(bytes, self.len);
         self.b.ins().store(flags, bytes, place, offset::CELL_BYTES);

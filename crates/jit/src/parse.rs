@@ -7,12 +7,11 @@
 //! does bit by bit (headers and skips that are not whole bytes, varbit fields that do not fit) bails
 //! out.
 
-use crate::emit::{self, Ended, Env, Gen, fixed};
+use crate::emit::{self, Ended, Env, Gen};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
 use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
-use abi::{offset, size};
-use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC};
 use ir::program::{intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
 use std::cmp::Reverse;
@@ -101,10 +100,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Leaves the packet to the segment that parses whatever comes.
     fn leave(&mut self) -> Ended {
         let point = self.points.rest();
-        let points = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
-        let io = self.plus(points, u64::from(point) * size::POINT_IO as u64);
-        let item = self.b.ins().ishl_imm_u(self.index, i64::from(abi::ITEM_PACKET_SHIFT));
-        self.wait(io, item);
+        self.wait(point, None);
         self.b.ins().jump(self.next, &[]);
         Ended
     }

@@ -1,6 +1,7 @@
 //! Everything about a unit that is worked out before code is generated.
 
 use crate::flow::Flow;
+use crate::frame::Frame;
 use crate::graph::Graph;
 use crate::shape::Shape;
 use crate::stops::Stops;
@@ -16,6 +17,7 @@ pub(crate) struct Plan<'u> {
     pub(crate) flow: Flow,
     pub(crate) stops: Stops<'u>,
     pub(crate) slots: Slots,
+    pub(crate) frame: Frame,
     /// Metadata that a checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
 }
@@ -77,7 +79,11 @@ impl<'u> Plan<'u> {
                 });
             }
         }
-        Plan { unit, program, shape, graph, flow, stops, slots, checksum_meta }
+        let frame = Frame::default();
+        let mut plan =
+            Plan { unit, program, shape, graph, flow, stops, slots, frame, checksum_meta };
+        plan.frame = Frame::of(&plan);
+        plan
     }
 
     /// Packets of its twins wait at a node, too.

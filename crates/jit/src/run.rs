@@ -9,8 +9,10 @@
 #![allow(unsafe_code)]
 
 use crate::compile::{Behind, Compiled, Node, Segment, StopNode};
+use crate::frame::{Frame, Station};
 use crate::unit::{Handed, Services, Tables};
 use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo, status};
+use classify::Review;
 use smallvec::SmallVec;
 use std::mem::transmute;
 use std::ptr;
@@ -26,14 +28,8 @@ struct Line([u8; 64]);
 pub struct Scratch {
     /// The code that they are laid out for.
     id: Option<u64>,
-    state: Vec<Line>,
-    /// Keys, hits, twins and items of every node and point, one after the other.
-    keys: Vec<Line>,
-    hits: Vec<Hit>,
-    tables: Vec<u32>,
-    items: Vec<u32>,
-    nodes: Vec<NodeIo>,
-    points: Vec<PointIo>,
+    /// What segments see, laid out by the code's [`Frame`].
+    block: Vec<Line>,
     /// Answers of services, stop by stop.
     answers: Vec<u64>,
     /// Where each stop's begin.
@@ -68,10 +64,6 @@ pub struct Answered {
     pub bytes: Option<Vec<u8>>,
 }
 
-// SAFETY: the pointers in `nodes` and `points` are into the other vectors, but for those to records,
-// which every burst sets anew before they are used.
-unsafe impl Send for Scratch {}
-
 impl std::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scratch(for {:?})", self.id)
@@ -88,20 +80,9 @@ impl Scratch {
         if self.id == Some(code.id) {
             return;
         }
-        let lines = |bytes: usize| bytes.div_ceil(64);
-        let slots = &code.slots;
-        let state = slots.start() as usize + BURST_MAX * slots.stride as usize;
-        self.state.clear();
-        self.state.resize(lines(state), Line([0; 64]));
-        let told = code.stops.iter().map(|stop| 8 * stop.words.0.max(1));
-        let strides: Vec<usize> = code.nodes.iter().map(|n| n.stride).chain(told).collect();
-        let keys: usize = strides.iter().map(|stride| lines(BURST_MAX * stride)).sum();
-        self.keys.clear();
-        self.keys.resize(keys, Line([0; 64]));
-        self.hits.clear();
-        self.hits.resize(BURST_MAX * strides.len(), Hit { entry: Hit::MISS_ENTRY, action: 0 });
-        self.tables.clear();
-        self.tables.resize(BURST_MAX * strides.len(), 0);
+        self.block.clear();
+        let lines = code.frame.bytes(code.points).div_ceil(size_of::<Line>());
+        self.block.resize(lines, Line([0; 64]));
         self.answered.clear();
         let mut answers = 0;
         for stop in &code.stops {
@@ -110,24 +91,6 @@ impl Scratch {
         }
         self.answers.clear();
         self.answers.resize(answers, 0);
-        self.items.clear();
-        self.items.resize(BURST_MAX * code.points, 0);
-        self.nodes.clear();
-        let mut key = 0;
-        for (i, stride) in strides.into_iter().enumerate() {
-            self.nodes.push(NodeIo {
-                records: ptr::null(),
-                keys: self.keys[key..].as_mut_ptr().cast(),
-                hits: self.hits[BURST_MAX * i..].as_mut_ptr(),
-                tables: self.tables[BURST_MAX * i..].as_mut_ptr(),
-                len: 0,
-                reserved: 0,
-            });
-            key += lines(BURST_MAX * stride);
-        }
-        let items = self.items.chunks_exact_mut(BURST_MAX);
-        let point = |items: &mut [u32]| PointIo { items: items.as_mut_ptr(), len: 0, reserved: 0 };
-        self.points = items.map(point).collect();
         self.id = Some(code.id);
     }
 
@@ -192,15 +155,43 @@ impl Scratch {
     }
 }
 
-/// Calls a segment.
-///
-/// # Safety
-/// The segment was compiled for this machine; all of `context` is as that code expects it.
-unsafe fn call(segment: &Segment, context: &mut Context) {
-    // SAFETY: a segment's first byte is a function of this signature (see `segment::generate`).
-    let function: abi::Segment = unsafe { transmute(segment.entry.address()) };
-    // SAFETY: the caller's promise.
-    unsafe { function(context) }
+/// A burst's memory: a [`Scratch`]'s lines, by parts.
+struct Block<'c> {
+    at: *mut u8,
+    frame: &'c Frame,
+}
+
+impl Block<'_> {
+    /// The part that begins so many bytes into it. What lies there belongs to the code's frame.
+    fn part<T>(&self, bytes: usize) -> *mut T {
+        self.at.wrapping_add(bytes).cast()
+    }
+
+    /// What belongs to a node or stop.
+    fn io(&self, station: usize) -> *mut NodeIo {
+        self.part(self.frame.io(station))
+    }
+
+    /// Who waits at a point.
+    fn point(&self, point: usize) -> *mut PointIo {
+        self.part(self.frame.point(point))
+    }
+
+    /// Calls a segment.
+    ///
+    /// # Safety
+    /// The segment was compiled for this machine; all of the block is as that code expects it.
+    unsafe fn call(&self, segment: &Segment) {
+        // SAFETY: a segment's first byte is a function of this signature (see `segment::generate`).
+        let function: abi::Segment = unsafe { transmute(segment.entry.address()) };
+        // SAFETY: the caller's promise.
+        unsafe { function(self.at.cast()) }
+    }
+}
+
+/// The number of an item's packet, in a burst that begins there.
+fn number_of(item: u64, packets: *mut Packet<'static>) -> usize {
+    ((item & !abi::ITEM_PLACE_MASK) as usize - packets as usize) / size_of::<Packet<'static>>()
 }
 
 /// Bytes of action records that stay in the nearest cache, so that fetching them ahead gains nothing.
@@ -211,13 +202,9 @@ impl Node {
     /// record. Has what the code will touch fetched, unless that is little.
     #[inline(always)]
     fn review(&self, records: &[u64], counters: Counters<'_>, hits: &[Hit]) -> Option<u64> {
-        let (mut matches, mut last) = (0u64, 0u32);
-        for hit in hits {
-            matches += u64::from(hit.is_hit());
-            last = last.max(hit.action);
-        }
+        let Review { matches, action_max } = classify::review(hits);
         // One record more than the last answer's ends within the records.
-        let end = (last as usize + 1).checked_mul(self.record_words)?;
+        let end = (action_max as usize + 1).checked_mul(self.record_words)?;
         if end > records.len() {
             return None;
         }
@@ -232,7 +219,7 @@ impl Node {
         if self.counters && counters.cells.is_far() {
             hits.iter().for_each(|hit| counters.cells.prefetch(hit.entry));
         }
-        Some(matches)
+        Some(matches.into())
     }
 }
 
@@ -276,63 +263,61 @@ impl Compiled {
         packets: &mut [Packet<'_>],
         now_ns: u64,
     ) {
-        let n = packets.len();
-        let packets: *mut Packet<'static> = packets.as_mut_ptr().cast();
-        let (nodes, points) = (scratch.nodes.as_mut_ptr(), scratch.points.as_mut_ptr());
-        let mut context = Context {
-            packets,
-            state: scratch.state.as_mut_ptr().cast(),
-            nodes,
-            points,
+        let context = Context {
+            packets: packets.as_mut_ptr().cast(),
             cells: counters.cells.as_ptr(),
             tables: counters.tables.as_ptr(),
             cells_len: counters.cells.ready(),
-            len: n as u32,
+            len: packets.len() as u32,
             now_ns,
         };
-        // SAFETY: the code was compiled for this machine, and the buffers were laid out for it. A
-        // `Packet` owns its buffer for as long as it lives, and what it says about it is right. The
-        // counters are those of at least as many tables as the program has.
-        unsafe { call(&self.start, &mut context) };
+        let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
+        // SAFETY: the block was laid out for this code, and begins with a context. The code was compiled for
+        // this machine. A `Packet` owns its buffer for as long as it lives, and what it says about it is right.
+        // The counters are those of at least as many tables as the program has.
+        unsafe {
+            block.at.cast::<Context>().write(context);
+            block.call(&self.start);
+        }
         if let Some((point, segment)) = &self.rest {
             // SAFETY: there is a `PointIo` for every point.
-            let waiting = unsafe { &raw mut (*points.add(*point)).len };
+            let waiting = unsafe { &raw mut (*block.point(*point)).len };
             // SAFETY: as above.
             if unsafe { *waiting } > 0 {
                 // SAFETY: as for the first segment.
-                unsafe { call(segment, &mut context) };
+                unsafe { block.call(segment) };
                 // SAFETY: as above.
                 unsafe { *waiting = 0 };
             }
         }
         for i in &self.waited {
             let i = *i as usize;
-            // SAFETY: there is a `NodeIo` for every node and stop.
-            let io = unsafe { &mut *nodes.add(i) };
-            let waiting = io.len as usize;
+            // SAFETY: there is a `NodeIo` for every node and stop, which nothing else refers to here.
+            let waiting = std::mem::take(unsafe { &mut (*block.io(i)).len }) as usize;
             if waiting == 0 {
                 continue;
             }
-            io.len = 0;
             let Some(node) = self.nodes.get(i) else {
                 let at = i - self.nodes.len();
-                // SAFETY: `context` has what belongs to this code and burst; `io` is the stop's.
-                unsafe { self.stop(at, io, services, scratch, &mut context) };
+                // SAFETY: the block has what belongs to this code and burst.
+                unsafe { self.stop(at, services, scratch, &block, context.packets) };
                 continue;
             };
             // SAFETY: generated code waits at most once with each packet, so at most `BURST_MAX`
             // keys, hits and twins are in use; all of them were initialised.
             let (keys, hits, twins) = unsafe {
+                let Station { keys, hits, tables } = self.frame.station(i);
                 (
-                    slice::from_raw_parts(io.keys, waiting * node.stride),
-                    slice::from_raw_parts_mut(io.hits, waiting),
-                    slice::from_raw_parts(io.tables, waiting),
+                    slice::from_raw_parts(block.part::<u8>(keys), waiting * node.stride),
+                    slice::from_raw_parts_mut(block.part::<Hit>(hits), waiting),
+                    slice::from_raw_parts(block.part::<u32>(tables), waiting),
                 )
             };
             let answered = match node.mixed {
                 false => {
                     let records = tables.records(i);
-                    io.records = records.as_ptr();
+                    // SAFETY: as above.
+                    unsafe { (*block.io(i)).records = records.as_ptr() };
                     let matches = tables
                         .lookup(i, keys, node.stride, hits)
                         .then(|| node.review(records, counters, hits))
@@ -344,16 +329,14 @@ impl Compiled {
                 }
                 true => {
                     let table = |at: usize| twins[at] as usize;
-                    // SAFETY: `nodes` has a `NodeIo` for every node, and `io` is not used
-                    // meanwhile.
+                    // SAFETY: the block was laid out for this code.
                     tables.lookup_mixed(table, keys, node.stride, hits)
-                        && unsafe { self.answer_mixed(node, tables, counters, twins, hits, nodes) }
+                        && unsafe { self.answer_mixed(node, tables, counters, twins, hits, &block) }
                 }
             };
             for Behind { point, lookups, segment } in &node.segments {
+                let point = block.point(*point);
                 // SAFETY: there is a `PointIo` for every point.
-                let point = unsafe { points.add(*point) };
-                // SAFETY: as above.
                 let here = unsafe { (*point).len } as usize;
                 if here == 0 {
                     continue;
@@ -361,14 +344,14 @@ impl Compiled {
                 if answered {
                     // SAFETY: as for the first segment; every answer has a whole record, in slices
                     // that are borrowed from `tables`.
-                    unsafe { call(segment, &mut context) };
+                    unsafe { block.call(segment) };
                 } else {
                     // SAFETY: so many items are in use.
-                    let items = unsafe { slice::from_raw_parts((*point).items, here) };
-                    for item in items {
-                        let packet = (*item >> abi::ITEM_PACKET_SHIFT) as usize;
-                        // SAFETY: items are numbers of packets of this burst.
-                        let packet = unsafe { &mut *packets.add(packet) };
+                    let items = unsafe { (*point).items };
+                    for item in &items[..here] {
+                        let packet = number_of(*item, context.packets);
+                        // SAFETY: items are packets of this burst.
+                        let packet = unsafe { &mut *context.packets.add(packet) };
                         packet.bail(self.table_changed);
                         packet.outputs_len = 0;
                         packet.lookups = lookups.unwrap_or(packet.lookups);
@@ -383,34 +366,30 @@ impl Compiled {
     /// Hands the packets that wait at a stop to its service, and lets them go on.
     ///
     /// # Safety
-    /// `context` and `io` are laid out for this code; the burst's packets are nobody else's.
+    /// The block is laid out for this code, and the burst's packets are these.
     unsafe fn stop(
         &self,
         at: usize,
-        io: &NodeIo,
         services: &mut impl Services,
         scratch: &mut Scratch,
-        context: &mut Context,
+        block: &Block<'_>,
+        packets: *mut Packet<'static>,
     ) {
         let stop = &self.stops[at];
         let StopNode { service, edits, words: (told, said), .. } = stop;
         let (told, said) = (told.max(&1), *said);
-        let mut waiting: SmallVec<[u32; BURST_MAX]> = SmallVec::new();
+        let Station { keys: args_at, hits, .. } = self.frame.station(self.nodes.len() + at);
+        let mut waiting: SmallVec<[u64; BURST_MAX]> = SmallVec::new();
         for behind in &stop.segments {
             // SAFETY: there is a `PointIo` for every point, with so many items in use.
-            let items = unsafe {
-                let point = &*context.points.add(behind.point);
-                slice::from_raw_parts(point.items, point.len as usize)
-            };
-            waiting.extend_from_slice(items);
+            let point = unsafe { &*block.point(behind.point) };
+            waiting.extend_from_slice(&point.items[..point.len as usize]);
         }
         // By packet, as they came in, whichever way each has come here.
         if !waiting.is_sorted() {
             waiting.sort_unstable();
         }
-        let split = |item: u32| {
-            ((item >> abi::ITEM_PACKET_SHIFT) as usize, (item & abi::ITEM_PLACE_MASK) as usize)
-        };
+        let split = |item: u64| (number_of(item, packets), (item & abi::ITEM_PLACE_MASK) as usize);
         let first = scratch.answered[at];
         let places = waiting.iter().map(|item| split(*item).1 + 1).max().unwrap_or(0);
         scratch.answers[first..first + places * said].fill(0);
@@ -421,10 +400,10 @@ impl Compiled {
             // SAFETY: items are numbers of packets of this burst, each there once, so that no bytes are
             // borrowed twice; places are below `BURST_MAX`, each there once.
             let (bytes, args, results) = unsafe {
-                let (data, len) = (*context.packets.add(packet)).bytes();
+                let (data, len) = (*packets.add(packet)).bytes();
                 (
                     slice::from_raw_parts_mut(data, len),
-                    slice::from_raw_parts(io.keys.cast::<u64>().add(place * told), *told),
+                    slice::from_raw_parts(block.part::<u64>(args_at).add(place * told), *told),
                     slice::from_raw_parts_mut(answers.add(place * said), said),
                 )
             };
@@ -443,7 +422,7 @@ impl Compiled {
         }
         services.call(*service, &mut handed);
         let calls = scratch.calls.len() - handed.len();
-        let slots = self.slots.start() as usize;
+        let slots = self.frame.state() + self.slots.start() as usize;
         for ((item, handed), call) in
             waiting.iter().zip(&mut handed).zip(&mut scratch.calls[calls..])
         {
@@ -451,12 +430,13 @@ impl Compiled {
             call.passes = handed.passes;
             // SAFETY: as above; answers for `BURST_MAX` places are the stop's.
             unsafe {
-                *io.hits.add(place) = Hit { entry: handed.passes.into(), action: 0 };
+                *block.part::<Hit>(hits).add(place) =
+                    Hit { entry: handed.passes.into(), action: 0 };
             }
             let to = slots + packet * self.slots.stride as usize;
             for (word, width, slot) in &stop.results {
                 // SAFETY: the slots of every packet of a burst are there, of words.
-                let to = unsafe { context.state.add(to + slot).cast::<u64>() };
+                let to = block.part::<u64>(to + slot);
                 if (1..=64).contains(width) {
                     // Nothing above its width.
                     let limb = handed.results[*word] & u64::MAX >> (64 - width);
@@ -478,12 +458,12 @@ impl Compiled {
         drop(handed);
         for Behind { point, segment, .. } in &stop.segments {
             // SAFETY: there is a `PointIo` for every point.
-            let len = unsafe { &raw mut (*context.points.add(*point)).len };
+            let len = unsafe { &raw mut (*block.point(*point)).len };
             // SAFETY: as above.
             if unsafe { *len } > 0 {
                 // SAFETY: as for the first segment.
                 unsafe {
-                    call(segment, context);
+                    block.call(segment);
                     *len = 0;
                 }
             }
@@ -493,7 +473,7 @@ impl Compiled {
     /// Looks up keys of several tables alike, and notes where their action records are.
     ///
     /// # Safety
-    /// `nodes` leads to a `NodeIo` for every node, which nobody else uses meanwhile.
+    /// The block is laid out for this code.
     unsafe fn answer_mixed(
         &self,
         node: &Node,
@@ -501,24 +481,35 @@ impl Compiled {
         counters: Counters<'_>,
         twins: &[u32],
         hits: &[Hit],
-        nodes: *mut NodeIo,
+        block: &Block<'_>,
     ) -> bool {
+        let own = |twin: u32| {
+            let records = tables.records(twin as usize);
+            // As many as numbers of 32 bits tell apart.
+            let count = u32::try_from(records.len() / node.record_words).unwrap_or(u32::MAX);
+            // SAFETY: a twin is a node, and there is a `NodeIo` for each.
+            let io = unsafe { &mut *block.io(twin as usize) };
+            (io.records, io.count) = (records.as_ptr(), count);
+        };
+        // Each table's once, or each packet's, whichever are fewer.
+        let fewer = if node.twins.len() < twins.len() { &node.twins } else { twins };
+        fewer.iter().copied().for_each(own);
+        // SAFETY: as above; it has just been set.
+        let io = |twin: u32| unsafe { &*block.io(twin as usize) };
         // All are looked at before any is counted.
-        for (hit, twin) in hits.iter().zip(twins) {
-            let records = tables.records(*twin as usize);
-            let first = hit.action as usize * node.record_words;
-            if records.get(first..first + node.record_words).is_none() {
-                return false;
-            }
-            if records.len() > NEAR / 8 {
-                classify::prefetch(&records[first]);
-            }
-            // SAFETY: a twin is a node.
-            unsafe { (*nodes.add(*twin as usize)).records = records.as_ptr() };
+        let answers = || hits.iter().zip(twins);
+        if !answers().fold(true, |all, (hit, twin)| all & (hit.action < io(*twin).count)) {
+            return false;
         }
         let far = node.counters && counters.cells.is_far();
-        for (hit, twin) in hits.iter().zip(twins) {
-            let table = self.nodes[*twin as usize].table;
+        for (hit, twin) in answers() {
+            let (io, table) = (io(*twin), self.nodes[*twin as usize].table);
+            if io.count as usize * node.record_words > NEAR / 8 {
+                // SAFETY: the table has more records than this one's number.
+                classify::prefetch(unsafe {
+                    &*io.records.add(hit.action as usize * node.record_words)
+                });
+            }
             counters.table(table.index(), 1, u64::from(hit.is_hit()));
             if far {
                 counters.cells.prefetch(hit.entry);

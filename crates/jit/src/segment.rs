@@ -3,7 +3,7 @@
 //! A segment loops over its packets. Each runs until it waits at a node, is done, or bails out.
 
 use crate::bails::Bails;
-use crate::emit::{Gen, fixed, trusted};
+use crate::emit::{Gen, trusted};
 use crate::plan::Plan;
 use crate::version::{Facts, Points};
 use abi::{offset, size, status};
@@ -58,58 +58,63 @@ pub(crate) fn generate(
     let mut g = Gen::new(builder, plan, bails, points);
     let flags = trusted();
 
-    let packets = g.b.ins().load(types::I64, fixed(), g.context, offset::CONTEXT_PACKETS);
-    let mut io = None;
-    let mut items = None;
+    let frame = &plan.frame;
     g.any_way = which == Which::Rest;
-    let count = match &behind {
-        None => match rest {
-            None => g.b.ins().uload32(flags, g.context, offset::CONTEXT_LEN),
-            Some(point) => {
-                let (list, len) = g.waiting(point);
-                items = Some(list);
-                len
+    // The packets, or, where some have waited, their items at this place.
+    let packets = g.b.ins().load(types::I64, flags, g.context, offset::CONTEXT_PACKETS);
+    let list = match &behind {
+        None => rest,
+        Some((_, _, point)) => Some(*point),
+    };
+    let list = list.map(|point| frame.point(point as usize) as i32);
+    let io = behind.as_ref().map(|(node, facts, _)| {
+        let records = (*node < plan.unit.nodes.len()).then(|| match plan.is_mixed(*node) {
+            true => Records::Of(frame.station(*node).tables as i32),
+            false => {
+                let at = frame.io(*node) as i32 + offset::NODE_RECORDS;
+                Records::One(g.b.ins().load(types::I64, flags, g.context, at))
             }
-        },
-        Some((node, facts, point)) => {
-            let nodes = g.b.ins().load(types::I64, fixed(), g.context, offset::CONTEXT_NODES);
-            let at = g.plus(nodes, (node * size::NODE_IO) as u64);
-            let hits = g.b.ins().load(types::I64, flags, at, offset::NODE_HITS);
-            let is_table = *node < plan.unit.nodes.len();
-            let mut load = |field| g.b.ins().load(types::I64, flags, at, field);
-            let records = is_table.then(|| match plan.is_mixed(*node) {
-                true => Records::Of { nodes, tables: load(offset::NODE_TABLES) },
-                false => Records::One(load(offset::NODE_RECORDS)),
-            });
-            let (list, len) = g.waiting(*point);
-            items = Some(list);
-            io = Some(Io { node: *node, facts, records, hits });
-            len
+        });
+        Io { node: *node, facts, records, hits: frame.station(*node).hits as i32 }
+    });
+    // These loads stay in front of the loop, which those that may be moved do not.
+    g.counts = io.is_some().then(|| g.load_counts(flags));
+    // Of packets their addresses, of items their numbers.
+    let (first, step, end) = match list {
+        None => {
+            let len = g.b.ins().uload32(flags, g.context, offset::CONTEXT_LEN);
+            let bytes = g.b.ins().ishl_imm_u(len, i64::from(size::PACKET.trailing_zeros()));
+            (packets, size::PACKET as u64, g.b.ins().iadd(packets, bytes))
+        }
+        Some(list) => {
+            let len = g.b.ins().uload32(flags, g.context, list + offset::POINT_LEN);
+            (g.constant(0), 1, len)
         }
     };
     let i = g.b.declare_var(types::I64);
-    g.set_known(i, 0);
+    g.b.def_var(i, first);
     let (head, body, exit) = (g.b.create_block(), g.b.create_block(), g.b.create_block());
     g.b.ins().jump(head, &[]);
     g.b.switch_to_block(head);
-    let place = g.b.use_var(i);
-    let more = g.b.ins().icmp(IntCC::UnsignedLessThan, place, count);
+    let at = g.b.use_var(i);
+    let more = g.b.ins().icmp(IntCC::UnsignedLessThan, at, end);
     g.b.ins().brif(more, body, &[], exit, &[]);
     g.enter(body);
-    let mut item = place;
-    g.index = match items {
-        None => place,
-        Some(items) => {
-            let at = g.b.ins().ishl_imm_u(place, 2);
-            let at = g.b.ins().iadd(items, at);
-            item = g.b.ins().uload32(flags, at, 0);
-            g.b.ins().ushr_imm_u(item, i64::from(abi::ITEM_PACKET_SHIFT))
+    let (packet, place) = match list {
+        None => (at, at),
+        Some(list) => {
+            let item = g.listed(at, 3);
+            let item = g.b.ins().load(types::I64, flags, item, list + offset::POINT_ITEMS);
+            let place = g.b.ins().band_imm_u(item, abi::ITEM_PLACE_MASK as i64);
+            // Not by a mask: what is worked out with constants is worked out anew in every block.
+            (g.b.ins().isub(item, place), place)
         }
     };
-    let at = g.b.ins().ishl_imm_u(g.index, i64::from(size::PACKET.trailing_zeros()));
-    let packet = g.b.ins().iadd(packets, at);
     g.take(packet);
-    let at = g.b.ins().imul_imm_u(g.index, i64::from(plan.slots.stride));
+    // Slots lie side by side as packets do, and take some times as much room.
+    const { assert!(size::PACKET == 64, "slots take whole packets' room") };
+    let number = g.b.ins().isub(packet, packets);
+    let at = g.b.ins().imul_imm_u(number, i64::from(plan.slots.stride / 64));
     let slots = g.b.ins().iadd(g.zeros, at);
     g.slots = g.plus(slots, u64::from(plan.slots.start()));
     match io {
@@ -119,13 +124,11 @@ pub(crate) fn generate(
             g.parse();
         }
         Some(io) => {
-            let place = g.b.ins().band_imm_u(item, i64::from(abi::ITEM_PLACE_MASK));
-            let at = g.b.ins().ishl_imm_u(place, i64::from(size::HIT.trailing_zeros()));
-            let hit = g.b.ins().iadd(io.hits, at);
-            let entry = g.b.ins().uload32(flags, hit, offset::HIT_ENTRY);
+            let hit = g.listed(place, size::HIT.trailing_zeros());
+            let entry = g.b.ins().uload32(flags, hit, io.hits + offset::HIT_ENTRY);
             match io.records {
                 Some(records) => {
-                    let action = g.b.ins().uload32(flags, hit, offset::HIT_ACTION);
+                    let action = g.b.ins().uload32(flags, hit, io.hits + offset::HIT_ACTION);
                     let records = g.records(records, place);
                     let bytes = 8 * i64::from(plan.unit.nodes[io.node].record_words);
                     let at = g.b.ins().imul_imm_u(action, bytes);
@@ -156,9 +159,9 @@ pub(crate) fn generate(
         g.b.ins().jump(g.next, &[]);
     }
     g.enter(g.next);
-    let place = g.b.use_var(i);
-    let place = g.b.ins().iadd_imm_u(place, 1);
-    g.b.def_var(i, place);
+    let at = g.b.use_var(i);
+    let at = g.b.ins().iadd_imm_u(at, step as i64);
+    g.b.def_var(i, at);
     g.b.ins().jump(head, &[]);
     g.b.seal_block(head);
     g.enter(exit);
@@ -166,7 +169,11 @@ pub(crate) fn generate(
     g.b.finalize(isa.frontend_config());
     function
 }
-const _: () = assert!(size::HIT.is_power_of_two() && size::PACKET.is_power_of_two());
+const _: () = assert!(
+    size::HIT.is_power_of_two()
+        && size::PACKET.is_power_of_two()
+        && size::NODE_IO.is_power_of_two()
+);
 
 impl Gen<'_, '_> {
     /// The address of the action records of the packet at this place.
@@ -174,36 +181,35 @@ impl Gen<'_, '_> {
         let flags = trusted();
         match records {
             Records::One(records) => records,
-            Records::Of { nodes, tables } => {
-                let at = self.b.ins().ishl_imm_u(place, 2);
-                let at = self.b.ins().iadd(tables, at);
-                let node = self.b.ins().uload32(flags, at, 0);
-                let at = self.b.ins().imul_imm_u(node, size::NODE_IO as i64);
-                let at = self.b.ins().iadd(nodes, at);
-                self.b.ins().load(types::I64, flags, at, offset::NODE_RECORDS)
+            Records::Of(tables) => {
+                let at = self.listed(place, 2);
+                let node = self.b.ins().uload32(flags, at, tables);
+                let at = self.listed(node, size::NODE_IO.trailing_zeros());
+                let first = self.plan.frame.io(0) as i32;
+                self.b.ins().load(types::I64, flags, at, first + offset::NODE_RECORDS)
             }
         }
     }
 
-    /// Who waits at a point: the items' address and how many there are.
-    fn waiting(&mut self, point: u32) -> (Value, Value) {
-        let flags = trusted();
-        let all = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_POINTS);
-        let io = self.plus(all, u64::from(point) * size::POINT_IO as u64);
-        let items = self.b.ins().load(types::I64, flags, io, offset::POINT_ITEMS);
-        (items, self.b.ins().uload32(flags, io, offset::POINT_LEN))
+    /// An item of a list in the burst's memory, of items of so many bytes (as a power of two): the list's
+    /// offset is to be added.
+    pub(crate) fn listed(&mut self, place: Value, power: u32) -> Value {
+        let at = self.b.ins().ishl_imm_u(place, i64::from(power));
+        self.b.ins().iadd(self.context, at)
     }
 
-    /// Adds an item to a point.
-    pub(crate) fn wait(&mut self, io: Value, item: Value) {
+    /// Adds the packet to those that wait at a point, with its place at the node or stop, if it has one.
+    pub(crate) fn wait(&mut self, point: u32, place: Option<Value>) {
         let flags = trusted();
-        let len = self.b.ins().uload32(flags, io, offset::POINT_LEN);
-        let items = self.b.ins().load(types::I64, flags, io, offset::POINT_ITEMS);
-        let at = self.b.ins().ishl_imm_u(len, 2);
-        let at = self.b.ins().iadd(items, at);
-        let item = self.b.ins().ireduce(types::I32, item);
-        self.b.ins().store(flags, item, at, 0);
-        self.increment(io, offset::POINT_LEN, len);
+        let io = self.plan.frame.point(point as usize) as i32;
+        let len = self.b.ins().uload32(flags, self.context, io + offset::POINT_LEN);
+        let item = match place {
+            Some(place) => self.b.ins().bor(self.packet, place),
+            None => self.packet,
+        };
+        let at = self.listed(len, 3);
+        self.b.ins().store(flags, item, at, io + offset::POINT_ITEMS);
+        self.increment(self.context, io + offset::POINT_LEN, len);
     }
 }
 
@@ -213,18 +219,14 @@ struct Io<'f> {
     facts: &'f Facts,
     /// None behind a stop.
     records: Option<Records>,
-    hits: Value,
+    /// Where answers are in the burst's memory.
+    hits: i32,
 }
 
 /// Where action records are.
 enum Records {
     /// All in one place.
     One(Value),
-    /// Each packet's where its own table has them.
-    Of {
-        /// The nodes.
-        nodes: Value,
-        /// The node that each packet was looked up at.
-        tables: Value,
-    },
+    /// Each packet's where its own table has them: the nodes that they were looked up at are listed here.
+    Of(i32),
 }

@@ -21,7 +21,9 @@ mod checksum;
 mod hash;
 mod limb;
 
-pub use bytes::{Base, copy_bytes, load_be, load_words, store_be, store_columns, store_words};
+pub use bytes::{
+    Base, copy_bytes, load_be, load_words, store_be, store_columns, store_pieces, store_words,
+};
 pub use checksum::Adjust;
 pub use hash::{HASHED_MAX, hash};
 

@@ -106,6 +106,10 @@ impl CounterArena {
         let cells = idle.unwrap_or_else(|| {
             let cells = Arc::new(Cells::new(self.ids_max));
             (0..control.bases.len()).step_by(CHUNK).for_each(|id| cells.grow(id as u32));
+            // As far as there are ids, so that it is known whether cells are near each other.
+            if let Some(last) = control.bases.len().checked_sub(1) {
+                cells.grow(last as u32);
+            }
             control.workers.push(Arc::clone(&cells));
             cells
         });
@@ -227,6 +231,18 @@ mod tests {
     use super::*;
     use crate::timers::tests::Random;
     use std::collections::BTreeMap;
+
+    /// Cells that do not stay in the nearest cache are asked for ahead of their use, also by workers that come
+    /// when the counters are there.
+    #[test]
+    fn a_worker_that_comes_late_knows_that_cells_are_far() {
+        let arena = CounterArena::new(9000);
+        let early = arena.worker();
+        assert!(!early.cells().is_far());
+        (0..1000).for_each(|_| assert!(arena.allocate().is_ok()));
+        let late = arena.worker();
+        assert!(early.cells().is_far() && late.cells().is_far());
+    }
 
     #[test]
     fn agrees_with_plain_numbers_through_reuse_and_reset() {

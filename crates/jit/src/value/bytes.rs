@@ -27,6 +27,8 @@ use std::ops::Range;
 pub struct Base {
     /// The address.
     pub address: Value,
+    /// What all accesses are counted from, in bytes behind the address.
+    pub offset: i32,
     /// Flags of all accesses, such as an alias region; by default only that they do not trap.
     pub flags: MemFlagsData,
 }
@@ -34,7 +36,12 @@ pub struct Base {
 impl Base {
     /// Memory about which only what the flags say is known.
     pub fn new(address: Value, flags: MemFlagsData) -> Base {
-        Base { address, flags: flags.with_endianness(Endianness::Little) }
+        Base { address, offset: 0, flags: flags.with_endianness(Endianness::Little) }
+    }
+
+    /// The memory so many bytes behind the address.
+    pub fn at(self, offset: i32) -> Base {
+        Base { offset, ..self }
     }
 }
 
@@ -59,7 +66,7 @@ fn int(size: i64) -> Type {
 impl Base {
     /// The bytes from `at` on as a little-endian number.
     fn load(self, b: &mut FunctionBuilder<'_>, at: i64, size: i64) -> Limb {
-        let (address, at) = (self.address, at as i32);
+        let (address, at) = (self.address, self.offset + at as i32);
         let value = match size {
             1 => b.ins().uload8(types::I64, self.flags, address, at),
             2 => b.ins().uload16(types::I64, self.flags, address, at),
@@ -72,7 +79,7 @@ impl Base {
     /// Stores the low bytes of a number, lowest first.
     fn store(self, b: &mut FunctionBuilder<'_>, at: i64, size: i64, limb: Limb) {
         let value = narrow(b, limb, size);
-        b.ins().store(self.flags, value, self.address, at as i32);
+        b.ins().store(self.flags, value, self.address, self.offset + at as i32);
     }
 
     /// Stores the low bytes of a number, highest first; where bits of `keep` are set, memory stays.
@@ -88,12 +95,12 @@ impl Base {
         let new = if keep == 0 {
             new
         } else {
-            let old = b.ins().load(int(size), self.flags, self.address, at as i32);
+            let old = b.ins().load(int(size), self.flags, self.address, self.offset + at as i32);
             let keep = narrow(b, Limb::Known(swapped(keep, size)), size);
             let kept = b.ins().band(old, keep);
             if limb == Limb::ZERO { kept } else { b.ins().bor(kept, new) }
         };
-        b.ins().store(self.flags, new, self.address, at as i32);
+        b.ins().store(self.flags, new, self.address, self.offset + at as i32);
     }
 }
 
@@ -243,6 +250,34 @@ pub fn store_be(
     }
 }
 
+/// Writes values of whole bytes, each at its place and so many bytes long, by ascending places.
+///
+/// They are written from the last one on, so that one of five to seven bytes may be written together with
+/// what lies before it, if that is written, too.
+pub fn store_pieces(
+    b: &mut FunctionBuilder<'_>,
+    base: impl Into<Base>,
+    pieces: &[(i32, u32, Val)],
+) {
+    let base = base.into();
+    for (i, (at, bytes, val)) in pieces.iter().enumerate().rev() {
+        let before = i.checked_sub(1).map(|i| &pieces[i]);
+        let room = match before {
+            Some((from, len, _)) if *from + *len as i32 == *at => *len,
+            _ => 0,
+        };
+        let val = val.cast(b, 8 * bytes);
+        let limb = val.limb(0);
+        let moves = limb.known().is_some() || limb.raw().is_some();
+        if (5..8).contains(bytes) && 8 - bytes <= room && !moves {
+            let at = i64::from(*at) + i64::from(*bytes) - 8;
+            base.store_swapped(b, at, 8, limb, 0);
+        } else {
+            store_be(b, base, *at, 0, 8 * bytes, *at..*at + *bytes as i32, &val);
+        }
+    }
+}
+
 /// Writes what part of a field lies in the bytes from `at` on.
 fn store_piece(
     b: &mut FunctionBuilder<'_>,
@@ -299,6 +334,9 @@ pub fn store_columns(
         }
         pieces.push(piece);
     }
+    if let (8, Some(word)) = (stride, word(b, &pieces)) {
+        return base.store(b, 0, 8, word);
+    }
     // Before the columns, which may come to lie over it.
     if (1..8).contains(&(stride - len)) && stride >= 8 {
         base.store(b, stride - 8, 8, Limb::ZERO);
@@ -329,6 +367,40 @@ pub fn store_columns(
     }
 }
 
+/// At most eight bytes of values as a little-endian word, zeros behind them, if they are known or were read from
+/// memory and need not be swapped.
+fn word(b: &mut FunctionBuilder<'_>, pieces: &[Val]) -> Option<Limb> {
+    let mut at = 0;
+    let mut limbs: SmallVec<[(Limb, u32, u32); 8]> = SmallVec::new();
+    for piece in pieces {
+        let (width, limb) = (piece.width, piece.limb(0));
+        if at + width > 64 {
+            return None;
+        }
+        limbs.push(match limb {
+            Limb::Known(k) => (Limb::Known(swapped(k, i64::from(width / 8))), 0, at),
+            limb => {
+                let raw = limb.raw().filter(|raw| 8 * raw.bytes == width)?;
+                match raw.exact {
+                    true => (Limb::new(raw.value, ones(width)), 0, at),
+                    // Moved to the top, what lies above them falls off.
+                    false => (Limb::new(raw.value, u64::MAX), 64 - width, at),
+                }
+            }
+        });
+        at += width;
+    }
+    let mut word = Limb::ZERO;
+    for (limb, above, at) in limbs {
+        let limb = match above {
+            0 => limb.shl(b, at),
+            _ => limb.shl(b, above).shr(b, above - at),
+        };
+        word = word.or(b, limb);
+    }
+    Some(word)
+}
+
 /// Two values as one, the first in the upper bits, if that is known or is a single load.
 fn side_by_side(b: &mut FunctionBuilder<'_>, first: &Val, then: &Val) -> Option<Val> {
     let width = first.width + then.width;
@@ -352,7 +424,7 @@ fn side_by_side(b: &mut FunctionBuilder<'_>, first: &Val, then: &Val) -> Option<
     if !right {
         return None;
     }
-    let base = Base { address: high.address, flags: high.flags };
+    let base = Base { address: high.address, offset: 0, flags: high.flags };
     let raw = base.load(b, high.at.into(), 2 * size).value(b);
     let bytes = 2 * high.bytes;
     let swapped = b.ins().bswap(raw);
