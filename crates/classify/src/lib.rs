@@ -44,6 +44,7 @@ mod lanes;
 mod mask;
 mod probe;
 pub mod probes;
+mod review;
 mod rows;
 mod rule;
 mod rules;
@@ -67,6 +68,7 @@ pub mod tuple_merge;
 pub mod tuple_space;
 
 pub use choose::{Choice, Declined, Kind, Verdict, choose};
+pub use review::{Review, review};
 pub use rule::{Field, Layout, LayoutError, RANGE_LEN_MAX, Range, Rule, RuleError};
 pub use shape::{MaskShape, TableShape};
 pub use simd::prefetch;

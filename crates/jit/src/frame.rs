@@ -67,11 +67,6 @@ impl Frame {
         self.stations[station]
     }
 
-    /// How many stations there are.
-    pub(crate) fn stations(&self) -> usize {
-        self.stations.len()
-    }
-
     /// A station's [`NodeIo`].
     pub(crate) fn io(&self, station: usize) -> usize {
         size_of::<Context>() + station * size_of::<NodeIo>()
@@ -108,7 +103,7 @@ mod tests {
         parts.push((frame.state(), 64 + 64 + 128 + 64 * 192));
         parts.extend((0..2).map(|i| (frame.point(i), size_of::<PointIo>())));
         assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:?}");
-        assert!(frame.point(0).is_multiple_of(ALIGN) && frame.stations() == 3);
+        assert!(frame.point(0).is_multiple_of(ALIGN) && frame.stations.len() == 3);
         assert_eq!(frame.bytes(2), frame.point(1) + size_of::<PointIo>());
     }
 }

@@ -11,7 +11,7 @@ use crate::emit::{self, Ended, Env, Gen};
 use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
 use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
-use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC};
 use ir::program::{intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
 use std::cmp::Reverse;

@@ -12,6 +12,7 @@ use crate::compile::{Behind, Compiled, Node, Segment, StopNode};
 use crate::frame::{Frame, Station};
 use crate::unit::{Handed, Services, Tables};
 use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo, status};
+use classify::Review;
 use smallvec::SmallVec;
 use std::mem::transmute;
 use std::ptr;
@@ -201,13 +202,9 @@ impl Node {
     /// record. Has what the code will touch fetched, unless that is little.
     #[inline(always)]
     fn review(&self, records: &[u64], counters: Counters<'_>, hits: &[Hit]) -> Option<u64> {
-        let (mut matches, mut last) = (0u64, 0u32);
-        for hit in hits {
-            matches += u64::from(hit.is_hit());
-            last = last.max(hit.action);
-        }
+        let Review { matches, action_max } = classify::review(hits);
         // One record more than the last answer's ends within the records.
-        let end = (last as usize + 1).checked_mul(self.record_words)?;
+        let end = (action_max as usize + 1).checked_mul(self.record_words)?;
         if end > records.len() {
             return None;
         }
@@ -222,7 +219,7 @@ impl Node {
         if self.counters && counters.cells.is_far() {
             hits.iter().for_each(|hit| counters.cells.prefetch(hit.entry));
         }
-        Some(matches)
+        Some(matches.into())
     }
 }
 
@@ -338,9 +335,8 @@ impl Compiled {
                 }
             };
             for Behind { point, lookups, segment } in &node.segments {
+                let point = block.point(*point);
                 // SAFETY: there is a `PointIo` for every point.
-                let point = unsafe { block.point(*point) };
-                // SAFETY: as above.
                 let here = unsafe { (*point).len } as usize;
                 if here == 0 {
                     continue;
@@ -478,22 +474,33 @@ impl Compiled {
         hits: &[Hit],
         block: &Block<'_>,
     ) -> bool {
-        // All are looked at before any is counted.
-        for (hit, twin) in hits.iter().zip(twins) {
-            let records = tables.records(*twin as usize);
-            let first = hit.action as usize * node.record_words;
-            if records.get(first..first + node.record_words).is_none() {
-                return false;
-            }
-            if records.len() > NEAR / 8 {
-                classify::prefetch(&records[first]);
-            }
+        let own = |twin: u32| {
+            let records = tables.records(twin as usize);
+            // As many as numbers of 32 bits tell apart.
+            let count = u32::try_from(records.len() / node.record_words).unwrap_or(u32::MAX);
             // SAFETY: a twin is a node, and there is a `NodeIo` for each.
-            unsafe { (*block.io(*twin as usize)).records = records.as_ptr() };
+            let io = unsafe { &mut *block.io(twin as usize) };
+            (io.records, io.count) = (records.as_ptr(), count);
+        };
+        // Each table's once, or each packet's, whichever are fewer.
+        let fewer = if node.twins.len() < twins.len() { &node.twins } else { twins };
+        fewer.iter().copied().for_each(own);
+        // SAFETY: as above; it has just been set.
+        let io = |twin: u32| unsafe { &*block.io(twin as usize) };
+        // All are looked at before any is counted.
+        let answers = || hits.iter().zip(twins);
+        if !answers().fold(true, |all, (hit, twin)| all & (hit.action < io(*twin).count)) {
+            return false;
         }
         let far = node.counters && counters.cells.is_far();
-        for (hit, twin) in hits.iter().zip(twins) {
-            let table = self.nodes[*twin as usize].table;
+        for (hit, twin) in answers() {
+            let (io, table) = (io(*twin), self.nodes[*twin as usize].table);
+            if io.count as usize * node.record_words > NEAR / 8 {
+                // SAFETY: the table has more records than this one's number.
+                classify::prefetch(unsafe {
+                    &*io.records.add(hit.action as usize * node.record_words)
+                });
+            }
             counters.table(table.index(), 1, u64::from(hit.is_hit()));
             if far {
                 counters.cells.prefetch(hit.entry);

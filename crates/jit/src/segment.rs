@@ -105,8 +105,9 @@ pub(crate) fn generate(
         Some(list) => {
             let item = g.listed(at, 3);
             let item = g.b.ins().load(types::I64, flags, item, list + offset::POINT_ITEMS);
-            let packet = g.b.ins().band_imm_s(item, !(abi::ITEM_PLACE_MASK as i64));
-            (packet, g.b.ins().band_imm_u(item, abi::ITEM_PLACE_MASK as i64))
+            let place = g.b.ins().band_imm_u(item, abi::ITEM_PLACE_MASK as i64);
+            // Not by a mask: what is worked out with constants is worked out anew in every block.
+            (g.b.ins().isub(item, place), place)
         }
     };
     g.take(packet);

@@ -1038,6 +1038,69 @@ fn keys_are_their_columns() {
     check("keys", &cases);
 }
 
+#[test]
+fn pieces_are_written_at_their_places() {
+    const BYTES: u32 = 32;
+    let mut random = Random(11);
+    let mut cases = Vec::new();
+    for _ in 0..400 {
+        // Values of whole bytes with gaps between some, often of six bytes one behind the other.
+        let mut pieces: Vec<(u32, Column)> = Vec::new();
+        let mut end = random.below(3) as u32;
+        for _ in 0..=random.below(6) {
+            let width = 8 * random.pick(&[1, 2, 3, 4, 5, 6, 6, 6, 7, 8, 16]);
+            let column = match random.below(4) {
+                0 => Column::Constant(random.bits(width)),
+                1 => Column::Loaded(8 * random.below(u64::from(BYTES - width / 8)) as u32, width),
+                _ => Column::Number(width),
+            };
+            pieces.push((end, column));
+            end += width / 8 + random.pick(&[0, 0, 0, 1]);
+        }
+        let function = function(|b, [input, buffer, _]| {
+            let mut from = BYTES as i32;
+            let mut values = Vec::new();
+            for (at, column) in &pieces {
+                let value = match column {
+                    Column::Constant(bits) => Val::constant(b, bits),
+                    Column::Loaded(at, width) => {
+                        value::load_be(b, input, 0, *at, *width, 0..BYTES as i32)
+                    }
+                    Column::Number(width) => {
+                        let at = from;
+                        from += 8 * width.div_ceil(64) as i32;
+                        value::load_words(b, input, at, *width)
+                    }
+                };
+                values.push((*at as i32, value.width / 8, value));
+            }
+            value::store_pieces(b, buffer, &values);
+        });
+        let runs = (0..4).map(|_| {
+            let mut input = random.bytes(BYTES as usize);
+            // Nothing in front of them or behind may be touched.
+            let buffer = random.bytes(end as usize + 8);
+            let mut buffer_after = buffer.clone();
+            for (at, column) in &pieces {
+                let bits = match column {
+                    Column::Constant(bits) => bits.clone(),
+                    Column::Loaded(at, width) => Bits::extract(&input, *at as usize, *width),
+                    Column::Number(width) => {
+                        let bits = random.bits(*width);
+                        input.extend(words(&bits));
+                        bits
+                    }
+                };
+                bits.deposit(&mut buffer_after, 8 * *at as usize);
+            }
+            Run { input, buffer, base: 0, buffer_after, output: Vec::new() }
+        });
+        let runs = runs.collect();
+        cases.push(Case { function, runs, what: format!("pieces {pieces:?}") });
+    }
+    check("pieces", &cases);
+}
+
 /// How the values of a field that changes come into the code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Comes {
