@@ -849,8 +849,13 @@ mod tests {
 
     #[test]
     fn only_what_is_plain_and_whole_fills_a_burst() {
-        let kept =
-            |start, len| Kept { start, buffer_len: 512, len, buffer: 1 as *mut u8, len_here: 9 };
+        let kept = |start, len| Kept {
+            start,
+            buffer_len: 512,
+            len,
+            buffer: std::ptr::dangling_mut(),
+            len_here: 9,
+        };
         let mut all = [kept(0, 512), kept(512, 0), kept(100, 60)];
         let mut fill = |n: usize, change: fn(&mut Kept)| {
             let mut loans = Loans::default();
@@ -858,9 +863,10 @@ mod tests {
             for (kept, place) in all.iter_mut().zip(loans.room()) {
                 place.write(NonNull::from(kept).cast());
             }
-            // SAFETY: a structure each, whose `len_here` says whether it is plain.
             let odd = |token: NonNull<()>| {
-                u64::from(unsafe { token.cast::<Kept>().as_ref() }.len_here ^ 9)
+                // SAFETY: a structure each, whose `len_here` says whether it is plain.
+                let kept = unsafe { token.cast::<Kept>().as_ref() };
+                u64::from(kept.len_here ^ 9)
             };
             // SAFETY: as above; of what is not odd, the frame is not looked at here.
             let filled = unsafe { loans.fill((&LENDER, &LAYOUT), n, odd) };
@@ -870,11 +876,11 @@ mod tests {
         };
         assert_eq!(fill(3, |_| {}), (true, 3, Sizes { bytes: 572, least: 0, most: 512 }));
         assert_eq!(fill(0, |_| {}), (true, 0, Sizes::default()));
-        assert_eq!(fill(3, |k| k.len = 1).0, false);
+        assert!(!fill(3, |k| k.len = 1).0);
         assert_eq!(fill(1, |_| {}), (true, 1, Sizes { bytes: 512, least: 512, most: 512 }));
-        assert_eq!(fill(3, |k| (k.start, k.len) = (1, u32::MAX)).0, false);
-        assert_eq!(fill(3, |k| (k.start, k.len, k.len_here) = (1, 2, 8)).0, false);
-        assert_eq!(fill(3, |k| k.len_here = 9).0, true);
-        assert_eq!(fill(65, |_| {}).0, false);
+        assert!(!fill(3, |k| (k.start, k.len) = (1, u32::MAX)).0);
+        assert!(!fill(3, |k| (k.start, k.len, k.len_here) = (1, 2, 8)).0);
+        assert!(fill(3, |k| k.len_here = 9).0);
+        assert!(!fill(65, |_| {}).0);
     }
 }
