@@ -281,11 +281,12 @@ impl Inner {
             return;
         }
         let ports = self.port_table();
-        // Fewer than before if a port has gone.
         let now: u64 = ports.sorted().iter().map(|port| port.rx_packets()).sum();
-        let rate = now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
         control.received = (now, Instant::now());
-        control.engine.note_traffic(rate as u64);
+        // Fewer than before if a port has gone, which says nothing of the others' traffic.
+        if let Some(packets) = now.checked_sub(before) {
+            control.engine.note_traffic((packets as f64 / elapsed.as_secs_f64()) as u64);
+        }
     }
 
     fn publish(&self, control: &mut Control) {
