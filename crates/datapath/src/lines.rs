@@ -21,8 +21,8 @@ use std::sync::Arc;
 const NEAR: usize = 256;
 /// No place: there is no such port.
 const NONE: u16 = u16::MAX;
-/// Frames are dealt to places below this.
-const DEALT_MAX: usize = 256;
+/// Frames are dealt to places below this; that of this number takes none.
+const DEALT_MAX: u8 = u8::MAX;
 
 /// A batch of so many frames is handed over at once.
 pub(crate) const BATCH_ENOUGH: usize = 32;
@@ -37,19 +37,10 @@ pub(crate) struct Line {
     pub(crate) queue: Box<dyn TxQueue>,
     /// What goes before it where the port has egress queues.
     pub(crate) shaper: Option<Box<Shaper>>,
-    /// On the list of those to be flushed.
+    /// On the list of those to be flushed: its queue has been given something since it was.
     dirty: bool,
-    /// Its queue has been given something since it was flushed.
-    used: bool,
     /// Rounds for which its batch has waited.
     waited: u8,
-}
-
-impl Line {
-    /// Its queue is given something.
-    pub(crate) fn touch(&mut self) {
-        self.used = true;
-    }
 }
 
 /// All of a worker's.
@@ -58,9 +49,9 @@ pub(crate) struct Lines {
     near: Box<[u16; NEAR]>,
     far: HashMap<u32, u16>,
     /// Of near ports those to which frames may be dealt: whose frames need not wait in egress queues.
-    plain: Box<[u16; NEAR]>,
-    /// What was dealt, by place.
-    dealt: Vec<Batch>,
+    plain: Box<[u8; NEAR]>,
+    /// What was dealt, by place; where there is no line, there is no room.
+    dealt: Box<[Batch; NEAR]>,
     /// Some batch may hold something.
     holds: bool,
     /// The places of those in use, then room: as many as there are, and one.
@@ -74,8 +65,8 @@ impl Default for Lines {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
-            plain: Box::new([NONE; NEAR]),
-            dealt: Vec::new(),
+            plain: Box::new([DEALT_MAX; NEAR]),
+            dealt: Box::new([const { Batch::none() }; NEAR]),
             holds: false,
             dirty: vec![NONE],
             dirty_len: 0,
@@ -88,7 +79,7 @@ impl Lines {
     /// flushed before.
     pub(crate) fn insert(&mut self, shared: Arc<PortShared>, queue: Box<dyn TxQueue>) {
         self.remove(shared.number);
-        self.lines.push(Line { shared, queue, shaper: None, dirty: false, used: false, waited: 0 });
+        self.lines.push(Line { shared, queue, shaper: None, dirty: false, waited: 0 });
         self.arrange();
     }
 
@@ -108,7 +99,7 @@ impl Lines {
         for (at, line) in (0..NONE).zip(&mut self.lines) {
             let waits = line.shaper.as_ref().is_some_and(|shaper| shaper.len() > 0);
             if waits && !line.dirty {
-                (line.dirty, line.used) = (true, true);
+                line.dirty = true;
                 self.dirty[self.dirty_len] = at;
                 self.dirty_len += 1;
             }
@@ -118,7 +109,7 @@ impl Lines {
     /// To be called when lines have come or gone, or have got or lost a shaper, and no batch holds anything.
     pub(crate) fn arrange(&mut self) {
         self.near.fill(NONE);
-        self.plain.fill(NONE);
+        self.plain.fill(DEALT_MAX);
         debug_assert!(self.dealt.iter().all(Batch::is_empty));
         self.far.clear();
         self.dirty.clear();
@@ -130,8 +121,8 @@ impl Lines {
             match self.near.get_mut(line.shared.number as usize) {
                 Some(place) => {
                     *place = at;
-                    if line.shaper.is_none() && usize::from(at) < DEALT_MAX {
-                        self.plain[line.shared.number as usize] = at;
+                    if line.shaper.is_none() && at < DEALT_MAX.into() {
+                        self.plain[line.shared.number as usize] = at as u8;
                     }
                 }
                 None => {
@@ -139,7 +130,11 @@ impl Lines {
                 }
             }
         }
-        self.dealt.resize_with(self.lines.len().min(DEALT_MAX), Batch::new);
+        for batch in self.dealt.iter_mut().take(self.lines.len().min(DEALT_MAX.into())) {
+            if !batch.has_room() {
+                *batch = Batch::new();
+            }
+        }
         self.dirty_len = self.dirty.len();
         self.dirty.resize(self.lines.len() + 1, NONE);
     }
@@ -155,7 +150,7 @@ impl Lines {
         // Without a branch: which port is new in a burst, nobody can guess.
         self.dirty[self.dirty_len] = at;
         self.dirty_len += usize::from(!line.dirty);
-        (line.dirty, line.used) = (true, true);
+        line.dirty = true;
         Some(line)
     }
 
@@ -166,9 +161,9 @@ impl Lines {
     #[inline(never)]
     pub(crate) fn deal(&mut self, loans: &mut Loans, dropped: &mut dyn FnMut(u32)) -> usize {
         self.holds = true;
-        let plain = &*self.plain;
-        let place = |port: u32| plain.get(port as usize).copied().unwrap_or(NONE);
-        loans.deal(&mut self.dealt, ETHERNET_MIN as u16, place, dropped)
+        let (plain, used) = (&*self.plain, self.lines.len().min(DEALT_MAX.into()));
+        let place = |port: u32| plain.get(port as usize).copied().unwrap_or(DEALT_MAX);
+        loans.deal((&mut self.dealt, used), ETHERNET_MIN as u16, place, dropped)
     }
 
     /// Some batch may hold something.
@@ -177,37 +172,36 @@ impl Lines {
         self.holds
     }
 
-    /// Hands every batch that holds something to `f`, with the queue that it was dealt to, which will be flushed.
+    /// Hands every batch that holds something to `give`, which is to take it all, with the queue that it was dealt to.
+    /// With `keep`, those that may grow stay for some rounds.
     #[inline]
-    pub(crate) fn each_batch(&mut self, mut f: impl FnMut(&mut Line, &mut Batch)) {
-        for (at, (line, batch)) in (0..).zip(self.lines.iter_mut().zip(&mut self.dealt)) {
-            if !batch.is_empty() {
-                self.dirty[self.dirty_len] = at;
-                self.dirty_len += usize::from(!line.dirty);
-                line.dirty = true;
-                f(line, batch);
+    pub(crate) fn give(&mut self, keep: bool, mut give: impl FnMut(&mut Line, &mut Batch)) {
+        self.holds = false;
+        for (at, (line, batch)) in (0..).zip(self.lines.iter_mut().zip(&mut *self.dealt)) {
+            let len = batch.len();
+            if len == 0 {
+                continue;
             }
+            if keep && !line.dirty && len < BATCH_ENOUGH && line.waited < KEPT_ROUNDS {
+                line.waited += 1;
+                self.holds = true;
+                continue;
+            }
+            line.waited = 0;
+            self.dirty[self.dirty_len] = at;
+            self.dirty_len += usize::from(!line.dirty);
+            line.dirty = true;
+            give(line, batch);
         }
     }
 
-    /// Hands every queue that was used to `f`, once, with what was dealt to it, which `f` is to take. With `keep`, batches that
-    /// may grow stay for some rounds.
-    pub(crate) fn flush(&mut self, keep: bool, mut f: impl FnMut(&mut Line, Option<&mut Batch>)) {
-        let mut kept = 0;
-        for n in 0..self.dirty_len {
-            let at = self.dirty[n];
-            let line = &mut self.lines[usize::from(at)];
-            let batch = self.dealt.get_mut(usize::from(at)).filter(|batch| !batch.is_empty());
-            if keep && !line.used && line.waited < KEPT_ROUNDS && batch.is_some() {
-                line.waited += 1;
-                self.dirty[kept] = at;
-                kept += 1;
-                continue;
-            }
-            f(line, batch);
-            (line.dirty, line.used, line.waited) = (false, false, 0);
+    /// Hands every queue that was used to `f`, once.
+    pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut Line)) {
+        for at in &self.dirty[..std::mem::take(&mut self.dirty_len)] {
+            let line = &mut self.lines[usize::from(*at)];
+            line.dirty = false;
+            f(line);
         }
-        (self.dirty_len, self.holds) = (kept, kept > 0);
     }
 }
 
@@ -242,7 +236,7 @@ mod tests {
                 }
                 2 => {
                     let mut flushed = Vec::new();
-                    lines.flush(false, |line, _| flushed.push(line.shared.number));
+                    lines.flush(|line| flushed.push(line.shared.number));
                     flushed.sort_unstable();
                     let used: Vec<u32> = model.iter().filter(|m| *m.1).map(|m| *m.0).collect();
                     assert_eq!(flushed, used);

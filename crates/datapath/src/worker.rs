@@ -19,7 +19,7 @@
 use crate::capture::{Before, Fate, Tap, Watch};
 use crate::engine::Scratch;
 use crate::lane::{Counts, Resumed, State};
-use crate::lines::{BATCH_ENOUGH, Line, Lines};
+use crate::lines::{Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
@@ -60,7 +60,7 @@ const DROPS_EVERY: u64 = 64;
 const SILENT: u8 = 16;
 /// While others have work, a silent queue is asked in one of so many rounds: to ask nine queues for nothing costs
 /// what a few packets cost.
-const SILENT_EVERY: u64 = 4;
+const SILENT_EVERY: u64 = 8;
 /// Commands taken in one round, at most.
 const COMMANDS_MAX: usize = 256;
 /// No further command is taken in a round once they took so long: what comes in by ports does not wait
@@ -167,6 +167,8 @@ struct Progress {
     obeyed: AtomicU64,
     /// The worker is no more.
     ended: AtomicBool,
+    /// A handle has gone since the worker last looked whether any is left.
+    left: AtomicBool,
 }
 
 /// The control side's handle of a worker.
@@ -217,6 +219,7 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.sender = None;
+        self.progress.left.store(true, Ordering::Release);
         self.waker.wake();
     }
 }
@@ -369,7 +372,8 @@ impl Worker {
         let mut work = 0;
         self.adopt();
         let mut began = None;
-        while work < COMMANDS_MAX && !self.stopped {
+        // To ask a channel for nothing costs a fence, behind which everything waits.
+        while work < COMMANDS_MAX && !self.stopped && self.is_told(work as u64) {
             let command = match self.commands.try_recv() {
                 Ok(command) => command,
                 Err(TryRecvError::Empty) => break,
@@ -422,6 +426,14 @@ impl Worker {
             self.publisher.stop(self.index);
         }
         work
+    }
+
+    /// There are commands beside those that were obeyed, so many of them in this round, or a handle has gone.
+    #[inline]
+    fn is_told(&self, obeyed: u64) -> bool {
+        let progress = &*self.progress;
+        progress.told.load(Ordering::Relaxed) != self.taken + obeyed
+            || progress.left.load(Ordering::Relaxed) && progress.left.swap(false, Ordering::Acquire)
     }
 
     /// Takes the current version, if it runs by another one or by none.
@@ -590,29 +602,16 @@ impl Worker {
         loans.show(|packets| self.run_code(packets, &csums, &[], now_ns));
         let index = self.index;
         let dropped = &mut |why| from.cell(index).count_drop(drop_reason(why), 1);
-        let dealt = self.tx.deal(loans, dropped);
-        let mut late: SmallVec<[(u32, Frame); 1]> = SmallVec::new();
-        let pool = &mut self.pool;
-        self.tx.each_batch(|tx, batch| {
-            let sends = PortFlags::UP | PortFlags::NO_FORWARD;
-            if tx.shared.flags().0 & sends != PortFlags::UP {
-                let mut burst = Burst::new();
-                while !batch.is_empty() {
-                    batch.become_frames(&mut burst);
-                    late.extend(burst.drain().map(|frame| (tx.shared.number, frame)));
-                }
-            } else if batch.len() >= BATCH_ENOUGH {
-                hand_over(tx, batch, pool, index);
+        let mut dealt = self.tx.deal(loans, dropped);
+        // Nearly always all of them.
+        while !loans.is_empty() {
+            // What is left may go once there is room, or, as frames, behind what was dealt.
+            self.settle();
+            let dropped = &mut |why| from.cell(index).count_drop(drop_reason(why), 1);
+            match self.tx.deal(loans, dropped) {
+                0 => break,
+                more => dealt += more,
             }
-        });
-        if late.is_empty() && loans.is_empty() {
-            return;
-        }
-        self.settle();
-        // Counted there under their reasons.
-        for (port, mut frame) in late {
-            frame.rx_port = from.number;
-            self.forwarded(frame, &[Output { port, queue: 0 }], from, now_ns);
         }
         if loans.is_empty() {
             return;
@@ -632,7 +631,7 @@ impl Worker {
     fn settle(&mut self) {
         if self.tx.holds() {
             let (pool, index) = (&mut self.pool, self.index);
-            self.tx.each_batch(|tx, batch| hand_over(tx, batch, pool, index));
+            self.tx.give(false, |tx, batch| hand_over(tx, batch, pool, index));
         }
     }
 
@@ -877,10 +876,10 @@ impl Worker {
         if due_ns <= now_ns {
             due_ns = u64::MAX;
         }
-        self.tx.flush(keep, |tx, batch| {
-            if let Some(batch) = batch {
-                hand_over(tx, batch, pool, index);
-            }
+        if self.tx.holds() {
+            self.tx.give(keep, |tx, batch| hand_over(tx, batch, pool, index));
+        }
+        self.tx.flush(|tx| {
             let cell = tx.shared.cell(index);
             if let Some(shaper) = &mut tx.shaper {
                 if tx.shared.flags().has(PortFlags::UP) {
@@ -961,12 +960,20 @@ impl Worker {
     }
 }
 
-/// Gives a queue what was dealt to it.
+/// Gives a queue what was dealt to it, or counts it there, if its port forwards nothing by now.
 #[inline]
 fn hand_over(line: &mut Line, batch: &mut Batch, pool: &mut Pool, index: usize) {
-    line.touch();
-    let (queue, shared) = (&mut line.queue, &line.shared);
-    queue.tx_batch(batch, pool, &mut |reason| shared.cell(index).count_tx_drop(reason, 1));
+    let Line { queue, shared, .. } = line;
+    let flags = shared.flags();
+    if flags.0 & (PortFlags::UP | PortFlags::NO_FORWARD) == PortFlags::UP {
+        return queue.tx_batch(batch, pool, &mut |why| shared.cell(index).count_tx_drop(why, 1));
+    }
+    let reason = match flags.has(PortFlags::NO_FORWARD) {
+        true => DropReason::PortNoForward,
+        false => DropReason::PortDown,
+    };
+    shared.cell(index).count_drop(reason, batch.len() as u64);
+    batch.release();
 }
 
 /// Why compiled code has dropped a packet, from its outcome.

@@ -93,13 +93,12 @@ pub(crate) fn generate(
     };
     let i = g.b.declare_var(types::I64);
     g.b.def_var(i, first);
-    let (head, body, exit) = (g.b.create_block(), g.b.create_block(), g.b.create_block());
-    g.b.ins().jump(head, &[]);
-    g.b.switch_to_block(head);
-    let at = g.b.use_var(i);
-    let more = g.b.ins().icmp(IntCC::UnsignedLessThan, at, end);
+    // The end is looked for behind each packet, and once in front of all.
+    let (body, exit) = (g.b.create_block(), g.b.create_block());
+    let more = g.b.ins().icmp(IntCC::UnsignedLessThan, first, end);
     g.b.ins().brif(more, body, &[], exit, &[]);
-    g.enter(body);
+    g.b.switch_to_block(body);
+    let at = g.b.use_var(i);
     let (packet, place) = match list {
         None => (at, at),
         Some(list) => {
@@ -162,8 +161,9 @@ pub(crate) fn generate(
     let at = g.b.use_var(i);
     let at = g.b.ins().iadd_imm_u(at, step as i64);
     g.b.def_var(i, at);
-    g.b.ins().jump(head, &[]);
-    g.b.seal_block(head);
+    let more = g.b.ins().icmp(IntCC::UnsignedLessThan, at, end);
+    g.b.ins().brif(more, body, &[], exit, &[]);
+    g.b.seal_block(body);
     g.enter(exit);
     g.b.ins().return_(&[]);
     g.b.finalize(isa.frontend_config());

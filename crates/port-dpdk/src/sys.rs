@@ -657,7 +657,9 @@ impl RxLine {
 fn oddity(token: NonNull<()>) -> u64 {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted.
     let plain = unsafe { token.cast::<Plain>().as_ref() };
-    plain.flags | u64::from(plain.references ^ 1) | u64::from(plain.segments ^ 1)
+    // Both at once.
+    let alone = u32::from(plain.references) | u32::from(plain.segments) << 16;
+    plain.flags | u64::from(alone ^ 0x1_0001)
 }
 
 /// Lends an mbuf that was just received, if there is nothing to say of it but where the frame lies, or that its

@@ -47,7 +47,7 @@ pub use frame::{Frame, Layout, Lender, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
-pub use sys::loans::{BATCH_MAX, Batch, Loans, Sizes};
+pub use sys::loans::{BATCH_MAX, Batch, Loans, PLACES, Sizes};
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

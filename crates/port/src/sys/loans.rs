@@ -20,6 +20,8 @@ const _: () = assert!(BURST_MAX == abi::BURST_MAX);
 
 /// Frames in a [`Batch`], at most.
 pub const BATCH_MAX: usize = 2 * BURST_MAX;
+/// How many batches there are to [deal](Loans::deal) into, so that any place of eight bits is one.
+pub const PLACES: usize = 256;
 
 /// Frames in buffers of a driver's own, in order of arrival, of which nobody has made [`Frame`]s. Nothing is
 /// owed of them, and of no mark is anything known. Those that are left when it ends go back to their lender.
@@ -52,11 +54,14 @@ pub struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        Sizes { bytes: 0, least: u16::MAX, most: 0 }
+        Sizes::NONE
     }
 }
 
 impl Sizes {
+    /// Of no frames.
+    const NONE: Sizes = Sizes { bytes: 0, least: u16::MAX, most: 0 };
+
     /// There is one more.
     #[inline(always)]
     pub fn add(&mut self, len: u16) {
@@ -358,8 +363,8 @@ impl Loans {
     }
 
     /// Moves frames into batches, in order, until one is met that cannot be: each into that of the number which `place`
-    /// makes of the one port that it goes to. Those that are dropped go back to their lender, and `dropped` hears why. A
-    /// frame that goes to several ports or none, has no outcome, or whose batch is not there or has no room, stays, and all
+    /// makes of the one port that it goes to. Only as many of the batches as are `used` have room. Those that are dropped go back to their lender, and `dropped` hears why. A
+    /// frame that goes to several ports or none, has no outcome, or whose batch has no room, stays, and all
     /// behind it. Returns how many went.
     ///
     /// A frame that goes into a batch begins as many bytes later as its outcome's shift says, or earlier where that is
@@ -368,9 +373,9 @@ impl Loans {
     #[inline(always)]
     pub fn deal(
         &mut self,
-        batches: &mut [Batch],
+        (batches, used): (&mut [Batch; PLACES], usize),
         least: u16,
-        place: impl Fn(u32) -> u16,
+        place: impl Fn(u32) -> u8,
         dropped: &mut dyn FnMut(u32),
     ) -> usize {
         let (layout, n) = (self.layout(), self.tokens.len().min(self.packets.len()));
@@ -378,7 +383,8 @@ impl Loans {
         let foreign = |batch: &Batch| {
             !batch.is_empty() && !batch.lender.is_some_and(|own| std::ptr::eq(own, lender))
         };
-        if batches.iter().any(foreign) {
+        let used = used.min(PLACES);
+        if batches[..used].iter().any(foreign) {
             return 0;
         }
         // Whatever happens here, no token is in two lists: at worst some are lost.
@@ -393,8 +399,8 @@ impl Loans {
             if valid == 0 {
                 for (token, packet) in tokens[at..].iter().zip(&packets[at..]) {
                     let Some(port) = packet.single() else { break };
-                    let Some(batch) = batches.get_mut(usize::from(place(port))) else { break };
-                    if batch.len() >= BATCH_MAX {
+                    let batch = &mut batches[usize::from(place(port))];
+                    if !batch.has_room() {
                         break;
                     }
                     let mut len = packet.len();
@@ -420,9 +426,11 @@ impl Loans {
                 unsafe { lender.release(token) };
                 dropped(packet.reason);
             } else {
-                let batch = packet.single().map(|port| usize::from(place(port)));
-                let batch = batch.and_then(|place| batches.get_mut(place));
-                let Some(batch) = batch.filter(|batch| batch.len() < BATCH_MAX) else { break };
+                let Some(port) = packet.single() else { break };
+                let batch = &mut batches[usize::from(place(port))];
+                if !batch.has_room() {
+                    break;
+                }
                 let len = match packet.shift {
                     0 => packet.len(),
                     // SAFETY: a token of this layout, whose buffer is this list's alone.
@@ -434,7 +442,7 @@ impl Loans {
             }
             at += 1;
         }
-        for batch in batches.iter_mut().filter(|batch| !batch.is_empty()) {
+        for batch in batches[..used].iter_mut().filter(|batch| !batch.is_empty()) {
             batch.lender = Some(lender);
             let own = &mut batch.sizes;
             (own.least, own.most) = (own.least.min(sizes.least), own.most.max(sizes.most));
@@ -521,8 +529,9 @@ fn release_all(lender: Option<&'static Lender>, tokens: &mut Vec<NonNull<()>>) {
 #[derive(Debug)]
 pub struct Batch {
     lender: Option<&'static Lender>,
-    /// With room for as many as may be here.
+    /// With room for so many.
     tokens: Vec<NonNull<()>>,
+    room: usize,
     sizes: Sizes,
     /// A bit for each: a device vouches for the transport checksum.
     valid: u128,
@@ -534,19 +543,26 @@ unsafe impl Send for Batch {}
 impl Batch {
     /// None.
     pub fn new() -> Batch {
-        Batch {
-            lender: None,
-            tokens: Vec::with_capacity(BATCH_MAX),
-            sizes: Sizes::default(),
-            valid: 0,
-        }
+        let (tokens, room) = (Vec::with_capacity(BATCH_MAX), BATCH_MAX);
+        Batch { lender: None, tokens, room, sizes: Sizes::NONE, valid: 0 }
+    }
+
+    /// None, and no room for any.
+    pub const fn none() -> Batch {
+        Batch { lender: None, tokens: Vec::new(), room: 0, sizes: Sizes::NONE, valid: 0 }
+    }
+
+    /// There is room for one more.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.tokens.len() < self.room
     }
 
     /// Adds a frame of so many bytes. It is lost if there is no room.
     #[inline(always)]
     fn push(&mut self, token: NonNull<()>, len: u32) {
         let at = self.tokens.len();
-        if at < BATCH_MAX {
+        if at < self.room {
             self.sizes.bytes += len;
             // SAFETY: there is room for so many.
             unsafe {
@@ -585,6 +601,12 @@ impl Batch {
         if self.is_empty() {
             (self.lender, self.sizes) = (None, Sizes::default());
         }
+    }
+
+    /// Gives all of them back.
+    pub fn release(&mut self) {
+        release_all(self.lender.take(), &mut self.tokens);
+        (self.valid, self.sizes) = (0, Sizes::NONE);
     }
 
     /// Hands all to their lender without a release, behind those in `to`, if it is this one; else nothing happens, and it
@@ -686,7 +708,7 @@ mod tests {
         loans: &mut Loans,
         (places, by): (&[u16], &[i32]),
         least: u16,
-        batches: &mut [Batch],
+        batches: &mut [Batch; PLACES],
     ) -> usize {
         loans.show(|packets| {
             for (at, packet) in packets.iter_mut().enumerate() {
@@ -700,7 +722,14 @@ mod tests {
             }
         });
         let dropped = &mut |reason| assert_eq!(reason, 5);
-        loans.deal(batches, least, |port| port as u16, dropped)
+        loans.deal((batches, 2), least, |port| port as u8, dropped)
+    }
+
+    /// Batches of which so many have room.
+    fn batches(n: usize) -> Box<[Batch; PLACES]> {
+        let mut all = Box::new([const { Batch::none() }; PLACES]);
+        all[..n].fill_with(Batch::new);
+        all
     }
 
     #[test]
@@ -718,7 +747,7 @@ mod tests {
                 unsafe { data.add(8).write_bytes(9, 404) };
             }
         });
-        let mut batches = [Batch::new()];
+        let mut batches = batches(1);
         deal(&mut loans, (&[0; 5], &[0, 4, -2, 1]), 6, &mut batches);
         let was = |start: u16, bytes: &[u8]| (start, bytes.to_vec());
         let expected = [
@@ -768,7 +797,7 @@ mod tests {
                 unsafe { std::slice::from_raw_parts_mut(data, len) }.make_ascii_uppercase();
             }
         });
-        let mut batches = [Batch::new(), Batch::new()];
+        let mut batches = batches(2);
         // The third goes nowhere, and for the last there is no batch.
         assert_eq!(deal(&mut loans, (&[1, 0, NOWHERE_TO_GO, 1, 2], &[]), 0, &mut batches), 4);
         assert_eq!((loans.len(), RELEASED.get()), (1, 1));
@@ -815,7 +844,7 @@ mod tests {
     /// A batch takes no more than it has room for, and what is left goes on as it was.
     #[test]
     fn batches_grow_over_bursts_until_they_are_full() {
-        let (mut loans, mut batches) = (Loans::new(), [Batch::new()]);
+        let (mut loans, mut batches) = (Loans::new(), batches(1));
         let mut number = 0u16;
         let mut next = |loans: &mut Loans| {
             for _ in 0..BURST_MAX - loans.len() {
