@@ -18,8 +18,15 @@ guest_up() {
     echo start >&9
 }
 guest_down() {
+    local i
     exec 9>&-
-    kill "$GUEST" 2>/dev/null
+    # Between two looks at what it is told, testpmd may miss a signal; a switch that was started behind it has the other end
+    # of its input, too.
+    for i in $(seq 100); do
+        kill "$GUEST" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -9 "$GUEST" 2>/dev/null
     wait "$GUEST" 2>/dev/null
 }
 # guest_says COMMAND...: on its command line.

@@ -84,9 +84,11 @@ impl Lines {
     }
 
     /// Takes a port's queue out. No frame should wait there.
-    pub(crate) fn remove(&mut self, number: u32) {
-        self.lines.retain(|line| line.shared.number != number);
+    pub(crate) fn remove(&mut self, number: u32) -> Option<Line> {
+        let at = self.lines.iter().position(|line| line.shared.number == number);
+        let line = at.map(|at| self.lines.remove(at));
         self.arrange();
+        line
     }
 
     /// All of them.

@@ -78,8 +78,9 @@ pub enum Command {
         /// The transmit queue.
         tx: Box<dyn TxQueue>,
     },
-    /// A port is gone; its queues are dropped.
-    RemovePort(u32),
+    /// A port is gone. Its queues go to whoever waits for them: to close one may take the kernel longer than a worker should
+    /// be away from the others. If nobody does, they are closed here.
+    RemovePort(u32, Option<Sender<Removed>>),
     /// A port has other egress queues, or none any more.
     Queues {
         /// Which port.
@@ -99,6 +100,14 @@ pub enum Command {
     Receive(bool),
     /// The worker ends.
     Stop,
+}
+
+/// The queues of a port that a worker no longer has.
+pub struct Removed {
+    /// Receive queues that it served.
+    pub rx: Vec<Box<dyn RxQueue>>,
+    /// The transmit queue.
+    pub tx: Option<Box<dyn TxQueue>>,
 }
 
 /// A packet from the control side, with what is to be done with it.
@@ -462,12 +471,17 @@ impl Worker {
                 self.rx.extend(rx);
                 self.tx.insert(shared, tx);
             }
-            Command::RemovePort(number) => {
+            Command::RemovePort(number, to) => {
                 self.flush(false, now_ns);
                 self.discard(|line| line.shared.number == number, DropReason::PortUnknown);
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
-                self.rx.retain(|rx| rx.shared.number != number);
-                self.tx.remove(number);
+                let gone = self.rx.extract_if(.., |rx| rx.shared.number == number);
+                let rx = gone.map(|rx| rx.queue).collect();
+                let removed = Removed { rx, tx: self.tx.remove(number).map(|line| line.queue) };
+                if let Some(to) = to {
+                    // Unless nobody waits any more.
+                    let _ = to.send(removed);
+                }
             }
             Command::Queues { number, queues } => self.set_queues(number, queues),
             Command::Ports(ports) => self.ports = ports,

@@ -14,10 +14,11 @@ use datapath::{
     Command, Engine, PortFlags, PortShared, PortTable, Publisher, Worker, WorkerConfig,
 };
 use ir::{Pipeline, Update};
+use port::burst::BURST_MAX;
 use port::prng::Prng;
 use port::{Csum, Frame, Port, RxQueue, TxQueue, memory};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use testkit::station::{FIRST, SECOND, call, frame, insert, modify, program};
 
 /// A driver with buffers of its own, in front of a memory port's queues.
@@ -171,6 +172,11 @@ struct Bench {
 
 impl Bench {
     fn new(lends: bool) -> Bench {
+        Bench::with(lends, true)
+    }
+
+    /// Without checks of what code does, of which a frame is made for the interpreter, all stays lent.
+    fn with(lends: bool, checks: bool) -> Bench {
         let arena = Arc::new(state::counters::CounterArena::new(1 << 16));
         (0..1000).for_each(|_| assert!(arena.allocate().is_ok()));
         let options = Options { synchronous: true, ..Options::default() };
@@ -186,7 +192,7 @@ impl Bench {
             ring,
             counters: arena.worker(),
             control: Arc::new(PortShared::new(0xffff_fffd, "control", 0, 1)),
-            sampler: Some(sampler),
+            sampler: checks.then_some(sampler),
             seed: 1,
         };
         let (worker, handle) = Worker::new(config).unwrap();
@@ -206,19 +212,29 @@ impl Bench {
         };
         for number in (1..=PORTS).chain([FAR]) {
             let config = memory::Config { capacity: 300, mtu: 900, ..memory::Config::default() };
-            let (mut port, end) = memory::port(&format!("p{number}"), config).unwrap();
-            let (rx, tx) = (port.rx_queue(0).unwrap(), port.tx_queue().unwrap());
-            let (rx, tx): (Box<dyn RxQueue>, Box<dyn TxQueue>) = match lends && number != OTHER {
-                true => (Box::new(driver::Rx(rx)), Box::new(driver::Tx(tx))),
-                false => (rx, tx),
-            };
-            let shared = Arc::new(PortShared::new(number, "p", PortFlags::UP, 1));
-            bench.ports.insert(shared.clone());
-            bench.tell(Command::Ports(Arc::new(bench.ports.clone())));
-            bench.tell(Command::AddPort { shared, rx: vec![rx], tx });
+            let (port, end) = memory::port(&format!("p{number}"), config).unwrap();
+            bench.add(number, port, lends && number != OTHER);
             bench.ends.push((number, end));
         }
         bench
+    }
+
+    /// A port, in place of one of that number; what the control side knows of it.
+    fn add(&mut self, number: u32, mut port: memory::Memory, lends: bool) -> Arc<PortShared> {
+        let (rx, tx) = (port.rx_queue(0).unwrap(), port.tx_queue().unwrap());
+        let (rx, tx): (Box<dyn RxQueue>, Box<dyn TxQueue>) = match lends {
+            true => (Box::new(driver::Rx(rx)), Box::new(driver::Tx(tx))),
+            false => (rx, tx),
+        };
+        let shared = Arc::new(PortShared::new(number, "p", PortFlags::UP, 1));
+        self.ports.insert(shared.clone());
+        self.tell(Command::Ports(Arc::new(self.ports.clone())));
+        self.tell(Command::AddPort { shared: shared.clone(), rx: vec![rx], tx });
+        shared
+    }
+
+    fn end(&self, number: u32) -> &memory::Handle {
+        self.ends.iter().find(|(n, _)| *n == number).map(|(_, end)| end).unwrap()
     }
 
     fn tell(&self, command: Command) {
@@ -314,8 +330,12 @@ fn traffic(random: &mut Prng, stations: &[u32], number: &mut u32) -> Frame {
     frame
 }
 
+/// One test at a time: the driver counts what is lent.
+static ALONE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn lent_frames_fare_as_all_frames_do() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for seed in 0..40 {
         let mut random = Prng::new(seed);
         let mut benches = [Bench::new(true), Bench::new(false)];
@@ -394,4 +414,177 @@ fn lent_frames_fare_as_all_frames_do() {
     // Often enough, the shortest way was taken.
     let returned = driver::RETURNED.load(Relaxed);
     assert!(returned > 10_000, "{returned}");
+}
+
+/// The station whose frames leave by [`TO`], and one whose frames are dropped.
+const HERE: u32 = 1;
+const NOWHERE: u32 = 2;
+const TO: u32 = 2;
+
+/// A bench of which a batch of 20 frames waits to be sent by [`TO`]; so many frames have come in by port 1.
+fn waiting() -> (Bench, u64) {
+    let mut bench = Bench::with(true, false);
+    bench.transact(&[
+        insert(SECOND, 1, HERE, call("out", &[TO])),
+        insert(SECOND, 2, NOWHERE, call("drop", &[])),
+    ]);
+    bench.round();
+    let number = full_burst(&bench, 20, 0);
+    bench.round();
+    assert_eq!(bench.end(TO).take_into(usize::MAX, drop), 0, "they wait");
+    (bench, number)
+}
+
+/// Puts as many frames as a worker takes at once on port 1; so many are [`HERE`]'s, numbered from `number`. The next number.
+fn full_burst(bench: &Bench, here: usize, number: u64) -> u64 {
+    for at in 0..BURST_MAX {
+        let station = if at < here { HERE } else { NOWHERE };
+        assert!(bench.end(1).inject_bytes(&frame(station, number as u32 + at as u32)));
+    }
+    number + BURST_MAX as u64
+}
+
+/// What left a far end, by its number.
+fn numbers(end: &memory::Handle) -> Vec<u32> {
+    let mut all = Vec::new();
+    end.take_into(usize::MAX, |frame| {
+        let number = *frame.data()[14..].first_chunk().unwrap();
+        all.push(u32::from_be_bytes(number));
+    });
+    all
+}
+
+#[test]
+fn a_batch_waits_for_eight_rounds() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut bench, mut number) = waiting();
+    for _ in 0..7 {
+        number = full_burst(&bench, 0, number);
+        bench.round();
+        assert_eq!(numbers(bench.end(TO)), Vec::<u32>::new());
+    }
+    full_burst(&bench, 0, number);
+    bench.round();
+    assert_eq!(numbers(bench.end(TO)), Vec::from_iter(0..20));
+}
+
+/// A batch waits for more, and its port goes, or is closed in one way or another. Each frame, of those that waited and of
+/// those that come behind them, leaves or is counted under what it met.
+#[test]
+fn frames_that_wait_for_a_port_are_counted_whatever_becomes_of_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    type Happens = fn(&mut Bench);
+    // What happens; how many leave; of those that do not, at which port they are counted, and why.
+    let cases: [(&str, Happens, usize, Option<(u32, &str)>); 10] = [
+        ("nothing", |_| {}, 28, None),
+        ("down", |b| b.flag(TO, PortFlags::UP, false), 0, Some((TO, "port_down"))),
+        (
+            "does not forward",
+            |b| b.flag(TO, PortFlags::NO_FORWARD, true),
+            0,
+            Some((TO, "port_no_fwd")),
+        ),
+        // Not told yet: the driver refuses them.
+        ("cable out", |b| b.end(TO).set_carrier(false), 0, Some((TO, "tx_link_down"))),
+        // As `Switch::remove_port` tells it: they had a port when they were dealt.
+        ("gone", |b| remove(b, TO), 20, Some((1, "port_unknown"))),
+        (
+            "down, then gone",
+            |b| {
+                b.flag(TO, PortFlags::UP, false);
+                remove(b, TO);
+            },
+            20,
+            Some((1, "port_unknown")),
+        ),
+        (
+            "cable out, then gone",
+            |b| {
+                b.end(TO).set_carrier(false);
+                remove(b, TO);
+            },
+            0,
+            None,
+        ),
+        (
+            "down and up",
+            |b| {
+                b.flag(TO, PortFlags::UP, false);
+                b.flag(TO, PortFlags::UP, true);
+            },
+            28,
+            None,
+        ),
+        ("egress queues", |b| b.queues(TO, true), 28, None),
+        ("stopped", |b| b.tell(Command::Stop), 20, None),
+    ];
+    for (what, happens, left, counted) in cases {
+        // More for that port comes behind, or other traffic alone, or none.
+        for more in [Some(8), Some(0), None] {
+            let (mut bench, number) = waiting();
+            let shared = bench.ports.get(TO).unwrap().clone();
+            if let Some(here) = more {
+                full_burst(&bench, here, number);
+            }
+            happens(&mut bench);
+            (0..12).for_each(|_| bench.round());
+            let stopped = what == "stopped";
+            let all = 20 + if stopped { 0 } else { more.unwrap_or(0) };
+            // Without traffic nobody looks at flags again: what waited is its driver's, as if it had not waited.
+            let flagged = ["down", "does not forward"].contains(&what);
+            let left = if more.is_none() && flagged { 20 } else { left.min(all) };
+            let seen = numbers(bench.end(TO));
+            let sent = (0..20).chain(number as u32..).take(left);
+            assert_eq!(seen, Vec::from_iter(sent), "{what}, {more:?}");
+            let at = |port: u32| match port {
+                TO => shared.counters(),
+                _ => bench.ports.get(port).unwrap().counters(),
+            };
+            assert_eq!(at(TO).tx_packets, left as u64, "{what}, {more:?}");
+            // A port that is refused frames as it goes has counted them itself.
+            let counted = match what {
+                "cable out, then gone" => {
+                    vec![(TO, "tx_link_down", 20), (1, "port_unknown", more.unwrap_or(0))]
+                }
+                _ => Vec::from_iter(counted.map(|(port, why)| (port, why, all - left))),
+            };
+            let mut lost = 0;
+            for (port, why, n) in counted {
+                let found =
+                    at(port).drops.iter().find(|drop| drop.0 == why).map_or(0, |drop| drop.1);
+                assert_eq!(found, n as u64, "{what}, {more:?}: {:?}", at(port));
+                lost += n;
+            }
+            assert_eq!(left + lost, all, "{what}, {more:?}");
+            // And all of it: what came in left, or was dropped, once.
+            let mut ended = at(TO).tx_packets + at(TO).drops.iter().map(|d| d.1).sum::<u64>();
+            ended += at(1).drops.iter().map(|d| d.1).sum::<u64>();
+            assert_eq!(at(1).rx_packets, ended, "{what}, {more:?}");
+        }
+    }
+    assert_eq!(driver::LENT.load(Relaxed), 0);
+}
+
+/// As a switch does it.
+fn remove(bench: &mut Bench, number: u32) {
+    bench.ports.remove(number);
+    bench.tell(Command::Ports(Arc::new(bench.ports.clone())));
+    bench.tell(Command::RemovePort(number, None));
+}
+
+/// A number is another port's before anything of the first was sent: each frame leaves by the port that it was dealt to.
+#[test]
+fn frames_that_wait_leave_by_the_port_that_had_the_number_then() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut bench, number) = waiting();
+    let before = bench.ports.get(TO).unwrap().clone();
+    full_burst(&bench, 8, number);
+    let config = memory::Config { capacity: 300, mtu: 900, ..memory::Config::default() };
+    let (port, end) = memory::port("other", config).unwrap();
+    remove(&mut bench, TO);
+    let after = bench.add(TO, port, true);
+    (0..4).for_each(|_| bench.round());
+    assert_eq!(numbers(bench.end(TO)), Vec::from_iter(0..20));
+    assert_eq!(numbers(&end), Vec::from_iter(number as u32..number as u32 + 8));
+    assert_eq!((before.counters().tx_packets, after.counters().tx_packets), (20, 8));
 }

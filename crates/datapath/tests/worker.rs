@@ -209,7 +209,7 @@ fn what_was_queued_on_a_port_leaves_before_the_port_goes() {
     let far = bench.port(2, 8);
     assert!(bench.inject(1, frame(1, 1), out()));
     bench.ports.remove(2);
-    bench.handles[0].tell(Command::RemovePort(2));
+    bench.handles[0].tell(Command::RemovePort(2, None));
     bench.handles[0].tell(Command::Ports(Arc::new(bench.ports.clone())));
     assert!(bench.inject(1, frame(1, 2), out()));
     bench.round();
@@ -297,7 +297,7 @@ fn frames_wait_in_egress_queues_and_none_is_lost() {
     set(&bench, Some(&config));
     (0..4).for_each(|n| send(&bench, 0, n));
     bench.round();
-    bench.handles[0].tell(Command::RemovePort(2));
+    bench.handles[0].tell(Command::RemovePort(2, None));
     bench.round();
     assert_eq!(taken(&far).len(), 1);
     assert_eq!(drops(&bench), [("port_unknown", 3), ("port_down", 6), ("tx_queue_full", 3)]);

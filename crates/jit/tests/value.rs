@@ -959,6 +959,34 @@ enum Column {
     Number(u32),
 }
 
+impl Column {
+    /// Makes its bits in an input: those there, or others, which are put behind what is there as limbs.
+    fn bits(&self, input: &mut Vec<u8>, random: &mut Random) -> Bits {
+        match self {
+            Column::Constant(bits) => bits.clone(),
+            Column::Loaded(at, width) => Bits::extract(input, *at as usize, *width),
+            Column::Number(width) => {
+                let bits = random.bits(*width);
+                input.extend(words(&bits));
+                bits
+            }
+        }
+    }
+
+    /// The same in generated code: an input begins with so many bytes, the next limbs are at `from`.
+    fn value(&self, b: &mut FunctionBuilder<'_>, input: Value, bytes: u32, from: &mut i32) -> Val {
+        match self {
+            Column::Constant(bits) => Val::constant(b, bits),
+            Column::Loaded(at, width) => value::load_be(b, input, 0, *at, *width, 0..bytes as i32),
+            Column::Number(width) => {
+                let at = *from;
+                *from += 8 * width.div_ceil(64) as i32;
+                value::load_words(b, input, at, *width)
+            }
+        }
+    }
+}
+
 #[test]
 fn keys_are_their_columns() {
     const BYTES: u32 = 64;
@@ -994,35 +1022,15 @@ fn keys_are_their_columns() {
         let stride = random.pick(&[len, len.next_multiple_of(8), len + 13, (len + 1).max(8)]);
         let function = function(|b, [input, buffer, _]| {
             let mut from = BYTES as i32;
-            let mut values = Vec::new();
-            for column in &columns {
-                values.push(match column {
-                    Column::Constant(bits) => Val::constant(b, bits),
-                    Column::Loaded(at, width) => {
-                        value::load_be(b, input, 0, *at, *width, 0..BYTES as i32)
-                    }
-                    Column::Number(width) => {
-                        from += 8 * width.div_ceil(64) as i32;
-                        let at = from - 8 * width.div_ceil(64) as i32;
-                        value::load_words(b, input, at, *width)
-                    }
-                });
-            }
+            let values: Vec<Val> =
+                columns.iter().map(|c| c.value(b, input, BYTES, &mut from)).collect();
             value::store_columns(b, buffer, &values, len, stride);
         });
         let runs = (0..4).map(|_| {
             let mut input = random.bytes(BYTES as usize);
             let mut buffer_after = Vec::new();
             for column in &columns {
-                let bits = match column {
-                    Column::Constant(bits) => bits.clone(),
-                    Column::Loaded(at, width) => Bits::extract(&input, *at as usize, *width),
-                    Column::Number(width) => {
-                        let bits = random.bits(*width);
-                        input.extend(words(&bits));
-                        bits
-                    }
-                };
+                let bits = column.bits(&mut input, &mut random);
                 let mut column = vec![0; bits.width().div_ceil(8) as usize];
                 bits.cast(8 * column.len() as u32).deposit(&mut column, 0);
                 buffer_after.extend(column);
@@ -1061,17 +1069,7 @@ fn pieces_are_written_at_their_places() {
             let mut from = BYTES as i32;
             let mut values = Vec::new();
             for (at, column) in &pieces {
-                let value = match column {
-                    Column::Constant(bits) => Val::constant(b, bits),
-                    Column::Loaded(at, width) => {
-                        value::load_be(b, input, 0, *at, *width, 0..BYTES as i32)
-                    }
-                    Column::Number(width) => {
-                        let at = from;
-                        from += 8 * width.div_ceil(64) as i32;
-                        value::load_words(b, input, at, *width)
-                    }
-                };
+                let value = column.value(b, input, BYTES, &mut from);
                 values.push((*at as i32, value.width / 8, value));
             }
             value::store_pieces(b, buffer, &values);
@@ -1082,15 +1080,7 @@ fn pieces_are_written_at_their_places() {
             let buffer = random.bytes(end as usize + 8);
             let mut buffer_after = buffer.clone();
             for (at, column) in &pieces {
-                let bits = match column {
-                    Column::Constant(bits) => bits.clone(),
-                    Column::Loaded(at, width) => Bits::extract(&input, *at as usize, *width),
-                    Column::Number(width) => {
-                        let bits = random.bits(*width);
-                        input.extend(words(&bits));
-                        bits
-                    }
-                };
+                let bits = column.bits(&mut input, &mut random);
                 bits.deposit(&mut buffer_after, 8 * *at as usize);
             }
             Run { input, buffer, base: 0, buffer_after, output: Vec::new() }

@@ -355,6 +355,9 @@ pub(crate) struct RunOptions {
     /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
     #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
     pub(crate) rx_workers: Vec<String>,
+    /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
+    #[arg(long = "rx-rate", value_name = "PORT=RATE")]
+    pub(crate) rx_rates: Vec<String>,
     /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
     #[arg(long = "queue", value_name = "SETTING")]
     pub(crate) queues: Vec<String>,

@@ -48,6 +48,8 @@ struct File {
     #[serde(default)]
     rx_worker: Vec<String>,
     #[serde(default)]
+    rx_rate: Vec<String>,
+    #[serde(default)]
     queue: Vec<String>,
     connections: Option<usize>,
     state: Option<PathBuf>,
@@ -97,6 +99,8 @@ pub(crate) struct Config {
     pub(crate) cpus: Vec<usize>,
     /// Receive queues that were given a worker.
     pub(crate) rx_workers: Vec<RxWorker>,
+    /// Ports of which so many packets a second are taken at most.
+    pub(crate) rx_rates: Vec<RxRate>,
     /// Egress queues and ports' rates.
     pub(crate) queues: Vec<Setting>,
     /// Connections that are kept at most.
@@ -217,6 +221,8 @@ impl Config {
         let rx_workers = both(file.rx_worker, options.rx_workers);
         let rx_workers =
             rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
+        let rx_rates = both(file.rx_rate, options.rx_rates);
+        let rx_rates = rx_rates.iter().map(|s| RxRate::parse(s)).collect::<Result<Vec<_>, _>>()?;
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
         let connections = options.connections.or(file.connections);
@@ -293,6 +299,7 @@ impl Config {
             workers,
             cpus: options.cpus.or(file.cpus).map_or(Ok(Vec::new()), |s| cpus(&s))?,
             rx_workers,
+            rx_rates,
             queues,
             connections,
             state,
@@ -329,6 +336,30 @@ impl RxWorker {
         };
         parts().ok_or_else(|| {
             Failure::Usage(format!("--rx-worker {text}: write PORT[:QUEUE]=WORKER, as in p1:0=1"))
+        })
+    }
+}
+
+/// Packets a second that are taken of a port at most, `PORT=RATE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RxRate {
+    /// The port, by name or number.
+    pub(crate) port: String,
+    /// Packets a second.
+    pub(crate) per_second: u64,
+}
+
+impl RxRate {
+    fn parse(text: &str) -> Result<RxRate, Failure> {
+        let parts = || {
+            let (port, rate) = text.rsplit_once('=')?;
+            let per_second = rate.parse().ok().filter(|rate| *rate > 0)?;
+            (!port.is_empty()).then(|| RxRate { port: port.to_owned(), per_second })
+        };
+        parts().ok_or_else(|| {
+            Failure::Usage(format!(
+                "--rx-rate {text}: write PORT=RATE, in packets a second, as in p1=1000000"
+            ))
         })
     }
 }
@@ -426,6 +457,16 @@ mod tests {
         assert_eq!(parse("p1=2"), Some(("p1".into(), 0, 2)));
         assert_eq!(parse("7:3=0"), Some(("7".into(), 3, 0)));
         for text in ["", "p1", "p1:x=0", "p1=x", "=1", ":0=1", "p1:=1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn ports_are_given_rates() {
+        let parse = |text| RxRate::parse(text).map(|r| (r.port, r.per_second)).ok();
+        assert_eq!(parse("p1=2500000"), Some(("p1".into(), 2_500_000)));
+        assert_eq!(parse("7=1"), Some(("7".into(), 1)));
+        for text in ["", "p1", "p1=0", "p1=x", "p1=-1", "=1"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }

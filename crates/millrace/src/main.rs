@@ -56,6 +56,7 @@ mod stf;
 mod takeover;
 
 use clap::{CommandFactory, Parser};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Why a command failed: what to print, and the exit status.
@@ -84,8 +85,17 @@ const PIPE_BROKE: i32 = 128 + 13;
 
 /// Writes to standard output. A reader that has gone away ends the process, as it ends others.
 fn say(text: std::fmt::Arguments<'_>) {
-    use std::io::Write;
-    if let Err(error) = std::io::stdout().lock().write_fmt(text) {
+    written(std::io::stdout().lock().write_fmt(text));
+}
+
+/// The same, of what need not be text.
+pub(crate) fn say_bytes(bytes: &[u8]) {
+    let mut out = std::io::stdout().lock();
+    written(out.write_all(bytes).and_then(|()| out.flush()));
+}
+
+fn written(outcome: std::io::Result<()>) {
+    if let Err(error) = outcome {
         if error.kind() != std::io::ErrorKind::BrokenPipe {
             eprintln!("millrace: cannot write to standard output: {error}");
         }
@@ -114,12 +124,10 @@ fn main() -> ExitCode {
         cli::Command::Stf(options) => stf::run(options),
         cli::Command::Gauge(options) => gauge::run(options.command),
         cli::Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut cli::Cli::command(),
-                "millrace",
-                &mut std::io::stdout(),
-            );
+            // Into memory first: it panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut cli::Cli::command(), "millrace", &mut script);
+            say_bytes(&script);
             Ok(())
         }
     };

@@ -11,7 +11,6 @@ use crate::cli::{
 };
 use crate::ctl::{Request, ask};
 use ::p4::preprocess::{Disk, Options};
-use std::io::Write as _;
 use std::path::Path;
 
 /// Runs the command.
@@ -152,11 +151,12 @@ fn info(info: P4InfoOptions) -> Result<(), Failure> {
     eprint!("{told}");
     let name = info.source.file.display();
     let bytes = bytes.ok_or_else(|| Failure::bad(format!("{name} was not compiled")))?;
-    let out = match &info.out {
-        Some(path) => std::fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display())),
-        None => std::io::stdout().write_all(&bytes).map_err(|e| e.to_string()),
-    };
-    out.map_err(Failure::bad)
+    match &info.out {
+        Some(path) => std::fs::write(path, bytes)
+            .map_err(|e| Failure::bad(format!("{}: {e}", path.display())))?,
+        None => crate::say_bytes(&bytes),
+    }
+    Ok(())
 }
 
 fn check(check: P4CheckOptions) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! `millrace run`: the switch, in the foreground, until SIGINT or SIGTERM.
 
 use crate::cli::RunOptions;
-use crate::config::{Config, RxWorker};
+use crate::config::{Config, RxRate};
 use crate::p4_host::Host;
 use crate::takeover::{Handover, Running};
 use crate::{Failure, capture, ctl, image, query, takeover};
@@ -167,20 +167,21 @@ fn openflow(
 /// Opens the ports; number and name of each.
 fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
     let mut described = Vec::new();
-    let mut placed = 0;
+    let (mut placed, mut paced) = (0, 0);
     for spec in &config.ports {
-        let port = open(spec, &config.dpdk)
+        let mut port = open(spec, &config.dpdk)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         for warning in &port.info().warnings {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
         let name = port.info().name.clone();
-        let here = |number: Option<u32>| {
-            let numbered = number.map(|n| n.to_string());
-            let this = |r: &&RxWorker| r.port == name || Some(&r.port) == numbered.as_ref();
-            config.rx_workers.iter().filter(this).map(|r| (r.queue, r.worker)).collect::<Vec<_>>()
-        };
-        let places = here(spec.number);
+        let of = |port: &str| port == name || spec.number.is_some_and(|n| port == n.to_string());
+        if let Some(RxRate { per_second, .. }) = config.rx_rates.iter().find(|r| of(&r.port)) {
+            port = Box::new(port::pace::Paced::new(port, *per_second));
+            paced += 1;
+        }
+        let here = config.rx_workers.iter().filter(|r| of(&r.port));
+        let places: Vec<_> = here.map(|r| (r.queue, r.worker)).collect();
         placed += places.len();
         let number = switch
             .add_port_at(spec.number, port, &places)
@@ -190,6 +191,12 @@ fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
     if placed < config.rx_workers.len() {
         return Err(Failure::usage(
             "--rx-worker names a port that --port does not: give its name, or the number that \
+             NAME:NUMBER=SPEC gives it",
+        ));
+    }
+    if paced < config.rx_rates.len() {
+        return Err(Failure::usage(
+            "--rx-rate names a port twice, or one that --port does not: give its name, or the number that \
              NAME:NUMBER=SPEC gives it",
         ));
     }

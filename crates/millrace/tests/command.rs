@@ -94,6 +94,29 @@ fn completions_are_not_empty() {
     assert!(out(&output).contains("_millrace"));
 }
 
+/// As in `millrace ... | head -1`.
+#[test]
+fn a_reader_that_has_gone_ends_a_command_quietly() {
+    for words in [
+        &["completions", "bash"][..],
+        &["completions", "zsh"],
+        &["--help"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["service", "kinds"],
+        &["gauge", "modules"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let output = command.args(words).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+        let output = output.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(err(&output), "", "{words:?}");
+        // As if SIGPIPE had ended it; clap ends its help as a success.
+        assert!([Some(141), Some(0)].contains(&output.status.code()), "{words:?}: {output:?}");
+    }
+}
+
 #[test]
 fn doctor_reports_every_kind_of_port() {
     let output = millrace(&["doctor", "--json"]);

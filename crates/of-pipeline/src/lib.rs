@@ -25,12 +25,14 @@
 //! | [`synchronised`] | tables that reflect others |
 //! | `transaction` | one request's updates, all or none |
 //! | [`refusal`], [`event`] | coded errors; asynchronous messages |
-//! | `fuzz` | the bodies of fuzz targets, for tests and under the feature `fuzz` |
+//! | `fuzz`, `bed` | the bodies of fuzz targets, and the switch that they and the tests run on; for tests and under the feature `fuzz` |
 //!
 //! Invariants: a refused request changes nothing; every request is one transaction of the switch,
 //! cascades included; what the store says is in the pipeline, is.
 
 pub mod agent;
+#[cfg(any(test, feature = "fuzz"))]
+mod bed;
 pub mod bundle;
 pub mod config;
 mod conjunction;

@@ -516,8 +516,13 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // SAFETY: the last of port and queues goes, so nobody is in it.
-        let close = || unsafe { mr_close(self.port) };
+        /// DPDK closes one device at a time.
+        static CLOSING: Mutex<()> = Mutex::new(());
+        let close = || {
+            let _closing = CLOSING.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: the last of port and queues goes, so nobody is in it.
+            unsafe { mr_close(self.port) }
+        };
         match self.guard {
             None => close(),
             Some(_) => gate::while_held(close),

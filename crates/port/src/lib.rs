@@ -6,7 +6,7 @@
 //! is shared between workers.
 //!
 //! Kinds here: [`memory`] (rings in this process), [`pcap`] (files), [`tap`] and [`af_packet`]
-//! (Linux interfaces). Wrappers that are ports themselves: [`recorder`], [`fault`], and an emulated adapter that
+//! (Linux interfaces). Wrappers that are ports themselves: [`recorder`], [`fault`], [`pace`], and an emulated adapter that
 //! marks flows ([`marks`]). AF_XDP lives
 //! in the crate `port-xdp`, which depends on this one.
 //!
@@ -32,6 +32,7 @@ pub mod link;
 pub mod marks;
 pub mod memory;
 pub mod offload;
+pub mod pace;
 pub mod pcap;
 pub mod pool;
 pub mod prng;

@@ -1,20 +1,8 @@
 //! What the processor does for tables: lines asked for before they are needed, sixteen octets compared at once.
 //!
-//! `unsafe` here: a hint that reads nothing the program sees, and instructions that every processor of the target has.
+//! `unsafe` here: instructions that every processor of the target has.
 
-/// Asks for the cache line in which `at` begins.
-#[inline(always)]
-#[allow(unsafe_code)]
-pub(crate) fn prefetch<T>(at: &T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the reference is valid for reads, and the hint reads nothing that the program sees.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(at).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
+pub(crate) use classify::prefetch;
 
 /// Which of sixteen octets equal `octet`, as bits.
 #[cfg(target_arch = "x86_64")]

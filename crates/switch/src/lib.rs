@@ -21,6 +21,7 @@ mod monitor;
 pub mod ports;
 mod switch;
 pub mod trace;
+mod traffic;
 
 pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;

@@ -9,7 +9,7 @@ use crate::switch::Switch;
 use datapath::ports::{PortCounters, PortFlags, PortShared};
 use datapath::queues::{PortRef, Queues, QueuesConfig, Setting};
 use datapath::worker::Command;
-use port::{LinkState, Port, PortInfo};
+use port::{LinkState, Port, PortInfo, RxQueue, TxQueue};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -233,19 +233,42 @@ impl Switch {
 
     /// Removes a port. Its queues are closed when this returns, so that it can be opened anew.
     pub fn remove_port(&self, number: u32) -> Result<(), PortError> {
+        self.remove_ports(&[number])
+    }
+
+    /// Removes ports at once; none if one of them is unknown. To close a kernel's socket takes some milliseconds: they are
+    /// all closed side by side, and no worker waits for that.
+    pub fn remove_ports(&self, numbers: &[u32]) -> Result<(), PortError> {
         let mut slots = self.inner.slots();
-        let at = slots.iter().position(|s| s.number == number).ok_or(PortError::Unknown(number))?;
-        let slot = slots.remove(at);
-        self.inner.change_ports(|table| {
-            table.remove(number);
-        });
-        for worker in &self.inner.workers {
-            worker.tell(Command::RemovePort(number));
+        let unknown = numbers.iter().find(|number| slots.iter().all(|s| s.number != **number));
+        if let Some(number) = unknown {
+            return Err(PortError::Unknown(*number));
         }
-        self.inner.port_event(PortEvent::Removed(slot.view()));
+        let gone: Vec<Slot> = slots.extract_if(.., |s| numbers.contains(&s.number)).collect();
+        self.inner.change_ports(|table| {
+            for slot in &gone {
+                table.remove(slot.number);
+            }
+        });
+        let (to, removed) = crossbeam_channel::unbounded();
+        for slot in &gone {
+            for worker in &self.inner.workers {
+                worker.tell(Command::RemovePort(slot.number, Some(to.clone())));
+            }
+            self.inner.port_event(PortEvent::Removed(slot.view()));
+        }
         drop(slots);
         self.inner.settle_workers();
-        self.inner.departed().add(&slot.shared.counters());
+        for slot in &gone {
+            self.inner.departed().add(&slot.shared.counters());
+        }
+        let (mut rx, mut tx) = (Vec::new(), Vec::new());
+        for queues in removed.try_iter() {
+            rx.extend(queues.rx);
+            tx.extend(queues.tx);
+        }
+        side_by_side(rx.into_iter().map(Dropped::Rx).chain(tx.into_iter().map(Dropped::Tx)));
+        side_by_side(gone.into_iter().map(|slot| Dropped::Port(slot.port)));
         Ok(())
     }
 
@@ -367,4 +390,23 @@ impl Switch {
             self.inner.port_event(PortEvent::Modified(slot.view()));
         }
     }
+}
+
+/// What is closed when it is dropped.
+#[expect(dead_code, reason = "they are dropped, no more")]
+enum Dropped {
+    Rx(Box<dyn RxQueue>),
+    Tx(Box<dyn TxQueue>),
+    Port(Box<dyn Port>),
+}
+
+/// Drops all, each on a thread of its own.
+fn side_by_side(all: impl Iterator<Item = Dropped>) {
+    std::thread::scope(|scope| {
+        for one in all {
+            // Where there can be no more threads, what was to be dropped there is dropped here.
+            let thread = std::thread::Builder::new().name("close".to_owned());
+            let _ = thread.spawn_scoped(scope, move || drop(one));
+        }
+    });
 }

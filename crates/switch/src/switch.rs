@@ -14,6 +14,7 @@
 use crate::expiry::{Expired, Expiry};
 use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
+use crate::traffic::Traffic;
 use crossbeam_channel::TrySendError;
 use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
@@ -46,8 +47,6 @@ const EVENTS_MAX: usize = 65_536;
 const CONTROL: (u32, &str) = (0xffff_fffd, "control");
 /// Links are asked for at least so often.
 const LINK_INTERVAL: Duration = Duration::from_millis(250);
-/// How much traffic there is, is looked at over so long at least.
-const TRAFFIC_INTERVAL: Duration = Duration::from_millis(1);
 /// Services do what is due off the packet path so often.
 const TEND_INTERVAL: Duration = Duration::from_millis(100);
 /// So often the thread that watches links glances at them while a group watches ports.
@@ -136,8 +135,7 @@ struct Control {
     pending: bool,
     /// Counters that nothing refers to any more from this version on.
     retired: Vec<(u64, u32)>,
-    /// Packets that had come in, and when that was looked at.
-    received: (u64, Instant),
+    traffic: Traffic,
 }
 
 /// What the thread that publishes sleeps on.
@@ -275,17 +273,8 @@ impl Inner {
 
     /// Tells the engine how much traffic there has been since the last time.
     fn note_traffic(&self, control: &mut Control) {
-        let (before, then) = control.received;
-        let elapsed = then.elapsed();
-        if elapsed < TRAFFIC_INTERVAL {
-            return;
-        }
-        let ports = self.port_table();
-        let now: u64 = ports.sorted().iter().map(|port| port.rx_packets()).sum();
-        control.received = (now, Instant::now());
-        // Fewer than before if a port has gone, which says nothing of the others' traffic.
-        if let Some(packets) = now.checked_sub(before) {
-            control.engine.note_traffic((packets as f64 / elapsed.as_secs_f64()) as u64);
+        if let Some(rate) = control.traffic.look(Instant::now(), || self.port_table()) {
+            control.engine.note_traffic(rate);
         }
     }
 
@@ -434,7 +423,7 @@ impl Switch {
                 watching: HashSet::new(),
                 pending: false,
                 retired: Vec::new(),
-                received: (0, epoch),
+                traffic: Traffic::new(epoch),
             }),
             slots: Mutex::new(Vec::new()),
             ports: Mutex::new(Arc::new(PortTable::default())),
@@ -873,6 +862,99 @@ impl Drop for Inner {
         self.signals.stop();
         for worker in &self.workers {
             worker.tell(Command::Stop);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic;
+    use datapath::Forward;
+    use port::{Frame, memory};
+    use testkit::station::{FIRST, call, frame, insert, program};
+
+    /// An engine that keeps what it was told of the traffic.
+    struct Told {
+        engine: InterpEngine,
+        rates: Arc<Mutex<Vec<u64>>>,
+    }
+
+    impl Engine for Told {
+        fn name(&self) -> &'static str {
+            self.engine.name()
+        }
+
+        fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
+            self.engine.apply(pipeline, updates, now_ns);
+        }
+
+        fn note_traffic(&mut self, per_second: u64) {
+            lock(&self.rates).push(per_second);
+        }
+
+        fn publish(&mut self, nudge: &dyn Fn()) -> Arc<dyn Forward> {
+            self.engine.publish(nudge)
+        }
+
+        fn explain(&self) -> Vec<TableExplanation> {
+            self.engine.explain()
+        }
+    }
+
+    /// Heavy traffic, a port that is removed amid it, a change of an entry right behind: whoever publishes that hears of all
+    /// the traffic there was.
+    #[test]
+    fn a_port_that_goes_takes_nobody_s_traffic_along() {
+        // The port that goes has received more, ever, than the other one since the last look; then less.
+        for (before, of_one, of_other) in [(3000, 100, 900), (100, 400, 3000)] {
+            let config = Config {
+                program: program(),
+                workers: 1,
+                cpus: Vec::new(),
+                punt_rate: 1000,
+                engine: EngineKind::Interp,
+                validate: None,
+            };
+            let switch = Switch::start(config).unwrap();
+            let inner = &switch.inner;
+            let far = [1, 2].map(|number| {
+                let (port, far) = memory::port(&format!("p{number}"), Default::default()).unwrap();
+                switch.add_port(Some(number), Box::new(port)).unwrap();
+                far
+            });
+            let send = |port: usize, frames: u64| {
+                let shared = inner.port_table().get(port as u32).unwrap().clone();
+                let wanted = shared.rx_packets() + frames;
+                (0..frames).for_each(|_| {
+                    assert!(far[port - 1].inject(Frame::copy_of(&frame(5, 0))).is_ok());
+                });
+                wait_until(|| shared.rx_packets() == wanted);
+            };
+            send(1, before);
+            let (engine, _) = InterpEngine::new(program(), 1, inner.counters.clone());
+            let rates = Arc::default();
+            std::thread::sleep(traffic::INTERVAL);
+            let begun = Instant::now();
+            // Taken out meanwhile, so that nobody else looks.
+            let kept = {
+                let mut control = lock(&inner.control);
+                control.engine = Box::new(Told { engine, rates: Arc::clone(&rates) });
+                inner.note_traffic(&mut control);
+                let never = Traffic::new(begun + Duration::from_secs(3600));
+                std::mem::replace(&mut control.traffic, never)
+            };
+            send(1, of_one);
+            send(2, of_other);
+            switch.remove_port(1).unwrap();
+            std::thread::sleep(traffic::INTERVAL);
+            let updates = [insert(FIRST, 1, 5, call("out", &[2]))];
+            lock(&inner.control).traffic = kept;
+            switch.transact(&updates).unwrap();
+            switch.sync();
+            let least = (of_one + of_other) as f64 / begun.elapsed().as_secs_f64();
+            let rates = lock(&rates).clone();
+            assert!(rates[1] as f64 >= least.floor(), "{rates:?}, {least}");
         }
     }
 }

@@ -5,8 +5,8 @@ mod common;
 
 use common::{Net, add, balance, config, injection, until};
 use port::Frame;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use switch::{PortConfig, PortError, PortEvent, Switch};
 use testkit::station::{FIRST, call, frame, insert};
@@ -126,6 +126,103 @@ fn ports_have_numbers_and_names_of_their_own() {
     let numbers: Vec<u32> = net.switch.ports().iter().map(|p| p.number).collect();
     assert_eq!(numbers, [1, 2, 3, 0xffff_fffe]);
     assert!(net.switch.configure_port(77, PortConfig::default()).is_err());
+}
+
+#[test]
+fn ports_are_removed_together_or_not_at_all() {
+    let net = Net::new(2, 4);
+    while net.switch.try_port_event().is_some() {}
+    let numbers = || net.switch.ports().iter().map(|p| p.number).collect::<Vec<_>>();
+    assert!(matches!(net.switch.remove_ports(&[1, 77]), Err(PortError::Unknown(77))));
+    assert_eq!(numbers(), [1, 2, 3, 4]);
+    net.switch.remove_ports(&[3, 1, 3]).unwrap();
+    assert_eq!(numbers(), [2, 4]);
+    let told = std::iter::from_fn(|| net.switch.try_port_event()).map(|event| match event {
+        PortEvent::Removed(view) => view.number,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [1, 3]);
+    add(&net.switch, 3);
+    assert_eq!(numbers(), [2, 3, 4]);
+}
+
+/// A port whose receive queue is closed when somebody says so: to close a packet socket takes the kernel 10 ms and more.
+struct SlowToClose {
+    port: port::memory::Memory,
+    ends: Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>,
+}
+
+struct SlowRx {
+    queue: Box<dyn port::RxQueue>,
+    begins: mpsc::Sender<()>,
+    may_end: mpsc::Receiver<()>,
+}
+
+impl port::Port for SlowToClose {
+    fn info(&self) -> &port::PortInfo {
+        self.port.info()
+    }
+
+    fn link(&mut self) -> port::LinkState {
+        self.port.link()
+    }
+
+    fn set_admin(&mut self, up: bool) -> Result<(), port::Error> {
+        self.port.set_admin(up)
+    }
+
+    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn port::RxQueue>, port::Error> {
+        let (begins, may_end) = self.ends.take().unwrap();
+        Ok(Box::new(SlowRx { queue: self.port.rx_queue(queue)?, begins, may_end }))
+    }
+
+    fn tx_queue(&mut self) -> Result<Box<dyn port::TxQueue>, port::Error> {
+        self.port.tx_queue()
+    }
+}
+
+impl port::RxQueue for SlowRx {
+    fn rx(
+        &mut self,
+        burst: &mut port::Burst,
+        pool: &mut port::Pool,
+    ) -> Result<usize, port::RxError> {
+        self.queue.rx(burst, pool)
+    }
+
+    fn fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.queue.fd()
+    }
+}
+
+impl Drop for SlowRx {
+    fn drop(&mut self) {
+        self.begins.send(()).unwrap();
+        self.may_end.recv_timeout(Duration::from_secs(20)).unwrap();
+    }
+}
+
+#[test]
+fn traffic_goes_on_while_a_port_is_closed() {
+    let net = Net::new(1, 2);
+    net.switch.transact(&[insert(FIRST, 1, 5, call("out", &[2]))]).unwrap();
+    let (begins, begun) = mpsc::channel();
+    let (end, may_end) = mpsc::channel();
+    let (port, _far) = port::memory::port("slow", Default::default()).unwrap();
+    let slow = SlowToClose { port, ends: Some((begins, may_end)) };
+    net.switch.add_port(Some(9), Box::new(slow)).unwrap();
+    net.switch.sync();
+    std::thread::scope(|scope| {
+        let removing = scope.spawn(|| net.switch.remove_port(9));
+        begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        for number in 0..100 {
+            assert!(net.far(1).inject_bytes(&frame(5, number)));
+            assert!(net.far(2).take_within(Duration::from_secs(10)).is_some());
+        }
+        assert!(!removing.is_finished(), "it returns when all is closed");
+        end.send(()).unwrap();
+        removing.join().unwrap().unwrap();
+    });
 }
 
 #[test]

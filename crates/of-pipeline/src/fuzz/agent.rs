@@ -1,6 +1,7 @@
 //! The body of the fuzz target `agent`: requests of both versions against a running agent.
 
-use super::{small, small_switch};
+use super::small;
+use crate::bed::Small;
 use crate::conjunction;
 use crate::{Agent, Event};
 use openflow::codec::{HEADER_LEN, decode, encode};
@@ -11,6 +12,7 @@ use openflow::{
 };
 use port::memory::Handle;
 use std::cell::RefCell;
+use switch::Switch;
 
 /// Requests of one input, at most.
 const REQUESTS_MAX: usize = 200;
@@ -82,7 +84,8 @@ impl Drop for Run {
 impl Run {
     fn new() -> Run {
         let synchronised = ["2=1", "5=3,goto_table:6"].map(|text| text.parse().expect("it is one"));
-        let (agent, far) = small_switch(synchronised.to_vec());
+        let small = Small { synchronised: synchronised.to_vec(), ..Small::default() };
+        let (agent, far) = small.agent(Switch::start);
         let fresh_actions = agent.switch().with_pipeline(|p| p.added_actions().count());
         Run { agent, far, fresh_actions }
     }

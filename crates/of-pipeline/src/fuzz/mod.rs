@@ -11,45 +11,6 @@ mod small;
 pub use agent::agent;
 pub use packet::packet;
 
-use crate::lower::{self, ProgramConfig};
-use crate::{Agent, AgentConfig, Synchronised};
-use port::memory::{self, Handle};
-use std::sync::Arc;
-use switch::{Config, Switch};
-
-/// Ports of the switches under test, numbered from 1.
-const PORTS: u32 = 3;
-
-/// The agent of a small switch with memory ports, and their far ends, which keep the links up.
-fn small_switch(synchronised: Vec<Synchronised>) -> (Agent, Vec<Handle>) {
-    let program = ProgramConfig { tables: 8, table_capacity: 100, normal_capacity: 16 };
-    let (ir, _) = lower::program(&program);
-    let config = Config {
-        program: Arc::new(ir),
-        workers: 1,
-        cpus: vec![],
-        punt_rate: 100_000,
-        engine: Default::default(),
-        validate: None,
-    };
-    let switch = Switch::start(config).expect("a switch starts");
-    let mut far = Vec::new();
-    for n in 1..=PORTS {
-        let (near, handle) =
-            memory::port(&format!("p{n}"), memory::Config::default()).expect("a port");
-        switch.add_port(None, Box::new(near)).expect("a port is taken");
-        far.push(handle);
-    }
-    let config = AgentConfig {
-        program,
-        groups_max: 10,
-        meters_max: 4,
-        synchronised,
-        ..AgentConfig::default()
-    };
-    (Agent::new(switch, config).expect("an agent takes charge"), far)
-}
-
 /// Runs a target's body on all seeds of its folder, whole and damaged, and on random bytes.
 #[cfg(test)]
 fn run_on(target: &str, rounds: u64, body: impl Fn(&[u8])) {

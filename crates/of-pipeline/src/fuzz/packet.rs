@@ -1,7 +1,7 @@
 //! The body of the fuzz target `packet`: frames through a pipeline that uses all there is.
 
 use super::flows::{FLOWS, GROUPS, METERS};
-use super::{PORTS, small_switch};
+use crate::bed::{PORTS, Small};
 use crate::lower::{self, Context, Layout, lower_actions};
 use interp::sink::{Collect, Sink};
 use interp::{Input, Machine, MemoryExterns, Packet, Punt, Start, Trace};
@@ -9,6 +9,7 @@ use ir::{Bits, DigestId, Pipeline, Verdict};
 use openflow::syntax::{self, parse_flow, parse_group, parse_meter};
 use openflow::{Action, Instruction, Message, Version};
 use std::sync::{Arc, OnceLock};
+use switch::Switch;
 
 /// Frames of one input, at most.
 const FRAMES_MAX: usize = 16;
@@ -43,7 +44,7 @@ fn spelled(line: &str) -> String {
 impl Fixture {
     /// Everything is asked for as a controller does, so that it is what controllers may have.
     fn new() -> Fixture {
-        let (mut agent, _far) = small_switch(Vec::new());
+        let (mut agent, _far) = Small::default().agent(Switch::start);
         let cx = syntax::Context::new(Version::V13);
         let mut wrong = Vec::new();
         let mut ask = |line: &str, message: Result<Message, syntax::SyntaxError>| {

@@ -1,6 +1,6 @@
 //! Requests of a small world: random messages whose ids are so few that they meet.
 
-use super::PORTS;
+use crate::bed::PORTS;
 use openflow::testing::{Rng, arbitrary};
 use openflow::{
     Action, Bucket, FieldId, FlowMod, FlowModFlags, GroupId, GroupMod, GroupType, Instruction,

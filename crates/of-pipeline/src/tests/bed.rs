@@ -1,17 +1,18 @@
-//! A switch with memory ports and its agent.
+//! A small switch, and what tests ask of its agent.
 
-use crate::lower::{self, ProgramConfig};
-use crate::{Agent, AgentConfig, Event, Refusal, Synchronised};
+use crate::bed::Small;
+pub(super) use crate::bed::program;
+use crate::lower::ProgramConfig;
+use crate::{Agent, Event, Refusal, Synchronised};
 use datapath::services::Services;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
     Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
     PortNo, TableId, Version,
 };
-use port::memory::{self, Handle};
-use std::sync::Arc;
+use port::memory::Handle;
 use std::time::{Duration, Instant};
-use switch::{Config, EngineKind, Switch};
+use switch::{EngineKind, Switch};
 
 pub(super) const V10: Version = Version::V10;
 pub(super) const V13: Version = Version::V13;
@@ -30,10 +31,6 @@ impl Drop for Bed {
     fn drop(&mut self) {
         self.agent.switch().stop();
     }
-}
-
-pub(super) fn program() -> ProgramConfig {
-    ProgramConfig { tables: 8, table_capacity: 100, normal_capacity: 16 }
 }
 
 impl Bed {
@@ -58,34 +55,13 @@ impl Bed {
         ports: usize,
         synchronised: Vec<Synchronised>,
     ) -> Bed {
-        let (ir, _) = lower::program(&program);
-        let config = Config {
-            program: Arc::new(ir),
-            workers: 1,
-            cpus: vec![],
-            punt_rate: 100_000,
-            engine,
-            validate: None,
-        };
         let mut services = Services::default();
         let room = service::conntrack::Config::new(1000, 7);
         services.track(service::conntrack::Config { translated_max: 100, ..room });
         services.soft();
-        let switch = Switch::start_with(config, services).unwrap();
-        let mut far = Vec::new();
-        for n in 1..=ports {
-            let (near, handle) = memory::port(&format!("p{n}"), memory::Config::default()).unwrap();
-            switch.add_port(None, Box::new(near)).unwrap();
-            far.push(handle);
-        }
-        let config = AgentConfig {
-            program,
-            groups_max: 10,
-            meters_max: 4,
-            synchronised,
-            ..AgentConfig::default()
-        };
-        Bed { agent: Agent::new(switch, config).unwrap(), far }
+        let small = Small { engine, program, ports: ports as u32, synchronised };
+        let (agent, far) = small.agent(|config| Switch::start_with(config, services));
+        Bed { agent, far }
     }
 
     /// Executes a request that must succeed.
