@@ -962,6 +962,9 @@ pub(crate) struct BenchPipelineOptions {
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) workers: usize,
+    /// Time the entries without second passes behind services, as they are, and with second passes in full, so many turns
+    #[arg(long, conflicts_with_all = ["limit", "attack", "updates", "check", "edits"])]
+    pub(crate) stages: bool,
     /// Run the use case's hand-written loop, too, in turns with the engine
     #[arg(long)]
     pub(crate) limit: bool,

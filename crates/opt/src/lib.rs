@@ -281,18 +281,20 @@ pub fn optimise_with(
     {
         let Some((unrolled, held)) = unroll::unroll(program, contents, copies) else { break };
         let narrow = specialise::Narrow { entries, tables: program.tables.len() };
-        let parts = match options.narrow {
-            true => specialise::parts(&unrolled, &held, options, &narrow),
-            false => Vec::new(),
-        };
-        let held = residual::narrowed(held, &parts);
-        let mut work = specialise::specialise(&unrolled, &held, options);
+        let mut parts = specialise::parts(&unrolled, &held, options, &narrow);
+        let narrowed = residual::narrowed(held.clone(), &parts);
+        let mut work = specialise::specialise(&unrolled, &narrowed, options);
         // Where nothing tells the copies apart, packets go on from any.
         let apart = parts.iter().any(Part::tells_apart);
         let goes_on = apart && unroll::goes_on(work.actions.iter(), copies);
         if goes_on && copies < unroll::COPIES_MAX {
             copies = (2 * copies).min(unroll::COPIES_MAX);
             continue;
+        }
+        if !options.narrow {
+            // As many copies as packets take, each with whole tables.
+            parts.clear();
+            work = specialise::specialise(&unrolled, &held, options);
         }
         let (mut residuals, mut thinned) = (Vec::new(), Vec::new());
         for part in parts {

@@ -231,6 +231,11 @@ impl Config {
             seed,
         }
     }
+
+    /// What TCP's segments are judged by.
+    fn tcp_rules(&self) -> tcp::Rules<'_> {
+        tcp::Rules { settings: &self.tcp, timeouts: &self.timeouts.tcp }
+    }
 }
 
 /// What translation an action asks for.
@@ -656,11 +661,11 @@ impl Tracker {
                 }
                 false => self.rests.get(at as usize)?.notes,
             };
-            let (settings, timeouts) = (&self.config.tcp, &self.config.timeouts.tcp);
-            let (progress, known) = (&mut record.progress, tcp::Known { replied, assured });
-            match tcp::bare_ack(
-                progress, &mut notes, direction, &segment, known, settings, timeouts,
-            ) {
+            let known = tcp::Known { replied, assured };
+            let state = tcp::State::Established;
+            let arrival = tcp::Arrival { state, direction, segment: &segment, known };
+            let rules = self.config.tcp_rules();
+            match tcp::bare_ack(&mut record.progress, &mut notes, arrival, rules) {
                 tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
                     let at_edge = (notes.last_ack, notes.last_end) == record.edge();
                     if !at_edge {
@@ -1120,17 +1125,13 @@ impl Tracker {
                 if !tcp::open(&mut progress, &segment, &self.config.tcp) {
                     return None;
                 }
-                let decision = tcp::segment(
-                    &mut progress,
-                    &mut notes,
-                    tcp::State::None,
-                    Direction::Original,
-                    &segment,
-                    tcp::Known { replied: false, assured: false },
-                    &self.config.tcp,
-                    &timeouts.tcp,
-                );
-                match decision {
+                let first = tcp::Arrival {
+                    state: tcp::State::None,
+                    direction: Direction::Original,
+                    segment: &segment,
+                    known: tcp::Known { replied: false, assured: false },
+                };
+                match tcp::segment(&mut progress, &mut notes, first, self.config.tcp_rules()) {
                     tcp::Decision::Accept { state, timeout, .. } => (state as u8, timeout),
                     _ => return None,
                 }
@@ -1469,20 +1470,13 @@ impl Tracker {
                 let Some(segment) = tcp::Segment::parse(parse::payload(packet)) else {
                     return Advance::Invalid;
                 };
-                let decision = tcp::segment(
-                    progress,
-                    notes,
-                    tcp::State::from_number(record.state),
-                    direction,
-                    &segment,
-                    tcp::Known {
-                        replied: flags.has(Flags::REPLIED),
-                        assured: flags.has(Flags::ASSURED),
-                    },
-                    &self.config.tcp,
-                    &timeouts.tcp,
-                );
-                match decision {
+                let known = tcp::Known {
+                    replied: flags.has(Flags::REPLIED),
+                    assured: flags.has(Flags::ASSURED),
+                };
+                let state = tcp::State::from_number(record.state);
+                let arrival = tcp::Arrival { state, direction, segment: &segment, known };
+                match tcp::segment(progress, notes, arrival, self.config.tcp_rules()) {
                     tcp::Decision::Accept { state, timeout, assured } => {
                         (state as u8, timeout, assured)
                     }

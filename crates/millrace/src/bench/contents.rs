@@ -14,6 +14,7 @@ use std::sync::Arc;
 use switch::EngineKind;
 
 /// A program, and what is put into it.
+#[derive(Clone)]
 pub(crate) struct Contents {
     /// The program.
     pub(crate) program: Arc<Program>,

@@ -13,6 +13,7 @@
 //! | [`lane`] | an engine, and a worker's way through it |
 //! | [`check`] | the interpreter judges a sample, before anything is timed |
 //! | [`measure`] | timed runs |
+//! | [`stages`] | what second passes behind services cost |
 //! | [`update`] | updates while frames flow |
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
@@ -30,6 +31,7 @@ mod frame;
 mod lane;
 mod limit;
 mod measure;
+mod stages;
 mod trace;
 mod update;
 mod xdp;
@@ -159,6 +161,20 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         }
     }
     let Subject { case, contents, trace, ports } = &subject;
+    if options.stages {
+        let time = Duration::from_secs_f64(options.seconds);
+        let value = stages::run(contents, trace, *ports, runs, time)?;
+        match options.json {
+            true => println!("{value}"),
+            false => print!("{}", stages::text(&value)),
+        }
+        if value["mismatches"] != 0 {
+            return Err(Failure::bad(
+                "what the bench forwarded is not what the interpreter forwards",
+            ));
+        }
+        return Ok(());
+    }
     let needs_case = options.limit || options.attack.is_some();
     if needs_case && case.is_none() {
         return Err(Failure::usage("--limit and --attack need a --use-case"));

@@ -438,24 +438,34 @@ pub(crate) fn open(progress: &mut Progress, segment: &Segment<'_>, settings: &Se
     true
 }
 
-/// Judges a segment of a connection in `state` and notes what it says. A connection's first segment
-/// comes through [`open`] first, with [`State::None`].
+/// A segment that comes to a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'a> {
+    /// Where the connection is.
+    pub(crate) state: State,
+    /// Which way the segment goes.
+    pub(crate) direction: Direction,
+    pub(crate) segment: &'a Segment<'a>,
+    pub(crate) known: Known,
+}
+
+/// What segments are judged by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) timeouts: &'a Timeouts,
+}
+
+/// Judges a segment and notes what it says. A connection's first segment comes through [`open`] first, with
+/// [`State::None`].
 #[inline(never)]
-#[expect(
-    clippy::too_many_arguments,
-    reason = "two parts of what is kept, and what is asked of them"
-)]
 pub(crate) fn segment(
     progress: &mut Progress,
     notes: &mut Notes,
-    state: State,
-    direction: Direction,
-    segment: &Segment<'_>,
-    known: Known,
-    settings: &Settings,
-    timeouts: &Timeouts,
+    arrival: Arrival<'_>,
+    rules: Rules<'_>,
 ) -> Decision {
-    judge(progress, notes, state, direction, segment, known, settings, timeouts)
+    judge(progress, notes, arrival, rules)
 }
 
 /// The same of a [bare ACK](Segment::bare_ack) of an open connection: the compiler leaves out what only others meet.
@@ -463,28 +473,23 @@ pub(crate) fn segment(
 pub(crate) fn bare_ack(
     progress: &mut Progress,
     notes: &mut Notes,
-    direction: Direction,
-    segment: &Segment<'_>,
-    known: Known,
-    settings: &Settings,
-    timeouts: &Timeouts,
+    arrival: Arrival<'_>,
+    rules: Rules<'_>,
 ) -> Decision {
-    let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*segment };
-    judge(progress, notes, State::Established, direction, &segment, known, settings, timeouts)
+    let segment = Segment { kind: Kind::Ack, flags: Flags::ACK, ..*arrival.segment };
+    let arrival = Arrival { state: State::Established, segment: &segment, ..arrival };
+    judge(progress, notes, arrival, rules)
 }
 
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "as those of `segment`")]
 fn judge(
     progress: &mut Progress,
     notes: &mut Notes,
-    state: State,
-    direction: Direction,
-    segment: &Segment<'_>,
-    known: Known,
-    settings: &Settings,
-    timeouts: &Timeouts,
+    arrival: Arrival<'_>,
+    rules: Rules<'_>,
 ) -> Decision {
+    let Arrival { state, direction, segment, known } = arrival;
+    let Rules { settings, timeouts } = rules;
     let (me, peer) = (direction as usize, 1 - direction as usize);
     let last_is = |progress: &Progress, kind: Kind| progress.last & 0x7f == kind as u8;
     let last_same_way = |progress: &Progress| progress.last >> 7 == direction as u8;

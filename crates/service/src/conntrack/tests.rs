@@ -125,16 +125,10 @@ impl Plain {
                     return invalid;
                 };
                 let known = tcp::Known { replied: connection.replied, assured: connection.assured };
-                let decision = tcp::segment(
-                    &mut connection.progress,
-                    &mut connection.notes,
-                    tcp::State::from_number(connection.state),
-                    direction,
-                    &segment,
-                    known,
-                    &config.tcp,
-                    &config.timeouts.tcp,
-                );
+                let state = tcp::State::from_number(connection.state);
+                let arrival = tcp::Arrival { state, direction, segment: &segment, known };
+                let (progress, notes) = (&mut connection.progress, &mut connection.notes);
+                let decision = tcp::segment(progress, notes, arrival, config.tcp_rules());
                 match decision {
                     tcp::Decision::Accept { state, timeout: t, assured } => {
                         (connection.state, timeout) = (state as u8, t);
@@ -222,16 +216,10 @@ impl Plain {
                 return invalid;
             }
             let known = tcp::Known { replied: false, assured: false };
-            let decision = tcp::segment(
-                &mut connection.progress,
-                &mut connection.notes,
-                tcp::State::None,
-                Direction::Original,
-                &segment,
-                known,
-                &config.tcp,
-                &config.timeouts.tcp,
-            );
+            let (state, direction) = (tcp::State::None, Direction::Original);
+            let first = tcp::Arrival { state, direction, segment: &segment, known };
+            let (progress, notes) = (&mut connection.progress, &mut connection.notes);
+            let decision = tcp::segment(progress, notes, first, config.tcp_rules());
             let tcp::Decision::Accept { state, timeout, .. } = decision else { return invalid };
             connection.state = state as u8;
             seconds = timeout.unwrap();
