@@ -473,9 +473,9 @@ fn a_batch_waits_for_eight_rounds() {
 #[test]
 fn frames_that_wait_for_a_port_are_counted_whatever_becomes_of_it() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    type Happens = fn(&mut Bench);
     // What happens; how many leave; of those that do not, at which port they are counted, and why.
-    let cases: [(&str, Happens, usize, Option<(u32, &str)>); 10] = [
+    type Case = (&'static str, fn(&mut Bench), usize, Option<(u32, &'static str)>);
+    let cases: [Case; 10] = [
         ("nothing", |_| {}, 28, None),
         ("down", |b| b.flag(TO, PortFlags::UP, false), 0, Some((TO, "port_down"))),
         (
