@@ -10,7 +10,8 @@
 //!
 //! Flood: 100,000 established connections, one segment of a random one of them for each nine SYNs of sources that never
 //! come again, 50 million of those; with the most half-open connections that are allowed, and with few. Every segment of the
-//! established must be told `+est`, and none of them may be gone in the end.
+//! established must be told `+est`, and none of them may be gone in the end. All of it twice, burst by burst the same, so that the
+//! interruptions of the machine show.
 //!
 //! The tracker:
 //!
