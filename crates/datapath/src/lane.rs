@@ -31,7 +31,9 @@ pub trait Serve {
 pub struct NoServices;
 
 impl Serve for NoServices {
-    fn serve(&mut self, _: &Service, _: &mut [Handed<'_>]) {}
+    fn serve(&mut self, _: &Service, packets: &mut [Handed<'_>]) {
+        packets.iter_mut().for_each(|handed| handed.results.fill(0));
+    }
 }
 
 /// The service without state that tests have ([`interp::externs::imitate`]), under every name.

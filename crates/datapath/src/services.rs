@@ -167,8 +167,9 @@ impl Services {
     /// Hands packets of a burst over; to nobody, if there is no service of this name.
     #[inline]
     pub fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
-        if let Some((_, service)) = self.list.iter().find(|(name, _)| *name == burst.service.name) {
-            service.burst(burst, packets);
+        match self.list.iter().find(|(name, _)| *name == burst.service.name) {
+            Some((_, service)) => service.burst(burst, packets),
+            None => packets.iter_mut().for_each(|handed| handed.results.fill(0)),
         }
     }
 

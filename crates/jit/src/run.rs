@@ -40,17 +40,17 @@ pub struct Scratch {
     bytes: Vec<u8>,
 }
 
-/// A packet was handed to a service.
+/// A packet was handed to a service. Narrow, since one is written down for every packet at every call.
 #[derive(Clone, Copy, Debug)]
 struct Call {
-    packet: usize,
+    packet: u32,
     /// Its answers begin here, so many words.
-    answers: (usize, usize),
+    answers: (u32, u32),
     passes: bool,
     /// For a service that edits: where the packet's bytes before the call are.
-    before: Option<usize>,
+    before: Option<u32>,
     /// And behind it, if the packet has bailed out: where they are, and how many.
-    after: Option<(usize, usize)>,
+    after: Option<(u32, u32)>,
 }
 
 /// What a service has said of a packet, and made of it.
@@ -107,21 +107,19 @@ impl Scratch {
         if self.calls.is_empty() {
             return Vec::new();
         }
-        let calls = self.calls.iter().filter(|call| call.packet == packet);
-        let answered = calls.map(|call| {
-            let (from, words) = call.answers;
-            Answered {
-                passes: call.passes,
-                results: SmallVec::from_slice(&self.answers[from..from + words]),
-                bytes: call.after.map(|(from, len)| self.bytes[from..from + len].to_vec()),
-            }
+        let calls = self.calls.iter().filter(|call| call.packet as usize == packet);
+        let part = |(from, len): (u32, u32)| from as usize..from as usize + len as usize;
+        let answered = calls.map(|call| Answered {
+            passes: call.passes,
+            results: SmallVec::from_slice(&self.answers[part(call.answers)]),
+            bytes: call.after.map(|after| self.bytes[part(after)].to_vec()),
         });
         answered.collect()
     }
 
     /// Some service has seen, and might have changed, this packet of the last burst.
     pub fn was_edited(&self, packet: usize) -> bool {
-        self.calls.iter().any(|call| call.packet == packet && call.before.is_some())
+        self.calls.iter().any(|call| call.packet as usize == packet && call.before.is_some())
     }
 
     /// Packets that have bailed out behind calls that changed their bytes are as they came in again.
@@ -134,21 +132,22 @@ impl Scratch {
             let (data, len) = packet.bytes();
             // SAFETY: a packet owns its bytes, and nothing else looks at them here.
             let bytes = unsafe { slice::from_raw_parts_mut(data, len) };
-            let mut later: Option<usize> = None;
+            let mut later: Option<u32> = None;
             for at in (0..self.calls.len()).rev() {
                 let Call { packet, before: Some(before), .. } = self.calls[at] else { continue };
-                if packet != n {
+                if packet as usize != n {
                     continue;
                 }
                 // As the next call has found it, or as it is now.
                 let after = *later.get_or_insert_with(|| {
                     self.bytes.extend_from_slice(bytes);
-                    self.bytes.len() - len
+                    (self.bytes.len() - len) as u32
                 });
-                self.calls[at].after = Some((after, len));
+                self.calls[at].after = Some((after, len as u32));
                 later = Some(before);
             }
             if let Some(before) = later {
+                let before = before as usize;
                 bytes.copy_from_slice(&self.bytes[before..before + len]);
             }
         }
@@ -244,14 +243,14 @@ impl Compiled {
         }
         scratch.prepare(self);
         self.run_all(tables, counters, services, scratch, packets, now_ns);
-        let mut edited = false;
+        // No bytes were kept: no service has seen any that might have changed them.
+        if scratch.bytes.is_empty() {
+            return;
+        }
         for call in scratch.calls.iter().filter(|call| call.before.is_some()) {
-            edited = true;
-            packets[call.packet].changed = 1;
+            packets[call.packet as usize].changed = 1;
         }
-        if edited {
-            scratch.undo(packets);
-        }
+        scratch.undo(packets);
     }
 
     fn run_all(
@@ -391,9 +390,8 @@ impl Compiled {
         }
         let split = |item: u64| (number_of(item, packets), (item & abi::ITEM_PLACE_MASK) as usize);
         let first = scratch.answered[at];
-        let places = waiting.iter().map(|item| split(*item).1 + 1).max().unwrap_or(0);
-        scratch.answers[first..first + places * said].fill(0);
         let answers = scratch.answers[first..first + BURST_MAX * said].as_mut_ptr();
+        let mut before = scratch.bytes.len();
         let mut handed: SmallVec<[Handed<'_>; BURST_MAX]> = SmallVec::new();
         for item in &waiting {
             let (packet, place) = split(*item);
@@ -407,27 +405,24 @@ impl Compiled {
                     slice::from_raw_parts_mut(answers.add(place * said), said),
                 )
             };
-            let before = edits.then_some(scratch.bytes.len());
             if *edits {
                 scratch.bytes.extend_from_slice(bytes);
             }
-            scratch.calls.push(Call {
-                packet,
-                answers: (first + place * said, said),
-                passes: true,
-                before,
-                after: None,
-            });
             handed.push(Handed { packet, bytes, args, results, passes: true });
         }
         services.call(*service, &mut handed);
-        let calls = scratch.calls.len() - handed.len();
         let slots = self.frame.state() + self.slots.start() as usize;
-        for ((item, handed), call) in
-            waiting.iter().zip(&mut handed).zip(&mut scratch.calls[calls..])
-        {
+        scratch.calls.reserve(waiting.len());
+        for (item, handed) in waiting.iter().zip(&mut handed) {
             let (packet, place) = split(*item);
-            call.passes = handed.passes;
+            scratch.calls.push(Call {
+                packet: packet as u32,
+                answers: ((first + place * said) as u32, said as u32),
+                passes: handed.passes,
+                before: edits.then_some(before as u32),
+                after: None,
+            });
+            before += handed.bytes.len();
             // SAFETY: as above; answers for `BURST_MAX` places are the stop's.
             unsafe {
                 *block.part::<Hit>(hits).add(place) =

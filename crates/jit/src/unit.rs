@@ -96,7 +96,7 @@ pub struct Handed<'a> {
     pub bytes: &'a mut [u8],
     /// What the service is told: each argument in as many words as its width takes, the lowest first.
     pub args: &'a [u64],
-    /// What it answers, likewise; zero when it is called.
+    /// What it answers, likewise. They hold anything when it is called: of a packet that goes on, it writes all of them.
     pub results: &'a mut [u64],
     /// It goes on; set when the service is called.
     pub passes: bool,
@@ -113,7 +113,9 @@ pub trait Services {
 pub struct NoServices;
 
 impl Services for NoServices {
-    fn call(&mut self, _: ServiceId, _: &mut [Handed<'_>]) {}
+    fn call(&mut self, _: ServiceId, packets: &mut [Handed<'_>]) {
+        packets.iter_mut().for_each(|handed| handed.results.fill(0));
+    }
 }
 
 /// Answers lookups while the code runs.

@@ -73,7 +73,9 @@ pub use tuple::{Role, Tuple};
 /// The shift from nanoseconds to ticks: 134 ms. Time ends 18 years after the clock's zero.
 const TICK_SHIFT: u32 = 27;
 /// Packets that are taken through the stages together.
-const BURST: usize = 32;
+const BURST: usize = 64;
+/// Packets between asking the memory for something of a packet and needing it: some 300 ns of work.
+const LAG: usize = 8;
 /// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
 const STEPS_PER_PACKET: usize = 2;
 
@@ -524,90 +526,35 @@ impl Tracker {
         packets: &mut [P],
         tell: &mut impl FnMut(&mut P, Outcome),
     ) {
-        let (now, zone) = (ticks(now_ns), request.zone);
-        let check_checksums = self.config.check_checksums;
-        // What is read here is in the cache when it is needed: buckets, then what they say, the records.
-        let mut keys = [Key::NONE; BURST];
-        let mut places = [Places::default(); BURST];
-        let mut likely = [NONE; BURST];
-        let mut odd: SmallVec<[Subject; BURST]> = SmallVec::new();
-        // Those without a key, those that need more than the record, those with a hint.
-        let (mut odds, mut others, mut hinted) = (0_u32, 0_u32, 0_u32);
-        for (n, carrier) in packets.iter_mut().enumerate() {
-            let packet = carrier.packet();
-            let hash = match parse::usual(packet, check_checksums) {
-                Some(key) => {
-                    keys[n] = key;
-                    let segment = key.protocol == IpProtocol::TCP;
-                    if segment && !tcp::Segment::is_bare_ack(parse::payload(packet)) {
-                        others |= 1 << n;
-                    }
-                    Some(self.hasher.hash_key(&key, zone))
-                }
-                None => {
-                    let subject = self.subject(now, zone, packet);
-                    let hash = subject.tuple().map(|tuple| self.hasher.hash(tuple));
-                    odd.push(subject);
-                    odds |= 1 << n;
-                    others |= 1 << n;
-                    hash
-                }
-            };
-            if packet.hint.generation == self.generation {
-                hinted |= 1 << n;
-                likely[n] = packet.hint.mark;
-            } else if let Some(hash) = hash {
-                places[n] = self.index.places(hash);
-                self.index.prefetch(places[n]);
-            }
-        }
+        let now = ticks(now_ns);
         let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
             || !request.commit;
-        let translates = request.nat != Nat::None;
-        let mut elsewhere = 0_u32;
-        for n in 0..packets.len() {
-            if hinted >> n & 1 == 0 {
-                match self.index.likely(places[n]) {
-                    Some(at) => likely[n] = at,
-                    None => elsewhere |= 1 << n,
-                }
+        let rests = request.nat != Nat::None || !plain;
+        let mut sight = Sight::new();
+        let mut odd = 0;
+        let (len, lag) = (packets.len(), LAG.min(packets.len()));
+        for step in 0..len + 3 * lag {
+            if let Some(carrier) = packets.get_mut(step) {
+                sight.read(self, now, request.zone, step, carrier.packet());
             }
-            if let Some(record) = self.records.get(likely[n] as usize) {
-                prefetch(record);
+            match step.checked_sub(lag) {
+                Some(n) if n < len => sight.find(self, n, rests),
+                _ => {}
             }
-            if translates || !plain || others >> n & 1 != 0 {
-                self.prefetch_rest(likely[n]);
+            match step.checked_sub(2 * lag) {
+                Some(n) if n < len => sight.find_elsewhere(self, n, request.zone),
+                _ => {}
             }
-        }
-        for n in ones(hinted & !odds) {
-            let tuple = keys[n].tuple(zone);
-            let right = |record: &Record| record.way_of(&keys[n], zone).is_some();
-            if !self.records.get(likely[n] as usize).is_some_and(right)
-                && self.named(likely[n], &tuple).is_none()
-            {
-                self.counters.hints_stale += 1;
-                hinted &= !(1 << n);
-                elsewhere |= 1 << n;
-                places[n] = self.index.places(self.hasher.hash_key(&keys[n], zone));
-                self.index.prefetch(places[n]);
-            }
-        }
-        for n in ones(elsewhere) {
-            let found = self.index.likely(places[n]);
-            if let Some(at) = found.or_else(|| self.index.less_likely(places[n])) {
-                likely[n] = at;
-                self.records.get(at as usize).iter().for_each(|record| prefetch(*record));
-                self.prefetch_rest(at);
-            }
-        }
-        let mut odd = odd.iter();
-        for (n, carrier) in packets.iter_mut().enumerate() {
-            let (packet, hint) = (carrier.packet(), hinted >> n & 1 != 0);
-            let subject = if odds >> n & 1 != 0 {
-                odd.next().copied().unwrap_or(Subject::Malformed)
+            let Some(n) = step.checked_sub(3 * lag) else { continue };
+            let Some(carrier) = packets.get_mut(n) else { continue };
+            let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
+            let key = &sight.keys[n];
+            let subject = if sight.odds >> n & 1 != 0 {
+                odd += 1;
+                sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
             } else {
                 let usual = match plain {
-                    true => self.usual((now_ns, now), zone, &keys[n], likely[n], packet),
+                    true => self.usual((now_ns, now), request.zone, key, sight.likely[n], packet),
                     false => None,
                 };
                 if let Some(outcome) = usual {
@@ -615,9 +562,9 @@ impl Tracker {
                     tell(carrier, outcome);
                     continue;
                 }
-                Subject::Flow { tuple: keys[n].tuple(zone), transport: Transport::Whole }
+                Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
             };
-            let outcome = self.search(now_ns, now, request, packet, subject, hint, places[n]);
+            let outcome = self.search(now_ns, now, request, packet, subject, hint, sight.places[n]);
             tell(carrier, outcome);
         }
     }
@@ -1541,13 +1488,112 @@ fn queue(record: &Record) -> Option<Queue> {
     }
 }
 
-/// The places of the bits that are set.
-fn ones(mut bits: u32) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let at = bits.trailing_zeros();
-        bits &= bits.checked_sub(1)?;
-        Some(at as usize)
-    })
+/// What was seen of a burst's packets before they are judged, each in steps that lie [`LAG`] packets apart: what one asks
+/// the memory for is there when the next one needs it.
+struct Sight {
+    keys: [Key; BURST],
+    places: [Places; BURST],
+    /// The record that may be the packet's connection's.
+    likely: [u32; BURST],
+    /// Those that have no key, in their order.
+    odd: SmallVec<[Subject; 4]>,
+    /// Bits by packet: it has no key; it needs more than the record; it has a hint; it may be in its second bucket.
+    odds: u64,
+    others: u64,
+    hinted: u64,
+    elsewhere: u64,
+}
+
+impl Sight {
+    fn new() -> Sight {
+        Sight {
+            keys: [Key::NONE; BURST],
+            places: [Places::default(); BURST],
+            likely: [NONE; BURST],
+            odd: SmallVec::new(),
+            odds: 0,
+            others: 0,
+            hinted: 0,
+            elsewhere: 0,
+        }
+    }
+
+    /// Reads the packet, and asks for its bucket.
+    #[inline(always)]
+    fn read(&mut self, of: &mut Tracker, now: u32, zone: u16, n: usize, packet: &mut Packet<'_>) {
+        let hash = match parse::usual(packet, of.config.check_checksums) {
+            Some(key) => {
+                self.keys[n] = key;
+                let segment = key.protocol == IpProtocol::TCP;
+                if segment && !tcp::Segment::is_bare_ack(parse::payload(packet)) {
+                    self.others |= 1 << n;
+                }
+                Some(of.hasher.hash_key(&key, zone))
+            }
+            None => {
+                let subject = of.subject(now, zone, packet);
+                let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
+                self.odd.push(subject);
+                self.odds |= 1 << n;
+                self.others |= 1 << n;
+                hash
+            }
+        };
+        if packet.hint.generation == of.generation {
+            self.hinted |= 1 << n;
+            self.likely[n] = packet.hint.mark;
+        } else if let Some(hash) = hash {
+            self.places[n] = of.index.places(hash);
+            of.index.prefetch(self.places[n]);
+        }
+    }
+
+    /// Asks for the record that the bucket says, or for the second bucket.
+    #[inline(always)]
+    fn find(&mut self, of: &Tracker, n: usize, rests: bool) {
+        if self.hinted >> n & 1 == 0 {
+            match of.index.likely(self.places[n]) {
+                Some(at) => self.likely[n] = at,
+                None => self.elsewhere |= 1 << n,
+            }
+        }
+        if let Some(record) = of.records.get(self.likely[n] as usize) {
+            prefetch(record);
+        }
+        if rests || self.others >> n & 1 != 0 {
+            of.prefetch_rest(self.likely[n]);
+        }
+    }
+
+    /// Asks for the record that the second bucket says. A hint that names another connection is one no more.
+    #[inline(always)]
+    fn find_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
+        if (self.elsewhere | self.hinted & !self.odds) >> n & 1 != 0 {
+            self.look_elsewhere(of, n, zone);
+        }
+    }
+
+    #[cold]
+    fn look_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
+        if self.elsewhere >> n & 1 == 0 {
+            let tuple = self.keys[n].tuple(zone);
+            let right = |record: &Record| record.way_of(&self.keys[n], zone).is_some();
+            if of.records.get(self.likely[n] as usize).is_some_and(right)
+                || of.named(self.likely[n], &tuple).is_some()
+            {
+                return;
+            }
+            of.counters.hints_stale += 1;
+            self.hinted &= !(1 << n);
+            self.places[n] = of.index.places(of.hasher.hash_key(&self.keys[n], zone));
+        }
+        let found = of.index.likely(self.places[n]);
+        if let Some(at) = found.or_else(|| of.index.less_likely(self.places[n])) {
+            self.likely[n] = at;
+            of.records.get(at as usize).iter().for_each(|record| prefetch(*record));
+            of.prefetch_rest(at);
+        }
+    }
 }
 
 /// How a connection takes a packet.

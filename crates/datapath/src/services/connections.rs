@@ -350,7 +350,7 @@ impl Service for Connections {
         for run in packets.chunk_by_mut(alike) {
             let args = run[0].args;
             let mut request = request(args);
-            let mut asked: SmallVec<[Asked<'_>; 32]> = SmallVec::new();
+            let mut asked: SmallVec<[Asked<'_>; abi::BURST_MAX]> = SmallVec::new();
             for handed in run.iter_mut() {
                 let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
                 let packet = Packet { checksum, hint, ..Packet::of(&mut *handed.bytes) };
@@ -454,35 +454,55 @@ fn nat_values(args: &[u64]) -> [u128; 5] {
     [word(0), wide(1), wide(3), word(5), word(6)]
 }
 
+/// Of a packet that is of no connection.
+const NO_TUPLE: Tuple = Tuple {
+    src: 0,
+    dst: 0,
+    src_port: 0,
+    dst_port: 0,
+    zone: 0,
+    protocol: wire::IpProtocol(0),
+    v6: false,
+    role: service::conntrack::Role::Any,
+};
+
 /// Writes what became of a packet into the words of the results.
 #[inline(always)]
 fn tell_words(results: &mut [u64], zone: u16, outcome: &Outcome) {
-    let Ok(results) = <&mut [u64; 14]>::try_from(results) else { return };
-    results[0] = match outcome.state.0 {
-        0 => (CtState::INVALID | CtState::TRACKED).0,
-        state => state,
-    }
-    .into();
-    results[1] = outcome.mark.into();
-    let mut wide = |at: usize, value: u128| {
-        results[at] = value as u64;
-        results[at + 1] = (value >> 64) as u64;
+    let Ok(results) = <&mut [u64; 14]>::try_from(&mut *results) else {
+        results.fill(0);
+        return;
     };
-    wide(2, outcome.label);
-    if let Some(tuple) = outcome.original.filter(|tuple| tuple.v6) {
-        wide(7, tuple.src);
-        wide(9, tuple.dst);
-    }
-    results[4] = zone.into();
-    let Some(tuple) = outcome.original else { return };
-    if !tuple.v6 {
-        results[5] = tuple.src as u64;
-        results[6] = tuple.dst as u64;
-    }
-    results[11] = tuple.protocol.0.into();
+    // What is not tracked makes no sense to a pipeline that asks for its connection.
+    let state = match outcome.state.0 {
+        0 => CtState::INVALID | CtState::TRACKED,
+        _ => outcome.state,
+    };
+    let low = |value: u128| value as u64;
+    let high = |value: u128| (value >> 64) as u64;
+    let tuple = outcome.original.unwrap_or(NO_TUPLE);
+    let (v4, v6) = match tuple.v6 {
+        false => ([low(tuple.src), low(tuple.dst)], [0; 2]),
+        true => ([0; 2], [tuple.src, tuple.dst]),
+    };
     let (src, dst) = ports(&tuple);
-    results[12] = src.into();
-    results[13] = dst.into();
+    // All at once: nothing of what was there stays.
+    *results = [
+        state.0.into(),
+        outcome.mark.into(),
+        low(outcome.label),
+        high(outcome.label),
+        zone.into(),
+        v4[0],
+        v4[1],
+        low(v6[0]),
+        high(v6[0]),
+        low(v6[1]),
+        high(v6[1]),
+        tuple.protocol.0.into(),
+        src.into(),
+        dst.into(),
+    ];
 }
 
 /// Writes what became of a packet into the results.

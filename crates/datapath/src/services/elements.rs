@@ -285,23 +285,24 @@ impl Service for Elements {
                 continue;
             };
             let count = run.len() as u64;
-            let mut all: SmallVec<[Passing<'_>; 32]> = SmallVec::new();
-            let mut answers: SmallVec<[(&mut [u64], &mut bool); 32]> = SmallVec::new();
+            // The bytes are lent to the element meanwhile.
+            let mut all: SmallVec<[Passing<'_>; abi::BURST_MAX]> = SmallVec::new();
             for handed in run.iter_mut() {
                 let (csum, hint, args) = (burst.csum(handed), burst.hint(handed), handed.args);
                 let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-                let mut one = passing(&mut *handed.bytes, csum, arg);
+                let mut one = passing(std::mem::take(&mut handed.bytes), csum, arg);
                 one.packet.hint = hint;
                 all.push(one);
-                answers.push((&mut *handed.results, &mut handed.passes));
             }
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let mut dropped = 0;
-            for ((results, passes), passing) in answers.iter_mut().zip(&all) {
-                let words = [passing.metadata.register, passing.metadata.coalesce.into()];
-                results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
-                **passes = passing.fate == Fate::Continue;
-                dropped += u64::from(!**passes);
+            for (handed, passing) in run.iter_mut().zip(all) {
+                let Passing { packet, metadata, fate } = passing;
+                handed.bytes = packet.frame;
+                let words = [metadata.register, metadata.coalesce.into()];
+                handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                handed.passes = fate == Fate::Continue;
+                dropped += u64::from(!handed.passes);
             }
             named.packets.fetch_add(count, Ordering::Relaxed);
             if dropped > 0 {
