@@ -8,7 +8,8 @@
 //! worker has more to do than it can, a batch may wait for more ([`KEPT_ROUNDS`]), as to hand over few frames costs
 //! almost what many cost. Whatever else is to be sent goes behind it: the worker hands all batches over before.
 //!
-//! Cost: to find one, a load; to flush, one call for each queue in use since the last time.
+//! Cost: to find one, a load; to flush, one call for each queue in use since the last time, and, while batches hold
+//! something, a look at each of them.
 
 use crate::ports::PortShared;
 use crate::queues::Shaper;
@@ -24,8 +25,8 @@ const NONE: u16 = u16::MAX;
 /// Frames are dealt to places below this; that of this number takes none.
 const DEALT_MAX: u8 = u8::MAX;
 
-/// A batch of so many frames is handed over at once.
-pub(crate) const BATCH_ENOUGH: usize = 32;
+/// A batch of so many frames is handed over at the end of its round.
+const BATCH_ENOUGH: usize = 32;
 /// A smaller one waits for so many rounds at most.
 const KEPT_ROUNDS: u8 = 8;
 
