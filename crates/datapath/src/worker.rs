@@ -63,9 +63,8 @@ const SILENT: u8 = 16;
 const SILENT_EVERY: u64 = 8;
 /// Commands taken in one round, at most.
 const COMMANDS_MAX: usize = 256;
-/// No further command is taken in a round once they took so long: what comes in by ports does not wait
-/// for the control side's packets, each of which may run for as long as its actions do.
-const COMMANDS_TIME: Duration = Duration::from_micros(100);
+/// A switch's [`WorkerConfig::commands_time`].
+pub const COMMANDS_TIME: Duration = Duration::from_micros(100);
 
 /// What the control side tells a worker. Taken between bursts.
 pub enum Command {
@@ -165,6 +164,11 @@ pub struct WorkerConfig {
     pub services: Services,
     /// Seed of its random numbers.
     pub seed: u64,
+    /// No further command is taken in a round once they took so long: what comes in by ports does not wait for the
+    /// control side's packets, each of which may run for as long as its actions do. This is time by the machine's
+    /// clock, unlike what [`Worker::poll`] is given: whoever drives rounds by hand and wants them to be the same each
+    /// time says [`Duration::MAX`].
+    pub commands_time: Duration,
 }
 
 /// How far a worker is with what it was told.
@@ -304,6 +308,7 @@ pub struct Worker {
     polls: bool,
     /// It takes what comes in by its queues.
     receives: bool,
+    commands_time: Duration,
     stopped: bool,
 }
 
@@ -344,6 +349,7 @@ impl Worker {
             busy: false,
             polls: false,
             receives: true,
+            commands_time: config.commands_time,
             stopped: false,
         };
         Ok((worker, Handle { sender: Some(sender), waker, progress }))
@@ -392,7 +398,7 @@ impl Worker {
             work += 1;
             let first = *began.get_or_insert_with(Instant::now);
             self.obey(command, now_ns);
-            if first.elapsed() >= COMMANDS_TIME {
+            if first.elapsed() >= self.commands_time {
                 break;
             }
         }

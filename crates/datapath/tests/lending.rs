@@ -19,6 +19,7 @@ use port::prng::Prng;
 use port::{Csum, Frame, Port, RxQueue, TxQueue, memory};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use testkit::station::{FIRST, SECOND, call, frame, insert, modify, program};
 
 /// A driver with buffers of its own, in front of a memory port's queues.
@@ -194,6 +195,7 @@ impl Bench {
             control: Arc::new(PortShared::new(0xffff_fffd, "control", 0, 1)),
             sampler: checks.then_some(sampler),
             seed: 1,
+            commands_time: Duration::MAX,
         };
         let (worker, handle) = Worker::new(config).unwrap();
         let pipeline = Pipeline::new(program()).unwrap();
