@@ -219,8 +219,8 @@ pub struct NodeIo {
     pub records: *const u64,
     /// How many wait.
     pub len: u32,
-    /// How many records there are, where the node has twins or a leader. Not for generated code.
-    pub count: u32,
+    /// Padding.
+    pub reserved: u32,
 }
 
 /// Packets that wait at a node and about which the code behind it knows the same.

@@ -214,20 +214,22 @@ fn mixed(tables: u32, n: u32, lens: &[usize], seed: &mut u64) {
             table
         })
         .collect();
-    let of: Vec<usize> = (0..count).map(|_| random(seed) as usize % tables.len()).collect();
-    let keys: Vec<u8> = of.iter().flat_map(|&of| keys(&rules[of], 1, stride, seed)).collect();
+    let of: Vec<u8> = (0..count).map(|_| (random(seed) % tables.len() as u64) as u8).collect();
+    let keys: Vec<u8> =
+        of.iter().flat_map(|&of| keys(&rules[usize::from(of)], 1, stride, seed)).collect();
+    let all: Vec<&Table> = tables.iter().collect();
     let part = |at: usize| &keys[at * stride..][..KEYS * stride];
     let (mut alone, mut together) = (vec![Hit::MISS; count], vec![Hit::MISS; count]);
     let alone_ns = least(count, |piece| {
         for i in piece {
             let key = &keys[i * stride..][..stride];
-            tables[of[i]].lookup_burst(key, stride, &mut alone[i..=i]);
+            tables[usize::from(of[i])].lookup_burst(key, stride, &mut alone[i..=i]);
         }
     });
     let together_ns = least(count, |piece| {
         for at in piece.step_by(KEYS) {
             let hits = &mut together[at..][..KEYS];
-            lookup_mixed(|i| &tables[of[at + i]], part(at), stride, hits);
+            lookup_mixed(&all, &of[at..][..KEYS], part(at), stride, hits);
         }
     });
     assert_eq!(alone, together);

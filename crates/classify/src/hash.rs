@@ -18,6 +18,7 @@ use crate::rules::{Rules, assert_burst, assert_key};
 use crate::shape::TableShape;
 use crate::simd::{self, Each, Kernel, Lanes, View};
 use crate::{Explain, Hit, InsertError, Structure};
+use smallvec::SmallVec;
 
 /// Keys from which on a burst goes through stages: fewer are done before wide registers have begun.
 const STAGES_FROM: usize = 8;
@@ -271,23 +272,69 @@ impl<const W: usize> Kernel for Burst<'_, W> {
     }
 }
 
-/// Looks up to [`PHASE`] keys up, each in a table of its own, all of one layout.
+/// One of several tables that are looked up at once: what all keys that ask it have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    probe: Probe<'a>,
+    otherwise: u64,
+    /// The rules under its mask, if there are some and the others of the burst are as wide.
+    group: Option<&'a Group>,
+    /// It is no hash, or one of other words than the rest: its keys are left alone.
+    other: bool,
+}
+
+/// Several tables, made ready for bursts of keys.
+pub(crate) struct Together<'a> {
+    asked: SmallVec<[Asked<'a>; 16]>,
+    /// The first that has a group.
+    first: Option<&'a Group>,
+    /// All that have one see keys as the first does.
+    alike: bool,
+    /// All have one.
+    whole: bool,
+}
+
+impl<'a> Together<'a> {
+    /// Of tables of one layout, of which those that are no hashes are none.
+    #[inline]
+    pub(crate) fn of(tables: impl Iterator<Item = Option<&'a Hash>> + Clone) -> Together<'a> {
+        let first = tables.clone().find_map(|hash| hash?.held());
+        let words = first.map_or(0, |group| group.windows().len());
+        let (mut alike, mut whole) = (true, true);
+        let asked = tables.map(|hash| {
+            let held = hash.and_then(Hash::held);
+            let group = held.filter(|group| group.windows().len() == words);
+            alike &= group.is_none_or(|group| first.is_some_and(|first| first.sees_as(group)));
+            whole &= group.is_some();
+            Asked {
+                probe: group.map_or(NOWHERE, |group| group.index().probe()),
+                otherwise: hash.map_or(EMPTY, |hash| pack(hash.otherwise)),
+                group,
+                other: hash.is_none() || held.is_some() != group.is_some(),
+            }
+        });
+        let asked = asked.collect();
+        Together { asked, first, alike, whole }
+    }
+}
+
+/// Looks up to [`PHASE`] keys up, the i-th in the table of number `of[i]`.
 ///
-/// Returns a bit for each key that was left alone: its table is no hash (`of` has none for it), or
-/// one of more words or of fewer than the first one's.
-pub(crate) fn mixed<'a>(
-    of: impl Fn(usize) -> Option<&'a Hash>,
+/// Returns a bit for each key that was left alone: its table is no hash, or one of more words or of fewer than the
+/// first one's.
+pub(crate) fn mixed(
+    tables: &Together<'_>,
+    of: &[u8],
     keys: &[u8],
     stride: usize,
     hits: &mut [Hit],
 ) -> u32 {
     let mut left = 0;
-    let Some(first) = (0..hits.len()).find_map(|i| of(i)?.held()) else {
-        for (i, hit) in hits.iter_mut().enumerate() {
-            match of(i) {
-                Some(hash) => *hit = hash.otherwise,
-                None => left |= 1 << i,
-            }
+    let Some(first) = tables.first else {
+        for (i, (hit, of)) in hits.iter_mut().zip(of).enumerate() {
+            let asked = &tables.asked[usize::from(*of)];
+            simd::answer(hit, asked.otherwise);
+            left |= u32::from(asked.other) << i;
         }
         return left;
     };
@@ -296,7 +343,7 @@ pub(crate) fn mixed<'a>(
             match first.windows().len() {
                 $($width => {
                     let left = &mut left;
-                    simd::fastest(Mixed::<_, $width> { first, of, keys, stride, hits, left });
+                    simd::fastest(Mixed::<$width> { first, tables, of, keys, stride, hits, left });
                 })*
                 _ => left = !0 >> (PHASE - hits.len()),
             }
@@ -308,47 +355,39 @@ pub(crate) fn mixed<'a>(
 }
 
 /// As [`Burst`], of several tables.
-struct Mixed<'a, F, const W: usize> {
-    first: &'a Group,
-    of: F,
+struct Mixed<'a, 't, const W: usize> {
+    first: &'t Group,
+    tables: &'a Together<'t>,
+    of: &'a [u8],
     keys: &'a [u8],
     stride: usize,
     hits: &'a mut [Hit],
     left: &'a mut u32,
 }
 
-impl<'t, F: Fn(usize) -> Option<&'t Hash>, const W: usize> Kernel for Mixed<'_, F, W> {
+impl<const W: usize> Kernel for Mixed<'_, '_, W> {
     #[inline(always)]
     fn run<L: Lanes>(self) {
-        let Mixed { first, of, keys, stride, hits, left } = self;
-        let mut asked = Each::new();
-        let (mut others, mut blank, mut alike) = (0, 0, true);
-        let asked = asked.fill(hits.len(), |i| {
-            let Some(hash) = of(i) else {
-                others |= 1 << i;
-                return (NOWHERE, EMPTY);
-            };
-            let otherwise = pack(hash.otherwise);
-            let Some(group) = hash.held() else {
-                blank |= 1 << i;
-                return (NOWHERE, otherwise);
-            };
-            if group.windows().len() != W {
-                others |= 1 << i;
-                return (NOWHERE, EMPTY);
+        let Mixed { first, tables, of, keys, stride, hits, left } = self;
+        let of = &of[..hits.len()];
+        let asked = |i: usize| &tables.asked[usize::from(of[i])];
+        let (mut others, mut blank) = (0, 0);
+        if !tables.whole {
+            for i in 0..of.len() {
+                let asked = asked(i);
+                others |= u32::from(asked.other) << i;
+                blank |= u32::from(asked.group.is_none() && !asked.other) << i;
             }
-            alike &= first.sees_as(group);
-            (group.index().probe(), otherwise)
-        });
+        }
         *left = others;
         let Some(windows) = first.windows().first_chunk::<W>() else { return };
         let (mut words, mut hashes, mut homes) = (Each::new(), Each::new(), Each::new());
-        let (words, homes) = if alike {
+        let (words, homes) = if tables.alike {
             let view = View::new(keys, stride, hits.len(), windows);
             let place = first.index().probe().place;
             let (words, hashes) = L::hashes(&view, place, None, &mut words, &mut hashes);
             let home = |i: usize| {
-                let Probe { lines, place } = asked[i].0;
+                let Probe { lines, place } = asked(i).probe;
                 let home = simd::home_of(hashes[i], place.buckets);
                 simd::prefetch(&lines[home as usize]);
                 home
@@ -356,12 +395,11 @@ impl<'t, F: Fn(usize) -> Option<&'t Hash>, const W: usize> Kernel for Mixed<'_, 
             (words, homes.fill(hits.len(), home))
         } else {
             let words = words.fill(hits.len(), |i| {
-                let group = of(i).and_then(Hash::held);
-                let own = group.and_then(|group| group.windows().try_into().ok());
+                let own = asked(i).group.and_then(|group| group.windows().try_into().ok());
                 mask::gather(own.unwrap_or(windows), &keys[i * stride..][..stride])
             });
             let home = |i: usize| {
-                let Probe { lines, place } = asked[i].0;
+                let Probe { lines, place } = asked(i).probe;
                 let home = place.home(words[i].into_iter());
                 simd::prefetch(&lines[home as usize]);
                 home
@@ -369,22 +407,24 @@ impl<'t, F: Fn(usize) -> Option<&'t Hash>, const W: usize> Kernel for Mixed<'_, 
             (words, homes.fill(hits.len(), home))
         };
         let mut away = 0;
-        for (i, (hit, (probe, otherwise))) in hits.iter_mut().zip(asked).enumerate() {
-            let found = probe.lines[homes[i] as usize].find::<W, L>(&words[i], *otherwise);
+        for (i, hit) in hits.iter_mut().enumerate() {
+            let asked = asked(i);
+            let found =
+                asked.probe.lines[homes[i] as usize].find::<W, L>(&words[i], asked.otherwise);
             simd::answer(hit, found);
-            away |= u32::from(found == *otherwise) << i;
+            away |= u32::from(found == asked.otherwise) << i;
         }
         away &= !(others | blank);
         while blank != 0 {
             // Its key may have looked like what lies nowhere.
             let i = blank.trailing_zeros() as usize;
             blank &= blank - 1;
-            simd::answer(&mut hits[i], asked[i].1);
+            simd::answer(&mut hits[i], asked(i).otherwise);
         }
         while away != 0 {
             let i = away.trailing_zeros() as usize;
             away &= away - 1;
-            let Some(group) = of(i).and_then(Hash::held) else { continue };
+            let Some(group) = asked(i).group else { continue };
             let found = group.index().find_on::<W, L>(homes[i] as usize, &words[i]);
             if found != EMPTY {
                 simd::answer(&mut hits[i], found);
@@ -459,7 +499,8 @@ mod tests {
                         for (part, want) in want.chunks(PHASE).enumerate() {
                             let mut got = vec![Hit::MISS; want.len()];
                             let keys = &keys[part * PHASE * stride..];
-                            let left = mixed(|_| Some(&hash), keys, stride, &mut got);
+                            let one = Together::of([Some(&hash)].into_iter());
+                            let left = mixed(&one, &[0; PHASE], keys, stride, &mut got);
                             let wide = hash.held().unwrap().windows().len() > UNROLLED_MAX;
                             assert_eq!(left != 0, wide);
                             assert!(wide || got == want, "mixed, {len} bytes, lanes {lanes}");

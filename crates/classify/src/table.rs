@@ -19,7 +19,7 @@ use crate::buckets::PHASE;
 use crate::choose::{Choice, Declined, Kind, Verdict, choose};
 use crate::cuts::Cuts;
 use crate::generated::Generator;
-use crate::hash::{self, Hash};
+use crate::hash::{self, Hash, Together};
 use crate::linear::Linear;
 use crate::lpm::Lpm;
 use crate::probes::{self, Probes};
@@ -507,30 +507,26 @@ impl Table {
     }
 }
 
-/// Looks up `hits.len()` keys, the i-th of which begins at `keys[i * stride]`, each in a table of
-/// its own: the i-th in `table_of(i)`. All tables must have the same layout.
+/// Looks up `hits.len()` keys, the i-th of which begins at `keys[i * stride]` and is asked of table `tables[of[i]]`. All
+/// tables must have the same layout.
 ///
 /// For the rest as [`Structure::lookup_burst`]. Where tables are hashes under masks of as many
 /// words, all are gone through together, so that their cache misses overlap; else neighbouring keys
 /// of one table are.
-pub fn lookup_mixed<'a>(
-    table_of: impl Fn(usize) -> &'a Table,
-    keys: &[u8],
-    stride: usize,
-    hits: &mut [Hit],
-) {
+pub fn lookup_mixed(tables: &[&Table], of: &[u8], keys: &[u8], stride: usize, hits: &mut [Hit]) {
     if hits.is_empty() {
         return;
     }
+    let table_of = |i: usize| tables[usize::from(of[i])];
     assert_burst(table_of(0).layout(), keys, stride, hits.len());
+    let together = Together::of(tables.iter().map(|table| match &table.current {
+        Current::Hash(hash) => Some(hash),
+        _ => None,
+    }));
     for (part, hits) in hits.chunks_mut(PHASE).enumerate() {
         let (first, count) = (part * PHASE, hits.len());
         let keys = &keys[first * stride..][..count * stride];
-        let hash_of = |i| match &table_of(first + i).current {
-            Current::Hash(hash) => Some(hash),
-            _ => None,
-        };
-        let mut left = hash::mixed(hash_of, keys, stride, hits);
+        let mut left = hash::mixed(&together, &of[first..][..count], keys, stride, hits);
         while left != 0 {
             let from = left.trailing_zeros() as usize;
             let table = table_of(first + from);

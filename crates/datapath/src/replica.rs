@@ -33,6 +33,7 @@ use ir::{
 };
 use plan::choose::{self, Decomposition, Facts, Refused, TablePlan};
 use plan::{Column, Model};
+use smallvec::SmallVec;
 use state::counters::CounterArena;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -931,21 +932,22 @@ impl jit::Tables for Nodes<'_> {
     #[inline]
     fn lookup_mixed(
         &self,
-        node: impl Fn(usize) -> usize,
+        nodes: &[u32],
+        of: &[u8],
         keys: &[u8],
         stride: usize,
         hits: &mut [Hit],
     ) -> bool {
-        let serves = (0..hits.len()).all(|at| self.index(node(at)).is_some());
         if let Some(at) = self.noted {
-            self.note(at, &node, keys, stride, hits.len());
+            self.note(at, |at| nodes[usize::from(of[at])] as usize, keys, stride, hits.len());
         }
-        if serves {
-            let number = |at| self.replica.looked_up[node(at)].table as usize;
-            let table = |at| self.table(&self.replica.tables[number(at)], node(at));
-            classify::lookup_mixed(table, keys, stride, hits);
+        let mut tables: SmallVec<[&classify::Table; abi::BURST_MAX]> = SmallVec::new();
+        for node in nodes {
+            let Some(index) = self.index(*node as usize) else { return false };
+            tables.push(self.table(index, *node as usize));
         }
-        serves
+        classify::lookup_mixed(&tables, of, keys, stride, hits);
+        true
     }
 
     #[inline]

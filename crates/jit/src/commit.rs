@@ -226,7 +226,11 @@ impl<'f, 'p> Gen<'f, 'p> {
             if may {
                 let now = self.value(e, Env::default())?;
                 let then = self.value(e, Env { then: true, ..Env::default() })?;
-                let here = now.differs(&mut self.b, &then);
+                // Nothing has been stored to the packet yet.
+                let here = match now.is_step_from(&self.b, &then) {
+                    true => Val::bool(true),
+                    false => now.differs(&mut self.b, &then),
+                };
                 differs = self.or(&differs, &here);
                 adjust.change(&mut self.b, &then, &now, (position % 16) as u32);
             }

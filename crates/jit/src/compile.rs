@@ -134,8 +134,6 @@ pub(crate) struct Node {
     pub(crate) record_words: usize,
     /// Packets of its twins wait here, too.
     pub(crate) mixed: bool,
-    /// These and itself, if there are some.
-    pub(crate) twins: Vec<u32>,
     /// The versions of the code behind it, if packets wait there.
     pub(crate) segments: Vec<Behind>,
 }
@@ -421,16 +419,6 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             stride: plan.key(i).0,
             record_words: spec.record_words as usize,
             mixed: plan.is_mixed(i),
-            twins: match plan.is_mixed(i) {
-                false => Vec::new(),
-                true => {
-                    let nodes = (0..).zip(&unit.nodes);
-                    let led = |(n, other): (u32, &crate::unit::NodeSpec)| {
-                        (other.leader == Some(i) || n as usize == i).then_some(n)
-                    };
-                    nodes.filter_map(led).collect()
-                }
-            },
             segments,
         }
     });

@@ -327,10 +327,10 @@ impl Compiled {
                     matches.is_some()
                 }
                 true => {
-                    let table = |at: usize| twins[at] as usize;
-                    // SAFETY: the block was laid out for this code.
-                    tables.lookup_mixed(table, keys, node.stride, hits)
-                        && unsafe { self.answer_mixed(node, tables, counters, twins, hits, &block) }
+                    let asked = Asked::of(twins);
+                    tables.lookup_mixed(&asked.nodes, &asked.of[..waiting], keys, node.stride, hits)
+                        // SAFETY: the block was laid out for this code.
+                        && unsafe { self.answer_mixed(node, tables, counters, &asked, hits, &block) }
                 }
             };
             for Behind { point, lookups, segment } in &node.segments {
@@ -465,7 +465,8 @@ impl Compiled {
         }
     }
 
-    /// Looks up keys of several tables alike, and notes where their action records are.
+    /// Looks at answers of several tables alike before the code does, counts them, and notes where the tables' action
+    /// records are. False if some answer is no action record.
     ///
     /// # Safety
     /// The block is laid out for this code.
@@ -474,42 +475,92 @@ impl Compiled {
         node: &Node,
         tables: &impl Tables,
         counters: Counters<'_>,
-        twins: &[u32],
+        asked: &Asked,
         hits: &[Hit],
         block: &Block<'_>,
     ) -> bool {
-        let own = |twin: u32| {
-            let records = tables.records(twin as usize);
-            // As many as numbers of 32 bits tell apart.
-            let count = u32::try_from(records.len() / node.record_words).unwrap_or(u32::MAX);
-            // SAFETY: a twin is a node, and there is a `NodeIo` for each.
-            let io = unsafe { &mut *block.io(twin as usize) };
-            (io.records, io.count) = (records.as_ptr(), count);
-        };
-        // Each table's once, or each packet's, whichever are fewer.
-        let fewer = if node.twins.len() < twins.len() { &node.twins } else { twins };
-        fewer.iter().copied().for_each(own);
-        // SAFETY: as above; it has just been set.
-        let io = |twin: u32| unsafe { &*block.io(twin as usize) };
-        // All are looked at before any is counted.
-        let answers = || hits.iter().zip(twins);
-        if !answers().fold(true, |all, (hit, twin)| all & (hit.action < io(*twin).count)) {
-            return false;
+        /// What the answers of one of the tables come to.
+        #[derive(Clone, Copy, Default)]
+        struct Sum {
+            lookups: u32,
+            matches: u32,
+            action_max: u32,
         }
-        let far = node.counters && counters.cells.is_far();
-        for (hit, twin) in answers() {
-            let (io, table) = (io(*twin), self.nodes[*twin as usize].table);
-            if io.count as usize * node.record_words > NEAR / 8 {
-                // SAFETY: the table has more records than this one's number.
-                classify::prefetch(unsafe {
-                    &*io.records.add(hit.action as usize * node.record_words)
-                });
+        let of = &asked.of[..hits.len()];
+        let mut sums = [Sum::default(); BURST_MAX];
+        for (hit, of) in hits.iter().zip(of) {
+            // Below `BURST_MAX` anyway.
+            let sum = &mut sums[usize::from(*of) % BURST_MAX];
+            sum.lookups += 1;
+            sum.matches += u32::from(hit.is_hit());
+            sum.action_max = sum.action_max.max(hit.action);
+        }
+        // All are looked at before any is counted.
+        let mut records: [&[u64]; BURST_MAX] = [&[]; BURST_MAX];
+        let mut far = false;
+        for ((records, twin), sum) in records.iter_mut().zip(&asked.nodes).zip(&sums) {
+            let own = tables.records(*twin as usize);
+            // One record more than the last answer's ends within the records.
+            let end = (sum.action_max as usize + 1).checked_mul(node.record_words);
+            if end.is_none_or(|end| end > own.len()) {
+                return false;
             }
-            counters.table(table.index(), 1, u64::from(hit.is_hit()));
-            if far {
-                counters.cells.prefetch(hit.entry);
+            // SAFETY: a twin is a node, and there is a `NodeIo` for each.
+            unsafe { (*block.io(*twin as usize)).records = own.as_ptr() };
+            far |= own.len() > NEAR / 8;
+            *records = own;
+        }
+        for (twin, sum) in asked.nodes.iter().zip(&sums) {
+            let table = self.nodes[*twin as usize].table;
+            counters.table(table.index(), sum.lookups.into(), sum.matches.into());
+        }
+        if far {
+            for (hit, of) in hits.iter().zip(of) {
+                let records = records[usize::from(*of) % BURST_MAX];
+                // The bounds were checked above.
+                if let Some(record) = records.get(hit.action as usize * node.record_words) {
+                    classify::prefetch(record);
+                }
             }
+        }
+        if node.counters && counters.cells.is_far() {
+            hits.iter().for_each(|hit| counters.cells.prefetch(hit.entry));
         }
         true
+    }
+}
+
+/// Which nodes' tables the keys of a burst ask.
+struct Asked {
+    /// Each once, if its number is a small one, as nearly all are.
+    nodes: SmallVec<[u32; BURST_MAX]>,
+    /// Each key's, as a place among them.
+    of: [u8; BURST_MAX],
+}
+
+impl Asked {
+    /// By at most [`BURST_MAX`] keys.
+    fn of(twins: &[u32]) -> Asked {
+        /// Nodes below this are told apart.
+        const SMALL: usize = 256;
+        const { assert!(BURST_MAX < 256) };
+        let mut asked = Asked { nodes: SmallVec::new(), of: [0; BURST_MAX] };
+        // One more than the place.
+        let mut places = [0u8; SMALL];
+        for (of, twin) in asked.of.iter_mut().zip(twins) {
+            let known = places.get(*twin as usize).copied().unwrap_or(0);
+            *of = match known.checked_sub(1) {
+                Some(place) => place,
+                None => {
+                    let place = asked.nodes.len() as u8;
+                    asked.nodes.push(*twin);
+                    if let Some(known) = places.get_mut(*twin as usize) {
+                        *known = place + 1;
+                    }
+                    place
+                }
+            };
+        }
+        asked
     }
 }

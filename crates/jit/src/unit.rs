@@ -128,18 +128,19 @@ pub trait Tables {
     /// first word of one of them.
     fn records(&self, node: usize) -> &[u64];
 
-    /// As [`lookup`](Self::lookup) for keys of several tables alike: `node` gives that of each key.
+    /// As [`lookup`](Self::lookup) for keys of several tables alike: the i-th key's is that of node `nodes[of[i]]`.
     fn lookup_mixed(
         &self,
-        node: impl Fn(usize) -> usize,
+        nodes: &[u32],
+        of: &[u8],
         keys: &[u8],
         stride: usize,
         hits: &mut [Hit],
     ) -> bool {
         let keys = keys.chunks_exact(stride);
-        let one = |(at, (hit, key)): (usize, (&mut Hit, &[u8]))| {
-            self.lookup(node(at), key, stride, std::slice::from_mut(hit))
-        };
-        hits.iter_mut().zip(keys).enumerate().all(one)
+        hits.iter_mut().zip(keys).zip(of).all(|((hit, key), of)| {
+            let node = nodes[usize::from(*of)] as usize;
+            self.lookup(node, key, stride, std::slice::from_mut(hit))
+        })
     }
 }

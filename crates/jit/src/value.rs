@@ -457,6 +457,14 @@ impl Val {
         }
     }
 
+    /// The other one, and a constant more or less: the numbers differ. Else nothing is known.
+    ///
+    /// What both were loaded from must not have been written in between.
+    pub(crate) fn is_step_from(&self, b: &FunctionBuilder<'_>, other: &Val) -> bool {
+        let pair = self.singles(other);
+        pair.is_some_and(|(limb, other)| limb::is_step_from(b, limb, other))
+    }
+
     /// Some limb cannot be that of the other one.
     fn never_equals(&self, other: &Val) -> bool {
         let n = self.limbs.len().max(other.limbs.len());

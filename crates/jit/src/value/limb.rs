@@ -57,6 +57,53 @@ fn made_by(b: &FunctionBuilder<'_>, value: Value) -> Option<InstructionData> {
     }
 }
 
+fn constant(b: &FunctionBuilder<'_>, value: Value) -> Option<u64> {
+    match made_by(b, value)? {
+        InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } => Some(imm.bits() as u64),
+        _ => None,
+    }
+}
+
+/// Both are one value, or loaded alike.
+fn are_loaded_alike(b: &FunctionBuilder<'_>, one: Value, other: Value) -> bool {
+    let resolved = |value| b.func.dfg.resolve_aliases(value);
+    if resolved(one) == resolved(other) {
+        return true;
+    }
+    let load = |value| match made_by(b, value)? {
+        InstructionData::Load { opcode, arg, flags, offset } => {
+            Some((opcode, resolved(arg), flags, offset))
+        }
+        _ => None,
+    };
+    load(one).is_some_and(|one| load(other) == Some(one))
+}
+
+/// A number is another one and a constant more or less, within bits in which the constant is not zero: so they differ,
+/// whatever they are. That they are not is not said otherwise.
+///
+/// What both were loaded from must not have been written in between.
+pub(super) fn is_step_from(b: &FunctionBuilder<'_>, limb: Limb, other: Limb) -> bool {
+    let (Dynamic { value, .. }, Dynamic { value: from, may, .. }) = (limb, other) else {
+        return false;
+    };
+    let masked = match made_by(b, value) {
+        Some(InstructionData::Binary { opcode: Opcode::Band, args: [value, mask] }) => {
+            constant(b, mask).map(|mask| (value, mask))
+        }
+        _ => Some((value, u64::MAX)),
+    };
+    let Some((value, mask)) = masked else { return false };
+    let Some(InstructionData::Binary { opcode, args: [one, by] }) = made_by(b, value) else {
+        return false;
+    };
+    let steps = matches!(opcode, Opcode::Iadd | Opcode::Isub)
+        && constant(b, by).is_some_and(|by| by & mask != 0);
+    // Low bits, all that the other one has among them.
+    let low = mask & mask.wrapping_add(1) == 0 && may & !mask == 0;
+    steps && low && are_loaded_alike(b, one, from)
+}
+
 /// What was swapped to make the value: all eight bytes, or those at the top moved down.
 fn swapped_load(b: &FunctionBuilder<'_>, value: Value) -> Option<Raw> {
     let (swap, bytes) = match made_by(b, value)? {
