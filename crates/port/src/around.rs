@@ -2,7 +2,7 @@
 //!
 //! Whatever implements [`Around`] is a [`Port`]. It says what is its own, queues mostly; all else is forwarded here, once
 //! for all of them, so that a method that [`Port`] gains reaches the inner port through every wrapper.
-//! Checked by: the test below, and those of the wrappers.
+//! Checked by: the tests of the wrappers.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
