@@ -261,9 +261,12 @@ fn a_table_that_has_become_quiet_becomes_code() {
     let mut bed = Bed::new(Options { quiet, ..Options::default() });
     let call = action(&bed.pipeline, "forward", &[1]);
     let all: Vec<Update> = (0..6).map(|n| bed.entry(n, u128::from(n), call.clone())).collect();
+    let told = std::time::Instant::now();
     bed.apply(&all);
     while bed.work() {}
-    assert!(bed.engine.code().unwrap().unit.nodes[0].direct.is_none());
+    let direct = bed.engine.code().unwrap().unit.nodes[0].direct.is_some();
+    // A machine that took as long as that for its code may have looked again.
+    assert!(!direct || told.elapsed() >= quiet);
     std::thread::sleep(quiet * 2);
     bed.engine.settle();
     while bed.work() {}

@@ -410,11 +410,15 @@ fn a_dead_interface_whose_descriptor_stays_readable_costs_no_processor() {
     bench.add(1, vec![Box::new(queue)], vec![tx]);
     let worker = bench.workers.remove(0);
     let thread = std::thread::spawn(move || worker.run(Instant::now()));
+    let begun = Instant::now();
+    while asked.load(Ordering::Relaxed) == 0 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     std::thread::sleep(Duration::from_millis(200));
     bench.handles[0].tell(Command::Stop);
     thread.join().unwrap();
-    let asked = asked.load(Ordering::Relaxed);
-    assert!((1..=20).contains(&asked), "asked {asked} times in 200 ms");
+    let (asked, ms) = (asked.load(Ordering::Relaxed), begun.elapsed().as_millis());
+    assert!(asked >= 1 && asked as u128 <= ms / 10, "asked {asked} times in {ms} ms");
 }
 
 #[test]
@@ -426,7 +430,7 @@ fn a_worker_whose_handles_are_all_gone_ends() {
     let handle = bench.handles.remove(0);
     drop(handle);
     let waiting = Instant::now();
-    while !thread.is_finished() && waiting.elapsed() < Duration::from_secs(5) {
+    while !thread.is_finished() && waiting.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(thread.is_finished());

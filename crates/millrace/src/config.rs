@@ -328,14 +328,10 @@ pub(crate) struct RxWorker {
 
 impl RxWorker {
     fn parse(text: &str) -> Result<RxWorker, Failure> {
-        let parts = || {
-            let (port, worker) = text.rsplit_once('=')?;
+        of_port("--rx-worker", text, "PORT[:QUEUE]=WORKER, as in p1:0=1", |port, worker| {
             let (port, queue) = port.rsplit_once(':').unwrap_or((port, "0"));
             let (queue, worker) = (queue.parse().ok()?, worker.parse().ok()?);
             (!port.is_empty()).then(|| RxWorker { port: port.to_owned(), queue, worker })
-        };
-        parts().ok_or_else(|| {
-            Failure::Usage(format!("--rx-worker {text}: write PORT[:QUEUE]=WORKER, as in p1:0=1"))
         })
     }
 }
@@ -351,17 +347,23 @@ pub(crate) struct RxRate {
 
 impl RxRate {
     fn parse(text: &str) -> Result<RxRate, Failure> {
-        let parts = || {
-            let (port, rate) = text.rsplit_once('=')?;
+        let form = "PORT=RATE, in packets a second, as in p1=1000000";
+        of_port("--rx-rate", text, form, |port, rate| {
             let per_second = rate.parse().ok().filter(|rate| *rate > 0)?;
             (!port.is_empty()).then(|| RxRate { port: port.to_owned(), per_second })
-        };
-        parts().ok_or_else(|| {
-            Failure::Usage(format!(
-                "--rx-rate {text}: write PORT=RATE, in packets a second, as in p1=1000000"
-            ))
         })
     }
+}
+
+/// An option's `PORT=VALUE`, its two sides read by `read`; the failure tells the form that is expected.
+fn of_port<T>(
+    option: &str,
+    text: &str,
+    form: &str,
+    read: impl FnOnce(&str, &str) -> Option<T>,
+) -> Result<T, Failure> {
+    let read = text.rsplit_once('=').and_then(|(port, value)| read(port, value));
+    read.ok_or_else(|| Failure::Usage(format!("{option} {text}: write {form}")))
 }
 
 fn queue(text: &str) -> Result<Setting, Failure> {

@@ -11,7 +11,7 @@ use service::simple::{Counter, Firewall};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use switch::{Config, EngineKind, Switch};
 use wire::tcp::Flags;
 
@@ -74,8 +74,18 @@ impl Bed {
 
     /// What of these frames comes out at the other port.
     fn send(&self, port: usize, frame: &[u8]) -> Option<Vec<u8>> {
+        let ended = || -> u64 {
+            let counters = self.switch.port_counters().into_iter().map(|(_, counters, _)| counters);
+            counters.map(|c| c.tx_packets + c.drops.iter().map(|(_, n)| n).sum::<u64>()).sum()
+        };
+        let before = ended();
         assert!(self.ends[port - 1].inject(Frame::copy_of(frame)).is_ok());
-        let came = self.ends[2 - port].take_within(Duration::from_millis(300));
+        let begun = Instant::now();
+        while ended() == before {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it was neither sent nor dropped");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let came = self.ends[2 - port].take();
         came.map(|frame| frame.data().to_vec())
     }
 

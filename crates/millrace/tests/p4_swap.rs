@@ -98,6 +98,8 @@ fn swaps(engine: EngineKind, register: bool, swaps: u8, rate: Option<f64>) -> Se
 
     // What was sent and what came back; never more on the way than the rings hold.
     let (stop, back) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    // How many it will have been in the end.
+    let all = Arc::new(AtomicU64::new(u64::MAX));
     let since = Instant::now();
     let sending = {
         let (stop, back, near) = (stop.clone(), back.clone(), far[0].clone());
@@ -123,11 +125,11 @@ fn swaps(engine: EngineKind, register: bool, swaps: u8, rate: Option<f64>) -> Se
         })
     };
     let looking = {
-        let (stop, back, end) = (stop.clone(), back.clone(), far[1].clone());
+        let (all, back, end) = (all.clone(), back.clone(), far[1].clone());
         std::thread::spawn(move || {
             let (mut next, mut last, mut stamps) = (0u64, 0u8, Vec::new());
             let mut quiet = Instant::now();
-            while !stop.load(Ordering::Relaxed) || quiet.elapsed() < Duration::from_secs(1) {
+            while next < all.load(Ordering::Relaxed) && quiet.elapsed() < Duration::from_secs(60) {
                 let Some(first) = end.take_within(Duration::from_millis(10)) else { continue };
                 quiet = Instant::now();
                 let mut frames = vec![first];
@@ -171,8 +173,10 @@ fn swaps(engine: EngineKind, register: bool, swaps: u8, rate: Option<f64>) -> Se
     }
     stop.store(true, Ordering::Relaxed);
     let sent = sending.join().unwrap();
+    all.store(sent, Ordering::Relaxed);
     let seconds = since.elapsed().as_secs_f64();
     let (received, stamps) = looking.join().unwrap();
+    assert!(far[1].take_within(Duration::from_millis(100)).is_none(), "none twice");
     assert_eq!(sent, received, "0 lost");
     assert_eq!(stamps, (0..=swaps).collect::<Vec<u8>>(), "every program had its packets");
     assert_eq!(switch.counter(entry.0).packets, sent, "the entry's counter goes on");

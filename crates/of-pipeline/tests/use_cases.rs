@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use switch::{Config, Switch};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 const SILENCE: Duration = Duration::from_millis(30);
 
 struct Bed {

@@ -166,7 +166,7 @@ fn survives_an_interface_made_anew() {
     let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
     assert_eq!(ping(&lab, "a", B, 5, "0.002"), 5);
     must(&format!("ip -n {} link del p1", lab.ns("s")));
-    assert!(port::wait_readable(a.event_fd().unwrap(), Duration::from_secs(2)), "no event");
+    assert!(port::wait_readable(a.event_fd().unwrap(), Duration::from_secs(60)), "no event");
     lab.within("s", || wait_for("gone", || a.link() == LinkState::GONE));
     lab.veth("a", "p1", A);
     lab.within("s", || wait_for("up", || a.link().is_up()));
@@ -193,7 +193,7 @@ fn pass(frames: &[Vec<u8>], tx: &mut dyn TxQueue, rx: &mut dyn RxQueue) -> Vec<V
     let report = tx.flush();
     assert_eq!((report.sent, report.drops.total()), (frames.len() as u64, 0));
     let (mut burst, mut pool, mut came) = (Burst::new(), Pool::new(), Vec::new());
-    for _ in 0..500 {
+    for _ in 0..30_000 {
         // A packet socket says once that its interface was down.
         while rx.rx(&mut burst, &mut pool).unwrap_or(0) > 0 {
             let ours = burst.frames().iter().map(|frame| frame.data().to_vec());
@@ -301,11 +301,9 @@ fn live_ports_pass_pings_and_tcp() {
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..300 {
-        if holds() {
-            return;
-        }
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("never: {what}");
 }

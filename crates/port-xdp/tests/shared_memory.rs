@@ -28,6 +28,9 @@ fn open(lab: &Lab, interface: &str, mode: XdpMode) -> Xdp {
     lab.within("s", || Xdp::open(&spec).expect("the port opens"))
 }
 
+/// What all that is waited for must happen within, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 fn idle() -> usize {
     port_xdp::chunks().0
 }
@@ -40,7 +43,7 @@ fn assert_all_idle() {
         if idle == all {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{idle} of {all} chunks came back");
+        assert!(begun.elapsed() < PATIENCE, "{idle} of {all} chunks came back");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -85,10 +88,10 @@ impl Host {
         }
     }
 
-    /// Numbers of what comes, until so many are there or nothing has come for a while.
+    /// Numbers of what comes, until so many are there.
     fn receive(&mut self, most: usize) -> Vec<u32> {
         let (mut numbers, mut last) = (Vec::new(), Instant::now());
-        while numbers.len() < most && last.elapsed() < Duration::from_millis(500) {
+        while numbers.len() < most && last.elapsed() < PATIENCE {
             let before = numbers.len();
             self.rx.rx(&mut self.burst, &mut self.pool).expect("it is up");
             numbers.extend(self.burst.drain().filter_map(|frame| number(frame.data())));
@@ -104,7 +107,7 @@ impl Host {
 fn take(rx: &mut dyn RxQueue, pool: &mut Pool, many: usize) -> Vec<Frame> {
     let (mut frames, mut burst, begun) = (Vec::new(), Burst::new(), Instant::now());
     while frames.len() < many {
-        assert!(begun.elapsed() < Duration::from_secs(5), "{} of {many} came", frames.len());
+        assert!(begun.elapsed() < PATIENCE, "{} of {many} came", frames.len());
         rx.rx(&mut burst, pool).expect("it is up");
         frames.extend(burst.drain().filter(|frame| number(frame.data()).is_some()));
     }
@@ -325,11 +328,11 @@ fn no_chunk_is_lost_while_ports_come_and_go() {
                     must(&format!("ip -n {} link del p1", lab.ns("s")));
                     let begun = Instant::now();
                     while lab.within("s", || a.link().present) {
-                        assert!(begun.elapsed() < Duration::from_secs(5), "it is still there");
+                        assert!(begun.elapsed() < PATIENCE, "it is still there");
                     }
                     lab.veth("a", "p1", "10.78.0.1");
                     while !lab.within("s", || a.link().is_up()) {
-                        assert!(begun.elapsed() < Duration::from_secs(5), "it does not come up");
+                        assert!(begun.elapsed() < PATIENCE, "it does not come up");
                     }
                     std::thread::sleep(Duration::from_millis(100));
                 }
@@ -381,10 +384,10 @@ fn wakes_a_worker_that_was_busy() {
             }
             let fd = rx.fd().expect("a descriptor");
             from.send(round..round + 1, 100);
-            assert!(port::wait_readable(fd, Duration::from_secs(2)), "it slept on: {round}");
+            assert!(port::wait_readable(fd, PATIENCE), "it slept on: {round}");
         } else {
             from.send(round..round + 1, 100);
-            assert!(wakes(&*rx, 2000), "it overslept: {round}");
+            assert!(wakes(&*rx, 60_000), "it overslept: {round}");
         }
         let frames = take(&mut *rx, &mut pool, 1);
         assert_eq!(number(frames[0].data()), Some(round));

@@ -8,12 +8,12 @@
 //! Invariant: every frame is delivered at least once, or counted as `injected_loss`.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
+use crate::around::Around;
+use crate::marks::Marks;
 use crate::prng::Prng;
-use crate::{
-    Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Pool, Port, PortInfo, RxError,
-    RxQueue, TxQueue, TxReport,
-};
+use crate::{Burst, DropReason, Drops, Frame, Pool, Port, RxError, RxQueue, TxQueue, TxReport};
 
 /// Probabilities, each from 0 (never) to 1 (always).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,42 +46,29 @@ impl FaultInjector {
     }
 }
 
-impl Port for FaultInjector {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
+impl Around for FaultInjector {
+    fn inner(&self) -> &dyn Port {
+        &*self.inner
     }
 
-    fn link(&mut self) -> LinkState {
-        self.inner.link()
+    fn inner_mut(&mut self) -> &mut dyn Port {
+        &mut *self.inner
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.event_fd()
-    }
-
-    fn glance(&self) -> Option<bool> {
-        self.inner.glance()
-    }
-
-    fn set_admin(&mut self, up: bool) -> Result<(), Error> {
-        self.inner.set_admin(up)
-    }
-
-    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        let inner = self.inner.rx_queue(queue)?;
+    fn around_rx(&mut self, inner: Box<dyn RxQueue>) -> Box<dyn RxQueue> {
         let dice = self.dice();
         let waiting = std::collections::VecDeque::new();
-        Ok(Box::new(Rx { inner, dice, waiting, taken: Burst::new(), drops: Drops::default() }))
+        Box::new(Rx { inner, dice, waiting, taken: Burst::new(), drops: Drops::default() })
     }
 
-    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
-        let inner = self.inner.tx_queue()?;
+    fn around_tx(&mut self, inner: Box<dyn TxQueue>) -> Box<dyn TxQueue> {
         let dice = self.dice();
-        Ok(Box::new(Tx { inner, dice, spare: Pool::default(), report: TxReport::default() }))
+        Box::new(Tx { inner, dice, spare: Pool::default(), report: TxReport::default() })
     }
 
-    fn kernel_stats(&mut self) -> KernelStats {
-        self.inner.kernel_stats()
+    /// Frames come out in another burst than they came in by, without what stood beside them.
+    fn marks_through(&self) -> Option<Arc<dyn Marks>> {
+        None
     }
 }
 

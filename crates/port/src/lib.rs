@@ -21,6 +21,7 @@
 //! `unsafe` lives in `sys` alone: thin layers over system calls, a page each.
 
 pub mod af_packet;
+mod around;
 pub mod burst;
 pub mod drops;
 pub mod error;

@@ -22,10 +22,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use wire::layers::{Fragment, Layers, Network};
 use wire::{IpProtocol, ipv4, ipv6};
 
-use crate::{
-    Burst, Drops, Error, KernelStats, LinkState, Pool, Port, PortInfo, RxError, RxQueue, StampedBy,
-    TxQueue,
-};
+use crate::around::Around;
+use crate::{Burst, Drops, Pool, Port, RxError, RxQueue};
 
 /// What a port has said of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -173,48 +171,20 @@ impl Marks for Table {
     }
 }
 
-impl Port for Adapter {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
+impl Around for Adapter {
+    fn inner(&self) -> &dyn Port {
+        &*self.inner
     }
 
-    fn link(&mut self) -> LinkState {
-        self.inner.link()
+    fn inner_mut(&mut self) -> &mut dyn Port {
+        &mut *self.inner
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.event_fd()
+    fn around_rx(&mut self, inner: Box<dyn RxQueue>) -> Box<dyn RxQueue> {
+        Box::new(Rx { inner, table: self.table.clone() })
     }
 
-    fn glance(&self) -> Option<bool> {
-        self.inner.glance()
-    }
-
-    fn set_admin(&mut self, up: bool) -> Result<(), Error> {
-        self.inner.set_admin(up)
-    }
-
-    fn stamp_arrivals(&mut self) -> StampedBy {
-        self.inner.stamp_arrivals()
-    }
-
-    fn sending(&mut self) -> Option<String> {
-        self.inner.sending()
-    }
-
-    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        Ok(Box::new(Rx { inner: self.inner.rx_queue(queue)?, table: self.table.clone() }))
-    }
-
-    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
-        self.inner.tx_queue()
-    }
-
-    fn kernel_stats(&mut self) -> KernelStats {
-        self.inner.kernel_stats()
-    }
-
-    fn marks(&self) -> Option<Arc<dyn Marks>> {
+    fn marks_through(&self) -> Option<Arc<dyn Marks>> {
         Some(self.table.clone())
     }
 }

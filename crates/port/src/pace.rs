@@ -11,11 +11,9 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
+use crate::around::Around;
 use crate::burst::BURST_MAX;
-use crate::{
-    Burst, Drops, Error, KernelStats, LinkState, Loans, Pool, Port, PortInfo, RxError, RxQueue,
-    StampedBy, TxQueue, marks,
-};
+use crate::{Burst, Drops, Loans, Pool, Port, RxError, RxQueue};
 
 /// A port around another.
 pub struct Paced {
@@ -30,51 +28,19 @@ impl Paced {
     }
 }
 
-impl Port for Paced {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
+impl Around for Paced {
+    fn inner(&self) -> &dyn Port {
+        &*self.inner
     }
 
-    fn link(&mut self) -> LinkState {
-        self.inner.link()
+    fn inner_mut(&mut self) -> &mut dyn Port {
+        &mut *self.inner
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.event_fd()
-    }
-
-    fn glance(&self) -> Option<bool> {
-        self.inner.glance()
-    }
-
-    fn set_admin(&mut self, up: bool) -> Result<(), Error> {
-        self.inner.set_admin(up)
-    }
-
-    fn stamp_arrivals(&mut self) -> StampedBy {
-        self.inner.stamp_arrivals()
-    }
-
-    fn sending(&mut self) -> Option<String> {
-        self.inner.sending()
-    }
-
-    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
+    fn around_rx(&mut self, inner: Box<dyn RxQueue>) -> Box<dyn RxQueue> {
         let queues = self.inner.info().rx_queues.max(1) as f64;
         let pace = Pace::new(self.per_second / queues, Instant::now());
-        Ok(Box::new(Rx { inner: self.inner.rx_queue(queue)?, pace }))
-    }
-
-    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
-        self.inner.tx_queue()
-    }
-
-    fn kernel_stats(&mut self) -> KernelStats {
-        self.inner.kernel_stats()
-    }
-
-    fn marks(&self) -> Option<std::sync::Arc<dyn marks::Marks>> {
-        self.inner.marks()
+        Box::new(Rx { inner, pace })
     }
 }
 

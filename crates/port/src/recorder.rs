@@ -13,10 +13,10 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::around::Around;
 use crate::pcap::Writer;
 use crate::{
-    Burst, DropReason, Drops, Error, Frame, KernelStats, LinkState, Pool, Port, PortInfo, RxError,
-    RxQueue, TxQueue, TxReport,
+    Burst, DropReason, Drops, Error, Frame, Pool, Port, RxError, RxQueue, TxQueue, TxReport,
 };
 
 /// A port around another.
@@ -76,37 +76,21 @@ impl State {
     }
 }
 
-impl Port for Recorder {
-    fn info(&self) -> &PortInfo {
-        self.inner.info()
+impl Around for Recorder {
+    fn inner(&self) -> &dyn Port {
+        &*self.inner
     }
 
-    fn link(&mut self) -> LinkState {
-        self.inner.link()
+    fn inner_mut(&mut self) -> &mut dyn Port {
+        &mut *self.inner
     }
 
-    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.event_fd()
+    fn around_rx(&mut self, inner: Box<dyn RxQueue>) -> Box<dyn RxQueue> {
+        Box::new(Rx { inner, tape: self.tape.clone() })
     }
 
-    fn glance(&self) -> Option<bool> {
-        self.inner.glance()
-    }
-
-    fn set_admin(&mut self, up: bool) -> Result<(), Error> {
-        self.inner.set_admin(up)
-    }
-
-    fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
-        Ok(Box::new(Rx { inner: self.inner.rx_queue(queue)?, tape: self.tape.clone() }))
-    }
-
-    fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
-        Ok(Box::new(Tx { inner: self.inner.tx_queue()?, tape: self.tape.clone() }))
-    }
-
-    fn kernel_stats(&mut self) -> KernelStats {
-        self.inner.kernel_stats()
+    fn around_tx(&mut self, inner: Box<dyn TxQueue>) -> Box<dyn TxQueue> {
+        Box::new(Tx { inner, tape: self.tape.clone() })
     }
 }
 
@@ -152,6 +136,14 @@ impl TxQueue for Tx {
     fn flush(&mut self) -> TxReport {
         self.tape.flush();
         self.inner.flush()
+    }
+
+    fn stamp_departures(&mut self, on: bool) -> bool {
+        self.inner.stamp_departures(on)
+    }
+
+    fn departures(&mut self, sink: &mut dyn FnMut(u64, u64)) {
+        self.inner.departures(sink);
     }
 }
 

@@ -85,12 +85,12 @@ fn tap_to_af_packet_and_udp_segmentation() {
         println!("skipped: needs python3");
         return;
     }
-    let receiver = "import socket; s = socket.socket(2, 2); s.bind(('', 9)); s.settimeout(5); \
+    let receiver = "import socket; s = socket.socket(2, 2); s.bind(('', 9)); s.settimeout(60); \
                     print(sum(len(s.recv(65536)) for _ in range(5)))";
     let ns = lab.ns("b");
     let receiving =
         std::thread::spawn(move || must(&format!("ip netns exec {ns} python3 -c \"{receiver}\"")));
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for("it listens", || lab.at("b", "cat /proc/net/udp").contains(":0009 "));
     // SOL_UDP, UDP_SEGMENT: five datagrams in one system call, one frame as far as here.
     let sender = format!(
         "import socket; s = socket.socket(2, 2); s.setsockopt(17, 103, 1000); \
@@ -115,7 +115,7 @@ fn software_completes_what_a_host_left_open() {
     lab.at("a", &format!("bash -c 'echo hello > /dev/udp/{B}/9'"));
     let (mut burst, mut pool) = (Burst::new(), Pool::new());
     let mut seen = false;
-    for _ in 0..50 {
+    for _ in 0..600 {
         port::wait_readable(rx.fd().unwrap(), Duration::from_millis(100));
         rx.rx(&mut burst, &mut pool).unwrap();
         for frame in burst.drain() {
@@ -165,7 +165,7 @@ fn vlan_tags_come_through() {
     assert_eq!(tx.flush().sent, 3);
     let (mut burst, mut pool, mut seen) = (Burst::new(), Pool::new(), Vec::new());
     while seen.len() < 3 {
-        assert!(port::wait_readable(rx.fd().unwrap(), Duration::from_secs(2)), "no frame");
+        assert!(port::wait_readable(rx.fd().unwrap(), Duration::from_secs(60)), "no frame");
         rx.rx(&mut burst, &mut pool).unwrap();
         seen.extend(burst.drain().filter(|f| f.data()[..6] == [2, 0, 0, 0, 0, 9]));
     }
@@ -217,13 +217,11 @@ fn af_packet_short_frames() {
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..300 {
-        if holds() {
-            return;
-        }
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("never: {what}");
 }
 
 #[test]
@@ -233,7 +231,7 @@ fn af_packet_survives_an_interface_made_anew() {
     let _bridge = lab.within("s", || Bridge::start(&mut a, &mut b));
     assert_eq!(ping(&lab, "a", B, 3, "0.002"), 3);
     must(&format!("ip -n {} link del p1", lab.ns("s")));
-    assert!(port::wait_readable(a.event_fd().unwrap(), Duration::from_secs(2)), "no event");
+    assert!(port::wait_readable(a.event_fd().unwrap(), Duration::from_secs(60)), "no event");
     wait_for("gone", || a.link() == LinkState::GONE);
     assert!(matches!(a.set_admin(true), Err(port::Error::NoInterface { .. })));
     lab.veth("a", "p1", A);
@@ -313,7 +311,7 @@ fn af_packet_tells_when_frames_left() {
         }
         tx.flush();
         let (mut burst, mut pool, mut came) = (Burst::new(), Pool::new(), Vec::new());
-        for _ in 0..200 {
+        for _ in 0..30_000 {
             while rx.rx(&mut burst, &mut pool).unwrap_or(0) > 0 {
                 let ours = burst.frames().iter().filter(|f| f.data()[12..14] == [0x88, 0xb5]);
                 came.extend(ours.map(|frame| (frame.data()[0], frame.rx_ns)));

@@ -37,7 +37,7 @@ fn net(engine: EngineKind) -> Net {
 
 /// As many frames as are expected, and no more.
 fn take(captured: &Captured, count: usize) -> Vec<CaptureRecord> {
-    let next = |_| captured.next(Duration::from_secs(10)).expect("a frame is captured");
+    let next = |_| captured.next(Duration::from_secs(60)).expect("a frame is captured");
     let records = (0..count).map(next).collect();
     assert_eq!(captured.next(Duration::from_millis(50)), None);
     records

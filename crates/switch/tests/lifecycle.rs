@@ -198,7 +198,7 @@ impl port::RxQueue for SlowRx {
 impl Drop for SlowRx {
     fn drop(&mut self) {
         self.begins.send(()).unwrap();
-        self.may_end.recv_timeout(Duration::from_secs(20)).unwrap();
+        self.may_end.recv_timeout(Duration::from_secs(60)).unwrap();
     }
 }
 
@@ -214,10 +214,10 @@ fn traffic_goes_on_while_a_port_is_closed() {
     net.switch.sync();
     std::thread::scope(|scope| {
         let removing = scope.spawn(|| net.switch.remove_port(9));
-        begun.recv_timeout(Duration::from_secs(20)).unwrap();
+        begun.recv_timeout(Duration::from_secs(60)).unwrap();
         for number in 0..100 {
             assert!(net.far(1).inject_bytes(&frame(5, number)));
-            assert!(net.far(2).take_within(Duration::from_secs(10)).is_some());
+            assert!(net.far(2).take_within(Duration::from_secs(60)).is_some());
         }
         assert!(!removing.is_finished(), "it returns when all is closed");
         end.send(()).unwrap();
@@ -230,7 +230,7 @@ fn a_link_that_changes_is_noticed_and_told() {
     let net = Net::new(1, 2);
     while net.switch.try_port_event().is_some() {}
     net.far(2).set_carrier(false);
-    let event = net.switch.next_port_event(Duration::from_secs(10));
+    let event = net.switch.next_port_event(Duration::from_secs(60));
     let Some(PortEvent::Modified(view)) = event else { panic!("it is told") };
     assert_eq!((view.number, view.is_live()), (2, false));
     net.switch.transact(&[insert(FIRST, 1, 5, call("out", &[2]))]).unwrap();
@@ -239,9 +239,9 @@ fn a_link_that_changes_is_noticed_and_told() {
     until("it is dropped", || balance(&net.switch) == (1, 1));
     assert_eq!(net.switch.port_counters()[1].1.drops, [("port_down", 1)]);
     net.far(2).set_carrier(true);
-    assert!(net.switch.next_port_event(Duration::from_secs(10)).is_some());
+    assert!(net.switch.next_port_event(Duration::from_secs(60)).is_some());
     assert!(net.far(1).inject_bytes(&frame(5, 1)));
-    assert!(net.far(2).take_within(Duration::from_secs(10)).is_some());
+    assert!(net.far(2).take_within(Duration::from_secs(60)).is_some());
     let as_it_is = net.switch.port(2).unwrap().config;
     net.switch.configure_port(2, as_it_is).unwrap();
     assert!(net.switch.try_port_event().is_none(), "nothing changed");
@@ -257,7 +257,7 @@ fn a_port_removed_while_its_worker_sleeps_is_closed_at_once() {
         std::thread::sleep(Duration::from_millis(2));
         let begin = Instant::now();
         net.switch.remove_port(4).unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(5));
+        assert!(begin.elapsed() < Duration::from_secs(60));
     }
 }
 

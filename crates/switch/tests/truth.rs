@@ -49,7 +49,7 @@ fn after_sync_the_next_packet_follows_the_new_rules() {
                     *dropped == [("action_drop", u64::from(round / 2 + 1))]
                 });
             } else {
-                let message = net.switch.next_message(Duration::from_secs(10));
+                let message = net.switch.next_message(Duration::from_secs(60));
                 let Some(switch::Message::Punt(punt)) = message else { panic!("punted") };
                 assert_eq!(punt.bytes, frame(5, round));
             }
@@ -126,7 +126,7 @@ fn a_refused_transaction_changes_nothing() {
     assert_eq!((at, error.to_string().contains("same key and priority")), (2, true));
     assert_eq!(net.switch.sync(), 1);
     assert!(net.far(1).inject_bytes(&frame(5, 1)));
-    assert!(net.far(2).take_within(Duration::from_secs(10)).is_some());
+    assert!(net.far(2).take_within(Duration::from_secs(60)).is_some());
 }
 
 /// Everything that can be read of a switch.

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use switch::Switch;
 
 /// What every answer must come within.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Bed {
     pub channel: Option<Channel>,

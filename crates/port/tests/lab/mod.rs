@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use port::{Burst, Pool, Port, RxQueue, TxQueue};
 
@@ -204,7 +204,16 @@ pub fn iperf(lab: &Lab, address: &str, seconds: u32, options: &str) -> Option<f6
         .stdout(std::process::Stdio::null())
         .spawn()
         .expect("iperf3");
-    std::thread::sleep(Duration::from_millis(300));
+    // Its port, 5201, in the state LISTEN.
+    let listens = || {
+        let sockets = lab.at("b", "cat /proc/net/tcp /proc/net/tcp6");
+        sockets.lines().any(|line| line.contains(":1451 ") && line.contains(" 0A "))
+    };
+    let begun = Instant::now();
+    while !listens() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "iperf3 does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let ns = lab.ns("a");
     let output = sh(&format!(
         "timeout {} ip netns exec {ns} iperf3 -c {address} -t {seconds} -f g {options}",

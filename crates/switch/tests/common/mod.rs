@@ -72,12 +72,12 @@ pub fn injection(in_port: u32, bytes: Vec<u8>, port: u32) -> Injection {
     Injection { in_port, bytes, action, args: vec![Bits::from_u128(port.into(), 32)] }
 }
 
-/// Waits until something holds, for some seconds at most.
+/// Waits until something holds, for a minute at most.
 #[track_caller]
 pub fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "waited too long until {what}");
+        assert!(begin.elapsed() < Duration::from_secs(60), "waited too long until {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
