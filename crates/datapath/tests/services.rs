@@ -326,12 +326,17 @@ use std
 service looks(stage: 8) -> (said: 8)
 meta stage: 8
 meta said: 8
-action first { CHANGE; ipv4.ttl = ipv4.ttl - 1; service looks(stage) -> said; stage = stage + 1; recirculate stage }
-action last { ipv4.ttl = ipv4.ttl - 1; output valid(udp) ? 3 : 2 }
-table t { key stage exact; actions first last; default first }
+action step {
+  if stage == 0 {
+    CHANGE; ipv4.ttl = ipv4.ttl - 1
+    service looks(stage) -> said
+    stage = stage + 1
+    recirculate stage
+  } else { ipv4.ttl = ipv4.ttl - 1; output valid(udp) ? 3 : 2 }
+}
+table t { key stage exact; default step; capacity 16 }
 block start { apply t hit done miss done }
 block done { end }
-entry t 1 => last
 ";
 
 #[test]
