@@ -48,7 +48,7 @@ impl Serve for Imitated {
     }
 }
 
-/// The services that a program declares, by number.
+/// The services that a program declares, by number, in its copies too.
 pub(crate) struct Calls<'a> {
     pub(crate) program: &'a ir::Program,
     pub(crate) serve: &'a mut dyn Serve,
@@ -56,7 +56,9 @@ pub(crate) struct Calls<'a> {
 
 impl jit::Services for Calls<'_> {
     fn call(&mut self, service: ir::ServiceId, packets: &mut [Handed<'_>]) {
-        if let Some(service) = self.program.services.get(service.index()) {
+        let declared = &self.program.services;
+        let service = opt::unroll::original_service(service, declared.len());
+        if let Some(service) = declared.get(service.index()) {
             self.serve.serve(service, packets);
         }
     }

@@ -223,7 +223,11 @@ struct Switch {
 
 impl Switch {
     fn new(connections: usize) -> Switch {
-        let pipeline = ir::text::pipeline(FIREWALL).unwrap();
+        Switch::of(FIREWALL, connections)
+    }
+
+    fn of(text: &str, connections: usize) -> Switch {
+        let pipeline = ir::text::pipeline(text).unwrap();
         let arena = Arc::new(CounterArena::new(1 << 10));
         let program = pipeline.program().clone();
         let made = JitEngine::new(program, 1, arena.clone(), Options::default());
@@ -275,6 +279,11 @@ impl Switch {
 
     /// Where a packet goes by the interpreter.
     fn alone(&mut self, bytes: &[u8], now_ns: u64) -> Option<u32> {
+        self.sent_alone(bytes, now_ns).map(|(port, _)| port)
+    }
+
+    /// The same, and what goes there.
+    fn sent_alone(&mut self, bytes: &[u8], now_ns: u64) -> Option<(u32, Vec<u8>)> {
         let mut state = State {
             worker: 0,
             forward: &*self.forward,
@@ -288,7 +297,7 @@ impl Switch {
         let input = Input { bytes, in_port: 1, now_ns, start: Start::Pipeline };
         let mut sink = Collect::default();
         self.forward.run(&mut self.scratch, input, &mut state, &mut sink);
-        sink.outputs.first().map(|o| o.port)
+        sink.outputs.first().map(|o| (o.port, o.bytes.to_vec()))
     }
 }
 
@@ -309,6 +318,57 @@ fn compiled_code_takes_packets_through_the_tracker() {
     assert!(est > 1000, "{est}");
     let counters = |s: &Switch| s.services.connections().map(|c| c.counters());
     assert_eq!(counters(&compiled), counters(&interpreted));
+}
+
+/// Two stages, each of which changes what the next one's parser looks at, or does not.
+const STAGES: &str = "\
+use std
+service looks(stage: 8) -> (said: 8)
+meta stage: 8
+meta said: 8
+action step {
+  if stage == 0 {
+    CHANGE; ipv4.ttl = ipv4.ttl - 1
+    service looks(stage) -> said
+    stage = stage + 1
+    recirculate stage
+  } else { ipv4.ttl = ipv4.ttl - 1; output valid(udp) ? 3 : 2 }
+}
+table t { key stage exact; default step; capacity 16 }
+block start { apply t hit done miss done }
+block done { end }
+";
+
+#[test]
+fn a_packet_that_was_changed_goes_on_in_code_behind_a_service() {
+    let change = "ipv4.proto = ipv4.proto == 6 ? 17 : 6";
+    for change in ["eth.src = eth.dst", change] {
+        let text = STAGES.replace("CHANGE", change);
+        let (mut compiled, mut interpreted) = (Switch::of(&text, 5), Switch::of(&text, 5));
+        let mut random = Prng::new(6);
+        let (mut ports, mut turned) = ([0; 4], 0);
+        for round in 0..50 {
+            let mut frames: Vec<Vec<u8>> = (0..32).map(|_| frame(&mut random)).collect();
+            let right: Vec<_> =
+                frames.iter().map(|frame| interpreted.sent_alone(frame, round)).collect();
+            let v4: Vec<bool> = frames.iter().map(|f| f[12..14] == [8, 0]).collect();
+            let before = frames.clone();
+            let gone = compiled.burst(&mut frames, round);
+            for (at, right) in right.into_iter().enumerate() {
+                // Code takes all of them, so also those that are another protocol's now.
+                let made = gone[at].map(|port| (port, frames[at].clone()));
+                assert_eq!(made, right, "{change}: {:02x?}", before[at]);
+                let Some((port, bytes)) = right else { continue };
+                ports[port as usize] += 1;
+                if v4[at] {
+                    assert_eq!(bytes[22], before[at][22] - 2);
+                    turned += u32::from(bytes[23] != before[at][23]);
+                }
+            }
+        }
+        assert!(ports[2] > 100 && ports[3] > 100, "{change}: {ports:?}");
+        assert_eq!(turned > 100, change.contains("proto"));
+    }
 }
 
 /// `cargo test -p datapath --test services -- --ignored --nocapture`

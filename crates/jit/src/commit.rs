@@ -14,6 +14,7 @@ use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
 use abi::{PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
+use cranelift_frontend::Variable;
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
 use smallvec::SmallVec;
 
@@ -91,12 +92,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     fn emission(&mut self) -> Result<(), Ended> {
-        let plan = self.plan;
-        for (checksum, may) in plan.program.checksums.iter().zip(&plan.flow.checksums) {
-            if *may || checksum.mode == ChecksumMode::Always {
-                self.checksum(checksum)?;
-            }
-        }
+        self.checksums()?;
         let moved = self.get(self.moved, 1);
         match moved.known_truth() {
             Some(false) => self.stores(0),
@@ -116,7 +112,87 @@ impl<'f, 'p> Gen<'f, 'p> {
         Err(Ended)
     }
 
+    /// Lays headers that were written among the packet's slots, as they would leave, and says which: the driver
+    /// shows them to a service. What the code knows of the packet stays as it is: an emission's checksums are
+    /// not the packet's.
+    pub(crate) fn images(&mut self) -> Result<(), Ended> {
+        let plan = self.plan;
+        let mut kept: Vec<(Variable, Value)> = Vec::new();
+        for checksum in &plan.program.checksums {
+            let FieldRef::Header(h, f) = checksum.field else { continue };
+            let Some(vars) = self.fields[plan.shape.field(h, f)].clone() else { continue };
+            for var in vars.limbs.iter().chain([&vars.dirty]) {
+                kept.push((*var, self.b.use_var(*var)));
+            }
+        }
+        self.checksums()?;
+        let changed = self.b.declare_var(types::I64);
+        self.set_known(changed, 0);
+        for h in 0..plan.program.headers.len() as u32 {
+            let h = HeaderId(h);
+            let mut written = Val::bool(false);
+            for f in 0..plan.program.type_of(h).fields.len() as u32 {
+                let dirty = self.dirty(h, FieldId(f));
+                written = self.or(&written, &dirty);
+            }
+            if written.known_truth() == Some(false) || plan.shape.headers[h.index()].order.is_none()
+            {
+                continue;
+            }
+            let Some(number) = plan.slots.images.iter().position(|(of, _)| *of == h) else {
+                self.bail_if(
+                    &written,
+                    "a service behind changes of a header that cannot be laid aside",
+                )?;
+                continue;
+            };
+            let rest = match written.known_truth() {
+                Some(_) => None,
+                None => {
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&written, yes, no);
+                    self.enter(yes);
+                    Some(no)
+                }
+            };
+            let at = plan.slots.images[number].1;
+            let base = self.base(h);
+            let address = Val::from_i64(&mut self.b, base, 64);
+            self.store_slot(at, &address);
+            let to = self.plus(self.slots, at as u64 + 8);
+            let bytes = plan.shape.headers[h.index()].fixed / 8;
+            copy_bytes(&mut self.b, emit::bytes(base), 0, emit::bytes(to), 0, bytes);
+            self.overlay(h, to);
+            let others = self.b.use_var(changed);
+            let bit = 1u64 << number;
+            let all = match self.known(others) {
+                Some(others) => self.constant(others | bit),
+                None => self.b.ins().bor_imm_u(others, bit as i64),
+            };
+            self.b.def_var(changed, all);
+            if let Some(rest) = rest {
+                self.b.ins().jump(rest, &[]);
+                self.enter(rest);
+            }
+        }
+        let changed = self.get(changed, 64);
+        self.store_slot(plan.slots.changed, &changed);
+        kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
+        Ok(())
+    }
+
     // Checksums.
+
+    /// Works out checksums of what was written.
+    fn checksums(&mut self) -> Result<(), Ended> {
+        let plan = self.plan;
+        for (checksum, may) in plan.program.checksums.iter().zip(&plan.flow.checksums) {
+            if *may || checksum.mode == ChecksumMode::Always {
+                self.checksum(checksum)?;
+            }
+        }
+        Ok(())
+    }
 
     fn checksum(&mut self, checksum: &Checksum) -> Result<(), Ended> {
         let plan = self.plan;

@@ -18,7 +18,7 @@ use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_frontend::FunctionBuilderContext;
 use foldhash::fast::FixedState;
-use ir::{ServiceId, TableId};
+use ir::{HeaderId, ServiceId, TableId};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZero;
@@ -145,6 +145,9 @@ pub(crate) struct StopNode {
     /// The service's name.
     pub(crate) name: String,
     pub(crate) edits: bool,
+    /// Headers that may have been written in front of it: where the address of each is among the slots, with the
+    /// octets behind it, and how many they are. None if none can be.
+    pub(crate) images: Vec<(usize, usize)>,
     /// Words of its arguments and of its answers.
     pub(crate) words: (usize, usize),
     /// Where answers that are looked at go: their first word, their width, their place among the slots.
@@ -405,6 +408,13 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             service: stop.service,
             name: service.name.clone(),
             edits: stop.edits,
+            images: match plan.may_change(i) {
+                false => Vec::new(),
+                true => {
+                    let bytes = |h: HeaderId| plan.shape.headers[h.index()].fixed as usize / 8;
+                    plan.slots.images.iter().map(|(h, at)| (*at as usize, bytes(*h))).collect()
+                }
+            },
             words: (args as usize, answers as usize),
             results,
             segments,

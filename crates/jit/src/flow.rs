@@ -69,6 +69,8 @@ pub(crate) struct Point {
 pub(crate) struct Flow {
     /// By node, and behind the nodes by stop; `None` for one that no packet reaches.
     pub(crate) points: Vec<Option<Point>>,
+    /// By stop: fields that may have been written since the packet was parsed.
+    pub(crate) changed: Vec<Set>,
     /// By stop: what its rest, or anything later, looks at.
     pub(crate) rests: Vec<Live>,
     /// At some end of a pass.
@@ -283,7 +285,9 @@ impl Flow {
             a.use_ops(&block.ops, &mut here);
             live[b] = here;
         }
+        let mut changed = Vec::new();
         for ((stop, rest), may) in stops.all.iter().zip(&mut rests).zip(a.stopped.take()) {
+            changed.push(may.as_ref().map_or_else(Set::default, |may| may.dirty.clone()));
             points.push(may.map(|mut may| {
                 // They are there behind it.
                 stop.results.iter().for_each(|meta| may.meta.insert(meta.index()));
@@ -298,7 +302,7 @@ impl Flow {
         }
         let mut parsed = live.first().cloned().unwrap_or_else(|| last.clone());
         a.use_parser(&mut parsed);
-        Flow { points, rests, end, assigned, node_of, checksums, live, parsed, last }
+        Flow { points, changed, rests, end, assigned, node_of, checksums, live, parsed, last }
     }
 }
 
@@ -476,9 +480,10 @@ impl Analysis<'_> {
                 // It may be dropped there.
                 self.end.borrow_mut().join(may);
                 if self.program.services[service.index()].edits {
+                    // Of the headers as they were nothing is left.
                     let parsed = self.parsed();
-                    may.join(&May { meta: may.meta.clone(), output: may.output, ..parsed.clone() });
                     may.meta.join(&parsed.meta);
+                    *may = May { meta: may.meta.clone(), output: may.output, ..parsed };
                 }
                 for meta in results {
                     self.assigned.borrow_mut().insert(meta.index());

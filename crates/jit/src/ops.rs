@@ -4,7 +4,7 @@
 //! output bails out too, because all copies of a packet are alike; for the same reason so does
 //! `truncate`, which makes later copies shorter than earlier ones. State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
-//! generated code makes none; a call of a service is a stop ([`crate::stops`]), if the packet is as it came in. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
+//! generated code makes none; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
@@ -937,14 +937,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         let Some(point) = &plan.flow.points[station] else {
             return Err(self.bail("a service that is not planned for"));
         };
-        // It is handed the packet as it would leave, which is as it came in.
+        // It is handed the packet as it would leave.
         if self.always() {
             return Err(self.bail("a service, and a checksum that is computed anew"));
         }
         let moved = self.get(self.moved, 1);
-        let written = self.any_dirty();
-        let changed = self.or(&moved, &written);
-        self.bail_if(&changed, "a service behind changes of the packet")?;
+        self.bail_if(&moved, "a service behind headers that came or went")?;
+        self.set_known(self.moved, 0);
         let in_order = self.get(self.in_order, 1);
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
@@ -959,6 +958,9 @@ impl<'f, 'p> Gen<'f, 'p> {
         for (e, param) in args.iter().zip(&service.args) {
             let value = self.value(e, env)?;
             values.push(value.cast(&mut self.b, param.width));
+        }
+        if plan.may_change(stop) {
+            self.images()?;
         }
         let facts = self.facts_at(point);
         let (facts, number) = self.points.version(station, facts);

@@ -3,10 +3,11 @@
 use crate::flow::Flow;
 use crate::frame::Frame;
 use crate::graph::Graph;
+use crate::set::Set;
 use crate::shape::Shape;
 use crate::stops::Stops;
 use crate::unit::Unit;
-use ir::{HeaderId, Program};
+use ir::{FieldRef, HeaderId, Program};
 
 /// A unit and what follows from it.
 pub(crate) struct Plan<'u> {
@@ -44,7 +45,14 @@ pub(crate) struct Slots {
     /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
     /// action's arguments.
     pub(crate) action: i32,
+    /// For a packet that waits at a stop behind changes of its headers: which of these were written, by bits.
+    pub(crate) changed: i32,
+    /// Headers that can be, and where the address and the octets of each are laid, as they would leave.
+    pub(crate) images: Vec<(HeaderId, i32)>,
 }
+
+/// Headers that a packet may have written when it waits at a stop, at most: bits of a word.
+const IMAGES_MAX: usize = 64;
 
 impl Slots {
     /// Where packets' slots start.
@@ -66,8 +74,17 @@ impl<'u> Plan<'u> {
         if !stops.all.is_empty() {
             let words = unit.program.actions.values().map(|a| words(&a.params)).max();
             slots.action = slots.stride as i32;
-            let bytes = 8 * (2 + words.unwrap_or(0));
-            slots.stride = (slots.stride + bytes).next_multiple_of(64);
+            let mut end = slots.stride + 8 * (2 + words.unwrap_or(0));
+            let written = written_at_stops(program, &shape, &flow);
+            if !written.is_empty() {
+                slots.changed = end as i32;
+                end += 8;
+            }
+            for h in written {
+                slots.images.push((h, end as i32));
+                end += 8 + (shape.headers[h.index()].fixed / 8).next_multiple_of(8);
+            }
+            slots.stride = end.next_multiple_of(64);
         }
         let mut checksum_meta = vec![false; program.metadata.len()];
         for checksum in &program.checksums {
@@ -89,6 +106,11 @@ impl<'u> Plan<'u> {
     /// Packets of its twins wait at a node, too.
     pub(crate) fn is_mixed(&self, node: usize) -> bool {
         self.unit.nodes.iter().any(|other| other.leader == Some(node))
+    }
+
+    /// Headers may have been written when a packet waits at the stop.
+    pub(crate) fn may_change(&self, stop: usize) -> bool {
+        !self.slots.images.is_empty() && !self.flow.changed[stop].is_empty()
     }
 
     /// The stop's number among nodes and stops.
@@ -113,6 +135,26 @@ impl<'u> Plan<'u> {
         let len: usize = bytes.sum();
         (len.next_multiple_of(8).max(8), len)
     }
+}
+
+/// Headers of whole bytes that are written at some stop, when the packet is handed over as it would leave.
+fn written_at_stops(program: &Program, shape: &Shape, flow: &Flow) -> Vec<HeaderId> {
+    if flow.changed.iter().all(Set::is_empty) {
+        return Vec::new();
+    }
+    let summed = |h: HeaderId| {
+        let mut checksums = program.checksums.iter().zip(&flow.checksums);
+        checksums.any(|(c, may)| *may && matches!(c.field, FieldRef::Header(of, _) if of == h))
+    };
+    let written = |h: &HeaderId| {
+        let header = &shape.headers[h.index()];
+        let fields = header.first_field..header.first_field + program.type_of(*h).fields.len();
+        let any = |changed: &Set| fields.clone().any(|field| changed.has(field));
+        let whole = header.order.is_some() && header.fixed.is_multiple_of(8);
+        whole && (summed(*h) || flow.changed.iter().any(any))
+    };
+    let all = (0..program.headers.len() as u32).map(HeaderId).filter(written);
+    all.take(IMAGES_MAX).collect()
 }
 
 /// Words of values one after the other.

@@ -4,6 +4,10 @@
 //! along ([`Scratch::answered`]): the interpreter, which runs it from the start, is told them again instead. What a
 //! service has changed in such a packet's bytes is undone, and comes with the answer.
 //!
+//! A packet that was changed in front of a call is shown to the service as it would leave: the code lays the headers that it
+//! has written beside the packet, and they are put in for the call. Where the service edits, and the packet is parsed again, they
+//! stay; else they are taken out again, since checksums follow the difference to what was parsed.
+//!
 //! Cost: nothing is allocated per burst once a [`Scratch`] has served the same code before.
 
 #![allow(unsafe_code)]
@@ -185,6 +189,31 @@ impl Block<'_> {
         let function: abi::Segment = unsafe { transmute(segment.entry.address()) };
         // SAFETY: the caller's promise.
         unsafe { function(self.at.cast()) }
+    }
+}
+
+/// What answers hold when a service is called, where debug assertions are on: nothing that one would answer.
+const UNWRITTEN: u64 = 0x0dd_ba11_5eed_f00d;
+
+/// Puts written headers, which lie among a packet's slots, into the packet, and what is there in their place.
+///
+/// # Safety
+/// `slots` are the packet's, and have, at each of these places of which a bit is set, the address of so many of
+/// its bytes, and so many bytes behind it.
+unsafe fn exchange(images: &[(usize, usize)], changed: u64, slots: *mut u64, bytes: &mut [u8]) {
+    let start = bytes.as_ptr() as usize;
+    for (number, (at, len)) in images.iter().enumerate() {
+        if changed >> number & 1 == 0 {
+            continue;
+        }
+        // SAFETY: the caller's promise.
+        let (address, image) = unsafe {
+            let image = slots.byte_add(at + 8).cast::<u8>();
+            (*slots.byte_add(*at), slice::from_raw_parts_mut(image, *len))
+        };
+        // Checked, which costs next to nothing: a wrong address would be a bug of the code's.
+        let from = address as usize - start;
+        bytes[from..from + len].swap_with_slice(image);
     }
 }
 
@@ -375,7 +404,7 @@ impl Compiled {
         packets: *mut Packet<'static>,
     ) {
         let stop = &self.stops[at];
-        let StopNode { service, edits, words: (told, said), .. } = stop;
+        let StopNode { service, edits, images, words: (told, said), .. } = stop;
         let (told, said) = (told.max(&1), *said);
         let Station { keys: args_at, hits, .. } = self.frame.station(self.nodes.len() + at);
         let mut waiting: SmallVec<[u64; BURST_MAX]> = SmallVec::new();
@@ -391,6 +420,14 @@ impl Compiled {
         let split = |item: u64| (number_of(item, packets), (item & abi::ITEM_PLACE_MASK) as usize);
         let first = scratch.answered[at];
         let answers = scratch.answers[first..first + BURST_MAX * said].as_mut_ptr();
+        let slots = self.frame.state() + self.slots.start() as usize;
+        let slots = |packet: usize| block.part::<u64>(slots + packet * self.slots.stride as usize);
+        // Which of its headers were written.
+        let changed = |packet: usize| match images.is_empty() {
+            true => 0,
+            // SAFETY: the slots of every packet of a burst are there, of words; the code has stored this one.
+            false => unsafe { *slots(packet).byte_add(self.slots.changed as usize) },
+        };
         let mut before = scratch.bytes.len();
         let mut handed: SmallVec<[Handed<'_>; BURST_MAX]> = SmallVec::new();
         for item in &waiting {
@@ -408,10 +445,20 @@ impl Compiled {
             if *edits {
                 scratch.bytes.extend_from_slice(bytes);
             }
+            if changed(packet) != 0 {
+                // SAFETY: the slots are this packet's, and the code has laid these headers there.
+                unsafe { exchange(images, changed(packet), slots(packet), bytes) };
+            }
             handed.push(Handed { packet, bytes, args, results, passes: true });
         }
+        if cfg!(debug_assertions) {
+            handed.iter_mut().for_each(|handed| handed.results.fill(UNWRITTEN));
+        }
         services.call(*service, &mut handed);
-        let slots = self.frame.state() + self.slots.start() as usize;
+        if cfg!(debug_assertions) {
+            let forgot = |h: &Handed<'_>| h.passes && h.results.contains(&UNWRITTEN);
+            assert!(!handed.iter().any(forgot), "service {} left an answer out", stop.name);
+        }
         scratch.calls.reserve(waiting.len());
         for (item, handed) in waiting.iter().zip(&mut handed) {
             let (packet, place) = split(*item);
@@ -423,15 +470,20 @@ impl Compiled {
                 after: None,
             });
             before += handed.bytes.len();
+            if !edits && changed(packet) != 0 {
+                // The pass goes on: what it has written is not the packet's yet.
+                // SAFETY: as above.
+                unsafe { exchange(images, changed(packet), slots(packet), handed.bytes) };
+            }
             // SAFETY: as above; answers for `BURST_MAX` places are the stop's.
             unsafe {
                 *block.part::<Hit>(hits).add(place) =
                     Hit { entry: handed.passes.into(), action: 0 };
             }
-            let to = slots + packet * self.slots.stride as usize;
+            let to = slots(packet);
             for (word, width, slot) in &stop.results {
                 // SAFETY: the slots of every packet of a burst are there, of words.
-                let to = block.part::<u64>(to + slot);
+                let to = unsafe { to.byte_add(*slot) };
                 if (1..=64).contains(width) {
                     // Nothing above its width.
                     let limb = handed.results[*word] & u64::MAX >> (64 - width);

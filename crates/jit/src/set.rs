@@ -34,6 +34,11 @@ impl Set {
         self.0.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
 
+    /// There is no number in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
     /// Adds all numbers of another set.
     pub(crate) fn join(&mut self, other: &Set) {
         for (a, b) in self.0.iter_mut().zip(&other.0) {
@@ -61,6 +66,7 @@ mod tests {
         other.insert(5);
         other.join(&set);
         other.set(63, false);
+        assert!(!other.is_empty() && Set::new(70).is_empty());
         let all: Vec<usize> = (0..70).filter(|i| other.has(*i)).collect();
         assert_eq!(all, [0, 5, 64, 69]);
     }

@@ -96,7 +96,8 @@ pub struct Handed<'a> {
     pub bytes: &'a mut [u8],
     /// What the service is told: each argument in as many words as its width takes, the lowest first.
     pub args: &'a [u64],
-    /// What it answers, likewise. They hold anything when it is called: of a packet that goes on, it writes all of them.
+    /// What it answers, likewise. They hold anything when it is called: of a packet that goes on, it writes all of them,
+    /// which is checked where debug assertions are on.
     pub results: &'a mut [u64],
     /// It goes on; set when the service is called.
     pub passes: bool,

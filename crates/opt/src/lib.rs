@@ -48,7 +48,7 @@ pub use residual::{Residual, Thinned, View};
 use residual::Part;
 
 use ir::{Action, ActionCall, ActionId, Entry, Op, Program, Select, TableId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -275,11 +275,14 @@ pub fn optimise_with(
     }
     // A packet may go on from the last copy: then more of them serve, up to a bound.
     let mut copies = 2;
+    let mut changed = BTreeSet::new();
     while let Some(entries) = entries
         && options.unroll
         && options.bail.passes
     {
-        let Some((unrolled, held)) = unroll::unroll(program, contents, copies) else { break };
+        let Some((unrolled, held)) = unroll::unroll(program, contents, copies, &changed) else {
+            break;
+        };
         let narrow = specialise::Narrow { entries, tables: program.tables.len() };
         let mut parts = specialise::parts(&unrolled, &held, options, &narrow);
         let narrowed = residual::narrowed(held.clone(), &parts);
@@ -295,6 +298,13 @@ pub fn optimise_with(
             // As many copies as packets take, each with whole tables.
             parts.clear();
             work = specialise::specialise(&unrolled, &held, options);
+        }
+        // Where packets may have been changed in front of a service that only looks, they are parsed again. What is
+        // known behind it is then less, so that more may be found.
+        let found = unroll::changed(&work.program, &work.actions, &work.tables, copies);
+        if !found.is_subset(&changed) {
+            changed.extend(found);
+            continue;
         }
         let (mut residuals, mut thinned) = (Vec::new(), Vec::new());
         for part in parts {

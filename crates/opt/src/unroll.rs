@@ -8,21 +8,23 @@
 //! Facts then tell the copies apart: where `sf_stage` is 1, the entries of stage 0 are gone (SoftFlow §3, stage
 //! coalescing). In the last copy the recirculation stays.
 //!
-//! A recirculation behind a service is a jump, since the packet is what it was when it was parsed last: an
-//! engine that compiles a call hands over a packet that nothing has changed since, and one that the service has
-//! changed is parsed again behind it. What the parser says of the packet in metadata is as it was then:
+//! A recirculation behind a service is a jump: either nothing has changed the packet since it was parsed last, or it
+//! is parsed again behind the service. What the parser says of the packet in metadata is as it was then:
 //!
 //! - behind a service that only looks, it is what the parser left, which is kept aside where anything else
 //!   writes to it;
-//! - behind one that edits, it is what the parser has just left, if nothing that it adds to was left over.
+//! - behind one that edits, it is what the parser has just left, if nothing that it adds to was left over;
+//! - behind one that only looks at a packet that may have been changed before ([`changed`]), the same: the
+//!   program calls another service there, as far as it declares, one that edits, whose number is higher
+//!   ([`original_service`]).
 //!
-//! Requires: the engine gives a packet up at a service behind a change of its headers. Ensures: the program does
+//! Requires: an engine parses a packet again behind a service that edits. Ensures: the program does
 //! the same; a program of which that cannot be told is left alone. Ids of the first copy are those of before.
 
-use ir::program::intrinsic;
+use ir::program::{Service, intrinsic};
 use ir::{
     Action, ActionCall, ActionId, Block, BlockId, Expr, FieldRef, MetaId, Op, ParserOp, Program,
-    Table, TableId, Terminator, Transition,
+    ServiceId, Table, TableId, Terminator, Transition,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,6 +39,11 @@ pub(crate) const COPIES_MAX: usize = 9;
 /// The table of the pipeline that a copy's is one of, in a program with so many tables before it was unrolled.
 pub fn original_table(table: TableId, tables: usize) -> TableId {
     TableId(table.0 % tables.max(1) as u32)
+}
+
+/// The service of the pipeline that one is, in a program with so many services before it was unrolled.
+pub fn original_service(service: ServiceId, services: usize) -> ServiceId {
+    ServiceId(service.0 % services.max(1) as u32)
 }
 
 /// The copy of a pipeline's action that belongs to the same copy of the pipeline as another does.
@@ -84,12 +91,14 @@ struct Unroll<'a> {
     aside: BTreeMap<MetaId, MetaId>,
 }
 
-/// A program of so many copies, and its contents; none if nothing recirculates behind a service, or if it cannot be
+/// A program of so many copies, and its contents; in actions that are named, packets that services only look at may
+/// have been changed. None if nothing recirculates behind a service, or if it cannot be
 /// told what that comes to.
 pub(crate) fn unroll(
     program: &Program,
     contents: &Contents,
     copies: usize,
+    changed: &BTreeSet<ActionId>,
 ) -> Option<(Program, Contents)> {
     if !may(program, contents) {
         return None;
@@ -146,7 +155,7 @@ pub(crate) fn unroll(
     let mut held = Vec::with_capacity(contents.tables.len() * copies);
     let mut actions = BTreeMap::new();
     for copy in 0..copies {
-        let own = Copy { of: &unroll, number: copy };
+        let own = Copy { of: &unroll, number: copy, changed: false };
         blocks.extend(program.blocks.iter().map(|block| own.block(block)));
         tables.extend(program.tables.iter().map(|table| own.table(table)));
         for table in &contents.tables {
@@ -157,7 +166,8 @@ pub(crate) fn unroll(
             held.push(table);
         }
         for (id, action) in &contents.actions {
-            let body = own.ops(&action.body, true);
+            let changed = changed.contains(&own.action(*id));
+            let body = Copy { changed, ..own }.ops(&action.body, true);
             let (name, params) = (action.name.clone(), action.params.clone());
             actions.insert(own.action(*id), Arc::new(Action { name, params, body }));
         }
@@ -166,7 +176,12 @@ pub(crate) fn unroll(
         let keep = unroll.aside.iter().map(|(from, to)| assign(*to, Expr::meta(*from)));
         first.ops.splice(..0, keep);
     }
-    let program = Program { metadata, blocks, tables, ..program.clone() };
+    let mut services = program.services.clone();
+    if !changed.is_empty() {
+        // Each once more, as one that edits.
+        services.extend(program.services.iter().map(|s| Service { edits: true, ..s.clone() }));
+    }
+    let program = Program { metadata, blocks, tables, services, ..program.clone() };
     let value_sets = contents.value_sets.clone();
     Some((program, Contents { tables: held, actions, value_sets }))
 }
@@ -183,6 +198,146 @@ pub(crate) fn goes_on<'a>(
         action.body.iter().for_each(|op| op.visit(&mut look));
         found
     })
+}
+
+/// Actions in which a service that only looks may be called with a packet that was changed since it was parsed; of
+/// a program of so many copies.
+///
+/// Errs on the side of naming them. All are named if a block calls such a service.
+pub(crate) fn changed(
+    program: &Program,
+    actions: &BTreeMap<ActionId, Arc<Action>>,
+    tables: &[Option<crate::LiveTable>],
+    copies: usize,
+) -> BTreeSet<ActionId> {
+    let mut way = Way {
+        program,
+        copy: 0,
+        blocks: program.blocks.len() / copies.max(1),
+        at: vec![false; program.blocks.len()],
+        found: false,
+        parsed: false,
+    };
+    let writes = |op: &ParserOp| matches!(op, ParserOp::Assign(field, _) if !is_meta(field));
+    way.parsed = program.parser.iter().flat_map(|state| &state.ops).any(writes);
+    way.at.fill(way.parsed);
+    let mut named = BTreeSet::new();
+    for (b, block) in program.blocks.iter().enumerate() {
+        let mut here = way.at[b];
+        way.copy = b / way.blocks.max(1);
+        way.ops(&block.ops, &mut here);
+        if std::mem::take(&mut way.found) {
+            return actions.keys().copied().collect();
+        }
+        let mut next: Vec<BlockId> = Vec::new();
+        match &block.end {
+            Terminator::Exit => {}
+            Terminator::Jump(to) => next.push(*to),
+            Terminator::If { then, or_else, .. } => next.extend([*then, *or_else]),
+            Terminator::Apply { table, hit, miss, by_action } => {
+                next.extend([*hit, *miss]);
+                next.extend(by_action.iter().map(|(_, to)| *to));
+                let live = tables.get(table.index()).and_then(Option::as_ref);
+                let before = here;
+                for id in live.map_or(&[][..], |table| &table.actions) {
+                    let mut behind = before;
+                    way.ops(actions.get(id).map_or(&[][..], |action| &action.body), &mut behind);
+                    if std::mem::take(&mut way.found) {
+                        named.insert(*id);
+                    }
+                    here |= behind;
+                }
+            }
+        }
+        next.into_iter().for_each(|to| way.to(to, here));
+    }
+    named
+}
+
+fn is_meta(field: &FieldRef) -> bool {
+    matches!(field, FieldRef::Meta(_))
+}
+
+/// What may have become of packets on their way.
+struct Way<'a> {
+    program: &'a Program,
+    /// The copy that they are in, and blocks of each.
+    copy: usize,
+    blocks: usize,
+    /// By block: they may be changed in front of it.
+    at: Vec<bool>,
+    /// A changed packet may come to a service that only looks.
+    found: bool,
+    /// The parser itself writes to headers.
+    parsed: bool,
+}
+
+impl Way<'_> {
+    fn to(&mut self, block: BlockId, changed: bool) {
+        // Into another copy they come as they were parsed.
+        let jumps = block.index() / self.blocks.max(1) > self.copy;
+        if let Some(at) = self.at.get_mut(block.index()) {
+            *at |= if jumps { self.parsed } else { changed };
+        }
+    }
+
+    fn ops(&mut self, ops: &[Op], changed: &mut bool) {
+        for op in ops {
+            match op {
+                Op::Assign(field, _)
+                | Op::AssignSlice(field, ..)
+                | Op::PayloadSum { field }
+                | Op::PortLive { field, .. }
+                | Op::RegisterRead { field, .. }
+                | Op::Random { field, .. } => *changed |= !is_meta(field),
+                Op::Meter { color, level, .. } => *changed |= !is_meta(color) || !is_meta(level),
+                Op::SetValid(_)
+                | Op::SetInvalid(_)
+                | Op::CopyHeader { .. }
+                | Op::CopyVarbit { .. }
+                | Op::PushFront(..)
+                | Op::PopFront(..)
+                | Op::Truncate { .. }
+                | Op::Reparse => *changed = true,
+                Op::Service { service, .. } => match self.program.services[service.index()].edits {
+                    true => *changed = self.parsed,
+                    false => self.found |= *changed,
+                },
+                Op::If { then, or_else, .. } => {
+                    let mut other = *changed;
+                    self.ops(then, changed);
+                    self.ops(or_else, &mut other);
+                    *changed |= other;
+                }
+                Op::Loop { body, .. } | Op::OnCopy { body } => {
+                    self.ops(body, changed);
+                    self.ops(body, changed);
+                }
+                Op::Goto(block) => self.to(*block, *changed),
+                // Where they lead, anything may have become of a packet; and of this one behind a call.
+                Op::Clone { block, .. } | Op::Call { block, .. } => {
+                    self.to(*block, true);
+                    *changed = true;
+                }
+                Op::Output { .. }
+                | Op::Group { .. }
+                | Op::Punt { .. }
+                | Op::Digest { .. }
+                | Op::Count { .. }
+                | Op::RegisterWrite { .. }
+                | Op::Resubmit { .. }
+                | Op::Recirculate { .. }
+                | Op::Drop(_)
+                | Op::Exit => {}
+            }
+        }
+        // What is done behind a goto is done before.
+        for op in ops {
+            if let Op::Goto(block) = op {
+                self.to(*block, *changed);
+            }
+        }
+    }
 }
 
 fn assign(meta: MetaId, value: Expr) -> Op {
@@ -218,9 +373,12 @@ fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
 }
 
 /// One copy.
+#[derive(Clone, Copy)]
 struct Copy<'a> {
     of: &'a Unroll<'a>,
     number: usize,
+    /// The packet may have been changed before the call.
+    changed: bool,
 }
 
 impl Unroll<'_> {
@@ -351,17 +509,31 @@ impl Copy<'_> {
                 Op::OnCopy { body } => Op::OnCopy { body: self.ops(body, false) },
                 Op::Recirculate { keep } if last && self.number + 1 < self.of.copies => {
                     match self.of.service(&list[..at], keep) {
-                        Some((service, edits)) => {
+                        Some((service, edits)) if edits || !self.changed => {
                             self.jump(&mut out, service, edits, keep);
                             return out;
                         }
-                        None => op.clone(),
+                        Some((service, _)) if !self.is_told(&list[service]) => {
+                            if let Op::Service { service, .. } = &mut out[service] {
+                                service.0 += self.of.program.services.len() as u32;
+                            }
+                            self.jump(&mut out, service, true, keep);
+                            return out;
+                        }
+                        _ => op.clone(),
                     }
                 }
                 op => op.clone(),
             });
         }
         out
+    }
+
+    /// A service is told what the parser left, which is zeroed before a call that edits.
+    fn is_told(&self, call: &Op) -> bool {
+        let mut told = BTreeSet::new();
+        call.exprs(&mut |e| metas(e, &mut told));
+        !told.is_disjoint(&self.of.parsed)
     }
 
     /// Goes on in the next copy, as a pass begins.
@@ -384,7 +556,7 @@ impl Copy<'_> {
         let others = others.filter(|m| !keep.contains(m) && !of.parsed.contains(m));
         out.extend(others.map(zero));
         out.push(assign(intrinsic::PASS, Expr::int(2, width(&intrinsic::PASS))));
-        let first = Copy { of, number: self.number + 1 }.to(BlockId(0));
+        let first = Copy { number: self.number + 1, ..*self }.to(BlockId(0));
         out.push(Op::Goto(first));
     }
 }

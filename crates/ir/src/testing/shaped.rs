@@ -180,6 +180,24 @@ fn header(h: HeaderId, field: u32) -> FieldRef {
     FieldRef::Header(h, FieldId(field))
 }
 
+/// Changes of a packet in front of a call, sometimes: of what the parser looks at, too.
+fn changes(r: &mut Rng, n: &Names) -> Vec<Op> {
+    let one = |r: &mut Rng| match r.below(6) {
+        0 => Op::Assign(header(n.eth, at::ETH_SRC), value(header(n.eth, at::ETH_DST))),
+        1 => Op::Assign(header(n.v4, at::DST4), Expr::int(0x0a01_0203, 32)),
+        2 => Op::Assign(header(n.v4, at::PROTO4), Expr::int(r.pick(&[6, 17, 1]), 8)),
+        3 => Op::Assign(header(n.v4, at::SUM4), value(header(n.v4, at::SUM4))),
+        _ => {
+            let ttl = header(n.v4, at::TTL4);
+            Op::Assign(ttl, binary(BinaryOp::Sub, value(ttl), Expr::int(1, 8)))
+        }
+    };
+    match r.below(3) {
+        0 => (0..1 + r.below(2)).map(|_| one(r)).collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn value(f: FieldRef) -> Expr {
     Expr::Field(f)
 }
@@ -794,8 +812,9 @@ impl Shaped {
             13 => {
                 let service = r.pick(&n.services);
                 let args = vec![value(header(n.v4, at::DST4)), p(0)];
-                let call = Op::Service { service, args, results: vec![n.class, n.port] };
-                (vec![("port", 32)], vec![call])
+                let mut body = changes(r, n);
+                body.push(Op::Service { service, args, results: vec![n.class, n.port] });
+                (vec![("port", 32)], body)
             }
             12 => (vec![("vid", 12)], vec![Op::Assign(header(n.tag, at::VID), p(0)), Op::Reparse]),
             14 | 15 => {
@@ -805,12 +824,13 @@ impl Shaped {
                 let mut keep = vec![n.stage, n.from];
                 keep.extend([n.class, n.vrf, n.port].into_iter().filter(|_| r.one_in(2)));
                 let next = binary(BinaryOp::Add, Expr::meta(n.stage), Expr::int(1, 8));
-                let call = vec![
+                let mut call = changes(r, n);
+                call.extend([
                     Op::Service { service, args, results: vec![n.class, n.port] },
                     Op::Assign(meta(n.stage), next),
                     Op::Assign(meta(n.from), Expr::int(1 + r.below(2) as u128, 8)),
                     Op::Recirculate { keep },
-                ];
+                ]);
                 let few = binary(BinaryOp::Lt, Expr::meta(n.stage), Expr::int(2, 8));
                 let to = vec![Op::Assign(meta(n.port), p(0))];
                 let body = if r.one_in(6) { call } else { vec![when(few, call, to)] };
