@@ -430,11 +430,10 @@ impl JitEngine {
         self.code.as_ref()
     }
 
-    /// From now on, and until time has passed, nothing is compiled while a transaction waits.
+    /// From now on, and until something has been compiled, nothing is compiled while a transaction waits.
     pub fn spend_budget(&mut self) {
-        self.budget.left = Duration::ZERO;
-        self.budget.expected = Budget::MOST;
-        self.budget.at = Instant::now();
+        // More than is ever saved up, however long it takes until the transaction comes.
+        self.budget.expected = Duration::MAX;
     }
 
     fn set_program(&mut self, program: Arc<Program>) {
