@@ -256,13 +256,7 @@ fn random(seeds: std::ops::Range<u64>) -> Tally {
         let flows = random_flows(&mut rng);
         let packets = packets(&mut rng, &all, 64, 4);
         let tally = check(&flows, &packets, &mut cache, &format!("seed {seed}"), seed % 8 == 0);
-        total.native += tally.native;
-        total.forwarded += tally.forwarded;
-        total.changed += tally.changed;
-        total.bailed += tally.bailed;
-        for (reason, n) in tally.reasons {
-            *total.reasons.entry(reason).or_default() += n;
-        }
+        total.add(tally);
     }
     total
 }

@@ -165,13 +165,7 @@ fn random(seeds: std::ops::Range<u64>) -> Tally {
         }
         text.push_str(ENTRIES);
         let tally = check(&text, &mut rng, &mut cache, &format!("seed {seed}"));
-        total.native += tally.native;
-        total.forwarded += tally.forwarded;
-        total.changed += tally.changed;
-        total.bailed += tally.bailed;
-        for (reason, n) in tally.reasons {
-            *total.reasons.entry(reason).or_default() += n;
-        }
+        total.add(tally);
     }
     total
 }

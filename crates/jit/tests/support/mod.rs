@@ -263,6 +263,16 @@ pub struct Tally {
 }
 
 impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.native += other.native;
+        self.forwarded += other.forwarded;
+        self.changed += other.changed;
+        self.bailed += other.bailed;
+        for (reason, n) in other.reasons {
+            *self.reasons.entry(reason).or_default() += n;
+        }
+    }
+
     pub fn share(&self) -> f64 {
         self.native as f64 / (self.native + self.bailed).max(1) as f64
     }
