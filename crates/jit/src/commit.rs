@@ -175,8 +175,10 @@ impl<'f, 'p> Gen<'f, 'p> {
                 self.enter(rest);
             }
         }
-        let changed = self.get(changed, 64);
-        self.store_slot(plan.slots.changed, &changed);
+        if !plan.slots.images.is_empty() {
+            let changed = self.get(changed, 64);
+            self.store_slot(plan.slots.changed, &changed);
+        }
         kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
         Ok(())
     }

@@ -959,7 +959,8 @@ impl<'f, 'p> Gen<'f, 'p> {
             let value = self.value(e, env)?;
             values.push(value.cast(&mut self.b, param.width));
         }
-        if plan.may_change(stop) {
+        // Also where none of them can be laid aside: then it bails out.
+        if !plan.flow.changed[stop].is_empty() {
             self.images()?;
         }
         let facts = self.facts_at(point);
