@@ -339,11 +339,32 @@ block start { apply t hit done miss done }
 block done { end }
 ";
 
+/// As [`STAGES`], but what changes a packet stands behind the goto that leads to the service's table.
+const GOTO: &str = "\
+use std
+service looks(stage: 8) -> (said: 8)
+meta stage: 8
+meta said: 8
+action step { if stage == 0 && std.in_port != 7 { goto call }; if stage == 0 { CHANGE }; ipv4.ttl = ipv4.ttl - 1 }
+action hand { service looks(stage) -> said; stage = stage + 1; recirculate stage }
+table t { key stage exact; default step; capacity 16 }
+table u { key stage exact; default hand; capacity 16 }
+block start { apply t hit done miss done }
+block call { apply u hit done miss done }
+block done { output valid(udp) ? 3 : 2; end }
+";
+
 #[test]
 fn a_packet_that_was_changed_goes_on_in_code_behind_a_service() {
     let change = "ipv4.proto = ipv4.proto == 6 ? 17 : 6";
-    for change in ["eth.src = eth.dst", change] {
-        let text = STAGES.replace("CHANGE", change);
+    let all = [
+        (STAGES, "eth.src = eth.dst"),
+        (STAGES, change),
+        (GOTO, "eth.src = eth.dst"),
+        (GOTO, change),
+    ];
+    for (text, change) in all {
+        let text = text.replace("CHANGE", change);
         let (mut compiled, mut interpreted) = (Switch::of(&text, 5), Switch::of(&text, 5));
         let mut random = Prng::new(6);
         let (mut ports, mut turned) = ([0; 4], 0);

@@ -282,6 +282,17 @@ impl Way<'_> {
     }
 
     fn ops(&mut self, ops: &[Op], changed: &mut bool) {
+        self.walk(ops, changed);
+        // What is done behind a goto, in whatever it stands, is done before.
+        let mut goto = |op: &Op| {
+            if let Op::Goto(block) = op {
+                self.to(*block, *changed);
+            }
+        };
+        ops.iter().for_each(|op| op.visit(&mut goto));
+    }
+
+    fn walk(&mut self, ops: &[Op], changed: &mut bool) {
         for op in ops {
             match op {
                 Op::Assign(field, _)
@@ -305,13 +316,13 @@ impl Way<'_> {
                 },
                 Op::If { then, or_else, .. } => {
                     let mut other = *changed;
-                    self.ops(then, changed);
-                    self.ops(or_else, &mut other);
+                    self.walk(then, changed);
+                    self.walk(or_else, &mut other);
                     *changed |= other;
                 }
                 Op::Loop { body, .. } | Op::OnCopy { body } => {
-                    self.ops(body, changed);
-                    self.ops(body, changed);
+                    self.walk(body, changed);
+                    self.walk(body, changed);
                 }
                 Op::Goto(block) => self.to(*block, *changed),
                 // Where they lead, anything may have become of a packet; and of this one behind a call.
@@ -329,12 +340,6 @@ impl Way<'_> {
                 | Op::Recirculate { .. }
                 | Op::Drop(_)
                 | Op::Exit => {}
-            }
-        }
-        // What is done behind a goto is done before.
-        for op in ops {
-            if let Op::Goto(block) = op {
-                self.to(*block, *changed);
             }
         }
     }
