@@ -27,7 +27,7 @@ mod driver {
     #![allow(unsafe_code)]
 
     use port::{
-        Batch, Burst, Csum, DropReason, Drops, Frame, Layout, Lender, Loans, Pool, RxError,
+        Batch, Burst, Csum, DropReason, Drops, Frame, Lender, Loans, Native, Pool, RxError,
         RxQueue, TxQueue, TxReport,
     };
     use std::os::fd::BorrowedFd;
@@ -39,19 +39,8 @@ mod driver {
     /// Frames that left as they were lent.
     pub(crate) static RETURNED: AtomicI64 = AtomicI64::new(0);
 
-    /// What stands beside a buffer.
-    #[repr(C)]
-    struct Kept {
-        buffer: *mut u8,
-        len: u32,
-        start: u16,
-        buffer_len: u16,
-    }
-
-    const LAYOUT: Layout = Layout { buffer: 0, len: 8, start: 12, buffer_len: 14, len_here: None };
-
-    // SAFETY: `take` frees boxes, on any thread; a token is a `Kept`.
-    static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };
+    // SAFETY: `take` frees boxes, on any thread; a token is a `Native`.
+    static LENDER: Lender = unsafe { Lender::of_natives("test", release) };
 
     /// Buffers that are lent now.
     pub(crate) static LENT: AtomicI64 = AtomicI64::new(0);
@@ -69,7 +58,7 @@ mod driver {
         LENT.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: both boxes were leaked in `lend`, and nobody has them any more.
         let (kept, buffer) = unsafe {
-            let kept = Box::from_raw(token.cast::<Kept>().as_ptr());
+            let kept = Box::from_raw(token.cast::<Native>().as_ptr());
             let buffer = Box::from_raw(kept.buffer.cast::<[u8; BYTES]>());
             (kept, buffer)
         };
@@ -82,10 +71,12 @@ mod driver {
         let mut memory = Box::new([0u8; BYTES]);
         memory[128..128 + frame.len()].copy_from_slice(frame.data());
         let buffer = Box::into_raw(memory).cast();
-        let kept = Kept { buffer, len: frame.len() as u32, start: 128, buffer_len: BYTES as u16 };
+        let (len, buffer_len) = (frame.len(), BYTES as u16);
+        let (len, len_here) = (len as u32, len as u16);
+        let kept = Native { buffer, len, len_here, start: 128, buffer_len, ..Native::default() };
         let token = NonNull::from(Box::leak(Box::new(kept))).cast();
         let valid = frame.offload.csum == Csum::Valid;
-        // SAFETY: memory that nobody else knows of, and a structure of that layout.
+        // SAFETY: memory that nobody else knows of, and a structure of that kind.
         unsafe { loans.push(&LENDER, token, valid) };
     }
 

@@ -320,7 +320,7 @@ int mr_thread(int on)
 	return rte_thread_register() < 0 ? -rte_errno : 0;
 }
 
-/* `struct mr_mbuf` is the first cache line of an mbuf, as far as `sys.rs` reads it. */
+/* `struct mr_mbuf` is the first cache line of an mbuf, as far as Rust reads it (`port::Native`). */
 #define SAME(field, of) \
 	_Static_assert(offsetof(struct mr_mbuf, field) == offsetof(struct rte_mbuf, of) && \
 		       sizeof(((struct mr_mbuf *)0)->field) == sizeof(((struct rte_mbuf *)0)->of), #of)

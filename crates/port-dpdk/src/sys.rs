@@ -22,27 +22,10 @@ use crate::gate::{self, Guard};
 
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
-    BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Layout, Lender, Loans, Offload,
+    BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Loans, Native, Offload,
     Pool, Redeemed,
 };
 use wire::IpProtocol;
-
-/// `struct mr_mbuf`: the shim asserts that an mbuf is laid out so.
-#[repr(C)]
-struct Plain {
-    buffer: *mut u8,
-    unused1: u64,
-    start: u16,
-    references: u16,
-    segments: u16,
-    unused2: u16,
-    flags: u64,
-    unused3: u32,
-    len: u32,
-    len_here: u16,
-    unused4: [u16; 6],
-    buffer_len: u16,
-}
 
 /// `struct mr_bits`.
 #[repr(C)]
@@ -254,16 +237,8 @@ unsafe fn release(token: NonNull<()>) {
 
 /// Who lends mbufs.
 // SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
-// `Plain`.
-pub(crate) static LENDER: Lender = unsafe { Lender::with_layout("dpdk", release, LAYOUT) };
-
-const LAYOUT: Layout = Layout {
-    buffer: std::mem::offset_of!(Plain, buffer),
-    buffer_len: std::mem::offset_of!(Plain, buffer_len),
-    start: std::mem::offset_of!(Plain, start),
-    len: std::mem::offset_of!(Plain, len),
-    len_here: Some(std::mem::offset_of!(Plain, len_here)),
-};
+// `Native`.
+pub(crate) static LENDER: Lender = unsafe { Lender::of_natives("dpdk", release) };
 
 /// An mbuf of ours.
 #[repr(transparent)]
@@ -603,7 +578,7 @@ impl RxLine {
         let n = self.fetch(room);
         // Nearly always none has anything to say.
         // SAFETY: as in `lend`, for each.
-        if unsafe { loans.fill((&LENDER, &LAYOUT), n, oddity) } {
+        if unsafe { loans.fill(&LENDER, n, oddity) } {
             return n;
         }
         self.received[..n].copy_from_slice(&loans.room()[..n]);
@@ -661,7 +636,7 @@ impl RxLine {
 #[inline(always)]
 fn oddity(token: NonNull<()>) -> u64 {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted.
-    let plain = unsafe { token.cast::<Plain>().as_ref() };
+    let plain = unsafe { token.cast::<Native>().as_ref() };
     // Both at once.
     let alone = u32::from(plain.references) | u32::from(plain.segments) << 16;
     plain.flags | u64::from(alone ^ 0x1_0001)
@@ -671,7 +646,7 @@ fn oddity(token: NonNull<()>) -> u64 {
 /// checksum is right.
 fn lend(token: NonNull<()>, loans: &mut Loans) -> bool {
     // SAFETY: an mbuf of ours, laid out as the shim has asserted, and nobody else's.
-    let plain = unsafe { token.cast::<Plain>().as_mut() };
+    let plain = unsafe { token.cast::<Native>().as_mut() };
     let within = u32::from(plain.start) + plain.len <= u32::from(plain.buffer_len);
     let alone = plain.segments == 1 && plain.references == 1;
     if !alone || !within {

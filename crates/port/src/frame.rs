@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use crate::offload::{Csum, Offload};
 use crate::sys::buffer::Buffer;
-pub use crate::sys::buffer::{Layout, Lender};
+pub use crate::sys::buffer::{Lender, Native};
 
 /// Room kept before the bytes of a fresh frame, in bytes.
 pub const HEADROOM: usize = 128;

@@ -45,7 +45,7 @@ pub mod tap;
 pub use burst::{BURST_MAX, Burst};
 pub use drops::{DropReason, Drops, Losses, TxReport};
 pub use error::{Error, RxError};
-pub use frame::{Frame, Layout, Lender, Redeemed};
+pub use frame::{Frame, Lender, Native, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;

@@ -18,22 +18,65 @@ pub struct Lender {
     pub name: &'static str,
     /// Takes a buffer back, on any thread.
     release: unsafe fn(NonNull<()>),
-    pub(super) layout: Option<Layout>,
 }
 
-/// Where in what a token points to stands what there is to say of its frame: offsets in bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Layout {
-    /// The buffer's address, a pointer.
-    pub buffer: usize,
-    /// Its bytes, 16 bits.
-    pub buffer_len: usize,
-    /// Where in it the frame begins, 16 bits.
-    pub start: usize,
-    /// The frame's bytes, 32 bits.
-    pub len: usize,
-    /// The same once more, 16 bits, for a driver that keeps the length of each buffer, too.
-    pub len_here: Option<usize>,
+/// What the tokens of [some lenders](Lender::of_natives) point to: what there is to say of a frame, as DPDK lays an mbuf
+/// out. So it is constants of the code that say where things stand, and nothing that is read for each frame.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Native {
+    /// The buffer's address.
+    pub buffer: *mut u8,
+    /// The lender's own, as are all that are named so.
+    pub own1: u64,
+    /// Where in the buffer the frame begins.
+    pub start: u16,
+    /// Users of the buffer; the lender's to look at, as are the next two.
+    pub references: u16,
+    /// Buffers that the frame lies in.
+    pub segments: u16,
+    /// See [`own1`](Self::own1).
+    pub own2: u16,
+    /// What the device says of the frame, in the lender's words.
+    pub flags: u64,
+    /// See [`own1`](Self::own1).
+    pub own3: u32,
+    /// The frame's bytes.
+    pub len: u32,
+    /// Those of them that are in this buffer: all.
+    pub len_here: u16,
+    /// See [`own1`](Self::own1).
+    pub own4: [u16; 6],
+    /// The buffer's bytes.
+    pub buffer_len: u16,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    // As `struct mr_mbuf` has them, of which the C compiler asserts that an mbuf does.
+    assert!(offset_of!(Native, start) == 16 && offset_of!(Native, flags) == 24);
+    assert!(offset_of!(Native, len) == 36 && offset_of!(Native, len_here) == 40);
+    assert!(offset_of!(Native, buffer_len) == 54 && size_of::<*mut u8>() == 8);
+};
+
+impl Default for Native {
+    /// Of an empty buffer.
+    fn default() -> Native {
+        Native {
+            buffer: std::ptr::dangling_mut(),
+            own1: 0,
+            start: 0,
+            references: 1,
+            segments: 1,
+            own2: 0,
+            flags: 0,
+            own3: 0,
+            len: 0,
+            len_here: 0,
+            own4: [0; 6],
+            buffer_len: 0,
+        }
+    }
 }
 
 impl Lender {
@@ -42,20 +85,16 @@ impl Lender {
     /// # Safety
     /// `release` may be called on any thread, once with each token that came with a buffer.
     pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
-        Lender { name, release, layout: None }
+        Lender { name, release }
     }
 
     /// A lender whose frames can be carried by their tokens alone ([`Loans`](crate::Loans)).
     ///
     /// # Safety
-    /// As for [`new`](Self::new); and a token points to a structure of this layout, aligned, for as long as
-    /// the buffer is lent.
-    pub const unsafe fn with_layout(
-        name: &'static str,
-        release: unsafe fn(NonNull<()>),
-        layout: Layout,
-    ) -> Lender {
-        Lender { name, release, layout: Some(layout) }
+    /// As for [`new`](Self::new); and a token points to a [`Native`], aligned, for as long as the buffer is lent.
+    pub const unsafe fn of_natives(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
+        // SAFETY: the caller's promise.
+        unsafe { Lender::new(name, release) }
     }
 
     /// Takes a buffer back.

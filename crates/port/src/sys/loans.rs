@@ -5,12 +5,12 @@
 //! each shown to generated code as an [`abi::Packet`] in the same pass in which the driver looks at it; [`Batch`] is
 //! what is gathered for a port, over several bursts if that is worth while.
 //!
-//! Invariant: all tokens in a list are of its lender, which has a layout, and each stands for a buffer that
+//! Invariant: all tokens in a list are of its lender, point to [`Native`]s, and each stands for a buffer that
 //! nobody else has; within it lies the frame. An empty list may have any lender. The first packets of a burst are its
 //! frames as they came in, one for each, and where they lie only as long as nobody has dealt them.
 #![allow(unsafe_code)]
 
-use super::buffer::{Buffer, Layout, Lender};
+use super::buffer::{Buffer, Lender, Native};
 use crate::{BURST_MAX, Burst, Csum, Frame};
 use abi::{Outcome, Packet, status};
 use std::mem::MaybeUninit;
@@ -96,17 +96,17 @@ impl Said {
 /// Reads what a token says.
 ///
 /// # Safety
-/// It points to a structure of this layout; what it says is as [`Loans`] demands.
+/// It points to a [`Native`]; what that says is as [`Loans`] demands.
 #[inline(always)]
-unsafe fn said(layout: &Layout, token: NonNull<()>) -> Said {
+unsafe fn said(token: NonNull<()>) -> Said {
+    let at = token.cast::<Native>().as_ptr();
     // SAFETY: the caller's promise, for each field.
     unsafe {
-        let at = token.cast::<u8>();
         Said {
-            buffer: at.add(layout.buffer).cast::<*mut u8>().read(),
-            buffer_len: at.add(layout.buffer_len).cast::<u16>().read(),
-            start: at.add(layout.start).cast::<u16>().read(),
-            len: at.add(layout.len).cast::<u32>().read(),
+            buffer: (&raw const (*at).buffer).read(),
+            buffer_len: (&raw const (*at).buffer_len).read(),
+            start: (&raw const (*at).start).read(),
+            len: (&raw const (*at).len).read(),
         }
     }
 }
@@ -114,17 +114,15 @@ unsafe fn said(layout: &Layout, token: NonNull<()>) -> Said {
 /// Says where in its buffer a frame lies.
 ///
 /// # Safety
-/// The token points to a structure of this layout, which nobody else reads or writes now.
+/// The token points to a [`Native`], which nobody else reads or writes now.
 #[inline(always)]
-unsafe fn say(layout: &Layout, token: NonNull<()>, start: u16, len: u16) {
+unsafe fn say(token: NonNull<()>, start: u16, len: u16) {
+    let at = token.cast::<Native>().as_ptr();
     // SAFETY: the caller's promise, for each field.
     unsafe {
-        let at = token.cast::<u8>();
-        at.add(layout.start).cast::<u16>().write(start);
-        at.add(layout.len).cast::<u32>().write(len.into());
-        if let Some(len_here) = layout.len_here {
-            at.add(len_here).cast::<u16>().write(len);
-        }
+        (&raw mut (*at).start).write(start);
+        (&raw mut (*at).len).write(len.into());
+        (&raw mut (*at).len_here).write(len);
     }
 }
 
@@ -133,11 +131,11 @@ unsafe fn say(layout: &Layout, token: NonNull<()>, start: u16, len: u16) {
 /// is then.
 ///
 /// # Safety
-/// The token points to a structure of this layout, and to a buffer with a frame in it, which nobody else reads or
+/// The token points to a [`Native`], and to a buffer with a frame in it, which nobody else reads or
 /// writes now.
-unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i32, least: u16) -> u16 {
+unsafe fn shift(token: NonNull<()>, by: i32, least: u16) -> u16 {
     // SAFETY: the caller's promise.
-    let said = unsafe { said(layout, token) };
+    let said = unsafe { said(token) };
     // Within the buffer, which has less than 64 KiB.
     let end = (u32::from(said.start) + said.len).min(said.buffer_len.into()) as u16;
     let start = u32::from(said.start).saturating_add_signed(by).min(end.into()) as u16;
@@ -150,7 +148,7 @@ unsafe fn shift(layout: &Layout, token: NonNull<()>, by: i32, least: u16) -> u16
         len += more;
     }
     // SAFETY: the caller's promise; the frame still lies within its buffer.
-    unsafe { say(layout, token, start, len) };
+    unsafe { say(token, start, len) };
     len
 }
 
@@ -166,11 +164,11 @@ fn csum(valid: u128, at: usize) -> Csum {
 /// # Safety
 /// As for [`shift`].
 #[inline(always)]
-unsafe fn shift_a_little(layout: &Layout, token: NonNull<()>, by: i32, least: u16) -> Option<u32> {
+unsafe fn shift_a_little(token: NonNull<()>, by: i32, least: u16) -> Option<u32> {
     /// Zeros that are written at once, bytes.
     const ZEROS: u32 = 8;
     // SAFETY: the caller's promise.
-    let said = unsafe { said(layout, token) };
+    let said = unsafe { said(token) };
     // Whatever `by` is: a sum that has come round is less than none.
     let start = i32::from(said.start).wrapping_add(by);
     let mut len = (said.len as i32).wrapping_sub(by);
@@ -188,7 +186,7 @@ unsafe fn shift_a_little(layout: &Layout, token: NonNull<()>, by: i32, least: u1
         len += more;
     }
     // SAFETY: the caller's promise; the frame lies within its buffer, which has less than 64 KiB.
-    unsafe { say(layout, token, start as u16, len as u16) };
+    unsafe { say(token, start as u16, len as u16) };
     Some(len as u32)
 }
 
@@ -198,21 +196,12 @@ unsafe fn shift_a_little(layout: &Layout, token: NonNull<()>, by: i32, least: u1
 /// As for [`shift`].
 // Not within the loop that deals: it needs all registers there are.
 #[inline(never)]
-unsafe fn shift_counted(
-    layout: &Layout,
-    token: NonNull<()>,
-    by: i32,
-    least: u16,
-    sizes: &mut Sizes,
-) -> u32 {
+unsafe fn shift_counted(token: NonNull<()>, by: i32, least: u16, sizes: &mut Sizes) -> u32 {
     // SAFETY: the caller's promise.
-    let len = unsafe { shift(layout, token, by, least) };
+    let len = unsafe { shift(token, by, least) };
     (sizes.least, sizes.most) = (sizes.least.min(len), sizes.most.max(len));
     len.into()
 }
-
-/// No frames are without a lender that has a layout.
-const NOWHERE: Layout = Layout { buffer: 0, buffer_len: 0, start: 0, len: 0, len_here: None };
 
 impl Loans {
     /// None, with room for a burst.
@@ -246,15 +235,10 @@ impl Loans {
         self.in_port = in_port;
     }
 
-    #[inline(always)]
-    fn layout(&self) -> Layout {
-        self.lender.and_then(|lender| lender.layout).unwrap_or(NOWHERE)
-    }
-
     /// Adds a frame to a burst that is not full. `valid`: the device vouches for its transport checksum.
     ///
     /// # Safety
-    /// `lender` has a layout, and is the same for all in the list; the token stands for a buffer of its own,
+    /// `lender`'s tokens point to [`Native`]s, and it is the same for all in the list; the token stands for a buffer of its own,
     /// initialised memory that any thread may read and write and nobody else touches until it was released or
     /// taken out; the frame lies within it, and the buffer has less than 64 KiB.
     pub unsafe fn push(&mut self, lender: &'static Lender, token: NonNull<()>, valid: bool) {
@@ -264,8 +248,8 @@ impl Loans {
         }
         let at = self.tokens.len();
         self.valid |= u64::from(valid).unbounded_shl(at as u32);
-        // SAFETY: a token of this layout.
-        let said = unsafe { said(&self.layout(), token) };
+        // SAFETY: a token of its lender's.
+        let said = unsafe { said(token) };
         // Within the buffer, so not longer than that.
         self.sizes.add(said.len as u16);
         // SAFETY: what it says of its frame holds, and the buffer is this list's alone.
@@ -289,12 +273,12 @@ impl Loans {
     /// nothing happens, and it says so.
     ///
     /// # Safety
-    /// `lender` has this layout. So many tokens were written, each points to such a structure, and if it is not `odd`,
+    /// `lender`'s tokens point to [`Native`]s. So many were written, and if it is not `odd`,
     /// what [`push`](Self::push) demands holds of it, but for where in its buffer the frame lies.
     #[inline(always)]
     pub unsafe fn fill(
         &mut self,
-        (lender, layout): (&'static Lender, &Layout),
+        lender: &'static Lender,
         n: usize,
         odd: impl Fn(NonNull<()>) -> u64,
     ) -> bool {
@@ -309,8 +293,8 @@ impl Loans {
         for (token, packet) in tokens[..n].iter().zip(&mut self.packets) {
             // SAFETY: it was written.
             let token = unsafe { token.assume_init() };
-            // SAFETY: a token of this layout.
-            let said = unsafe { said(layout, token) };
+            // SAFETY: a token of its lender's.
+            let said = unsafe { said(token) };
             odds |= odd(token);
             // Less than none, as the sign says, if it is not within the buffer.
             room |= i64::from(said.buffer_len) - i64::from(said.start) - i64::from(said.len);
@@ -378,7 +362,7 @@ impl Loans {
         place: impl Fn(u32) -> u8,
         dropped: &mut dyn FnMut(u32),
     ) -> usize {
-        let (layout, n) = (self.layout(), self.tokens.len().min(self.packets.len()));
+        let n = self.tokens.len().min(self.packets.len());
         let Some(lender) = self.lender else { return 0 };
         let foreign = |batch: &Batch| {
             !batch.is_empty() && !batch.lender.is_some_and(|own| std::ptr::eq(own, lender))
@@ -405,8 +389,8 @@ impl Loans {
                     }
                     let mut len = packet.len();
                     if packet.shift != 0 {
-                        // SAFETY: a token of this layout, whose buffer is this list's alone.
-                        match unsafe { shift_a_little(&layout, *token, packet.shift, least) } {
+                        // SAFETY: a token of its lender's, whose buffer is this list's alone.
+                        match unsafe { shift_a_little(*token, packet.shift, least) } {
                             Some(new) => len = new,
                             None => break,
                         }
@@ -433,8 +417,8 @@ impl Loans {
                 }
                 let len = match packet.shift {
                     0 => packet.len(),
-                    // SAFETY: a token of this layout, whose buffer is this list's alone.
-                    by => unsafe { shift_counted(&layout, token, by, least, &mut sizes) },
+                    // SAFETY: a token of its lender's, whose buffer is this list's alone.
+                    by => unsafe { shift_counted(token, by, least, &mut sizes) },
                 };
                 let bit = u128::from(valid.unbounded_shr(at as u32) & 1);
                 batch.valid |= bit.unbounded_shl(batch.tokens.len() as u32);
@@ -458,7 +442,6 @@ impl Loans {
     /// Of `n` tokens and packets, those from `first` on are what is left.
     #[cold]
     fn keep(&mut self, first: usize, n: usize) {
-        let layout = self.layout();
         let tokens = self.tokens.as_mut_ptr();
         // SAFETY: so many were there, of which those before `first` have gone.
         unsafe {
@@ -469,18 +452,18 @@ impl Loans {
         self.valid = self.valid.unbounded_shr(first as u32);
         self.sizes = Sizes::default();
         for token in &self.tokens {
-            // SAFETY: a token of this layout.
-            self.sizes.add(unsafe { said(&layout, *token) }.len as u16);
+            // SAFETY: a token of its lender's.
+            self.sizes.add(unsafe { said(*token) }.len as u16);
         }
     }
 
     /// Makes frames of all of them, behind those of a burst that has room for them.
     pub fn become_frames(&mut self, burst: &mut Burst) {
         (self.valid, self.sizes) = {
-            let (layout, valid) = (self.layout(), self.valid.into());
+            let valid = self.valid.into();
             let Some(lender) = self.lender.take() else { return };
-            // SAFETY: tokens of this layout, which leave the list.
-            unsafe { frames((lender, layout), self.tokens.drain(..), valid, burst) };
+            // SAFETY: tokens of its lender's, which leave the list.
+            unsafe { frames(lender, self.tokens.drain(..), valid, burst) };
             (0, Sizes::default())
         };
     }
@@ -489,16 +472,16 @@ impl Loans {
 /// Makes frames of what tokens stand for.
 ///
 /// # Safety
-/// They are tokens of this layout, as [`Loans::push`] demands, and nobody has them any more.
+/// They are tokens of its lender's, as [`Loans::push`] demands, and nobody has them any more.
 unsafe fn frames(
-    (lender, layout): (&'static Lender, Layout),
+    lender: &'static Lender,
     tokens: impl Iterator<Item = NonNull<()>>,
     valid: u128,
     burst: &mut Burst,
 ) {
     for (at, token) in tokens.enumerate() {
         // SAFETY: the caller's promise.
-        let Said { buffer, buffer_len, start, len } = unsafe { said(&layout, token) };
+        let Said { buffer, buffer_len, start, len } = unsafe { said(token) };
         // Within the buffer, so not longer than that.
         let place = (start, len as u16);
         // SAFETY: there is a buffer.
@@ -594,9 +577,9 @@ impl Batch {
     pub fn become_frames(&mut self, burst: &mut Burst) {
         let Some(lender) = self.lender else { return };
         let n = burst.room().min(self.tokens.len());
-        let (layout, valid) = (lender.layout.unwrap_or(NOWHERE), self.valid);
-        // SAFETY: tokens of this layout, which leave the list.
-        unsafe { frames((lender, layout), self.tokens.drain(..n), valid, burst) };
+        let valid = self.valid;
+        // SAFETY: tokens of its lender's, which leave the list.
+        unsafe { frames(lender, self.tokens.drain(..n), valid, burst) };
         self.valid = valid.unbounded_shr(n as u32);
         if self.is_empty() {
             (self.lender, self.sizes) = (None, Sizes::default());
@@ -640,19 +623,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// What a driver keeps beside a buffer.
-    #[repr(C)]
-    struct Kept {
-        start: u16,
-        buffer_len: u16,
-        len: u32,
-        buffer: *mut u8,
-        len_here: u16,
-    }
-
-    const LAYOUT: Layout =
-        Layout { buffer: 8, buffer_len: 2, start: 0, len: 4, len_here: Some(16) };
-
     thread_local! {
         static RELEASED: Cell<usize> = const { Cell::new(0) };
     }
@@ -661,24 +631,25 @@ mod tests {
         RELEASED.set(RELEASED.get() + 1);
         // SAFETY: every token of these tests is a box that was leaked for it, and so is its buffer.
         unsafe {
-            let kept = Box::from_raw(token.cast::<Kept>().as_ptr());
+            let kept = Box::from_raw(token.cast::<Native>().as_ptr());
             drop(Box::from_raw(kept.buffer.cast::<[u8; 512]>()));
         }
     }
 
-    // SAFETY: `release` frees boxes, on any thread; a token is a `Kept`.
-    static LENDER: Lender = unsafe { Lender::with_layout("test", release, LAYOUT) };
+    // SAFETY: `release` frees boxes, on any thread; a token is a `Native`.
+    static LENDER: Lender = unsafe { Lender::of_natives("test", release) };
     // SAFETY: as above.
-    static OTHER: Lender = unsafe { Lender::with_layout("other", release, LAYOUT) };
+    static OTHER: Lender = unsafe { Lender::of_natives("other", release) };
 
     fn lend(loans: &mut Loans, lender: &'static Lender, bytes: &[u8], valid: bool) {
         let mut memory = Box::new([0u8; 512]);
         memory[100..100 + bytes.len()].copy_from_slice(bytes);
         let buffer = Box::into_raw(memory).cast();
         let (len, len_here) = (bytes.len() as u32, bytes.len() as u16);
-        let kept = Kept { start: 100, buffer_len: 512, len, buffer, len_here };
+        let kept =
+            Native { start: 100, buffer_len: 512, len, buffer, len_here, ..Native::default() };
         let token = NonNull::from(Box::leak(Box::new(kept))).cast();
-        // SAFETY: memory that nobody else knows of, and a structure of that layout.
+        // SAFETY: memory that nobody else knows of, and a structure of that kind.
         unsafe { loans.push(lender, token, valid) };
     }
 
@@ -691,7 +662,7 @@ mod tests {
         let told = tokens.iter().map(|token| {
             // SAFETY: a token of these tests, whose frame lies in 512 bytes.
             let (kept, buffer) = unsafe {
-                let kept = token.cast::<Kept>().as_ref();
+                let kept = token.cast::<Native>().as_ref();
                 (kept, std::slice::from_raw_parts(kept.buffer, 512))
             };
             assert_eq!(kept.len, u32::from(kept.len_here));
@@ -878,15 +849,16 @@ mod tests {
 
     #[test]
     fn only_what_is_plain_and_whole_fills_a_burst() {
-        let kept = |start, len| Kept {
+        let kept = |start, len| Native {
             start,
             buffer_len: 512,
             len,
             buffer: std::ptr::dangling_mut(),
             len_here: 9,
+            ..Native::default()
         };
         let mut all = [kept(0, 512), kept(512, 0), kept(100, 60)];
-        let mut fill = |n: usize, change: fn(&mut Kept)| {
+        let mut fill = |n: usize, change: fn(&mut Native)| {
             let mut loans = Loans::default();
             change(&mut all[1]);
             for (kept, place) in all.iter_mut().zip(loans.room()) {
@@ -894,11 +866,11 @@ mod tests {
             }
             let odd = |token: NonNull<()>| {
                 // SAFETY: a structure each, whose `len_here` says whether it is plain.
-                let kept = unsafe { token.cast::<Kept>().as_ref() };
+                let kept = unsafe { token.cast::<Native>().as_ref() };
                 u64::from(kept.len_here ^ 9)
             };
             // SAFETY: as above; of what is not odd, the frame is not looked at here.
-            let filled = unsafe { loans.fill((&LENDER, &LAYOUT), n, odd) };
+            let filled = unsafe { loans.fill(&LENDER, n, odd) };
             let (n, sizes) = (loans.len(), loans.sizes());
             std::mem::take(&mut loans.tokens).clear();
             (filled, n, sizes)
