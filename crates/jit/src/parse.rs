@@ -12,7 +12,7 @@ use crate::graph::{Lasts, Step, step};
 use crate::value::{Val, load_be};
 use crate::version::{ACCEPT_VERSIONS, Facts, Know, STATE_VERSIONS, nothing, pick};
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC};
-use ir::program::{intrinsic, parser_error};
+use ir::program::{SelectCase, intrinsic, parser_error};
 use ir::{BlockId, DropReason, Expr, FieldRef, HeaderId, ParserOp, Select, Transition};
 use std::cmp::Reverse;
 
@@ -32,6 +32,33 @@ struct Ways {
     accept: Vec<(Facts, (Block, Worth))>,
     /// Where the state at hand was entered.
     entered: u64,
+}
+
+/// The next cases of a selection, as far as they demand the same of some keys.
+struct Alike {
+    cases: usize,
+    /// If there are several cases.
+    keys: Vec<usize>,
+}
+
+impl Alike {
+    /// The first of these cases, and those behind it.
+    fn of(cases: &[SelectCase]) -> Alike {
+        let Some((first, rest)) = cases.split_first() else {
+            return Alike { cases: 0, keys: Vec::new() };
+        };
+        let same =
+            |case: &SelectCase, key: usize| case.patterns.get(key) == first.patterns.get(key);
+        let (mut count, mut keys) = (1, Vec::new());
+        if let Some(next) = rest.first() {
+            let asks = |key: &usize| first.patterns[*key] != Select::Any;
+            keys.extend((0..first.patterns.len()).filter(asks).filter(|key| same(next, *key)));
+        }
+        if !keys.is_empty() {
+            count += rest.iter().take_while(|case| keys.iter().all(|key| same(case, *key))).count();
+        }
+        Alike { cases: count, keys }
+    }
 }
 
 /// A state that is being generated.
@@ -399,32 +426,47 @@ impl<'f, 'p> Gen<'f, 'p> {
                 for key in keys {
                     values.push(self.value(key, env)?);
                 }
-                for case in cases {
-                    let mut open = Vec::with_capacity(keys.len());
-                    for (pattern, value) in case.patterns.iter().zip(&values) {
-                        let here = self.select_matches(pattern, value);
-                        if here.known_truth() != Some(true) {
-                            open.push(here);
+                let mut at = 0;
+                while at < cases.len() {
+                    // What the next cases demand as well is asked once for all of them.
+                    let alike = Alike::of(&cases[at..]);
+                    let here = self.matches(&cases[at], &values, |key| alike.keys.contains(&key));
+                    let group = &cases[at..at + alike.cases];
+                    at += alike.cases;
+                    let Some(here) = here else { continue };
+                    let none = (!here.is_empty()).then(|| self.b.create_block());
+                    if let Some(none) = none {
+                        self.demand(&here, none);
+                    }
+                    let mut left = true;
+                    for case in group {
+                        let rest = |key| !alike.keys.contains(&key);
+                        let Some(here) = self.matches(case, &values, rest) else { continue };
+                        let no = (!here.is_empty()).then(|| self.b.create_block());
+                        if let Some(no) = no {
+                            self.demand(&here, no);
+                        }
+                        for (pattern, key) in case.patterns.iter().zip(keys) {
+                            self.learn(place.ops, pattern, key);
+                        }
+                        let went = self.transition(place, &case.next, ways);
+                        match no {
+                            Some(no) => self.enter(no),
+                            None => {
+                                left = false;
+                                match none {
+                                    Some(_) => break,
+                                    None => return went,
+                                }
+                            }
                         }
                     }
-                    if open.iter().any(|here| here.known_truth() == Some(false)) {
-                        continue;
+                    if let Some(none) = none {
+                        if left {
+                            self.b.ins().jump(none, &[]);
+                        }
+                        self.enter(none);
                     }
-                    if open.is_empty() {
-                        return self.transition(place, &case.next, ways);
-                    }
-                    // One after the other: each is easily predicted.
-                    let no = self.b.create_block();
-                    for here in &open {
-                        let yes = self.b.create_block();
-                        self.branch(here, yes, no);
-                        self.enter(yes);
-                    }
-                    for (pattern, key) in case.patterns.iter().zip(keys) {
-                        self.learn(place.ops, pattern, key);
-                    }
-                    let _: Result<(), Ended> = self.transition(place, &case.next, ways);
-                    self.enter(no);
                 }
                 Err(self.reject(parser_error::NO_MATCH, ways))
             }
@@ -454,6 +496,37 @@ impl<'f, 'p> Gen<'f, 'p> {
                 let value = Val::constant(&mut self.b, value);
                 self.set_meta(*id, &value);
             }
+        }
+    }
+
+    /// What has yet to be asked of those keys that are looked at, for a case to match; none if it cannot.
+    fn matches(
+        &mut self,
+        case: &SelectCase,
+        values: &[Val],
+        looked_at: impl Fn(usize) -> bool,
+    ) -> Option<Vec<Val>> {
+        let mut open = Vec::with_capacity(values.len());
+        for (key, (pattern, value)) in case.patterns.iter().zip(values).enumerate() {
+            if !looked_at(key) {
+                continue;
+            }
+            let here = self.select_matches(pattern, value);
+            match here.known_truth() {
+                Some(true) => {}
+                Some(false) => return None,
+                None => open.push(here),
+            }
+        }
+        Some(open)
+    }
+
+    /// Goes elsewhere unless all of them hold: one after the other, as each is easily predicted.
+    fn demand(&mut self, all: &[Val], or_else: Block) {
+        for here in all {
+            let yes = self.b.create_block();
+            self.branch(here, yes, or_else);
+            self.enter(yes);
         }
     }
 

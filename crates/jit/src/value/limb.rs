@@ -108,12 +108,8 @@ pub(super) fn is_step_from(b: &FunctionBuilder<'_>, limb: Limb, other: Limb) -> 
 fn swapped_load(b: &FunctionBuilder<'_>, value: Value) -> Option<Raw> {
     let (swap, bytes) = match made_by(b, value)? {
         InstructionData::Binary { opcode: Opcode::Ushr, args: [swap, by] } => {
-            let InstructionData::UnaryImm { opcode: Opcode::Iconst, imm } = made_by(b, by)? else {
-                return None;
-            };
-            let by =
-                u32::try_from(imm.bits()).ok().filter(|by| *by < 64 && by.is_multiple_of(8))?;
-            (made_by(b, swap)?, 8 - by / 8)
+            let by = constant(b, by).filter(|by| *by < 64 && by.is_multiple_of(8))?;
+            (made_by(b, swap)?, 8 - by as u32 / 8)
         }
         swap => (swap, 8),
     };
@@ -129,6 +125,17 @@ fn swapped_load(b: &FunctionBuilder<'_>, value: Value) -> Option<Raw> {
             _ => false,
         };
     Some(Raw { value: arg, bytes, exact })
+}
+
+/// A mask, and the bytes that were swapped to make what it was laid over, if nothing lies above them.
+fn masked_load(b: &FunctionBuilder<'_>, value: Value) -> Option<(u64, Raw)> {
+    let Some(InstructionData::Binary { opcode: Opcode::Band, args: [value, mask] }) =
+        made_by(b, value)
+    else {
+        return None;
+    };
+    let raw = swapped_load(b, value).filter(|raw| raw.exact)?;
+    Some((constant(b, mask)?, raw))
 }
 
 /// The low `n` bits, at most 64.
@@ -232,6 +239,18 @@ impl Limb {
             (_, _, Some(x), Some(y)) if x.exact && y.exact && x.bytes == y.bytes => {
                 (Limb::new(x.value, u64::MAX), Limb::new(y.value, u64::MAX))
             }
+            (Dynamic { value, .. }, Known(k), None, _)
+            | (Known(k), Dynamic { value, .. }, _, None) => match masked_load(b, value) {
+                Some((mask, Raw { value, bytes, .. })) => {
+                    let moved = |k: u64| k.swap_bytes() >> (64 - 8 * bytes);
+                    // What is beyond the bytes is set in no such number.
+                    if k > ones(8 * bytes) {
+                        return (self, other);
+                    }
+                    (Limb::new(value, ones(8 * bytes)).keep(b, moved(mask)), Known(moved(k)))
+                }
+                None => (self, other),
+            },
             _ => (self, other),
         }
     }
