@@ -6,7 +6,10 @@
  * puts them into DPDK's structures, and forwards: `setup` and `forward` are its own. Port n is the
  * n-th device, from 1. It runs on the calling core; after a second of warming up it counts for
  * SECONDS, prints one line of JSON and ends; with SECONDS 0 it ends once nothing has come for a
- * while, for checking what it sends. */
+ * while, for checking what it sends.
+ *
+ * Compiled with -DCOUNTING it counts as OpenFlow demands: of each entry packets, bytes and when it was last used, of
+ * each table lookups and matches. */
 #ifndef COMPARE_COMMON_H
 #define COMPARE_COMMON_H
 
@@ -38,6 +41,32 @@ static void entry(const char *line);
 static void ready(void);
 /* Sets `out[i]` to the port that packet i leaves by, or DROP; `in` is the port it came by. */
 static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t *out);
+
+#ifdef COUNTING
+struct count {
+	uint64_t packets, bytes, used, unused;
+};
+
+struct table {
+	uint64_t lookups, matches;
+};
+
+/* When the burst came. */
+static uint64_t now;
+
+static inline void count(struct count *entry, struct table *table, const struct rte_mbuf *packet)
+{
+	entry->packets++;
+	entry->bytes += rte_pktmbuf_pkt_len(packet);
+	entry->used = now;
+	table->matches++;
+}
+#define COUNT(entry, table, packet) count(entry, table, packet)
+#define LOOKED_UP(table, n) ((table)->lookups += (n))
+#else
+#define COUNT(entry, table, packet) do { } while (0)
+#define LOOKED_UP(table, n) do { } while (0)
+#endif
 
 struct buffer {
 	struct rte_mbuf *packets[BURST];
@@ -74,6 +103,9 @@ static inline unsigned once(unsigned ports)
 		all += n;
 		for (unsigned i = 0; i < n && i < PREFETCH; i++)
 			rte_prefetch0(rte_pktmbuf_mtod(packets[i], void *));
+#ifdef COUNTING
+		now = rte_rdtsc();
+#endif
 		forward(packets, n, in, out);
 		for (unsigned i = 0; i < n; i++) {
 			if (out[i] == DROP || out[i] > ports) {

@@ -20,6 +20,14 @@ struct key {
 RTE_ACL_RULE_DEF(rule, FIELDS);
 
 static struct rte_acl_ctx *acl;
+
+#ifdef COUNTING
+/* By the number of the rule, from 1, which is answered then; of what comes from inside. */
+static struct count counts[RULES], outwards;
+static struct table judged;
+static uint8_t port_of[RULES];
+static unsigned rules_len;
+#endif
 static const struct rte_acl_field_def fields[FIELDS] = {
 	{ RTE_ACL_FIELD_TYPE_BITMASK, 1, PROTOCOL, 0, offsetof(struct key, protocol) },
 	{ RTE_ACL_FIELD_TYPE_MASK, 4, SOURCE, 1, offsetof(struct key, src) },
@@ -49,6 +57,10 @@ static void entry(const char *line)
 	rule.data.priority = atoi(field(line, "priority="));
 	/* 0 is no match: what is dropped by a rule is a port of its own. */
 	rule.data.userdata = out ? atoi(out) : 255;
+#ifdef COUNTING
+	port_of[++rules_len] = rule.data.userdata;
+	rule.data.userdata = rules_len;
+#endif
 	if (strstr(line, ",tcp,") || strstr(line, ",icmp,")) {
 		rule.field[PROTOCOL].value.u8 = strstr(line, ",tcp,") ? IPPROTO_TCP : IPPROTO_ICMP;
 		rule.field[PROTOCOL].mask_range.u8 = 0xff;
@@ -86,6 +98,9 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 
 	if (in == INSIDE) {
 		memset(out, OUTSIDE, n);
+		LOOKED_UP(&judged, n);
+		for (unsigned i = 0; i < n; i++)
+			COUNT(&outwards, &judged, packets[i]);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -107,6 +122,14 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 		pointers[i] = (const uint8_t *)&keys[i];
 	}
 	rte_acl_classify(acl, pointers, found, n, 1);
+	LOOKED_UP(&judged, n);
+#ifdef COUNTING
+	for (unsigned i = 0; i < n; i++)
+		if (out[i] && found[i]) {
+			COUNT(&counts[found[i]], &judged, packets[i]);
+			found[i] = port_of[found[i]];
+		}
+#endif
 	for (unsigned i = 0; i < n; i++)
 		out[i] = out[i] && found[i] && found[i] != 255 ? found[i] : DROP;
 }

@@ -25,6 +25,18 @@ static struct rte_ether_addr inner, outer, hops[4096];
 static unsigned hops_len;
 static uint16_t vlan_of[256];
 
+#ifdef COUNTING
+/* Of customers by VLAN, of users, of routes by the number that the table answers then. */
+static struct count customers[4096], ups[2 * USERS], downs[2 * USERS], route_counts[1 << 20];
+/* The first one, those of customers, of routes, of what comes down. */
+static struct table first, own, routed, back;
+static uint16_t hop_of[1 << 20];
+static unsigned routes_len;
+#define HOP(found) (hops[hop_of[(found) & 0xffffff]])
+#else
+#define HOP(found) (hops[(found) & 0xffffff])
+#endif
+
 static struct rte_hash *hash(const char *name, unsigned len)
 {
 	struct rte_hash_parameters p = {
@@ -77,6 +89,10 @@ static void entry(const char *line)
 			h++;
 		if (h == hops_len)
 			hops[hops_len++] = hop;
+#ifdef COUNTING
+		hop_of[routes_len] = h;
+		h = routes_len++;
+#endif
 		if (rte_lpm_add(routes, address(dst), atoi(strchr(dst, '/') + 1), h) < 0)
 			die("the table of routes is full");
 	}
@@ -109,16 +125,22 @@ static void upwards(struct rte_mbuf **packets, unsigned n, uint8_t *out)
 	}
 	rte_hash_lookup_bulk(up, pointers, n, at);
 	rte_lpm_lookup_bulk(routes, addresses, found, n);
+	LOOKED_UP(&first, n);
+	LOOKED_UP(&own, n);
+	LOOKED_UP(&routed, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (!out[i] || at[i] < 0 || !(found[i] & RTE_LPM_LOOKUP_SUCCESS)) {
 			out[i] = DROP;
 			continue;
 		}
+		COUNT(&customers[keys[i] >> 32], &first, packets[i]);
+		COUNT(&ups[at[i]], &own, packets[i]);
+		COUNT(&route_counts[found[i] & 0xffffff], &routed, packets[i]);
 		struct rte_ether_hdr *eth = (void *)rte_pktmbuf_adj(packets[i], sizeof(struct rte_vlan_hdr));
 		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(eth + 1);
 		rte_be32_t before = ip->src_addr, after = rte_cpu_to_be_32(public_of[at[i]]);
 
-		eth->dst_addr = hops[found[i] & 0xffffff];
+		eth->dst_addr = HOP(found[i]);
 		eth->src_addr = outer;
 		eth->ether_type = rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4);
 		mend32(&ip->hdr_checksum, before, after);
@@ -146,12 +168,16 @@ static void downwards(struct rte_mbuf **packets, unsigned n, uint8_t *out)
 		pointers[i] = &keys[i];
 	}
 	rte_hash_lookup_bulk(down, pointers, n, at);
+	LOOKED_UP(&first, n);
+	LOOKED_UP(&back, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (!out[i] || at[i] < 0) {
 			out[i] = DROP;
 			continue;
 		}
 		const struct user *user = &user_of[at[i]];
+		COUNT(&customers[0], &first, packets[i]);
+		COUNT(&downs[at[i]], &back, packets[i]);
 		struct rte_ether_hdr *eth = (void *)rte_pktmbuf_prepend(packets[i], sizeof(struct rte_vlan_hdr));
 		struct rte_vlan_hdr *vlan = (struct rte_vlan_hdr *)(eth + 1);
 		struct rte_ipv4_hdr *ip = (struct rte_ipv4_hdr *)(vlan + 1);

@@ -9,6 +9,11 @@ static uint8_t *port_of;
 
 #define STATIONS (1 << 20)
 
+#ifdef COUNTING
+static struct count counts[2 * STATIONS];
+static struct table stations;
+#endif
+
 static void entry(const char *line)
 {
 	if (!table) {
@@ -49,6 +54,10 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 		pointers[i] = &keys[i];
 	}
 	rte_hash_lookup_bulk(table, pointers, n, at);
-	for (unsigned i = 0; i < n; i++)
+	LOOKED_UP(&stations, n);
+	for (unsigned i = 0; i < n; i++) {
 		out[i] = at[i] < 0 ? DROP : port_of[at[i]];
+		if (at[i] >= 0)
+			COUNT(&counts[at[i]], &stations, packets[i]);
+	}
 }

@@ -13,6 +13,17 @@ static struct rte_lpm *routes;
 static struct hop hops[4096];
 static unsigned hops_len;
 
+#ifdef COUNTING
+/* By the number of the route, which the table answers then. */
+static struct count counts[1 << 20];
+static struct table table;
+static uint16_t hop_of[1 << 20];
+static unsigned routes_len;
+#define HOP(found) (&hops[hop_of[(found) & 0xffffff]])
+#else
+#define HOP(found) (&hops[(found) & 0xffffff])
+#endif
+
 static void entry(const char *line)
 {
 	if (!routes) {
@@ -33,6 +44,10 @@ static void entry(const char *line)
 		h++;
 	if (h == hops_len)
 		hops[hops_len++] = hop;
+#ifdef COUNTING
+	hop_of[routes_len] = h;
+	h = routes_len++;
+#endif
 	if (rte_lpm_add(routes, address(dst), atoi(strchr(dst, '/') + 1), h) < 0)
 		die("the table is full");
 }
@@ -56,17 +71,19 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 		out[i] = eth->ether_type == rte_cpu_to_be_16(RTE_ETHER_TYPE_IPV4) && ip->time_to_live > 1;
 	}
 	rte_lpm_lookup_bulk(routes, addresses, found, n);
+	LOOKED_UP(&table, n);
 	for (unsigned i = 0; i < n; i++) {
 		if (!out[i] || !(found[i] & RTE_LPM_LOOKUP_SUCCESS)) {
 			out[i] = DROP;
 			continue;
 		}
 		struct rte_ether_hdr *eth = rte_pktmbuf_mtod(packets[i], struct rte_ether_hdr *);
-		const struct hop *hop = &hops[found[i] & 0xffffff];
+		const struct hop *hop = HOP(found[i]);
 
 		eth->dst_addr = hop->dst;
 		eth->src_addr = hop->src;
 		age((struct rte_ipv4_hdr *)(eth + 1));
 		out[i] = hop->port;
+		COUNT(&counts[found[i] & 0xffffff], &table, packets[i]);
 	}
 }

@@ -10,6 +10,12 @@
 static struct rte_hash *table;
 static uint8_t servers[65536][2];
 
+#ifdef COUNTING
+/* Of what goes to each server; of what comes from servers, and of what is dropped. */
+static struct count counts[65536][2], outwards, rest;
+static struct table services;
+#endif
+
 static void entry(const char *line)
 {
 	if (!table) {
@@ -44,6 +50,9 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 
 	if (in != OUTSIDE) {
 		memset(out, OUTSIDE, n);
+		LOOKED_UP(&services, n);
+		for (unsigned i = 0; i < n; i++)
+			COUNT(&outwards, &services, packets[i]);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -65,7 +74,15 @@ static void forward(struct rte_mbuf **packets, unsigned n, unsigned in, uint8_t 
 	}
 	if (asked)
 		rte_hash_lookup_bulk(table, pointers, asked, at);
+	LOOKED_UP(&services, n);
 	for (unsigned i = 0; i < asked; i++)
-		if (at[i] >= 0)
+		if (at[i] >= 0) {
 			out[which[i]] = servers[at[i]][half[i]];
+			COUNT(&counts[at[i]][half[i]], &services, packets[which[i]]);
+		}
+#ifdef COUNTING
+	for (unsigned i = 0; i < n; i++)
+		if (out[i] == DROP)
+			COUNT(&rest, &services, packets[i]);
+#endif
 }

@@ -45,6 +45,60 @@ fn random_programs() {
     assert!(tally.share() > 0.3, "only {:.1} % ran natively", 100.0 * tally.share());
 }
 
+const CHOOSER: &str = "\
+meta way: 8
+type h { a: 8; b: 16; c: 3; d: 13 }
+header h: h
+state start { extract h; select h.a, h.b, h.d { CASES } }
+state one { way = 1; accept }
+state two { way = 2; accept }
+state three { way = h.a + 3; accept }
+deparser h
+action tell { h.c = cast(3, way); output 1 }
+table t { key way exact; default tell }
+";
+
+/// Cases of a choice, many of which demand the same of some keys: each is taken where it is the first that matches.
+#[test]
+fn choices_of_parsers() {
+    let (a, b) = (["_", "1", "2", "0 &&& 1", "1..2"], ["_", "0", "0x100 &&& 0xff00", "0x101"]);
+    let d = ["_", "0", "0x100 &&& 0x1f00", "3 &&& 3", "0x101"];
+    let to = ["one", "two", "three", "accept", "reject"];
+    let (mut rng, mut tally, mut cache) = (Rng::new(11), Tally::default(), Cache::new());
+    for seed in 0..60 {
+        let mut last = ["_"; 3];
+        let mut case = |_| {
+            for (key, all) in last.iter_mut().zip([&a[..], &b, &d]) {
+                if rng.one_in(2) {
+                    *key = rng.pick(all);
+                }
+            }
+            format!("{} => {}", last.join(", "), rng.pick(&to))
+        };
+        let cases: Vec<String> = (0..7).map(&mut case).collect();
+        let text = CHOOSER.replace("CASES", &cases.join("; "));
+        let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let frame = |rng: &mut Rng| {
+            let bytes = [0, 1, 2, 3].map(|_| rng.pick(&[0u8, 0, 1, 1, 3]));
+            let first = rng.below(4) as u8;
+            let mut frame = [&[first][..], &bytes, &[7; 3]].concat();
+            frame[3] |= rng.below(8) as u8 * 32;
+            frame.truncate(if rng.one_in(9) { rng.below(8) } else { 8 });
+            (1, frame)
+        };
+        let frames: Vec<(u32, Vec<u8>)> = (0..256).map(|_| frame(&mut rng)).collect();
+        for options in [opt::Options::none(), opt::Options::default()] {
+            let unit = unit(&pipeline, &options, &|_| true);
+            let mut both = Both::new(&pipeline, &unit, &mut cache);
+            for burst in frames.chunks(32) {
+                both.burst(burst, 1, &mut tally, &format!("seed {seed}: {text}"));
+            }
+        }
+    }
+    tally.print("choices of parsers");
+    assert!(tally.share() > 0.7, "only {:.1} % ran natively", 100.0 * tally.share());
+}
+
 /// `JIT_SEEDS=1000..2000 cargo test -p jit --release --test differential -- --ignored`
 #[test]
 #[ignore = "as many seeds as one likes; the test above takes some of them"]
