@@ -20,6 +20,7 @@
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
+//! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
 //! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
@@ -51,6 +52,7 @@ mod set;
 mod shape;
 mod stops;
 pub mod unit;
+mod unused;
 pub mod value;
 mod version;
 

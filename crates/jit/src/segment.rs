@@ -5,6 +5,7 @@
 use crate::bails::Bails;
 use crate::emit::{Gen, trusted};
 use crate::plan::Plan;
+use crate::unused::drop_unused;
 use crate::version::{Facts, Points};
 use abi::{offset, size, status};
 use cranelift_codegen::ir::{
@@ -167,6 +168,7 @@ pub(crate) fn generate(
     g.enter(exit);
     g.b.ins().return_(&[]);
     g.b.finalize(isa.frontend_config());
+    drop_unused(&mut function);
     function
 }
 const _: () = assert!(
