@@ -95,7 +95,6 @@ mod tests {
         b.switch_to_block(no);
         b.ins().return_(&[]);
         b.seal_all_blocks();
-        drop(b);
         drop_unused(&mut func);
         let stays = |value: Value| {
             let maker = func.dfg.value_def(value).unwrap_inst();
