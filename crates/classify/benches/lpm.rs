@@ -373,7 +373,7 @@ fn main() {
     let all = [(32, 1)];
     let prefixes_of = prefixes(hosts, &all, None, seed);
     run(&Case { name: "IPv4 hosts", bytes: 4, side: Side::None, prefixes: prefixes_of }, seed);
-    for n in [10, 1_000, 500_000] {
+    for n in [10, 1_000, 10_000, 500_000] {
         if small && n > 10_000 {
             continue;
         }

@@ -266,11 +266,32 @@ mod x86 {
         keys: &[u8],
         hits: &mut [Hit],
     ) {
-        const WIDE: usize = 2 * LANES;
+        // For each number of vectors its own loops, here too. All vectors go through a level before the next begins:
+        // a gather takes so many instructions that the processor does not look beyond a level of one.
+        match hits.len().div_ceil(WIDE) {
+            0 => {}
+            1 => go_wide::<1>(dir, place, answers, keys, hits),
+            _ => go_wide::<{ BURST / WIDE }>(dir, place, answers, keys, hits),
+        }
+    }
+
+    /// Keys that [`wide`] does at a time.
+    const WIDE: usize = 2 * LANES;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    fn go_wide<const N: usize>(
+        dir: &Dir,
+        place: &Place<'_>,
+        answers: &[Hit],
+        keys: &[u8],
+        hits: &mut [Hit],
+    ) {
         const { assert!(size_of::<Hit>() == 8 && NONE == 0, "answers are words, zeroes no number") };
         let (first, blocks) = (dir.first(), dir.lower());
         assert!(first.len() == 1 << dir.first_bits(), "a first level is as long as it says");
         assert!(hits.len() * 8 <= keys.len(), "a burst holds one key per answer");
+        assert!(hits.len() <= N * WIDE);
         let within = blocks.len() << Dir::STRIDE;
         assert!(within <= 1 << 31 && !answers.is_empty() && answers.len() <= 1 << 31);
         let last = _mm512_set1_epi32(within.saturating_sub(1) as i32);
@@ -286,64 +307,71 @@ mod x86 {
         };
         let (mask, side) = (_mm512_set1_epi64(mask as i64), _mm512_set1_epi64(side as i64));
         let default = _mm512_set1_epi32(dir.default() as i32);
-        for (n, hits) in hits.chunks_mut(WIDE).enumerate() {
-            // Lanes where there are keys.
-            let there = ((1u32 << hits.len()) - 1) as u16;
-            let halves = [there as u8, (there >> LANES) as u8];
-            let (mut tops, mut asked) = ([_mm256_setzero_si256(); 2], 0u16);
-            for (i, there) in halves.into_iter().enumerate() {
+        let none = _mm512_setzero_si512();
+        // Lanes where there are keys.
+        let there = ((1u64 << hits.len()) - 1) as u32;
+        let there: [u16; N] = std::array::from_fn(|n| (there >> (n * WIDE)) as u16);
+        let (mut tops, mut leaves, mut asked) = ([none; N], [none; N], [0u16; N]);
+        let mut below = 32 - dir.first_bits();
+        let shift = _mm_cvtsi32_si128(below as i32);
+        for n in 0..N {
+            let mut halves = [_mm256_setzero_si256(); 2];
+            for (i, half) in halves.iter_mut().enumerate() {
+                let there = (there[n] >> (i * LANES)) as u8;
                 let from = keys.as_ptr().wrapping_add((n * WIDE + i * LANES) * 8).cast();
                 // SAFETY: lanes beyond the keys, of which there are as many as answers, are masked.
                 // WHY: the compiler makes no such loads of its own.
                 let words = unsafe { _mm512_maskz_loadu_epi64(there, from) };
                 let right = _mm512_cmpeq_epi64_mask(_mm512_and_si512(words, mask), side) & there;
-                asked |= u16::from(right) << (i * LANES);
+                asked[n] |= u16::from(right) << (i * LANES);
                 let top = _mm512_sll_epi64(_mm512_shuffle_epi8(words, swap), before);
-                tops[i] = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(top));
+                *half = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(top));
             }
-            let top = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(tops[0]), tops[1]);
-            let top = _mm512_and_si512(top, bits);
-            let mut below = 32 - dir.first_bits();
-            let none = _mm512_setzero_si512();
-            let at = _mm512_srl_epi32(top, _mm_cvtsi32_si128(below as i32));
+            let top = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(halves[0]), halves[1]);
+            tops[n] = _mm512_and_si512(top, bits);
+            let at = _mm512_srl_epi32(tops[n], shift);
             // SAFETY: an index has no more bits than the first level's length, as asserted.
             // WHY: the compiler's own vectors do not gather.
-            let mut leaf =
-                unsafe { _mm512_mask_i32gather_epi32::<4>(none, asked, at, first.as_ptr().cast()) };
-            while within > 0 && below >= Dir::STRIDE {
-                let inner = _mm512_movepi32_mask(leaf);
-                if inner == 0 {
-                    break;
-                }
-                below -= Dir::STRIDE;
-                let at = _mm512_srl_epi32(top, _mm_cvtsi32_si128(below as i32));
+            leaves[n] = unsafe {
+                _mm512_mask_i32gather_epi32::<4>(none, asked[n], at, first.as_ptr().cast())
+            };
+        }
+        while within > 0 && below >= Dir::STRIDE {
+            let inner = leaves.map(|leaf| _mm512_movepi32_mask(leaf));
+            if inner == [0; N] {
+                break;
+            }
+            below -= Dir::STRIDE;
+            let shift = _mm_cvtsi32_si128(below as i32);
+            for n in 0..N {
+                let at = _mm512_srl_epi32(tops[n], shift);
                 let at = _mm512_and_si512(at, _mm512_set1_epi32(15));
-                let at = _mm512_or_si512(_mm512_slli_epi32::<{ Dir::STRIDE }>(leaf), at);
+                let at = _mm512_or_si512(_mm512_slli_epi32::<{ Dir::STRIDE }>(leaves[n]), at);
                 let at = _mm512_min_epu32(at, last);
                 // SAFETY: blocks are numbers side by side; no index is beyond the last of them or negative, and there
                 // is one.
                 // WHY: as above.
-                leaf = unsafe {
-                    _mm512_mask_i32gather_epi32::<4>(leaf, inner, at, blocks.as_ptr().cast())
+                leaves[n] = unsafe {
+                    let from = blocks.as_ptr().cast();
+                    _mm512_mask_i32gather_epi32::<4>(leaves[n], inner[n], at, from)
                 };
             }
+        }
+        for n in 0..N {
             // Keys that asked for nothing have no leaf, those without a longer prefix the default's.
-            let unset = _mm512_mask_cmpeq_epi32_mask(asked, leaf, none);
-            let leaf = _mm512_mask_mov_epi32(leaf, unset, default);
+            let unset = _mm512_mask_cmpeq_epi32_mask(asked[n], leaves[n], none);
+            let leaf = _mm512_mask_mov_epi32(leaves[n], unset, default);
             let leaf = _mm512_min_epu32(leaf, answers_last);
             let numbers = [_mm512_castsi512_si256(leaf), _mm512_extracti64x4_epi64::<1>(leaf)];
-            for (i, (numbers, there)) in numbers.into_iter().zip(halves).enumerate() {
+            for (i, numbers) in numbers.into_iter().enumerate() {
+                let there = (there[n] >> (i * LANES)) as u8;
                 // SAFETY: no number is beyond the last answer or negative, and answers are words side by side; lanes
                 // beyond the hits are masked.
                 // WHY: as above.
                 unsafe {
-                    let found = _mm512_mask_i32gather_epi64::<8>(
-                        none,
-                        there,
-                        numbers,
-                        answers.as_ptr().cast(),
-                    );
-                    let to = hits.as_mut_ptr().wrapping_add(i * LANES).cast();
+                    let from = answers.as_ptr().cast();
+                    let found = _mm512_mask_i32gather_epi64::<8>(none, there, numbers, from);
+                    let to = hits.as_mut_ptr().wrapping_add(n * WIDE + i * LANES).cast();
                     _mm512_mask_storeu_epi64(to, there, found);
                 }
             }
