@@ -266,8 +266,8 @@ mod x86 {
         keys: &[u8],
         hits: &mut [Hit],
     ) {
-        // For each number of vectors its own loops, here too. All vectors go through a level before the next begins:
-        // a gather takes so many instructions that the processor does not look beyond a level of one.
+        // For each number of vectors its own loops, here too, in which all go through a level before the next begins: a
+        // gather is so many operations of the processor that it does not reach the next vector's by itself.
         match hits.len().div_ceil(WIDE) {
             0 => {}
             1 => go_wide::<1>(dir, place, answers, keys, hits),
