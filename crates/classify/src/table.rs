@@ -513,6 +513,10 @@ impl Table {
 /// For the rest as [`Structure::lookup_burst`]. Where tables are hashes under masks of as many
 /// words, all are gone through together, so that their cache misses overlap; else neighbouring keys
 /// of one table are.
+///
+/// # Panics
+///
+/// If `of` has fewer items than `hits`, an item names no table, or `keys` are too short, as a burst's must not be.
 pub fn lookup_mixed(tables: &[&Table], of: &[u8], keys: &[u8], stride: usize, hits: &mut [Hit]) {
     if hits.is_empty() {
         return;

@@ -152,6 +152,35 @@ fn the_register_is_told_and_answered() {
     }
 }
 
+/// Both services and both passes see a packet as its actions have left it so far, and it is changed once.
+#[test]
+fn a_packet_that_is_aged_before_its_service_is_aged_once() {
+    let sent = tcp(A, B, Flags::SYN, (1, 0));
+    let ttl = sent[14 + 8];
+    let aged = |left: u8| {
+        let mut frame = sent.clone();
+        frame[14 + 8] -= left;
+        let sum = u32::from(u16::from_be_bytes([frame[24], frame[25]])) + (u32::from(left) << 8);
+        frame[24..26].copy_from_slice(&((sum & 0xffff) as u16 + (sum >> 16) as u16).to_be_bytes());
+        frame
+    };
+    let seen = format!("sf_stage=1,sf_metadata=1,ip,nw_ttl={} actions=output:2", ttl - 1);
+    let tracked = format!("table=1,ip,ct_state=+trk+new,nw_ttl={} actions=output:3", ttl - 2);
+    for engine in engines() {
+        let flows = [
+            "sf_stage=0,in_port=1,ip actions=dec_ttl,softflow(conntrack,1)",
+            &seen,
+            "sf_stage=0,in_port=2,ip actions=dec_ttl,dec_ttl,ct(commit,table=1)",
+            &tracked,
+        ];
+        let bed = with(engine, &flows);
+        bed.send(1, &sent);
+        assert_eq!(bed.receive(2), aged(1));
+        bed.send(2, &sent);
+        assert_eq!(bed.receive(3), aged(2));
+    }
+}
+
 #[test]
 fn what_a_service_drops_is_a_service_drop_and_a_loop_ends() {
     for engine in engines() {
