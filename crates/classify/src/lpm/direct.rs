@@ -291,7 +291,7 @@ mod x86 {
         let (first, blocks) = (dir.first(), dir.lower());
         assert!(first.len() == 1 << dir.first_bits(), "a first level is as long as it says");
         assert!(hits.len() * 8 <= keys.len(), "a burst holds one key per answer");
-        assert!(hits.len() <= N * WIDE);
+        assert!(hits.len() <= N * WIDE, "the vectors have a lane for each key");
         let within = blocks.len() << Dir::STRIDE;
         assert!(within <= 1 << 31 && !answers.is_empty() && answers.len() <= 1 << 31);
         let last = _mm512_set1_epi32(within.saturating_sub(1) as i32);
