@@ -193,9 +193,21 @@ impl<'a> Packet<'a> {
         self.in_port
     }
 
+    /// Bytes in front of it that may be written, as it came in.
+    #[inline]
+    pub fn headroom(&self) -> u32 {
+        self.headroom
+    }
+
     /// Its bytes as they came in: the first one's address, and how many there are.
     #[inline]
     pub fn bytes(&mut self) -> (*mut u8, usize) {
+        (self.data, self.len as usize)
+    }
+
+    /// Where it lies, as it came in: the first byte's address, and how many there are.
+    #[inline]
+    pub fn place(&self) -> (*mut u8, usize) {
         (self.data, self.len as usize)
     }
 

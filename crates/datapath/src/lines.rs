@@ -15,15 +15,17 @@ use crate::ports::PortShared;
 use crate::queues::Shaper;
 use crate::sink::ETHERNET_MIN;
 use hashbrown::HashMap;
-use port::{Batch, Loans, TxQueue};
+use port::{Batch, Loans, SINK, TxQueue};
 use std::sync::Arc;
 
 /// Port numbers below this are looked up in a table.
 const NEAR: usize = 256;
 /// No place: there is no such port.
 const NONE: u16 = u16::MAX;
-/// Frames are dealt to places below this; that of this number takes none.
-const DEALT_MAX: u8 = u8::MAX;
+/// A place that takes no frames.
+const NOWHERE: u8 = u8::MAX;
+/// Frames are dealt to places below this.
+const DEALT_MAX: u8 = SINK;
 
 /// A batch of so many frames is handed over at the end of its round.
 const BATCH_ENOUGH: usize = 32;
@@ -66,7 +68,7 @@ impl Default for Lines {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
-            plain: Box::new([DEALT_MAX; NEAR]),
+            plain: Box::new([NOWHERE; NEAR]),
             dealt: Box::new([const { Batch::none() }; NEAR]),
             holds: false,
             dirty: vec![NONE],
@@ -112,7 +114,7 @@ impl Lines {
     /// To be called when lines have come or gone, or have got or lost a shaper, and no batch holds anything.
     pub(crate) fn arrange(&mut self) {
         self.near.fill(NONE);
-        self.plain.fill(DEALT_MAX);
+        self.plain.fill(NOWHERE);
         debug_assert!(self.dealt.iter().all(Batch::is_empty));
         self.far.clear();
         self.dirty.clear();
@@ -133,9 +135,10 @@ impl Lines {
                 }
             }
         }
-        for batch in self.dealt.iter_mut().take(self.lines.len().min(DEALT_MAX.into())) {
-            if !batch.has_room() {
-                *batch = Batch::new();
+        let used = self.lines.len().min(DEALT_MAX.into());
+        for at in (0..used).chain([SINK.into()]) {
+            if !self.dealt[at].has_room() {
+                self.dealt[at] = Batch::new();
             }
         }
         self.dirty_len = self.dirty.len();
@@ -158,14 +161,14 @@ impl Lines {
     }
 
     /// Deals a burst's frames to the queues of the ports that they go to, in order, until one is met that goes to none
-    /// or several of those, or has no outcome; those that are dropped go back to their driver, and `dropped` hears why.
+    /// or several of those, or has no outcome; those that are dropped go back to their driver, and `dropped` hears why, and how many.
     /// Returns how many were dealt or dropped.
     // On its own, so that a few registers hold all that its loop needs.
     #[inline(never)]
-    pub(crate) fn deal(&mut self, loans: &mut Loans, dropped: &mut dyn FnMut(u32)) -> usize {
+    pub(crate) fn deal(&mut self, loans: &mut Loans, dropped: &mut dyn FnMut(u32, u64)) -> usize {
         self.holds = true;
         let (plain, used) = (&*self.plain, self.lines.len().min(DEALT_MAX.into()));
-        let place = |port: u32| plain.get(port as usize).copied().unwrap_or(DEALT_MAX);
+        let place = |port: u32| plain.get(port as usize).copied().unwrap_or(NOWHERE);
         loans.deal((&mut self.dealt, used), ETHERNET_MIN as u16, place, dropped)
     }
 

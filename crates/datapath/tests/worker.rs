@@ -6,7 +6,7 @@ use datapath::ports::PortCounters;
 use datapath::punt::{self, PuntReceiver};
 use datapath::queues::{Queues, QueuesConfig, Setting};
 use datapath::replica::InterpEngine;
-use datapath::worker::{Handle, Injection, RETRY_NS};
+use datapath::worker::{BURSTS_MAX, Handle, Injection, RETRY_NS};
 use datapath::{
     Command, Engine, Forward, Message, PortFlags, PortShared, PortTable, Publisher, Worker,
     WorkerConfig,
@@ -60,6 +60,7 @@ impl Bench {
                 sampler: None,
                 seed: 1,
                 commands_time,
+                bursts_max: BURSTS_MAX,
             };
             Worker::new(config).unwrap()
         };

@@ -356,7 +356,8 @@ impl Compiled {
                     matches.is_some()
                 }
                 true => {
-                    let asked = Asked::of(twins);
+                    let mut asked = Asked::nothing();
+                    asked.list(twins);
                     tables.lookup_mixed(&asked.nodes, &asked.of[..waiting], keys, node.stride, hits)
                         // SAFETY: the block was laid out for this code.
                         && unsafe { self.answer_mixed(node, tables, counters, &asked, hits, &block) }
@@ -591,21 +592,26 @@ struct Asked {
 }
 
 impl Asked {
+    /// Nothing is asked yet.
+    #[inline(always)]
+    fn nothing() -> Asked {
+        const { assert!(BURST_MAX < 256) };
+        Asked { nodes: SmallVec::new(), of: [0; BURST_MAX] }
+    }
+
     /// By at most [`BURST_MAX`] keys.
-    fn of(twins: &[u32]) -> Asked {
+    fn list(&mut self, twins: &[u32]) {
         /// Nodes below this are told apart.
         const SMALL: usize = 256;
-        const { assert!(BURST_MAX < 256) };
-        let mut asked = Asked { nodes: SmallVec::new(), of: [0; BURST_MAX] };
         // One more than the place.
         let mut places = [0u8; SMALL];
-        for (of, twin) in asked.of.iter_mut().zip(twins) {
+        for (of, twin) in self.of.iter_mut().zip(twins) {
             let known = places.get(*twin as usize).copied().unwrap_or(0);
             *of = match known.checked_sub(1) {
                 Some(place) => place,
                 None => {
-                    let place = asked.nodes.len() as u8;
-                    asked.nodes.push(*twin);
+                    let place = self.nodes.len() as u8;
+                    self.nodes.push(*twin);
                     if let Some(known) = places.get_mut(*twin as usize) {
                         *known = place + 1;
                     }
@@ -613,6 +619,5 @@ impl Asked {
                 }
             };
         }
-        asked
     }
 }

@@ -466,6 +466,11 @@ void mr_free(void *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
+void mr_free_all(void *const *mbufs, uint32_t n)
+{
+	rte_pktmbuf_free_bulk((struct rte_mbuf **)(uintptr_t)mbufs, n);
+}
+
 const char *mr_error(int error)
 {
 	return rte_strerror(error < 0 ? -error : error);

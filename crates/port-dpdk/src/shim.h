@@ -123,6 +123,7 @@ void mr_owe(void *mbuf, const struct mr_owed *owed);
 void *mr_copy_in(const uint8_t *bytes, uint32_t len);
 int mr_copy_out(const void *mbuf, uint8_t *bytes, uint32_t len);
 void mr_free(void *mbuf);
+void mr_free_all(void *const *mbufs, uint32_t n);
 const char *mr_error(int error);
 
 #endif

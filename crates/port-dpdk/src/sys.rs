@@ -22,8 +22,8 @@ use crate::gate::{self, Guard};
 
 use port::marks::{Flow, Mark, MarkError, Marks};
 use port::{
-    BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Loans, Native, Offload,
-    Pool, Redeemed,
+    BATCH_MAX, BURST_MAX, Batch, Burst, Csum, DropReason, Frame, Gso, GsoKind, Lender, Loans,
+    Native, Offload, Pool, Redeemed,
 };
 use wire::IpProtocol;
 
@@ -154,6 +154,7 @@ unsafe extern "C" {
     fn mr_copy_in(bytes: *const u8, len: u32) -> *mut ();
     fn mr_copy_out(mbuf: *const c_void, bytes: *mut u8, len: u32) -> c_int;
     fn mr_free(mbuf: *mut ());
+    fn mr_free_all(mbufs: *const NonNull<()>, n: u32);
     fn mr_error(error: c_int) -> *const c_char;
 }
 
@@ -235,10 +236,17 @@ unsafe fn release(token: NonNull<()>) {
     unsafe { mr_free(token.as_ptr()) }
 }
 
+unsafe fn release_all(tokens: &[NonNull<()>]) {
+    // SAFETY: the tokens are mbufs that we own; a slice is not longer than what a 32-bit number counts, as there are fewer
+    // mbufs.
+    unsafe { mr_free_all(tokens.as_ptr(), tokens.len() as u32) }
+}
+
 /// Who lends mbufs.
 // SAFETY: DPDK takes an mbuf back on any thread, and is told once. The shim asserts that an mbuf is laid out as
 // `Native`.
-pub(crate) static LENDER: Lender = unsafe { Lender::of_natives("dpdk", release) };
+pub(crate) static LENDER: Lender =
+    unsafe { Lender::of_natives("dpdk", release).at_once(release_all) };
 
 /// An mbuf of ours.
 #[repr(transparent)]
@@ -296,9 +304,9 @@ impl Drop for Mbufs {
 }
 
 impl Mbufs {
-    /// None, with room for a burst.
+    /// None, with room for a batch.
     pub(crate) fn new() -> Mbufs {
-        Mbufs(Vec::with_capacity(BURST_MAX))
+        Mbufs(Vec::with_capacity(BATCH_MAX))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -578,7 +586,7 @@ impl RxLine {
         let n = self.fetch(room);
         // Nearly always none has anything to say.
         // SAFETY: as in `lend`, for each.
-        if unsafe { loans.fill(&LENDER, n, oddity) } {
+        if unsafe { loans.fill(&LENDER, n) } {
             return n;
         }
         self.received[..n].copy_from_slice(&loans.room()[..n]);
@@ -629,17 +637,6 @@ impl RxLine {
         }
         burst.len() - before
     }
-}
-
-/// Not zero if an mbuf that was just received is not one buffer that is nobody else's, or there is anything else to say of
-/// it but where the frame lies.
-#[inline(always)]
-fn oddity(token: NonNull<()>) -> u64 {
-    // SAFETY: an mbuf of ours, laid out as the shim has asserted.
-    let plain = unsafe { token.cast::<Native>().as_ref() };
-    // Both at once.
-    let alone = u32::from(plain.references) | u32::from(plain.segments) << 16;
-    plain.flags | u64::from(alone ^ 0x1_0001)
 }
 
 /// Lends an mbuf that was just received, if there is nothing to say of it but where the frame lies, or that its

@@ -49,7 +49,7 @@ pub use frame::{Frame, Lender, Native, Redeemed};
 pub use marks::Mark;
 pub use offload::{Csum, Gso, GsoKind, Offload};
 pub use pool::Pool;
-pub use sys::loans::{BATCH_MAX, Batch, Loans, PLACES, Sizes};
+pub use sys::loans::{BATCH_MAX, Batch, Loans, PLACES, SINK, Sizes};
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

@@ -24,7 +24,9 @@ use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
-use datapath::worker::{COMMANDS_TIME, Command, Handle, Injection, Worker, WorkerConfig};
+use datapath::worker::{
+    BURSTS_MAX, COMMANDS_TIME, Command, Handle, Injection, Worker, WorkerConfig,
+};
 use hashbrown::{HashMap, HashSet};
 use ir::pipeline::UpdateError;
 use ir::{Pipeline, Program, TableId, Update};
@@ -410,6 +412,7 @@ impl Switch {
                 services: services.clone(),
                 seed: 0x6d69_6c6c ^ index as u64,
                 commands_time: COMMANDS_TIME,
+                bursts_max: BURSTS_MAX,
             })?;
             workers.push(handle);
             let name = format!("worker-{index}");

@@ -18,6 +18,8 @@ pub struct Lender {
     pub name: &'static str,
     /// Takes a buffer back, on any thread.
     release: unsafe fn(NonNull<()>),
+    /// The same of several, if that is less than to do so one by one.
+    release_all: Option<unsafe fn(&[NonNull<()>])>,
 }
 
 /// What the tokens of [some lenders](Lender::of_natives) point to: what there is to say of a frame, as DPDK lays an mbuf
@@ -85,7 +87,7 @@ impl Lender {
     /// # Safety
     /// `release` may be called on any thread, once with each token that came with a buffer.
     pub const unsafe fn new(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
-        Lender { name, release }
+        Lender { name, release, release_all: None }
     }
 
     /// A lender whose frames can be carried by their tokens alone ([`Loans`](crate::Loans)).
@@ -95,6 +97,33 @@ impl Lender {
     pub const unsafe fn of_natives(name: &'static str, release: unsafe fn(NonNull<()>)) -> Lender {
         // SAFETY: the caller's promise.
         unsafe { Lender::new(name, release) }
+    }
+
+    /// The same lender, who takes several buffers back at once by a function of its own.
+    ///
+    /// # Safety
+    /// That does with each token what [`new`](Self::new)'s `release` does.
+    #[must_use]
+    pub const unsafe fn at_once(self, release_all: unsafe fn(&[NonNull<()>])) -> Lender {
+        Lender { release_all: Some(release_all), ..self }
+    }
+
+    /// Takes buffers back.
+    ///
+    /// # Safety
+    /// As for [`release`](Self::release), for each token; none is there twice.
+    #[inline]
+    pub(super) unsafe fn release_all(&self, tokens: &[NonNull<()>]) {
+        match self.release_all {
+            // SAFETY: the caller's promise.
+            Some(release_all) => unsafe { release_all(tokens) },
+            None => {
+                for token in tokens {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.release(*token) };
+                }
+            }
+        }
     }
 
     /// Takes a buffer back.

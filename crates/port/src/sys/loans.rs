@@ -10,9 +10,13 @@
 //! frames as they came in, one for each, and where they lie only as long as nobody has dealt them.
 #![allow(unsafe_code)]
 
+mod shown;
+
+use self::shown::Seen;
 use super::buffer::{Buffer, Lender, Native};
 use crate::{BURST_MAX, Burst, Csum, Frame};
 use abi::{Outcome, Packet, status};
+use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
@@ -22,6 +26,9 @@ const _: () = assert!(BURST_MAX == abi::BURST_MAX);
 pub const BATCH_MAX: usize = 2 * BURST_MAX;
 /// How many batches there are to [deal](Loans::deal) into, so that any place of eight bits is one.
 pub const PLACES: usize = 256;
+/// The place of a batch that no port has, and in which nothing stays. With room for a burst, it makes frames that are
+/// dropped among others cheap.
+pub const SINK: u8 = 254;
 
 /// Frames in buffers of a driver's own, in order of arrival, of which nobody has made [`Frame`]s. Nothing is
 /// owed of them, and of no mark is anything known. Those that are left when it ends go back to their lender.
@@ -33,13 +40,23 @@ pub struct Loans {
     packets: Vec<Packet<'static>>,
     in_port: u32,
     sizes: Sizes,
+    room: Room,
     /// A bit for each of the first 64: the device vouches for the transport checksum.
     valid: u64,
+    /// Some of the last burst were dropped.
+    drops: bool,
 }
 
 // SAFETY: each token is the only way to its buffer, which may be used and released on any thread; packets are read
 // only together with the tokens of their frames.
 unsafe impl Send for Loans {}
+
+/// So many bytes each frame has around it in its buffer, at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    front: u16,
+    behind: u16,
+}
 
 /// How long frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,26 +176,27 @@ fn csum(valid: u128, at: usize) -> Csum {
     }
 }
 
-/// As [`shift`], if that is nothing unusual; else nothing happens.
+/// As [`shift`], for a frame that lies as the packet was shown, if that is nothing unusual; else nothing happens.
 ///
 /// # Safety
-/// As for [`shift`].
+/// As for [`shift`]; the token is the packet's.
 #[inline(always)]
-unsafe fn shift_a_little(token: NonNull<()>, by: i32, least: u16) -> Option<u32> {
+unsafe fn shift_a_little(token: NonNull<()>, packet: &Packet<'_>, least: u16) -> Option<u32> {
     /// Zeros that are written at once, bytes.
     const ZEROS: u32 = 8;
-    // SAFETY: the caller's promise.
-    let said = unsafe { said(token) };
+    let (by, was) = (packet.shift, packet.len());
     // Whatever `by` is: a sum that has come round is less than none.
-    let start = i32::from(said.start).wrapping_add(by);
-    let mut len = (said.len as i32).wrapping_sub(by);
+    let start = (packet.headroom() as i32).wrapping_add(by);
+    let mut len = (was as i32).wrapping_sub(by);
     if start | len < 0 {
         return None;
     }
     if len < least.into() {
-        let (end, more) = (u32::from(said.start) + said.len, i32::from(least) - len);
+        // SAFETY: the caller's promise.
+        let said = unsafe { said(token) };
+        let (end, more) = (u32::from(said.start) + was, i32::from(least) - len);
         let room = end + ZEROS <= said.buffer_len.into();
-        if said.len < least.into() || more > ZEROS as i32 || !room {
+        if was < least.into() || more > ZEROS as i32 || !room {
             return None;
         }
         // SAFETY: so many bytes from the frame's end on lie in its buffer, which is the caller's alone.
@@ -188,6 +206,23 @@ unsafe fn shift_a_little(token: NonNull<()>, by: i32, least: u16) -> Option<u32>
     // SAFETY: the caller's promise; the frame lies within its buffer, which has less than 64 KiB.
     unsafe { say(token, start as u16, len as u16) };
     Some(len as u32)
+}
+
+/// Has a frame begin `by` bytes later, and be so much longer.
+///
+/// # Safety
+/// As for [`shift`]; the frame lies within its buffer then.
+#[inline(always)]
+unsafe fn shift_all(token: NonNull<()>, by: i32, longer: i32) {
+    let at = token.cast::<Native>().as_ptr();
+    // SAFETY: the caller's promise, for each field; what is short of two bytes wraps as what is short of four.
+    unsafe {
+        let (start, len, here) =
+            (&raw mut (*at).start, &raw mut (*at).len, &raw mut (*at).len_here);
+        start.write(start.read().wrapping_add(by as u16));
+        len.write(len.read().wrapping_add(longer as u32));
+        here.write(here.read().wrapping_add(longer as u16));
+    }
 }
 
 /// As [`shift`], and counts among `sizes` how long the frame is then.
@@ -201,6 +236,152 @@ unsafe fn shift_counted(token: NonNull<()>, by: i32, least: u16, sizes: &mut Siz
     let len = unsafe { shift(token, by, least) };
     (sizes.least, sizes.most) = (sizes.least.min(len), sizes.most.max(len));
     len.into()
+}
+
+/// Where a frame goes: to one port, beginning so many bytes later.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Way {
+    port: u32,
+    shift: i32,
+}
+
+impl Way {
+    /// That of all packets, if they have one, and it is the same.
+    #[inline(always)]
+    fn of_all(packets: &[Packet<'_>]) -> Option<Way> {
+        let of =
+            |packet: &Packet<'_>| packet.single().map(|port| Way { port, shift: packet.shift });
+        let first = of(packets.first()?)?;
+        packets[1..].iter().all(|packet| of(packet) == Some(first)).then_some(first)
+    }
+}
+
+/// A burst's frames, of which none is spoken of, if all go one way.
+struct Whole {
+    sizes: Sizes,
+    room: Room,
+    /// No frame gets shorter than that by a shift.
+    least: u16,
+}
+
+impl Whole {
+    /// Moves all into a batch, and says how long they are then. None if there is no room, or some and not all want to be
+    /// padded alike, or one of them perhaps has no room around it, and nothing has happened then.
+    #[inline(always)]
+    fn go(
+        &self,
+        (tokens, packets): (&[NonNull<()>], &[Packet<'_>]),
+        Way { shift, .. }: Way,
+        batch: &mut Batch,
+    ) -> Option<Sizes> {
+        if batch.room - batch.tokens.len() < tokens.len() {
+            return None;
+        }
+        let mut sizes = self.sizes;
+        if shift != 0 {
+            sizes = self.shift((tokens, packets), shift)?;
+        }
+        batch.tokens.extend_from_slice(tokens);
+        batch.sizes.bytes += sizes.bytes;
+        Some(sizes)
+    }
+
+    /// Has all begin `by` bytes later.
+    #[inline]
+    fn shift(&self, (tokens, packets): (&[NonNull<()>], &[Packet<'_>]), by: i32) -> Option<Sizes> {
+        /// Zeros that are written at once, bytes.
+        const ZEROS: u16 = 8;
+        let (wide, n) = (i64::from(by), tokens.len() as i64);
+        let (least, most) = (i64::from(self.sizes.least) - wide, i64::from(self.sizes.most) - wide);
+        if i64::from(self.room.front) + wide < 0 || least < 0 || most > u16::MAX.into() {
+            return None;
+        }
+        // Of zeros, so many for each.
+        let pad = (i64::from(self.least) - least).max(0);
+        if pad > 0 {
+            let alike = self.sizes.least == self.sizes.most && self.sizes.least >= self.least;
+            if !alike || pad > ZEROS.into() || self.room.behind < ZEROS {
+                return None;
+            }
+            for packet in packets {
+                let (data, len) = packet.place();
+                // SAFETY: so many bytes from the frame's end on lie in its buffer, which is the caller's alone.
+                unsafe { data.add(len).cast::<[u8; ZEROS as usize]>().write([0; _]) };
+            }
+        }
+        let longer = (pad - wide) as i32;
+        for token in tokens {
+            // SAFETY: tokens of their lender's, whose buffers are the caller's alone; each has room for that around its frame,
+            // or in it.
+            unsafe { shift_all(*token, by, longer) };
+        }
+        let bytes = i64::from(self.sizes.bytes) + n * i64::from(longer);
+        Some(Sizes { bytes: bytes as u32, least: (least + pad) as u16, most: (most + pad) as u16 })
+    }
+}
+
+/// Frames of a burst that are dropped, and why.
+struct Gone {
+    tokens: [NonNull<()>; BURST_MAX],
+    reasons: [u32; BURST_MAX],
+    len: usize,
+}
+
+impl Gone {
+    #[inline(always)]
+    fn new() -> Gone {
+        Gone { tokens: [NonNull::dangling(); _], reasons: [0; _], len: 0 }
+    }
+
+    /// Adds one, if it is dropped; there are no more of them than a burst has.
+    #[inline(always)]
+    fn push(&mut self, token: NonNull<()>, reason: u32, dropped: bool) {
+        let at = self.len % BURST_MAX;
+        (self.tokens[at], self.reasons[at]) = (token, reason);
+        self.len += usize::from(dropped);
+    }
+
+    /// Gives them back, and says why.
+    ///
+    /// # Safety
+    /// The lender's, and nobody has them any more.
+    #[inline(never)]
+    unsafe fn end(&self, lender: &'static Lender, dropped: &mut dyn FnMut(u32, u64)) {
+        // SAFETY: the caller's promise.
+        unsafe { lender.release_all(&self.tokens[..self.len]) };
+        for alike in self.reasons[..self.len].chunk_by(|a, b| a == b) {
+            dropped(alike[0], alike.len() as u64);
+        }
+    }
+}
+
+/// Deals frames that go to one port as they are, or are dropped, until one is met that is neither, or whose batch has no
+/// room; without a branch on which it is. Returns how many.
+#[inline(always)]
+fn among_drops(
+    tokens: &[NonNull<()>],
+    packets: &[Packet<'_>],
+    batches: &mut [Batch; PLACES],
+    place: &impl Fn(u32) -> u8,
+    gone: &mut Gone,
+) -> usize {
+    let mut at = 0;
+    for (token, packet) in tokens.iter().zip(packets) {
+        let (drop, single) = (packet.status == status::DROP, packet.single().is_some());
+        if !(drop | single) | (packet.shift != 0) {
+            break;
+        }
+        let place = select_unpredictable(drop, SINK, place(packet.outputs[0].port));
+        let batch = &mut batches[usize::from(place)];
+        if !batch.has_room() {
+            break;
+        }
+        gone.push(*token, packet.reason, drop);
+        batch.push(*token, packet.len());
+        at += 1;
+    }
+    batches[usize::from(SINK)].empty();
+    at
 }
 
 impl Loans {
@@ -246,6 +427,7 @@ impl Loans {
         if self.packets.len() < BURST_MAX {
             self.make_room();
         }
+        self.room = Room::default();
         let at = self.tokens.len();
         self.valid |= u64::from(valid).unbounded_shl(at as u32);
         // SAFETY: a token of its lender's.
@@ -269,50 +451,28 @@ impl Loans {
     }
 
     /// Fills an empty list with the first `n` frames whose tokens were written into its [room](Self::room), of whose
-    /// checksums nothing is known, if of none there is anything `odd` (a bit is set) and each lies within its buffer; else
-    /// nothing happens, and it says so.
+    /// checksums nothing is known, if all are plain: each lies within one buffer, that nobody else uses, and the device has
+    /// said nothing of it. Else nothing happens, and it says so.
     ///
     /// # Safety
-    /// `lender`'s tokens point to [`Native`]s. So many were written, and if it is not `odd`,
-    /// what [`push`](Self::push) demands holds of it, but for where in its buffer the frame lies.
+    /// `lender`'s tokens point to [`Native`]s. So many were written, and of one that is plain what [`push`](Self::push)
+    /// demands holds.
     #[inline(always)]
-    pub unsafe fn fill(
-        &mut self,
-        lender: &'static Lender,
-        n: usize,
-        odd: impl Fn(NonNull<()>) -> u64,
-    ) -> bool {
+    pub unsafe fn fill(&mut self, lender: &'static Lender, n: usize) -> bool {
         let (in_port, empty) = (self.in_port, self.tokens.is_empty());
         let tokens = self.tokens.spare_capacity_mut();
         if !empty || n > tokens.len().min(self.packets.len()) {
             return false;
         }
-        // Whether all is well is found out without a branch for each, and how long they are in numbers of the
-        // machine's own size.
-        let (mut odds, mut room, mut bytes, mut least, mut most) = (0, 0, 0, u32::MAX, 0);
-        for (token, packet) in tokens[..n].iter().zip(&mut self.packets) {
-            // SAFETY: it was written.
-            let token = unsafe { token.assume_init() };
-            // SAFETY: a token of its lender's.
-            let said = unsafe { said(token) };
-            odds |= odd(token);
-            // Less than none, as the sign says, if it is not within the buffer.
-            room |= i64::from(said.buffer_len) - i64::from(said.start) - i64::from(said.len);
-            bytes = said.len.wrapping_add(bytes);
-            (least, most) = (least.min(said.len), most.max(said.len));
-            // SAFETY: nobody is shown these packets unless all of them are within their buffers.
-            unsafe { said.show(packet, in_port) };
-        }
-        let all = odds == 0 && room >= 0;
-        if all {
-            // A buffer has less than 64 KiB.
-            let (least, most) = (least.min(u32::from(u16::MAX)) as u16, most as u16);
+        // SAFETY: nobody is shown these packets unless all of them are plain.
+        let seen = unsafe { shown::show(&tokens[..n], &mut self.packets[..n], in_port) };
+        if let Some(Seen { sizes, room }) = seen {
             (self.lender, self.valid) = (Some(lender), 0);
-            self.sizes = Sizes { bytes, least, most };
+            (self.sizes, self.room) = (sizes, room);
             // SAFETY: so many were written.
             unsafe { self.tokens.set_len(n) };
         }
-        all
+        seen.is_some()
     }
 
     /// Shows all of them to `f`, to be edited, and for what becomes of them to be noted.
@@ -347,7 +507,8 @@ impl Loans {
     }
 
     /// Moves frames into batches, in order, until one is met that cannot be: each into that of the number which `place`
-    /// makes of the one port that it goes to. Only as many of the batches as are `used` have room. Those that are dropped go back to their lender, and `dropped` hears why. A
+    /// makes of the one port that it goes to. Only as many of the batches as are `used` have room, and perhaps the
+    /// [sink](SINK). Those that are dropped go back to their lender, and `dropped` hears why, and how many. A
     /// frame that goes to several ports or none, has no outcome, or whose batch has no room, stays, and all
     /// behind it. Returns how many went.
     ///
@@ -360,14 +521,14 @@ impl Loans {
         (batches, used): (&mut [Batch; PLACES], usize),
         least: u16,
         place: impl Fn(u32) -> u8,
-        dropped: &mut dyn FnMut(u32),
+        dropped: &mut dyn FnMut(u32, u64),
     ) -> usize {
         let n = self.tokens.len().min(self.packets.len());
         let Some(lender) = self.lender else { return 0 };
         let foreign = |batch: &Batch| {
             !batch.is_empty() && !batch.lender.is_some_and(|own| std::ptr::eq(own, lender))
         };
-        let used = used.min(PLACES);
+        let used = used.min(usize::from(SINK));
         if batches[..used].iter().any(foreign) {
             return 0;
         }
@@ -378,6 +539,19 @@ impl Loans {
         let tokens = unsafe { std::slice::from_raw_parts(self.tokens.as_ptr(), n) };
         let packets = &self.packets[..n];
         let (valid, mut sizes, mut at) = (self.valid, self.sizes, 0);
+        let mut gone = Gone::new();
+        if valid == 0 {
+            let all = Whole { sizes, room: self.room, least };
+            if let Some(way) = Way::of_all(packets)
+                && let Some(now) =
+                    all.go((tokens, packets), way, &mut batches[usize::from(place(way.port))])
+            {
+                (at, sizes) = (n, now);
+            } else if self.drops {
+                // Which of them are dropped, nobody can guess: all are done alike.
+                at = among_drops(tokens, packets, batches, &place, &mut gone);
+            }
+        }
         while at < n {
             // Nearly all of them: no calls, so that all that is needed stays in registers.
             if valid == 0 {
@@ -390,7 +564,7 @@ impl Loans {
                     let mut len = packet.len();
                     if packet.shift != 0 {
                         // SAFETY: a token of its lender's, whose buffer is this list's alone.
-                        match unsafe { shift_a_little(*token, packet.shift, least) } {
+                        match unsafe { shift_a_little(*token, packet, least) } {
                             Some(new) => len = new,
                             None => break,
                         }
@@ -406,9 +580,7 @@ impl Loans {
             }
             let (token, packet) = (tokens[at], &packets[at]);
             if packet.status == status::DROP {
-                // SAFETY: nobody has it any more.
-                unsafe { lender.release(token) };
-                dropped(packet.reason);
+                gone.push(token, packet.reason, true);
             } else {
                 let Some(port) = packet.single() else { break };
                 let batch = &mut batches[usize::from(place(port))];
@@ -425,6 +597,11 @@ impl Loans {
                 batch.push(token, len);
             }
             at += 1;
+        }
+        self.drops = gone.len > 0;
+        if self.drops {
+            // SAFETY: the lender's, and nobody has them any more.
+            unsafe { gone.end(lender, dropped) };
         }
         for batch in batches[..used].iter_mut().filter(|batch| !batch.is_empty()) {
             batch.lender = Some(lender);
@@ -501,10 +678,9 @@ impl Drop for Loans {
 /// Gives frames back.
 fn release_all(lender: Option<&'static Lender>, tokens: &mut Vec<NonNull<()>>) {
     let Some(lender) = lender else { return };
-    for token in tokens.drain(..) {
-        // SAFETY: nobody has it any more.
-        unsafe { lender.release(token) }
-    }
+    // SAFETY: nobody has them any more, and they leave the list.
+    unsafe { lender.release_all(tokens) };
+    tokens.clear();
 }
 
 /// Frames in buffers of a driver's own that are to leave by one queue, in order. Their tokens say where they lie now.
@@ -555,6 +731,14 @@ impl Batch {
         }
     }
 
+    /// Forgets what was dealt here as well as elsewhere.
+    #[inline(always)]
+    fn empty(&mut self) {
+        // SAFETY: none is fewer than there are.
+        unsafe { self.tokens.set_len(0) };
+        self.sizes = Sizes::NONE;
+    }
+
     /// How many there are.
     #[inline(always)]
     pub fn len(&self) -> usize {
@@ -599,8 +783,14 @@ impl Batch {
         let own = self.lender.is_some_and(|own| std::ptr::eq(own, lender));
         if own {
             (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
-            to.extend_from_slice(&self.tokens);
-            self.tokens.clear();
+            if to.is_empty() {
+                // The lists change places, and this one has room for as many as before.
+                std::mem::swap(to, &mut self.tokens);
+                self.tokens.reserve(self.room);
+            } else {
+                to.extend_from_slice(&self.tokens);
+                self.tokens.clear();
+            }
         }
         own
     }
@@ -692,7 +882,7 @@ mod tests {
                 packet.shift = by.get(at).copied().unwrap_or(0);
             }
         });
-        let dropped = &mut |reason| assert_eq!(reason, 5);
+        let dropped = &mut |reason, _| assert_eq!(reason, 5);
         loans.deal((batches, 2), least, |port| port as u8, dropped)
     }
 
@@ -812,6 +1002,91 @@ mod tests {
         assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
     }
 
+    /// Whichever way a burst is dealt (all alike, drops among others, one by one), each frame is where, and as long as, it
+    /// would be alone.
+    #[test]
+    fn bursts_are_dealt_as_their_frames_would_be_alone() {
+        const LEAST: u16 = 60;
+        let mut random = crate::prng::Prng::new(11);
+        let (mut loans, mut batches) = (Loans::new(), batches(2));
+        for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
+            let mut any = |n: u64| random.below(n);
+            let (n, alike, drops) = (1 + any(64) as usize, any(2) == 0, any(3) == 0);
+            if any(4) != 0 {
+                batches[usize::from(SINK)] = Batch::new();
+            } else {
+                batches[usize::from(SINK)] = Batch::none();
+            }
+            let pick = |any: &mut dyn FnMut(u64) -> u64| {
+                let by = [0, 0, 4, -4, 12, -130, 70][any(7) as usize];
+                (any(2) as u16, by, [60, 64, 100, 58, 61][any(5) as usize], 100 + any(60) as u16)
+            };
+            let same = pick(&mut any);
+            let frames: Vec<_> =
+                (0..n).map(|_| if alike { same } else { pick(&mut any) }).collect();
+            let gone: Vec<bool> = (0..n).map(|_| drops && any(3) == 0).collect();
+            let plain = !alike || any(2) == 0;
+            let (mut tokens, mut expected) = (Vec::new(), [Vec::new(), Vec::new()]);
+            for ((place, by, len, start), gone) in frames.iter().zip(&gone) {
+                let mut memory = Box::new([7u8; 512]);
+                memory[usize::from(*start)..][..*len as usize].fill(1);
+                // What a burst of others has in front of and behind it is not enough for all to go alike.
+                let buffer_len = if plain { 512 } else { start + *len as u16 + any(12) as u16 };
+                let first = (i32::from(*start) + by).clamp(0, i32::from(*start) + *len as i32);
+                let end = usize::from(*start) + *len as usize;
+                let mut bytes = memory[first as usize..end].to_vec();
+                if *len >= LEAST.into() && bytes.len() < LEAST.into() {
+                    let more =
+                        (usize::from(LEAST) - bytes.len()).min(usize::from(buffer_len) - end);
+                    bytes.resize(bytes.len() + more, 0);
+                }
+                if !gone {
+                    expected[usize::from(*place)].push((first as u16, bytes));
+                }
+                let buffer = Box::into_raw(memory).cast();
+                let (start, len, len_here) = (*start, *len, *len as u16);
+                let kept = Native { start, buffer_len, len, buffer, len_here, ..Native::default() };
+                tokens.push(NonNull::from(Box::leak(Box::new(kept))).cast());
+            }
+            loans.room().iter_mut().zip(&tokens).for_each(|(to, token)| {
+                to.write(*token);
+            });
+            // SAFETY: tokens of these tests, each a box of its own.
+            if !unsafe { loans.fill(&LENDER, n) } {
+                // SAFETY: as above.
+                tokens.iter().for_each(|token| unsafe { loans.push(&LENDER, *token, false) });
+            }
+            loans.show(|packets| {
+                for (packet, (frame, gone)) in packets.iter_mut().zip(frames.iter().zip(&gone)) {
+                    (packet.status, packet.outputs_len) = (status::FORWARD, 1);
+                    (packet.outputs[0].port, packet.shift) = (frame.0.into(), frame.1);
+                    if *gone {
+                        (packet.status, packet.outputs_len, packet.shift) = (status::DROP, 0, 0);
+                        packet.reason = 5;
+                    }
+                }
+            });
+            let (mut heard, before) = (0, RELEASED.get());
+            let dealt =
+                loans.deal((&mut batches, 2), LEAST, |port| port as u8, &mut |reason, n| {
+                    assert_eq!(reason, 5);
+                    heard += n as usize;
+                });
+            let lost = gone.iter().filter(|gone| **gone).count();
+            assert_eq!((dealt, heard, RELEASED.get() - before), (n, lost, lost));
+            assert!(batches[usize::from(SINK)].is_empty() && loans.is_empty());
+            for (batch, expected) in batches.iter_mut().zip(&expected) {
+                let told = told(&batch.tokens);
+                assert_eq!(&told, expected, "alike: {alike}, drops: {drops}");
+                let lens = || told.iter().map(|(_, bytes)| bytes.len());
+                let Sizes { bytes, least, most } = batch.sizes();
+                assert_eq!(bytes as usize, lens().sum::<usize>());
+                assert!(lens().all(|len| (least.into()..=most.into()).contains(&len)));
+                batch.release();
+            }
+        }
+    }
+
     /// A batch takes no more than it has room for, and what is left goes on as it was.
     #[test]
     fn batches_grow_over_bursts_until_they_are_full() {
@@ -854,7 +1129,6 @@ mod tests {
             buffer_len: 512,
             len,
             buffer: std::ptr::dangling_mut(),
-            len_here: 9,
             ..Native::default()
         };
         let mut all = [kept(0, 512), kept(512, 0), kept(100, 60)];
@@ -864,13 +1138,8 @@ mod tests {
             for (kept, place) in all.iter_mut().zip(loans.room()) {
                 place.write(NonNull::from(kept).cast());
             }
-            let odd = |token: NonNull<()>| {
-                // SAFETY: a structure each, whose `len_here` says whether it is plain.
-                let kept = unsafe { token.cast::<Native>().as_ref() };
-                u64::from(kept.len_here ^ 9)
-            };
             // SAFETY: as above; of what is not odd, the frame is not looked at here.
-            let filled = unsafe { loans.fill(&LENDER, n, odd) };
+            let filled = unsafe { loans.fill(&LENDER, n) };
             let (n, sizes) = (loans.len(), loans.sizes());
             std::mem::take(&mut loans.tokens).clear();
             (filled, n, sizes)
@@ -880,8 +1149,9 @@ mod tests {
         assert!(!fill(3, |k| k.len = 1).0);
         assert_eq!(fill(1, |_| {}), (true, 1, Sizes { bytes: 512, least: 512, most: 512 }));
         assert!(!fill(3, |k| (k.start, k.len) = (1, u32::MAX)).0);
-        assert!(!fill(3, |k| (k.start, k.len, k.len_here) = (1, 2, 8)).0);
-        assert!(fill(3, |k| k.len_here = 9).0);
+        assert!(!fill(3, |k| (k.start, k.len, k.flags) = (1, 2, 8)).0);
+        assert!(!fill(3, |k| (k.flags, k.references) = (0, 2)).0);
+        assert!(fill(3, |k| k.references = 1).0);
         assert!(!fill(65, |_| {}).0);
     }
 }
