@@ -296,25 +296,27 @@ pub(crate) struct Together<'a> {
 
 impl<'a> Together<'a> {
     /// Of tables of one layout, of which those that are no hashes are none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(tables: impl Iterator<Item = Option<&'a Hash>> + Clone) -> Together<'a> {
         let first = tables.clone().find_map(|hash| hash?.held());
         let words = first.map_or(0, |group| group.windows().len());
-        let (mut alike, mut whole) = (true, true);
-        let asked = tables.map(|hash| {
+        // Where it will be used, and not collected elsewhere first: it is large, and made for each burst.
+        let asked = SmallVec::new();
+        let mut together = Together { asked, first, alike: true, whole: true };
+        for hash in tables {
             let held = hash.and_then(Hash::held);
             let group = held.filter(|group| group.windows().len() == words);
-            alike &= group.is_none_or(|group| first.is_some_and(|first| first.sees_as(group)));
-            whole &= group.is_some();
-            Asked {
+            together.alike &=
+                group.is_none_or(|group| first.is_some_and(|first| first.sees_as(group)));
+            together.whole &= group.is_some();
+            together.asked.push(Asked {
                 probe: group.map_or(NOWHERE, |group| group.index().probe()),
                 otherwise: hash.map_or(EMPTY, |hash| pack(hash.otherwise)),
                 group,
                 other: hash.is_none() || held.is_some() != group.is_some(),
-            }
-        });
-        let asked = asked.collect();
-        Together { asked, first, alike, whole }
+            });
+        }
+        together
     }
 }
 

@@ -355,6 +355,70 @@ impl Gone {
     }
 }
 
+/// So many batches are filled without reading how full they are for each frame.
+const FEW: usize = 10;
+/// Bits of a number of frames in [`to_few`]: fewer than a burst has.
+const COUNT_BITS: usize = BURST_MAX.trailing_zeros() as usize;
+const _: () = assert!(FEW * COUNT_BITS <= 64);
+
+/// All batches have room for so many more.
+fn has_room(batches: &[Batch], n: usize) -> bool {
+    batches.iter().all(|batch| batch.room - batch.tokens.len() >= n)
+}
+
+/// Deals frames that go to one port until one is met that does not. Returns how many.
+///
+/// How many have gone into each batch stands in one register. If that stood in memory, it would be read soon after it
+/// was written where the next frame goes to the same port, and else not, which a processor cannot guess either.
+///
+/// There are [`FEW`] batches at most, with room for all. The last frame of a full burst is left, as its count might not fit.
+#[inline(always)]
+fn to_few(
+    (tokens, packets): (&[NonNull<()>], &[Packet<'_>]),
+    (batches, place): (&mut [Batch], &impl Fn(u32) -> u8),
+    least: u16,
+    sizes: &mut Sizes,
+) -> usize {
+    let mut ends = [std::ptr::null_mut::<NonNull<()>>(); FEW];
+    for (end, batch) in ends.iter_mut().zip(&mut *batches) {
+        *end = batch.tokens.spare_capacity_mut().as_mut_ptr().cast();
+    }
+    let (mut counts, mut at, mut shifted) = (0u64, 0, false);
+    let counted = |counts: u64, place: usize| (counts >> (place * COUNT_BITS)) as usize % BURST_MAX;
+    for (token, packet) in tokens.iter().zip(packets).take(BURST_MAX - 1) {
+        let Some(port) = packet.single() else { break };
+        let place = usize::from(place(port));
+        if place >= batches.len() {
+            break;
+        }
+        if packet.shift != 0 {
+            // SAFETY: a token of its lender's, whose buffer is the caller's alone.
+            let Some(len) = (unsafe { shift_a_little(*token, packet, least) }) else { break };
+            (sizes.least, sizes.most) = (sizes.least.min(len as u16), sizes.most.max(len as u16));
+            shifted = true;
+        }
+        // SAFETY: a list that is there; each has room for as many as there are tokens.
+        unsafe { ends[place].add(counted(counts, place)).write(*token) };
+        counts += 1 << (place * COUNT_BITS);
+        at += 1;
+    }
+    let alike = (sizes.least == sizes.most && !shifted).then_some(sizes.least);
+    for (place, batch) in batches.iter_mut().enumerate() {
+        let (before, n) = (batch.tokens.len(), counted(counts, place));
+        if n == 0 {
+            continue;
+        }
+        // SAFETY: so many were written behind those that were there.
+        unsafe { batch.tokens.set_len(before + n) };
+        batch.sizes.bytes += match alike {
+            Some(len) => n as u32 * u32::from(len),
+            // SAFETY: tokens of their lender's.
+            None => batch.tokens[before..].iter().map(|t| unsafe { said(*t) }.len).sum(),
+        };
+    }
+    at
+}
+
 /// Deals frames that go to one port as they are, or are dropped, until one is met that is neither, or whose batch has no
 /// room; without a branch on which it is. Returns how many.
 #[inline(always)]
@@ -550,6 +614,9 @@ impl Loans {
             } else if self.drops {
                 // Which of them are dropped, nobody can guess: all are done alike.
                 at = among_drops(tokens, packets, batches, &place, &mut gone);
+            } else if used <= FEW && has_room(&batches[..used], n) {
+                let to = (&mut batches[..used], &place);
+                at = to_few((tokens, packets), to, least, &mut sizes);
             }
         }
         while at < n {
@@ -1012,6 +1079,8 @@ mod tests {
         for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
             let mut any = |n: u64| random.below(n);
             let (n, alike, drops) = (1 + any(64) as usize, any(2) == 0, any(3) == 0);
+            // All there is room for, to one port, but beginning elsewhere each.
+            let (n, ports) = if any(5) == 0 { (64, 1) } else { (n, 2) };
             if any(4) != 0 {
                 batches[usize::from(SINK)] = Batch::new();
             } else {
@@ -1019,7 +1088,12 @@ mod tests {
             }
             let pick = |any: &mut dyn FnMut(u64) -> u64| {
                 let by = [0, 0, 4, -4, 12, -130, 70][any(7) as usize];
-                (any(2) as u16, by, [60, 64, 100, 58, 61][any(5) as usize], 100 + any(60) as u16)
+                (
+                    any(ports) as u16,
+                    by,
+                    [60, 64, 100, 58, 61][any(5) as usize],
+                    100 + any(60) as u16,
+                )
             };
             let same = pick(&mut any);
             let frames: Vec<_> =
