@@ -23,7 +23,7 @@ use jit::Handed;
 use port::Csum;
 use service::catalogue;
 use service::element::{Element, Fate, Instance, Metadata, Passing, Writes};
-use service::packet::{Checksum, Packet};
+use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -259,19 +259,43 @@ fn checksum(csum: Csum) -> Checksum {
     }
 }
 
-/// A packet as an element takes it, by the values of [`ARGS`].
-#[inline]
-fn passing<'a>(bytes: &'a mut [u8], csum: Csum, arg: impl Fn(usize) -> u64) -> Passing<'a> {
-    let mut passing = Passing::new(Packet::of(bytes));
-    passing.packet.checksum = checksum(csum);
-    passing.metadata = Metadata {
-        register: arg(2),
-        action: arg(3) as u32,
-        stage: arg(4) as u8,
+/// What a packet carries, by the values of [`ARGS`].
+#[inline(always)]
+fn metadata([_, argument, register, action, stage]: [u64; ARGS.len()]) -> Metadata {
+    Metadata {
+        register,
+        action: action as u32,
+        stage: stage as u8,
         coalesce: false,
-        argument: arg(1) as u32,
-    };
-    passing
+        argument: argument as u32,
+    }
+}
+
+/// Packets as their element takes them. The bytes are lent to it meanwhile.
+///
+/// What is known of a packet goes straight to its place: offsets that lay in memory in between would be read there in wider
+/// parts than they were written in, for which the processor waits.
+#[inline(always)]
+fn lend<'a>(
+    burst: Burst<'_>,
+    run: &mut [Handed<'a>],
+    all: &mut SmallVec<[Passing<'a>; abi::BURST_MAX]>,
+) {
+    for handed in run {
+        let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
+        let metadata = metadata(match handed.args.first_chunk() {
+            Some(args) => *args,
+            None => std::array::from_fn(|at| handed.args.get(at).copied().unwrap_or(0)),
+        });
+        let frame = std::mem::take(&mut handed.bytes);
+        let usual = Offsets::usual(frame);
+        let (is_usual, at) = (usual.is_some(), usual.unwrap_or_default());
+        let packet = Packet { frame, at, checksum, hint };
+        all.push(Passing { packet, metadata, fate: Fate::Continue });
+        if !is_usual && let Some(Passing { packet, .. }) = all.last_mut() {
+            packet.at = Offsets::walked(packet.frame);
+        }
+    }
 }
 
 impl Service for Elements {
@@ -285,22 +309,21 @@ impl Service for Elements {
                 continue;
             };
             let count = run.len() as u64;
-            // The bytes are lent to the element meanwhile.
-            let mut all: SmallVec<[Passing<'_>; abi::BURST_MAX]> = SmallVec::new();
-            for handed in run.iter_mut() {
-                let (csum, hint, args) = (burst.csum(handed), burst.hint(handed), handed.args);
-                let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-                let mut one = passing(std::mem::take(&mut handed.bytes), csum, arg);
-                one.packet.hint = hint;
-                all.push(one);
-            }
+            let mut all = SmallVec::new();
+            lend(burst, run, &mut all);
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let mut dropped = 0;
-            for (handed, passing) in run.iter_mut().zip(all) {
+            // Drained and not moved: they are several thousand octets.
+            for (handed, passing) in run.iter_mut().zip(all.drain(..)) {
                 let Passing { packet, metadata, fate } = passing;
                 handed.bytes = packet.frame;
+                // One by one: two words are less than a call that copies any number of them.
                 let words = [metadata.register, metadata.coalesce.into()];
-                handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                for (at, word) in words.into_iter().enumerate() {
+                    if let Some(to) = handed.results.get_mut(at) {
+                        *to = word;
+                    }
+                }
                 handed.passes = fate == Fate::Continue;
                 dropped += u64::from(!handed.passes);
             }
@@ -323,7 +346,10 @@ impl Service for Elements {
             self.nobody.fetch_add(1, Ordering::Relaxed);
             return false;
         };
-        let mut one = [passing(call.packet, call.csum, arg)];
+        let mut packet = Packet::of(call.packet);
+        packet.checksum = checksum(call.csum);
+        let metadata = metadata(std::array::from_fn(arg));
+        let mut one = [Passing { metadata, ..Passing::new(packet) }];
         named.lock().ingress_as(named.role, call.now_ns, &mut one);
         let [Passing { metadata, fate, .. }] = one;
         answer(results, 0, metadata.register);
