@@ -41,11 +41,16 @@ pub(crate) struct Index {
 }
 
 /// The places a key may be in: two buckets, and its tag.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     first: u32,
     second: u32,
     tag: u8,
+}
+
+impl Places {
+    /// Of no key.
+    pub(crate) const NONE: Places = Places { first: 0, second: 0, tag: 0 };
 }
 
 impl Index {

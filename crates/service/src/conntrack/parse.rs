@@ -71,10 +71,9 @@ pub(crate) fn payload<'a>(packet: &'a Packet<'_>) -> &'a [u8] {
 pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<Key> {
     let at = &packet.at;
     let protocol = at.protocol;
-    let fits = at.network == Network::V4
-        && at.fragment == Fragment::Whole
-        && matches!(protocol, IpProtocol::TCP | IpProtocol::UDP);
-    if !fits {
+    // Not one after the other: traffic has both, in no order that a processor could foresee.
+    let has_ports = (protocol == IpProtocol::TCP) | (protocol == IpProtocol::UDP);
+    if !(at.network == Network::V4 && at.fragment == Fragment::Whole && has_ports) {
         return None;
     }
     let ends: &[u8; 8] = packet.frame.get(at.l3 as usize + 12..)?.first_chunk()?;
