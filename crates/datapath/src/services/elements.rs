@@ -274,14 +274,15 @@ fn metadata([_, argument, register, action, stage]: [u64; ARGS.len()]) -> Metada
 /// Packets as their element takes them. The bytes are lent to it meanwhile.
 ///
 /// What is known of a packet goes straight to its place: offsets that lay in memory in between would be read there in wider
-/// parts than they were written in, for which the processor waits.
+/// parts than they were written in, for which the processor waits. So those that have to be walked for come last.
 #[inline(always)]
 fn lend<'a>(
     burst: Burst<'_>,
     run: &mut [Handed<'a>],
     all: &mut SmallVec<[Passing<'a>; abi::BURST_MAX]>,
 ) {
-    for handed in run {
+    let mut odd = false;
+    all.extend(run.iter_mut().map(|handed| {
         let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
         let metadata = metadata(match handed.args.first_chunk() {
             Some(args) => *args,
@@ -289,12 +290,20 @@ fn lend<'a>(
         });
         let frame = std::mem::take(&mut handed.bytes);
         let usual = Offsets::usual(frame);
-        let (is_usual, at) = (usual.is_some(), usual.unwrap_or_default());
-        let packet = Packet { frame, at, checksum, hint };
-        all.push(Passing { packet, metadata, fate: Fate::Continue });
-        if !is_usual && let Some(Passing { packet, .. }) = all.last_mut() {
-            packet.at = Offsets::walked(packet.frame);
-        }
+        odd |= usual.is_none();
+        let packet = Packet { frame, at: usual.unwrap_or_default(), checksum, hint };
+        Passing { packet, metadata, fate: Fate::Continue }
+    }));
+    if odd {
+        walk(all);
+    }
+}
+
+/// Finds the offsets of packets that the short way has none of.
+#[cold]
+fn walk(all: &mut [Passing<'_>]) {
+    for Passing { packet, .. } in all.iter_mut().filter(|one| one.packet.at.l4 == 0) {
+        packet.at = Offsets::walked(packet.frame);
     }
 }
 
@@ -541,5 +550,49 @@ mod tests {
         assert!(!burst(&elements, false, &[1])[0].0);
         assert!(burst(&elements, true, &[1])[0].0);
         assert_eq!(elements.for_nobody(), 1);
+    }
+
+    #[test]
+    fn an_element_is_told_where_each_packets_layers_are_and_gives_the_packet_back() {
+        struct Looks;
+        impl Element for Looks {
+            fn name(&self) -> &'static str {
+                "looks"
+            }
+            fn writes(&self) -> Writes {
+                Writes::Nothing
+            }
+            fn instance(&self, _: usize, _: u64, _: u64) -> Box<dyn Instance> {
+                Box::new(Looks)
+            }
+        }
+        impl Instance for Looks {
+            fn ingress(&mut self, _: u64, burst: &mut [Passing<'_>]) {
+                for Passing { packet, metadata, .. } in burst {
+                    assert_eq!(packet.at, Offsets::of(packet.frame));
+                    metadata.register = packet.at.l4.into();
+                }
+            }
+            fn counters(&self) -> Vec<(&'static str, u64)> {
+                Vec::new()
+            }
+        }
+        let elements = Elements::default();
+        add(&elements, 1, "looks", Looks);
+        let plain = testkit::packet::Udp::default().frame();
+        let mut tagged = plain.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 1]);
+        let other = vec![0; 60];
+        let frames = [&plain, &tagged, &other, &plain, &tagged, &tagged].map(Vec::clone);
+        let (mut handed, mut results) = (frames.clone(), [[9; 2]; 6]);
+        let mut packets: Vec<Handed<'_>> = Vec::new();
+        for (packet, (bytes, results)) in handed.iter_mut().zip(&mut results).enumerate() {
+            packets.push(Handed { packet, bytes, args: &[1, 0, 0, 0, 0], results, passes: true });
+        }
+        let service = declared(false);
+        elements
+            .burst(Burst { service: &service, csums: &[], marks: &[], now_ns: 0 }, &mut packets);
+        assert!(packets.iter().zip(&frames).all(|(packet, frame)| packet.bytes == &frame[..]));
+        assert_eq!(results.map(|results| results[0]), [34, 38, 0, 34, 38, 38]);
     }
 }
