@@ -509,14 +509,6 @@ impl Compiled {
             let hit = Hit { entry: handed.passes.into(), action: 0 };
             // SAFETY: as above; answers for `BURST_MAX` places are the stop's.
             unsafe { *block.part::<Hit>(hits).add(usize::from(places[packet])) = hit };
-            let to = slots(packet);
-            for (word, mask, slot) in &stop.narrow {
-                // Nothing above its width.
-                let limb = handed.results[*word] & mask;
-                handed.results[*word] = limb;
-                // SAFETY: the slots of every packet of a burst are there, of words.
-                unsafe { *to.byte_add(*slot) = limb };
-            }
             for (word, width, slot) in &stop.wide {
                 let limbs = width.div_ceil(64) as usize;
                 let limbs = &mut handed.results[*word..*word + limbs];
@@ -524,9 +516,23 @@ impl Compiled {
                 if let Some(last) = limbs.last_mut() {
                     *last &= u64::MAX >> spare;
                 }
-                // SAFETY: as above, of so many words.
+                // SAFETY: the slots of every packet of a burst are there, of words.
                 unsafe {
-                    ptr::copy_nonoverlapping(limbs.as_ptr(), to.byte_add(*slot), limbs.len());
+                    let to = slots(packet).byte_add(*slot);
+                    ptr::copy_nonoverlapping(limbs.as_ptr(), to, limbs.len());
+                }
+            }
+        }
+        // One answer of all packets after the other: nothing else is looked at.
+        for (word, mask, slot) in &stop.narrow {
+            assert!(*word < said, "an answer is one of the words that are said");
+            for packet in ones(waiting) {
+                // SAFETY: answers of `BURST_MAX` packets are the stop's, which nobody borrows any more; slots as above.
+                unsafe {
+                    let answer = answers.add(packet * said + word);
+                    // Nothing above its width.
+                    *answer &= mask;
+                    *slots(packet).byte_add(*slot) = *answer;
                 }
             }
         }
