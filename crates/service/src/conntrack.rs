@@ -4,7 +4,7 @@
 //! time. Out: for each packet its `ct_state`, and the connection's mark and label. A tracker is one
 //! worker's own: traffic must be spread so that both directions of a connection come to one worker.
 //!
-//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples, hash them and
+//! A burst is taken in stages over eight packets each, so that cache misses overlap: read the tuples, hash them and
 //! ask for their buckets; look into these and ask for the records; only then judge packet by packet, in order. What the
 //! stages have found is no more than a guess, which the record itself confirms when the packet's turn has come:
 //! connections come and go within a burst.
@@ -64,6 +64,7 @@ use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
 use record::{Extensions, Flags, NONE, Notes, Progress, Record, Rest};
 use smallvec::SmallVec;
+use std::ops::Range;
 use tuple::Hasher;
 use wire::IpProtocol;
 
@@ -74,8 +75,10 @@ pub use tuple::{Role, Tuple};
 const TICK_SHIFT: u32 = 27;
 /// Packets that are taken through the stages together.
 const BURST: usize = 64;
-/// Packets between asking the memory for something of a packet and needing it: some 300 ns of work.
+/// Packets that are taken through one stage together. So many are between asking the memory for something of a packet and needing
+/// it: some 200 ns of work.
 const LAG: usize = 8;
+const _: () = assert!(LAG < 64);
 /// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
 const STEPS_PER_PACKET: usize = 2;
 
@@ -417,11 +420,12 @@ const INVALID: Outcome = Outcome {
     drop: None,
 };
 
-/// What became of a packet that changed nothing but its connection's place and time: its state, and the connection; none of
-/// one that is invalid.
+/// What became of a packet that changed nothing but its connection's place and time: its state, and the connection, which
+/// may have a mark or a label; none of one that is invalid.
 struct Usual {
     state: CtState,
     at: u32,
+    marked: bool,
 }
 
 /// A connection found, and which way the packet goes.
@@ -544,50 +548,53 @@ impl Tracker {
         let mut sight = self.sight.take().unwrap_or_default();
         sight.begin();
         let mut odd = 0;
-        let (len, lag) = (packets.len(), LAG.min(packets.len()));
-        for step in 0..len + 3 * lag {
-            if let Some(carrier) = packets.get_mut(step) {
-                sight.read(self, now, request.zone, step, carrier.packet());
+        let len = packets.len();
+        let blocks = len.div_ceil(LAG);
+        let part = |block: usize| block * LAG..((block + 1) * LAG).min(len);
+        // One that no stage of is left is beyond them.
+        let before = |block: usize, n: usize| block.checked_sub(n).filter(|block| *block < blocks);
+        for block in 0..blocks + 3 {
+            if block < blocks {
+                let part = part(block);
+                sight.read(self, now, request.zone, part.start, &mut packets[part]);
             }
-            match step.checked_sub(lag) {
-                Some(n) if n < len => sight.find(self, n, rests),
-                _ => {}
+            if let Some(block) = before(block, 1) {
+                sight.find(self, part(block), rests);
             }
-            match step.checked_sub(2 * lag) {
-                Some(n) if n < len => sight.find_elsewhere(self, n, request.zone),
-                _ => {}
+            if let Some(block) = before(block, 2) {
+                sight.find_elsewhere(self, part(block), request.zone);
             }
-            let Some(n) = step.checked_sub(3 * lag) else { continue };
-            let Some(carrier) = packets.get_mut(n) else { continue };
-            let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
-            let Seen { key, places, likely } = &sight.seen[n % BURST];
-            let subject = if sight.odds >> n & 1 != 0 {
-                odd += 1;
-                sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
-            } else {
-                let usual = match plain {
-                    true => self.usual((now_ns, now), request.zone, key, *likely, packet),
-                    false => None,
-                };
-                if let Some(Usual { state, at }) = usual {
-                    self.counters.hints_used += u64::from(hint);
-                    // What nobody asks of an outcome is not even made where it is seen to be told.
-                    match self.records.get(at as usize) {
-                        Some(record) if record.flags().has(Flags::MARKED) => {
-                            tell(carrier, self.marked(at, state));
+            let Some(block) = before(block, 3) else { continue };
+            for n in part(block) {
+                let carrier = &mut packets[n];
+                let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
+                let Seen { key, places, likely } = &sight.seen[n % BURST];
+                let subject = if sight.odds >> n & 1 != 0 {
+                    odd += 1;
+                    sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
+                } else {
+                    let usual = match plain {
+                        true => self.usual((now_ns, now), request.zone, key, *likely, packet),
+                        false => None,
+                    };
+                    if let Some(Usual { state, at, marked }) = usual {
+                        self.counters.hints_used += u64::from(hint);
+                        // What nobody asks of an outcome is not even made where it is seen to be told.
+                        match self.records.get(at as usize) {
+                            Some(_) if marked => tell(carrier, self.marked(at, state)),
+                            Some(record) => {
+                                let original = Some(record.original_v4());
+                                tell(carrier, Outcome { state, original, ..Outcome::default() });
+                            }
+                            None => tell(carrier, INVALID),
                         }
-                        Some(record) => {
-                            let original = Some(record.original_v4());
-                            tell(carrier, Outcome { state, original, ..Outcome::default() });
-                        }
-                        None => tell(carrier, INVALID),
+                        continue;
                     }
-                    continue;
-                }
-                Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
-            };
-            let outcome = self.search(now_ns, now, request, packet, subject, hint, *places);
-            tell(carrier, outcome);
+                    Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
+                };
+                let outcome = self.search(now_ns, now, request, packet, subject, hint, *places);
+                tell(carrier, outcome);
+            }
         }
         self.sight = Some(sight);
     }
@@ -671,16 +678,17 @@ impl Tracker {
                 _ => self.refresh(now_ns, at, timeout),
             }
         }
-        Some(self.counted(at, told(flags, direction)))
+        Some(self.counted(at, flags, direction))
     }
 
     /// What a packet of a connection is told, and it is counted.
     #[inline(always)]
-    fn counted(&mut self, at: u32, state: CtState) -> Usual {
+    fn counted(&mut self, at: u32, flags: Flags, direction: Direction) -> Usual {
+        let state = told(flags, direction);
         let established = state.contains(CtState::ESTABLISHED);
         self.counters.established += u64::from(established);
         self.counters.new += u64::from(!established);
-        Usual { state, at }
+        Usual { state, at, marked: flags.has(Flags::MARKED) }
     }
 
     /// What a packet of a connection that may have a mark or a label is told.
@@ -715,9 +723,9 @@ impl Tracker {
         if let tcp::Decision::Invalid { shorten } = decision {
             self.doubt(now_ns, now, at, shorten);
             self.counters.invalid += 1;
-            return Usual { state: INVALID.state, at: NONE };
+            return Usual { state: INVALID.state, at: NONE, marked: false };
         }
-        self.counted(at, told(flags, direction))
+        self.counted(at, flags, direction)
     }
 
     /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
@@ -1058,8 +1066,8 @@ impl Tracker {
                     if request.commit {
                         self.exec(at, request);
                     }
+                    self.counted(at, self.records[at as usize].flags(), direction);
                     let mut outcome = self.outcome(at, direction);
-                    self.counted(at, outcome.state);
                     if direction == Direction::Reply {
                         self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
@@ -1526,7 +1534,7 @@ fn queue(record: &Record) -> Option<Queue> {
     }
 }
 
-/// What was seen of a burst's packets before they are judged, each in steps that lie [`LAG`] packets apart: what one asks
+/// What was seen of a burst's packets before they are judged, in steps that lie [`LAG`] packets apart: what one asks
 /// the memory for is there when the next one needs it.
 #[derive(Debug)]
 struct Sight {
@@ -1577,60 +1585,91 @@ impl Sight {
         (self.odds, self.others, self.hinted, self.elsewhere) = (0, 0, 0, 0);
     }
 
-    /// Reads the packet, and asks for its bucket.
-    #[inline(always)]
-    fn read(&mut self, of: &mut Tracker, now: u32, zone: u16, n: usize, packet: &mut Packet<'_>) {
-        let mut seen = Seen::NONE;
-        let hash = match parse::usual(packet, of.config.check_checksums) {
-            Some(key) => {
-                seen.key = key;
-                // Looked at of UDP, too, which costs less than a choice that cannot be foreseen.
-                let bare = tcp::Segment::is_bare_ack(parse::payload(packet));
-                self.others |= u64::from((key.protocol == IpProtocol::TCP) & !bare) << n;
-                Some(of.hasher.hash_key(&key, zone))
+    /// Reads packets, of which the first is the `first`-th, and asks for their buckets.
+    #[inline(never)]
+    fn read<'a, P: Carries<'a>>(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        first: usize,
+        packets: &mut [P],
+    ) {
+        let (hasher, generation) = (of.hasher, of.generation);
+        let check_checksums = of.config.check_checksums;
+        let (mut others, mut hinted) = (0, 0);
+        for (n, carrier) in (first..).zip(packets) {
+            let packet = carrier.packet();
+            let mut seen = Seen::NONE;
+            let hash = match parse::usual(packet, check_checksums) {
+                Some((key, other)) => {
+                    seen.key = key;
+                    others |= u64::from(other) << n;
+                    Some(hasher.hash_key(&key, zone))
+                }
+                None => self.read_odd(of, now, zone, n, packet),
+            };
+            if packet.hint.generation == generation {
+                hinted |= 1 << n;
+                seen.likely = packet.hint.mark;
+            } else if let Some(hash) = hash {
+                seen.places = of.index.places(hash);
+                of.index.prefetch(seen.places);
             }
-            None => {
-                let subject = of.subject(now, zone, packet);
-                let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
-                self.odd.push(subject);
-                self.odds |= 1 << n;
-                self.others |= 1 << n;
-                hash
-            }
-        };
-        if packet.hint.generation == of.generation {
-            self.hinted |= 1 << n;
-            seen.likely = packet.hint.mark;
-        } else if let Some(hash) = hash {
-            seen.places = of.index.places(hash);
-            of.index.prefetch(seen.places);
+            self.seen[n % BURST] = seen;
         }
-        self.seen[n % BURST] = seen;
+        self.others |= others;
+        self.hinted |= hinted;
     }
 
-    /// Asks for the record that the bucket says, or for the second bucket.
-    #[inline(always)]
-    fn find(&mut self, of: &Tracker, n: usize, rests: bool) {
-        let Seen { places, likely, .. } = &mut self.seen[n % BURST];
-        if self.hinted >> n & 1 == 0 {
-            match of.index.likely(*places) {
-                Some(at) => *likely = at,
-                None => self.elsewhere |= 1 << n,
+    /// One that has no key: the hash of its tuple, if it has that.
+    #[cold]
+    fn read_odd(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        n: usize,
+        packet: &Packet<'_>,
+    ) -> Option<u64> {
+        let subject = of.subject(now, zone, packet);
+        let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
+        self.odd.push(subject);
+        self.odds |= 1 << n;
+        self.others |= 1 << n;
+        hash
+    }
+
+    /// Asks for the records that buckets say, or for second buckets.
+    #[inline(never)]
+    fn find(&mut self, of: &Tracker, packets: Range<usize>, rests: bool) {
+        let all = if rests { u64::MAX } else { 0 };
+        let (hinted, others) = (self.hinted, self.others | all);
+        for n in packets {
+            let Seen { places, likely, .. } = &mut self.seen[n % BURST];
+            if hinted >> n & 1 == 0 {
+                match of.index.likely(*places) {
+                    Some(at) => *likely = at,
+                    None => self.elsewhere |= 1 << n,
+                }
             }
-        }
-        if let Some(record) = of.records.get(*likely as usize) {
-            prefetch(record);
-        }
-        if rests || self.others >> n & 1 != 0 {
-            of.prefetch_rest(*likely);
+            if let Some(record) = of.records.get(*likely as usize) {
+                prefetch(record);
+            }
+            if others >> n & 1 != 0 {
+                of.prefetch_rest(*likely);
+            }
         }
     }
 
-    /// Asks for the record that the second bucket says. A hint that names another connection is one no more.
+    /// Asks for the records that second buckets say. A hint that names another connection is one no more.
     #[inline(always)]
-    fn find_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
-        if (self.elsewhere | self.hinted & !self.odds) >> n & 1 != 0 {
-            self.look_elsewhere(of, n, zone);
+    fn find_elsewhere(&mut self, of: &mut Tracker, packets: Range<usize>, zone: u16) {
+        let all = self.elsewhere | self.hinted & !self.odds;
+        let mut left = all >> packets.start & ((1 << packets.len()) - 1);
+        while left != 0 {
+            self.look_elsewhere(of, packets.start + left.trailing_zeros() as usize, zone);
+            left &= left - 1;
         }
     }
 
