@@ -241,12 +241,12 @@ impl Elements {
     }
 
     /// The element that a call names, if that service may call it.
-    fn find(
-        list: &BTreeMap<u32, Arc<Named>>,
+    fn find<'l>(
+        list: &'l BTreeMap<u32, Arc<Named>>,
         service: &ir::program::Service,
         number: u32,
-    ) -> Option<Arc<Named>> {
-        list.get(&number).filter(|named| named.edits() <= service.edits).cloned()
+    ) -> Option<&'l Named> {
+        list.get(&number).map(|named| &**named).filter(|named| named.edits() <= service.edits)
     }
 }
 
@@ -351,7 +351,8 @@ impl Service for Elements {
             answer(results, 1, 1u8);
             return Elements::find(&self.list.load(), call.service, arg(0) as u32).is_some();
         }
-        let Some(named) = Elements::find(&self.list.load(), call.service, arg(0) as u32) else {
+        let list = self.list.load();
+        let Some(named) = Elements::find(&list, call.service, arg(0) as u32) else {
             self.nobody.fetch_add(1, Ordering::Relaxed);
             return false;
         };
