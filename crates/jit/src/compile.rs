@@ -150,8 +150,10 @@ pub(crate) struct StopNode {
     pub(crate) images: Vec<(usize, usize)>,
     /// Words of its arguments and of its answers.
     pub(crate) words: (usize, usize),
-    /// Where answers that are looked at go: their first word, their width, their place among the slots.
-    pub(crate) results: Vec<(usize, u32, usize)>,
+    /// Where answers of one word go that are looked at: the word, the bits of it that count, their place among the slots.
+    pub(crate) narrow: Vec<(usize, u64, usize)>,
+    /// Those of several: their first word, their width, their place.
+    pub(crate) wide: Vec<(usize, u32, usize)>,
     pub(crate) segments: Vec<Behind>,
 }
 
@@ -395,11 +397,15 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     let stops = plan.stops.all.iter().enumerate().zip(behind_stops).map(|((i, stop), segments)| {
         let service = &plan.program.services[stop.service.index()];
         let mut word = 0;
-        let mut results = Vec::new();
+        let (mut narrow, mut wide) = (Vec::new(), Vec::new());
         for (at, result) in service.results.iter().enumerate() {
             let slot = stop.results.get(at).and_then(|m| plan.slots.meta[m.index()]);
-            if let Some(slot) = slot {
-                results.push((word, result.width, slot as usize));
+            match (slot, result.width) {
+                (Some(slot), width @ 1..=64) => {
+                    narrow.push((word, u64::MAX >> (64 - width), slot as usize));
+                }
+                (Some(slot), width @ 65..) => wide.push((word, width, slot as usize)),
+                _ => {}
             }
             word += result.width.div_ceil(64) as usize;
         }
@@ -416,7 +422,8 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
                 }
             },
             words: (args as usize, answers as usize),
-            results,
+            narrow,
+            wide,
             segments,
         }
     });

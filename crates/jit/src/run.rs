@@ -18,7 +18,7 @@ use crate::unit::{Handed, Services, Tables};
 use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo, status};
 use classify::Review;
 use smallvec::SmallVec;
-use std::mem::transmute;
+use std::mem::{MaybeUninit, transmute};
 use std::ptr;
 use std::slice;
 
@@ -40,21 +40,46 @@ pub struct Scratch {
     answered: Vec<usize>,
     /// Calls of the last burst, in order.
     calls: Vec<Call>,
+    /// Packets that were handed to a service that edits, call by call.
+    edited: Vec<Edited>,
     /// Bytes of packets before calls that might change them, and after.
     bytes: Vec<u8>,
 }
 
-/// A packet was handed to a service. Narrow, since one is written down for every packet at every call.
+/// Packets were handed to a service. One for all of a burst that came to the call: only those that bail out behind it ask.
 #[derive(Clone, Copy, Debug)]
 struct Call {
+    /// Where the answers of packet 0 would begin, and words of each packet's.
+    answers: (usize, usize),
+    /// By packet: it was handed over; it went on.
+    packets: u64,
+    passes: u64,
+    /// For a service that edits: where the first of them is among [`Scratch::edited`].
+    edited: Option<usize>,
+}
+
+/// A packet was handed to a service that might change it.
+#[derive(Clone, Copy, Debug)]
+struct Edited {
     packet: u32,
-    /// Its answers begin here, so many words.
-    answers: (u32, u32),
-    passes: bool,
-    /// For a service that edits: where the packet's bytes before the call are.
-    before: Option<u32>,
+    /// Where the packet's bytes before the call are.
+    before: u32,
     /// And behind it, if the packet has bailed out: where they are, and how many.
     after: Option<(u32, u32)>,
+}
+
+// Packets of a burst are bits of a word.
+const _: () = assert!(BURST_MAX <= 64);
+
+/// The numbers of the bits that are set, ascending.
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let n = bits.trailing_zeros() as usize;
+        (bits != 0).then(|| {
+            bits &= bits - 1;
+            n
+        })
+    })
 }
 
 /// What a service has said of a packet, and made of it.
@@ -101,6 +126,7 @@ impl Scratch {
     /// A burst is run without code: no service has seen any of its packets.
     pub fn forget(&mut self) {
         self.calls.clear();
+        self.edited.clear();
         self.bytes.clear();
     }
 
@@ -111,19 +137,24 @@ impl Scratch {
         if self.calls.is_empty() {
             return Vec::new();
         }
-        let calls = self.calls.iter().filter(|call| call.packet as usize == packet);
+        let calls = self.calls.iter().filter(|call| call.packets >> packet & 1 != 0);
         let part = |(from, len): (u32, u32)| from as usize..from as usize + len as usize;
-        let answered = calls.map(|call| Answered {
-            passes: call.passes,
-            results: SmallVec::from_slice(&self.answers[part(call.answers)]),
-            bytes: call.after.map(|after| self.bytes[part(after)].to_vec()),
+        let answered = calls.map(|call| {
+            let (first, words) = call.answers;
+            let before = (call.packets & ((1 << packet) - 1)).count_ones() as usize;
+            let after = call.edited.and_then(|edited| self.edited[edited + before].after);
+            Answered {
+                passes: call.passes >> packet & 1 != 0,
+                results: SmallVec::from_slice(&self.answers[first + packet * words..][..words]),
+                bytes: after.map(|after| self.bytes[part(after)].to_vec()),
+            }
         });
         answered.collect()
     }
 
     /// Some service has seen, and might have changed, this packet of the last burst.
     pub fn was_edited(&self, packet: usize) -> bool {
-        self.calls.iter().any(|call| call.packet as usize == packet && call.before.is_some())
+        self.edited.iter().any(|edited| edited.packet as usize == packet)
     }
 
     /// Packets that have bailed out behind calls that changed their bytes are as they came in again.
@@ -137,8 +168,8 @@ impl Scratch {
             // SAFETY: a packet owns its bytes, and nothing else looks at them here.
             let bytes = unsafe { slice::from_raw_parts_mut(data, len) };
             let mut later: Option<u32> = None;
-            for at in (0..self.calls.len()).rev() {
-                let Call { packet, before: Some(before), .. } = self.calls[at] else { continue };
+            for at in (0..self.edited.len()).rev() {
+                let Edited { packet, before, .. } = self.edited[at];
                 if packet as usize != n {
                     continue;
                 }
@@ -147,7 +178,7 @@ impl Scratch {
                     self.bytes.extend_from_slice(bytes);
                     (self.bytes.len() - len) as u32
                 });
-                self.calls[at].after = Some((after, len as u32));
+                self.edited[at].after = Some((after, len as u32));
                 later = Some(before);
             }
             if let Some(before) = later {
@@ -276,8 +307,8 @@ impl Compiled {
         if scratch.bytes.is_empty() {
             return;
         }
-        for call in scratch.calls.iter().filter(|call| call.before.is_some()) {
-            packets[call.packet as usize].changed = 1;
+        for edited in &scratch.edited {
+            packets[edited.packet as usize].changed = 1;
         }
         scratch.undo(packets);
     }
@@ -408,17 +439,17 @@ impl Compiled {
         let StopNode { service, edits, images, words: (told, said), .. } = stop;
         let (told, said) = (told.max(&1), *said);
         let Station { keys: args_at, hits, .. } = self.frame.station(self.nodes.len() + at);
-        let mut waiting: SmallVec<[u64; BURST_MAX]> = SmallVec::new();
+        // By packet, as they came in, whichever way each has come here; and each one's place.
+        let (mut waiting, mut places) = (0u64, [0u8; BURST_MAX]);
         for behind in &stop.segments {
             // SAFETY: there is a `PointIo` for every point, with so many items in use.
             let point = unsafe { &*block.point(behind.point) };
-            waiting.extend_from_slice(&point.items[..point.len as usize]);
+            for item in &point.items[..point.len as usize] {
+                let packet = number_of(*item, packets) % BURST_MAX;
+                waiting |= 1 << packet;
+                places[packet] = (item & abi::ITEM_PLACE_MASK) as u8;
+            }
         }
-        // By packet, as they came in, whichever way each has come here.
-        if !waiting.is_sorted() {
-            waiting.sort_unstable();
-        }
-        let split = |item: u64| (number_of(item, packets), (item & abi::ITEM_PLACE_MASK) as usize);
         let first = scratch.answered[at];
         let answers = scratch.answers[first..first + BURST_MAX * said].as_mut_ptr();
         let slots = self.frame.state() + self.slots.start() as usize;
@@ -429,10 +460,11 @@ impl Compiled {
             // SAFETY: the slots of every packet of a burst are there, of words; the code has stored this one.
             false => unsafe { *slots(packet).byte_add(self.slots.changed as usize) },
         };
-        let mut before = scratch.bytes.len();
-        let mut handed: SmallVec<[Handed<'_>; BURST_MAX]> = SmallVec::new();
-        for item in &waiting {
-            let (packet, place) = split(*item);
+        let edited = edits.then_some(scratch.edited.len());
+        // Written where they are read: they are several thousand octets.
+        let mut handed = [const { MaybeUninit::<Handed<'_>>::uninit() }; BURST_MAX];
+        for (packet, handed) in ones(waiting).zip(&mut handed) {
+            let place = usize::from(places[packet]);
             // SAFETY: items are numbers of packets of this burst, each there once, so that no bytes are
             // borrowed twice; places are below `BURST_MAX`, each there once.
             let (bytes, args, results) = unsafe {
@@ -440,70 +472,72 @@ impl Compiled {
                 (
                     slice::from_raw_parts_mut(data, len),
                     slice::from_raw_parts(block.part::<u64>(args_at).add(place * told), *told),
-                    slice::from_raw_parts_mut(answers.add(place * said), said),
+                    slice::from_raw_parts_mut(answers.add(packet * said), said),
                 )
             };
             if *edits {
+                let before = scratch.bytes.len() as u32;
+                scratch.edited.push(Edited { packet: packet as u32, before, after: None });
                 scratch.bytes.extend_from_slice(bytes);
             }
             if changed(packet) != 0 {
                 // SAFETY: the slots are this packet's, and the code has laid these headers there.
                 unsafe { exchange(images, changed(packet), slots(packet), bytes) };
             }
-            handed.push(Handed { packet, bytes, args, results, passes: true });
+            handed.write(Handed { packet, bytes, args, results, passes: true });
         }
+        // SAFETY: one was written for each packet that waits.
+        let handed = unsafe {
+            let len = waiting.count_ones() as usize;
+            slice::from_raw_parts_mut(handed.as_mut_ptr().cast::<Handed<'_>>(), len)
+        };
         if cfg!(debug_assertions) {
             handed.iter_mut().for_each(|handed| handed.results.fill(UNWRITTEN));
         }
-        services.call(*service, &mut handed);
+        services.call(*service, handed);
         if cfg!(debug_assertions) {
             let forgot = |h: &Handed<'_>| h.passes && h.results.contains(&UNWRITTEN);
             assert!(!handed.iter().any(forgot), "service {} left an answer out", stop.name);
         }
-        scratch.calls.reserve(waiting.len());
-        for (item, handed) in waiting.iter().zip(&mut handed) {
-            let (packet, place) = split(*item);
-            scratch.calls.push(Call {
-                packet: packet as u32,
-                answers: ((first + place * said) as u32, said as u32),
-                passes: handed.passes,
-                before: edits.then_some(before as u32),
-                after: None,
-            });
-            before += handed.bytes.len();
+        let mut passes = 0;
+        for (packet, handed) in ones(waiting).zip(handed) {
+            passes |= u64::from(handed.passes) << packet;
             if !edits && changed(packet) != 0 {
                 // The pass goes on: what it has written is not the packet's yet.
                 // SAFETY: as above.
                 unsafe { exchange(images, changed(packet), slots(packet), handed.bytes) };
             }
+            let hit = Hit { entry: handed.passes.into(), action: 0 };
             // SAFETY: as above; answers for `BURST_MAX` places are the stop's.
-            unsafe {
-                *block.part::<Hit>(hits).add(place) =
-                    Hit { entry: handed.passes.into(), action: 0 };
-            }
-            let to = slots(packet);
-            for (word, width, slot) in &stop.results {
-                // SAFETY: the slots of every packet of a burst are there, of words.
-                let to = unsafe { to.byte_add(*slot) };
-                if (1..=64).contains(width) {
-                    // Nothing above its width.
-                    let limb = handed.results[*word] & u64::MAX >> (64 - width);
-                    handed.results[*word] = limb;
-                    // SAFETY: as above.
-                    unsafe { *to = limb };
-                    continue;
-                }
+            unsafe { *block.part::<Hit>(hits).add(usize::from(places[packet])) = hit };
+            for (word, width, slot) in &stop.wide {
                 let limbs = width.div_ceil(64) as usize;
                 let limbs = &mut handed.results[*word..*word + limbs];
                 let spare = 64 * limbs.len() as u32 - width;
                 if let Some(last) = limbs.last_mut() {
                     *last &= u64::MAX >> spare;
                 }
-                // SAFETY: as above, of so many words.
-                unsafe { ptr::copy_nonoverlapping(limbs.as_ptr(), to, limbs.len()) };
+                // SAFETY: the slots of every packet of a burst are there, of words.
+                unsafe {
+                    let to = slots(packet).byte_add(*slot);
+                    ptr::copy_nonoverlapping(limbs.as_ptr(), to, limbs.len());
+                }
             }
         }
-        drop(handed);
+        // One answer of all packets after the other: nothing else is looked at.
+        for (word, mask, slot) in &stop.narrow {
+            assert!(*word < said, "an answer is one of the words that are said");
+            for packet in ones(waiting) {
+                // SAFETY: answers of `BURST_MAX` packets are the stop's, which nobody borrows any more; slots as above.
+                unsafe {
+                    let answer = answers.add(packet * said + word);
+                    // Nothing above its width.
+                    *answer &= mask;
+                    *slots(packet).byte_add(*slot) = *answer;
+                }
+            }
+        }
+        scratch.calls.push(Call { answers: (first, said), packets: waiting, passes, edited });
         for Behind { point, segment, .. } in &stop.segments {
             // SAFETY: there is a `PointIo` for every point.
             let len = unsafe { &raw mut (*block.point(*point)).len };
@@ -619,5 +653,49 @@ impl Asked {
                 }
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_numbered_from_the_lowest() {
+        assert_eq!(ones(0).count(), 0);
+        assert_eq!(ones(1 << 63 | 0b10010).collect::<Vec<_>>(), [1, 4, 63]);
+        assert!(ones(u64::MAX).eq(0..64));
+    }
+
+    #[test]
+    fn a_packet_is_told_its_own_answers_call_by_call() {
+        let mut scratch = Scratch::new();
+        scratch.answers = (0..2 * BURST_MAX as u64 + BURST_MAX as u64).collect();
+        let call = |first, words, packets, passes, edited| Call {
+            answers: (first, words),
+            packets,
+            passes,
+            edited,
+        };
+        let edited = |packet, after| Edited { packet, before: 0, after };
+        scratch.calls = vec![
+            call(0, 2, 0b1101, 0b0101, None),
+            call(2 * BURST_MAX, 1, 1 << 63 | 0b1010, 1 << 63, Some(0)),
+        ];
+        scratch.edited = vec![edited(1, None), edited(3, Some((1, 2))), edited(63, Some((0, 1)))];
+        scratch.bytes = vec![7, 8, 9];
+        let answered = |passes, results: &[u64], bytes: Option<&[u8]>| Answered {
+            passes,
+            results: SmallVec::from_slice(results),
+            bytes: bytes.map(<[u8]>::to_vec),
+        };
+        assert_eq!(scratch.answered(0), [answered(true, &[0, 1], None)]);
+        assert_eq!(scratch.answered(1), [answered(false, &[129], None)]);
+        assert_eq!(scratch.answered(2), [answered(true, &[4, 5], None)]);
+        let both = [answered(false, &[6, 7], None), answered(false, &[131], Some(&[8, 9]))];
+        assert_eq!(scratch.answered(3), both);
+        assert_eq!(scratch.answered(4), []);
+        assert_eq!(scratch.answered(63), [answered(true, &[191], Some(&[7]))]);
+        assert!([1, 3, 63].map(|n| scratch.was_edited(n)) == [true; 3] && !scratch.was_edited(0));
     }
 }

@@ -4,7 +4,7 @@
 //! time. Out: for each packet its `ct_state`, and the connection's mark and label. A tracker is one
 //! worker's own: traffic must be spread so that both directions of a connection come to one worker.
 //!
-//! A burst is taken in stages over all its packets, so that cache misses overlap: read the tuples, hash them and
+//! A burst is taken in stages over eight packets each, so that cache misses overlap: read the tuples, hash them and
 //! ask for their buckets; look into these and ask for the records; only then judge packet by packet, in order. What the
 //! stages have found is no more than a guess, which the record itself confirms when the packet's turn has come:
 //! connections come and go within a burst.
@@ -64,6 +64,7 @@ use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
 use record::{Extensions, Flags, NONE, Notes, Progress, Record, Rest};
 use smallvec::SmallVec;
+use std::ops::Range;
 use tuple::Hasher;
 use wire::IpProtocol;
 
@@ -74,8 +75,10 @@ pub use tuple::{Role, Tuple};
 const TICK_SHIFT: u32 = 27;
 /// Packets that are taken through the stages together.
 const BURST: usize = 64;
-/// Packets between asking the memory for something of a packet and needing it: some 300 ns of work.
+/// Packets that are taken through one stage together. So many are between asking the memory for something of a packet and needing
+/// it: some 200 ns of work.
 const LAG: usize = 8;
+const _: () = assert!(LAG < 64);
 /// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
 const STEPS_PER_PACKET: usize = 2;
 
@@ -404,6 +407,8 @@ pub struct Tracker {
     generation: u32,
     /// Connections that are gone since a watching writer last told which, while there is one.
     gone: Option<image::Gone>,
+    /// Memory for what is seen of a burst, between bursts.
+    sight: Option<Box<Sight>>,
 }
 
 /// What a packet that makes no sense is told.
@@ -414,6 +419,14 @@ const INVALID: Outcome = Outcome {
     original: None,
     drop: None,
 };
+
+/// What became of a packet that changed nothing but its connection's place and time: its state, and the connection, which
+/// may have a mark or a label; none of one that is invalid.
+struct Usual {
+    state: CtState,
+    at: u32,
+    marked: bool,
+}
 
 /// A connection found, and which way the packet goes.
 type Found = Option<(u32, Direction)>;
@@ -438,6 +451,7 @@ impl Tracker {
             counters: Counters::default(),
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             gone: None,
+            sight: None,
             config: Config { connections_max, ..config },
         }
     }
@@ -530,43 +544,59 @@ impl Tracker {
         let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
             || !request.commit;
         let rests = request.nat != Nat::None || !plain;
-        let mut sight = Sight::new();
+        // Taken out and put back: what it holds of earlier bursts needs no clearing.
+        let mut sight = self.sight.take().unwrap_or_default();
+        sight.begin();
         let mut odd = 0;
-        let (len, lag) = (packets.len(), LAG.min(packets.len()));
-        for step in 0..len + 3 * lag {
-            if let Some(carrier) = packets.get_mut(step) {
-                sight.read(self, now, request.zone, step, carrier.packet());
+        let len = packets.len();
+        let blocks = len.div_ceil(LAG);
+        let part = |block: usize| block * LAG..((block + 1) * LAG).min(len);
+        // One that no stage of is left is beyond them.
+        let before = |block: usize, n: usize| block.checked_sub(n).filter(|block| *block < blocks);
+        for block in 0..blocks + 3 {
+            if block < blocks {
+                let part = part(block);
+                sight.read(self, now, request.zone, part.start, &mut packets[part]);
             }
-            match step.checked_sub(lag) {
-                Some(n) if n < len => sight.find(self, n, rests),
-                _ => {}
+            if let Some(block) = before(block, 1) {
+                sight.find(self, part(block), rests);
             }
-            match step.checked_sub(2 * lag) {
-                Some(n) if n < len => sight.find_elsewhere(self, n, request.zone),
-                _ => {}
+            if let Some(block) = before(block, 2) {
+                sight.find_elsewhere(self, part(block), request.zone);
             }
-            let Some(n) = step.checked_sub(3 * lag) else { continue };
-            let Some(carrier) = packets.get_mut(n) else { continue };
-            let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
-            let key = &sight.keys[n];
-            let subject = if sight.odds >> n & 1 != 0 {
-                odd += 1;
-                sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
-            } else {
-                let usual = match plain {
-                    true => self.usual((now_ns, now), request.zone, key, sight.likely[n], packet),
-                    false => None,
+            let Some(block) = before(block, 3) else { continue };
+            for n in part(block) {
+                let carrier = &mut packets[n];
+                let (packet, hint) = (carrier.packet(), sight.hinted >> n & 1 != 0);
+                let Seen { key, places, likely } = &sight.seen[n % BURST];
+                let subject = if sight.odds >> n & 1 != 0 {
+                    odd += 1;
+                    sight.odd.get(odd - 1).copied().unwrap_or(Subject::Malformed)
+                } else {
+                    let usual = match plain {
+                        true => self.usual((now_ns, now), request.zone, key, *likely, packet),
+                        false => None,
+                    };
+                    if let Some(Usual { state, at, marked }) = usual {
+                        self.counters.hints_used += u64::from(hint);
+                        // What nobody asks of an outcome is not even made where it is seen to be told.
+                        match self.records.get(at as usize) {
+                            Some(_) if marked => tell(carrier, self.marked(at, state)),
+                            Some(record) => {
+                                let original = Some(record.original_v4());
+                                tell(carrier, Outcome { state, original, ..Outcome::default() });
+                            }
+                            None => tell(carrier, INVALID),
+                        }
+                        continue;
+                    }
+                    Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
                 };
-                if let Some(outcome) = usual {
-                    self.counters.hints_used += u64::from(hint);
-                    tell(carrier, outcome);
-                    continue;
-                }
-                Subject::Flow { tuple: key.tuple(request.zone), transport: Transport::Whole }
-            };
-            let outcome = self.search(now_ns, now, request, packet, subject, hint, sight.places[n]);
-            tell(carrier, outcome);
+                let outcome = self.search(now_ns, now, request, packet, subject, hint, *places);
+                tell(carrier, outcome);
+            }
         }
+        self.sight = Some(sight);
     }
 
     /// Asks for what lies beside a record, in one line or in two.
@@ -588,7 +618,7 @@ impl Tracker {
         key: &Key,
         at: u32,
         packet: &Packet<'_>,
-    ) -> Option<Outcome> {
+    ) -> Option<Usual> {
         let record = self.records.get_mut(at as usize)?;
         let direction = record.way_of(key, zone)?;
         let flags = record.flags();
@@ -596,17 +626,14 @@ impl Tracker {
         if record.deadline <= now || !replied && direction == Direction::Reply {
             return None;
         }
-        let (timeout, assured, at_edge) = if key.protocol == IpProtocol::TCP {
+        let (timeout, assured, spared) = if key.protocol == IpProtocol::TCP {
             if record.state != tcp::State::Established as u8 {
                 return None;
             }
             let segment = tcp::Segment::bare_ack(parse::payload(packet))?;
-            let mut notes = match flags.has(Flags::AT_EDGE) {
-                true => {
-                    let (last_ack, last_end) = record.edge();
-                    Notes { last_ack, last_end, ..Notes::NEW }
-                }
-                false => self.rests.get(at as usize)?.notes,
+            let mut notes = match record.last() {
+                Some((last_ack, last_end)) => Notes { last_ack, last_end, ..Notes::NEW },
+                None => self.rests.get(at as usize)?.notes,
             };
             let known = tcp::Known { replied, assured };
             let state = tcp::State::Established;
@@ -614,11 +641,11 @@ impl Tracker {
             let rules = self.config.tcp_rules();
             match tcp::bare_ack(&mut record.progress, &mut notes, arrival, rules) {
                 tcp::Decision::Accept { state: tcp::State::Established, timeout, assured } => {
-                    let at_edge = (notes.last_ack, notes.last_end) == record.edge();
-                    if !at_edge {
+                    let spared = record.spared((notes.last_ack, notes.last_end));
+                    if spared == Flags::default() {
                         self.note(at, notes.last_ack, notes.last_end);
                     }
-                    (timeout, assured, at_edge)
+                    (timeout, assured, spared)
                 }
                 decision => {
                     // What was last said has not changed, but may be at the edge no more.
@@ -629,14 +656,18 @@ impl Tracker {
         } else {
             let timeouts = &self.config.timeouts;
             let stream = replied && now > record.stream_from();
-            (Some(if stream { timeouts.udp_stream } else { timeouts.udp }), stream, false)
+            (
+                Some(if stream { timeouts.udp_stream } else { timeouts.udp }),
+                stream,
+                Flags::default(),
+            )
         };
         let record = self.records.get_mut(at as usize)?;
         // All at once: each would wait for the one before.
         let mut flags = flags;
         flags.touch();
-        flags.clear(Flags::AT_EDGE);
-        flags.set(Flags::ASSURED.when(assured) | Flags::AT_EDGE.when(at_edge));
+        flags.clear(Flags::AT_EDGE | Flags::UNNOTED);
+        flags.set(Flags::ASSURED.when(assured) | spared);
         *record.flags_mut() = flags;
         if let Some(timeout) = timeout {
             let (before, deadline) = (record.deadline, deadline_of(now_ns, timeout));
@@ -647,23 +678,31 @@ impl Tracker {
                 _ => self.refresh(now_ns, at, timeout),
             }
         }
-        Some(self.counted(at, direction))
+        Some(self.counted(at, flags, direction))
     }
 
     /// What a packet of a connection is told, and it is counted.
     #[inline(always)]
-    fn counted(&mut self, at: u32, direction: Direction) -> Outcome {
-        let outcome = self.outcome(at, direction);
-        let established = outcome.state.contains(CtState::ESTABLISHED);
+    fn counted(&mut self, at: u32, flags: Flags, direction: Direction) -> Usual {
+        let state = told(flags, direction);
+        let established = state.contains(CtState::ESTABLISHED);
         self.counters.established += u64::from(established);
         self.counters.new += u64::from(!established);
+        Usual { state, at, marked: flags.has(Flags::MARKED) }
+    }
+
+    /// What a packet of a connection that may have a mark or a label is told.
+    #[cold]
+    fn marked(&self, at: u32, state: CtState) -> Outcome {
+        let mut outcome = Outcome { state, ..Outcome::default() };
+        self.tell_rest(at, &mut outcome);
         outcome
     }
 
     /// What the last segment has said is kept beside the record.
     #[cold]
     fn note(&mut self, at: u32, last_ack: u32, last_end: u32) {
-        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE);
+        self.records[at as usize].flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
         let notes = &mut self.rests[at as usize].notes;
         (notes.last_ack, notes.last_end) = (last_ack, last_end);
     }
@@ -677,14 +716,16 @@ impl Tracker {
         at: u32,
         direction: Direction,
         decision: tcp::Decision,
-    ) -> Outcome {
-        self.records[at as usize].flags_mut().touch();
+    ) -> Usual {
+        let flags = self.records[at as usize].flags_mut();
+        flags.touch();
+        let flags = *flags;
         if let tcp::Decision::Invalid { shorten } = decision {
             self.doubt(now_ns, now, at, shorten);
             self.counters.invalid += 1;
-            return INVALID;
+            return Usual { state: INVALID.state, at: NONE, marked: false };
         }
-        self.counted(at, direction)
+        self.counted(at, flags, direction)
     }
 
     /// A connection may be out of step with its ends: it is not to outlive what is not acknowledged.
@@ -1025,7 +1066,8 @@ impl Tracker {
                     if request.commit {
                         self.exec(at, request);
                     }
-                    let mut outcome = self.counted(at, direction);
+                    self.counted(at, self.records[at as usize].flags(), direction);
+                    let mut outcome = self.outcome(at, direction);
                     if direction == Direction::Reply {
                         self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
@@ -1345,14 +1387,7 @@ impl Tracker {
     #[inline(always)]
     fn outcome(&self, at: u32, direction: Direction) -> Outcome {
         let record = &self.records[at as usize];
-        let mut state = CtState::TRACKED;
-        if direction == Direction::Reply {
-            state |= CtState::ESTABLISHED | CtState::REPLY;
-        } else if record.flags().has(Flags::REPLIED) {
-            state |= CtState::ESTABLISHED;
-        } else {
-            state |= CtState::NEW;
-        }
+        let state = told(record.flags(), direction);
         let mut outcome =
             Outcome { state, original: Some(record.original_v4()), ..Outcome::default() };
         if record.flags().has(Flags::MARKED | Flags::V6) {
@@ -1408,7 +1443,7 @@ impl Tracker {
         }
         let rest = &mut self.rests[at as usize];
         rest.notes = record.notes(rest);
-        record.flags_mut().clear(Flags::AT_EDGE);
+        record.flags_mut().clear(Flags::AT_EDGE | Flags::UNNOTED);
         let flags = record.flags();
         let timeouts = &self.config.timeouts;
         let (progress, notes) = (&mut record.progress, &mut rest.notes);
@@ -1467,6 +1502,17 @@ impl Tracker {
     }
 }
 
+/// What a packet of a connection with these flags is told.
+#[inline(always)]
+fn told(flags: Flags, direction: Direction) -> CtState {
+    let state = match direction {
+        Direction::Reply => CtState::ESTABLISHED | CtState::REPLY,
+        Direction::Original if flags.has(Flags::REPLIED) => CtState::ESTABLISHED,
+        Direction::Original => CtState::NEW,
+    };
+    state | CtState::TRACKED
+}
+
 /// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
 fn queue(record: &Record) -> Option<Queue> {
     let replied = record.flags().has(Flags::REPLIED);
@@ -1488,13 +1534,11 @@ fn queue(record: &Record) -> Option<Queue> {
     }
 }
 
-/// What was seen of a burst's packets before they are judged, each in steps that lie [`LAG`] packets apart: what one asks
+/// What was seen of a burst's packets before they are judged, in steps that lie [`LAG`] packets apart: what one asks
 /// the memory for is there when the next one needs it.
+#[derive(Debug)]
 struct Sight {
-    keys: [Key; BURST],
-    places: [Places; BURST],
-    /// The record that may be the packet's connection's.
-    likely: [u32; BURST],
+    seen: [Seen; BURST],
     /// Those that have no key, in their order.
     odd: SmallVec<[Subject; 4]>,
     /// Bits by packet: it has no key; it needs more than the record; it has a hint; it may be in its second bucket.
@@ -1504,92 +1548,149 @@ struct Sight {
     elsewhere: u64,
 }
 
-impl Sight {
-    fn new() -> Sight {
-        Sight {
-            keys: [Key::NONE; BURST],
-            places: [Places::default(); BURST],
-            likely: [NONE; BURST],
+/// What was seen of a packet. Two in a line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct Seen {
+    key: Key,
+    places: Places,
+    /// The record that may be the packet's connection's.
+    likely: u32,
+}
+
+const _: () = assert!(size_of::<Seen>() == 32);
+
+impl Seen {
+    /// Nothing yet.
+    const NONE: Seen = Seen { key: Key::NONE, places: Places::NONE, likely: NONE };
+}
+
+impl Default for Box<Sight> {
+    fn default() -> Box<Sight> {
+        Box::new(Sight {
+            seen: [Seen::NONE; BURST],
             odd: SmallVec::new(),
             odds: 0,
             others: 0,
             hinted: 0,
             elsewhere: 0,
-        }
+        })
+    }
+}
+
+impl Sight {
+    /// A burst begins. What was [seen](Seen) of each packet is written when it is read.
+    fn begin(&mut self) {
+        self.odd.clear();
+        (self.odds, self.others, self.hinted, self.elsewhere) = (0, 0, 0, 0);
     }
 
-    /// Reads the packet, and asks for its bucket.
-    #[inline(always)]
-    fn read(&mut self, of: &mut Tracker, now: u32, zone: u16, n: usize, packet: &mut Packet<'_>) {
-        let hash = match parse::usual(packet, of.config.check_checksums) {
-            Some(key) => {
-                self.keys[n] = key;
-                let segment = key.protocol == IpProtocol::TCP;
-                if segment && !tcp::Segment::is_bare_ack(parse::payload(packet)) {
-                    self.others |= 1 << n;
+    /// Reads packets, of which the first is the `first`-th, and asks for their buckets.
+    #[inline(never)]
+    fn read<'a, P: Carries<'a>>(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        first: usize,
+        packets: &mut [P],
+    ) {
+        let (hasher, generation) = (of.hasher, of.generation);
+        let check_checksums = of.config.check_checksums;
+        let (mut others, mut hinted) = (0, 0);
+        for (n, carrier) in (first..).zip(packets) {
+            let packet = carrier.packet();
+            let mut seen = Seen::NONE;
+            let hash = match parse::usual(packet, check_checksums) {
+                Some((key, other)) => {
+                    seen.key = key;
+                    others |= u64::from(other) << n;
+                    Some(hasher.hash_key(&key, zone))
                 }
-                Some(of.hasher.hash_key(&key, zone))
+                None => self.read_odd(of, now, zone, n, packet),
+            };
+            if packet.hint.generation == generation {
+                hinted |= 1 << n;
+                seen.likely = packet.hint.mark;
+            } else if let Some(hash) = hash {
+                seen.places = of.index.places(hash);
+                of.index.prefetch(seen.places);
             }
-            None => {
-                let subject = of.subject(now, zone, packet);
-                let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
-                self.odd.push(subject);
-                self.odds |= 1 << n;
-                self.others |= 1 << n;
-                hash
+            self.seen[n % BURST] = seen;
+        }
+        self.others |= others;
+        self.hinted |= hinted;
+    }
+
+    /// One that has no key: the hash of its tuple, if it has that.
+    #[cold]
+    fn read_odd(
+        &mut self,
+        of: &mut Tracker,
+        now: u32,
+        zone: u16,
+        n: usize,
+        packet: &Packet<'_>,
+    ) -> Option<u64> {
+        let subject = of.subject(now, zone, packet);
+        let hash = subject.tuple().map(|tuple| of.hasher.hash(tuple));
+        self.odd.push(subject);
+        self.odds |= 1 << n;
+        self.others |= 1 << n;
+        hash
+    }
+
+    /// Asks for the records that buckets say, or for second buckets.
+    #[inline(never)]
+    fn find(&mut self, of: &Tracker, packets: Range<usize>, rests: bool) {
+        let all = if rests { u64::MAX } else { 0 };
+        let (hinted, others) = (self.hinted, self.others | all);
+        for n in packets {
+            let Seen { places, likely, .. } = &mut self.seen[n % BURST];
+            if hinted >> n & 1 == 0 {
+                match of.index.likely(*places) {
+                    Some(at) => *likely = at,
+                    None => self.elsewhere |= 1 << n,
+                }
             }
-        };
-        if packet.hint.generation == of.generation {
-            self.hinted |= 1 << n;
-            self.likely[n] = packet.hint.mark;
-        } else if let Some(hash) = hash {
-            self.places[n] = of.index.places(hash);
-            of.index.prefetch(self.places[n]);
+            if let Some(record) = of.records.get(*likely as usize) {
+                prefetch(record);
+            }
+            if others >> n & 1 != 0 {
+                of.prefetch_rest(*likely);
+            }
         }
     }
 
-    /// Asks for the record that the bucket says, or for the second bucket.
+    /// Asks for the records that second buckets say. A hint that names another connection is one no more.
     #[inline(always)]
-    fn find(&mut self, of: &Tracker, n: usize, rests: bool) {
-        if self.hinted >> n & 1 == 0 {
-            match of.index.likely(self.places[n]) {
-                Some(at) => self.likely[n] = at,
-                None => self.elsewhere |= 1 << n,
-            }
-        }
-        if let Some(record) = of.records.get(self.likely[n] as usize) {
-            prefetch(record);
-        }
-        if rests || self.others >> n & 1 != 0 {
-            of.prefetch_rest(self.likely[n]);
-        }
-    }
-
-    /// Asks for the record that the second bucket says. A hint that names another connection is one no more.
-    #[inline(always)]
-    fn find_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
-        if (self.elsewhere | self.hinted & !self.odds) >> n & 1 != 0 {
-            self.look_elsewhere(of, n, zone);
+    fn find_elsewhere(&mut self, of: &mut Tracker, packets: Range<usize>, zone: u16) {
+        let all = self.elsewhere | self.hinted & !self.odds;
+        let mut left = all >> packets.start & ((1 << packets.len()) - 1);
+        while left != 0 {
+            self.look_elsewhere(of, packets.start + left.trailing_zeros() as usize, zone);
+            left &= left - 1;
         }
     }
 
     #[cold]
     fn look_elsewhere(&mut self, of: &mut Tracker, n: usize, zone: u16) {
+        let Seen { key, places, likely } = &mut self.seen[n % BURST];
         if self.elsewhere >> n & 1 == 0 {
-            let tuple = self.keys[n].tuple(zone);
-            let right = |record: &Record| record.way_of(&self.keys[n], zone).is_some();
-            if of.records.get(self.likely[n] as usize).is_some_and(right)
-                || of.named(self.likely[n], &tuple).is_some()
+            let tuple = key.tuple(zone);
+            let right = |record: &Record| record.way_of(key, zone).is_some();
+            if of.records.get(*likely as usize).is_some_and(right)
+                || of.named(*likely, &tuple).is_some()
             {
                 return;
             }
             of.counters.hints_stale += 1;
             self.hinted &= !(1 << n);
-            self.places[n] = of.index.places(of.hasher.hash_key(&self.keys[n], zone));
+            *places = of.index.places(of.hasher.hash_key(key, zone));
         }
-        let found = of.index.likely(self.places[n]);
-        if let Some(at) = found.or_else(|| of.index.less_likely(self.places[n])) {
-            self.likely[n] = at;
+        let found = of.index.likely(*places);
+        if let Some(at) = found.or_else(|| of.index.less_likely(*places)) {
+            *likely = at;
             of.records.get(at as usize).iter().for_each(|record| prefetch(*record));
             of.prefetch_rest(at);
         }

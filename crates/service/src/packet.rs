@@ -62,15 +62,19 @@ impl Offsets {
     /// gives [`Network::Other`].
     #[inline]
     pub fn of(frame: &[u8]) -> Offsets {
-        match Offsets::usual(frame) {
-            Some(offsets) => offsets,
-            None => Offsets::from_layers(frame, &Layers::of(frame)),
-        }
+        Offsets::usual(frame).unwrap_or_else(|| Offsets::walked(frame))
     }
 
-    /// The same, for what most frames are: IPv4 without options and fragments, straight behind the Ethernet header.
-    #[inline]
-    fn usual(frame: &[u8]) -> Option<Offsets> {
+    /// The same, whatever the frame is.
+    #[cold]
+    pub fn walked(frame: &[u8]) -> Offsets {
+        Offsets::from_layers(frame, &Layers::of(frame))
+    }
+
+    /// The same, for what most frames are: IPv4 without options and fragments, straight behind the Ethernet header. None for
+    /// others. Who keeps the two apart has these offsets in registers.
+    #[inline(always)]
+    pub fn usual(frame: &[u8]) -> Option<Offsets> {
         let head: &[u8; 34] = frame.first_chunk()?;
         // No offset and no more fragments; the bit for "do not fragment" says nothing here, nor does the one above.
         let whole = head[20] & 0x3f == 0 && head[21] == 0;

@@ -23,7 +23,7 @@ use jit::Handed;
 use port::Csum;
 use service::catalogue;
 use service::element::{Element, Fate, Instance, Metadata, Passing, Writes};
-use service::packet::{Checksum, Packet};
+use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -241,12 +241,12 @@ impl Elements {
     }
 
     /// The element that a call names, if that service may call it.
-    fn find(
-        list: &BTreeMap<u32, Arc<Named>>,
+    fn find<'l>(
+        list: &'l BTreeMap<u32, Arc<Named>>,
         service: &ir::program::Service,
         number: u32,
-    ) -> Option<Arc<Named>> {
-        list.get(&number).filter(|named| named.edits() <= service.edits).cloned()
+    ) -> Option<&'l Named> {
+        list.get(&number).map(|named| &**named).filter(|named| named.edits() <= service.edits)
     }
 }
 
@@ -259,19 +259,52 @@ fn checksum(csum: Csum) -> Checksum {
     }
 }
 
-/// A packet as an element takes it, by the values of [`ARGS`].
-#[inline]
-fn passing<'a>(bytes: &'a mut [u8], csum: Csum, arg: impl Fn(usize) -> u64) -> Passing<'a> {
-    let mut passing = Passing::new(Packet::of(bytes));
-    passing.packet.checksum = checksum(csum);
-    passing.metadata = Metadata {
-        register: arg(2),
-        action: arg(3) as u32,
-        stage: arg(4) as u8,
+/// What a packet carries, by the values of [`ARGS`].
+#[inline(always)]
+fn metadata([_, argument, register, action, stage]: [u64; ARGS.len()]) -> Metadata {
+    Metadata {
+        register,
+        action: action as u32,
+        stage: stage as u8,
         coalesce: false,
-        argument: arg(1) as u32,
-    };
-    passing
+        argument: argument as u32,
+    }
+}
+
+/// Packets as their element takes them. The bytes are lent to it meanwhile.
+///
+/// What is known of a packet goes straight to its place: offsets that lay in memory in between would be read there in wider
+/// parts than they were written in, for which the processor waits. So those that have to be walked for come last.
+#[inline(always)]
+fn lend<'a>(
+    burst: Burst<'_>,
+    run: &mut [Handed<'a>],
+    all: &mut SmallVec<[Passing<'a>; abi::BURST_MAX]>,
+) {
+    let mut odd = false;
+    all.extend(run.iter_mut().map(|handed| {
+        let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
+        let metadata = metadata(match handed.args.first_chunk() {
+            Some(args) => *args,
+            None => std::array::from_fn(|at| handed.args.get(at).copied().unwrap_or(0)),
+        });
+        let frame = std::mem::take(&mut handed.bytes);
+        let usual = Offsets::usual(frame);
+        odd |= usual.is_none();
+        let packet = Packet { frame, at: usual.unwrap_or_default(), checksum, hint };
+        Passing { packet, metadata, fate: Fate::Continue }
+    }));
+    if odd {
+        walk(all);
+    }
+}
+
+/// Finds the offsets of packets that the short way has none of.
+#[cold]
+fn walk(all: &mut [Passing<'_>]) {
+    for Passing { packet, .. } in all.iter_mut().filter(|one| one.packet.at.l4 == 0) {
+        packet.at = Offsets::walked(packet.frame);
+    }
 }
 
 impl Service for Elements {
@@ -285,22 +318,21 @@ impl Service for Elements {
                 continue;
             };
             let count = run.len() as u64;
-            // The bytes are lent to the element meanwhile.
-            let mut all: SmallVec<[Passing<'_>; abi::BURST_MAX]> = SmallVec::new();
-            for handed in run.iter_mut() {
-                let (csum, hint, args) = (burst.csum(handed), burst.hint(handed), handed.args);
-                let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-                let mut one = passing(std::mem::take(&mut handed.bytes), csum, arg);
-                one.packet.hint = hint;
-                all.push(one);
-            }
+            let mut all = SmallVec::new();
+            lend(burst, run, &mut all);
             named.lock().ingress_as(named.role, burst.now_ns, &mut all);
             let mut dropped = 0;
-            for (handed, passing) in run.iter_mut().zip(all) {
+            // Drained and not moved: they are several thousand octets.
+            for (handed, passing) in run.iter_mut().zip(all.drain(..)) {
                 let Passing { packet, metadata, fate } = passing;
                 handed.bytes = packet.frame;
+                // One by one: two words are less than a call that copies any number of them.
                 let words = [metadata.register, metadata.coalesce.into()];
-                handed.results.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+                for (at, word) in words.into_iter().enumerate() {
+                    if let Some(to) = handed.results.get_mut(at) {
+                        *to = word;
+                    }
+                }
                 handed.passes = fate == Fate::Continue;
                 dropped += u64::from(!handed.passes);
             }
@@ -319,11 +351,15 @@ impl Service for Elements {
             answer(results, 1, 1u8);
             return Elements::find(&self.list.load(), call.service, arg(0) as u32).is_some();
         }
-        let Some(named) = Elements::find(&self.list.load(), call.service, arg(0) as u32) else {
+        let list = self.list.load();
+        let Some(named) = Elements::find(&list, call.service, arg(0) as u32) else {
             self.nobody.fetch_add(1, Ordering::Relaxed);
             return false;
         };
-        let mut one = [passing(call.packet, call.csum, arg)];
+        let mut packet = Packet::of(call.packet);
+        packet.checksum = checksum(call.csum);
+        let metadata = metadata(std::array::from_fn(arg));
+        let mut one = [Passing { metadata, ..Passing::new(packet) }];
         named.lock().ingress_as(named.role, call.now_ns, &mut one);
         let [Passing { metadata, fate, .. }] = one;
         answer(results, 0, metadata.register);
@@ -515,5 +551,49 @@ mod tests {
         assert!(!burst(&elements, false, &[1])[0].0);
         assert!(burst(&elements, true, &[1])[0].0);
         assert_eq!(elements.for_nobody(), 1);
+    }
+
+    #[test]
+    fn an_element_is_told_where_each_packets_layers_are_and_gives_the_packet_back() {
+        struct Looks;
+        impl Element for Looks {
+            fn name(&self) -> &'static str {
+                "looks"
+            }
+            fn writes(&self) -> Writes {
+                Writes::Nothing
+            }
+            fn instance(&self, _: usize, _: u64, _: u64) -> Box<dyn Instance> {
+                Box::new(Looks)
+            }
+        }
+        impl Instance for Looks {
+            fn ingress(&mut self, _: u64, burst: &mut [Passing<'_>]) {
+                for Passing { packet, metadata, .. } in burst {
+                    assert_eq!(packet.at, Offsets::of(packet.frame));
+                    metadata.register = packet.at.l4.into();
+                }
+            }
+            fn counters(&self) -> Vec<(&'static str, u64)> {
+                Vec::new()
+            }
+        }
+        let elements = Elements::default();
+        add(&elements, 1, "looks", Looks);
+        let plain = testkit::packet::Udp::default().frame();
+        let mut tagged = plain.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 1]);
+        let other = vec![0; 60];
+        let frames = [&plain, &tagged, &other, &plain, &tagged, &tagged].map(Vec::clone);
+        let (mut handed, mut results) = (frames.clone(), [[9; 2]; 6]);
+        let mut packets: Vec<Handed<'_>> = Vec::new();
+        for (packet, (bytes, results)) in handed.iter_mut().zip(&mut results).enumerate() {
+            packets.push(Handed { packet, bytes, args: &[1, 0, 0, 0, 0], results, passes: true });
+        }
+        let service = declared(false);
+        elements
+            .burst(Burst { service: &service, csums: &[], marks: &[], now_ns: 0 }, &mut packets);
+        assert!(packets.iter().zip(&frames).all(|(packet, frame)| packet.bytes == &frame[..]));
+        assert_eq!(results.map(|results| results[0]), [34, 38, 0, 34, 38, 38]);
     }
 }

@@ -40,12 +40,16 @@ pub(crate) struct Index {
     buckets: Box<[Bucket]>,
 }
 
-/// The places a key may be in: two buckets, and its tag.
-#[derive(Debug, Clone, Copy, Default)]
+/// The places a key may be in: its first bucket, and its tag, which give the second.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Places {
     first: u32,
-    second: u32,
     tag: u8,
+}
+
+impl Places {
+    /// Of no key.
+    pub(crate) const NONE: Places = Places { first: 0, tag: 0 };
 }
 
 impl Index {
@@ -67,8 +71,13 @@ impl Index {
     #[inline(always)]
     pub(crate) fn places(&self, hash: u64) -> Places {
         let tag = ((hash >> 56) as u8).max(1);
-        let first = scale(hash as u32, self.buckets.len());
-        Places { first, second: self.other(first, tag), tag }
+        Places { first: scale(hash as u32, self.buckets.len()), tag }
+    }
+
+    /// The second bucket.
+    #[inline(always)]
+    fn second(&self, at: Places) -> u32 {
+        self.other(at.first, at.tag)
     }
 
     /// The other bucket of a key with this tag that may be in `bucket`.
@@ -92,7 +101,7 @@ impl Index {
         let first = &self.buckets[at.first as usize];
         let bits = first.matches(at.tag);
         if bits == 0 {
-            crate::simd::prefetch(&self.buckets[at.second as usize]);
+            crate::simd::prefetch(&self.buckets[self.second(at) as usize]);
             return None;
         }
         Some(first.records[bits.trailing_zeros() as usize % PLACES])
@@ -101,7 +110,7 @@ impl Index {
     /// The first record that may be under a key in its second bucket.
     #[inline(always)]
     pub(crate) fn less_likely(&self, at: Places) -> Option<u32> {
-        let second = &self.buckets[at.second as usize];
+        let second = &self.buckets[self.second(at) as usize];
         let bits = second.matches(at.tag);
         (bits != 0).then(|| second.records[bits.trailing_zeros() as usize % PLACES])
     }
@@ -110,21 +119,21 @@ impl Index {
     #[inline]
     pub(crate) fn candidates(&self, at: Places) -> Candidates<'_> {
         let first = &self.buckets[at.first as usize];
-        let second = &self.buckets[at.second as usize];
+        let second = &self.buckets[self.second(at) as usize];
         let bits = first.matches(at.tag) | second.matches(at.tag) << PLACES;
         Candidates { first, second, bits }
     }
 
     /// Puts a record under a key; false if there is no room.
     pub(crate) fn insert(&mut self, at: Places, record: u32) -> bool {
-        for bucket in [at.first, at.second] {
+        for bucket in [at.first, self.second(at)] {
             let free = self.buckets[bucket as usize].matches(0);
             if free != 0 {
                 self.put(bucket, free.trailing_zeros() as usize, at.tag, record);
                 return true;
             }
         }
-        for bucket in [at.first, at.second] {
+        for bucket in [at.first, self.second(at)] {
             for place in 0..PLACES {
                 let tag = self.buckets[bucket as usize].tags[place];
                 let other = self.other(bucket, tag);
@@ -148,7 +157,7 @@ impl Index {
 
     /// Takes a record from under a key, once; false if it was not there.
     pub(crate) fn remove(&mut self, at: Places, record: u32) -> bool {
-        for bucket in [at.first, at.second] {
+        for bucket in [at.first, self.second(at)] {
             let bucket = &mut self.buckets[bucket as usize];
             let mut bits = bucket.matches(at.tag);
             while bits != 0 {

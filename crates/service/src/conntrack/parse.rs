@@ -4,6 +4,7 @@
 //! quotation of an ICMP error. Checksums are computed if the tracker asks for that and the port has
 //! not done so.
 
+use super::tcp;
 use super::tuple::{Key, Message, Role, Tuple};
 use crate::packet::{Checksum, Fragment, Network, Offsets, Packet};
 use wire::checksum::Pseudo;
@@ -66,15 +67,15 @@ pub(crate) fn payload<'a>(packet: &'a Packet<'_>) -> &'a [u8] {
     packet.frame.get(packet.at.l4 as usize..packet.at.end as usize).unwrap_or_default()
 }
 
-/// The key of what most packets are: whole, IPv4, TCP or UDP, and intact. None for others, which [`subject`] looks into.
+/// The key of what most packets are: whole, IPv4, TCP or UDP, and intact; and whether it is a segment other than a
+/// [bare ACK](tcp::Segment::bare_ack). None for others, which [`subject`] looks into.
 #[inline(always)]
-pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<Key> {
+pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<(Key, bool)> {
     let at = &packet.at;
     let protocol = at.protocol;
-    let fits = at.network == Network::V4
-        && at.fragment == Fragment::Whole
-        && matches!(protocol, IpProtocol::TCP | IpProtocol::UDP);
-    if !fits {
+    // Not one after the other: traffic has both, in no order that a processor could foresee.
+    let has_ports = (protocol == IpProtocol::TCP) | (protocol == IpProtocol::UDP);
+    if !(at.network == Network::V4 && at.fragment == Fragment::Whole && has_ports) {
         return None;
     }
     let ends: &[u8; 8] = packet.frame.get(at.l3 as usize + 12..)?.first_chunk()?;
@@ -86,11 +87,13 @@ pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<Key> {
     let ([src, dst], [src_port, dst_port]) = (ends.as_chunks().0, ports.as_chunks().0) else {
         return None;
     };
-    Some(Key {
+    let key = Key {
         ends: [src, dst].map(|address| u32::from_be_bytes(*address)),
         ports: [src_port, dst_port].map(|port| u16::from_be_bytes(*port)),
         protocol,
-    })
+    };
+    // Looked at of UDP, too, which costs less than a choice that cannot be foreseen.
+    Some((key, (protocol == IpProtocol::TCP) & !tcp::Segment::is_bare_ack(body)))
 }
 
 pub(crate) fn subject(packet: &Packet<'_>, zone: u16, check_checksums: bool) -> Subject {

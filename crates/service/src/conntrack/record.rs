@@ -7,7 +7,8 @@
 //! octets for nine keys a connection takes 127.1 octets, all in; one that is translated has a second key, 7.1 octets more.
 //!
 //! The last segment's [`Notes`] need no place of their own while they are what its side has shown at most, which they are
-//! where nothing is lost or repeated: [`Flags::AT_EDGE`].
+//! where nothing is lost or repeated: [`Flags::AT_EDGE`]. Nor do they while nothing was noted, as in a connection of which only
+//! one side is seen, from its middle on: [`Flags::UNNOTED`].
 //!
 //! An IPv6 connection has its addresses in the place of an IPv4 connection's addresses of both directions and label; one that
 //! is translated or labelled has an [`Extension`].
@@ -49,6 +50,8 @@ impl Flags {
     pub(crate) const CHANGED: Flags = Flags(512);
     /// Its last segment's acknowledgment and end are the highest that its side has shown, and not in [`Notes`].
     pub(crate) const AT_EDGE: Flags = Flags(1024);
+    /// Its last segment's acknowledgment and end are 0, as in a connection of which nothing was noted, and not in [`Notes`].
+    pub(crate) const UNNOTED: Flags = Flags(4096);
     /// It may have a mark or a label.
     pub(crate) const MARKED: Flags = Flags(2048);
 
@@ -292,11 +295,26 @@ impl Record {
     /// What the last segment has said, wherever it is kept.
     #[inline(always)]
     pub(crate) fn notes(&self, rest: &Rest) -> Notes {
-        if self.flags().has(Flags::AT_EDGE) {
-            let (last_ack, last_end) = self.edge();
-            return Notes { last_ack, last_end, ..rest.notes };
+        match self.last() {
+            Some((last_ack, last_end)) => Notes { last_ack, last_end, ..rest.notes },
+            None => rest.notes,
         }
-        rest.notes
+    }
+
+    /// The last segment's acknowledgment and end, unless they are in [`Notes`].
+    #[inline(always)]
+    pub(crate) fn last(&self) -> Option<(u32, u32)> {
+        match self.flags() {
+            flags if flags.has(Flags::AT_EDGE) => Some(self.edge()),
+            flags if flags.has(Flags::UNNOTED) => Some((0, 0)),
+            _ => None,
+        }
+    }
+
+    /// How they need no place in [`Notes`], if they need none.
+    #[inline(always)]
+    pub(crate) fn spared(&self, last: (u32, u32)) -> Flags {
+        if last == self.edge() { Flags::AT_EDGE } else { Flags::UNNOTED.when(last == (0, 0)) }
     }
 
     /// What the side that has sent the last segment has acknowledged and sent at most.
