@@ -81,7 +81,13 @@ pub(crate) fn usual(packet: &Packet<'_>, check_checksums: bool) -> Option<(Key, 
     let ends: &[u8; 8] = packet.frame.get(at.l3 as usize + 12..)?.first_chunk()?;
     let body = packet.frame.get(at.l4 as usize..at.end as usize)?;
     let ports: &[u8; 4] = body.first_chunk()?;
-    if check_checksums && packet.checksum == Checksum::Unknown && !right_checksum(packet, body) {
+    // The short way says yes alone: whether others are right, or have a checksum at all, is looked into.
+    let right = || {
+        let fills = || body.get(4..6) == Some(&(body.len() as u16).to_be_bytes()[..]);
+        let whole = protocol == IpProtocol::TCP || fills();
+        whole && checksum::is_right_over_ipv4(ends, protocol, body) || right_checksum(packet, body)
+    };
+    if check_checksums && packet.checksum == Checksum::Unknown && !right() {
         return None;
     }
     let ([src, dst], [src_port, dst_port]) = (ends.as_chunks().0, ports.as_chunks().0) else {
