@@ -205,12 +205,6 @@ impl<'a> Packet<'a> {
         (self.data, self.len as usize)
     }
 
-    /// Where it lies, as it came in: the first byte's address, and how many there are.
-    #[inline]
-    pub fn place(&self) -> (*mut u8, usize) {
-        (self.data, self.len as usize)
-    }
-
     /// Leaves it to the interpreter, for this reason.
     #[inline]
     pub fn bail(&mut self, reason: u32) {

@@ -29,7 +29,7 @@ const DEALT_MAX: u8 = SINK;
 
 /// A batch of so many frames is handed over at the end of its round.
 const BATCH_ENOUGH: usize = 32;
-/// A smaller one waits for so many rounds at most.
+/// A smaller one waits at most until so many times something was to be flushed, once behind each burst.
 const KEPT_ROUNDS: u8 = 8;
 
 /// One transmit queue.
@@ -42,7 +42,7 @@ pub(crate) struct Line {
     pub(crate) shaper: Option<Box<Shaper>>,
     /// On the list of those to be flushed: its queue has been given something since it was.
     dirty: bool,
-    /// Rounds for which its batch has waited.
+    /// How often its batch has waited.
     waited: u8,
 }
 

@@ -436,8 +436,8 @@ impl Worker {
             }
             (self.busy, work) = (received > 0, work + received);
             self.rx = queues;
-            // A queue that gave frames was asked what it lost; those that gave none, when there is
-            // nothing better to do, or it has been a while.
+            // A queue that gave fewer frames than it was asked for was asked what it lost; others, when there is nothing
+            // better to do, or it has been a while.
             self.rounds = self.rounds.wrapping_add(1);
             if work == 0 || self.rounds.is_multiple_of(DROPS_EVERY) {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));

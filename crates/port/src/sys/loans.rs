@@ -208,23 +208,6 @@ unsafe fn shift_a_little(token: NonNull<()>, packet: &Packet<'_>, least: u16) ->
     Some(len as u32)
 }
 
-/// Has a frame begin `by` bytes later, and be so much longer.
-///
-/// # Safety
-/// As for [`shift`]; the frame lies within its buffer then.
-#[inline(always)]
-unsafe fn shift_all(token: NonNull<()>, by: i32, longer: i32) {
-    let at = token.cast::<Native>().as_ptr();
-    // SAFETY: the caller's promise, for each field; what is short of two bytes wraps as what is short of four.
-    unsafe {
-        let (start, len, here) =
-            (&raw mut (*at).start, &raw mut (*at).len, &raw mut (*at).len_here);
-        start.write(start.read().wrapping_add(by as u16));
-        len.write(len.read().wrapping_add(longer as u32));
-        here.write(here.read().wrapping_add(longer as u16));
-    }
-}
-
 /// As [`shift`], and counts among `sizes` how long the frame is then.
 ///
 /// # Safety
@@ -270,7 +253,7 @@ impl Whole {
     #[inline(always)]
     fn go(
         &self,
-        (tokens, packets): (&[NonNull<()>], &[Packet<'_>]),
+        tokens: &[NonNull<()>],
         Way { shift, .. }: Way,
         batch: &mut Batch,
     ) -> Option<Sizes> {
@@ -279,7 +262,7 @@ impl Whole {
         }
         let mut sizes = self.sizes;
         if shift != 0 {
-            sizes = self.shift((tokens, packets), shift)?;
+            sizes = self.shift(tokens, shift)?;
         }
         batch.tokens.extend_from_slice(tokens);
         batch.sizes.bytes += sizes.bytes;
@@ -288,7 +271,7 @@ impl Whole {
 
     /// Has all begin `by` bytes later.
     #[inline]
-    fn shift(&self, (tokens, packets): (&[NonNull<()>], &[Packet<'_>]), by: i32) -> Option<Sizes> {
+    fn shift(&self, tokens: &[NonNull<()>], by: i32) -> Option<Sizes> {
         /// Zeros that are written at once, bytes.
         const ZEROS: u16 = 8;
         let (wide, n) = (i64::from(by), tokens.len() as i64);
@@ -303,17 +286,20 @@ impl Whole {
             if !alike || pad > ZEROS.into() || self.room.behind < ZEROS {
                 return None;
             }
-            for packet in packets {
-                let (data, len) = packet.place();
-                // SAFETY: so many bytes from the frame's end on lie in its buffer, which is the caller's alone.
-                unsafe { data.add(len).cast::<[u8; ZEROS as usize]>().write([0; _]) };
-            }
         }
         let longer = (pad - wide) as i32;
         for token in tokens {
-            // SAFETY: tokens of their lender's, whose buffers are the caller's alone; each has room for that around its frame,
-            // or in it.
-            unsafe { shift_all(*token, by, longer) };
+            // SAFETY: a token of its lender's, whose buffer is the caller's alone, and has room for that around the frame, or in
+            // it; so many zeros fit behind it where some are wanted.
+            unsafe {
+                let Said { buffer, start, len, .. } = said(*token);
+                if pad > 0 {
+                    let end = usize::from(start) + len as usize;
+                    buffer.add(end).cast::<[u8; ZEROS as usize]>().write([0; _]);
+                }
+                let start = u32::from(start).wrapping_add_signed(by);
+                say(*token, start as u16, len.wrapping_add_signed(longer) as u16);
+            }
         }
         let bytes = i64::from(self.sizes.bytes) + n * i64::from(longer);
         Some(Sizes { bytes: bytes as u32, least: (least + pad) as u16, most: (most + pad) as u16 })
@@ -607,8 +593,7 @@ impl Loans {
         if valid == 0 {
             let all = Whole { sizes, room: self.room, least };
             if let Some(way) = Way::of_all(packets)
-                && let Some(now) =
-                    all.go((tokens, packets), way, &mut batches[usize::from(place(way.port))])
+                && let Some(now) = all.go(tokens, way, &mut batches[usize::from(place(way.port))])
             {
                 (at, sizes) = (n, now);
             } else if self.drops {
