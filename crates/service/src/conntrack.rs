@@ -390,7 +390,7 @@ impl Memory {
 #[derive(Debug)]
 pub struct Tracker {
     config: Config,
-    hasher: Hasher,
+    pub(crate) hasher: Hasher,
     index: Index,
     records: Vec<Record>,
     rests: Vec<Rest>,
@@ -401,6 +401,8 @@ pub struct Tracker {
     lists: Lists,
     fragments: Fragments,
     pub(crate) pools: Vec<nat::Pool>,
+    /// Which outside ports inside sockets have.
+    pub(crate) mappings: nat::Mappings,
     pub(crate) random: Random,
     pub(crate) counters: Counters,
     /// What hints about this tracker's connections have; not 0.
@@ -447,6 +449,7 @@ impl Tracker {
             lists: Lists::new(ticks(now_ns), far(&config.timeouts.tcp)),
             fragments: Fragments::new(config.fragmented_max),
             pools: Vec::new(),
+            mappings: nat::Mappings::new(config.translated_max),
             random: Random(config.seed.rotate_left(17)),
             counters: Counters::default(),
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
@@ -493,7 +496,7 @@ impl Tracker {
             records: self.records.capacity() * size_of::<Record>()
                 + self.rests.capacity() * size_of::<Rest>(),
             index: self.index.bytes(),
-            other: self.extensions.bytes() + self.fragments.bytes(),
+            other: self.extensions.bytes() + self.fragments.bytes() + self.mappings.bytes(),
         }
     }
 
@@ -1267,6 +1270,9 @@ impl Tracker {
         }
         self.live += 1;
         self.translated += usize::from(two_keys);
+        if self.records[at as usize].flags().has(Flags::SOURCE_NAT) {
+            self.map_socket(original, reply);
+        }
         self.enlist(at);
         Some(at)
     }
@@ -1315,6 +1321,7 @@ impl Tracker {
             self.translated -= 1;
         }
         if flags.has(Flags::SOURCE_NAT) {
+            self.unmap_socket(&original, &reply);
             self.release(&original, &reply);
         }
         self.give_back(at);

@@ -11,14 +11,17 @@
 //!
 //! # How a source port is found
 //!
-//! - [`Ports::Range`]: the port that the sender uses, if it is in range and free, else the first free
-//!   one from a random place on, of at most [`TRIES_MAX`]. Where the range is all ports, a port below 512, below 1024 or
-//!   above becomes one of the same kind. A port serves many connections if they go
-//!   to different ends. A sender keeps its outside address (RFC 4787 REQ-2).
+//! - [`Ports::Range`]: the port that this inside socket has outside already, if it is free towards the new end: a
+//!   socket keeps one outside port for all ends (RFC 4787 REQ-1, [`mapping`]). Else the port that the sender uses, if it is in
+//!   range and free, else the first free one from a random place on, of at most [`TRIES_MAX`]. Where the range is all
+//!   ports, the sender's own is taken whatever it is, 0 included; where it is not free, a port below 512, below 1024 or
+//!   above becomes one of the same kind. A port serves many connections if they go to different ends. A sender keeps
+//!   its outside address (RFC 4787 REQ-2), and senders are spread evenly over the addresses by a hash.
 //! - [`Ports::Blocks`]: each sender has blocks of ports, taken as it needs them and given back when
 //!   empty, so that one line of a log says whose a port was (RFC 6888 §4). A port serves one
 //!   connection at a time.
-//! - [`Ports::Deterministic`]: a sender's ports follow from its address (RFC 7422); no log is needed.
+//! - [`Ports::Deterministic`]: a sender's ports follow from its address (RFC 7422); no log is needed. Within them, as
+//!   with a range.
 //!
 //! When nothing is free, the packet is dropped and counted.
 //!
@@ -29,7 +32,13 @@
 //! packet that it quotes looks as its sender sent it (RFC 5508 §4). One that quotes less than 8 octets of the transport
 //! header (RFC 792) is dropped, and so is a redirect, whose gateway is none of the receiver's.
 //!
+//! A packet whose addresses are part of what a checksum or a signature covers, and which cannot be edited, is dropped
+//! and counted (`nat_impossible`): behind an authentication header (RFC 4302 §3.3.3), a mobility or HIP header among IPv6's
+//! extension headers, or a source route with stops left (RFC 8200 §8.1), and VRRP, whose versions differ.
+//!
 //! Checked by: the tests below, which recompute every checksum; `lab/conntrack` against the kernel.
+
+mod mapping;
 
 use crate::conntrack::{CtState, Direction, Drop, Outcome, Role, Tracker, Tuple};
 use crate::packet::{Checksum, Fragment, Packet};
@@ -40,6 +49,8 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use wire::checksum::{self, Delta};
 use wire::{IpProtocol, icmpv4, ipv6, sctp};
+
+pub(crate) use mapping::Mappings;
 
 /// Ports looked at for one connection.
 pub const TRIES_MAX: u32 = 128;
@@ -268,22 +279,29 @@ impl Pool {
         Some((per_address, (u128::from(len) / per_address) as u16))
     }
 
-    /// An outside address and port for a sender, for which `free` holds.
+    /// Which of the addresses a sender comes to first: the same one each time, and of all senders about as many to each.
+    fn place(&self, sender: u128) -> u128 {
+        // Neither factor depends on the sender: one that may be 0 or all ones would say the same of all of them.
+        let once = crate::hash::fold(sender as u64 ^ 0x9e37_79b9_7f4a_7c15, 0x9fb2_1c65_1e98_df25);
+        let both = crate::hash::fold(once ^ (sender >> 64) as u64, 0xd6e8_feb8_6659_fd93);
+        let more = crate::hash::fold(both ^ 0x2d35_8dcc_aa6c_78a5, 0xbf58_476d_1ce4_e5b9);
+        (u128::from(both) << 64 | u128::from(more)) % self.count
+    }
+
+    /// An outside address and port for a sender, for which `free` holds. `has` tells the port that the sender's socket
+    /// has at an address already.
     fn take(
         &mut self,
         tuple: &Tuple,
         (sender, own): (u128, u16),
         random: &mut Random,
+        has: &dyn Fn(u128) -> Option<u16>,
         free: &mut dyn FnMut(u128, u16) -> bool,
     ) -> Option<(u128, u16)> {
         if self.v6 != tuple.v6 {
             return None;
         }
-        // The same sender has the same place, so that it keeps its address.
-        let place =
-            (crate::hash::fold(sender as u64 ^ 0x9e37_79b9_7f4a_7c15, !(sender >> 64) as u64)
-                as u128)
-                % self.count;
+        let place = self.place(sender);
         let numbered = tuple.has_ports() || tuple.is_query();
         match self.ports {
             Ports::Keep => {
@@ -294,17 +312,20 @@ impl Pool {
                     .map(|address| (address, own))
             }
             Ports::Range(first, last) => {
-                let (first, last) = match (first, last) {
-                    (0 | 1, u16::MAX) => class(tuple, own),
-                    range => range,
-                };
+                let all = matches!((first, last), (0 | 1, u16::MAX));
+                let (from, to) = if all { class(tuple, own) } else { (first, last) };
                 let tries = self.count.min(ADDRESSES_MAX.into());
                 (0..tries).find_map(|n| {
                     let address = self.first + (place + n) % self.count;
                     if !numbered {
                         return free(address, own).then_some((address, own));
                     }
-                    search(first, last, own, random, |port| free(address, port))
+                    let mut free = |port| free(address, port);
+                    let may = |port: u16| all || (first..=last).contains(&port);
+                    let known = has(address).filter(|port| may(*port) && free(*port));
+                    known
+                        .or_else(|| (all && free(own)).then_some(own))
+                        .or_else(|| search(from, to, own, random, free))
                         .map(|port| (address, port))
                 })
             }
@@ -320,8 +341,10 @@ impl Pool {
                 let (per_address, per_sender) = self.shares()?;
                 let address = self.first + n / per_address;
                 let base = first + (n % per_address) as u16 * per_sender;
-                search(base, base + (per_sender - 1), own, random, |port| free(address, port))
-                    .map(|port| (address, port))
+                let last = base + (per_sender - 1);
+                let mut free = |port| free(address, port);
+                let known = has(address).filter(|p| (base..=last).contains(p) && free(*p));
+                known.or_else(|| search(base, last, own, random, free)).map(|port| (address, port))
             }
             // A protocol without ports cannot share an address by them.
             Ports::Blocks { .. } | Ports::Deterministic { .. } => {
@@ -560,12 +583,14 @@ impl Tracker {
                 let src_port = if original.has_ports() { port } else { plain.src_port };
                 rule.source.is_some() || free(&Tuple { src, src_port, ..plain })
             };
+            // What a socket has outside is a source, no destination.
+            let has = |_| None;
             let taken = match pool.ports {
                 Ports::Keep | Ports::Range(..) => {
-                    let mut taken = pool.take(original, sender, random, &mut fits);
+                    let mut taken = pool.take(original, sender, random, &has, &mut fits);
                     if taken.is_none() && (original.has_ports() || original.is_query()) {
                         shared = true;
-                        taken = pool.take(original, sender, random, &mut |_, _| true);
+                        taken = pool.take(original, sender, random, &has, &mut |_, _| true);
                     }
                     taken
                 }
@@ -594,7 +619,8 @@ impl Tracker {
             let pool = pools.get_mut(id)?;
             let mut fits = |dst: u128, port: u16| free(&Tuple { dst, dst_port: port, ..reply });
             let sender = (original.src, original.src_port);
-            let Some((dst, port)) = pool.take(original, sender, random, &mut fits) else {
+            let has = |outside| self.mappings.get(self.socket(original, outside));
+            let Some((dst, port)) = pool.take(original, sender, random, &has, &mut fits) else {
                 pool.exhausted += 1;
                 return None;
             };
@@ -602,6 +628,22 @@ impl Tracker {
         }
         // Without a rule that applies, two translated connections could still meet.
         (reply == plain || rule.source.is_some() || free(&reply)).then_some(reply)
+    }
+
+    /// The name of an inside socket at an outside address, for [`Mappings`].
+    fn socket(&self, original: &Tuple, outside: u128) -> u64 {
+        let socket = Tuple { dst: outside, dst_port: 0, role: Role::Any, ..*original };
+        crate::hash::fold(self.hasher.hash(&socket), 0x2d35_8dcc_aa6c_78a5)
+    }
+
+    /// Notes what the source of a connection that is now kept was translated to.
+    pub(crate) fn map_socket(&mut self, original: &Tuple, reply: &Tuple) {
+        self.mappings.note(self.socket(original, reply.dst), reply.dst_port);
+    }
+
+    /// Such a connection is gone.
+    pub(crate) fn unmap_socket(&mut self, original: &Tuple, reply: &Tuple) {
+        self.mappings.forget(self.socket(original, reply.dst), reply.dst_port);
     }
 
     /// What a connection's source was translated to is free again.
@@ -691,16 +733,41 @@ fn numbers(from: &Tuple, to: &Tuple) -> [Option<(usize, u16, u16)>; 2] {
     [(ident.1 != ident.2).then_some(ident), None]
 }
 
-/// Where the checksum lies in the transport header, and whether it covers the addresses.
-fn checksum_of(protocol: IpProtocol) -> Option<(usize, bool)> {
+/// Where the checksum lies in the transport header, and whether it covers the addresses (which in some protocols it does over
+/// IPv6 alone: RFC 5340 §A.3.1, RFC 7761 §4.9).
+fn checksum_of(protocol: IpProtocol, v6: bool) -> Option<(usize, bool)> {
     match protocol {
         IpProtocol::TCP => Some((16, true)),
-        IpProtocol::UDP | IpProtocol::UDP_LITE => Some((6, true)),
+        IpProtocol::UDP | IpProtocol::UDP_LITE | IpProtocol::DCCP => Some((6, true)),
         IpProtocol::ICMPV6 => Some((2, true)),
         IpProtocol::ICMP => Some((2, false)),
-        IpProtocol::DCCP => Some((6, true)),
+        IpProtocol::OSPF if v6 => Some((12, true)),
+        IpProtocol::PIM if v6 => Some((2, true)),
+        IpProtocol::HIP => Some((4, true)),
         _ => None,
     }
+}
+
+/// Whether something covers the addresses of an IP packet that cannot be edited with them. `header` begins with the IP header.
+fn is_sealed(header: &[u8], v6: bool, protocol: IpProtocol) -> bool {
+    if matches!(protocol, IpProtocol::AUTH | IpProtocol::VRRP) {
+        return true;
+    }
+    // What most packets are: no extension header.
+    if !v6 || header.get(6).copied().map(IpProtocol) == Some(protocol) {
+        return false;
+    }
+    let Ok(view) = ipv6::Packet::new_header_checked(header) else { return false };
+    view.extensions().flatten().any(|header| match header.kind {
+        IpProtocol::AUTH | IpProtocol::MOBILITY | IpProtocol::HIP => true,
+        IpProtocol::ROUTING => header.segments_left() != 0,
+        _ => false,
+    })
+}
+
+/// Whether a checksum that is 0 says that there is none (UDP), or is none that may be (RFC 3828 §3.1).
+fn never_zero(protocol: IpProtocol) -> bool {
+    matches!(protocol, IpProtocol::UDP | IpProtocol::UDP_LITE)
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u16> {
@@ -746,6 +813,9 @@ pub(crate) fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Resu
     }
     let mut addresses = Delta::new();
     let header = packet.frame.get_mut(at.l3 as usize..).ok_or(Drop::NatImpossible)?;
+    if is_sealed(header, from.v6, at.protocol) {
+        return Err(Drop::NatImpossible);
+    }
     readdress(header, from, to, &mut addresses).ok_or(Drop::NatImpossible)?;
     if !has_transport {
         return Ok(());
@@ -765,14 +835,14 @@ pub(crate) fn rewrite(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Resu
         }
         return Ok(());
     }
-    if let Some((place, covers)) = checksum_of(from.protocol)
+    if let Some((place, covers)) = checksum_of(from.protocol, from.v6)
         && let Some(old) = word(body, place)
     {
         let new = match (packet.checksum, covers) {
             // The sum of the pseudo-header alone, which has the addresses and no ports.
             (Checksum::Partial, true) => addresses.apply_partial(old),
             (Checksum::Partial, false) => old,
-            (_, true) if from.protocol == IpProtocol::UDP => all.apply_udp(old),
+            (_, true) if never_zero(from.protocol) => all.apply_udp(old),
             (_, true) => all.apply(old),
             (_, false) => {
                 let mut own = Delta::new();
@@ -809,6 +879,9 @@ fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()
     let reach = quoted.len().min(inner_l4 + 18) & !1;
     let before = checksum::sum(&quoted[..reach]);
     let mut inner = Delta::new();
+    if is_sealed(quoted, from.v6, was.protocol) {
+        return None;
+    }
     readdress(quoted, &was, &becomes, &mut inner)?;
     let (_, body) = quoted.split_at_mut_checked(inner_l4)?;
     let numbered = was.has_ports() || was.role != Role::Any;
@@ -821,11 +894,11 @@ fn rewrite_error(packet: &mut Packet<'_>, from: &Tuple, to: &Tuple) -> Option<()
         inner.u16(old, new);
         own.u16(old, new);
     }
-    if let Some((place, covers)) = checksum_of(was.protocol)
+    if let Some((place, covers)) = checksum_of(was.protocol, from.v6)
         && let Some(old) = word(body, place)
     {
         let new = match covers {
-            true if was.protocol == IpProtocol::UDP => inner.apply_udp(old),
+            true if never_zero(was.protocol) => inner.apply_udp(old),
             true => inner.apply(old),
             false => own.apply(old),
         };
@@ -863,6 +936,7 @@ mod tests {
     use crate::conntrack::{Config, Nat, Request};
     use crate::craft::{Frame, checksums_are_right};
     use std::collections::HashSet;
+    use wire::checksum::Pseudo;
     use wire::tcp::Flags;
 
     fn v4(text: &str) -> IpAddr {
@@ -1269,5 +1343,206 @@ mod tests {
         wire::complete_partial_checksum(&mut frame, place.start.into(), place.offset.into())
             .unwrap();
         assert!(checksums_are_right(&frame) && ends(&frame)[0] == (v4("203.0.113.5"), 7));
+    }
+
+    #[test]
+    fn a_pool_is_used_evenly_whoever_sends() {
+        let nth = |first: IpAddr, n: u128| {
+            let (bits, v6) = bits(first);
+            address(bits + n, v6)
+        };
+        // Senders one after the other, in steps, far apart, of one prefix; pools that begin anywhere.
+        for (first, step, outside, last, server) in [
+            ("10.0.0.1", 1, "198.51.100.1", "198.51.100.8", "203.0.113.1"),
+            ("10.0.0.1", 256, "198.51.100.4", "198.51.100.11", "203.0.113.1"),
+            ("10.0.0.1", 1 << 16 | 1, "198.51.100.255", "198.51.101.6", "203.0.113.1"),
+            ("2001:db8::1", 1, "2001:db8:f::", "2001:db8:f::7", "2001:db8:9::1"),
+            ("2001:db8::1", 1 << 64, "2001:db8:f::", "2001:db8:f::7", "2001:db8:9::1"),
+            ("::1", 1, "2001:db8:f::", "2001:db8:f::7", "2001:db8:9::1"),
+        ] {
+            for ports in [Ports::Range(1, u16::MAX), Ports::Range(5000, 5999), Ports::Keep] {
+                for is_source in [true, false] {
+                    let mut tracker = tracker();
+                    let id = Some(tracker.add_pool(pool(outside, last, ports)));
+                    let (source, destination) = if is_source { (id, None) } else { (None, id) };
+                    let nat = Nat::New(Rule { source, destination });
+                    let mut shares = std::collections::BTreeMap::new();
+                    for n in 0..200 {
+                        let port = 4000 + n as u16;
+                        let (a, b) = ((nth(v4(first), n * step), port), (v4(server), 53));
+                        let (out, outcome) = pass(&mut tracker, nat, &Frame::udp(a, b, 3).bytes());
+                        assert_eq!(outcome.drop, None);
+                        let end = ends(&out)[usize::from(!is_source)];
+                        *shares.entry(end.0).or_insert(0) += 1;
+                        // Another connection of the sender comes from the same address.
+                        let again = Frame::udp((a.0, port + 1000), b, 3).bytes();
+                        let (out, _) = pass(&mut tracker, nat, &again);
+                        assert_eq!(ends(&out)[usize::from(!is_source)].0, end.0);
+                    }
+                    let even = shares.len() == 8 && shares.values().all(|n| (10..=42).contains(n));
+                    assert!(even, "{first} by {step} to {outside} {ports:?}: {shares:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_has_one_outside_port_for_all_ends() {
+        let all = Ports::Range(1, u16::MAX);
+        let ours =
+            Ports::Deterministic { first: 1024, last: 65535, inside: v4("10.0.0.0"), senders: 8 };
+        let udp = |a, b| Frame::udp(a, b, 4).bytes();
+        let tcp = |a, b| Frame::tcp(a, b, Flags::SYN, (1, 0), 0).bytes();
+        for ports in [all, Ports::Range(10_000, 10_999), ours] {
+            for make in [&udp as &dyn Fn(_, _) -> Vec<u8>, &tcp] {
+                let mut tracker = tracker();
+                let nat = source(&mut tracker, pool("198.51.100.1", "198.51.100.4", ports));
+                // Enough sockets with this port that some share an address, and so meet.
+                let sockets: Vec<_> =
+                    (1..=6).map(|n| (IpAddr::from([10, 0, 0, n]), 4444)).collect();
+                let mut outside = Vec::new();
+                for socket in &sockets {
+                    let out = pass(&mut tracker, nat, &make(*socket, (v4("203.0.113.7"), 80))).0;
+                    outside.push(ends(&out)[0]);
+                }
+                assert_eq!(outside.iter().collect::<HashSet<_>>().len(), 6, "{ports:?}");
+                for server in ["203.0.113.8", "203.0.113.9", "192.0.2.200"] {
+                    for (socket, outside) in sockets.iter().zip(&outside) {
+                        let out = pass(&mut tracker, nat, &make(*socket, (v4(server), 80))).0;
+                        assert_eq!(ends(&out)[0], *outside, "{ports:?} {socket:?} to {server}");
+                    }
+                }
+                // It is forgotten with the last connection, in any order.
+                tracker.flush(Some(0));
+                assert!(tracker.mappings.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn identifiers_of_pings_are_a_sockets_own_too_and_taken_ones_are_not_offered() {
+        let mut tracker = tracker();
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(100, 199)));
+        let ping = |host: u8, to| {
+            Frame::icmp(IpAddr::from([10, 0, 0, host]), v4(to), 8, 0, 0x5555_0001, b"x").bytes()
+        };
+        let ident = |frame: Vec<u8>| word(&frame, 38).unwrap();
+        let first = ident(pass(&mut tracker, nat, &ping(1, "192.0.2.1")).0);
+        assert_eq!(ident(pass(&mut tracker, nat, &ping(1, "192.0.2.2")).0), first);
+        // Who has this port towards an end keeps it; the socket gets another one there, and its own elsewhere.
+        let (server, taken) = (v4("192.0.2.3"), (v4("203.0.113.5"), first));
+        let theirs = Frame::udp((v4("203.0.113.5"), first), (server, 53), 0).bytes();
+        assert_eq!(pass(&mut tracker, Nat::None, &theirs).1.drop, None);
+        let socket = (v4("10.0.0.9"), first);
+        let to = |n: &str| Frame::udp(socket, (v4(n), 53), 0).bytes();
+        assert_eq!(ends(&pass(&mut tracker, nat, &to("192.0.2.1")).0)[0], taken);
+        let elsewhere = ends(&pass(&mut tracker, nat, &to("192.0.2.3")).0)[0];
+        assert_ne!(elsewhere, taken);
+        assert_eq!(ends(&pass(&mut tracker, nat, &to("192.0.2.4")).0)[0], taken);
+    }
+
+    #[test]
+    fn of_all_ports_any_own_port_is_kept_if_it_is_free() {
+        for own in [0, 1, 511, 512, 599, 600, 1023, 1024, 65535] {
+            let mut tracker = tracker();
+            let all = Ports::Range(1, u16::MAX);
+            let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", all));
+            let from = |host: u8| {
+                let a = (IpAddr::from([10, 0, 0, host]), own);
+                Frame::udp(a, (v4("192.0.2.1"), 53), 0).bytes()
+            };
+            assert_eq!(ends(&pass(&mut tracker, nat, &from(1)).0)[0].1, own);
+            let (out, outcome) = pass(&mut tracker, nat, &from(2));
+            assert!(outcome.drop.is_none() && ![own, 0].contains(&ends(&out)[0].1), "{own}");
+        }
+        // A range that is told is kept to.
+        let mut tracker = tracker();
+        let nat = source(&mut tracker, pool("203.0.113.5", "203.0.113.5", Ports::Range(2, 9)));
+        let zero = Frame::udp((v4("10.0.0.1"), 0), (v4("192.0.2.1"), 53), 0).bytes();
+        assert!((2..10).contains(&ends(&pass(&mut tracker, nat, &zero).0)[0].1));
+    }
+
+    /// A packet of this protocol, its checksum over pseudo-header and body, at `place`.
+    fn covered((src, dst): (&str, &str), protocol: IpProtocol, place: usize) -> Frame {
+        let mut body: Vec<u8> = (0..24).map(|n| n * 7 + 1).collect();
+        put(&mut body, place, 0);
+        let pseudo: Pseudo = match (v4(src), v4(dst)) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => (src, dst).into(),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => (src, dst).into(),
+            _ => unreachable!("addresses of one family"),
+        };
+        let sum = !pseudo.sum_over(protocol, &body);
+        put(&mut body, place, sum);
+        Frame::new(v4(src), v4(dst), protocol, body)
+    }
+
+    #[test]
+    fn checksums_of_rarer_transports_follow_their_addresses() {
+        let (v4_ends, v6_ends) = (("10.0.0.5", "203.0.113.5"), ("fd00::5", "2001:db8::5"));
+        for (ends, protocol, place) in [
+            (v4_ends, IpProtocol::DCCP, 6),
+            (v6_ends, IpProtocol::DCCP, 6),
+            (v4_ends, IpProtocol::HIP, 4),
+            (v6_ends, IpProtocol::OSPF, 12),
+            (v6_ends, IpProtocol::PIM, 2),
+        ] {
+            let mut tracker = tracker();
+            let outside = if ends.0.contains(':') { "2001:db8:f::1" } else { "198.51.100.1" };
+            let range = Ports::Range(7000, 7009);
+            let nat = source(&mut tracker, pool(outside, outside, range));
+            let frame = covered(ends, protocol, place).bytes();
+            let (mut out, mut outcome) = (frame.clone(), [Outcome::default()]);
+            let request = Request { commit: true, nat, ..Request::default() };
+            tracker.process(0, &request, &mut [Packet::of(&mut out)], &mut outcome);
+            assert_eq!(outcome[0].drop, None, "{protocol}");
+            let at = crate::packet::Offsets::of(&out);
+            let body = &out[at.l4 as usize..at.end as usize];
+            let pseudo: Pseudo = match (v4(outside), v4(ends.1)) {
+                (IpAddr::V4(src), IpAddr::V4(dst)) => (src, dst).into(),
+                (IpAddr::V6(src), IpAddr::V6(dst)) => (src, dst).into(),
+                _ => unreachable!("addresses of one family"),
+            };
+            assert_eq!(pseudo.sum_over(protocol, body), 0xffff, "{protocol}: {body:02x?}");
+            if protocol == IpProtocol::DCCP {
+                assert!((7000..=7009).contains(&word(body, 0).unwrap()), "it has ports");
+            }
+        }
+    }
+
+    #[test]
+    fn what_covers_addresses_and_cannot_be_edited_is_not_translated() {
+        let mut tracker = tracker();
+        let all = Ports::Range(1, u16::MAX);
+        let nat4 = source(&mut tracker, pool("198.51.100.1", "198.51.100.1", all));
+        let nat6 = source(&mut tracker, pool("2001:db8:f::1", "2001:db8:f::1", all));
+        let (a, b) = (v4("10.0.0.5"), v4("203.0.113.5"));
+        let (a6, b6) = (v4("fd00::5"), v4("2001:db8::5"));
+        let udp = Frame::udp((a6, 5), (b6, 53), 8).body;
+        let behind = |header: &[u8]| [header, &udp].concat();
+        let ah =
+            behind(&[17, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        let hip = behind(&[17, 0, 1, 1, 0x12, 0x34, 0, 0]);
+        let mobility = behind(&[17, 0, 1, 0, 0x12, 0x34, 0, 0]);
+        let mut route = vec![17, 2, 0, 1, 0, 0, 0, 0];
+        route.extend(u128::to_be_bytes(0x2001_0db8_0000_0000_0000_0000_0000_0077));
+        let route = behind(&route);
+        let frames = [
+            (nat4, Frame::new(a, b, IpProtocol::AUTH, ah.clone())),
+            (nat4, Frame::new(a, b, IpProtocol::VRRP, vec![0x31, 1, 100, 1, 0, 100, 0x12, 0x34])),
+            (nat6, Frame::new(a6, b6, IpProtocol::AUTH, ah)),
+            (nat6, Frame::new(a6, b6, IpProtocol::HIP, hip)),
+            (nat6, Frame::new(a6, b6, IpProtocol::MOBILITY, mobility)),
+            (nat6, Frame::new(a6, b6, IpProtocol::ROUTING, route)),
+        ];
+        for (n, (nat, frame)) in frames.into_iter().enumerate() {
+            let mut octets = frame.bytes();
+            let mut outcome = [Outcome::default()];
+            let request = Request { commit: true, nat, ..Request::default() };
+            let packet = Packet { checksum: Checksum::Good, ..Packet::of(&mut octets) };
+            tracker.process(0, &request, &mut [packet], &mut outcome);
+            assert_eq!(outcome[0].drop, Some(Drop::NatImpossible), "{}", frame.protocol);
+            assert_eq!(octets, frame.bytes(), "nothing is half done");
+            assert_eq!(tracker.counters().nat_impossible, n as u64 + 1);
+        }
     }
 }

@@ -183,7 +183,11 @@ fn flow(bare: &Tuple, body: &[u8]) -> Flow {
     let word = |at: usize| body.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
     let ports = || Some(Tuple { src_port: word(0)?, dst_port: word(2)?, ..*bare });
     let tuple = match bare.protocol {
-        IpProtocol::TCP | IpProtocol::UDP | IpProtocol::SCTP | IpProtocol::UDP_LITE => ports(),
+        IpProtocol::TCP
+        | IpProtocol::UDP
+        | IpProtocol::SCTP
+        | IpProtocol::UDP_LITE
+        | IpProtocol::DCCP => ports(),
         IpProtocol::ICMP | IpProtocol::ICMPV6 => {
             let Some(&[kind, code, _, _, hi, lo, _, _]) = body.first_chunk::<8>() else {
                 return Flow::Short;

@@ -64,7 +64,11 @@ impl Tuple {
     pub fn has_ports(&self) -> bool {
         matches!(
             self.protocol,
-            IpProtocol::TCP | IpProtocol::UDP | IpProtocol::SCTP | IpProtocol::UDP_LITE
+            IpProtocol::TCP
+                | IpProtocol::UDP
+                | IpProtocol::SCTP
+                | IpProtocol::UDP_LITE
+                | IpProtocol::DCCP
         )
     }
 
@@ -137,7 +141,12 @@ impl Hasher {
     pub(crate) fn hash(&self, tuple: &Tuple) -> u64 {
         let [k0, k1, k2, k3] = self.keys;
         let end = |address: u128, port: u16| {
-            fold((address as u64) ^ k0, (address >> 64) as u64 ^ u64::from(port) ^ k1)
+            // Prefix and port are both the sender's to choose: mixed first, no two choices are known to cancel out.
+            let prefix = match (address >> 64) as u64 {
+                0 => 0,
+                prefix => fold(prefix ^ k2, k3 | 1),
+            };
+            fold((address as u64) ^ k0, prefix ^ u64::from(port) ^ k1)
         };
         let ends = end(tuple.src, tuple.src_port).wrapping_add(end(tuple.dst, tuple.dst_port));
         let rest = u64::from(tuple.protocol.0) | u64::from(tuple.zone) << 8;
@@ -216,6 +225,13 @@ mod tests {
             assert_ne!(hasher.hash(&other), hasher.hash(&tuple), "{other:?}");
         }
         assert_ne!(Hasher::new(2).hash(&tuple), hasher.hash(&tuple));
+        // A prefix that goes up with the port is another hash each time.
+        let v6 = |n: u16| {
+            let src = (0x2001_0db8_0000_u128 << 16 | u128::from(n)) << 64 | 1;
+            hasher.hash(&Tuple { src, src_port: 4000 ^ n, v6: true, ..tuple })
+        };
+        let hashes: std::collections::HashSet<u64> = (0..1000).map(v6).collect();
+        assert_eq!(hashes.len(), 1000);
         let key =
             Key { ends: [0x0a00_0001, 0x0a00_0002], ports: [1000, 80], protocol: IpProtocol::TCP };
         for zone in [0, 1, 0xffff] {
