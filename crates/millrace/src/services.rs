@@ -258,7 +258,7 @@ mod tests {
         let set =
             |line: &str| answer(&switch, None, Some(&words(line)), None).map(|value| print(&value));
         let shown = set("lb health=a:draining").unwrap();
-        let want = "lb: balancer group=web backends=a:1:draining,b:2 key=...; ";
+        let want = "lb: balancer group=web backends=a@1:1:draining,b@2:2 key=...; ";
         assert!(shown.contains(want), "{shown}");
         assert!(shown.contains("aes: transcoder direction=encrypt key=...; "), "{shown}");
         assert!(!shown.contains(key) && !shown.contains("987654321"), "{shown}");

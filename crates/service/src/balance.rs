@@ -12,17 +12,18 @@
 //! [`Buckets`] is SoftFlow's balancer (§4.2): a flow goes to one of eight buckets, the one with the least
 //! load of late; tables decide what a bucket is.
 //!
-//! [`Spread`] and [`Eight`] are the two as elements. What a flow is to them says [`flow_hash`].
+//! [`Spread`] and [`Eight`] are the two as elements. What a flow is to them says the module `flow`.
 //!
 //! Checked by: the tests below.
 
 mod elements;
+mod flow;
 
 use crate::hash::fold;
 use std::fmt;
 use std::sync::Arc;
 
-pub use elements::{Backends, Eight, Member, Spread, flow_hash};
+pub use elements::{Backends, Clash, Eight, Member, Spread};
 
 /// Backends' states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Health {
     Down,
 }
 
-/// A backend's number, as it was added.
+/// A backend's place: its number, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Backend(pub u16);
 
@@ -53,12 +54,14 @@ pub struct Maglev {
 
 /// An entry of no backend.
 const NOBODY: u16 = u16::MAX;
+/// The largest number that a backend may have, counted from 1.
+pub const NUMBERS_MAX: u16 = u16::MAX - 1;
 /// Entries of a table: a prime, 100 for each of some 650 backends (the paper's small size).
 pub const TABLE_LEN: usize = 65_537;
 
 impl Maglev {
-    /// A table for backends with these names and weights; a weight of 0 takes no part. Takes some
-    /// milliseconds: for the control side.
+    /// A table for backends with these names and weights; a weight of 0 takes no part. Which backend has an entry
+    /// depends on names and weights, not on the order of the list. Takes some milliseconds: for the control side.
     pub fn new(backends: &[(u64, u32)]) -> Maglev {
         let len = TABLE_LEN as u64;
         let heaviest = backends.iter().map(|(_, weight)| *weight).max().unwrap_or(0);
@@ -68,28 +71,38 @@ impl Maglev {
         }
         // Each backend's own order of the entries: from an offset on, by a skip. It takes its next free one
         // each time its turn comes, which it does in proportion to its weight.
-        let mut turns: Vec<(u64, u64, u64)> = backends
-            .iter()
-            .map(|(name, _)| {
-                let offset = fold(*name ^ 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9) % len;
+        struct Turn {
+            of: u16,
+            name: u64,
+            weight: u64,
+            at: u64,
+            skip: u64,
+            credit: u64,
+        }
+        let places = 0..NOBODY;
+        let mut turns: Vec<Turn> = places
+            .zip(backends)
+            .filter(|(_, (_, weight))| *weight != 0)
+            .map(|(of, (name, weight))| {
+                let at = fold(*name ^ 0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9) % len;
                 let skip =
                     fold(*name ^ 0x94d0_49bb_1331_11eb, 0xd6e8_feb8_6659_fd93) % (len - 1) + 1;
-                (offset, skip, 0)
+                Turn { of, name: *name, weight: u64::from(*weight), at, skip, credit: 0 }
             })
             .collect();
+        turns.sort_by_key(|turn| turn.name);
         let mut left = TABLE_LEN;
         'fill: loop {
-            for (n, ((at, skip, credit), (_, weight))) in turns.iter_mut().zip(backends).enumerate()
-            {
-                *credit += u64::from(*weight);
-                if *credit < u64::from(heaviest) {
+            for turn in &mut turns {
+                turn.credit += turn.weight;
+                if turn.credit < u64::from(heaviest) {
                     continue;
                 }
-                *credit -= u64::from(heaviest);
-                while entries[*at as usize] != NOBODY {
-                    *at = (*at + *skip) % len;
+                turn.credit -= u64::from(heaviest);
+                while entries[turn.at as usize] != NOBODY {
+                    turn.at = (turn.at + turn.skip) % len;
                 }
-                entries[*at as usize] = n as u16;
+                entries[turn.at as usize] = turn.of;
                 left -= 1;
                 if left == 0 {
                     break 'fill;
@@ -120,6 +133,8 @@ struct Known {
     weight: u32,
     health: Health,
     flows: u64,
+    /// How many names have had this place before.
+    holder: u16,
 }
 
 /// Ways of a set of remembered flows.
@@ -131,6 +146,8 @@ struct Flow {
     /// Seconds of the last packet, and where it went.
     seen: u32,
     place: u16,
+    /// The place's [`Known::holder`] at that time: another name's flows are not this one's.
+    holder: u16,
 }
 
 /// Which way flows went, in fixed memory: sets of four, of which the one not seen for longest makes room.
@@ -162,12 +179,12 @@ impl Memory {
     }
 
     /// Remembers a flow that is not known; says whether another was forgotten to make room.
-    fn insert(&mut self, now: u32, hash: u64, place: u16) -> bool {
-        let (set, lives) = self.set(now, hash);
+    fn insert(&mut self, flow: Flow) -> bool {
+        let (set, lives) = self.set(flow.seen, flow.hash);
         let age = |flow: &Flow| if lives(flow) { flow.seen } else { 0 };
         let Some(oldest) = set.iter_mut().min_by_key(|flow| age(flow)) else { return false };
         let forgotten = lives(oldest);
-        *oldest = Flow { hash, seen: now, place };
+        *oldest = flow;
         forgotten
     }
 }
@@ -199,6 +216,8 @@ pub struct Balancer {
     table: Arc<Maglev>,
     memory: Memory,
     counters: Counters,
+    /// The holder of places beyond the list, if they come (back).
+    gone: u16,
 }
 
 impl Balancer {
@@ -210,11 +229,12 @@ impl Balancer {
             table: Arc::new(Maglev::new(&[])),
             memory: Memory::new(flows_max, idle_timeout_s),
             counters: Counters::default(),
+            gone: 0,
         }
     }
 
     /// Sets all backends: a name that is the same in other balancers and after a restart, weight and
-    /// health. A backend that was there before keeps its number if it has its place in the list.
+    /// health. One that has its name and its place as before keeps its flows; a place that nobody has is down.
     /// Takes some milliseconds.
     pub fn set_backends(&mut self, backends: &[(u64, u32, Health)]) {
         self.adopt(backends, Arc::new(Maglev::of_healthy(backends)));
@@ -224,10 +244,18 @@ impl Balancer {
     /// balancers: quick.
     pub fn adopt(&mut self, backends: &[(u64, u32, Health)], table: Arc<Maglev>) {
         let known = |(n, (name, weight, health)): (usize, &(u64, u32, Health))| {
-            let flows = self.backends.get(n).filter(|b| b.name == *name).map_or(0, |b| b.flows);
-            Known { name: *name, weight: *weight, health: *health, flows }
+            let (flows, holder) = match self.backends.get(n) {
+                Some(before) if before.name == *name => (before.flows, before.holder),
+                Some(before) => (0, before.holder.wrapping_add(1)),
+                None => (0, self.gone),
+            };
+            Known { name: *name, weight: *weight, health: *health, flows, holder }
         };
-        self.backends = backends.iter().take(NOBODY.into()).enumerate().map(known).collect();
+        let new: Vec<_> = backends.iter().take(NOBODY.into()).enumerate().map(known).collect();
+        // Places beyond the new end may come back: as others.
+        let beyond = self.backends.iter().skip(new.len()).map(|b| b.holder.wrapping_add(1));
+        self.gone = beyond.max().unwrap_or(0).max(self.gone);
+        self.backends = new;
         self.table = table;
     }
 
@@ -255,7 +283,8 @@ impl Balancer {
         let (now, hash) = not_zero(now_s, hash);
         if let Some(flow) = self.memory.find(now, hash) {
             let known = self.backends.get(usize::from(flow.place));
-            if known.is_some_and(|known| known.health != Health::Down) {
+            let its = |known: &Known| known.health != Health::Down && known.holder == flow.holder;
+            if known.is_some_and(its) {
                 flow.seen = now;
                 self.counters.kept += 1;
                 return Some(Backend(flow.place));
@@ -267,11 +296,13 @@ impl Balancer {
             self.counters.nobody += 1;
             return None;
         };
-        self.counters.forgotten += u64::from(self.memory.insert(now, hash, backend.0));
-        self.counters.assigned += 1;
+        let mut flow = Flow { hash, seen: now, place: backend.0, holder: 0 };
         if let Some(known) = self.backends.get_mut(usize::from(backend.0)) {
             known.flows += 1;
+            flow.holder = known.holder;
         }
+        self.counters.forgotten += u64::from(self.memory.insert(flow));
+        self.counters.assigned += 1;
         Some(backend)
     }
 }

@@ -7,7 +7,7 @@
 //! Invariants: each setting has a default or must be given; a key is given once; no secret is in an
 //! error's text. Checked by: the tests below, which make an element of each kind.
 
-use crate::balance::{Backends, Eight, Health, Member, Spread};
+use crate::balance::{Backends, Clash, Eight, Health, Member, NUMBERS_MAX, Spread};
 use crate::conntrack;
 use crate::element::{Element, Writes};
 use crate::nat::Ports;
@@ -266,12 +266,12 @@ static KINDS: &[Kind] = &[
     Kind {
         name: "balancer",
         about: "Maglev: a flow goes to a backend by its hash and stays there; sf_metadata is the \
-                backend's number from 1, or 0 for none",
+                backend's number, or 0 for none; a backend keeps its number while others come and go",
         settings: &[
             setting(
                 "backends",
                 None,
-                "separated by commas: NAME, NAME:WEIGHT or NAME:WEIGHT:up|draining|down",
+                "separated by commas: NAME, NAME:WEIGHT or NAME:WEIGHT:up|draining|down; NAME@NUMBER says its number",
             ),
             setting("flows", Some("65536"), "flows remembered, about, by each instance; 0: none"),
             setting("idle", Some("300"), "seconds without a packet after which one is forgotten"),
@@ -403,8 +403,10 @@ pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Elem
         }),
         "balancer" => {
             let members = members(kind.name, given.text("backends")?)?;
+            let backends = Backends::new(members)
+                .map_err(|clash| clashing(given.text("backends").unwrap_or_default(), &clash))?;
             Box::new(Spread::new(
-                Arc::new(Backends::new(members)),
+                Arc::new(backends),
                 given.count("flows", FLOWS)?,
                 given.seconds("idle")?,
                 given.number("key", 0..=u64::MAX)?,
@@ -710,7 +712,14 @@ fn health(word: &str) -> Option<Health> {
     }
 }
 
-/// `NAME[:WEIGHT[:HEALTH]],...`
+/// Two backends of a list would have one number.
+fn clashing(list: &str, clash: &Clash) -> Error {
+    let Clash { number, of } = clash;
+    let wanted = format!("a list in which each number is one backend's: {number} is {of}'s");
+    Error::Value { kind: "balancer", key: "backends", value: list.to_string(), wanted }
+}
+
+/// `NAME[@NUMBER][:WEIGHT[:HEALTH]],...`
 fn members(kind: &'static str, text: &str) -> Result<Vec<Member>, Error> {
     let wrong = |wanted: String| {
         Err(Error::Value { kind, key: "backends", value: text.to_string(), wanted })
@@ -719,6 +728,19 @@ fn members(kind: &'static str, text: &str) -> Result<Vec<Member>, Error> {
     for word in text.split(',') {
         let mut parts = word.split(':');
         let name = parts.next().unwrap_or_default();
+        let (name, number) = match name.rsplit_once('@') {
+            Some((name, number)) => {
+                let digits = number.bytes().all(|c| c.is_ascii_digit());
+                let read = number.parse().ok().filter(|n| digits && (1..=NUMBERS_MAX).contains(n));
+                let Some(number) = read else {
+                    return wrong(format!(
+                        "a list of backends at {word:?}: the number behind @ is from 1 to {NUMBERS_MAX}"
+                    ));
+                };
+                (name, Some(number))
+            }
+            None => (name, None),
+        };
         let weight = parts.next().map_or(Some(1), |weight| {
             weight.parse().ok().filter(|n| (0..=65_535).contains(n) && !weight.starts_with('+'))
         });
@@ -732,7 +754,7 @@ fn members(kind: &'static str, text: &str) -> Result<Vec<Member>, Error> {
         if members.iter().any(|m| m.name == name) {
             return wrong(format!("a list in which each name is there once: {name:?} is not"));
         }
-        members.push(Member { name: name.to_string(), weight, health });
+        members.push(Member { name: name.to_string(), weight, health, number });
     }
     if members.len() > BACKENDS_MAX {
         return wrong(format!("a list of {BACKENDS_MAX} backends at most"));
@@ -775,8 +797,8 @@ pub(crate) fn set_backends(
             }
         }
     }
-    backends.set(list);
-    Ok(())
+    let said = settings.iter().find(|(key, _)| key == "backends");
+    backends.set(list).map_err(|clash| clashing(said.map_or("", |(_, list)| list), &clash))
 }
 
 #[cfg(test)]
@@ -1037,14 +1059,24 @@ mod tests {
         assert_eq!(seen(), [false, false, true, false]);
         assert_eq!(set("health=b:down"), Ok(()));
         assert_eq!(seen(), [true, false, false, false]);
-        assert_eq!(set("backends=b,c:0,d:5"), Ok(()));
-        assert_eq!(seen(), [false, true, false, true]);
+        assert_eq!(set("backends=b,c@1:0,d@3:5"), Ok(()));
+        assert_eq!(seen(), [false, false, true, true]);
+        for (words, why) in [
+            ("backends=b,x@2", "each number is one backend's: 2 is x's"),
+            ("backends=b@4,x@4", "each number is one backend's: 4 is b's"),
+            ("backends=b@0", "at \"b@0\": the number behind @ is from 1 to 65534"),
+            ("backends=b@+1", "at \"b@+1\": the number behind @ is from 1 to 65534"),
+            ("backends=@1", "a list of backends at \"@1\": NAME"),
+        ] {
+            let error = set(words).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
         assert_eq!(
             set("health=b:down,e:up").unwrap_err(),
             "balancer: health=b:down,e:up is not NAME:up|draining|down, separated by commas, at \"e:up\"; \
              the backends are b, c and d"
         );
-        assert_eq!(seen(), [false, true, false, true], "with an error, nothing is set");
+        assert_eq!(seen(), [false, false, true, true], "with an error, nothing is set");
         assert_eq!(
             set("flows=1").unwrap_err(),
             "balancer: \"flows\" cannot be set while it runs; backends= and health= can"

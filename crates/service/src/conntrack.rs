@@ -46,7 +46,7 @@ mod fragment;
 pub mod image;
 mod index;
 mod lists;
-mod parse;
+pub(crate) mod parse;
 mod record;
 pub mod sctp;
 pub mod tcp;

@@ -1,60 +1,13 @@
 //! The balancers as elements: Maglev with affinity, and SoftFlow's eight buckets.
 
-use super::{Balancer, Buckets, Health, Maglev, Memory, not_zero};
+use super::flow::Flows;
+use super::{Balancer, Buckets, Flow, Health, Maglev, Memory, NUMBERS_MAX, not_zero};
 use crate::catalogue;
 use crate::element::{Element, Fate, Instance, Passing, Writes};
-use crate::hash::fold;
-use crate::packet::{Fragment, Network, Packet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use wire::IpProtocol;
-
-/// A packet's flow as a number, the same for all its packets of one direction, whatever worker or switch
-/// asks with the same `key`; who does not know the key cannot well choose flows that collide.
-///
-/// A flow is addresses and protocol, and ports of TCP, UDP, UDP-Lite, SCTP and DCCP. Fragments, of which
-/// only the first has ports, are told apart by addresses and protocol alone, so that the parts of a datagram
-/// stay together; they may go another way than whole packets of their connection. ICMP errors
-/// are their sender's, not the connection's about which they are. What is no IP packet goes by its
-/// Ethernet header.
-pub fn flow_hash(packet: &Packet<'_>, key: u64) -> u64 {
-    const FACTOR: u64 = 0x9fb2_1c65_1e98_df25;
-    let mut hash = key ^ 0x2d35_8dcc_aa6c_78a5;
-    let mut mix = |octets: &[u8]| {
-        for part in octets.chunks(8) {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            hash = fold(hash ^ u64::from_le_bytes(word), FACTOR);
-        }
-    };
-    let (at, frame) = (&packet.at, &*packet.frame);
-    let l3 = at.l3 as usize;
-    let addresses = match at.network {
-        Network::V4 => frame.get(l3 + 12..l3 + 20),
-        Network::V6 => frame.get(l3 + 8..l3 + 40),
-        Network::Other => frame.get(..14),
-    };
-    mix(addresses.unwrap_or(frame));
-    if at.network != Network::Other {
-        let ports = match at.protocol {
-            IpProtocol::TCP
-            | IpProtocol::UDP
-            | IpProtocol::UDP_LITE
-            | IpProtocol::SCTP
-            | IpProtocol::DCCP
-                if at.fragment == Fragment::Whole =>
-            {
-                frame.get(at.l4 as usize..at.l4 as usize + 4).unwrap_or_default()
-            }
-            _ => &[],
-        };
-        let mut word = [at.protocol.0, 0, 0, 0, 0];
-        word[1..=ports.len()].copy_from_slice(ports);
-        mix(&word);
-    }
-    fold(hash ^ key.rotate_left(32), 0xd6e8_feb8_6659_fd93)
-}
 
 /// A backend, as people write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,12 +18,18 @@ pub struct Member {
     pub weight: u32,
     /// Whether it takes flows.
     pub health: Health,
+    /// Its number, by which flow entries name it, from 1 to [`NUMBERS_MAX`]; none for the one that it has or gets.
+    pub number: Option<u16>,
 }
 
-/// `NAME:WEIGHT`, and the health where it is not up.
+/// `NAME@NUMBER:WEIGHT`, and the health where it is not up.
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.name, self.weight)?;
+        f.write_str(&self.name)?;
+        if let Some(number) = self.number {
+            write!(f, "@{number}")?;
+        }
+        write!(f, ":{}", self.weight)?;
         match self.health {
             Health::Up => Ok(()),
             Health::Draining => f.write_str(":draining"),
@@ -81,6 +40,10 @@ impl fmt::Display for Member {
 
 /// The backends of a service and their table, shared by all workers' instances and whoever watches over
 /// health. Instances see a change with their next burst.
+///
+/// A backend is known by its name, and its number is its own: it keeps it while others come and go, and gets the same one
+/// when it comes back. Numbers of backends that are gone go to no other until all have been given, so that the list
+/// and the flow entries that name its numbers can be changed one after the other.
 #[derive(Debug)]
 pub struct Backends {
     state: RwLock<State>,
@@ -88,19 +51,89 @@ pub struct Backends {
     changes: AtomicU64,
 }
 
+/// Two backends that would have one number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clash {
+    /// The number.
+    pub number: u16,
+    /// Who has it.
+    pub of: String,
+}
+
 #[derive(Debug)]
 struct State {
     members: Vec<Member>,
+    /// What each number is, from 1 on: a name's number, weight and health.
     numbers: Vec<(u64, u32, Health)>,
     table: Arc<Maglev>,
+    /// The numbers that names have or had last.
+    given: HashMap<String, u16>,
+    /// The smallest number that nobody has had yet.
+    fresh: u16,
 }
 
 impl State {
-    fn new(members: Vec<Member>) -> State {
-        let number = |m: &Member| (name_number(&m.name), m.weight, m.health);
-        let numbers: Vec<_> = members.iter().map(number).collect();
+    fn new(mut members: Vec<Member>, before: Option<&State>) -> Result<State, Clash> {
+        let mut given = before.map_or_else(HashMap::new, |before| before.given.clone());
+        let mut fresh = before.map_or(1, |before| before.fresh);
+        // What is said goes first, then what was before; who is new gets what is left.
+        let mut owners: HashMap<u16, usize> = HashMap::with_capacity(members.len());
+        for is_said in [true, false] {
+            for n in 0..members.len() {
+                let number = match (is_said, members[n].number) {
+                    (true, Some(number)) => number,
+                    (false, None) => match given.get(&members[n].name) {
+                        Some(number) => *number,
+                        None => continue,
+                    },
+                    _ => continue,
+                };
+                if let Some(owner) = owners.insert(number, n) {
+                    let of = members[owner].name.clone();
+                    return Err(Clash { number, of });
+                }
+                if is_said {
+                    // Whoever had it is gone, or will clash.
+                    given.retain(|name, n| *n != number || members.iter().any(|m| m.name == *name));
+                }
+            }
+        }
+        for (number, n) in &owners {
+            members[*n].number = Some(*number);
+        }
+        for member in members.iter_mut().filter(|member| member.number.is_none()) {
+            while fresh <= NUMBERS_MAX && owners.contains_key(&fresh) {
+                fresh += 1;
+            }
+            let number = if fresh <= NUMBERS_MAX {
+                fresh += 1;
+                fresh - 1
+            } else {
+                // All were given: the numbers of those that are gone serve again.
+                given.retain(|_, number| owners.contains_key(number));
+                (1..=NUMBERS_MAX).find(|n| !owners.contains_key(n)).unwrap_or(NUMBERS_MAX)
+            };
+            owners.insert(number, usize::MAX);
+            member.number = Some(number);
+        }
+        for member in &members {
+            if let Some(number) = member.number {
+                given.insert(member.name.clone(), number);
+                // A number that was said is not given to others either.
+                if number == fresh {
+                    fresh += 1;
+                }
+            }
+        }
+        let last = members.iter().filter_map(|m| m.number).max().unwrap_or(0);
+        let mut numbers = vec![(0, 0, Health::Down); last.into()];
+        for member in &members {
+            let Some(number) = member.number else { continue };
+            numbers[usize::from(number) - 1] =
+                (name_number(&member.name), member.weight, member.health);
+        }
         let table = Arc::new(Maglev::of_healthy(&numbers));
-        State { members, numbers, table }
+        Ok(State { members, numbers, table, given, fresh })
     }
 }
 
@@ -112,45 +145,55 @@ fn name_number(name: &str) -> u64 {
 }
 
 impl Backends {
-    /// These backends, numbered as listed.
-    pub fn new(members: Vec<Member>) -> Backends {
-        Backends { state: RwLock::new(State::new(members)), changes: AtomicU64::new(1) }
+    /// These backends, each name once; those of which no number is said are numbered as listed.
+    ///
+    /// # Errors
+    /// If two have one number.
+    pub fn new(members: Vec<Member>) -> Result<Backends, Clash> {
+        let state = RwLock::new(State::new(members, None)?);
+        Ok(Backends { state, changes: AtomicU64::new(1) })
     }
 
-    /// Puts others in place of the backends; one that keeps its place in the list keeps its flows. Takes
+    /// Puts others in place of the backends, each name once; one whose name and number are as before keeps its flows. Takes
     /// some milliseconds, in which packets go on by the old table.
-    pub fn set(&self, members: Vec<Member>) {
-        let new = State::new(members);
+    ///
+    /// # Errors
+    /// If two have one number; then nothing has changed.
+    pub fn set(&self, members: Vec<Member>) -> Result<(), Clash> {
+        let new = State::new(members, Some(&self.read()))?;
         *self.state.write().unwrap_or_else(PoisonError::into_inner) = new;
         self.changes.fetch_add(1, Ordering::Release);
+        Ok(())
     }
 
-    /// Sets the health of the backends of this name; false if there is none.
+    /// Sets the health of the backend of this name; false if there is none.
     pub fn set_health(&self, name: &str, health: Health) -> bool {
         let mut members = self.list();
-        let mut found = false;
-        for member in members.iter_mut().filter(|member| member.name == name) {
-            (member.health, found) = (health, true);
-        }
-        if found {
-            self.set(members);
-        }
-        found
+        let Some(member) = members.iter_mut().find(|member| member.name == name) else {
+            return false;
+        };
+        member.health = health;
+        // Names and numbers stay, so they cannot clash.
+        self.set(members).is_ok()
     }
 
-    /// The backends, in the order of their numbers.
+    /// The backends, as they were listed, each with its number.
     pub fn list(&self) -> Vec<Member> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner).members.clone()
+        self.read().members.clone()
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Load balancing by Maglev's table, with affinity.
 ///
-/// Reads nothing of `sf_argument`. Writes into `sf_metadata` the backend's number, counted from 1 in the
-/// order of the list, and 0 where no backend takes flows; sets `coalesce`. Drops nothing: the tables
-/// decide. Counts flows that were given a backend (`assigned`), packets that followed their flow (`kept`),
-/// flows whose backend went down (`moved`), flows forgotten to make room (`forgotten`), packets with no
-/// backend (`nobody`).
+/// Reads nothing of `sf_argument`. Writes into `sf_metadata` the backend's number ([`Backends`]), and 0 where no backend
+/// takes flows; sets `coalesce`. Drops nothing: the tables decide. Which packets are one flow the module `flow` says. Counts flows
+/// that were given a backend (`assigned`), packets that followed their flow (`kept`), flows whose backend went down
+/// or is gone (`moved`), flows forgotten to make room (`forgotten`), packets with no backend (`nobody`), later
+/// fragments that went by their addresses alone (`fragment_orphan`).
 ///
 /// While it runs, [`Element::set`] takes `backends=` and `health=NAME:up|draining|down,...`.
 #[derive(Debug, Clone)]
@@ -163,7 +206,7 @@ pub struct Spread {
 
 impl Spread {
     /// Spreads over these backends; each instance remembers about `flows_max` flows, for so long after
-    /// their last packet. `key` is [`flow_hash`]'s.
+    /// their last packet. `key` is that of flows' hash.
     pub fn new(backends: Arc<Backends>, flows_max: usize, idle_timeout_s: u32, key: u64) -> Spread {
         Spread { backends, flows_max, idle_timeout_s, key }
     }
@@ -174,7 +217,7 @@ struct Spreading {
     /// Of `backends`, as `balancer` knows it.
     changes: u64,
     balancer: Balancer,
-    key: u64,
+    flows: Flows,
 }
 
 impl Element for Spread {
@@ -188,7 +231,8 @@ impl Element for Spread {
 
     fn instance(&self, _worker: usize, _now_ns: u64, _seed: u64) -> Box<dyn Instance> {
         let balancer = Balancer::new(self.flows_max, self.idle_timeout_s);
-        Box::new(Spreading { backends: self.backends.clone(), changes: 0, balancer, key: self.key })
+        let flows = Flows::new(self.key);
+        Box::new(Spreading { backends: self.backends.clone(), changes: 0, balancer, flows })
     }
 
     fn set(&self, settings: &[(String, String)]) -> Result<(), catalogue::Error> {
@@ -212,7 +256,8 @@ impl Instance for Spreading {
         }
         let now_s = seconds(now_ns);
         for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
-            let backend = self.balancer.pick(now_s, flow_hash(&passing.packet, self.key));
+            let flow = self.flows.of(now_s, &passing.packet);
+            let backend = self.balancer.pick(now_s, flow);
             passing.metadata.register = backend.map_or(0, |backend| u64::from(backend.0) + 1);
             passing.metadata.coalesce = true;
         }
@@ -226,6 +271,7 @@ impl Instance for Spreading {
             ("moved", c.moved),
             ("forgotten", c.forgotten),
             ("nobody", c.nobody),
+            ("fragment_orphan", self.flows.orphans()),
         ]
     }
 }
@@ -235,7 +281,8 @@ impl Instance for Spreading {
 ///
 /// Reads nothing of `sf_argument`. Writes into `sf_metadata` the bucket, 0 to 7, and clears `coalesce`: the
 /// tables take the packet the full way. Drops nothing. Counts flows assigned (`assigned`), packets that
-/// followed their flow (`kept`), flows forgotten to make room (`forgotten`), and octets by bucket.
+/// followed their flow (`kept`), flows forgotten to make room (`forgotten`), octets by bucket, and later fragments that
+/// went by their addresses alone (`fragment_orphan`).
 #[derive(Debug, Clone)]
 pub struct Eight {
     /// The time in which half of a bucket's load is forgotten.
@@ -249,7 +296,7 @@ pub struct Eight {
 struct EightInstance {
     buckets: Buckets,
     memory: Memory,
-    key: u64,
+    flows: Flows,
     assigned: u64,
     kept: u64,
     forgotten: u64,
@@ -269,7 +316,7 @@ impl Element for Eight {
         Box::new(EightInstance {
             buckets: Buckets::new(now_ns, self.half_life_ns),
             memory: Memory::new(self.flows_max, self.idle_timeout_s),
-            key: seed,
+            flows: Flows::new(seed),
             assigned: 0,
             kept: 0,
             forgotten: 0,
@@ -282,14 +329,19 @@ impl Instance for EightInstance {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
         let now_s = seconds(now_ns);
         for passing in burst.iter_mut().filter(|passing| passing.fate == Fate::Continue) {
-            let (now, hash) = not_zero(now_s, flow_hash(&passing.packet, self.key));
+            let (now, hash) = not_zero(now_s, self.flows.of(now_s, &passing.packet));
             let bucket = if let Some(flow) = self.memory.find(now, hash) {
                 flow.seen = now;
                 self.kept += 1;
                 usize::from(flow.place)
             } else {
                 let bucket = self.buckets.least();
-                self.forgotten += u64::from(self.memory.insert(now, hash, bucket as u16));
+                self.forgotten += u64::from(self.memory.insert(Flow {
+                    hash,
+                    seen: now,
+                    place: bucket as u16,
+                    holder: 0,
+                }));
                 self.assigned += 1;
                 bucket
             };
@@ -308,7 +360,9 @@ impl Instance for EightInstance {
         ];
         let first =
             [("assigned", self.assigned), ("kept", self.kept), ("forgotten", self.forgotten)];
-        first.into_iter().chain(NAMES.into_iter().zip(self.octets)).collect()
+        let orphans = [("fragment_orphan", self.flows.orphans())];
+        let octets = NAMES.into_iter().zip(self.octets);
+        first.into_iter().chain(octets).chain(orphans).collect()
     }
 }
 
@@ -321,6 +375,7 @@ fn seconds(now_ns: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::craft::Frame;
+    use crate::packet::Packet;
     use std::net::IpAddr;
     use wire::tcp::Flags;
 
@@ -336,13 +391,18 @@ mod tests {
     }
 
     fn members(names: &[&str]) -> Vec<Member> {
-        let up = |name: &&str| Member { name: name.to_string(), weight: 1, health: Health::Up };
+        let up = |name: &&str| Member {
+            name: name.to_string(),
+            weight: 1,
+            health: Health::Up,
+            number: None,
+        };
         names.iter().map(up).collect()
     }
 
     #[test]
     fn workers_agree_and_flows_outlive_a_drain() {
-        let backends = Arc::new(Backends::new(members(&["a", "b", "c"])));
+        let backends = Arc::new(Backends::new(members(&["a", "b", "c"])).unwrap());
         let element = Spread::new(backends.clone(), 10_000, 60, 0);
         let mut workers = [element.instance(0, 0, 1), element.instance(1, 0, 2)];
         let mut frames: Vec<_> = (0..300).map(|n| flow(n, 5)).collect();
@@ -362,14 +422,14 @@ mod tests {
         for ((was, _), (is, _)) in first.iter().zip(&moved) {
             assert!(if *was == 2 { *is != 2 } else { was == is });
         }
-        backends.set(members(&[]));
+        backends.set(members(&[])).unwrap();
         assert_eq!(call(&mut *workers[0], 3, &mut frames[..1]), [(0, true)]);
         assert!(workers[0].counters().contains(&("nobody", 1)), "{:?}", workers[0].counters());
     }
 
     #[test]
     fn without_memory_the_table_alone_decides() {
-        let backends = Arc::new(Backends::new(members(&["a", "b"])));
+        let backends = Arc::new(Backends::new(members(&["a", "b"])).unwrap());
         let mut instance = Spread::new(backends, 0, 60, 0).instance(0, 0, 1);
         let mut frames: Vec<_> = (0..50).map(|n| flow(n, 5)).collect();
         let first = call(&mut *instance, 0, &mut frames);
@@ -377,20 +437,100 @@ mod tests {
         assert!(instance.counters().contains(&("kept", 0)));
     }
 
+    /// To which names frames go.
+    fn names(backends: &Backends, to: &[(u64, bool)]) -> Vec<String> {
+        let list = backends.list();
+        let name = |(to, _): &(u64, bool)| {
+            let of = list.iter().find(|m| m.number.map(u64::from) == Some(*to));
+            of.map_or("nobody".to_string(), |m| m.name.clone())
+        };
+        to.iter().map(name).collect()
+    }
+
     #[test]
-    fn all_parts_of_a_datagram_are_one_flow_and_all_frames_have_one() {
-        let ends = (([10, 0, 0, 1].into(), 5), ([10, 0, 0, 2].into(), 6));
-        let mut first = Frame::udp(ends.0, ends.1, 16);
-        first.fragment = (7, 0x2000);
-        let mut later = Frame::new(ends.0.0, ends.1.0, IpProtocol::UDP, vec![9; 24]);
-        later.fragment = (7, 3);
-        let hash = |mut frame: Vec<u8>| flow_hash(&Packet::of(&mut frame), 0);
-        assert_eq!(hash(first.bytes()), hash(later.bytes()));
-        first.fragment = (0, 0);
-        assert_ne!(hash(first.bytes()), hash(later.bytes()));
-        let all: std::collections::HashSet<u64> = (0..14).map(|n| hash(vec![7; n])).collect();
-        assert_eq!(all.len(), 14);
-        assert_eq!(hash([7; 14].to_vec()), hash([7; 60].to_vec()));
+    fn only_flows_of_a_backend_that_is_gone_move_and_numbers_stay() {
+        for remembered in [10_000, 0] {
+            let all = ["b1", "b2", "b3", "b4", "b5"];
+            let backends = Arc::new(Backends::new(members(&all)).unwrap());
+            let mut worker = Spread::new(backends.clone(), remembered, 60, 7).instance(0, 0, 1);
+            let mut frames: Vec<_> = (0..500).map(|n| flow(n, 5)).collect();
+            let first = call(&mut *worker, 0, &mut frames);
+            let was = names(&backends, &first);
+            // Whatever their order in the new list is.
+            backends.set(members(&["b5", "b1", "b4", "b2"])).unwrap();
+            let second = call(&mut *worker, 1, &mut frames);
+            let is = names(&backends, &second);
+            let mut spread = std::collections::BTreeSet::new();
+            for n in 0..500 {
+                if was[n] == "b3" {
+                    assert_ne!(second[n].0, 3);
+                    spread.insert(second[n].0);
+                } else if remembered != 0 {
+                    assert_eq!((first[n], &was[n]), (second[n], &is[n]));
+                }
+            }
+            let moved = (0..500).filter(|n| was[*n] != "b3" && was[*n] != is[*n]).count();
+            assert!(moved < 50, "without a memory, few move: {moved}");
+            assert_eq!(spread.into_iter().collect::<Vec<_>>(), [1, 2, 4, 5]);
+            // The number of who is gone goes to nobody; who comes back has it again.
+            backends.set(members(&["b6", "b1", "b2", "b4", "b5"])).unwrap();
+            let list: Vec<_> = backends.list().iter().map(Member::to_string).collect();
+            assert_eq!(list, ["b6@6:1", "b1@1:1", "b2@2:1", "b4@4:1", "b5@5:1"]);
+            backends.set(members(&all)).unwrap();
+            let third = names(&backends, &call(&mut *worker, 2, &mut frames));
+            assert!(third.iter().zip(&was).filter(|(a, b)| a == b).count() > 400);
+        }
+    }
+
+    #[test]
+    fn numbers_may_be_said_and_clash_with_none() {
+        let said =
+            |name: &str, number| Member { number: Some(number), ..members(&[name]).remove(0) };
+        let list = |backends: &Backends| {
+            backends.list().iter().map(Member::to_string).collect::<Vec<_>>().join(",")
+        };
+        let named = |name: &str| members(&[name]).remove(0);
+        let backends = Backends::new(vec![named("a"), said("b", 1), named("c")]).unwrap();
+        assert_eq!(list(&backends), "a@2:1,b@1:1,c@3:1");
+        let clash = |number, of: &str| Err(Clash { number, of: of.to_string() });
+        assert_eq!(backends.set(vec![said("x", 2), named("a")]), clash(2, "x"));
+        assert_eq!(backends.set(vec![said("x", 9), said("y", 9)]), clash(9, "x"));
+        assert_eq!(list(&backends), "a@2:1,b@1:1,c@3:1", "nothing has changed");
+        // A number is taken over from who is gone, by who says it.
+        backends.set(vec![named("b"), said("d", 2), said("e", NUMBERS_MAX)]).unwrap();
+        assert_eq!(list(&backends), "b@1:1,d@2:1,e@65534:1");
+        backends.set(vec![named("a"), named("b"), named("c")]).unwrap();
+        assert_eq!(list(&backends), "a@4:1,b@1:1,c@3:1", "2 was d's last");
+    }
+
+    #[test]
+    fn when_all_numbers_were_given_those_of_the_gone_serve_again() {
+        let backends = Backends::new(members(&["stays"])).unwrap();
+        backends.set(members(&["gone", "stays"])).unwrap();
+        backends.state.write().unwrap().fresh = NUMBERS_MAX;
+        let number = |name: &str| {
+            backends.set(members(&["stays", name])).unwrap();
+            backends.list()[1].number.unwrap()
+        };
+        assert_eq!(number("new"), NUMBERS_MAX, "the last that nobody had");
+        assert_eq!(number("gone"), 2, "it comes back");
+        assert_eq!(number("newer"), 2, "the smallest that is free");
+        assert_eq!(number("gone"), 2, "newer is gone by now");
+    }
+
+    #[test]
+    fn a_number_that_goes_to_another_takes_no_flows_along() {
+        let backends = Arc::new(Backends::new(members(&["a", "b"])).unwrap());
+        let mut worker = Spread::new(backends.clone(), 10_000, 60, 7).instance(0, 0, 1);
+        let mut frames: Vec<_> = (0..300).map(|n| flow(n, 5)).collect();
+        let first = call(&mut *worker, 0, &mut frames);
+        let c = Member { number: Some(2), ..members(&["c"]).remove(0) };
+        backends.set(vec![members(&["a"]).remove(0), c, members(&["d"]).remove(0)]).unwrap();
+        let second = call(&mut *worker, 1, &mut frames);
+        let of_b = || first.iter().zip(&second).filter(|((was, _), _)| *was == 2);
+        let to_c = of_b().filter(|(_, (is, _))| *is == 2).count();
+        assert!(of_b().count() > 100 && to_c * 3 < of_b().count() * 2, "{to_c}");
+        assert!(first.iter().zip(&second).all(|((was, _), (is, _))| *was != 1 || *is == 1));
     }
 
     #[test]
