@@ -103,7 +103,8 @@ fn written(outcome: std::io::Result<()>) {
     }
 }
 
-fn main() -> ExitCode {
+/// The command: what the process does with its arguments, and its exit status.
+pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     logging::start(&cli.log, cli.verbose);
     let result = match cli.command {
