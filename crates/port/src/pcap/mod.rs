@@ -8,18 +8,22 @@
 //! A port reads as fast as it is polled and does not honour the file's times, which frames carry in
 //! `rx_ns`. With `loop` it starts again at the end, and never ends.
 //!
+//! What cannot be written is no sent frame: it is counted as lost, and said once (`output`).
+//!
 //! Invariants: malformed input gives an error that names the offset, never a panic, and never more
 //! memory than the longest record allowed ([`RECORD_MAX`]); an error ends the queue.
 //! Checked by: tests here and the fuzz target `pcap` ([`fuzz()`]).
 
 mod error;
 pub mod ng;
+mod output;
 pub mod reader;
 pub mod writer;
 
 use std::fs::File;
 use std::io::{BufReader, Seek};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,12 +48,10 @@ pub struct Pcap {
     admin_up: bool,
     rx: Option<(PathBuf, bool)>,
     rx_open: bool,
-    tx: Option<Arc<Mutex<Output>>>,
+    tx: Option<Arc<Mutex<Written>>>,
 }
 
-struct Output {
-    writer: Writer<File>,
-}
+type Written = output::Output<output::Target>;
 
 impl Pcap {
     /// A port that receives from `rx`, again and again if `repeat`, and writes to `tx`, which is
@@ -65,14 +67,26 @@ impl Pcap {
             // A file that cannot be read is told at once, not at the first burst.
             open_reader(path)?;
         }
+        if let (Some(rx), Some(tx)) = (rx, tx)
+            && let (Ok(from), Ok(to)) = (std::fs::metadata(rx), std::fs::metadata(tx))
+            && (from.dev(), from.ino()) == (to.dev(), to.ino())
+        {
+            let what = "it is read, and would be made anew to be written; give tx= another file";
+            let name = tx.display().to_string();
+            return Err(Error::Unsupported { name, what: what.to_owned() });
+        }
+        let mut warnings = Vec::new();
         let output = match tx {
             None => None,
             Some(path) => {
-                let shown = path.display().to_string();
-                let failed = |action, e| Error::io(&shown, action, "", e);
-                let file = File::create(path).map_err(|e| failed("creating the file", e))?;
-                let writer = Writer::new(file).map_err(|e| failed("writing to the file", e))?;
-                Some(Arc::new(Mutex::new(Output { writer })))
+                let mut output = output::open(path)?;
+                if let Err(error) = output.begin() {
+                    warnings.push(format!(
+                        "{} cannot be written: {error}; frames are lost (tx_io) until it can",
+                        path.display()
+                    ));
+                }
+                Some(Arc::new(Mutex::new(output)))
             }
         };
         let info = PortInfo {
@@ -83,7 +97,7 @@ impl Pcap {
             curr_speed_kbps: 0,
             carries_offload: false,
             rx_queues: 1,
-            warnings: Vec::new(),
+            warnings,
         };
         let rx = rx.map(|path| (path.to_owned(), repeat));
         Ok(Pcap { info, admin_up: true, rx, rx_open: false, tx: output })
@@ -92,6 +106,12 @@ impl Pcap {
 
 fn open_reader(path: &Path) -> Result<Reader<BufReader<File>>, Error> {
     let name = path.display().to_string();
+    // A pipe would let whoever opens and reads it wait for who writes.
+    let about = std::fs::metadata(path).map_err(|e| Error::io(&name, "opening the file", "", e))?;
+    if !about.is_file() {
+        let what = "is no file: a capture is received from a file that can be read again";
+        return Err(Error::Unsupported { name, what: what.to_owned() });
+    }
     let file = File::open(path).map_err(|e| Error::io(&name, "opening the file", "", e))?;
     Reader::new(BufReader::with_capacity(256 * 1024, file))
         .map_err(|source| Error::Pcap { name, source })
@@ -171,7 +191,7 @@ impl RxQueue for Rx {
 }
 
 struct Tx {
-    output: Option<Arc<Mutex<Output>>>,
+    output: Option<Arc<Mutex<Written>>>,
     pending: Vec<(u64, Frame)>,
     spare: Pool,
     report: TxReport,
@@ -188,21 +208,20 @@ impl TxQueue for Tx {
         if self.pending.is_empty() {
             return std::mem::take(&mut self.report);
         }
-        let mut output =
-            self.output.as_ref().map(|o| o.lock().unwrap_or_else(PoisonError::into_inner));
-        for (ns, frame) in self.pending.drain(..) {
-            let written = match &mut output {
-                None => Ok(()),
-                Some(output) => output.writer.write(ns, frame.data()),
-            };
-            match written {
-                Ok(()) => self.report.count_sent(frame.len()),
-                Err(_) => self.report.drops.add(DropReason::TxIo, 1),
+        let (written, reason) = match &self.output {
+            None => (self.pending.len(), DropReason::TxIo),
+            Some(output) => {
+                let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                output.add(self.pending.iter().map(|(ns, frame)| (*ns, frame.data())))
+            }
+        };
+        self.report.drops.add(reason, (self.pending.len() - written) as u64);
+        for (at, (_, frame)) in self.pending.drain(..).enumerate() {
+            if at < written {
+                self.report.count_sent(frame.len());
             }
             self.spare.give(frame);
         }
-        // What cannot be written now is tried again with the next burst.
-        let _ = output.map(|mut output| output.writer.flush());
         std::mem::take(&mut self.report)
     }
 }
