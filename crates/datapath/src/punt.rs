@@ -3,13 +3,22 @@
 //! Workers put messages in and never wait; the control side takes them out. What does not fit is
 //! refused and counted by the worker: a copy as a drop with its reason, a digest, with which no
 //! frame is lost, by itself. So no traffic can grow memory or starve the control path (DESIGN 6).
+//!
+//! Ports share all three bounds fairly, so that a flood at one port costs no other port its messages.
+//! The rate is dealt among ports ([`FairLimit`]). Each port has a queue; it may hold no more than
+//! [`SHARE`] times the room that is left, so that room is always left for a port that had nothing to
+//! say so far. The control side takes from the queues in turns, by bytes (deficit round robin).
+//!
+//! Cost: a punt is slow in any case (its frame is copied). A worker takes the lock of [`Admission`],
+//! which workers alone hold, but for the moment in which the control side learns of a new port.
+//! Checked by: tests below; `switch`'s `tests/punts.rs`.
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use ir::{Bits, DigestId, DropReason, EntryId, PuntReason, TableId};
-use state::rate_limit::RateLimit;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use state::FairLimit;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Messages in the ring, at most.
 pub const MESSAGES_MAX: usize = 8192;
@@ -17,6 +26,14 @@ pub const MESSAGES_MAX: usize = 8192;
 pub const BYTES_MAX: usize = 16 << 20;
 /// Messages per second, unless configured otherwise.
 pub const RATE_DEFAULT: u64 = 100_000;
+/// A port's queue holds so many times the room that is left, at most.
+const SHARE: usize = 8;
+/// Bytes of one port that are taken in its turn, about.
+const QUANTUM: isize = 16 << 10;
+/// Turns that a port can owe for a frame longer than what it was due.
+const DEBT_MAX: isize = 5;
+/// What a message costs in its port's turn beside its bytes.
+const OVERHEAD: isize = 256;
 
 /// What a worker tells the control side.
 #[derive(Clone, Debug)]
@@ -49,30 +66,77 @@ pub struct Punt {
     pub bytes: Vec<u8>,
 }
 
-struct Shared {
+/// What waits of one port.
+struct Lane {
+    sender: Sender<Message>,
+    receiver: Receiver<Message>,
+    messages: AtomicUsize,
     bytes: AtomicUsize,
-    limit: Mutex<RateLimit>,
+}
+
+impl Lane {
+    fn new() -> Lane {
+        let (sender, receiver) = unbounded();
+        Lane { sender, receiver, messages: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+}
+
+/// Who may pass, and the ports' lanes, by the limit's places.
+struct Admission {
+    limit: FairLimit,
+    lanes: Vec<Arc<Lane>>,
+}
+
+struct Shared {
+    admission: Mutex<Admission>,
+    /// How many lanes there are.
+    lanes: AtomicUsize,
+    messages: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Ends that workers hold.
+    rings: AtomicUsize,
+    /// Nobody takes messages any more.
+    closed: AtomicBool,
+    /// Full while something may be there.
+    bell: Sender<()>,
 }
 
 /// The workers' end. Cheap to clone.
-#[derive(Clone)]
 pub struct PuntRing {
-    sender: Sender<Message>,
     shared: Arc<Shared>,
 }
 
 /// The control side's end.
 pub struct PuntReceiver {
-    receiver: Receiver<Message>,
     shared: Arc<Shared>,
+    bell: Receiver<()>,
+    turns: Mutex<Turns>,
+}
+
+/// Whose turn it is.
+#[derive(Default)]
+struct Turns {
+    /// The ports' lanes, each with the bytes that it may still give in its turn.
+    lanes: Vec<(Arc<Lane>, isize)>,
+    at: usize,
 }
 
 /// A ring that lets `rate` messages per second pass, with a burst of a tenth of that.
 pub fn ring(rate: u64) -> (PuntRing, PuntReceiver) {
-    let (sender, receiver) = bounded(MESSAGES_MAX);
-    let limit = RateLimit::new(rate, (rate / 10).max(64), 0);
-    let shared = Arc::new(Shared { bytes: AtomicUsize::new(0), limit: Mutex::new(limit) });
-    (PuntRing { sender, shared: shared.clone() }, PuntReceiver { receiver, shared })
+    let (bell, rung) = crossbeam_channel::bounded(1);
+    let limit = FairLimit::new(rate, (rate / 10).max(64), 0);
+    let shared = Arc::new(Shared {
+        admission: Mutex::new(Admission { limit, lanes: Vec::new() }),
+        lanes: AtomicUsize::new(0),
+        messages: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        rings: AtomicUsize::new(1),
+        closed: AtomicBool::new(false),
+        bell,
+    });
+    let receiver =
+        PuntReceiver { shared: shared.clone(), bell: rung, turns: Mutex::new(Turns::default()) };
+    (PuntRing { shared }, receiver)
 }
 
 fn size(message: &Message) -> usize {
@@ -82,51 +146,169 @@ fn size(message: &Message) -> usize {
     }
 }
 
-impl PuntRing {
-    /// Whether one more may pass now: the rate. Ask before copying the frame.
-    pub fn admit(&self, now_ns: u64) -> Result<(), DropReason> {
-        // A poisoned lock holds a token bucket, which is sound at every step.
-        let mut limit = self.shared.limit.lock().unwrap_or_else(|e| e.into_inner());
-        if limit.admit(1, now_ns) { Ok(()) } else { Err(DropReason::PuntRateLimit) }
+impl Shared {
+    /// A poisoned lock holds token buckets and a list that grows, which are sound at every step.
+    fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Puts a message in, or says that the ring is full.
-    pub fn send(&self, message: Message) -> Result<(), DropReason> {
-        let size = size(&message);
-        let before = self.shared.bytes.fetch_add(size, Ordering::Relaxed);
-        let result = if before + size > BYTES_MAX {
-            Err(DropReason::PuntRingFull)
-        } else {
-            self.sender.try_send(message).map_err(|e| match e {
-                TrySendError::Full(_) => DropReason::PuntRingFull,
-                TrySendError::Disconnected(_) => DropReason::Stopped,
-            })
-        };
-        if result.is_err() {
-            self.shared.bytes.fetch_sub(size, Ordering::Relaxed);
+    fn lane(&self, in_port: u32) -> Arc<Lane> {
+        let mut admission = self.admission();
+        let place = admission.limit.place(in_port);
+        if place >= admission.lanes.len() {
+            admission.lanes.resize_with(place + 1, || Arc::new(Lane::new()));
+            self.lanes.store(place + 1, Ordering::Release);
         }
-        result
+        admission.lanes[place].clone()
+    }
+
+    /// Room for one more message of so many bytes; taken if there is. Relaxed: the counts bound
+    /// memory and guard nothing.
+    fn reserve(&self, lane: &Lane, size: usize) -> bool {
+        let take = |all: &AtomicUsize, own: &AtomicUsize, n: usize, most: usize| {
+            let used = all.fetch_add(n, Ordering::Relaxed) + n;
+            let before = own.fetch_add(n, Ordering::Relaxed);
+            let left = most.saturating_sub(used);
+            used <= most && (before == 0 || before + n <= left.saturating_mul(SHARE))
+        };
+        let count = take(&self.messages, &lane.messages, 1, MESSAGES_MAX);
+        let bytes = take(&self.bytes, &lane.bytes, size, BYTES_MAX);
+        if !(count && bytes) {
+            self.release(lane, size);
+        }
+        count && bytes
+    }
+
+    fn release(&self, lane: &Lane, size: usize) {
+        for (count, n) in [(&self.messages, 1), (&lane.messages, 1)] {
+            count.fetch_sub(n, Ordering::Relaxed);
+        }
+        for count in [&self.bytes, &lane.bytes] {
+            count.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+
+    fn ring(&self) {
+        // A bell that has been rung is as good.
+        let _ = self.bell.try_send(());
+    }
+}
+
+impl Clone for PuntRing {
+    fn clone(&self) -> PuntRing {
+        self.shared.rings.fetch_add(1, Ordering::Relaxed);
+        PuntRing { shared: self.shared.clone() }
+    }
+}
+
+impl Drop for PuntRing {
+    fn drop(&mut self) {
+        if self.shared.rings.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.ring();
+        }
+    }
+}
+
+impl Drop for PuntReceiver {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+    }
+}
+
+impl PuntRing {
+    /// Whether one more of a frame that came in by this port may pass now: the rate. Ask before
+    /// copying the frame.
+    pub fn admit(&self, in_port: u32, now_ns: u64) -> Result<(), DropReason> {
+        match self.shared.admission().limit.admit(in_port, now_ns) {
+            true => Ok(()),
+            false => Err(DropReason::PuntRateLimit),
+        }
+    }
+
+    /// Puts a message about a frame that came in by this port in, or says that there is no room.
+    pub fn send(&self, in_port: u32, message: Message) -> Result<(), DropReason> {
+        if self.shared.closed.load(Ordering::Acquire) {
+            return Err(DropReason::Stopped);
+        }
+        let lane = self.shared.lane(in_port);
+        let size = size(&message);
+        if !self.shared.reserve(&lane, size) {
+            return Err(DropReason::PuntRingFull);
+        }
+        if lane.sender.send(message).is_err() {
+            self.shared.release(&lane, size);
+            return Err(DropReason::Stopped);
+        }
+        self.shared.ring();
+        Ok(())
     }
 }
 
 impl PuntReceiver {
     /// The next message, if there is one.
     pub fn try_recv(&self) -> Option<Message> {
-        self.receiver.try_recv().ok().inspect(|m| self.took(m))
+        if let Some(message) = self.take() {
+            return Some(message);
+        }
+        // What comes from here on rings again; what came before is seen now.
+        let _ = self.bell.try_recv();
+        let message = self.take();
+        if message.is_some() {
+            self.shared.ring();
+        }
+        message
     }
 
     /// The next message, waiting for it at most so long; `None` also when all workers are gone.
-    pub fn recv_timeout(&self, timeout: std::time::Duration) -> Option<Message> {
-        self.receiver.recv_timeout(timeout).ok().inspect(|m| self.took(m))
+    pub fn recv_timeout(&self, timeout: Duration) -> Option<Message> {
+        let until = Instant::now().checked_add(timeout);
+        loop {
+            if let Some(message) = self.try_recv() {
+                return Some(message);
+            }
+            if self.shared.rings.load(Ordering::Acquire) == 0 {
+                return self.try_recv();
+            }
+            let left = until.map_or(timeout, |at| at.saturating_duration_since(Instant::now()));
+            if left.is_zero() || self.bell.recv_timeout(left).is_err() {
+                return self.try_recv();
+            }
+        }
     }
 
-    /// The channel, to wait for with others; take messages by the methods above only.
-    pub fn channel(&self) -> &Receiver<Message> {
-        &self.receiver
+    /// Ready while a message may be there, to be waited for with others; take messages by the methods
+    /// above only.
+    pub fn bell(&self) -> &Receiver<()> {
+        &self.bell
     }
 
-    fn took(&self, message: &Message) {
-        self.shared.bytes.fetch_sub(size(message), Ordering::Relaxed);
+    /// The next message by turns.
+    fn take(&self) -> Option<Message> {
+        if self.shared.messages.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut turns = self.turns.lock().unwrap_or_else(|e| e.into_inner());
+        let Turns { lanes, at } = &mut *turns;
+        if lanes.len() < self.shared.lanes.load(Ordering::Acquire) {
+            let admission = self.shared.admission();
+            lanes.extend(admission.lanes[lanes.len()..].iter().map(|lane| (lane.clone(), 0)));
+        }
+        // In one round each is asked once; the longest debt is paid in all of them but the last.
+        for _ in 0..(DEBT_MAX + 2) as usize * lanes.len() {
+            let (lane, credit) = &mut lanes[*at];
+            if *credit > 0 {
+                if let Ok(message) = lane.receiver.try_recv() {
+                    let size = size(&message);
+                    *credit = (*credit - size as isize - OVERHEAD).max(-DEBT_MAX * QUANTUM);
+                    self.shared.release(lane, size);
+                    return Some(message);
+                }
+                *credit = 0;
+            }
+            *credit = (*credit + QUANTUM).min(QUANTUM);
+            *at = (*at + 1) % lanes.len();
+        }
+        None
     }
 }
 
@@ -134,37 +316,143 @@ impl PuntReceiver {
 mod tests {
     use super::*;
 
-    fn punt(len: usize) -> Message {
+    fn punt_of(in_port: u32, len: usize) -> Message {
         Message::Punt(Punt {
             reason: PuntReason::Action,
             table: None,
             entry: None,
             args: Vec::new(),
-            in_port: 1,
+            in_port,
             bytes: vec![0; len],
         })
+    }
+
+    /// Sends messages of so many bytes by a port until one is refused; how many there were.
+    fn fill(ring: &PuntRing, in_port: u32, len: usize) -> usize {
+        (0..).take_while(|_| ring.send(in_port, punt_of(in_port, len)).is_ok()).count()
+    }
+
+    fn from(message: Option<Message>) -> Option<u32> {
+        match message? {
+            Message::Punt(punt) => Some(punt.in_port),
+            Message::Digest { .. } => panic!("a digest"),
+        }
     }
 
     #[test]
     fn bounded_in_messages_and_bytes() {
         let (ring, receiver) = ring(RATE_DEFAULT);
-        let big = BYTES_MAX / 4;
-        (0..4).for_each(|_| ring.send(punt(big)).unwrap());
-        assert_eq!(ring.send(punt(1)), Err(DropReason::PuntRingFull));
-        assert!(receiver.try_recv().is_some());
-        ring.send(punt(big)).unwrap();
-        while receiver.try_recv().is_some() {}
-        (0..MESSAGES_MAX).for_each(|_| ring.send(punt(0)).unwrap());
-        assert_eq!(ring.send(punt(0)), Err(DropReason::PuntRingFull));
+        let (big, floods) = (BYTES_MAX / 64, 40);
+        let sent: usize = (1..=floods).map(|port| fill(&ring, port, big)).sum();
+        assert!((60..=64).contains(&sent), "{sent}");
+        assert_eq!(ring.send(1, punt_of(1, big)), Err(DropReason::PuntRingFull));
+        let taken = std::iter::from_fn(|| receiver.try_recv()).count();
+        assert_eq!(taken, sent);
+        let sent: usize = (1..=floods).map(|port| fill(&ring, port, 0)).sum();
+        assert!((MESSAGES_MAX - 128..=MESSAGES_MAX).contains(&sent), "{sent}");
         drop(receiver);
-        assert_eq!(ring.send(punt(0)), Err(DropReason::Stopped));
+        assert_eq!(ring.send(1, punt_of(1, 0)), Err(DropReason::Stopped));
+    }
+
+    #[test]
+    fn one_port_may_use_most_of_it_and_leaves_room_for_others() {
+        for len in [0, 60, 1500, 65_535] {
+            let (ring, _receiver) = ring(RATE_DEFAULT);
+            let lone = fill(&ring, 1, len);
+            assert!(
+                lone * (len + 1) >= (BYTES_MAX / 2).min(MESSAGES_MAX / 2 * (len + 1)),
+                "{lone}"
+            );
+            for quiet in 2..20 {
+                ring.send(quiet, punt_of(quiet, len)).unwrap();
+            }
+            assert!(fill(&ring, 20, len) > lone / 50, "{len}: another one that wants much");
+        }
     }
 
     #[test]
     fn limited_in_rate() {
         let (ring, _receiver) = ring(1000);
-        let admitted = (0..10_000).filter(|_| ring.admit(5).is_ok()).count();
+        let admitted = (0..10_000).filter(|_| ring.admit(1, 5).is_ok()).count();
         assert_eq!(admitted, 100);
-        assert!(ring.admit(1_000_000_000).is_ok());
+        assert!(ring.admit(2, 5).is_ok(), "another port has its part");
+        assert!(ring.admit(1, 1_000_000_000).is_ok());
+    }
+
+    #[test]
+    fn taken_by_turns_each_port_in_its_order() {
+        let (ring, receiver) = ring(RATE_DEFAULT);
+        fill(&ring, 1, 1500);
+        fill(&ring, 2, 60);
+        let marked = |n: usize| punt_of(3, n);
+        (1..=5).for_each(|n| ring.send(3, marked(n)).unwrap());
+        let mut lengths = Vec::new();
+        let before = (0..).take_while(|_| {
+            if let Some(Message::Punt(punt)) = receiver.try_recv()
+                && punt.in_port == 3
+            {
+                lengths.push(punt.bytes.len());
+            }
+            lengths.len() < 5
+        });
+        assert!(before.count() < 200, "port 3 does not wait for all of the others");
+        assert_eq!(lengths, [1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn turns_are_even_in_bytes() {
+        let (ring, receiver) = ring(RATE_DEFAULT);
+        fill(&ring, 1, 9000);
+        fill(&ring, 2, 250);
+        let mut bytes = [0usize; 2];
+        for _ in 0..1500 {
+            let Some(Message::Punt(punt)) = receiver.try_recv() else { panic!("there are more") };
+            bytes[punt.in_port as usize - 1] += punt.bytes.len() + OVERHEAD as usize;
+        }
+        assert!(bytes[0].abs_diff(bytes[1]) <= 2 * QUANTUM as usize + 9256, "{bytes:?}");
+    }
+
+    #[test]
+    fn the_bell_is_rung_while_something_is_there() {
+        let (ring, receiver) = ring(RATE_DEFAULT);
+        assert!(receiver.try_recv().is_none() && receiver.bell().is_empty());
+        (0..3).for_each(|port| ring.send(port, punt_of(port, 9)).unwrap());
+        for _ in 0..3 {
+            assert!(!receiver.bell().is_empty());
+            assert!(receiver.try_recv().is_some());
+        }
+        assert!(receiver.try_recv().is_none() && receiver.bell().is_empty());
+        ring.send(7, punt_of(7, 9)).unwrap();
+        assert_eq!(from(receiver.recv_timeout(Duration::from_secs(60))), Some(7));
+        drop(ring.clone());
+        assert!(receiver.recv_timeout(Duration::ZERO).is_none());
+        drop(ring);
+        assert!(receiver.recv_timeout(Duration::from_secs(3600)).is_none(), "no worker is left");
+    }
+
+    #[test]
+    fn what_is_sent_by_many_threads_is_taken_once() {
+        let (ring, receiver) = ring(RATE_DEFAULT);
+        let sent = std::thread::scope(|scope| {
+            let sending: Vec<_> = (0..4u32)
+                .map(|thread| {
+                    let ring = ring.clone();
+                    let send = move |n: u32| ring.send(n % 7, punt_of(n % 7, 100)).is_ok();
+                    scope.spawn(move || (0..5000).filter(|n| send(n * 4 + thread)).count())
+                })
+                .collect();
+            drop(ring);
+            let mut taken = 0;
+            while receiver.recv_timeout(Duration::from_secs(60)).is_some() {
+                taken += 1;
+            }
+            let sent: usize = sending.into_iter().map(|t| t.join().unwrap()).sum();
+            taken += std::iter::from_fn(|| receiver.try_recv()).count();
+            assert_eq!(taken, sent);
+            sent
+        });
+        assert!(sent >= MESSAGES_MAX / 2);
+        assert_eq!(receiver.shared.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(receiver.shared.messages.load(Ordering::Relaxed), 0);
     }
 }

@@ -98,7 +98,7 @@ impl interp::Sink for Collector<'_> {
     }
 
     fn punt(&mut self, punt: interp::Punt<'_>) {
-        if let Err(reason) = self.ring.admit(self.now_ns) {
+        if let Err(reason) = self.ring.admit(self.in_port, self.now_ns) {
             return self.refused.push(reason);
         }
         let mut bytes = [punt.packet.headers, punt.packet.payload].concat();
@@ -122,17 +122,16 @@ impl interp::Sink for Collector<'_> {
             in_port: self.in_port,
             bytes,
         });
-        match self.ring.send(message) {
+        match self.ring.send(self.in_port, message) {
             Ok(()) => self.punted += 1,
             Err(reason) => self.refused.push(reason),
         }
     }
 
     fn digest(&mut self, digest: DigestId, args: &[Bits]) {
-        let sent = self
-            .ring
-            .admit(self.now_ns)
-            .and_then(|()| self.ring.send(Message::Digest { digest, args: args.to_vec() }));
+        let sent = self.ring.admit(self.in_port, self.now_ns).and_then(|()| {
+            self.ring.send(self.in_port, Message::Digest { digest, args: args.to_vec() })
+        });
         if sent.is_err() {
             self.digests_refused += 1;
         }

@@ -10,6 +10,7 @@
 //! | [`registers`] | all workers | all workers, control |
 //! | [`timers`] | control | control |
 //! | [`rate_limit`] | its one owner | its owner |
+//! | [`fair_limit`] | whoever holds it | the same |
 //!
 //! Invariants: nothing a worker calls here blocks or allocates, except that registers wider than
 //! 64 bits take a short lock. Control may allocate, and locks only against other control.
@@ -19,12 +20,14 @@
 //! Checked by: model tests beside each module, against the plainest twin.
 
 pub mod counters;
+pub mod fair_limit;
 pub mod meters;
 pub mod rate_limit;
 pub mod registers;
 pub mod timers;
 
 pub use counters::{CounterArena, CounterValue, WorkerCounters};
+pub use fair_limit::FairLimit;
 pub use meters::{Band, Meter, MeterConfig, MeterVerdict, Unit};
 pub use rate_limit::RateLimit;
 pub use registers::Registers;

@@ -832,7 +832,7 @@ impl Switch {
     pub fn wait(&self, timeout: Duration) {
         let mut select = crossbeam_channel::Select::new();
         select.recv(&self.inner.events.1);
-        select.recv(self.inner.punts.channel());
+        select.recv(self.inner.punts.bell());
         // Timed out is an answer, too.
         let _ = select.ready_timeout(timeout);
     }

@@ -120,9 +120,10 @@ fn a_flood_of_punts_holds_nothing_up() {
     until("all frames have ended", || balance(&net.switch) == (sent, sent));
     let counters = net.switch.port_counters()[0].1.clone();
     let full = ("punt_ring_full", sent - 1 - counters.punted);
-    assert_eq!((counters.punted, &counters.drops[..]), (8192, &[full][..]));
+    // A ninth of the room is left for other ports.
+    assert_eq!((counters.punted, &counters.drops[..]), (7281, &[full][..]));
     // The first ones are there, in order, and room is made by taking them.
-    for number in 0..8192 {
+    for number in 0..7281 {
         let Some(Message::Punt(punt)) = net.switch.try_message() else { panic!("{number}") };
         assert_eq!((punt.bytes, punt.in_port), (frame(5, number), 1));
         assert_eq!((punt.table, punt.entry), (Some(FIRST), Some(EntryId(1))));
