@@ -128,6 +128,7 @@ mod tests {
                 ),
                 spec(16, LearnSource::Field(of(FieldId::InPort, 0)), LearnTarget::Output),
             ],
+            ..Learn::default()
         };
         let made = entry(&learn, [0x0200_0000_0001, 100, 7, 7].into_iter());
         let mut matching =

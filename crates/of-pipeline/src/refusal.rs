@@ -66,6 +66,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::Goto { .. } => ErrorCode::BicBadTableId,
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
+        LowerError::NotDone(_) => ErrorCode::BacBadExpType,
         LowerError::Resubmit(_)
         | LowerError::CtTable(_)
         | LowerError::NoService(_)

@@ -266,6 +266,7 @@ impl Rules<'_> {
                 is_queue(*queue)
             }
             Action::SetQueue(queue) => is_queue(*queue),
+            Action::OutputTruncated { port, .. } => self.out_port(list, *port),
             //= openflow-1.3.5 §6.4: an action that names an unknown group is refused with
             //= OFPBAC_BAD_OUT_GROUP.
             Action::Group(GroupId(group)) => match self.groups.contains(*group) {
@@ -370,6 +371,8 @@ impl Rules<'_> {
             | Action::SetTpSrc(_)
             | Action::SetTpDst(_)
             | Action::CtClear
+            | Action::PopQueue
+            | Action::FinTimeout(_)
             // Services that are not there show when it is lowered.
             | Action::Softflow(_)
             | Action::Exit
@@ -480,6 +483,9 @@ fn in_set(action: &Action) -> Result<(), Refusal> {
         Action::Meter(_) => "meter",
         Action::CopyField(_) => "copy_field",
         Action::Resubmit { .. } => "resubmit",
+        Action::PopQueue => "pop_queue",
+        Action::OutputTruncated { .. } => "a truncating output",
+        Action::FinTimeout(_) => "fin_timeout",
         Action::Controller(_) => "controller with options",
         Action::DecNwTtlTo(_) => "dec_ttl with ids",
         Action::OutputField { .. } => "output to a field",

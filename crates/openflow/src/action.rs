@@ -7,7 +7,9 @@
 //! ECN alone, `ENQUEUE` is one action. The codec writes each into the other version as Open vSwitch
 //! does, where that is possible.
 
-use crate::extension::{Bits, Conjunction, Conntrack, Learn, Multipath, PortBundle, ToController};
+use crate::extension::{
+    Bits, Conjunction, Conntrack, FinTimeout, Learn, Multipath, PortBundle, ToController,
+};
 use crate::field::FieldId;
 use crate::flow::EntryStats;
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
@@ -87,12 +89,27 @@ pub enum Action {
         in_port: PortNo,
         /// The table; [`TableId::ALL`] for the entry's own.
         table: TableId,
+        /// The lookup takes addresses, protocol and ports from the connection's opener (`ct_nw_src` and
+        /// so on) where the packet is tracked.
+        ct: bool,
     },
+    /// Nicira's `pop_queue`: outputs choose the queue as if none was set.
+    PopQueue,
+    /// Open vSwitch's truncating `output`: sends at most so many bytes out of a port.
+    OutputTruncated {
+        /// Where to: an ordinary port, `IN_PORT` or `LOCAL`.
+        port: PortNo,
+        /// Bytes of the packet, 14 or more.
+        max_len: u32,
+    },
+    /// Nicira's `fin_timeout`.
+    FinTimeout(FinTimeout),
     /// Nicira's `note`: bytes for people; without effect.
     Note(Vec<u8>),
     /// Nicira's `controller` with options.
     Controller(ToController),
-    /// Nicira's `dec_ttl` with the ids of the controllers that are told of what expires.
+    /// Nicira's `dec_ttl` with the ids of the controllers that are told of what expires; without any,
+    /// nobody is told.
     DecNwTtlTo(Vec<u16>),
     /// Nicira's `output` to the port that a field names; to the controller at most `max_len` bytes.
     OutputField {
@@ -149,6 +166,8 @@ impl Action {
         Flat { rest: smallvec::smallvec![actions.iter()] }
     }
 
+    /// Bytes that a truncating output leaves, at least.
+    pub const TRUNCATED_MIN: u32 = 14;
     /// `OFPCML_MAX`: the largest `max_len` that is a length.
     pub const MAX_LEN_MAX: u16 = 0xffe5;
     /// `OFPCML_NO_BUFFER`: the whole packet, not buffered.
@@ -193,6 +212,9 @@ impl Action {
             Action::Meter(_) => ActionType::Meter,
             Action::CopyField(_) => ActionType::CopyField,
             Action::Resubmit { .. }
+            | Action::PopQueue
+            | Action::OutputTruncated { .. }
+            | Action::FinTimeout(_)
             | Action::Note(_)
             | Action::Controller(_)
             | Action::DecNwTtlTo(_)

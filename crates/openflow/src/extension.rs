@@ -27,13 +27,19 @@ pub struct ToController {
     pub userdata: Vec<u8>,
     /// The meter within whose rate packets are told; none for all of them.
     pub meter: Option<MeterId>,
+    /// The packet waits: it goes on when the controller resumes it (`NXT_RESUME`).
+    pub pause: bool,
 }
 
 impl ToController {
     /// It asks for nothing that an output to the controllers does not do.
     pub(crate) fn is_output(&self) -> bool {
-        let ToController { max_len: _, reason, id, userdata, meter } = self;
-        *id == 0 && *reason == PacketInReason::Action && userdata.is_empty() && meter.is_none()
+        let ToController { max_len: _, reason, id, userdata, meter, pause } = self;
+        *id == 0
+            && *reason == PacketInReason::Action
+            && userdata.is_empty()
+            && meter.is_none()
+            && !pause
     }
 }
 
@@ -81,10 +87,49 @@ pub struct Learn {
     pub cookie: u64,
     /// Tell the controller when it goes.
     pub send_flow_rem: bool,
+    /// Learned entries go when the last entry goes that learns with this table and cookie.
+    pub delete_learned: bool,
+    /// Seconds of the learned entry's idle timeout from a FIN or RST on; 0 leaves it alone.
+    pub fin_idle_timeout: u16,
+    /// Seconds of its hard timeout from then on; 0 leaves it alone.
+    pub fin_hard_timeout: u16,
+    /// Entries that may be in the table with the learned entry's cookie; 0 for no limit.
+    pub limit: u32,
+    /// Takes 1 where the entry is there afterwards, 0 where the limit was reached.
+    pub result_dst: Option<Subfield>,
     /// Its table.
     pub table_id: TableId,
     /// What it matches and does.
     pub specs: Vec<LearnSpec>,
+}
+
+impl Default for Learn {
+    /// As `learn()` says it.
+    fn default() -> Learn {
+        Learn {
+            idle_timeout: 0,
+            hard_timeout: 0,
+            priority: 0x8000,
+            cookie: 0,
+            send_flow_rem: false,
+            delete_learned: false,
+            fin_idle_timeout: 0,
+            fin_hard_timeout: 0,
+            limit: 0,
+            result_dst: None,
+            table_id: TableId(1),
+            specs: Vec::new(),
+        }
+    }
+}
+
+/// Shortens an entry's timeouts from its first TCP FIN or RST on (`fin_timeout(...)`). 0 leaves one alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FinTimeout {
+    /// Seconds of the idle timeout from then on.
+    pub idle_timeout: u16,
+    /// Seconds of the hard timeout from then on.
+    pub hard_timeout: u16,
 }
 
 /// That an entry belongs to a dimension of a conjunctive flow (`conjunction(ID,K/N)`, ovs-fields(7)):
@@ -147,15 +192,19 @@ impl NatRange {
     /// Words of the flags, and their bits.
     pub const FLAGS: [(&str, u16); 3] = [("persistent", 4), ("hash", 8), ("random", 16)];
 
+    /// Whether these are flags that go together.
+    pub fn are_flags(flags: u16) -> bool {
+        let all = NatRange::FLAGS.iter().fold(0, |all, (_, bit)| all | bit);
+        flags & !all == 0 && flags & 24 != 24
+    }
+
     /// Whether there may be such a one.
     pub fn is_sound(&self) -> bool {
         let ports = self.ports.is_none_or(|(first, last)| first != 0 && first <= last);
-        let all = NatRange::FLAGS.iter().fold(0, |all, (_, bit)| all | bit);
         self.first.is_ipv4() == self.last.is_ipv4()
             && self.first <= self.last
             && ports
-            && self.flags & !all == 0
-            && self.flags & 24 != 24
+            && NatRange::are_flags(self.flags)
     }
 }
 
@@ -166,6 +215,21 @@ pub enum Nat {
     Existing,
     /// And of a new connection.
     New(NatRange),
+    /// And of a new connection, whose addresses stay; a port changes where another connection has it
+    /// already (`nat(src)`, `nat(dst)`).
+    Unranged {
+        /// Whose.
+        side: NatSide,
+        /// As [`NatRange::flags`].
+        flags: u16,
+    },
+}
+
+impl Nat {
+    /// Whether it is about new connections, too, which needs `commit`.
+    pub fn is_of_new(self) -> bool {
+        self != Nat::Existing
+    }
 }
 
 /// Hands the packet to the connection tracker (`ct(...)`).
@@ -181,6 +245,8 @@ pub struct Conntrack {
     pub table: Option<TableId>,
     /// Translation.
     pub nat: Option<Nat>,
+    /// The helper that looks for connections related to this one: [`Conntrack::ALGS`], 0 for none.
+    pub alg: u16,
     /// Set-fields and copy-fields of `ct_mark` and `ct_label`; only with `commit`.
     pub exec: Vec<Action>,
 }
@@ -188,6 +254,8 @@ pub struct Conntrack {
 impl Conntrack {
     /// Actions in an `exec(...)`, at most.
     pub const EXEC_MAX: usize = 64;
+    /// Helpers by their names, and their numbers: the protocols' ports.
+    pub const ALGS: [(&str, u16); 2] = [("ftp", 21), ("tftp", 69)];
 }
 
 /// Which fields a choice depends on.

@@ -61,6 +61,11 @@ impl PortNo {
         self.0 > 0 && self.0 < PortNo::MAX.0
     }
 
+    /// Whether a truncating output may name it.
+    pub fn takes_truncated(self) -> bool {
+        self.is_ordinary() || self == PortNo::IN_PORT || self == PortNo::LOCAL
+    }
+
     /// The port of a 1.0 number: 0xff00 and above keep their low byte at the top of 32 bits.
     pub const fn from_v10(number: u16) -> PortNo {
         if number >= 0xff00 { PortNo(0xffff_0000 | number as u32) } else { PortNo(number as u32) }

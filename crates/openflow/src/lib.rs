@@ -48,8 +48,9 @@ pub use codec::{
 };
 pub use error::{ErrorCode, ErrorKind, ErrorMessage};
 pub use extension::{
-    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
-    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
+    LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
+    ToController, Zone,
 };
 pub use field::{FIELDS, FieldId, FieldInfo, OxmHeader, Prerequisite};
 pub use flow::{

@@ -243,6 +243,9 @@ pub fn set_key(action: &Action) -> Option<(u8, u8)> {
         | Action::Meter(_)
         | Action::CopyField(_)
         | Action::Resubmit { .. }
+        | Action::PopQueue
+        | Action::OutputTruncated { .. }
+        | Action::FinTimeout(_)
         | Action::Note(_)
         | Action::Controller(_)
         | Action::DecNwTtlTo(_)

@@ -146,6 +146,9 @@ pub enum LowerError {
     /// A `learn` where no entry is.
     #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
     LearnInPacketOut,
+    /// An action, or an option of one, that no packet can be processed by.
+    #[error("{0} is read and written, but not done by this switch; leave it out")]
+    NotDone(&'static str),
     /// Bytes for the controller where no entry is.
     #[error(
         "controller with userdata belongs to flow entries; leave userdata out in packet-outs and groups"
@@ -200,7 +203,8 @@ pub fn lower_instructions(
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
                     // Where nothing follows and the table comes later, it need not come back.
-                    if let Action::Resubmit { in_port: PortNo::IN_PORT, table: to } = action
+                    if let Action::Resubmit { in_port: PortNo::IN_PORT, table: to, ct: false } =
+                        action
                         && last
                         && apply_last
                         && to.0 > table
@@ -373,7 +377,10 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         // Entries of dimensions do nothing themselves.
         Action::Note(_) | Action::Conjunction(_) => {}
-        Action::Controller(ToController { max_len, reason, id, userdata, meter })
+        Action::Controller(ToController { pause: true, .. }) => {
+            return Err(LowerError::NotDone("controller(pause)"));
+        }
+        Action::Controller(ToController { max_len, reason, id, userdata, meter, .. })
             if !userdata.is_empty() =>
         {
             // The bytes are found by the entry, and by which of its actions this is.
@@ -456,7 +463,17 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             until_exit(inner).iter().try_for_each(|a| lower_action(call, place, a))?;
             call.step(Step::CloneEnd);
         }
-        Action::Resubmit { in_port, table } => {
+        Action::PopQueue => call.with(Step::SetQueue, 0u32, 32),
+        Action::OutputTruncated { port, max_len } => {
+            match *port {
+                PortNo::IN_PORT => call.step(Step::InPortTruncated),
+                port => call.with(Step::OutputTruncated, port.0, 32),
+            }
+            call.arg(*max_len, 32);
+        }
+        Action::FinTimeout(_) => return Err(LowerError::NotDone("fin_timeout")),
+        Action::Resubmit { ct: true, .. } => return Err(LowerError::NotDone("resubmit with ct")),
+        Action::Resubmit { in_port, table, ct: false } => {
             let own = *table == TableId::ALL;
             let to = if own { place.table } else { Some(table.0) };
             match to.filter(|to| u32::from(*to) < place.tables) {
@@ -516,13 +533,20 @@ fn conntrack(
         Zone::Field(bits) => Some(bits),
         Zone::Number(_) => None,
     };
-    let nat = ct.nat.map(|nat| match nat {
-        Nat::Existing => 0,
-        Nat::New(range) => {
-            let side = if range.side == NatSide::Source { 1 } else { 2 };
-            side | u8::from(range.first.is_ipv6()) << 2
+    if ct.alg != 0 {
+        return Err(LowerError::NotDone("ct(alg)"));
+    }
+    let nat = match ct.nat {
+        None => None,
+        Some(Nat::Existing) => Some(0),
+        Some(Nat::Unranged { .. }) => {
+            return Err(LowerError::NotDone("ct(nat) without an address"));
         }
-    });
+        Some(Nat::New(range)) => {
+            let side = if range.side == NatSide::Source { 1 } else { 2 };
+            Some(side | u8::from(range.first.is_ipv6()) << 2)
+        }
+    };
     call.step(Step::Ct(CtStep {
         flags: u8::from(ct.commit) | u8::from(ct.force) << 1,
         zone,
@@ -667,6 +691,9 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
             Action::Controller(_)
             | Action::DecNwTtlTo(_)
             | Action::OutputField { .. }
+            | Action::OutputTruncated { .. }
+            | Action::PopQueue
+            | Action::FinTimeout(_)
             | Action::StackPush(_)
             | Action::StackPop(_)
             | Action::CheckPktLarger { .. }

@@ -122,6 +122,11 @@ pub fn output_in_port(h: &Headers) -> Op {
     send(in_port(), h)
 }
 
+/// Does an output with a copy of at most so many bytes.
+pub fn truncated(bytes: Expr, output: Op) -> Op {
+    Op::OnCopy { body: vec![Op::Truncate { length: bytes }, output] }
+}
+
 /// To every port but the ingress port: the group that the rules keep for it.
 pub fn output_all() -> Op {
     Op::Group { group: Expr::int(GROUP_ALL.0.into(), 32) }

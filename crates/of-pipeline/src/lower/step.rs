@@ -107,6 +107,10 @@ pub enum Step {
     DecNwTtlTo(u16),
     /// To the port that bits of a field name: max_len 16.
     OutputField(Bits),
+    /// To an ordinary port but the ingress port, cut: port 32, bytes 32.
+    OutputTruncated,
+    /// Back out of the ingress port, cut: bytes 32.
+    InPortTruncated,
     /// Puts bits of a field on the stack.
     StackPush(Bits),
     /// Takes bits of a field from the stack.
@@ -269,6 +273,13 @@ impl Build<'_> {
                 let max_len = self.param("max_len", 16);
                 let to = fields::read_bits(h, of, count).cast(32);
                 vec![ops::output_named(h, to, max_len, layout.normal)]
+            }
+            Step::OutputTruncated => {
+                let (to, bytes) = (self.param("port", 32), self.param("bytes", 32));
+                vec![ops::truncated(bytes, ops::output(to, h))]
+            }
+            Step::InPortTruncated => {
+                vec![ops::truncated(self.param("bytes", 32), ops::output_in_port(h))]
             }
             Step::StackPush(Bits { of, count }) => {
                 ops::stack_push(h, fields::read_bits(h, of, count))
@@ -577,6 +588,8 @@ fn word(step: &Step, out: &mut String) {
         Step::ControllerWith(reason) => write!(out, "controller_with_{reason}"),
         Step::DecNwTtlTo(count) => write!(out, "dec_nw_ttl_to_{count}"),
         Step::OutputField(b) => write!(out, "output_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::OutputTruncated => write!(out, "output_truncated"),
+        Step::InPortTruncated => write!(out, "in_port_truncated"),
         Step::StackPush(b) => write!(out, "push_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::StackPop(b) => write!(out, "pop_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::CheckPktLarger(to) => write!(out, "larger_{}_{}", to.field, to.offset),

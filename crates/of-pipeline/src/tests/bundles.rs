@@ -405,7 +405,8 @@ fn registers_and_tables_of_1_0_by_extensions() {
         ..v10(add(matching, apply(actions)))
     };
     let sub = |field, offset| Subfield { field, offset };
-    let resubmit = |table| Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(table) };
+    let resubmit =
+        |table| Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(table), ct: false };
     let load = Action::SetField(SetField { field: FieldId::Reg1, value: 0x70, mask: Some(0xf0) });
     let first = FlowMod {
         table_id: TableId(0),

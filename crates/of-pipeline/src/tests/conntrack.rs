@@ -178,7 +178,7 @@ fn what_is_wrong_is_refused() {
     assert!(parse("ip actions=ct(commit,exec(output:1))"));
     assert!(parse("ip actions=ct(nat(src=10.0.0.1))"));
     assert!(parse("ip actions=ct(commit,nat(src=10.0.0.2-10.0.0.1))"));
-    assert!(parse("ip actions=ct(commit,alg=ftp)"));
+    assert!(parse("ip actions=ct(commit,alg=pptp)"));
     assert!(parse("ip actions=ct(commit,exec(ct(commit)))"));
     assert_eq!(bed.refused(flow("arp actions=ct(table=1)")), ErrorCode::BacMatchInconsistent);
     // Fields of a connection are written in a `ct` alone, and need to be known.

@@ -43,6 +43,7 @@ fn bridge() -> Learn {
             spec(16, of(FieldId::InPort, 0), LearnTarget::Load(of(FieldId::Reg0, 0))),
             spec(16, of(FieldId::InPort, 0), LearnTarget::Output),
         ],
+        ..Learn::default()
     }
 }
 
@@ -211,8 +212,9 @@ fn controllers_are_told_within_a_meter_s_rate() {
         id: 0,
         userdata: Vec::new(),
         meter: Some(MeterId(7)),
+        pause: false,
     });
-    let resubmit = Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(1) };
+    let resubmit = Action::Resubmit { in_port: PortNo::IN_PORT, table: TableId(1), ct: false };
     let first = add(Match::new(), apply([resubmit, output(2)]));
     // What is not told goes on as if it were, in the table that it comes back to.
     let second = FlowMod { table_id: TableId(1), ..add(Match::new(), apply([told])) };
@@ -248,6 +250,7 @@ fn packets_for_some_controllers() {
         id: 3,
         userdata: Vec::new(),
         meter: None,
+        pause: false,
     };
     bed.ok(FlowMod { cookie: 9, ..add(Match::new(), apply([Action::Controller(to)])) });
     bed.send(1, &frame(1, 2));
@@ -260,7 +263,8 @@ fn packets_for_some_controllers() {
     let carries = |userdata: &[u8]| {
         let reason = PacketInReason::Action;
         let userdata = userdata.to_vec();
-        Action::Controller(ToController { max_len: 100, reason, id: 0, userdata, meter: None })
+        let (id, meter, pause) = (0, None, false);
+        Action::Controller(ToController { max_len: 100, reason, id, userdata, meter, pause })
     };
     let list = vec![carries(&[1, 2, 3]), Action::Clone(vec![carries(&[4])]), carries(&[5, 6])];
     bed.ok(FlowMod { priority: 0x8001, ..add(from_port(2), apply(list)) });

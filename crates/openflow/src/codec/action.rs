@@ -484,7 +484,8 @@ fn encode_action_13(
         Action::Enqueue { port, queue } => {
             encode_action_13(buf, version, &Action::SetQueue(queue), None, loss)?;
             let output = Action::Output { port, max_len: 0 };
-            return encode_action_13(buf, version, &output, None, loss);
+            encode_action_13(buf, version, &output, None, loss)?;
+            return encode_action_13(buf, version, &Action::PopQueue, None, loss);
         }
         Action::SetField(SetField { mask: Some(_), .. }) if version < Version::V15 => {
             nicira::encode_action(buf, action);
@@ -613,8 +614,8 @@ fn encode_action_10(buf: &mut Vec<u8>, action: &Action, loss: Loss) -> Encode {
                 }
                 FieldId::VlanVid => Action::SetVlanVid(value as u16 & 0x0fff),
                 FieldId::VlanPcp => Action::SetVlanPcp(value as u8),
-                FieldId::Ipv4Src | FieldId::ArpSpa => Action::SetNwSrc(value as u32),
-                FieldId::Ipv4Dst | FieldId::ArpTpa => Action::SetNwDst(value as u32),
+                FieldId::Ipv4Src => Action::SetNwSrc(value as u32),
+                FieldId::Ipv4Dst => Action::SetNwDst(value as u32),
                 FieldId::IpDscp => Action::SetNwTos((value as u8) << 2),
                 FieldId::TcpSrc | FieldId::UdpSrc | FieldId::SctpSrc => {
                     Action::SetTpSrc(value as u16)

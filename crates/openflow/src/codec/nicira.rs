@@ -10,8 +10,9 @@ use super::{Encode, Loss, property, registers};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
-    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
+    LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
+    ToController, Zone,
 };
 use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
 use crate::flow_match::{Match, MatchField};
@@ -271,15 +272,9 @@ pub(super) fn encode_match(buf: &mut Vec<u8>, matching: &Match, cookie: (u64, u6
 /// Actions that are known by name and not done here.
 fn name(subtype: u16) -> &'static str {
     match subtype {
-        5 => "pop_queue",
-        32 => "output to an experimenter's field",
-        45 => "learn with a limit or a result",
-        19 => "fin_timeout",
         29 | 38 | 41 => "sample",
         36 => "nat outside of ct",
-        44 => "resubmit with ct",
-        37 => "controller with pause",
-        39 => "a truncating output",
+        37 => "controller with a property that is new",
         46 | 47 => "encap and decap",
         48 => "dec_nsh_ttl",
         50 => "delete_field",
@@ -344,26 +339,50 @@ pub(super) fn place(r: &mut Reader<'_>) -> Result<(u16, u16)> {
 
 /// `NX_LEARN_F_SEND_FLOW_REM`.
 const LEARN_SEND_FLOW_REM: u16 = 1;
+/// `NX_LEARN_F_DELETE_LEARNED`.
+const LEARN_DELETE_LEARNED: u16 = 2;
+/// `NX_LEARN_F_WRITE_RESULT`, in the longer form alone.
+const LEARN_WRITE_RESULT: u16 = 4;
 /// Parts of a learned entry, at most.
 const LEARN_SPECS_MAX: usize = 64;
 
-fn decode_learn(r: &mut Reader<'_>) -> Result<Learn> {
+/// `learn`, and in its longer form with a limit and a place for the result.
+fn decode_learn(r: &mut Reader<'_>, longer: bool) -> Result<Learn> {
     let (idle_timeout, hard_timeout, priority) = (r.u16()?, r.u16()?, r.u16()?);
     let (cookie, flags) = (r.u64()?, r.u16()?);
     let table_id = TableId(r.u8()?);
     r.skip(1)?;
-    let (fin_idle, fin_hard) = (r.u16()?, r.u16()?);
+    let (fin_idle_timeout, fin_hard_timeout) = (r.u16()?, r.u16()?);
     let bad = |r: &Reader<'_>, what, got: u16, right| {
         Err(r.bad_value(ErrorCode::BacBadArgument, what, got, right))
     };
-    if flags & !LEARN_SEND_FLOW_REM != 0 {
-        return bad(r, "learn's flags", flags, "0 or send_flow_rem (1); others are not there");
-    }
-    if fin_idle != 0 || fin_hard != 0 {
-        return bad(r, "learn's fin timeouts", fin_idle | fin_hard, "0; others are not there");
+    let known = LEARN_SEND_FLOW_REM | LEARN_DELETE_LEARNED;
+    match longer {
+        false if flags & !known != 0 => {
+            return bad(r, "learn's flags", flags, "send_flow_rem (1) and delete_learned (2)");
+        }
+        true if flags & !(known | LEARN_WRITE_RESULT) != 0 => {
+            let right = "send_flow_rem (1), delete_learned (2) and write_result (4)";
+            return bad(r, "learn's flags", flags, right);
+        }
+        _ => {}
     }
     if table_id == TableId::ALL {
         return bad(r, "learn's table", 255, "one table");
+    }
+    let (mut limit, mut result_dst) = (0, None);
+    if longer {
+        limit = r.u32()?;
+        let offset = r.u16()?;
+        r.skip(2)?;
+        if flags & LEARN_WRITE_RESULT != 0 {
+            let header = r.u32()?;
+            let to = bits_of(r, header, offset, 1)?;
+            settable(r, to.field, header)?;
+            result_dst = Some(to);
+        } else if offset != 0 {
+            return bad(r, "learn's result_dst", offset, "0, as no result is written");
+        }
     }
     let mut specs = Vec::new();
     while r.left() >= 2 {
@@ -408,7 +427,26 @@ fn decode_learn(r: &mut Reader<'_>) -> Result<Learn> {
     }
     r.rest();
     let send_flow_rem = flags & LEARN_SEND_FLOW_REM != 0;
-    Ok(Learn { idle_timeout, hard_timeout, priority, cookie, send_flow_rem, table_id, specs })
+    let delete_learned = flags & LEARN_DELETE_LEARNED != 0;
+    Ok(Learn {
+        idle_timeout,
+        hard_timeout,
+        priority,
+        cookie,
+        send_flow_rem,
+        delete_learned,
+        fin_idle_timeout,
+        fin_hard_timeout,
+        limit,
+        result_dst,
+        table_id,
+        specs,
+    })
+}
+
+/// Whether only the longer form can say it.
+fn is_longer(m: &Learn) -> bool {
+    m.limit != 0 || m.result_dst.is_some()
 }
 
 fn encode_learn(buf: &mut Vec<u8>, m: &Learn) {
@@ -416,9 +454,25 @@ fn encode_learn(buf: &mut Vec<u8>, m: &Learn) {
     buf.put_u16(m.hard_timeout);
     buf.put_u16(m.priority);
     buf.put_u64(m.cookie);
-    buf.put_u16(if m.send_flow_rem { LEARN_SEND_FLOW_REM } else { 0 });
+    let flag = |said: bool, bit: u16| if said { bit } else { 0 };
+    buf.put_u16(
+        flag(m.send_flow_rem, LEARN_SEND_FLOW_REM)
+            | flag(m.delete_learned, LEARN_DELETE_LEARNED)
+            | flag(m.result_dst.is_some(), LEARN_WRITE_RESULT),
+    );
     buf.put_u8(m.table_id.0);
-    buf.pad(5);
+    buf.pad(1);
+    buf.put_u16(m.fin_idle_timeout);
+    buf.put_u16(m.fin_hard_timeout);
+    if is_longer(m) {
+        buf.put_u32(m.limit);
+        let place = m.result_dst.map(|to| header_of_bits(to, 1));
+        buf.put_u16(place.map_or(0, |(_, offset)| offset));
+        buf.pad(2);
+        if let Some((header, _)) = place {
+            buf.put_u32(header);
+        }
+    }
     let put = |buf: &mut Vec<u8>, of, bits| {
         let (header, offset) = header_of_bits(of, bits);
         buf.put_u32(header);
@@ -464,7 +518,7 @@ fn to_controller(to: ToController) -> Action {
 fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
     r.skip(6)?;
     let (mut max_len, mut id, mut why) = (u16::MAX, 0, PacketInReason::Action);
-    let (mut userdata, mut meter) = (Vec::new(), None);
+    let (mut userdata, mut meter, mut pause) = (Vec::new(), None, false);
     while r.left() >= 4 {
         let start = r.left();
         let mut ahead = *r;
@@ -483,6 +537,7 @@ fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
                 why = reason(&p, number)?;
             }
             3 => userdata = p.take(length - 4)?.to_vec(),
+            4 => pause = true,
             // Number 0 says that there is none.
             5 => meter = Some(MeterId(p.u32()?)).filter(|meter| meter.0 != 0),
             _ => return Err(unknown(r, 37)),
@@ -490,7 +545,7 @@ fn decode_controller(r: &mut Reader<'_>) -> Result<Action> {
         p.rest();
     }
     r.rest();
-    Ok(to_controller(ToController { max_len, reason: why, id, userdata, meter }))
+    Ok(to_controller(ToController { max_len, reason: why, id, userdata, meter, pause }))
 }
 
 fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
@@ -609,13 +664,8 @@ fn decode_ct(version: Version, r: &mut Reader<'_>) -> Result<Conntrack> {
     if flags & !(CT_FLAGS.0 | CT_FLAGS.1) != 0 || force && !commit {
         return bad(r, "ct's flags", flags.into(), "commit (1), force (2) with it, or 0");
     }
-    if alg != 0 {
-        return bad(
-            r,
-            "ct's alg",
-            alg.into(),
-            "0: helpers of FTP (21) and TFTP (69) are not there",
-        );
+    if alg != 0 && !Conntrack::ALGS.iter().any(|(_, number)| *number == alg) {
+        return bad(r, "ct's alg", alg.into(), "ftp (21), tftp (69) or 0");
     }
     let zone = match header {
         0 => Zone::Number(zone),
@@ -654,11 +704,11 @@ fn decode_ct(version: Version, r: &mut Reader<'_>) -> Result<Conntrack> {
         }
         exec.extend(list);
     }
-    if !commit && (!exec.is_empty() || matches!(nat, Some(Nat::New(_)))) {
+    if !commit && (!exec.is_empty() || nat.is_some_and(Nat::is_of_new)) {
         return bad(r, "ct's flags", flags.into(), "commit, as there is exec or a new translation");
     }
     let table = (table != CT_NO_TABLE).then_some(TableId(table));
-    Ok(Conntrack { commit, force, zone, table, nat, exec })
+    Ok(Conntrack { commit, force, zone, table, nat, alg, exec })
 }
 
 fn decode_nat(list: &mut Reader<'_>) -> Result<Nat> {
@@ -692,7 +742,15 @@ fn decode_nat(list: &mut Reader<'_>) -> Result<Nat> {
         side if side == NAT_SIDES.1 => NatSide::Destination,
         _ => return bad(&r, "nat's flags", flags, "src (1), dst (2), or 0 without a range"),
     };
+    let flags = flags & !3;
     let (first, last) = match (v4, v6) {
+        ((None, None), (None, None)) if present == 0 => {
+            if !NatRange::are_flags(flags) {
+                let right = "persistent (4), and hash (8) or random (16)";
+                return bad(&r, "nat's flags", flags, right);
+            }
+            return Ok(Nat::Unranged { side, flags });
+        }
         ((Some(first), last), (None, None)) | ((None, None), (Some(first), last)) => (first, last),
         _ => return bad(&r, "nat's range", present, "addresses of one family"),
     };
@@ -702,7 +760,7 @@ fn decode_nat(list: &mut Reader<'_>) -> Result<Nat> {
         _ => return bad(&r, "nat's range", present, "a first port with the last one"),
     };
     let last = last.unwrap_or(first);
-    let range = NatRange { side, first, last, ports, flags: flags & !3 };
+    let range = NatRange { side, first, last, ports, flags };
     if !range.is_sound() {
         let right = "ranges whose first comes first, and persistent (4), hash (8) or random (16)";
         return bad(&r, "nat", flags, right);
@@ -731,7 +789,8 @@ pub(super) fn begin_ct(buf: &mut Vec<u8>, ct: &Conntrack) -> usize {
         }
     }
     buf.put_u8(ct.table.map_or(CT_NO_TABLE, |table| table.0));
-    buf.pad(5);
+    buf.pad(3);
+    buf.put_u16(ct.alg);
     let Some(nat) = ct.nat else { return start };
     let begin = buf.len();
     buf.put_u16(0xffff);
@@ -739,16 +798,21 @@ pub(super) fn begin_ct(buf: &mut Vec<u8>, ct: &Conntrack) -> usize {
     buf.put_u32(NICIRA);
     buf.put_u16(36);
     buf.pad(2);
-    let Nat::New(range) = nat else {
-        buf.pad(4);
-        buf.patch_length(begin + 2, begin);
-        return start;
-    };
-    let side = match range.side {
+    let side = |side| match side {
         NatSide::Source => NAT_SIDES.0,
         NatSide::Destination => NAT_SIDES.1,
     };
-    buf.put_u16(side | range.flags);
+    let (flags, range) = match nat {
+        Nat::Existing => (0, None),
+        Nat::Unranged { side: of, flags } => (side(of) | flags, None),
+        Nat::New(range) => (side(range.side) | range.flags, Some(range)),
+    };
+    buf.put_u16(flags);
+    let Some(range) = range else {
+        buf.pad(2);
+        buf.patch_length(begin + 2, begin);
+        return start;
+    };
     let more = range.last != range.first;
     let addresses = (1 | u16::from(more) << 1) << if range.first.is_ipv4() { 0 } else { 2 };
     let ports = match range.ports {
@@ -771,6 +835,19 @@ pub(super) fn begin_ct(buf: &mut Vec<u8>, ct: &Conntrack) -> usize {
     buf.pad_to_8(begin);
     buf.patch_length(begin + 2, begin);
     start
+}
+
+/// Whether an output can be cut so.
+fn truncates(r: &Reader<'_>, port: PortNo, max_len: u32) -> Result<()> {
+    if !port.takes_truncated() {
+        let right = "an ordinary port, IN_PORT or LOCAL";
+        return Err(r.bad_value(ErrorCode::BacBadOutPort, "output's port", port.0, right));
+    }
+    if max_len < Action::TRUNCATED_MIN {
+        let right = "14, an Ethernet header, or more";
+        return Err(r.bad_value(ErrorCode::BacBadArgument, "output's max_len", max_len, right));
+    }
+    Ok(())
 }
 
 /// One end of a load or move.
@@ -811,13 +888,28 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         1 => {
             let in_port = PortNo::from_v10(r.u16()?);
             r.skip(4)?;
-            Action::Resubmit { in_port, table: TableId::ALL }
+            Action::Resubmit { in_port, table: TableId::ALL, ct: false }
         }
-        14 => {
+        14 | 44 => {
             let in_port = PortNo::from_v10(r.u16()?);
             let table = TableId(r.u8()?);
             r.skip(3)?;
-            Action::Resubmit { in_port, table }
+            Action::Resubmit { in_port, table, ct: subtype == 44 }
+        }
+        5 => {
+            r.skip(6)?;
+            Action::PopQueue
+        }
+        19 => {
+            let fin = FinTimeout { idle_timeout: r.u16()?, hard_timeout: r.u16()? };
+            r.skip(2)?;
+            Action::FinTimeout(fin)
+        }
+        39 => {
+            let port = PortNo::from_v10(r.u16()?);
+            let max_len = r.u32()?;
+            truncates(&r, port, max_len)?;
+            Action::OutputTruncated { port, max_len }
         }
         2 => {
             r.skip(2)?;
@@ -863,7 +955,8 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             let (id, number) = (r.u16()?, r.u8()?);
             r.skip(1)?;
             let reason = reason(&r, number)?;
-            to_controller(ToController { max_len, reason, id, userdata: Vec::new(), meter: None })
+            let (userdata, meter, pause) = (Vec::new(), None, false);
+            to_controller(ToController { max_len, reason, id, userdata, meter, pause })
         }
         37 => decode_controller(&mut r)?,
         12 | 13 => Action::Bundle(Box::new(decode_bundle(&mut r, subtype == 13)?)),
@@ -897,7 +990,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
             r.skip(6)?;
             Action::OutputField { from: Bits { of, count }, max_len }
         }
-        16 => Action::Learn(Box::new(decode_learn(&mut r)?)),
+        16 | 45 => Action::Learn(Box::new(decode_learn(&mut r, subtype == 45)?)),
         34 => {
             let (dimension, dimensions) = (r.u8()?, r.u8()?);
             let conjunction = Conjunction { dimension, dimensions, id: r.u32()? };
@@ -911,7 +1004,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         21 => {
             let count = usize::from(r.u16()?);
             r.skip(4)?;
-            if count == 0 || count * 2 > r.left() {
+            if count * 2 > r.left() {
                 let right = "as many ids as there are";
                 return Err(r.bad_value(
                     ErrorCode::BacBadLen,
@@ -1005,11 +1098,27 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
         buf.put_u16(subtype);
     };
     match action {
-        Action::Resubmit { in_port, table } => {
-            head(buf, if *table == TableId::ALL { 1 } else { 14 });
+        Action::Resubmit { in_port, table, ct } => {
+            let plain = *table == TableId::ALL && !ct;
+            head(buf, if plain { 1 } else { 14 + 30 * u16::from(*ct) });
             buf.put_u16(in_port.to_v10().unwrap_or(0xfff8));
-            buf.put_u8(if *table == TableId::ALL { 0 } else { table.0 });
+            buf.put_u8(if plain { 0 } else { table.0 });
             buf.pad(3);
+        }
+        Action::PopQueue => {
+            head(buf, 5);
+            buf.pad(6);
+        }
+        Action::FinTimeout(FinTimeout { idle_timeout, hard_timeout }) => {
+            head(buf, 19);
+            buf.put_u16(*idle_timeout);
+            buf.put_u16(*hard_timeout);
+            buf.pad(2);
+        }
+        Action::OutputTruncated { port, max_len } => {
+            head(buf, 39);
+            buf.put_u16(port.to_v10().unwrap_or(0xffff));
+            buf.put_u32(*max_len);
         }
         Action::Note(bytes) => {
             head(buf, 8);
@@ -1044,8 +1153,8 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
                 }
             }
         }
-        Action::Controller(ToController { max_len, reason, id, userdata, meter })
-            if !userdata.is_empty() || meter.is_some() =>
+        Action::Controller(ToController { max_len, reason, id, userdata, meter, pause })
+            if !userdata.is_empty() || meter.is_some() || *pause =>
         {
             head(buf, 37);
             buf.pad(6);
@@ -1062,6 +1171,10 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             if !userdata.is_empty() {
                 let at = property::begin(buf, 3);
                 buf.extend_from_slice(userdata);
+                property::end(buf, at);
+            }
+            if *pause {
+                let at = property::begin(buf, 4);
                 property::end(buf, at);
             }
             if let Some(meter) = meter {
@@ -1138,7 +1251,7 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             buf.put_u32(m.id);
         }
         Action::Learn(m) => {
-            head(buf, 16);
+            head(buf, if is_longer(m) { 45 } else { 16 });
             encode_learn(buf, m);
         }
         Action::SetQueue(queue) => {
@@ -1154,6 +1267,9 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             head(buf, if matches!(action, Action::PushMpls(_)) { 23 } else { 24 });
             buf.put_u16(*t);
             buf.pad(4);
+        }
+        Action::SetNwTtl(ttl) => {
+            return encode_action(buf, &Action::set_field(FieldId::NwTtl, u128::from(*ttl)));
         }
         Action::SetMplsTtl(ttl) => {
             head(buf, 25);

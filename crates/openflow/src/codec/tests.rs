@@ -456,6 +456,7 @@ fn actions_of_1_0_in_1_3() {
             Action::set_field(FieldId::Ipv4Dst, 1),
             Action::SetQueue(QueueId(7)),
             Action::Output { port: PortNo(2), max_len: 0 },
+            Action::PopQueue,
         ]
     );
 }

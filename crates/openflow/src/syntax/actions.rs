@@ -13,8 +13,9 @@ use crate::action::{
     SetField, StatTrigger, StatTriggerFlags, Subfield,
 };
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
-    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
+    LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
+    ToController, Zone,
 };
 use crate::field::FieldId;
 use crate::ids::{Age, GroupId, MeterId, PortNo, QueueId, TableId};
@@ -49,19 +50,19 @@ const WORDS: &[(&str, Version)] = &[
     ("experimenter", Version::V10),
     ("pop_vlan", Version::V10),
     ("group", Version::V13),
-    ("set_queue", Version::V13),
+    ("set_queue", Version::V10),
     ("push_vlan", Version::V13),
-    ("push_mpls", Version::V13),
-    ("pop_mpls", Version::V13),
+    ("push_mpls", Version::V10),
+    ("pop_mpls", Version::V10),
     ("push_pbb", Version::V13),
     ("pop_pbb", Version::V13),
-    ("mod_nw_ecn", Version::V13),
-    ("mod_nw_ttl", Version::V13),
-    ("dec_ttl", Version::V13),
-    ("set_mpls_label", Version::V13),
-    ("set_mpls_tc", Version::V13),
-    ("set_mpls_ttl", Version::V13),
-    ("dec_mpls_ttl", Version::V13),
+    ("mod_nw_ecn", Version::V10),
+    ("mod_nw_ttl", Version::V10),
+    ("dec_ttl", Version::V10),
+    ("set_mpls_label", Version::V10),
+    ("set_mpls_tc", Version::V10),
+    ("set_mpls_ttl", Version::V10),
+    ("dec_mpls_ttl", Version::V10),
     ("move", Version::V10),
     ("load", Version::V10),
     ("note", Version::V10),
@@ -74,6 +75,8 @@ const WORDS: &[(&str, Version)] = &[
     ("bundle", Version::V10),
     ("bundle_load", Version::V10),
     ("clone", Version::V10),
+    ("pop_queue", Version::V10),
+    ("fin_timeout", Version::V10),
     ("ct", Version::V10),
     ("ct_clear", Version::V10),
     ("exit", Version::V10),
@@ -98,8 +101,6 @@ const EXTENSIONS: &[&str] = &[
     "decap",
     "delete_field",
     "encap",
-    "fin_timeout",
-    "pop_queue",
     "sample",
     "set_tunnel",
     "set_tunnel64",
@@ -280,6 +281,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "set_mpls_ttl" => Ok(Action::SetMplsTtl(word.arg()?.u8()?)),
         "dec_mpls_ttl" => plain(Action::DecMplsTtl),
         "dec_ttl" => match word.value {
+            // As `ovs-ofctl` takes `dec_ttl()`.
             Some(ids) if !ids.text.is_empty() => {
                 let ids = ids.text.split(',').map(|id| id.trim().parse().ok());
                 let ids: Option<Vec<u16>> = ids.collect();
@@ -304,6 +306,8 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "ct" => conntrack(word, cx),
         "ct_clear" => plain(Action::CtClear),
         "exit" => plain(Action::Exit),
+        "pop_queue" => plain(Action::PopQueue),
+        "fin_timeout" => fin_timeout(word),
         "conjunction" => conjunction(word),
         "softflow" => softflow(word),
         "copy_ttl_in" => plain(Action::CopyTtlIn),
@@ -355,18 +359,72 @@ fn output(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     if arg.text.contains('[') {
         return Ok(Action::OutputField { from: bits(arg)?, max_len: Action::NO_BUFFER });
     }
-    // A truncating output.
     if arg.text.contains('=') {
-        return Err(word.extension());
+        return truncated(word, arg, cx);
     }
     arg.port(cx).map(Action::output)
+}
+
+/// `output(port=PORT,max_len=BYTES)`.
+fn truncated(word: &Word<'_>, arg: Piece<'_>, cx: &Context<'_>) -> Result<Action> {
+    let (mut port, mut max_len) = (None, None);
+    let mut words = Words::of(arg);
+    while let Some(option) = words.next()? {
+        match option.key.text {
+            "port" => {
+                let to = option.arg()?;
+                port = Some(to.port(cx)?);
+                if !port.is_some_and(PortNo::takes_truncated) {
+                    return Err(to.expected("an ordinary port, IN_PORT or LOCAL"));
+                }
+            }
+            "max_len" => {
+                let bytes = option.arg()?;
+                max_len = Some(bytes.u32()?);
+                if max_len < Some(Action::TRUNCATED_MIN) {
+                    return Err(bytes.expected("14 bytes, an Ethernet header, or more"));
+                }
+            }
+            name => {
+                let nearest = nearest(name, ["port", "max_len"]);
+                let fault = Fault::Unknown { what: "option of `output`", nearest };
+                return Err(option.key.error(fault));
+            }
+        }
+    }
+    match (port, max_len) {
+        (Some(port), Some(max_len)) => Ok(Action::OutputTruncated { port, max_len }),
+        _ => Err(word.key.expected("`output(port=PORT,max_len=BYTES)`")),
+    }
+}
+
+/// `fin_timeout(idle_timeout=N,hard_timeout=N)`, either or both.
+fn fin_timeout(word: &Word<'_>) -> Result<Action> {
+    let mut fin = FinTimeout::default();
+    let Some(options) = word.value else {
+        let right = "`fin_timeout(idle_timeout=SECONDS,hard_timeout=SECONDS)`";
+        return Err(word.key.expected(right));
+    };
+    let mut words = Words::of(options);
+    while let Some(option) = words.next()? {
+        match option.key.text {
+            "idle_timeout" => fin.idle_timeout = option.arg()?.u16()?,
+            "hard_timeout" => fin.hard_timeout = option.arg()?.u16()?,
+            name => {
+                let nearest = nearest(name, ["idle_timeout", "hard_timeout"]);
+                let fault = Fault::Unknown { what: "option of `fin_timeout`", nearest };
+                return Err(option.key.error(fault));
+            }
+        }
+    }
+    Ok(Action::FinTimeout(fin))
 }
 
 /// `controller`, `controller:N`, `controller(max_len=N)`.
 fn controller(word: &Word<'_>) -> Result<Action> {
     let mut max_len = Action::NO_BUFFER;
     let (mut why, mut id, mut userdata) = (PacketInReason::Action, 0, Vec::new());
-    let mut meter = None;
+    let (mut meter, mut pause) = (None, false);
     match word.value {
         Some(options) if word.parenthesised() => {
             let mut words = Words::of(options);
@@ -388,9 +446,12 @@ fn controller(word: &Word<'_>) -> Result<Action> {
                     "meter_id" => {
                         meter = Some(MeterId(option.arg()?.u32()?)).filter(|meter| meter.0 != 0);
                     }
-                    "pause" => return Err(option.extension()),
+                    "pause" => {
+                        option.bare()?;
+                        pause = true;
+                    }
                     name => {
-                        let known = ["max_len", "reason", "id", "userdata", "meter_id"];
+                        let known = ["max_len", "reason", "id", "userdata", "meter_id", "pause"];
                         let nearest = nearest(name, known);
                         let fault = Fault::Unknown { what: "option of `controller`", nearest };
                         return Err(option.key.error(fault));
@@ -401,7 +462,7 @@ fn controller(word: &Word<'_>) -> Result<Action> {
         Some(_) => max_len = word.arg()?.u16()?,
         None => {}
     }
-    let to = ToController { max_len, reason: why, id, userdata, meter };
+    let to = ToController { max_len, reason: why, id, userdata, meter, pause };
     match to.is_output() {
         true => Ok(Action::Output { port: PortNo::CONTROLLER, max_len }),
         false => Ok(Action::Controller(to)),
@@ -592,6 +653,7 @@ fn conntrack(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
         zone: Zone::Number(0),
         table: None,
         nat: None,
+        alg: 0,
         exec: Vec::new(),
     };
     let options = match word.value {
@@ -655,15 +717,21 @@ fn conntrack(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
                 }
                 None => return Err(key.refused("its actions follow in parentheses")),
             },
-            "alg" => return Err(option.extension()),
+            "alg" => {
+                let known = Conntrack::ALGS.iter().find(|(name, _)| option.value_is(name));
+                let Some((_, number)) = known else {
+                    return Err(option.arg()?.expected("`ftp` or `tftp`"));
+                };
+                ct.alg = *number;
+            }
             name => {
-                let known = ["commit", "force", "table", "zone", "nat", "exec"];
+                let known = ["commit", "force", "table", "zone", "nat", "alg", "exec"];
                 let nearest = nearest(name, known);
                 return Err(key.error(Fault::Unknown { what: "option of `ct`", nearest }));
             }
         }
     }
-    if !ct.commit && (ct.force || !ct.exec.is_empty() || matches!(ct.nat, Some(Nat::New(_)))) {
+    if !ct.commit && (ct.force || !ct.exec.is_empty() || ct.nat.is_some_and(Nat::is_of_new)) {
         return Err(word
             .key
             .refused("force, exec and a new translation need `commit` beside them"));
@@ -671,7 +739,7 @@ fn conntrack(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     Ok(Action::Ct(Box::new(ct)))
 }
 
-/// `nat`, `nat(src=A[-B][:P[-Q]],OPTIONS)`; IPv6 addresses with ports stand in brackets.
+/// `nat`, `nat(src=A[-B][:P[-Q]],OPTIONS)`, `nat(src)`; IPv6 addresses with ports stand in brackets.
 fn nat(word: &Word<'_>) -> Result<Nat> {
     let Some(options) = word.value else { return Ok(Nat::Existing) };
     let (mut range, mut flags) = (None, 0);
@@ -693,14 +761,18 @@ fn nat(word: &Word<'_>) -> Result<Nat> {
                 }
             },
         };
-        let arg = option.arg()?;
         if range.is_some() {
             return Err(option.key.error(Fault::Twice));
         }
-        range = Some((side, arg));
+        range = Some((side, option.value.map(|_| option.arg()).transpose()?));
     }
-    let Some((side, arg)) = range else {
-        return Err(word.key.expected("`nat(src=ADDRESS)` or `nat(dst=ADDRESS)`"));
+    let (side, arg) = match range {
+        Some((side, Some(arg))) => (side, arg),
+        Some((side, None)) if NatRange::are_flags(flags) => {
+            return Ok(Nat::Unranged { side, flags });
+        }
+        None if flags == 0 && options.text.is_empty() => return Ok(Nat::Existing),
+        _ => return Err(word.key.expected("`nat(src=ADDRESS)`, `nat(dst=ADDRESS)` or `nat(src)`")),
     };
     let wrong = || arg.expected("addresses FIRST[-LAST] and ports [:FIRST[-LAST]], in order");
     let text = arg.text;
@@ -759,6 +831,12 @@ fn print_ct(out: &mut dyn Write, ct: &Conntrack, version: Version) -> fmt::Resul
         None => {}
         Some(Nat::Existing) => parts.push("nat".to_string()),
         Some(Nat::New(range)) => parts.push(format!("nat({})", print_nat(&range))),
+        Some(Nat::Unranged { side, flags }) => {
+            parts.push(format!("nat({}{})", side_name(side), nat_flags(flags)));
+        }
+    }
+    if let Some((name, _)) = Conntrack::ALGS.iter().find(|(_, number)| *number == ct.alg) {
+        parts.push(format!("alg={name}"));
     }
     if !ct.exec.is_empty() {
         parts.push(format!("exec({})", text(|out| list(out, &ct.exec, version))));
@@ -767,10 +845,7 @@ fn print_ct(out: &mut dyn Write, ct: &Conntrack, version: Version) -> fmt::Resul
 }
 
 fn print_nat(range: &NatRange) -> String {
-    let side = match range.side {
-        NatSide::Source => "src",
-        NatSide::Destination => "dst",
-    };
+    let side = side_name(range.side);
     let brackets = range.first.is_ipv6() && range.ports.is_some();
     let address = |a| if brackets { format!("[{a}]") } else { format!("{a}") };
     let mut out = format!("{side}={}", address(range.first));
@@ -783,12 +858,19 @@ fn print_nat(range: &NatRange) -> String {
             out += &format!("-{last}");
         }
     }
-    for (word, bit) in NatRange::FLAGS {
-        if range.flags & bit != 0 {
-            out += &format!(",{word}");
-        }
+    out + &nat_flags(range.flags)
+}
+
+fn side_name(side: NatSide) -> &'static str {
+    match side {
+        NatSide::Source => "src",
+        NatSide::Destination => "dst",
     }
-    out
+}
+
+fn nat_flags(flags: u16) -> String {
+    let words = NatRange::FLAGS.iter().filter(|(_, bit)| flags & bit != 0);
+    words.map(|(word, _)| format!(",{word}")).collect()
 }
 
 /// `conjunction(ID,K/N)`, K from 1 on.
@@ -816,15 +898,7 @@ fn softflow(word: &Word<'_>) -> Result<Action> {
 
 /// `learn(OPTIONS, FIELD[BITS]=FIELD[BITS], FIELD=VALUE, load:...->..., output:FIELD[BITS])`.
 fn learn(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
-    let mut learn = Learn {
-        idle_timeout: 0,
-        hard_timeout: 0,
-        priority: 0x8000,
-        cookie: 0,
-        send_flow_rem: false,
-        table_id: TableId(1),
-        specs: Vec::new(),
-    };
+    let mut learn = Learn::default();
     let arg = word.arg()?;
     for piece in arg.list() {
         let (key, value) = match piece.split_once("=") {
@@ -841,10 +915,14 @@ fn learn(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
                 table => learn.table_id = TableId(table),
             },
             ("send_flow_rem", None) => learn.send_flow_rem = true,
-            ("delete_learned", None)
-            | ("fin_idle_timeout" | "fin_hard_timeout" | "limit" | "result_dst", Some(_)) => {
-                return Err(key.error(Fault::Extension));
-            }
+            ("delete_learned", None) => learn.delete_learned = true,
+            ("fin_idle_timeout", Some(value)) => learn.fin_idle_timeout = value.u16()?,
+            ("fin_hard_timeout", Some(value)) => learn.fin_hard_timeout = value.u16()?,
+            ("limit", Some(value)) => learn.limit = value.u32()?,
+            ("result_dst", Some(value)) => match settable_bits(value)? {
+                Bits { of, count: 1 } => learn.result_dst = Some(of),
+                _ => return Err(value.expected("one bit")),
+            },
             _ => learn.specs.push(learned(piece, key, value, cx)?),
         }
     }
@@ -913,11 +991,27 @@ fn print_learn(out: &mut dyn Write, m: &Learn) -> fmt::Result {
     if m.priority != 0x8000 {
         write!(out, ",priority={}", m.priority)?;
     }
+    if m.fin_idle_timeout != 0 {
+        write!(out, ",fin_idle_timeout={}", m.fin_idle_timeout)?;
+    }
+    if m.fin_hard_timeout != 0 {
+        write!(out, ",fin_hard_timeout={}", m.fin_hard_timeout)?;
+    }
     if m.send_flow_rem {
         out.write_str(",send_flow_rem")?;
     }
+    if m.delete_learned {
+        out.write_str(",delete_learned")?;
+    }
     if m.cookie != 0 {
         write!(out, ",cookie={:#x}", m.cookie)?;
+    }
+    if m.limit != 0 {
+        write!(out, ",limit={}", m.limit)?;
+    }
+    if let Some(to) = m.result_dst {
+        out.write_str(",result_dst=")?;
+        print_subfield(out, to, 1)?;
     }
     for LearnSpec { bits, from, to } in &m.specs {
         out.write_char(',')?;
@@ -1012,8 +1106,7 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     if !field.info().settable {
         return Err(name.refused("no action may set this field"));
     }
-    let later = field.info().since > cx.version;
-    if later || cx.version == Version::V10 && !settable_in_v10(field) {
+    if field.info().since > cx.version && cx.version > Version::V10 {
         return Err(name.error(Fault::NotIn { version: cx.version, what: "field to set" }));
     }
     exact(value, field, cx)
@@ -1063,17 +1156,19 @@ fn dotted(arg: Piece<'_>) -> Result<Vec<u8>> {
     bytes.ok_or_else(|| arg.expected("bytes of two hexadecimal digits with dots between"))
 }
 
-/// `resubmit:PORT`, `resubmit(PORT,TABLE)`; either may be left out in parentheses.
+/// `resubmit:PORT`, `resubmit(PORT,TABLE)`, `resubmit(PORT,TABLE,ct)`; what is not said may be left out
+/// in parentheses.
 fn resubmit(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     let arg = word.arg()?;
     let (port, table) = match arg.split_once(",") {
-        Some((port, table)) => (port.trim(), Some(table.trim())),
+        Some((port, rest)) => (port.trim(), Some(rest)),
         None => (arg, None),
     };
-    // With connection tracking's fields.
-    if table.is_some_and(|table| table.text.contains(',')) {
-        return Err(word.extension());
-    }
+    let (table, ct) = match table.and_then(|table| table.split_once(",")) {
+        Some((table, last)) if last.trim().is("ct") => (Some(table.trim()), true),
+        Some((_, last)) => return Err(last.trim().expected("`ct`")),
+        None => (table.map(Piece::trim), false),
+    };
     let in_port = match port.text {
         "" => PortNo::IN_PORT,
         _ => port.port(cx)?,
@@ -1082,7 +1177,7 @@ fn resubmit(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
         Some(table) if !table.text.is_empty() => TableId(table.u8()?),
         _ => TableId::ALL,
     };
-    Ok(Action::Resubmit { in_port, table })
+    Ok(Action::Resubmit { in_port, table, ct })
 }
 
 /// `FIELD`, `FIELD[]`, `FIELD[a]` or `FIELD[a..b]`, and how many bits it has.
@@ -1146,8 +1241,6 @@ fn settable_in_v10(field: FieldId) -> bool {
             | VlanPcp
             | Ipv4Src
             | Ipv4Dst
-            | ArpSpa
-            | ArpTpa
             | IpDscp
             | TcpSrc
             | TcpDst
@@ -1282,7 +1375,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             out.write_str("->")?;
             print_subfield(out, *to, *bits)
         }
-        Action::Controller(ToController { max_len, reason, id, userdata, meter }) => {
+        Action::Controller(ToController { max_len, reason, id, userdata, meter, pause }) => {
             let mut parts = Vec::new();
             if *reason != PacketInReason::Action {
                 let name = REASONS.iter().find(|(_, r)| r == reason).map_or("action", |(n, _)| n);
@@ -1300,6 +1393,9 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             }
             if let Some(meter) = meter {
                 parts.push(format!("meter_id={}", meter.0));
+            }
+            if *pause {
+                parts.push("pause".to_owned());
             }
             write!(out, "controller({})", parts.join(","))
         }
@@ -1370,10 +1466,22 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
                 write!(out, "{}{byte:02x}", if i == 0 { "" } else { "." })
             })
         }
-        Action::Resubmit { in_port, table: TableId::ALL } if *in_port != PortNo::IN_PORT => {
+        Action::Resubmit { in_port, table: TableId::ALL, ct: false }
+            if *in_port != PortNo::IN_PORT =>
+        {
             write!(out, "resubmit:{in_port}")
         }
-        Action::Resubmit { in_port, table } => {
+        Action::PopQueue => out.write_str("pop_queue"),
+        Action::OutputTruncated { port, max_len } => {
+            write!(out, "output(port={port},max_len={max_len})")
+        }
+        Action::FinTimeout(FinTimeout { idle_timeout, hard_timeout }) => {
+            let parts = [("idle_timeout", idle_timeout), ("hard_timeout", hard_timeout)];
+            let said: Vec<_> = parts.iter().filter(|(_, seconds)| **seconds != 0).collect();
+            let said: Vec<_> = said.iter().map(|(name, n)| format!("{name}={n}")).collect();
+            write!(out, "fin_timeout({})", said.join(","))
+        }
+        Action::Resubmit { in_port, table, ct } => {
             out.write_str("resubmit(")?;
             if *in_port != PortNo::IN_PORT {
                 write!(out, "{in_port}")?;
@@ -1382,7 +1490,7 @@ fn print_one(out: &mut dyn Write, action: &Action, version: Version) -> fmt::Res
             if *table != TableId::ALL {
                 write!(out, "{table}")?;
             }
-            out.write_char(')')
+            out.write_str(if *ct { ",ct)" } else { ")" })
         }
         Action::Softflow(m) => write!(out, "softflow({},{})", m.name, m.argument),
         Action::PushPbb(eth_type) => write!(out, "push_pbb:{eth_type:#06x}"),
@@ -1407,6 +1515,18 @@ fn print_set_field(out: &mut dyn Write, set: &SetField, version: Version) -> fmt
     let mask = mask.unwrap_or(field.all_bits());
     let (offset, count) = (mask.trailing_zeros(), mask.count_ones());
     let part = mask != field.all_bits() && mask != 0 && count <= 64;
+    if version == Version::V10 && mask == field.all_bits() {
+        match field {
+            FieldId::MplsLabel => return write!(out, "set_mpls_label({value})"),
+            FieldId::MplsTc => return write!(out, "set_mpls_tc({value})"),
+            // 1.0 has no set-field; Nicira's load has 64 bits.
+            field if !settable_in_v10(field) && count <= 64 => {
+                write!(out, "load:{value:#x}->")?;
+                return print_subfield(out, Subfield { field, offset: 0 }, count as u16);
+            }
+            _ => {}
+        }
+    }
     if field.is_of_connection() && version < Version::V15 && part {
         let run = mask >> offset == u128::MAX >> (128 - count);
         if run {

@@ -9,8 +9,9 @@ use crate::action::{
 use crate::bundle::{BundleAdd, BundleControl, BundleControlType, BundleFlags, BundleId};
 use crate::error::{ErrorCode, ErrorKind, ErrorMessage};
 use crate::extension::{
-    Bits, BundleAlgorithm, Conjunction, Conntrack, HashAlgorithm, HashFields, Learn, LearnSource,
-    LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle, ToController, Zone,
+    Bits, BundleAlgorithm, Conjunction, Conntrack, FinTimeout, HashAlgorithm, HashFields, Learn,
+    LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
+    ToController, Zone,
 };
 use crate::field::{FieldId, OxmHeader, Prerequisite, VLAN_PRESENT};
 use crate::flow::{
@@ -510,6 +511,11 @@ fn learn(rng: &mut Rng) -> Learn {
         priority: rng.u16(),
         cookie: rng.u64(),
         send_flow_rem: rng.one_in(2),
+        delete_learned: rng.one_in(2),
+        fin_idle_timeout: rng.u16(),
+        fin_hard_timeout: rng.u16(),
+        limit: if rng.one_in(2) { rng.u32() } else { 0 },
+        result_dst: rng.one_in(3).then(|| bits(rng, true).of),
         table_id: TableId(rng.u8() % 255),
         specs,
     }
@@ -547,18 +553,32 @@ fn conntrack(rng: &mut Rng) -> Conntrack {
             false => Zone::Number(rng.u16()),
         },
         table: rng.one_in(2).then(|| TableId(rng.u8() % 255)),
-        nat: match rng.below(3) {
+        nat: match rng.below(4) {
             0 => None,
             1 if commit => Some(Nat::New(range)),
+            2 if commit => Some(Nat::Unranged { side: range.side, flags: range.flags }),
             _ => Some(Nat::Existing),
         },
+        alg: rng.choose(&[0, 21, 69]),
         exec: if commit { exec[..rng.below(3)].to_vec() } else { Vec::new() },
     }
 }
 
 /// One of Open vSwitch's actions.
 fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
-    match rng.below(14) {
+    match rng.below(19) {
+        14 => Action::PopQueue,
+        15 => Action::FinTimeout(FinTimeout { idle_timeout: rng.u16(), hard_timeout: rng.u16() }),
+        16 => Action::OutputTruncated {
+            port: rng.choose(&[PortNo(1), PortNo(0xfeff), PortNo::IN_PORT, PortNo::LOCAL]),
+            max_len: Action::TRUNCATED_MIN + rng.u32() % 100_000,
+        },
+        17 => Action::Resubmit {
+            in_port: rng.choose(&[PortNo(3), PortNo::IN_PORT]),
+            table: TableId(rng.u8()),
+            ct: rng.one_in(2),
+        },
+        18 => Action::DecNwTtlTo((0..rng.below(3)).map(|_| rng.u16()).collect()),
         13 => {
             let name = rng.choose(&["conntrack", "lb-1", "a.b_c"]);
             let name = ElementName::new(name).expect("a name");
@@ -591,6 +611,7 @@ fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
             id: 1 + rng.u16() % 1000,
             userdata: if rng.one_in(2) { rng.bytes(20) } else { Vec::new() },
             meter: rng.one_in(3).then(|| MeterId(1 + rng.u32() % 100)),
+            pause: rng.one_in(3),
         }),
         1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
         2 => Action::StackPush(bits(rng, false)),

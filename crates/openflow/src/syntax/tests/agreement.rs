@@ -359,9 +359,7 @@ fn on_flows() {
 
 /// Where `ovs-ofctl` says it by an extension that fits into a standard message.
 fn is_own_way(theirs: &str, version: Version) -> bool {
-    theirs.contains("decode error")
-        || theirs.contains("pop_queue")
-        || (version == Version::V10 && theirs.contains("resubmit"))
+    theirs.contains("decode error") || (version == Version::V10 && theirs.contains("resubmit"))
 }
 
 #[test]
