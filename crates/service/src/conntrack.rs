@@ -27,9 +27,21 @@
 //!
 //! All memory is bounded. Connections that nobody answered are *half-open*: at most
 //! [`Config::half_open_max`], beyond which the oldest of the most frequent kind makes room, as it does
-//! when all room is taken. An answered connection makes room for nobody: when only such are left,
+//! when all room is taken and no connection is over. Those that are over (reset, or closed by both ends) make room first.
+//! An answered connection that is open makes room for nobody: when only such are left,
 //! a new one is refused ([`Drop::TableFull`]). So a flood from forged sources, whatever its rate, costs
 //! established connections nothing.
+//!
+//! # Packets that must not be judged where they are
+//!
+//! In a burst, all packets come to one call before the first comes to the next. What a request of a program's second
+//! call keeps is not there yet when its answer, or a later fragment, comes to the first call. So a caller that can take packets out
+//! of a burst says so ([`Apart::Leave`]), and is told which ([`Drop::Apart`]): packets of a connection that an earlier
+//! one of the burst might open, first fragments, and later ones whose first is not known. They are judged alone, behind the burst.
+//! Where nobody opens the connection that they waited for, that was in vain: it is not done again for the same connection, and rarely
+//! for any once it is often so.
+//!
+//! A later fragment that comes alone before its first waits, if the caller can keep it ([`Apart::Hold`], [`fragment`]).
 //!
 //! [`image`] takes connections to another process.
 //!
@@ -58,7 +70,7 @@ use crate::nat;
 use crate::packet::{Carries, Hint, Packet};
 use crate::random::Random;
 use crate::simd::prefetch;
-use fragment::Fragments;
+use fragment::{Arrival, Fragments, Limits, Name};
 use index::{Index, Places};
 use lists::{Lists, Queue, Step};
 use parse::{Subject, Transport};
@@ -68,6 +80,7 @@ use std::ops::Range;
 use tuple::Hasher;
 use wire::IpProtocol;
 
+pub use fragment::Ticket;
 use tuple::Key;
 pub use tuple::{Role, Tuple};
 
@@ -79,6 +92,8 @@ const BURST: usize = 64;
 /// it: some 200 ns of work.
 const LAG: usize = 8;
 const _: () = assert!(LAG < 64);
+/// Connections that are over that are looked at to make room for one.
+const CLOSED_MAX: usize = 64;
 /// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
 const STEPS_PER_PACKET: usize = 2;
 
@@ -166,6 +181,24 @@ pub enum Drop {
     Clash,
     /// Its translation would change a checksum that covers what is not in the packet (SCTP fragments).
     NatImpossible,
+    /// A fragment that overlaps others of its datagram, or begins within the transport header.
+    Fragment,
+    /// It is to come alone, behind its burst. Nothing was counted or noted.
+    Apart,
+    /// It is to be kept under this ticket. Nothing was counted.
+    Waits(Ticket),
+}
+
+/// What a caller can do with packets that must not be judged where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Apart {
+    /// Nothing.
+    #[default]
+    Never,
+    /// Take them out of their burst, to come alone: [`Drop::Apart`].
+    Leave,
+    /// Keep them, until they are told to come again or are lost: [`Drop::Waits`].
+    Hold,
 }
 
 /// Timeouts in seconds, with Linux's defaults.
@@ -212,6 +245,10 @@ pub struct Config {
     pub half_open_max: usize,
     /// Datagrams in fragments at a time.
     pub fragmented_max: usize,
+    /// Fragments that wait for their first.
+    pub waiting_max: usize,
+    /// Their octets.
+    pub waiting_octets_max: usize,
     /// Whether transport checksums are checked, of packets whose port has not done so.
     pub check_checksums: bool,
     /// Timeouts.
@@ -229,7 +266,9 @@ impl Config {
             connections_max,
             translated_max: 0,
             half_open_max: connections_max.div_ceil(2),
-            fragmented_max: 1024,
+            fragmented_max: 4096,
+            waiting_max: 1024,
+            waiting_octets_max: 2 << 20,
             check_checksums: true,
             timeouts: Timeouts::default(),
             tcp: tcp::Settings::default(),
@@ -270,6 +309,8 @@ pub struct Request {
     pub mark: Option<(u32, u32)>,
     /// Value and mask for the label of connections that are kept.
     pub label: Option<(u128, u128)>,
+    /// What can be done with packets that must not be judged here.
+    pub apart: Apart,
 }
 
 /// What became of a packet.
@@ -329,6 +370,10 @@ counters! {
     connections_closed,
     /// Half-open connections that made room for others.
     half_open_evicted,
+    /// Closed connections that made room for others.
+    closed_evicted,
+    /// Closed connections whose address and port another one has got.
+    closed_replaced,
     /// Connections refused for want of room.
     table_full,
     /// Connections refused for want of an address and port.
@@ -343,6 +388,18 @@ counters! {
     hints_used,
     /// Packets whose port has named another, or none that is there.
     hints_stale,
+    /// Packets left to come alone, behind their burst.
+    left_apart,
+    /// Fragments that have waited for their first.
+    fragments_waited,
+    /// Of them, those whose first has not come, or that made room for others.
+    fragments_lost,
+    /// Fragments that overlap others of their datagram, dropped.
+    fragments_overlapping,
+    /// Fragments that begin within the transport header, dropped.
+    fragments_tiny,
+    /// Datagrams in fragments that made room for others.
+    fragmented_evicted,
 }
 
 /// A connection, as shown to people and tests.
@@ -411,6 +468,83 @@ pub struct Tracker {
     gone: Option<image::Gone>,
     /// Memory for what is seen of a burst, between bursts.
     sight: Option<Box<Sight>>,
+    apart: Pending,
+}
+
+/// Which connections packets of this burst might open later, by the hashes of their tuples.
+#[derive(Debug)]
+struct Pending {
+    now: Apart,
+    /// A bit for each of them, and all of them.
+    bits: u64,
+    opening: Vec<u64>,
+    /// Of which packets were left to come alone.
+    left: [u64; 64],
+    /// Of which packets were left in vain.
+    vain: [u64; 64],
+    /// How often that may yet be; some come back with each tick.
+    credit: u32,
+    tick: u32,
+}
+
+/// Packets that may be left in vain at once, and in a tick.
+const CREDIT_MAX: u32 = 256;
+const CREDIT_EACH: u32 = 32;
+
+impl Pending {
+    const NEW: Pending = Pending {
+        now: Apart::Never,
+        bits: 0,
+        opening: Vec::new(),
+        left: [0; 64],
+        vain: [0; 64],
+        credit: CREDIT_MAX,
+        tick: 0,
+    };
+
+    fn bit(hash: u64) -> usize {
+        (hash >> 58) as usize
+    }
+
+    /// Whether an earlier packet of the burst might open this connection.
+    fn has(&self, hash: u64) -> bool {
+        self.bits >> Pending::bit(hash) & 1 != 0 && self.opening.contains(&hash)
+    }
+
+    /// A packet might open this connection later. True if an earlier one might, too, and this one is to come alone.
+    fn meets(&mut self, hash: u64, now: u32) -> bool {
+        if !self.has(hash) {
+            self.bits |= 1 << Pending::bit(hash);
+            self.opening.push(hash);
+            return false;
+        }
+        let ticks = now.saturating_sub(self.tick);
+        self.credit = self.credit.saturating_add(ticks.saturating_mul(CREDIT_EACH)).min(CREDIT_MAX);
+        self.tick = now;
+        let bit = Pending::bit(hash);
+        if self.credit == 0 || self.vain[bit] == hash {
+            return false;
+        }
+        self.left[bit] = hash;
+        true
+    }
+
+    /// Nobody has opened this connection, of which packets may have been left.
+    fn none(&mut self, hash: u64) {
+        let bit = Pending::bit(hash);
+        if self.left[bit] == hash {
+            (self.left[bit], self.vain[bit]) = (0, hash);
+            self.credit = self.credit.saturating_sub(1);
+        }
+    }
+
+    /// It was opened.
+    fn opened(&mut self, hash: u64) {
+        let bit = Pending::bit(hash);
+        if self.vain[bit] == hash {
+            self.vain[bit] = 0;
+        }
+    }
 }
 
 /// What a packet that makes no sense is told.
@@ -447,7 +581,14 @@ impl Tracker {
             live: 0,
             translated: 0,
             lists: Lists::new(ticks(now_ns), far(&config.timeouts.tcp)),
-            fragments: Fragments::new(config.fragmented_max),
+            fragments: Fragments::new(
+                Limits {
+                    datagrams: config.fragmented_max,
+                    waiting: config.waiting_max,
+                    octets: config.waiting_octets_max,
+                },
+                config.seed,
+            ),
             pools: Vec::new(),
             mappings: nat::Mappings::new(config.translated_max),
             random: Random(config.seed.rotate_left(17)),
@@ -455,6 +596,7 @@ impl Tracker {
             generation: Random(config.seed ^ 0x6869_6e74).next() as u32 | 1,
             gone: None,
             sight: None,
+            apart: Pending::NEW,
             config: Config { connections_max, ..config },
         }
     }
@@ -488,6 +630,41 @@ impl Tracker {
     /// What has happened.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// A burst begins: packets that come from here on are behind none that might open a connection later.
+    pub fn begin(&mut self) {
+        self.apart.bits = 0;
+        self.apart.opening.clear();
+    }
+
+    /// Whether [`take_ready`](Self::take_ready) or [`take_lost`](Self::take_lost) have something to tell.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.fragments.has_news()
+    }
+
+    /// Packets that are to come again, by their tickets, in this order: what they have waited for has come.
+    pub fn take_ready(&mut self) -> Vec<Ticket> {
+        self.fragments.take_ready()
+    }
+
+    /// Packets that are lost, by their tickets.
+    pub fn take_lost(&mut self) -> Vec<Ticket> {
+        let lost = self.fragments.take_lost();
+        self.counters.fragments_lost += lost.len() as u64;
+        self.counters.fragment_orphan += lost.len() as u64;
+        lost
+    }
+
+    /// Packets that wait.
+    pub fn waiting(&self) -> usize {
+        self.fragments.waiting()
+    }
+
+    /// Nothing waits any more: all of it is lost.
+    pub fn give_up_waiting(&mut self) {
+        self.fragments.clear();
     }
 
     /// Memory taken from the system, touched or not.
@@ -544,6 +721,7 @@ impl Tracker {
         tell: &mut impl FnMut(&mut P, Outcome),
     ) {
         let now = ticks(now_ns);
+        self.apart.now = request.apart;
         let plain = (request.mark.is_none() && request.label.is_none() && !request.force)
             || !request.commit;
         let rests = request.nat != Nat::None || !plain;
@@ -801,6 +979,7 @@ impl Tracker {
     /// due.
     pub fn expire(&mut self, now_ns: u64, steps_max: usize) -> bool {
         let now = ticks(now_ns);
+        self.fragments.expire(now, steps_max);
         for _ in 0..steps_max {
             match self.lists.step(&self.records, &mut self.rests, now) {
                 Step::Expired(at) => {
@@ -941,10 +1120,9 @@ impl Tracker {
         (self.original_of(at), self.reply_of(at))
     }
 
-    /// The connection that has this tuple.
-    pub(crate) fn lookup(&self, tuple: &Tuple) -> Option<u32> {
-        let places = self.index.places(self.hasher.hash(tuple));
-        self.find(tuple, places).map(|(at, _)| at)
+    /// The connection that has this tuple, and which way a packet with it goes.
+    pub(crate) fn holder(&self, tuple: &Tuple) -> Option<(u32, Direction)> {
+        self.find(tuple, self.index.places(self.hasher.hash(tuple)))
     }
 
     fn original_of(&self, at: u32) -> Tuple {
@@ -984,15 +1162,30 @@ impl Tracker {
         let subject = parse::subject(packet, zone, self.config.check_checksums);
         let Subject::Fragment { tuple, ident, first } = subject else { return subject };
         let bare = Tuple { src_port: 0, dst_port: 0, role: Role::Any, ..tuple };
-        let hash = crate::hash::fold(self.hasher.hash(&bare), u64::from(ident) | 1 << 63);
-        if first {
-            let deadline = now.saturating_add(deadline_after(self.config.timeouts.fragment));
-            self.fragments.note(hash, tuple, ident, now, deadline);
-            return Subject::Flow { tuple, transport: Transport::Whole };
+        // The hash is the same for both directions, which have identifications of their own.
+        let way = u64::from(tuple.src < tuple.dst) << 62;
+        let hash = crate::hash::fold(self.hasher.hash(&bare), u64::from(ident) | way | 1 << 63);
+        let name = Name { hash, bare, ident };
+        let leaves = self.apart.now == Apart::Leave;
+        if leaves && (first || !self.fragments.knows(&name, now)) {
+            return Subject::Apart;
         }
-        match self.fragments.find(hash, &bare, ident, now) {
-            Some(tuple) => Subject::Flow { tuple, transport: Transport::Later },
-            None => Subject::Orphan,
+        let Some(piece) = parse::piece(packet) else { return Subject::Malformed };
+        let time = (now, now.saturating_add(deadline_after(self.config.timeouts.fragment)));
+        let transport = if first { Transport::Whole } else { Transport::Later };
+        let arrival = if first {
+            self.fragments.first(name, tuple, piece, time)
+        } else {
+            let holds = self.apart.now == Apart::Hold;
+            self.fragments.later(name, piece, holds.then_some(packet.frame.len()), time)
+        };
+        self.counters.fragmented_evicted = self.fragments.evicted();
+        match arrival {
+            Arrival::Of(tuple) => Subject::Flow { tuple, transport },
+            Arrival::Waits(ticket) => Subject::Waits(ticket),
+            Arrival::Orphan => Subject::Orphan,
+            Arrival::Overlaps => Subject::Refused { tiny: false },
+            Arrival::Tiny => Subject::Refused { tiny: true },
         }
     }
 
@@ -1036,7 +1229,28 @@ impl Tracker {
         }
         let (tuple, transport) = match *subject {
             Subject::Flow { tuple, transport } => (tuple, transport),
-            Subject::Error { .. } => {
+            Subject::Apart => {
+                self.counters.left_apart += 1;
+                return Outcome { drop: Some(Drop::Apart), ..INVALID };
+            }
+            Subject::Waits(ticket) => {
+                self.counters.fragments_waited += 1;
+                return Outcome { drop: Some(Drop::Waits(ticket)), ..INVALID };
+            }
+            Subject::Refused { tiny } => {
+                self.counters.malformed += 1;
+                self.counters.fragments_tiny += u64::from(tiny);
+                self.counters.fragments_overlapping += u64::from(!tiny);
+                return Outcome { drop: Some(Drop::Fragment), ..INVALID };
+            }
+            Subject::Error { tuple } => {
+                if found.is_none()
+                    && self.apart.now == Apart::Leave
+                    && self.apart.has(self.hasher.hash(&tuple))
+                {
+                    self.counters.left_apart += 1;
+                    return Outcome { drop: Some(Drop::Apart), ..INVALID };
+                }
                 return self.error(request, packet, found).unwrap_or_else(|| {
                     self.counters.invalid += 1;
                     INVALID
@@ -1104,9 +1318,23 @@ impl Tracker {
         tuple: Tuple,
         transport: Transport,
     ) -> Option<Outcome> {
-        // A later fragment says too little; who replies needs to have been asked.
-        if tuple.role == Role::Reply || transport == Transport::Later {
+        if self.apart.now != Apart::Never
+            && let Some(apart) = self.behind_others(now, request, &tuple)
+        {
+            return Some(apart);
+        }
+        // Who replies needs to have been asked.
+        if tuple.role == Role::Reply {
             return None;
+        }
+        // A later fragment says too little to keep a connection, but has its first one's, which nobody has kept.
+        if transport == Transport::Later {
+            if matches!(tuple.protocol, IpProtocol::TCP | IpProtocol::SCTP) {
+                return None;
+            }
+            self.counters.new += 1;
+            let state = CtState::NEW | CtState::TRACKED;
+            return Some(Outcome { state, original: Some(tuple), ..Outcome::default() });
         }
         let (mut progress, mut notes) = (Progress::NEW, Notes::NEW);
         let payload = parse::payload(packet);
@@ -1176,6 +1404,104 @@ impl Tracker {
         Some(outcome)
     }
 
+    /// A packet that no connection has: whether it is to come alone, as an earlier one of its burst might open one.
+    fn behind_others(&mut self, now: u32, request: &Request, tuple: &Tuple) -> Option<Outcome> {
+        let hash = self.hasher.hash(tuple);
+        match self.apart.now {
+            Apart::Leave if !request.commit => {
+                if !self.apart.meets(hash, now) {
+                    return None;
+                }
+                self.counters.left_apart += 1;
+                Some(Outcome { drop: Some(Drop::Apart), ..INVALID })
+            }
+            Apart::Hold if !request.commit => {
+                self.apart.none(hash);
+                None
+            }
+            _ => {
+                self.apart.opened(hash);
+                None
+            }
+        }
+    }
+
+    /// Makes room for a connection: those that are over go first, then those that nobody has answered.
+    fn make_room(&mut self) -> Result<(), Drop> {
+        let mut half_open = self.lists.half_open() >= self.config.half_open_max;
+        if !half_open && self.live >= self.config.connections_max {
+            match self.lists.oldest_closed() {
+                Some(closed) => {
+                    self.counters.closed_evicted += 1;
+                    self.remove(closed);
+                }
+                None => half_open = true,
+            }
+        }
+        if half_open {
+            let Some(oldest) = self.lists.oldest() else {
+                self.counters.table_full += 1;
+                return Err(Drop::TableFull);
+            };
+            self.counters.half_open_evicted += 1;
+            self.remove(oldest);
+        }
+        Ok(())
+    }
+
+    /// Makes room among those that are translated, if one of the oldest that are over is.
+    fn make_translated_room(&mut self) -> bool {
+        let translated = |at: u32| self.records[at as usize].flags().has(Flags::TWO_KEYS);
+        let Some(closed) = self.lists.closed(&self.rests, CLOSED_MAX, translated) else {
+            return false;
+        };
+        self.counters.closed_evicted += 1;
+        self.remove(closed);
+        true
+    }
+
+    /// Whether the connection at this place, which has the reply tuple that a newcomer wants, gives way to it: its time is over,
+    /// or both ends have closed it or one has reset it, its source was translated, and the newcomer's SYN is beyond what its opener
+    /// has sent, so that no segment of the old one is taken for the new one's (RFC 6191 §2; as Linux's `nf_nat_may_kill`).
+    pub(crate) fn gives_way(&self, at: u32, direction: Direction, to: &nat::Newcomer) -> bool {
+        let record = &self.records[at as usize];
+        if record.deadline <= to.now {
+            return true;
+        }
+        let state = tcp::State::from_number(record.state);
+        let over = matches!(state, tcp::State::TimeWait | tcp::State::Closed);
+        let advanced =
+            to.syn_end.is_some_and(|end| end.wrapping_sub(record.progress.sides[0].end) as i32 > 0);
+        direction == Direction::Reply
+            && IpProtocol(record.protocol) == IpProtocol::TCP
+            && record.flags().has(Flags::SOURCE_NAT)
+            && over
+            && advanced
+    }
+
+    /// Of the oldest connections that are over, one of this sender, that would give way.
+    pub(crate) fn closed_of(&self, original: &Tuple, to: &nat::Newcomer) -> Option<u32> {
+        self.lists.closed(&self.rests, CLOSED_MAX, |at| {
+            let reply = self.reply_of(at);
+            let elsewhere = (reply.src, reply.src_port) != (original.dst, original.dst_port);
+            let record = &self.records[at as usize];
+            let source = record.flags().has(Flags::SOURCE_NAT);
+            source
+                && record.protocol == original.protocol.0
+                && self.original_of(at).src == original.src
+                && (elsewhere || self.gives_way(at, Direction::Reply, to))
+        })
+    }
+
+    /// A connection has given way to another.
+    pub(crate) fn replace(&mut self, at: u32, now: u32) {
+        match self.records[at as usize].deadline <= now {
+            true => self.counters.connections_expired += 1,
+            false => self.counters.closed_replaced += 1,
+        }
+        self.remove(at);
+    }
+
     /// Keeps a connection.
     fn insert(
         &mut self,
@@ -1198,24 +1524,20 @@ impl Tracker {
                 self.remove(at);
             }
         }
-        if self.live >= self.config.connections_max
-            || self.lists.half_open() >= self.config.half_open_max
-        {
-            let Some(oldest) = self.lists.oldest() else {
-                self.counters.table_full += 1;
-                return Err(Drop::TableFull);
-            };
-            self.counters.half_open_evicted += 1;
-            self.remove(oldest);
-        }
+        self.make_room()?;
         let mut reply = tuple.inverted();
         if let Nat::New(rule) = request.nat {
-            let Some(bound) = self.bind(&rule, &tuple) else {
+            let syn = tuple.protocol == IpProtocol::TCP && state == tcp::State::SynSent as u8;
+            let syn_end = syn.then_some(progress.sides[0].end);
+            let Some(bound) = self.bind(&rule, &tuple, &nat::Newcomer { now, syn_end }) else {
                 self.counters.nat_exhausted += 1;
                 return Err(Drop::NatExhausted);
             };
             reply = bound;
-            if reply != tuple.inverted() && self.translated >= self.config.translated_max {
+            if reply != tuple.inverted()
+                && self.translated >= self.config.translated_max
+                && !self.make_translated_room()
+            {
                 self.release(&tuple, &reply);
                 self.counters.table_full += 1;
                 return Err(Drop::TableFull);
@@ -1342,11 +1664,11 @@ impl Tracker {
 
     /// Puts a connection where it now belongs.
     fn requeue(&mut self, at: u32) {
-        let rest = &self.rests[at as usize];
-        if !Lists::is_queued(rest) {
+        let (rest, queue) = (&self.rests[at as usize], self.queue(at));
+        if !Lists::is_queued(rest) && queue.is_none() {
             return;
         }
-        match self.queue(at) {
+        match queue {
             Some(queue) if Lists::is_in(rest, queue) => {}
             _ => {
                 self.lists.unlink(&mut self.rests, at);
@@ -1520,7 +1842,7 @@ fn told(flags: Flags, direction: Direction) -> CtState {
     state | CtState::TRACKED
 }
 
-/// Where a connection waits for its end: in a queue while it is half-open, then in the wheel.
+/// Where a connection waits for its end: in a queue while it is half-open, then in the wheel, and in a queue when it is over.
 fn queue(record: &Record) -> Option<Queue> {
     let replied = record.flags().has(Flags::REPLIED);
     match IpProtocol(record.protocol) {
@@ -1528,11 +1850,17 @@ fn queue(record: &Record) -> Option<Queue> {
             tcp::State::SynReceived => Some(Queue::SynReceived),
             state if state.is_handshake() => Some(Queue::SynSent),
             _ if !replied => Some(Queue::PickedUp),
+            tcp::State::TimeWait => Some(Queue::TimeWait),
+            tcp::State::Closed => Some(Queue::Closed),
             _ => None,
         },
         IpProtocol::SCTP => {
             let assured = record.flags().has(Flags::ASSURED);
-            (!replied || !assured).then_some(Queue::Sctp)
+            match sctp::State::from_number(record.state) {
+                _ if !replied || !assured => Some(Queue::Sctp),
+                sctp::State::Closed => Some(Queue::Closed),
+                _ => None,
+            }
         }
         _ if replied => None,
         IpProtocol::UDP | IpProtocol::UDP_LITE => Some(Queue::Udp),

@@ -42,6 +42,7 @@ pub fn conntrack(mut data: &[u8]) {
             nat: if what & 8 != 0 { Nat::New(rule) } else { Nat::Existing },
             mark: Some((7, 3)),
             label: (what & 64 != 0).then_some((1 << 100, !0)),
+            ..Request::default()
         };
         let mut frame = frame.to_vec();
         let checksum = if what & 128 != 0 { Checksum::Partial } else { Checksum::Good };

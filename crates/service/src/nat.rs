@@ -552,16 +552,101 @@ fn address(bits: u128, v6: bool) -> IpAddr {
     if v6 { IpAddr::V6(bits.into()) } else { IpAddr::V4((bits as u32).into()) }
 }
 
+/// A connection that wants an address and port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Newcomer {
+    /// The tick at which it comes.
+    pub(crate) now: u32,
+    /// One past its SYN's sequence number, if it comes with one.
+    pub(crate) syn_end: Option<u32>,
+}
+
 impl Tracker {
     /// A reply tuple by this rule that no connection has. None if there is none left.
-    pub(crate) fn bind(&mut self, rule: &Rule, original: &Tuple) -> Option<Tuple> {
+    ///
+    /// Where there is none, a connection that is over gives way: one that has the tuple, or, where ports are a sender's own, one of
+    /// the sender's that has a port.
+    pub(crate) fn bind(&mut self, rule: &Rule, original: &Tuple, to: &Newcomer) -> Option<Tuple> {
+        if *rule == Rule::default() {
+            return self.same_address(original);
+        }
+        let exhausted = self.exhausted_of(rule);
+        if let Some(reply) = self.bind_by(rule, original, None) {
+            return Some(reply);
+        }
+        self.set_exhausted(rule, exhausted);
+        if let Some(reply) = self.bind_by(rule, original, Some(to)) {
+            if let Some((old, _)) = self.holder(&reply) {
+                self.replace(old, to.now);
+                self.keep_bound(rule, original, &reply);
+            }
+            return Some(reply);
+        }
+        let blocks = |id: PoolId| self.pools.get(id.0).is_some_and(|pool| pool.blocks.is_some());
+        if to.syn_end.is_none() || !rule.source.is_some_and(blocks) {
+            return None;
+        }
+        let old = self.closed_of(original, to)?;
+        self.set_exhausted(rule, exhausted);
+        self.replace(old, to.now);
+        self.bind_by(rule, original, None)
+    }
+
+    fn bind_by(&mut self, rule: &Rule, original: &Tuple, to: Option<&Newcomer>) -> Option<Tuple> {
         // Taken out while the index is asked; nothing in between removes connections.
         let mut pools = std::mem::take(&mut self.pools);
         let mut random = self.random.clone();
-        let reply = self.choose(&mut pools, &mut random, rule, original);
+        let reply = self.choose(&mut pools, &mut random, rule, original, to);
         self.random = random;
         self.pools = pools;
         reply
+    }
+
+    /// Translation to no address in particular (`nat(src)`, or all zeroes): the connection's own, with another source port where its
+    /// answers would be another connection's.
+    fn same_address(&mut self, original: &Tuple) -> Option<Tuple> {
+        let plain = original.inverted();
+        if self.holder(&plain).is_none() {
+            return Some(plain);
+        }
+        if !original.has_ports() && !original.is_query() {
+            return None;
+        }
+        let (first, last) = class(original, original.src_port);
+        let mut random = self.random.clone();
+        let free = |dst_port| self.holder(&Tuple { dst_port, ..plain }).is_none();
+        let port = search(first, last, original.src_port, &mut random, free);
+        self.random = random;
+        Some(Tuple { dst_port: port?, ..plain })
+    }
+
+    /// Connections for which a rule's pools had nothing left.
+    fn exhausted_of(&self, rule: &Rule) -> [u64; 2] {
+        let of = |id: Option<PoolId>| id.and_then(|id| self.pools.get(id.0));
+        [of(rule.source), of(rule.destination)].map(|pool| pool.map_or(0, |pool| pool.exhausted))
+    }
+
+    fn set_exhausted(&mut self, rule: &Rule, [source, destination]: [u64; 2]) {
+        for (id, exhausted) in [(rule.source, source), (rule.destination, destination)] {
+            if let Some(pool) = id.and_then(|id| self.pools.get_mut(id.0)) {
+                pool.exhausted = exhausted;
+            }
+        }
+    }
+
+    /// What a connection that gave way had bound is the newcomer's now.
+    fn keep_bound(&mut self, rule: &Rule, original: &Tuple, reply: &Tuple) {
+        if let Some(pool) = rule.source.and_then(|id| self.pools.get_mut(id.0)) {
+            pool.claim(original.src, reply.dst, reply.dst_port);
+        }
+    }
+
+    /// Whether a new connection may have this reply tuple: none has it, or one that gives way.
+    fn is_free(&self, reply: &Tuple, to: Option<&Newcomer>) -> bool {
+        match self.holder(reply) {
+            None => true,
+            Some((at, way)) => to.is_some_and(|to| self.gives_way(at, way, to)),
+        }
     }
 
     fn choose(
@@ -570,8 +655,9 @@ impl Tracker {
         random: &mut Random,
         rule: &Rule,
         original: &Tuple,
+        to: Option<&Newcomer>,
     ) -> Option<Tuple> {
-        let free = |reply: &Tuple| self.lookup(reply).is_none();
+        let free = |reply: &Tuple| self.is_free(reply, to);
         let plain = original.inverted();
         let mut reply = plain;
         let mut shared = false;

@@ -79,6 +79,7 @@
 //!
 //! Checked by: the tests below (the same packets to both trackers), `fuzz::image`.
 
+use super::lists::Queue;
 use super::record::{Flags, Notes, Progress, Record, Rest, Side};
 use super::{Role, TICK_SHIFT, Tracker, Tuple, queue, sctp, tcp, ticks};
 use crate::nat::{Pool, PoolId, Ports};
@@ -926,7 +927,7 @@ impl Tracker {
         }
         let (mut record, rest) = entry.record();
         record.deadline = deadline;
-        let half_open = queue(&record).is_some();
+        let half_open = queue(&record).is_some_and(Queue::is_half_open);
         while let Some(at) = self.twin(original, reply) {
             let older = self.records[at as usize].flags().has(Flags::UNTOUCHED)
                 && (supersedes || !half_open);

@@ -1,5 +1,5 @@
 //! The lists that records are on: a hierarchical timing wheel for connections that were answered,
-//! and one queue, oldest first, for each kind of connection that was not.
+//! and one queue, oldest first, for each kind of connection that was not, and for those that are over.
 //!
 //! The wheel is Varghese and Lauck's (1987): a slot for each of the next 64 ticks, and above it five
 //! levels whose slots are 64 times as long; a record is filed by the highest digit (base 64) in which
@@ -13,6 +13,8 @@
 //! so a queue's order is that of the deadlines. Where timeouts differ (SCTP's states, TCP taken up in
 //! its middle and closing), a record whose time is over may wait for an older one before it: that
 //! costs room among the half-open, no more, since packets look at the deadline itself.
+//!
+//! Connections that both ends have closed, or one has reset, wait in two more queues, since they make room first of all.
 //!
 //! Work is bounded: [`Lists::step`] looks at one record, and whoever calls it says how
 //! often. A slot that has begun is worked off record by record before the next one begins.
@@ -29,10 +31,12 @@ const SLOTS: usize = 1 << DIGIT;
 const LEVELS: usize = 32_usize.div_ceil(DIGIT as usize);
 /// Records whose slot has begun.
 const DUE: u16 = (LEVELS * SLOTS) as u16;
-/// Queues for connections that were not answered, by kind.
-pub(crate) const QUEUES: usize = 7;
+/// Queues, by kind.
+pub(crate) const QUEUES: usize = 9;
+/// The first of them are for connections that were not answered.
+pub(crate) const HALF_OPEN: usize = 7;
 
-/// A queue of connections that were not answered.
+/// A queue of connections that were not answered, or are over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Queue {
@@ -50,6 +54,17 @@ pub(crate) enum Queue {
     Icmp,
     /// Any other protocol.
     Other,
+    /// TCP: both ends have closed it.
+    TimeWait,
+    /// TCP after a reset, and SCTP that is over.
+    Closed,
+}
+
+impl Queue {
+    /// Whether its connections were not answered.
+    pub(crate) fn is_half_open(self) -> bool {
+        (self as usize) < HALF_OPEN
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -96,9 +111,9 @@ impl Lists {
         }
     }
 
-    /// Records in the queues.
+    /// Records in the queues of connections that were not answered.
     pub(crate) fn half_open(&self) -> usize {
-        self.lens.iter().sum()
+        self.lens[..HALF_OPEN].iter().sum()
     }
 
     /// Whether a record is in a queue.
@@ -175,10 +190,38 @@ impl Lists {
         }
     }
 
-    /// The oldest record of the longest queue.
+    /// The oldest record of the longest queue of connections that were not answered.
     pub(crate) fn oldest(&self) -> Option<u32> {
-        let (queue, len) = self.lens.iter().enumerate().max_by_key(|(_, len)| **len)?;
-        (*len > 0).then(|| self.ends[usize::from(DUE) + 1 + queue].head)
+        let queues = self.lens[..HALF_OPEN].iter().enumerate();
+        let (queue, len) = queues.max_by_key(|(_, len)| **len)?;
+        (*len > 0).then(|| self.head(queue)).flatten()
+    }
+
+    /// The oldest record of a connection that is over: reset before closed.
+    pub(crate) fn oldest_closed(&self) -> Option<u32> {
+        self.head(Queue::Closed as usize).or_else(|| self.head(Queue::TimeWait as usize))
+    }
+
+    /// The first of the oldest records of connections that are over for which `wanted` holds, of so many at most in each
+    /// queue.
+    pub(crate) fn closed(
+        &self,
+        rests: &[Rest],
+        most: usize,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        [Queue::Closed, Queue::TimeWait].into_iter().find_map(|queue| {
+            let next = |at: &u32| {
+                let next = rests[*at as usize].next;
+                (next != NONE).then_some(next)
+            };
+            std::iter::successors(self.head(queue as usize), next).take(most).find(|at| wanted(*at))
+        })
+    }
+
+    fn head(&self, queue: usize) -> Option<u32> {
+        let head = self.ends[usize::from(DUE) + 1 + queue].head;
+        (head != NONE).then_some(head)
     }
 
     /// Does one piece of the work that is due at tick `now`.

@@ -4,6 +4,7 @@
 //! quotation of an ICMP error. Checksums are computed if the tracker asks for that and the port has
 //! not done so.
 
+use super::fragment::{Piece, Ticket};
 use super::tcp;
 use super::tuple::{Key, Message, Role, Tuple};
 use crate::packet::{Checksum, Fragment, Network, Offsets, Packet};
@@ -49,6 +50,15 @@ pub(crate) enum Subject {
     Malformed,
     /// A fragment whose first was not seen, or a message that no connection can have.
     Orphan,
+    /// A fragment that waits for its first.
+    Waits(Ticket),
+    /// A fragment that is to come alone.
+    Apart,
+    /// A fragment that overlaps others, or begins where none may.
+    Refused {
+        /// It begins within the transport header.
+        tiny: bool,
+    },
 }
 
 impl Subject {
@@ -151,6 +161,34 @@ pub(crate) fn subject(packet: &Packet<'_>, zone: u16, check_checksums: bool) -> 
     match first {
         Some(ident) => Subject::Fragment { tuple, ident, first: true },
         None => Subject::Flow { tuple, transport: Transport::Whole },
+    }
+}
+
+/// Which octets of its datagram a fragment has. None if it cannot have them.
+pub(crate) fn piece(packet: &Packet<'_>) -> Option<Piece> {
+    let header = packet.frame.get(packet.at.l3 as usize..)?;
+    let word = |at: usize| header.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+    match packet.at.network {
+        Network::V4 => {
+            let octets = word(2)?.checked_sub(u16::from(header.first()? & 0x0f) * 4)?;
+            let field = word(6)?;
+            Piece::new(field & 0x1fff, octets.into(), field & 0x2000 == 0)
+        }
+        Network::V6 => {
+            let end = ipv6::HEADER_LEN + usize::from(word(4)?);
+            let (mut next, mut at) = (*header.get(6)?, ipv6::HEADER_LEN);
+            // What comes before the fragment header: hop-by-hop options, a route, options for the destination.
+            while matches!(next, 0 | 43 | 60) {
+                let len = (usize::from(*header.get(at + 1)?) + 1) * 8;
+                (next, at) = (*header.get(at)?, at + len);
+            }
+            let field = (next == 44).then(|| word(at + 2)).flatten()?;
+            let (octets, last) = (end.checked_sub(at + 8)?, field & 1 == 0);
+            // RFC 8200 §4.5: only the last one may have another length.
+            (last || octets.is_multiple_of(8)).then_some(())?;
+            Piece::new(field >> 3, octets, last)
+        }
+        Network::Other => None,
     }
 }
 

@@ -6,6 +6,9 @@ use crate::packet::Checksum;
 use std::net::IpAddr;
 use wire::tcp::Flags as Tcp;
 
+mod apart;
+mod closed;
+
 const SECOND: u64 = 1_000_000_000;
 
 fn v4(n: u8) -> IpAddr {
@@ -40,6 +43,8 @@ const QUEUE_KINDS: [Queue; lists::QUEUES] = [
     Queue::Udp,
     Queue::Icmp,
     Queue::Other,
+    Queue::TimeWait,
+    Queue::Closed,
 ];
 
 /// The plainest tracker: a list, read from its beginning. It judges TCP by the same rules, which
@@ -228,11 +233,20 @@ impl Plain {
         if !request.commit {
             return Outcome { state, ..Outcome::default() };
         }
-        let half_open = self.connections.iter().filter(|c| c.queue.is_some()).count();
-        if self.connections.len() >= config.connections_max || half_open >= config.half_open_max {
+        let is_half_open = |c: &&PlainConnection| c.queue.is_some_and(Queue::is_half_open);
+        let mut evicts =
+            self.connections.iter().filter(is_half_open).count() >= config.half_open_max;
+        if !evicts && self.connections.len() >= config.connections_max {
+            match self.head(Queue::Closed).or_else(|| self.head(Queue::TimeWait)) {
+                Some(closed) => drop(self.connections.remove(closed)),
+                None => evicts = true,
+            }
+        }
+        if evicts {
             let len = |q| self.connections.iter().filter(|c| c.queue == Some(q)).count();
             // The tracker takes the last of the longest; so does this.
-            let longest = QUEUE_KINDS.into_iter().max_by_key(|q| len(*q)).unwrap();
+            let open = QUEUE_KINDS.into_iter().filter(|queue| queue.is_half_open());
+            let longest = open.max_by_key(|q| len(*q)).unwrap();
             let oldest = self.head(longest);
             let Some(oldest) = oldest else {
                 return Outcome { state, drop: Some(Drop::TableFull), ..Outcome::default() };
@@ -270,7 +284,10 @@ impl PlainConnection {
             IpProtocol::TCP => match tcp::State::from_number(self.state) {
                 tcp::State::SynReceived => Some(Queue::SynReceived),
                 state if state.is_handshake() => Some(Queue::SynSent),
-                _ => (!self.replied).then_some(Queue::PickedUp),
+                _ if !self.replied => Some(Queue::PickedUp),
+                tcp::State::TimeWait => Some(Queue::TimeWait),
+                tcp::State::Closed => Some(Queue::Closed),
+                _ => None,
             },
             _ if self.replied => None,
             IpProtocol::UDP => Some(Queue::Udp),
@@ -344,7 +361,7 @@ fn agrees_with_a_list_of_connections() {
                 force: random.below(16) == 0,
                 mark: (random.below(4) == 0).then(|| (random.next() as u32, 0xffff)),
                 label: (random.below(4) == 0).then(|| (u128::from(random.next()) << 60, !1)),
-                nat: Nat::None,
+                ..Request::default()
             };
             let mut bytes = frame.bytes();
             let packet = Packet::of(&mut bytes);
@@ -371,7 +388,8 @@ fn agrees_with_a_list_of_connections() {
                 held.sort();
                 want.sort();
                 assert_eq!(held, want, "seed {seed}, step {step}");
-                let queued = plain.connections.iter().filter(|c| c.queue.is_some()).count();
+                let queued = |c: &&PlainConnection| c.queue.is_some_and(Queue::is_half_open);
+                let queued = plain.connections.iter().filter(queued).count();
                 assert_eq!(tracker.half_open(), queued);
             }
         }

@@ -93,6 +93,7 @@ fn packet(random: &mut Random, pools: &[PoolId; 2]) -> (Frame, Request) {
         },
         mark: (random.below(2) == 0).then(|| (random.next() as u32, 0xff)),
         label: (random.below(3) == 0).then(|| (u128::from(random.next()) << 64, !0)),
+        ..Request::default()
     };
     (frame, request)
 }
