@@ -11,13 +11,14 @@
 use crate::engine::Forward;
 use crate::ports::PortTable;
 use crate::program_state::ProgramState;
-use crate::services::{Call, Services, one_by_one};
+use crate::services::{Call, News, Services, one_by_one};
 use interp::{Color, Externs};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
 use jit::{Answered, Handed};
 use port::Csum;
 use port::prng::Prng;
+use service::packet::{Fragment, Offsets};
 use state::counters::WorkerCounters;
 
 /// Answers the calls of services that compiled code's packets come to.
@@ -104,6 +105,27 @@ pub struct State<'a> {
     pub csum: Csum,
     /// The time.
     pub now_ns: u64,
+    /// What may wait, and what is known by then of how far it has come.
+    pub late: Option<Late>,
+}
+
+/// How far a packet has come that may have to wait.
+#[derive(Default)]
+pub struct Late {
+    /// What services say of packets that wait.
+    pub news: News,
+    /// Lookups that were counted before.
+    pub lookups: u32,
+    /// Calls that were answered before, if it is a fragment: no other packet waits.
+    pub answers: Option<Vec<Answered>>,
+}
+
+impl Late {
+    /// Of this frame.
+    pub fn of(frame: &[u8]) -> Late {
+        let whole = Offsets::of(frame).fragment == Fragment::Whole;
+        Late { answers: (!whole).then(Vec::new), ..Late::default() }
+    }
 }
 
 impl Externs for State<'_> {
@@ -112,6 +134,9 @@ impl Externs for State<'_> {
     }
 
     fn count_table(&mut self, table: TableId, hit: bool) {
+        if let Some(late) = &mut self.late {
+            late.lookups += u32::from(late.news.waits.is_none());
+        }
         self.forward.state().count_table(self.worker, table, hit);
     }
 
@@ -138,11 +163,26 @@ impl Externs for State<'_> {
         &mut self,
         service: &Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         let (csum, now_ns) = (self.csum, self.now_ns);
-        self.services.call(Call { service, args, packet, csum, now_ns, look: false }, results)
+        // One that waits goes no further.
+        if self.late.as_ref().is_some_and(|late| late.news.waits.is_some()) {
+            return false;
+        }
+        let news = self.late.as_mut().map(|late| &mut late.news);
+        let call = Call { service, args, packet, csum, now_ns, look: false, news };
+        let passes = self.services.call(call, results);
+        if let Some(late) = &mut self.late
+            && late.news.waits.is_none()
+            && let Some(answers) = &mut late.answers
+        {
+            let bytes = service.edits.then(|| packet.clone());
+            let results = results.iter().flat_map(|result| result.limbs()).copied().collect();
+            answers.push(Answered { passes, results, bytes });
+        }
+        passes
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
@@ -214,7 +254,7 @@ impl Externs for Resumed<'_> {
         &mut self,
         service: &Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         let Some((first, rest)) = self.answered.split_first() else {

@@ -163,6 +163,8 @@ pub struct PortShared {
     /// For the control side; workers are given theirs.
     queues: Mutex<Option<Arc<Queues>>>,
     cells: Box<[CachePadded<PortCell>]>,
+    /// Drops of frames that no worker has at hand, by whichever thread.
+    late: [AtomicU64; ir::DropReason::COUNT],
 }
 
 impl PortShared {
@@ -174,6 +176,7 @@ impl PortShared {
             flags: AtomicU32::new(flags),
             queues: Mutex::new(None),
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
+            late: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
         }
     }
 
@@ -209,6 +212,11 @@ impl PortShared {
         &self.cells[worker]
     }
 
+    /// Counts a frame that came in here and was kept, and is dropped now; any thread may.
+    pub fn count_late_drop(&self, reason: ir::DropReason) {
+        self.late[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Packets that have come in, of all workers' counters.
     pub fn rx_packets(&self) -> u64 {
         self.cells.iter().map(|cell| cell.rx_packets.load(Ordering::Relaxed)).sum()
@@ -232,6 +240,7 @@ impl PortShared {
             cell.rx_dropped.iter().zip(&mut rx_dropped).for_each(|(c, d)| *d += get(c));
             cell.tx_dropped.iter().zip(&mut tx_dropped).for_each(|(c, d)| *d += get(c));
         }
+        self.late.iter().zip(&mut dropped).for_each(|(c, d)| *d += get(c));
         for (reason, n) in ir::DropReason::ALL.iter().zip(dropped) {
             if n > 0 {
                 sum.drops.push((reason.word(), n));

@@ -11,6 +11,9 @@
 //! bursts. A packet that the code leaves to the interpreter behind a call is not handed over again
 //! ([`lane::Resumed`](crate::lane::Resumed)).
 //!
+//! A service may leave packets of a burst to come alone, behind it ([`Handed::left`]), and let one that comes alone wait
+//! ([`waiting`]).
+//!
 //! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
@@ -18,9 +21,10 @@
 
 pub mod connections;
 pub mod elements;
+pub mod waiting;
 
 use crate::lane::Serve;
-use ir::{Bits, program};
+use ir::{Bits, DropReason, program};
 use jit::Handed;
 use port::{Csum, Mark};
 use service::packet::Hint;
@@ -29,6 +33,7 @@ use std::sync::Arc;
 
 pub use connections::Connections;
 pub use elements::Elements;
+pub use waiting::{Begins, Kept, News, Waits};
 
 /// A packet that is handed to a service.
 #[derive(Debug)]
@@ -37,14 +42,16 @@ pub struct Call<'a> {
     pub service: &'a program::Service,
     /// Values of its arguments; of their widths.
     pub args: &'a [Bits],
-    /// The packet's octets. Only a service that [edits](program::Service::edits) may change them.
-    pub packet: &'a mut [u8],
+    /// The packet's octets. Only a service that [edits](program::Service::edits) may change them, and how many they are.
+    pub packet: &'a mut Vec<u8>,
     /// What is known of its transport checksum.
     pub csum: Csum,
     /// The time, of the switch's clock.
     pub now_ns: u64,
     /// Somebody wants to know what would happen: nothing is to be remembered.
     pub look: bool,
+    /// Where it says what waits and what goes on, if there is somebody who keeps packets.
+    pub news: Option<&'a mut News>,
 }
 
 /// Packets that are handed to a service together, beside the packets.
@@ -58,6 +65,8 @@ pub struct Burst<'a> {
     pub marks: &'a [Mark],
     /// The time, of the switch's clock.
     pub now_ns: u64,
+    /// Packets may be [left](Handed::left).
+    pub leaves: bool,
 }
 
 impl Burst<'_> {
@@ -102,7 +111,15 @@ pub trait Service: Send + Sync {
         one_by_one(burst.service, packets, |at, args, packet, results| {
             let csum = burst.csums.get(at).copied().unwrap_or(Csum::None);
             let (service, now_ns) = (burst.service, burst.now_ns);
-            self.call(Call { service, args, packet, csum, now_ns, look: false }, results)
+            let mut whole = packet.to_vec();
+            let packet_of =
+                Call { service, args, packet: &mut whole, csum, now_ns, look: false, news: None };
+            let passes = self.call(packet_of, results);
+            // Code has room for as many octets as there were.
+            if service.edits && whole.len() == packet.len() {
+                packet.copy_from_slice(&whole);
+            }
+            passes
         });
     }
 
@@ -112,6 +129,15 @@ pub trait Service: Send + Sync {
     /// Does what is due by now and is not done with packets, in slices, so that no call waits for long.
     /// Called a few times in a second, by no worker.
     fn tend(&self, now_ns: u64);
+
+    /// Takes a frame of which it has said that it waits; gives it back if it goes on already.
+    fn keep(&self, _waits: Waits, kept: Kept) -> Option<Kept> {
+        kept.drop(DropReason::FragmentLost);
+        None
+    }
+
+    /// Frames that wait are dropped: the switch ends.
+    fn give_up(&self, _reason: DropReason) {}
 }
 
 /// The services of a switch.
@@ -157,11 +183,31 @@ impl Services {
 
     /// Hands a packet over; to nobody, if there is no service of this name.
     #[inline]
-    pub fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
-        match self.list.iter().find(|(name, _)| *name == call.service.name) {
-            Some((_, service)) => service.call(call, results),
-            None => true,
+    pub fn call(&self, mut call: Call<'_>, results: &mut [Bits]) -> bool {
+        let named = self.list.iter().enumerate().find(|(_, (name, _))| *name == call.service.name);
+        let Some((at, (_, service))) = named else { return true };
+        let mut news = call.news.take();
+        let passes = service.call(Call { news: news.as_deref_mut(), ..call }, results);
+        if let Some(waits) = news.and_then(|news| news.waits.as_mut()) {
+            waits.service = at;
         }
+        passes
+    }
+
+    /// Hands a frame to the service that has said that it waits; given back if it goes on already.
+    pub fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+        match self.list.get(waits.service) {
+            Some((_, service)) => service.keep(waits, kept),
+            None => {
+                kept.drop(DropReason::FragmentLost);
+                None
+            }
+        }
+    }
+
+    /// Frames that wait are dropped and counted: the switch ends.
+    pub fn give_up(&self, reason: DropReason) {
+        self.list.iter().for_each(|(_, service)| service.give_up(reason));
     }
 
     /// Hands packets of a burst over; to nobody, if there is no service of this name.
@@ -213,7 +259,7 @@ impl<'a> Serving<'a> {
 impl Serve for Serving<'_> {
     fn serve(&mut self, service: &program::Service, packets: &mut [Handed<'_>]) {
         let (csums, marks, now_ns) = (self.csums, self.marks, self.now_ns);
-        self.services.burst(Burst { service, csums, marks, now_ns }, packets);
+        self.services.burst(Burst { service, csums, marks, now_ns, leaves: true }, packets);
     }
 }
 

@@ -154,6 +154,12 @@ impl Notes {
         self.notes.push(Note { port, queue, content: Content::Same });
     }
 
+    /// Nothing was noted.
+    pub fn forget(&mut self) {
+        self.notes.clear();
+        self.bytes.clear();
+    }
+
     /// Turns the notes into frames, in order, and forgets them. `frame` is the received one; it goes
     /// out as the last copy, or back to the pool. `drop` is told of copies that may not leave.
     pub fn finish(

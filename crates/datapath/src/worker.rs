@@ -18,13 +18,13 @@
 
 use crate::capture::{Before, Fate, Tap, Watch};
 use crate::engine::Scratch;
-use crate::lane::{Counts, Resumed, State};
+use crate::lane::{Counts, Late, Resumed, State};
 use crate::lines::{Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
-use crate::services::Services;
+use crate::services::{Begins, Kept, Services, Waits};
 use crate::sink::{Collector, Notes, Outgoing, mend};
 use crate::validate::{Done, Sampler};
 use abi::{Outcome, Output};
@@ -40,6 +40,7 @@ use rustix::fd::OwnedFd;
 use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -281,6 +282,8 @@ pub struct Worker {
     publisher: Arc<Publisher>,
     /// The version it runs by; none while it sleeps.
     held: Option<Held>,
+    /// Frames that have waited for another, and go on behind it.
+    ready: VecDeque<Kept>,
     scratch: Scratch,
     ring: PuntRing,
     counters: WorkerCounters,
@@ -332,6 +335,7 @@ impl Worker {
             commands,
             waker: waker.clone(),
             held: Some(config.publisher.start(config.index)),
+            ready: VecDeque::new(),
             publisher: config.publisher,
             scratch: Scratch::default(),
             ring: config.ring,
@@ -514,10 +518,10 @@ impl Worker {
                 self.adopt();
                 let mut frame = self.pool.copy_of(&injection.bytes);
                 frame.rx_port = injection.in_port;
-                let start = Start::Action(&injection.action, &injection.args);
+                let begins = Begins::Action(injection.action, injection.args);
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
-                self.process(frame, &control, start, (0, &[]), now_ns);
+                self.process(frame, &control, &begins, (0, &[]), now_ns);
                 self.fate = Fate::default();
                 self.watch.settle();
             }
@@ -528,6 +532,7 @@ impl Worker {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
                 self.flush(false, now_ns);
                 self.discard(|_| true, DropReason::Stopped);
+                self.services.give_up(DropReason::Stopped);
                 self.stopped = true;
             }
         }
@@ -564,7 +569,7 @@ impl Worker {
         if n < BURST_MAX {
             rx.count_drops(self.index);
         }
-        let shared = &*rx.shared;
+        let shared = &rx.shared;
         let cell = shared.cell(self.index);
         let refuses = shared.flags().has(PortFlags::NO_RECEIVE);
         // Whoever looks at frames, and what is checked of compiled code, has them as frames.
@@ -635,7 +640,7 @@ impl Worker {
     /// port each, as they lie, which is nearly always, no frame is made of them: that is most of what a worker
     /// spends on a packet. The same as [`run_burst`](Self::run_burst) otherwise.
     #[inline(never)]
-    fn run_loans(&mut self, loans: &mut Loans, from: &PortShared, now_ns: u64) {
+    fn run_loans(&mut self, loans: &mut Loans, from: &Arc<PortShared>, now_ns: u64) {
         let mut csums: SmallVec<[Csum; BURST_MAX]> = SmallVec::new();
         // Of those that are not spoken of, nothing is known.
         if loans.vouches() && !self.services.is_empty() {
@@ -680,7 +685,7 @@ impl Worker {
 
     /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
     /// of them leave in the order in which they came.
-    fn run_burst(&mut self, burst: &mut Burst, from: &PortShared, now_ns: u64) {
+    fn run_burst(&mut self, burst: &mut Burst, from: &Arc<PortShared>, now_ns: u64) {
         self.settle();
         let before = match self.watch.is_off() {
             true => None,
@@ -735,7 +740,7 @@ impl Worker {
         &mut self,
         burst: &mut Burst,
         (outcomes, gone): (&[Outcome], usize),
-        from: &PortShared,
+        from: &Arc<PortShared>,
         mut before: Option<Before>,
         now_ns: u64,
     ) {
@@ -761,7 +766,7 @@ impl Worker {
                 _ => {
                     let answered = self.scratch.code.answered(gone + at);
                     let done = (outcome.lookups, &answered[..]);
-                    self.process(frame.take(), from, Start::Pipeline, done, now_ns);
+                    self.process(frame.take(), from, &Begins::Pipeline, done, now_ns);
                 }
             }
             if let Some(before) = &mut before {
@@ -808,12 +813,33 @@ impl Worker {
         self.finish(frame, from, now_ns);
     }
 
-    /// Runs one frame by the interpreter; so many lookups were counted already, and these calls answered.
+    /// Runs one frame by the interpreter, and behind it those that have waited for it; so many lookups were counted already,
+    /// and these calls answered.
     fn process(
         &mut self,
         frame: Frame,
-        from: &PortShared,
-        start: Start<'_>,
+        from: &Arc<PortShared>,
+        begins: &Begins,
+        done: (u32, &[Answered]),
+        now_ns: u64,
+    ) {
+        self.interpret(frame, from, begins, done, now_ns);
+        while let Some(kept) = self.ready.pop_front() {
+            let Kept { frame, from, begins, version, counted, answered } = kept;
+            let same = self.held.as_ref().is_some_and(|held| held.forward.version() == version);
+            let done = if same { (counted, &answered[..]) } else { (0, &[][..]) };
+            // It is the burst's frame of which is told what becomes of it.
+            let fate = std::mem::take(&mut self.fate);
+            self.interpret(frame, &from, &begins, done, now_ns);
+            self.fate = fate;
+        }
+    }
+
+    fn interpret(
+        &mut self,
+        frame: Frame,
+        from: &Arc<PortShared>,
+        begins: &Begins,
         (counted, answered): (u32, &[Answered]),
         now_ns: u64,
     ) {
@@ -840,10 +866,16 @@ impl Worker {
             services: &self.services,
             csum: frame.offload.csum,
             now_ns,
+            late: (!self.services.is_empty()).then(|| Late::of(frame.data())),
+        };
+        let start = match begins {
+            Begins::Pipeline => Start::Pipeline,
+            Begins::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
-        let mut externs = Resumed::new(&mut externs, counted, answered);
-        let verdict = held.forward.run(&mut self.scratch, input, &mut externs, &mut collector);
+        let mut resumed = Resumed::new(&mut externs, counted, answered);
+        let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
+        let (version, late) = (held.forward.version(), externs.late);
         for reason in &collector.refused {
             cell.count_drop(*reason, 1);
         }
@@ -852,6 +884,23 @@ impl Worker {
         }
         if collector.digests_refused > 0 {
             cell.count_digests_refused(u64::from(collector.digests_refused));
+        }
+        if let Some(late) = late {
+            self.ready.extend(late.news.ready);
+            if let Some(waits) = late.news.waits {
+                // What was said of it is said again when it goes on.
+                self.notes.forget();
+                let answered = answered.iter().cloned().chain(late.answers.into_iter().flatten());
+                let kept = Kept {
+                    frame,
+                    from: from.clone(),
+                    begins: begins.clone(),
+                    version,
+                    counted: counted + late.lookups,
+                    answered: answered.collect(),
+                };
+                return self.wait(waits, kept);
+            }
         }
         if let Verdict::Drop(reason) = verdict {
             cell.count_drop(reason, 1);
@@ -866,6 +915,16 @@ impl Worker {
             self.fate.punted += collector.punted;
         }
         self.finish(frame, from, now_ns);
+    }
+
+    /// A frame waits for another, in a buffer of its own: its port may want this one back.
+    fn wait(&mut self, waits: Waits, kept: Kept) {
+        let mut copy = Frame::copy_of(kept.frame.data());
+        copy.copy_metadata(&kept.frame);
+        let Kept { frame, from, begins, version, counted, answered } = kept;
+        self.pool.give(frame);
+        let kept = Kept { frame: copy, from, begins, version, counted, answered };
+        self.ready.extend(self.services.keep(waits, kept));
     }
 
     /// Sends the copies that were noted of a frame.

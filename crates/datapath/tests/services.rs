@@ -116,9 +116,9 @@ fn together_and_alone_are_told_the_same() {
         for (packet, ((bytes, args), results)) in
             frames.iter_mut().zip(&words).zip(&mut results).enumerate()
         {
-            handed.push(Handed { packet, bytes, args, results, passes: true });
+            handed.push(Handed { packet, bytes, args, results, passes: true, left: false });
         }
-        let burst = Burst { service: &service, csums: &csums, marks: &[], now_ns };
+        let burst = Burst { service: &service, csums: &csums, marks: &[], now_ns, leaves: false };
         together.burst(burst, &mut handed);
         let passes: Vec<bool> = handed.iter().map(|handed| handed.passes).collect();
         drop(handed);
@@ -127,7 +127,8 @@ fn together_and_alone_are_told_the_same() {
             let mut right: Vec<Bits> =
                 service.results.iter().map(|r| Bits::zero(r.width)).collect();
             let (service, csum) = (&service, csums[at]);
-            let call = Call { service, args, packet: &mut packet, csum, now_ns, look: false };
+            let call =
+                Call { service, args, packet: &mut packet, csum, now_ns, look: false, news: None };
             let passed_alone = alone.call(call, &mut right);
             assert_eq!((passes[at], &frames[at]), (passed_alone, &packet), "round {round}, {at}");
             let right: Vec<u64> = right.iter().flat_map(|r| r.limbs().to_vec()).collect();
@@ -293,6 +294,7 @@ impl Switch {
             services: &self.services,
             csum: Csum::None,
             now_ns,
+            late: None,
         };
         let input = Input { bytes, in_port: 1, now_ns, start: Start::Pipeline };
         let mut sink = Collect::default();

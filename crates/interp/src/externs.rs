@@ -32,13 +32,13 @@ pub trait Externs {
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32);
     /// Asks a meter about a packet of so many bytes; one that does not exist is green.
     fn meter(&mut self, meter: MeterId, bytes: u32) -> Color;
-    /// Hands a packet to a service, which may change it if it edits; false drops it. `results` are zero
+    /// Hands a packet to a service, which may change it if it edits, and its length; false drops it. `results` are zero
     /// when it is called. Without services, nothing happens and the answers are zero.
     fn service(
         &mut self,
         _service: &Service,
         _args: &[Bits],
-        _packet: &mut [u8],
+        _packet: &mut Vec<u8>,
         _results: &mut [Bits],
     ) -> bool {
         true
@@ -210,7 +210,7 @@ impl Externs for MemoryExterns {
         &mut self,
         service: &Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         imitate(service, args, packet, results)

@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         }
         if service.edits {
             // What it left alone of the payload stays where it is.
-            let kept = bytes[headers..] == self.input[emitted.payload..];
+            let kept = bytes.get(headers..) == Some(&self.input[emitted.payload..]);
             let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
             context.source.tail = match (same, kept) {
                 (true, _) => 0,

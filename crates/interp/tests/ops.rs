@@ -748,7 +748,7 @@ impl interp::Externs for Adds {
         &mut self,
         service: &ir::program::Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         let was = packet[0];

@@ -74,6 +74,7 @@ reasons! {
         PuntRateLimit = "punt_rate_limit", "More punts than the configured rate.";
         Service = "service_drop", "A service said so, which counts why.";
         Stopped = "switch_stopped", "The switch was stopping.";
+        FragmentLost = "fragment_lost", "An IP fragment that waited for its datagram's first, which did not come in time, or for which there was no room.";
     }
 }
 

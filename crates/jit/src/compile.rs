@@ -195,6 +195,7 @@ pub struct Compiled {
     /// Numbers of the tables that are looked up are below this.
     pub(crate) tables: usize,
     pub(crate) table_changed: u32,
+    pub(crate) left_apart: u32,
     pub(crate) runs_here: bool,
     bails: Arc<[Arc<str>]>,
     /// Those of this code.
@@ -347,6 +348,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
     };
     bails.begin();
     let table_changed = bails.number("the table has changed its shape", "");
+    let left_apart = bails.number("a service is to see it alone", "");
     let mut points = Points::new(plan.stops.order.clone());
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut new: Vec<(u128, Function)> = Vec::new();
@@ -452,6 +454,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         points: points.len(),
         tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,
+        left_apart,
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),
         leaves: bails.used().collect(),

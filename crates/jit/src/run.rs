@@ -54,6 +54,8 @@ struct Call {
     /// By packet: it was handed over; it went on.
     packets: u64,
     passes: u64,
+    /// By packet: it was handed over, and answered or left.
+    handed: u64,
     /// For a service that edits: where the first of them is among [`Scratch::edited`].
     edited: Option<usize>,
 }
@@ -141,7 +143,7 @@ impl Scratch {
         let part = |(from, len): (u32, u32)| from as usize..from as usize + len as usize;
         let answered = calls.map(|call| {
             let (first, words) = call.answers;
-            let before = (call.packets & ((1 << packet) - 1)).count_ones() as usize;
+            let before = (call.handed & ((1 << packet) - 1)).count_ones() as usize;
             let after = call.edited.and_then(|edited| self.edited[edited + before].after);
             Answered {
                 passes: call.passes >> packet & 1 != 0,
@@ -484,7 +486,7 @@ impl Compiled {
                 // SAFETY: the slots are this packet's, and the code has laid these headers there.
                 unsafe { exchange(images, changed(packet), slots(packet), bytes) };
             }
-            handed.write(Handed { packet, bytes, args, results, passes: true });
+            handed.write(Handed { packet, bytes, args, results, passes: true, left: false });
         }
         // SAFETY: one was written for each packet that waits.
         let handed = unsafe {
@@ -496,11 +498,12 @@ impl Compiled {
         }
         services.call(*service, handed);
         if cfg!(debug_assertions) {
-            let forgot = |h: &Handed<'_>| h.passes && h.results.contains(&UNWRITTEN);
+            let forgot = |h: &Handed<'_>| h.passes && !h.left && h.results.contains(&UNWRITTEN);
             assert!(!handed.iter().any(forgot), "service {} left an answer out", stop.name);
         }
-        let mut passes = 0;
+        let (mut passes, mut left) = (0, 0);
         for (packet, handed) in ones(waiting).zip(handed) {
+            left |= u64::from(handed.left) << packet;
             passes |= u64::from(handed.passes) << packet;
             if !edits && changed(packet) != 0 {
                 // The pass goes on: what it has written is not the packet's yet.
@@ -537,7 +540,18 @@ impl Compiled {
                 }
             }
         }
-        scratch.calls.push(Call { answers: (first, said), packets: waiting, passes, edited });
+        let answered = waiting & !left;
+        scratch.calls.push(Call {
+            answers: (first, said),
+            packets: answered,
+            passes,
+            handed: waiting,
+            edited,
+        });
+        if left != 0 {
+            // SAFETY: the block and the packets are these.
+            unsafe { self.leave(stop, left, block, packets) };
+        }
         for Behind { point, segment, .. } in &stop.segments {
             // SAFETY: there is a `PointIo` for every point.
             let len = unsafe { &raw mut (*block.point(*point)).len };
@@ -549,6 +563,40 @@ impl Compiled {
                     *len = 0;
                 }
             }
+        }
+    }
+
+    /// Packets that wait at a stop and that its service has left bail out there.
+    ///
+    /// # Safety
+    /// The block is laid out for this code, and the burst's packets are these.
+    #[cold]
+    unsafe fn leave(
+        &self,
+        stop: &StopNode,
+        left: u64,
+        block: &Block<'_>,
+        packets: *mut Packet<'static>,
+    ) {
+        for behind in &stop.segments {
+            // SAFETY: there is a `PointIo` for every point, which nothing else refers to here, with so many items in use.
+            let point = unsafe { &mut *block.point(behind.point) };
+            let mut stay = 0;
+            for at in 0..point.len as usize {
+                let item = point.items[at];
+                let packet = number_of(item, packets) % BURST_MAX;
+                if left >> packet & 1 == 0 {
+                    point.items[stay] = item;
+                    stay += 1;
+                    continue;
+                }
+                // SAFETY: items are packets of this burst.
+                let packet = unsafe { &mut *packets.add(packet) };
+                packet.bail(self.left_apart);
+                packet.outputs_len = 0;
+                packet.lookups = behind.lookups.unwrap_or(packet.lookups);
+            }
+            point.len = stay as _;
         }
     }
 

@@ -101,6 +101,9 @@ pub struct Handed<'a> {
     pub results: &'a mut [u64],
     /// It goes on; set when the service is called.
     pub passes: bool,
+    /// It is left to whoever runs what code leaves, and comes to the service again by that way; it was not answered, and
+    /// its bytes are as they were.
+    pub left: bool,
 }
 
 /// Answers calls of services while the code runs.

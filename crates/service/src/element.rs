@@ -20,6 +20,7 @@
 //! [promises](Element::writes) decides whether the packet is parsed again.
 
 use crate::catalogue;
+pub use crate::conntrack::{Apart, Ticket};
 use crate::packet::{Carries, Packet};
 
 /// What a packet carries from service to service (SoftFlow figure 3).
@@ -45,6 +46,10 @@ pub enum Fate {
     Continue,
     /// It is dropped, and counted by the service.
     Drop,
+    /// It is left to come alone, behind its burst.
+    Apart,
+    /// It is kept under this ticket, until the service says that it goes on or is lost.
+    Waits(Ticket),
 }
 
 /// Which parts of a packet an element may write.
@@ -69,12 +74,15 @@ pub struct Passing<'a> {
     pub metadata: Metadata,
     /// What the service says of it.
     pub fate: Fate,
+    /// What may be said of it.
+    pub apart: Apart,
 }
 
 impl<'a> Passing<'a> {
     /// A packet that comes in.
     pub fn new(packet: Packet<'a>) -> Passing<'a> {
-        Passing { packet, metadata: Metadata::default(), fate: Fate::Continue }
+        let (metadata, fate) = (Metadata::default(), Fate::Continue);
+        Passing { packet, metadata, fate, apart: Apart::Never }
     }
 }
 
@@ -96,6 +104,14 @@ pub trait Instance: Send {
         let _ = role;
         self.ingress(now_ns, burst);
     }
+
+    /// Tickets of packets that go on now, in this order, and of those that are lost.
+    fn news(&mut self) -> (Vec<Ticket>, Vec<Ticket>) {
+        (Vec::new(), Vec::new())
+    }
+
+    /// Gives up what waits no longer, if it is not done with packets.
+    fn tend(&mut self, _now_ns: u64) {}
 
     /// Names, in stable words, and numbers.
     fn counters(&self) -> Vec<(&'static str, u64)>;

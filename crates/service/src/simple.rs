@@ -7,7 +7,7 @@
 //!
 //! Checked by: the tests below.
 
-use crate::conntrack::{self, CtState, Nat, Request, Tracker};
+use crate::conntrack::{self, CtState, Drop, Nat, Outcome, Request, Ticket, Tracker};
 use crate::element::{Element, Fate, Instance, Passing, Writes};
 use crate::nat::{Pool, PoolError, Ports, Rule};
 use crate::random::Random;
@@ -312,22 +312,60 @@ impl Element for Firewall {
 
 impl Instance for Tracking {
     fn ingress(&mut self, now_ns: u64, burst: &mut [Passing<'_>]) {
+        self.tracker.begin();
         // Runs of packets that ask for the same, so that order is kept.
         for run in burst.chunk_by_mut(|a, b| a.metadata.argument == b.metadata.argument) {
             let allowed = run[0].metadata.argument != 0;
-            let request = Request { commit: allowed, nat: Nat::None, ..Request::default() };
+            let (nat, apart) = (Nat::None, run[0].apart);
+            let request = Request { commit: allowed, nat, apart, ..Request::default() };
             self.tracker.process_each(now_ns, &request, run, |passing, outcome| {
                 let is = |state: CtState| outcome.state.contains(state);
                 let known = is(CtState::ESTABLISHED) || is(CtState::RELATED);
                 let pass = outcome.drop.is_none() && (known || allowed && is(CtState::NEW));
                 passing.metadata.register = pass.into();
                 passing.metadata.coalesce = true;
+                // The tables decide about all others.
+                if let Fate::Drop = fate(&outcome)
+                    && outcome.drop != Some(Drop::Fragment)
+                {
+                    return;
+                }
+                passing.fate = fate(&outcome);
             });
         }
     }
 
+    fn news(&mut self) -> (Vec<Ticket>, Vec<Ticket>) {
+        news(&mut self.tracker)
+    }
+
+    fn tend(&mut self, now_ns: u64) {
+        self.tracker.expire(now_ns, TENDED);
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.tracker.counters().all().collect()
+    }
+}
+
+/// Records that an element's tracker looks at in one call of [`Instance::tend`].
+const TENDED: usize = 256;
+
+/// What a tracker wants to become of a packet.
+fn fate(outcome: &Outcome) -> Fate {
+    match outcome.drop {
+        None => Fate::Continue,
+        Some(Drop::Apart) => Fate::Apart,
+        Some(Drop::Waits(ticket)) => Fate::Waits(ticket),
+        Some(_) => Fate::Drop,
+    }
+}
+
+fn news(tracker: &mut Tracker) -> (Vec<Ticket>, Vec<Ticket>) {
+    match tracker.has_news() {
+        true => (tracker.take_ready(), tracker.take_lost()),
+        // Nearly always.
+        false => (Vec::new(), Vec::new()),
     }
 }
 
@@ -408,21 +446,29 @@ impl Instance for Translating {
             OUT => Request { commit: true, nat: Nat::New(self.rule), ..Request::default() },
             _ => Request { nat: Nat::Existing, ..Request::default() },
         };
+        self.tracker.begin();
         for run in burst.chunk_by_mut(|a, b| a.fate == b.fate) {
             if run[0].fate != Fate::Continue {
                 continue;
             }
+            let request = Request { apart: run[0].apart, ..request };
             self.tracker.process_each(now_ns, &request, run, |passing, outcome| {
                 let is = |state: CtState| outcome.state.contains(state);
                 let opens = role == OUT && is(CtState::NEW);
                 let known = opens || is(CtState::ESTABLISHED) || is(CtState::RELATED);
                 passing.metadata.register = known.into();
                 passing.metadata.coalesce = true;
-                if outcome.drop.is_some() {
-                    passing.fate = Fate::Drop;
-                }
+                passing.fate = fate(&outcome);
             });
         }
+    }
+
+    fn news(&mut self) -> (Vec<Ticket>, Vec<Ticket>) {
+        news(&mut self.tracker)
+    }
+
+    fn tend(&mut self, now_ns: u64) {
+        self.tracker.expire(now_ns, TENDED);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

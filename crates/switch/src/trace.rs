@@ -70,11 +70,12 @@ impl Externs for ReadOnly {
         &mut self,
         service: &ir::program::Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         let (csum, now_ns) = (port::Csum::None, self.now_ns);
-        self.services.call(Call { service, args, packet, csum, now_ns, look: true }, results)
+        let look = true;
+        self.services.call(Call { service, args, packet, csum, now_ns, look, news: None }, results)
     }
 
     fn register_read(&mut self, register: ir::RegisterId, index: u32) -> Option<Bits> {

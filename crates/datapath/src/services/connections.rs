@@ -15,14 +15,16 @@
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
-use super::{Burst, Call, Service, answer};
+use super::waiting::Waiting;
+use super::{Burst, Call, Kept, News, Service, Waits, answer};
 use hashbrown::HashMap;
-use ir::Bits;
+use ir::{Bits, DropReason};
 use jit::Handed;
 use port::{Csum, Mark};
 use service::conntrack::image::{Image, Restored, Writer};
 use service::conntrack::{
-    Config, Connection, Counters, CtState, Memory, Nat, Outcome, Request, Tracker, Tuple,
+    Apart, Config, Connection, Counters, CtState, Drop, Memory, Nat, Outcome, Request, Tracker,
+    Tuple,
 };
 use service::nat::{Pool, PoolId, Ports, Rule};
 use service::packet::{Carries, Checksum, Packet};
@@ -104,6 +106,7 @@ type PoolKey = (u8, u128, u128, u16, u16);
 
 struct Inner {
     tracker: Tracker,
+    waiting: Waiting,
     pools: HashMap<PoolKey, Option<PoolId>>,
 }
 
@@ -116,7 +119,13 @@ impl Connections {
     /// A tracker without connections, at this time of the switch's clock.
     pub fn new(config: Config, now_ns: u64) -> Connections {
         let tracker = Tracker::new(config, now_ns);
-        Connections { inner: Mutex::new(Inner { tracker, pools: HashMap::new() }) }
+        Connections {
+            inner: Mutex::new(Inner {
+                tracker,
+                waiting: Waiting::default(),
+                pools: HashMap::new(),
+            }),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -236,6 +245,24 @@ impl Connections {
 }
 
 impl Inner {
+    /// Frames that are to go on, and those that are lost, as the tracker says by now.
+    fn settle(&mut self, news: Option<&mut News>) {
+        // Nearly always.
+        if !self.tracker.has_news() {
+            return;
+        }
+        let ready = self.tracker.take_ready();
+        match news {
+            Some(news) => {
+                news.ready
+                    .extend(ready.into_iter().filter_map(|ticket| self.waiting.ready(ticket)));
+            }
+            // Nobody is there who could run them.
+            None => ready.into_iter().for_each(|ticket| self.waiting.lost(ticket)),
+        }
+        self.tracker.take_lost().into_iter().for_each(|ticket| self.waiting.lost(ticket));
+    }
+
     /// The pool that an action names. A range that is none has nothing left; of too many different ones,
     /// neither have those above the limit.
     fn pool(&mut self, key: PoolKey) -> Option<PoolId> {
@@ -298,6 +325,7 @@ fn request(args: &[u64]) -> Request {
         nat: Nat::None,
         mark: masked(word(2) as u32, word(3) as u32),
         label: masked(wide(4), wide(6)),
+        ..Request::default()
     }
 }
 
@@ -326,6 +354,17 @@ struct Asked<'a> {
     packet: Packet<'a>,
     results: &'a mut [u64],
     passes: &'a mut bool,
+    left: &'a mut bool,
+}
+
+impl Asked<'_> {
+    /// Takes what became of the packet.
+    #[inline(always)]
+    fn told(&mut self, zone: u16, outcome: &Outcome) {
+        tell_words(self.results, zone, outcome);
+        *self.passes = outcome.drop.is_none();
+        *self.left = outcome.drop == Some(Drop::Apart);
+    }
 }
 
 impl<'a> Carries<'a> for Asked<'a> {
@@ -347,21 +386,24 @@ fn checksum(csum: Csum) -> Checksum {
 impl Service for Connections {
     fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
         let mut inner = self.lock();
+        inner.tracker.begin();
         for run in packets.chunk_by_mut(alike) {
             let args = run[0].args;
             let mut request = request(args);
+            if burst.leaves {
+                request.apart = Apart::Leave;
+            }
             let mut asked: SmallVec<[Asked<'_>; abi::BURST_MAX]> = SmallVec::new();
             for handed in run.iter_mut() {
                 let (checksum, hint) = (checksum(burst.csum(handed)), burst.hint(handed));
                 let packet = Packet { checksum, hint, ..Packet::of(&mut *handed.bytes) };
-                let (results, passes) = (&mut *handed.results, &mut handed.passes);
-                asked.push(Asked { packet, results, passes });
+                let Handed { results, passes, left, .. } = handed;
+                asked.push(Asked { packet, results, passes, left });
             }
             if comes_again(args)
                 && let Some(outcome) = inner.tracker.again(burst.now_ns, &request, &asked[0].packet)
             {
-                tell_words(asked[0].results, request.zone, &outcome);
-                *asked[0].passes = outcome.drop.is_none();
+                asked[0].told(request.zone, &outcome);
                 continue;
             }
             let nat = match burst.service.edits {
@@ -376,10 +418,10 @@ impl Service for Connections {
             request.nat = nat;
             let zone = request.zone;
             inner.tracker.process_each(burst.now_ns, &request, &mut asked, |asked, outcome| {
-                tell_words(asked.results, zone, &outcome);
-                *asked.passes = outcome.drop.is_none();
+                asked.told(zone, &outcome);
             });
         }
+        inner.settle(None);
     }
 
     fn call(&self, call: Call<'_>, results: &mut [Bits]) -> bool {
@@ -393,6 +435,7 @@ impl Service for Connections {
             nat: Nat::None,
             mark: masked(word(2) as u32, word(3) as u32),
             label: masked(word(4), word(5)),
+            apart: if call.news.is_some() { Apart::Hold } else { Apart::Never },
         };
         let said = CtState(word(6) as u8);
         let translated = CtState::SOURCE_NAT.0 | CtState::DESTINATION_NAT.0;
@@ -432,14 +475,36 @@ impl Service for Connections {
                 outcome[0]
             }
         };
+        let mut news = call.news;
+        if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
+            news.waits = Some(Waits { service: 0, element: 0, ticket });
+        }
+        inner.settle(news);
         drop(inner);
         tell(results, zone, &outcome);
         outcome.drop.is_none()
     }
 
+    fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+        self.lock().waiting.keep(waits.ticket, kept)
+    }
+
+    fn give_up(&self, reason: DropReason) {
+        let mut inner = self.lock();
+        inner.waiting.give_up(reason);
+        inner.tracker.give_up_waiting();
+        inner.settle(None);
+        // Of those that were told lost, none is here any more.
+        inner.waiting.give_up(reason);
+    }
+
     fn tend(&self, now_ns: u64) {
         for _ in 0..SLICES_MAX {
-            if !self.lock().tracker.expire(now_ns, SLICE) {
+            let mut inner = self.lock();
+            let more = inner.tracker.expire(now_ns, SLICE);
+            inner.settle(None);
+            drop(inner);
+            if !more {
                 return;
             }
             std::thread::yield_now();
@@ -584,6 +649,7 @@ mod tests {
                 csum: Csum::None,
                 now_ns: 1,
                 look: false,
+                news: None,
             };
             let passes = self.connections.call(call, &mut results);
             let state = CtState(results[0].low_u32() as u8).to_string();

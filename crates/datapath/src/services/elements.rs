@@ -15,14 +15,15 @@
 //!
 //! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
 
-use super::{Burst, Call, Service, answer};
+use super::waiting::Waiting;
+use super::{Burst, Call, Kept, News, Service, Waits, answer};
 use arc_swap::ArcSwap;
-use ir::Bits;
 pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
+use ir::{Bits, DropReason};
 use jit::Handed;
 use port::Csum;
 use service::catalogue;
-use service::element::{Element, Fate, Instance, Metadata, Passing, Writes};
+use service::element::{Apart, Element, Fate, Instance, Metadata, Passing, Writes};
 use service::packet::{Checksum, Offsets, Packet};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -48,7 +49,28 @@ pub struct New<'a> {
 /// An instance, and the element that made it.
 struct State {
     maker: Box<dyn Element>,
-    instance: Mutex<Box<dyn Instance>>,
+    instance: Mutex<Running>,
+}
+
+/// An instance, and the frames that wait for what it expects.
+struct Running {
+    instance: Box<dyn Instance>,
+    waiting: Waiting,
+}
+
+impl Running {
+    /// Frames that are to go on, and those that are lost, as the instance says by now.
+    fn settle(&mut self, news: Option<&mut News>) {
+        let (ready, lost) = self.instance.news();
+        match news {
+            Some(news) => {
+                news.ready
+                    .extend(ready.into_iter().filter_map(|ticket| self.waiting.ready(ticket)));
+            }
+            None => ready.into_iter().for_each(|ticket| self.waiting.lost(ticket)),
+        }
+        lost.into_iter().for_each(|ticket| self.waiting.lost(ticket));
+    }
 }
 
 /// An element, under a name.
@@ -68,7 +90,7 @@ pub struct Named {
 }
 
 impl Named {
-    fn lock(&self) -> MutexGuard<'_, Box<dyn Instance>> {
+    fn lock(&self) -> MutexGuard<'_, Running> {
         // An element that panicked over a packet is as it was left: its state is its own.
         self.state.instance.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -109,7 +131,7 @@ impl Named {
     /// Packets that it has taken, those of them that it dropped, and the counters of its instance.
     pub fn counters(&self) -> Vec<(String, u64)> {
         let (own, more) = {
-            let mut instance = self.lock();
+            let instance = &mut self.lock().instance;
             (instance.counters(), instance.own_counters())
         };
         let taken = self.packets.load(Ordering::Relaxed);
@@ -194,7 +216,10 @@ impl Elements {
                 other.state.clone()
             }
             None => Arc::new(State {
-                instance: Mutex::new(element.instance(0, now_ns, seed)),
+                instance: Mutex::new(Running {
+                    instance: element.instance(0, now_ns, seed),
+                    waiting: Waiting::default(),
+                }),
                 maker: element,
             }),
         };
@@ -292,7 +317,8 @@ fn lend<'a>(
         let usual = Offsets::usual(frame);
         odd |= usual.is_none();
         let packet = Packet { frame, at: usual.unwrap_or_default(), checksum, hint };
-        Passing { packet, metadata, fate: Fate::Continue }
+        let apart = if burst.leaves { Apart::Leave } else { Apart::Never };
+        Passing { packet, metadata, fate: Fate::Continue, apart }
     }));
     if odd {
         walk(all);
@@ -320,11 +346,14 @@ impl Service for Elements {
             let count = run.len() as u64;
             let mut all = SmallVec::new();
             lend(burst, run, &mut all);
-            named.lock().ingress_as(named.role, burst.now_ns, &mut all);
-            let mut dropped = 0;
+            let mut running = named.lock();
+            running.instance.ingress_as(named.role, burst.now_ns, &mut all);
+            running.settle(None);
+            drop(running);
+            let (mut dropped, mut left) = (0, 0);
             // Drained and not moved: they are several thousand octets.
             for (handed, passing) in run.iter_mut().zip(all.drain(..)) {
-                let Passing { packet, metadata, fate } = passing;
+                let Passing { packet, metadata, fate, .. } = passing;
                 handed.bytes = packet.frame;
                 // One by one: two words are less than a call that copies any number of them.
                 let words = [metadata.register, metadata.coalesce.into()];
@@ -334,9 +363,11 @@ impl Service for Elements {
                     }
                 }
                 handed.passes = fate == Fate::Continue;
-                dropped += u64::from(!handed.passes);
+                handed.left = fate == Fate::Apart;
+                left += u64::from(handed.left);
+                dropped += u64::from(fate == Fate::Drop);
             }
-            named.packets.fetch_add(count, Ordering::Relaxed);
+            named.packets.fetch_add(count - left, Ordering::Relaxed);
             if dropped > 0 {
                 named.dropped.fetch_add(dropped, Ordering::Relaxed);
             }
@@ -359,20 +390,54 @@ impl Service for Elements {
         let mut packet = Packet::of(call.packet);
         packet.checksum = checksum(call.csum);
         let metadata = metadata(std::array::from_fn(arg));
-        let mut one = [Passing { metadata, ..Passing::new(packet) }];
-        named.lock().ingress_as(named.role, call.now_ns, &mut one);
+        let apart = if call.news.is_some() { Apart::Hold } else { Apart::Never };
+        let mut one = [Passing { metadata, apart, ..Passing::new(packet) }];
+        let mut running = named.lock();
+        running.instance.ingress_as(named.role, call.now_ns, &mut one);
         let [Passing { metadata, fate, .. }] = one;
+        let mut news = call.news;
+        if let (Some(news), Fate::Waits(ticket)) = (&mut news, fate) {
+            news.waits = Some(Waits { service: 0, element: arg(0) as u32, ticket });
+        }
+        running.settle(news);
+        drop(running);
         answer(results, 0, metadata.register);
         answer(results, 1, u8::from(metadata.coalesce));
-        named.packets.fetch_add(1, Ordering::Relaxed);
         let passes = fate == Fate::Continue;
+        // One that waits is counted when it comes again.
+        if let Fate::Waits(_) = fate {
+            return false;
+        }
+        named.packets.fetch_add(1, Ordering::Relaxed);
         if !passes {
             named.dropped.fetch_add(1, Ordering::Relaxed);
         }
         passes
     }
 
-    fn tend(&self, _now_ns: u64) {}
+    fn tend(&self, now_ns: u64) {
+        for named in self.list.load().values() {
+            let mut running = named.lock();
+            running.instance.tend(now_ns);
+            running.settle(None);
+        }
+    }
+
+    fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+        match self.get(waits.element) {
+            Some(named) => named.lock().waiting.keep(waits.ticket, kept),
+            None => {
+                kept.drop(DropReason::FragmentLost);
+                None
+            }
+        }
+    }
+
+    fn give_up(&self, reason: DropReason) {
+        for named in self.list.load().values() {
+            named.lock().waiting.give_up(reason);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -420,11 +485,14 @@ mod tests {
                 args,
                 results,
                 passes: true,
+                left: false,
             })
             .collect();
         let csums = vec![Csum::None; numbers.len()];
-        elements
-            .burst(Burst { service: &service, csums: &csums, marks: &[], now_ns: 0 }, &mut packets);
+        elements.burst(
+            Burst { service: &service, csums: &csums, marks: &[], now_ns: 0, leaves: false },
+            &mut packets,
+        );
         let passes: Vec<bool> = packets.iter().map(|handed| handed.passes).collect();
         passes.into_iter().zip(results).collect()
     }
@@ -588,11 +656,20 @@ mod tests {
         let (mut handed, mut results) = (frames.clone(), [[9; 2]; 6]);
         let mut packets: Vec<Handed<'_>> = Vec::new();
         for (packet, (bytes, results)) in handed.iter_mut().zip(&mut results).enumerate() {
-            packets.push(Handed { packet, bytes, args: &[1, 0, 0, 0, 0], results, passes: true });
+            packets.push(Handed {
+                packet,
+                bytes,
+                args: &[1, 0, 0, 0, 0],
+                results,
+                passes: true,
+                left: false,
+            });
         }
         let service = declared(false);
-        elements
-            .burst(Burst { service: &service, csums: &[], marks: &[], now_ns: 0 }, &mut packets);
+        elements.burst(
+            Burst { service: &service, csums: &[], marks: &[], now_ns: 0, leaves: false },
+            &mut packets,
+        );
         assert!(packets.iter().zip(&frames).all(|(packet, frame)| packet.bytes == &frame[..]));
         assert_eq!(results.map(|results| results[0]), [34, 38, 0, 34, 38, 38]);
     }

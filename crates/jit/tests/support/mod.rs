@@ -220,7 +220,7 @@ impl Externs for Counted {
         &mut self,
         service: &ir::program::Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         interp::externs::imitate(service, args, packet, results)

@@ -268,6 +268,7 @@ impl Lane {
                 services: &self.services,
                 csum: port::Csum::Valid,
                 now_ns,
+                late: None,
             };
             let bytes = &self.rooms[self.skip..][from..from + len];
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };

@@ -247,7 +247,7 @@ impl Externs for Outside<'_> {
         &mut self,
         service: &ir::program::Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         super::run::note(&mut self.plain.called, service, args, packet, results)

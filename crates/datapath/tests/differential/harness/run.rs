@@ -162,7 +162,7 @@ impl Externs for Live<'_> {
         &mut self,
         service: &ir::program::Service,
         args: &[Bits],
-        packet: &mut [u8],
+        packet: &mut Vec<u8>,
         results: &mut [Bits],
     ) -> bool {
         note(self.called, service, args, packet, results)
