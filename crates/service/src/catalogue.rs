@@ -208,7 +208,7 @@ static KINDS: &[Kind] = &[
         settings: &[
             setting("connections", Some("65536"), "connections at most, of each instance"),
             setting("half_open", Some("half"), "of them, so many that nobody has answered"),
-            setting("fragmented", Some("1024"), "datagrams in fragments at a time"),
+            setting("fragmented", Some("4096"), "datagrams in fragments at a time"),
             setting("check_checksums", Some("yes"), "whether transport checksums are checked"),
             setting("tcp_pick_up", Some("yes"), "whether TCP is taken up in its middle"),
             setting("tcp_liberal", Some("no"), "whether TCP's windows go unchecked"),
