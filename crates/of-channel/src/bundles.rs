@@ -6,7 +6,7 @@
 //! at once; whether it can be done shows at the commit.
 //!
 //! A connection has [`BUNDLES_MAX`] bundles at most, and [`MESSAGES_MAX`] messages of [`BYTES_MAX`]
-//! bytes in all of them.
+//! bytes in all of them; all connections share a bound of bytes ([`Budget`]).
 
 use of_pipeline::bundle::may_hold;
 use openflow::codec::{self, Header};
@@ -15,6 +15,8 @@ use openflow::{
     BundleFlags, BundleId, BundleTimes, ErrorCode, Message, Version, Xid,
 };
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bundles of one connection, at most.
@@ -82,8 +84,34 @@ pub(crate) struct Ripe {
     pub(crate) request: Box<[u8]>,
 }
 
+/// Bytes that bundles of all connections have, and may have.
+pub(crate) struct Budget {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(used: Arc<AtomicUsize>, most: usize) -> Budget {
+        Budget { used, most }
+    }
+
+    /// Takes so many, if they are there. Relaxed: the count bounds memory and guards nothing.
+    fn take(&self, bytes: usize) -> bool {
+        let fits = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.most;
+        if !fits {
+            self.give(bytes);
+        }
+        fits
+    }
+
+    fn give(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 /// The bundles of one connection.
 pub(crate) struct Bundles {
+    budget: Budget,
     future_ns: u128,
     past_ns: u128,
     bundles: HashMap<BundleId, Bundle>,
@@ -91,9 +119,17 @@ pub(crate) struct Bundles {
     bytes: usize,
 }
 
-impl Default for Bundles {
-    fn default() -> Bundles {
+impl Drop for Bundles {
+    fn drop(&mut self) {
+        self.budget.give(self.bytes);
+    }
+}
+
+impl Bundles {
+    /// There are none.
+    pub(crate) fn new(budget: Budget) -> Bundles {
         Bundles {
+            budget,
             future_ns: FUTURE_NS,
             past_ns: PAST_NS,
             bundles: HashMap::new(),
@@ -275,6 +311,7 @@ impl Bundles {
         let Some(bundle) = self.bundles.remove(&id) else { return Vec::new() };
         self.messages -= bundle.held.len();
         self.bytes -= bundle.bytes;
+        self.budget.give(bundle.bytes);
         bundle.held
     }
 
@@ -314,6 +351,14 @@ impl Bundles {
             let text = format!("{} cannot be in a bundle", message.type_name());
             return Err((ErrorCode::BfcMsgUnsup, text));
         }
+        if !self.budget.take(raw.len()) {
+            let text = format!(
+                "the bundles of all connections have {} bytes, which is the most; commit or discard some",
+                self.budget.most
+            );
+            return Err((ErrorCode::BfcOutOfBundles, text));
+        }
+        let bundle = self.find(id)?;
         let head = raw[..raw.len().min(KEPT)].into();
         bundle.held.push(Held { xid, head, message });
         bundle.bytes += raw.len();
@@ -340,6 +385,11 @@ fn same_flags(bundle: &Bundle, flags: BundleFlags) -> Result<(), Refused> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bundles(most: usize) -> Bundles {
+        Bundles::new(Budget::new(Arc::default(), most))
+    }
+
     use openflow::{FlowMod, Match};
 
     const ATOMIC: BundleFlags = BundleFlags::ATOMIC;
@@ -373,7 +423,7 @@ mod tests {
     #[test]
     fn every_error_of_controls() {
         use BundleControlType as Type;
-        let b = &mut Bundles::default();
+        let b = &mut bundles(BYTES_MAX);
         assert_eq!(code(b, 1, Type::CloseRequest), Some(ErrorCode::BfcBadId));
         assert_eq!(code(b, 1, Type::CommitRequest), Some(ErrorCode::BfcBadId));
         assert_eq!(code(b, 1, Type::DiscardRequest), Some(ErrorCode::BfcBadId));
@@ -397,7 +447,7 @@ mod tests {
 
     #[test]
     fn every_error_of_additions() {
-        let b = &mut Bundles::default();
+        let b = &mut bundles(BYTES_MAX);
         assert_eq!(add(b, 1, 8, &flow()), Some(ErrorCode::BfcMsgBadXid));
         assert_eq!(add(b, 1, 7, &Message::BarrierRequest), Some(ErrorCode::BfcMsgUnsup));
         assert_eq!(add(b, 1, 7, &flow()), None, "it is open by the first addition");
@@ -418,7 +468,7 @@ mod tests {
     #[test]
     fn scheduled_bundles_wait_for_their_time() {
         use BundleControlType as Type;
-        let b = &mut Bundles::default();
+        let b = &mut bundles(BYTES_MAX);
         let flags = ATOMIC | BundleFlags::TIME;
         let timed = |id, at| {
             let time = Some(at);

@@ -11,14 +11,16 @@
 //! Dropping the [`Channel`] ends all of it within a second: connections say what they have to say,
 //! for [`STOP_MAX`] at most.
 
-use crate::connection::{Connection, Timing};
+use crate::connection::{Closed, Connection, Timing};
 use crate::listener::Listener;
+use crate::places::{Seat, Source};
 use crate::queue::queue;
 use crate::rate::Rate;
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Shared};
 use crate::target::{Listen, Target};
 use crate::tls::{Tls, TlsError, TlsFiles, server_name};
+use crate::trouble::{Said, Trouble};
 use of_pipeline::Agent;
 use openflow::{Version, VersionSet};
 use std::path::PathBuf;
@@ -38,7 +40,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
 /// A connection that lasted so long was a good one: the next attempt comes soon.
 const GOOD_AFTER: Duration = Duration::from_secs(1);
-/// Connections at the same time; more are closed as they come.
+/// Connections of those who connect to us at the same time, unless configured otherwise; more are closed as
+/// they come.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// Pause after an error in accepting: out of descriptors, most likely.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -66,6 +69,10 @@ pub struct Config {
     pub snoop: Option<PathBuf>,
     /// Auxiliary connections to each of those controllers, beside the main one.
     pub auxiliary: u8,
+    /// Connections of those who connect to us, at most; of one source a quarter of it.
+    pub connections_max: usize,
+    /// Messages in bundles of all connections together, in bytes, at most.
+    pub bundles_bytes_max: usize,
     /// Versions to offer.
     pub protocols: VersionSet,
     /// What happens without controllers.
@@ -87,6 +94,8 @@ impl Default for Config {
             listeners: Vec::new(),
             snoop: None,
             auxiliary: 0,
+            connections_max: CONNECTIONS_MAX,
+            bundles_bytes_max: crate::bundles::BYTES_MAX,
             protocols: VersionSet::of(&Version::ALL),
             fail_mode: FailMode::Secure,
             backoff_max: Duration::from_secs(8),
@@ -245,7 +254,7 @@ async fn pursue(
     stop: watch::Receiver<bool>,
 ) {
     let connector = tls.and_then(|tls| tls.connector.clone()).filter(|_| target.tls);
-    let target = Reach { shared: shared.clone(), target, connector };
+    let mut target = Reach { shared: shared.clone(), target, connector, trouble: None };
     let mut backoff = Backoff::new(shared.config.backoff_max);
     while !*stop.borrow() {
         let (told, main) = watch::channel(None);
@@ -266,7 +275,7 @@ async fn pursue(
 
 /// Keeps up an auxiliary connection from when the main one has shaken hands until that ends.
 async fn attend(
-    target: Reach,
+    mut target: Reach,
     id: u8,
     mut main: watch::Receiver<Option<ConnectionId>>,
     ended: watch::Receiver<bool>,
@@ -297,80 +306,132 @@ async fn attend(
 }
 
 /// A controller, and how to reach it.
-#[derive(Clone)]
 struct Reach {
     shared: Arc<Shared>,
     target: Target,
     connector: Option<tokio_rustls::TlsConnector>,
+    trouble: Option<Trouble>,
+}
+
+impl Clone for Reach {
+    /// For another connection, whose troubles are its own.
+    fn clone(&self) -> Reach {
+        let Reach { shared, target, connector, .. } = self;
+        let (shared, target, connector) = (shared.clone(), target.clone(), connector.clone());
+        Reach { shared, target, connector, trouble: None }
+    }
 }
 
 impl Reach {
     /// Connects, and serves the connection until it ends; `told` learns its name. Whether it was a
     /// good one.
     async fn once(
-        &self,
+        &mut self,
         origin: Origin,
         until: watch::Receiver<bool>,
         told: Option<&watch::Sender<Option<ConnectionId>>>,
     ) -> bool {
-        let Reach { shared, target, connector } = self;
+        let Reach { shared, target, connector, .. } = self.clone();
         let attempt = TcpStream::connect((target.host.as_str(), target.port));
         let stream = match tokio::time::timeout(CONNECT_TIMEOUT, attempt).await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                tracing::debug!(%target, %error, "cannot connect");
-                return false;
-            }
-            Err(_) => {
-                tracing::debug!(%target, "cannot connect: timed out");
-                return false;
-            }
+            Ok(Err(error)) => return self.failed(&error.to_string()),
+            Err(_) => return self.failed(&timed_out()),
         };
         without_delay(&stream);
         let peer = match origin {
             Origin::Auxiliary { id, .. } => format!("{target} (auxiliary {id})"),
             _ => target.to_string(),
         };
-        let Some(connector) = connector else {
-            return serve(shared, stream, peer, origin, until, told).await;
+        let before = self.trouble.as_ref().map(|t| t.so_far(std::time::Instant::now()));
+        let served = match connector {
+            None => serve(&shared, stream, peer, origin, until, (told, before)).await,
+            Some(connector) => {
+                let shakes = connector.connect(server_name(&target.host), stream);
+                match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
+                    Ok(Ok(stream)) => {
+                        serve(&shared, stream, peer, origin, until, (told, before)).await
+                    }
+                    Ok(Err(error)) => return self.failed(&format!("TLS: {error}")),
+                    Err(_) => return self.failed(&format!("TLS: {}", timed_out())),
+                }
+            }
         };
-        let shakes = connector.connect(server_name(&target.host), stream);
-        match tokio::time::timeout(CONNECT_TIMEOUT, shakes).await {
-            Ok(Ok(stream)) => serve(shared, stream, peer, origin, until, told).await,
-            Ok(Err(error)) => {
-                tracing::warn!(%target, %error, "no TLS");
+        match served {
+            Served::Good => {
+                self.reached();
+                true
+            }
+            Served::Short => {
+                self.reached();
                 false
             }
-            Err(_) => {
-                tracing::warn!(%target, "no TLS: timed out");
-                false
-            }
+            Served::Never(closed) => self.failed(&format!("connected, but {closed}")),
         }
+    }
+
+    /// An attempt failed, which is said unless it was a short while ago.
+    fn failed(&mut self, cause: &str) -> bool {
+        self.shared.switch.tally("controller_attempts_failed", 1);
+        if let Some(said) = Trouble::failed(&mut self.trouble, cause, std::time::Instant::now()) {
+            tracing::warn!(
+                controller = %self.target,
+                error = cause,
+                attempts = said.attempts,
+                seconds = said.seconds,
+                "the controller is not reached",
+            );
+        }
+        false
+    }
+
+    /// It was there, if there was trouble before.
+    fn reached(&mut self) {
+        // Its connection was said when it came.
+        self.trouble = None;
     }
 }
 
-/// Serves a connection until it ends. Says whether it was a good one: agreed on a version, and
-/// lasted.
+fn timed_out() -> String {
+    format!("no answer in {} s", CONNECT_TIMEOUT.as_secs())
+}
+
+/// What became of a connection.
+enum Served {
+    /// It agreed on a version, and lasted.
+    Good,
+    /// It agreed on a version.
+    Short,
+    /// It never was one, for this reason.
+    Never(Closed),
+}
+
+/// Serves a connection until it ends. `told` learns its name; `before` tells of attempts that failed.
 async fn serve(
     shared: &Arc<Shared>,
     stream: impl AsyncRead + AsyncWrite + Unpin,
     peer: String,
     origin: Origin,
     stop: watch::Receiver<bool>,
-    told: Option<&watch::Sender<Option<ConnectionId>>>,
-) -> bool {
+    (told, before): (Option<&watch::Sender<Option<ConnectionId>>>, Option<Said>),
+) -> Served {
     let (sender, receiver) = queue();
     let id = shared.arrived(origin, peer.clone(), sender);
     if let Some(told) = told {
         told.send_replace(Some(id));
     }
-    let connection =
+    let mut connection =
         Connection::new(id, origin, peer.clone(), stream, shared.clone(), receiver, stop);
+    connection.before = before;
     let started = Instant::now();
     let (closed, version) = connection.serve().await;
     shared.left(id);
     tracing::info!(%peer, reason = %closed, "disconnected");
-    version.is_some() && started.elapsed() >= GOOD_AFTER
+    match version {
+        None => Served::Never(closed),
+        Some(_) if started.elapsed() >= GOOD_AFTER => Served::Good,
+        Some(_) => Served::Short,
+    }
 }
 
 /// Accepts connections until stopped.
@@ -386,16 +447,19 @@ async fn accept(
         let accepted = match &listener {
             Listener::Tcp(l) => l.accept().await.map(|(stream, peer)| {
                 without_delay(&stream);
-                admit(&shared, stream, format!("tcp:{peer}"), origin, &stop);
+                let source = peer.ip().into();
+                admit(&shared, stream, (format!("tcp:{peer}"), source), origin, &stop);
             }),
             Listener::Tls(l) => l.accept().await.map(|(stream, peer)| {
                 without_delay(&stream);
                 if let Some(tls) = &tls {
-                    admit_tls(&shared, tls, stream, format!("pssl:{peer}"), &stop);
+                    let source = peer.ip().into();
+                    admit_tls(&shared, tls, stream, (format!("pssl:{peer}"), source), &stop);
                 }
             }),
             Listener::Unix { listener: l, .. } => l.accept().await.map(|(stream, _)| {
-                admit(&shared, stream, "unix".to_string(), origin, &stop);
+                let peer = ("unix".to_string(), Source::Unix);
+                admit(&shared, stream, peer, origin, &stop);
             }),
         };
         match accepted {
@@ -411,44 +475,53 @@ async fn accept(
     }
 }
 
+/// A place for one more that connects, or a line that says why there is none.
+fn seat(shared: &Shared, peer: &str, source: Source) -> Option<Seat> {
+    match shared.places.take(source) {
+        Ok(seat) => Some(seat),
+        Err(full) => {
+            shared.switch.tally("connections_refused", 1);
+            tracing::warn!(%peer, "closed at once: {full}");
+            None
+        }
+    }
+}
+
 fn admit(
     shared: &Arc<Shared>,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: String,
+    (peer, source): (String, Source),
     origin: Origin,
     stop: &watch::Receiver<bool>,
 ) {
-    if shared.connections() >= CONNECTIONS_MAX {
-        tracing::warn!(%peer, "closed at once: {CONNECTIONS_MAX} connections are the most");
-        return;
-    }
+    let Some(seat) = seat(shared, &peer, source) else { return };
     let (shared, stop) = (shared.clone(), stop.clone());
-    tokio::spawn(async move { serve(&shared, stream, peer, origin, stop, None).await });
+    tokio::spawn(async move {
+        serve(&shared, stream, peer, origin, stop, (None, None)).await;
+        drop(seat);
+    });
 }
 
-/// As [`admit`], once TLS is agreed on. Those who shake hands count among the connections.
+/// As [`admit`], once TLS is agreed on. Those who shake hands have a place as others do.
 fn admit_tls(
     shared: &Arc<Shared>,
     tls: &Arc<Tls>,
     stream: TcpStream,
-    peer: String,
+    (peer, source): (String, Source),
     stop: &watch::Receiver<bool>,
 ) {
-    let Some(place) = shared.shaking_hands(CONNECTIONS_MAX) else {
-        tracing::warn!(%peer, "closed at once: {CONNECTIONS_MAX} connections are the most");
-        return;
-    };
+    let Some(seat) = seat(shared, &peer, source) else { return };
     let (shared, stop, acceptor) = (shared.clone(), stop.clone(), tls.acceptor.clone());
     tokio::spawn(async move {
         let shakes = tokio::time::timeout(CONNECT_TIMEOUT, acceptor.accept(stream)).await;
-        drop(place);
         match shakes {
             Ok(Ok(stream)) => {
-                serve(&shared, stream, peer, Origin::Accepted, stop, None).await;
+                serve(&shared, stream, peer, Origin::Accepted, stop, (None, None)).await;
             }
             Ok(Err(error)) => tracing::warn!(%peer, %error, "no TLS"),
             Err(_) => tracing::warn!(%peer, "no TLS: timed out"),
         }
+        drop(seat);
     });
 }
 

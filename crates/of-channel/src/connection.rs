@@ -6,7 +6,8 @@
 //! Asynchronous messages come by a queue: packet-ins that do not fit are dropped and counted, and
 //! so many other messages that they do not fit end the connection, because a controller that missed
 //! them would be wrong about the switch. So a peer costs at most [`WRITE_HIGH`], what was read at
-//! once, the queue, and the one answer that made the buffer overflow. (Before a barrier's reply all
+//! once, the queue, and the one message that made the buffer overflow, as long answers are made while
+//! the peer takes them ([`Listing`]). (Before a barrier's reply all
 //! that waits moves to the buffer, so that the reply is the last.)
 //!
 //! Requests are handled for [`SLICE`] at most before other connections have their turn, and events
@@ -17,17 +18,19 @@
 //!
 //! A peer must say hello within twice [`Timing::probe`]. One that is silent is probed with an echo
 //! request then, and given up if it stays silent; while it is held up, taking bytes counts as a sign
-//! of life. Bytes after a header that cannot be one (a length below 8) are no messages: the
+//! of life, and being asked for more is none. Bytes after a header that cannot be one (a length below 8) are no messages: the
 //! connection ends, as it does at any fault before hello.
 //!
 //! An auxiliary connection has the role and the settings of its main connection, and ends with it.
 //! It carries requests, their answers, and packet-ins; what else the switch tells goes by the main one.
 
-use crate::bundles::Bundles;
+use crate::bundles::{Budget, Bundles};
 use crate::output::Output;
 use crate::queue::{Queued, Receiver, Told};
 use crate::roles::ConnectionId;
 use crate::shared::{Origin, Place, Shared};
+use crate::trouble::Said;
+use of_pipeline::listing::Listing;
 use openflow::codec::{self, EncodeError, Frame, Header, MESSAGE_LEN_MAX, encode_packet_in2};
 use openflow::{
     ErrorCode, ErrorKind, ErrorMessage, Hello, Message, TableFeatures, Version, VersionSet, Xid,
@@ -117,12 +120,16 @@ pub(crate) struct Connection<S> {
     pub(crate) bundles: Bundles,
     /// A barrier that is not answered yet; nothing after it is handled.
     pub(crate) barrier: Option<(Xid, Option<switch::Barrier>)>,
+    /// A long reply under way, its request's number and first bytes; nothing after it is handled.
+    pub(crate) listing: Option<(Xid, Listing, Box<[u8]>)>,
     /// Tables of a table-features request whose last message has not come.
     pub(crate) tables: Option<(Xid, Vec<TableFeatures>)>,
     /// 1.0's flow-mods name tables (`NXT_FLOW_MOD_TABLE_ID`).
     pub(crate) table_ids: bool,
     /// Packet-ins go out in Nicira's format 2.
     pub(crate) packet_in2: bool,
+    /// Attempts to reach the peer that failed before this connection.
+    pub(crate) before: Option<Said>,
     /// It has more requests than its last turn had time for.
     busy: Option<Place>,
     reader: ReadHalf<S>,
@@ -152,6 +159,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ) -> Self {
         let hello_version = shared.config.protocols.newest().unwrap_or(Version::V13);
         let (reader, writer) = tokio::io::split(stream);
+        let budget = Budget::new(shared.bundled.clone(), shared.config.bundles_bytes_max);
+        let bundles = Bundles::new(budget);
         let main = if let Origin::Auxiliary { main, .. } = origin { main } else { id };
         Connection {
             id,
@@ -163,8 +172,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             ahead: 0,
             ungathered: false,
             barrier: None,
+            listing: None,
+            before: None,
             busy: None,
-            bundles: Bundles::default(),
+            bundles,
             tables: None,
             table_ids: false,
             packet_in2: false,
@@ -223,7 +234,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.shared.switch.advance();
             }
             // What is not handled yet was heard, and what may be waiting behind it cannot be read.
-            if more && self.version.is_some() {
+            // Who does not take its answers is not heard by that.
+            let takes = self.output.pending() < WRITE_HIGH;
+            if more && takes && self.version.is_some() {
                 heard = Instant::now();
                 probed = None;
             }
@@ -359,7 +372,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn handle_until(&mut self, input: &[u8], until: Instant) -> Result<bool, Closed> {
-        if !self.pass_barrier(until) {
+        if !self.pass_barrier(until) || !self.pass_listing(until) {
             return Ok(true);
         }
         // Where others wait, a slow request ends the turn at once.
@@ -384,7 +397,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return Err(Closed::Framing(text));
                 }
             }
-            if !self.pass_barrier(until) || count.is_multiple_of(step) && Instant::now() >= until {
+            if !self.pass_barrier(until)
+                || !self.pass_listing(until)
+                || count.is_multiple_of(step) && Instant::now() >= until
+            {
                 return Ok(true);
             }
         }
@@ -444,7 +460,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.push_as(version, xid_of(bytes), &error);
                 return Err(Closed::Version(text.to_owned()));
             }
-            tracing::info!(peer = %self.peer, %version, "connected");
+            match self.before.take() {
+                None => tracing::info!(peer = %self.peer, %version, "connected"),
+                Some(Said { attempts, seconds }) => tracing::info!(
+                    peer = %self.peer, %version, failed_attempts = attempts, seconds, "connected again"
+                ),
+            }
             self.version = Some(version);
             self.shared.joined(self.id, version);
             // What becomes of misses may have changed.
@@ -463,6 +484,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             None => format!("version {number:#04x}"),
         };
         Err(Closed::Version(format!("the peer offers {theirs}; {text}")))
+    }
+
+    /// The peer does not take what there is.
+    pub(crate) fn output_is_high(&self) -> bool {
+        self.output.pending() >= WRITE_HIGH
     }
 
     /// Tells all that waits now, which the queue bounds, so that what comes next comes after it.
@@ -533,7 +559,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers a request with an error.
     pub(crate) fn refuse(&mut self, request: &[u8], code: ErrorCode, text: &str) {
-        tracing::debug!(peer = %self.peer, %code, text, "refused");
+        self.shared.switch.tally("requests_refused", 1);
+        tracing::info!(peer = %self.peer, %code, text, "refused");
         self.push(xid_of(request), &Message::Error(ErrorMessage::refuse(code, request)));
     }
 

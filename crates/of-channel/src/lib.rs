@@ -17,8 +17,11 @@
 //! | [`connection`] | one connection: bytes to messages, answers, probes |
 //! | `request` | what to do with a message |
 //! | `bundles` | messages that are done together or not at all |
+//! | `changes` | what requests change, in the words of the log |
 //! | `monitors` | flow monitors, and what they are told |
 //! | `status` | what controllers are told of each other |
+//! | `trouble` | controllers that are not reached, said now and then |
+//! | `places` | how many may connect, in all and of each source |
 //! | [`rate`] | limits of packet-ins |
 //! | `queue` | what waits for one connection, bounded |
 //! | `output` | bytes on their way to the peer |
@@ -32,11 +35,13 @@
 //! `ovs-ofctl` where that is installed.
 
 mod bundles;
+mod changes;
 pub mod channel;
 pub mod connection;
 mod listener;
 mod monitors;
 mod output;
+mod places;
 mod queue;
 pub mod rate;
 mod request;
@@ -45,6 +50,7 @@ mod shared;
 mod status;
 pub mod target;
 pub mod tls;
+mod trouble;
 
 pub use channel::{Channel, ChannelError, Config, FailMode};
 pub use rate::Rate;

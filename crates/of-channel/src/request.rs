@@ -4,12 +4,13 @@
 //! configuration. All others go to the agent, unless a slave may not send them.
 
 use crate::bundles::{Controlled, Held, Ripe, now_ns};
+use crate::changes;
 use crate::connection::Connection;
 use crate::roles::{Asynchronous, ConnectionId};
 use crate::shared::Origin;
 use openflow::{
-    BundleControl, ErrorCode, FlowMonitorRequest, ForwardedRequest, GroupId, Match, Message,
-    MonitorCommand, MonitorFlags, MultipartReply, MultipartReplyBody, MultipartRequest,
+    BundleControl, ErrorCode, ErrorMessage, FlowMonitorRequest, ForwardedRequest, GroupId, Match,
+    Message, MonitorCommand, MonitorFlags, MultipartReply, MultipartReplyBody, MultipartRequest,
     MultipartRequestBody, Nicira, PortNo, RequestForward, Role, RoleReason, RoleStatus,
     TableFeatures, TableId, Version, Xid,
 };
@@ -135,6 +136,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn pass_on(&mut self, version: Version, xid: Xid, message: Message, bytes: &[u8]) {
+        if let Message::MultipartRequest(MultipartRequest { more: false, body }) = &message {
+            let listing = self.shared.agent().list(version, body);
+            match listing {
+                Ok(None) => {}
+                Ok(Some(listing)) => {
+                    let head = bytes[..bytes.len().min(ErrorMessage::DATA_BYTES)].into();
+                    self.listing = Some((xid, listing, head));
+                    return;
+                }
+                Err(refusal) => return self.refuse(bytes, refusal.code(), &refusal.to_string()),
+            }
+        }
         if !is_query(&message) {
             self.unsettled = true;
             self.ungathered = true;
@@ -142,6 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         let forwarded = forwardable(&message);
         let shared = self.shared.clone();
+        let change = changes::kind(&message).map(|kind| (kind, self.text_of(&message, kind.0)));
         let result = {
             let mut agent = shared.agent();
             agent.set_requester(Some((self.main.0, xid)));
@@ -160,10 +174,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             result
         };
         if let Err(refusal) = result {
-            self.refuse(bytes, refusal.code(), &refusal.to_string());
-        } else if let Some(request) = forwarded {
+            return self.refuse(bytes, refusal.code(), &refusal.to_string());
+        }
+        if let Some(change) = change {
+            self.note_change(change);
+        }
+        if let Some(request) = forwarded {
             self.tell_others(xid, request);
         }
+    }
+
+    /// The words of a change, where they are used.
+    fn text_of(&self, message: &Message, kind: &'static str) -> Option<String> {
+        let switch = &self.shared.switch;
+        let wanted = switch.changes().wants_text(kind, switch.now_ns());
+        wanted.then(|| changes::text(message, self.version()))
+    }
+
+    fn note_change(&self, ((kind, verb), text): Noted) {
+        let switch = &self.shared.switch;
+        switch.changes().note(&self.peer, kind, verb, text.as_deref(), switch.now_ns());
     }
 
     /// Sets something of Nicira's extensions. NXM is read whatever the format is set to.
@@ -250,7 +280,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut forwarded = Vec::new();
         let mut heads = Vec::with_capacity(held.len());
         let mut requests = Vec::with_capacity(held.len());
+        let mut noted: Vec<Noted> = Vec::new();
         for Held { xid, head, message } in held {
+            noted
+                .extend(changes::kind(&message).map(|kind| (kind, self.text_of(&message, kind.0))));
             forwarded.extend(forwardable(&message).map(|request| (xid, request)));
             heads.push(head);
             requests.push(message);
@@ -265,6 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match done {
             Ok(()) => {
                 self.reply(xid, &Message::BundleControl(answer), bytes);
+                noted.into_iter().for_each(|change| self.note_change(change));
                 for (xid, request) in forwarded {
                     self.tell_others(xid, request);
                 }
@@ -321,10 +355,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         true
     }
 
+    /// Goes on with a long reply, if there is one, as far as the peer takes it. False: it is not over,
+    /// and it takes longer than until then.
+    pub(crate) fn pass_listing(&mut self, until: Instant) -> bool {
+        while let Some((xid, mut listing, head)) = self.listing.take() {
+            if self.output_is_high() || Instant::now() >= until {
+                self.listing = Some((xid, listing, head));
+                return false;
+            }
+            let message = self.shared.agent().list_on(&mut listing);
+            if let Some(message) = message {
+                self.reply(xid, &message, &head);
+            }
+            if !listing.is_over() {
+                self.listing = Some((xid, listing, head));
+            }
+        }
+        true
+    }
+
     fn is_slave(&self) -> bool {
         self.shared.roles().role(self.main) == Role::Slave
     }
 }
+
+/// A change: its kind and verb, and its words where they are used.
+type Noted = ((&'static str, &'static str), Option<String>);
 
 /// What others are told of a request that was done.
 fn forwardable(message: &Message) -> Option<ForwardedRequest> {

@@ -6,8 +6,8 @@
 
 use crate::channel::{Config, FailMode};
 use crate::monitors::{Monitors, WAITING_MAX, messages};
+use crate::places::Places;
 use crate::queue::{Queued, Sender, Told};
-use crate::rate::Bucket;
 use crate::roles::{Asynchronous, ConnectionId, Roles};
 use crate::status::joining;
 use of_pipeline::{Agent, Event};
@@ -16,11 +16,11 @@ use openflow::{
     ControllerReason, ErrorCode, FlowMonitorRequest, FlowUpdate, Message, MonitorCommand,
     MultipartReply, MultipartReplyBody, Nicira, Version,
 };
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use switch::Switch;
+use switch::{FairLimit, Switch};
 
 /// Message types up to this number are those that any version may send to any other: hello, error,
 /// echo request and reply.
@@ -53,8 +53,8 @@ pub(crate) struct Member {
     monitors: Monitors,
     /// Packet-ins of `controller` actions with another id are not for it.
     controller_id: u16,
-    /// What is left of its packet-ins.
-    bucket: Cell<Bucket>,
+    /// What is left of its packet-ins, if they are limited.
+    limit: Option<RefCell<FairLimit>>,
 }
 
 impl Member {
@@ -97,13 +97,16 @@ pub(crate) struct Shared {
     snoopers: AtomicUsize,
     next_id: AtomicU64,
     packet_ins_dropped: AtomicU64,
-    shaking_hands: Arc<AtomicUsize>,
+    /// For those who connect.
+    pub(crate) places: Places,
+    /// Bytes of messages in all bundles.
+    pub(crate) bundled: Arc<AtomicUsize>,
     busy: Arc<AtomicUsize>,
     /// Controllers were there when members were last looked at.
     controllers_there: AtomicBool,
 }
 
-/// A place among those who shake hands for TLS, or whose requests wait; given back when dropped.
+/// A place among those whose requests wait; given back when dropped.
 pub(crate) struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -133,6 +136,7 @@ impl Shared {
     /// Nobody is connected yet.
     pub(crate) fn new(switch: Switch, agent: Arc<Mutex<Agent>>, config: Config) -> Shared {
         let shared = Shared {
+            places: Places::new(config.connections_max),
             switch,
             config,
             agent,
@@ -142,7 +146,7 @@ impl Shared {
             snoopers: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
             packet_ins_dropped: AtomicU64::new(0),
-            shaking_hands: Arc::default(),
+            bundled: Arc::default(),
             busy: Arc::default(),
             controllers_there: AtomicBool::new(false),
         };
@@ -186,7 +190,10 @@ impl Shared {
                 peer,
                 monitors: Monitors::default(),
                 controller_id: 0,
-                bucket: Cell::default(),
+                limit: self
+                    .config
+                    .packet_in_rate
+                    .map(|rate| RefCell::new(rate.limit(self.switch.now_ns()))),
             },
         );
         if origin == Origin::Snooper {
@@ -245,15 +252,6 @@ impl Shared {
     /// Connections, whether or not they have shaken hands.
     pub(crate) fn connections(&self) -> usize {
         lock(&self.members).len()
-    }
-
-    /// A place for one more connection that shakes hands for TLS, if there are fewer than `most` in all.
-    pub(crate) fn shaking_hands(&self, most: usize) -> Option<Place> {
-        if self.connections() + self.shaking_hands.load(Ordering::Relaxed) >= most {
-            return None;
-        }
-        self.shaking_hands.fetch_add(1, Ordering::Relaxed);
-        Some(Place(self.shaking_hands.clone()))
     }
 
     /// Versions of the controllers that are connected.
@@ -433,17 +431,16 @@ impl Shared {
                     && roles.is_wanted(**id, kind)
             };
             to.clear();
-            let limit =
-                self.config.packet_in_rate.filter(|_| matches!(kind, Asynchronous::PacketIn(_)));
+            let in_port = match &event {
+                Event::PacketIn(p) | Event::PacketInTo(_, p) => Some(p.in_port().0),
+                _ => None,
+            };
             for (id, member) in members.iter().filter(wants) {
-                if let Some(rate) = limit {
-                    let mut bucket = member.bucket.get();
-                    let fits = bucket.take(rate, self.switch.now_ns());
-                    member.bucket.set(bucket);
-                    if !fits {
-                        self.packet_ins_dropped.fetch_add(1, Ordering::Relaxed);
-                        continue;
-                    }
+                if let (Some(limit), Some(in_port)) = (&member.limit, in_port)
+                    && !limit.borrow_mut().admit(in_port, self.switch.now_ns())
+                {
+                    self.packet_ins_dropped.fetch_add(1, Ordering::Relaxed);
+                    continue;
                 }
                 // Packets of one port stay in their order.
                 let auxiliary = match &event {

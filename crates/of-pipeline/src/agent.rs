@@ -36,6 +36,9 @@ use switch::Switch;
 
 /// Messages of the switch that one [`Agent::poll`] takes: so many that it stays short.
 const POLL_MAX: usize = 4096;
+/// The same in time, looked at after so many messages: requests wait for the agent meanwhile.
+const POLL_NS: u64 = 10_000_000;
+const POLL_STEP: usize = 32;
 
 /// 1.3's deprecated table configuration bits, which are ignored.
 const TABLE_CONFIG_DEPRECATED: u32 = 3;
@@ -52,6 +55,11 @@ pub struct AgentConfig {
     /// Greatest number that a port may get later: flow entries may name it although no port has it
     /// yet. Ports that exist may always be named.
     pub port_max: u32,
+    /// Flow entries in all tables together, at most.
+    pub flows_max: u32,
+    /// What the matches and actions of all entries, or the buckets of all groups, may be in messages, in
+    /// bytes; none for several times what so many ordinary entries are, so that it bounds long ones.
+    pub content_max: Option<usize>,
     /// Groups, at most.
     pub groups_max: u32,
     /// Meters, at most.
@@ -74,12 +82,31 @@ impl Default for AgentConfig {
             },
             program: ProgramConfig::default(),
             port_max: 0xfeff,
+            flows_max: 1 << 24,
+            content_max: None,
             groups_max: 65_536,
             meters_max: 65_536,
             synchronised: Vec::new(),
         }
     }
 }
+
+impl AgentConfig {
+    /// What one table holds, at most.
+    pub(crate) fn entries_max(&self) -> u32 {
+        self.program.table_capacity.min(self.flows_max)
+    }
+
+    /// What [`content_max`](Self::content_max) comes to.
+    pub(crate) fn content(&self) -> usize {
+        let derived = (self.flows_max as usize).saturating_mul(CONTENT_EACH).max(CONTENT_MIN);
+        self.content_max.unwrap_or(derived)
+    }
+}
+
+/// Bytes of an entry's match and actions, on average, at most; and of all, at least.
+const CONTENT_EACH: usize = 512;
+const CONTENT_MIN: usize = 16 << 20;
 
 /// Why an agent could not take charge of a switch.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -137,7 +164,7 @@ impl Agent {
             flows: FlowTables::new(layout.tables),
             emergency: Emergency::default(),
             conjunctions: Conjunctions::default(),
-            table_configs: TableConfigs::new(layout.tables, config.program.table_capacity)
+            table_configs: TableConfigs::new(layout.tables, config.entries_max())
                 .synchronised(&config.synchronised),
             layout,
             switch,
@@ -318,9 +345,14 @@ impl Agent {
         while let Some(event) = self.switch.try_port_event() {
             self.port_event(event);
         }
-        for _ in 0..POLL_MAX {
+        let begin_ns = self.switch.now_ns();
+        for count in 1..=POLL_MAX {
             let Some(message) = self.switch.try_message() else { break };
             self.receive(message);
+            let looks = count % POLL_STEP == 0;
+            if looks && self.switch.now_ns().saturating_sub(begin_ns) >= POLL_NS {
+                break;
+            }
         }
         self.expire();
         self.watch_vacancy();

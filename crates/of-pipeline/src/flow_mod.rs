@@ -20,6 +20,7 @@ use crate::flow_table::{Filter, Flow, FlowKey, FlowTables};
 use crate::lower::{Call, Context, Layout, lower_instructions};
 use crate::refusal::Refusal;
 use crate::removed;
+use crate::stats::{flow_bytes, instructions_bytes};
 use crate::synchronised::Reflection;
 use crate::transaction::Transaction;
 use crate::trigger;
@@ -153,6 +154,21 @@ impl Agent {
         }
     }
 
+    /// Whether so many more entries, of so many bytes in messages, may be there in all tables together,
+    /// once so many have gone.
+    fn has_room(&self, fresh: usize, gone: usize, bytes: usize) -> Result<(), Refusal> {
+        let (flows, content) = self.flows.total();
+        let max = self.config.flows_max;
+        if fresh > gone && flows + fresh - gone > max as usize {
+            return Err(Refusal::FlowsFull { max });
+        }
+        let max = self.config.content();
+        if content + bytes > max {
+            return Err(Refusal::ContentFull { max });
+        }
+        Ok(())
+    }
+
     fn add_flow(&mut self, request: FlowMod) -> Result<(), Refusal> {
         let table = self.one_table(&request)?;
         Self::no_buffer(&request)?;
@@ -178,11 +194,16 @@ impl Agent {
         }
         //= openflow-1.3.5 §6.4: no room is OFPFMFC_TABLE_FULL.
         let capacity = self.table_configs.capacity(table);
-        let full = old.is_none() && self.flows.len(table) >= capacity as usize;
+        let table_full = self.flows.len(table) >= capacity as usize;
+        let (all, flows_max) = (self.flows.total().0, self.config.flows_max);
+        let full = old.is_none() && (table_full || all >= flows_max as usize);
         //= openflow-1.4.1 §7.3.3: a table that may evict makes room.
         let victim = if full { self.victim(table, request.importance) } else { None };
         if full && victim.is_none() {
-            return Err(Refusal::TableFull { table, capacity });
+            return Err(match table_full {
+                true => Refusal::TableFull { table, capacity },
+                false => Refusal::FlowsFull { max: flows_max },
+            });
         }
         let victims = self.with_reflections(victim.into_iter().collect());
         let context = context(request.dialect, priority, &request.matching);
@@ -192,6 +213,9 @@ impl Agent {
         let flags = request.flags;
         let flow = Flow::asked_for(FlowMod { priority, ..request }, self.switch.now_ns());
         let reflections = self.reflect(dialect, table, &flow, &victims)?;
+        let fresh = usize::from(old.is_none())
+            + reflections.iter().filter(|reflection| reflection.old.is_none()).count();
+        self.has_room(fresh, victims.len(), flow_bytes(&flow) * (1 + reflections.len()))?;
 
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let (conjunctions, layout, flows) = (&mut self.conjunctions, &self.layout, &self.flows);
@@ -264,6 +288,9 @@ impl Agent {
                 reflected.push((reflection, new));
             }
         }
+        let each = instructions_bytes(&request.instructions);
+        let before: usize = flows().map(|(_, flow)| instructions_bytes(&flow.instructions)).sum();
+        self.has_room(0, 0, (each * keys.len()).saturating_sub(before))?;
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
         let mut calls: [Option<Call>; 2] = [None, None];
         let mut changed = Vec::with_capacity(keys.len() + reflected.len());

@@ -11,6 +11,7 @@
 //! memory per entry about 150 bytes, 48 for each field, and its action list.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
+use crate::stats::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
 use openflow::{
@@ -223,6 +224,8 @@ pub struct FlowTables {
     by_group: Users,
     by_meter: Users,
     triggered: BTreeSet<FlowKey>,
+    /// Entries in all tables, and the bytes that they have in messages.
+    total: (usize, usize),
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
 }
@@ -282,6 +285,7 @@ impl FlowTables {
             by_group: Users::new(),
             by_meter: Users::new(),
             triggered: BTreeSet::new(),
+            total: (0, 0),
             journal: None,
         }
     }
@@ -294,6 +298,11 @@ impl FlowTables {
     /// How many entries a table has.
     pub fn len(&self, table: u8) -> usize {
         self.tables.get(usize::from(table)).map_or(0, |t| t.flows.len())
+    }
+
+    /// How many entries all tables have, and the bytes that these have in messages, about.
+    pub fn total(&self) -> (usize, usize) {
+        self.total
     }
 
     /// No table has any entry.
@@ -347,6 +356,22 @@ impl FlowTables {
     pub fn iter(&self, table: u8) -> impl Iterator<Item = (FlowKey, &Flow)> {
         let flows = self.tables.get(usize::from(table)).map(|t| t.flows.iter());
         flows.into_iter().flatten().map(move |(id, f)| (FlowKey { table, id: *id }, &**f))
+    }
+
+    /// The entries of the tables of a non-strict request from one on, in order, and whether it is about them.
+    pub(crate) fn select_from<'a>(
+        &'a self,
+        filter: &'a Filter<'a>,
+        from: FlowKey,
+    ) -> impl Iterator<Item = (FlowKey, &'a Flow, bool)> {
+        let tables = self.numbers(filter.table).filter(move |table| *table >= from.table);
+        tables
+            .flat_map(move |table| {
+                let first = if table == from.table { from.id } else { 0 };
+                let flows = self.tables.get(usize::from(table)).map(|t| t.flows.range(first..));
+                flows.into_iter().flatten().map(move |(id, f)| (FlowKey { table, id: *id }, &**f))
+            })
+            .map(|(key, flow)| (key, flow, filter.admits(flow)))
     }
 
     /// Whether an entry of this priority could match the same packet (1.3.5 §6.4).
@@ -431,6 +456,7 @@ impl FlowTables {
         }
         self.refer(key, &flow.instructions);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
+        self.total = (self.total.0 + 1, self.total.1 + flow_bytes(&flow));
         let at = hash(&self.hasher, flow.priority, &flow.matching);
         if let Some(victims) = &mut t.victims
             && !flow.synchronised
@@ -445,6 +471,7 @@ impl FlowTables {
     pub(crate) fn remove(&mut self, key: FlowKey) -> Option<Box<Flow>> {
         let t = self.tables.get_mut(usize::from(key.table))?;
         let flow = t.flows.remove(&key.id)?;
+        self.total = (self.total.0 - 1, self.total.1 - flow_bytes(&flow));
         if let Some(victims) = &mut t.victims {
             victims.remove(key.id);
         }
@@ -471,7 +498,9 @@ impl FlowTables {
             journal.push(Undo::Insert(key));
         }
         self.unrefer(key, &flow.instructions);
+        let before = flow_bytes(&flow);
         change(&mut flow);
+        self.total.1 = self.total.1 - before + flow_bytes(&flow);
         self.refer(key, &flow.instructions);
         if let Some(t) = self.tables.get_mut(usize::from(key.table)) {
             t.flows.insert(key.id, flow);

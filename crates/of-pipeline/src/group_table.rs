@@ -11,6 +11,7 @@
 use crate::agent::Agent;
 use crate::lower::{Call, lower_bucket};
 use crate::refusal::Refusal;
+use crate::stats::buckets_bytes;
 use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
 use openflow::{
@@ -45,6 +46,8 @@ pub struct GroupEntry {
 #[derive(Debug, Default)]
 pub struct GroupTable {
     groups: BTreeMap<u32, GroupEntry>,
+    /// Bytes that all buckets have in messages, about.
+    bytes: usize,
     /// What groups were since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<(u32, Option<GroupEntry>)>>,
 }
@@ -85,10 +88,12 @@ impl GroupTable {
 
     /// The group is this from now on.
     fn put(&mut self, group: u32, entry: Option<GroupEntry>) {
+        self.bytes += entry.as_ref().map_or(0, |entry| buckets_bytes(&entry.buckets));
         let old = match entry {
             Some(entry) => self.groups.insert(group, entry),
             None => self.groups.remove(&group),
         };
+        self.bytes -= old.as_ref().map_or(0, |old| buckets_bytes(&old.buckets));
         if let Some(journal) = &mut self.journal {
             journal.push((group, old));
         }
@@ -107,6 +112,16 @@ impl GroupTable {
     /// All groups by number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &GroupEntry)> {
         self.groups.iter().map(|(id, g)| (*id, g))
+    }
+
+    /// Bytes that all buckets have in messages, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// All groups by number, from one on.
+    pub(crate) fn iter_from(&self, from: u32) -> impl Iterator<Item = (u32, &GroupEntry)> {
+        self.groups.range(from..).map(|(id, g)| (*id, g))
     }
 
     /// How many there are.
@@ -279,6 +294,11 @@ impl Agent {
         }
         self.groups.check_chain(group, &request.buckets)?;
         rules_for_buckets(&rules, &request)?;
+        let old = self.groups.get(group).map_or(0, |old| buckets_bytes(&old.buckets));
+        let max = self.config.content();
+        if self.groups.bytes + buckets_bytes(&request.buckets) - old.min(self.groups.bytes) > max {
+            return Err(Refusal::GroupsFull { max });
+        }
         self.set_group(request)
     }
 

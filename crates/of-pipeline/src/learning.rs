@@ -88,7 +88,8 @@ impl Agent {
             }
         }
         if let Err(refusal) = self.flow_mod(request) {
-            tracing::debug!(%refusal, "not learned");
+            self.switch.tally("learn_refused", 1);
+            tracing::warn!(table, cookie = format_args!("{:#x}", learn.cookie), %refusal, "an entry is not learned");
         }
     }
 }

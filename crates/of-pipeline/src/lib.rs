@@ -46,6 +46,7 @@ pub mod flow_table;
 pub mod fuzz;
 pub mod group_table;
 mod learning;
+pub mod listing;
 pub mod lower;
 pub mod meter_table;
 pub mod monitor;

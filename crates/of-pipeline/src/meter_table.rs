@@ -94,6 +94,11 @@ impl MeterTable {
         self.meters.iter().map(|(id, m)| (*id, m))
     }
 
+    /// All meters by number, from one on.
+    pub(crate) fn iter_from(&self, from: u32) -> impl Iterator<Item = (u32, &MeterEntry)> {
+        self.meters.range(from..).map(|(id, m)| (*id, m))
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.meters.len()

@@ -6,18 +6,35 @@
 //! is silent for [`AGEING_S`] is forgotten, by the idle timeout of its source entry; those of a port
 //! that goes down are forgotten at once, so that traffic floods to where they may be now.
 //!
-//! Invariants: a station has exactly one entry in each of the two tables.
-//! Bounded by the tables' capacity: beyond it stations are not learnt, and traffic to them floods.
+//! Ports share the tables' room. When it is full, a new station takes the place of one of the port that
+//! has most, the one learnt first there, unless a packet of it came since: so a flood of addresses at
+//! one port costs the stations of the others nothing. Stations give way at [`EVICTIONS`] a second at
+//! most, dealt fairly among the ports that ask; beyond it they are not learnt, and traffic to them
+//! floods. Both are counted (`stations_evicted`, `stations_not_learnt`).
+//!
+//! Invariants: a station has exactly one entry in each of the two tables; `behind` and `sizes` hold
+//! exactly the stations that are known.
+//! Bounded by the tables' capacity.
 
 use crate::agent::Agent;
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use hashbrown::HashMap;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Update};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use switch::FairLimit;
 
 /// A station is forgotten after so long without a packet from it, in seconds (IEEE 802.1Q §8.8.3).
 pub const AGEING_S: u16 = 300;
+
+/// Stations that give way to others, a second and at once, at most.
+const EVICTIONS: u64 = 2000;
+const EVICTIONS_AT_ONCE: u64 = 512;
+/// Stations that are looked at for one that has been silent, at most.
+const CHANCES: usize = 8;
+/// That stations give way is said again after so long.
+const FULL_AGAIN_NS: u64 = 60_000_000_000;
 
 /// A station's VLAN (0 untagged) and address.
 type Place = (u16, u64);
@@ -27,6 +44,10 @@ struct Station {
     port: u32,
     source: EntryId,
     destination: EntryId,
+    /// Its place among those of its port.
+    turn: u64,
+    /// When it was learnt or, if it was looked at since, when its last packet had come.
+    seen_ns: u64,
 }
 
 /// The stations that NORMAL knows.
@@ -34,6 +55,13 @@ struct Station {
 pub struct Stations {
     known: HashMap<Place, Station>,
     by_source: HashMap<EntryId, Place>,
+    /// By port, the one first that gives way first.
+    behind: HashMap<u32, BTreeMap<u64, Place>>,
+    /// How many there are behind each port.
+    sizes: BTreeSet<(usize, u32)>,
+    turns: u64,
+    limit: Option<FairLimit>,
+    full_said_ns: Option<u64>,
 }
 
 impl Stations {
@@ -57,19 +85,63 @@ impl Stations {
         self.known.iter().map(|((vlan, mac), s)| (*vlan, *mac, s.port))
     }
 
-    fn insert(&mut self, place: Place, station: Station) {
+    fn insert(&mut self, place: Place, mut station: Station) {
+        self.remove(place);
+        self.turns += 1;
+        station.turn = self.turns;
         self.by_source.insert(station.source, place);
-        if let Some(old) = self.known.insert(place, station)
-            && old.source != station.source
-        {
-            self.by_source.remove(&old.source);
-        }
+        self.line_up(station.port, |line| {
+            line.insert(station.turn, place);
+        });
+        self.known.insert(place, station);
     }
 
     fn remove(&mut self, place: Place) {
         if let Some(station) = self.known.remove(&place) {
             self.by_source.remove(&station.source);
+            self.line_up(station.port, |line| {
+                line.remove(&station.turn);
+            });
         }
+    }
+
+    /// Changes who is behind a port.
+    fn line_up(&mut self, port: u32, change: impl FnOnce(&mut BTreeMap<u64, Place>)) {
+        let line = self.behind.entry(port).or_default();
+        self.sizes.remove(&(line.len(), port));
+        change(line);
+        let size = line.len();
+        if size == 0 {
+            self.behind.remove(&port);
+        } else {
+            self.sizes.insert((size, port));
+        }
+    }
+
+    /// Who gives way to a new station of a port: of the port that has most, in doubt of the new one's
+    /// own, the first one of which no packet has come since it was looked at last, or the first one.
+    fn victim(&mut self, port: u32, used_ns: impl Fn(EntryId) -> u64) -> Option<Place> {
+        let (most, greediest) = *self.sizes.last()?;
+        let own = self.behind.get(&port).map_or(0, BTreeMap::len);
+        let from = if own >= most { port } else { greediest };
+        for _ in 0..CHANCES {
+            let (_, place) = self.behind.get(&from)?.first_key_value()?;
+            let place = *place;
+            let mut station = *self.known.get(&place)?;
+            let used = used_ns(station.source);
+            if used <= station.seen_ns {
+                return Some(place);
+            }
+            station.seen_ns = used;
+            self.insert(place, station);
+        }
+        self.behind.get(&from)?.first_key_value().map(|(_, place)| *place)
+    }
+
+    /// Whether one more may give way now.
+    fn may_evict(&mut self, port: u32, now_ns: u64) -> bool {
+        let fresh = || FairLimit::new(EVICTIONS, EVICTIONS_AT_ONCE, now_ns);
+        self.limit.get_or_insert_with(fresh).admit(port, now_ns)
     }
 }
 
@@ -99,8 +171,35 @@ impl Agent {
             return;
         }
         if let Err(refusal) = self.place_station((vlan, mac), port) {
-            tracing::debug!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "not learnt");
+            self.switch.tally("stations_not_learnt", 1);
+            tracing::warn!(vlan, mac = format_args!("{mac:012x}"), port, %refusal, "a station is not learnt");
         }
+    }
+
+    /// Who gives way to a new station of a port, if there is no room; an error if nobody may.
+    fn makes_room(&mut self, port: u32) -> Result<Option<Place>, ()> {
+        let most = self.config.program.normal_capacity as usize;
+        if self.stations.len() < most {
+            return Ok(None);
+        }
+        let now_ns = self.switch.now_ns();
+        if !self.stations.may_evict(port, now_ns) {
+            return Err(());
+        }
+        let said = self.stations.full_said_ns;
+        if said.is_none_or(|said| now_ns.saturating_sub(said) >= FULL_AGAIN_NS) {
+            self.stations.full_said_ns = Some(now_ns);
+            let greediest = self.stations.sizes.last().copied().unwrap_or_default();
+            tracing::warn!(
+                stations = most,
+                port_with_most = greediest.1,
+                its_stations = greediest.0,
+                "all places for stations are taken; the oldest of the port that has most give way"
+            );
+        }
+        let switch = &self.switch;
+        let used_ns = |source: EntryId| switch.counter(source.0).last_used_ns.unwrap_or(0);
+        Ok(self.stations.victim(port, used_ns))
     }
 
     fn place_station(&mut self, place: Place, port: u32) -> Result<(), Refusal> {
@@ -109,8 +208,24 @@ impl Agent {
         if old.is_some_and(|old| old.port == port) {
             return Ok(());
         }
+        let victim = match old {
+            Some(_) => None,
+            None => match self.makes_room(port) {
+                Ok(victim) => victim,
+                Err(()) => {
+                    self.switch.tally("stations_not_learnt", 1);
+                    return Ok(());
+                }
+            },
+        };
         let layout = self.layout.clone();
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        if let Some(gone) = victim.and_then(|victim| self.stations.known.get(&victim)) {
+            tx.push(Update::Delete(layout.normal_src, gone.source));
+            tx.push(Update::Delete(layout.normal_dst, gone.destination));
+            tx.spend(gone.source.0);
+            tx.spend(gone.destination.0);
+        }
         let source = tx.take_entry_id()?;
         let (vlan, mac) = place;
         let to = |id| entry(id, layout.normal_dst_entry(vlan, mac, port), 0);
@@ -130,7 +245,12 @@ impl Agent {
         let from = entry(source, layout.normal_src_entry(vlan, mac, port), AGEING_S);
         tx.push(Update::Insert(layout.normal_src, from));
         tx.commit()?.retire(&self.switch);
-        self.stations.insert(place, Station { port, source, destination });
+        if let Some(victim) = victim {
+            self.stations.remove(victim);
+            self.switch.tally("stations_evicted", 1);
+        }
+        let seen_ns = self.switch.now_ns();
+        self.stations.insert(place, Station { port, source, destination, turn: 0, seen_ns });
         Ok(())
     }
 
@@ -168,5 +288,79 @@ impl Agent {
             }
             Err(refusal) => tracing::error!(%refusal, "stations stay"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn station(port: u32, n: u32, seen_ns: u64) -> Station {
+        let (source, destination) = (EntryId(2 * n), EntryId(2 * n + 1));
+        Station { port, source, destination, turn: 0, seen_ns }
+    }
+
+    /// So many stations behind each port, each learnt after the one before.
+    fn stations(sizes: &[(u32, u32)]) -> Stations {
+        let (mut stations, mut n) = (Stations::default(), 0);
+        for (port, size) in sizes {
+            for _ in 0..*size {
+                stations.insert((0, n.into()), station(*port, n, n.into()));
+                n += 1;
+            }
+        }
+        stations
+    }
+
+    fn silent(_: EntryId) -> u64 {
+        0
+    }
+
+    #[test]
+    fn the_port_with_most_gives_way_oldest_first() {
+        let mut all = stations(&[(1, 5), (2, 2), (3, 3)]);
+        for expected in 0..2 {
+            let victim = all.victim(2, silent).unwrap();
+            assert_eq!((victim, all.known[&victim].port), ((0, expected), 1));
+            all.remove(victim);
+        }
+        // Port 1 and port 3 have three each: who asks gives way itself, where it has as many.
+        assert_eq!(all.victim(3, silent), Some((0, 7)));
+        assert_eq!(all.victim(1, silent), Some((0, 2)));
+        assert!(all.victim(9, silent).is_some());
+        assert_eq!(Stations::default().victim(1, silent), None);
+    }
+
+    #[test]
+    fn who_was_heard_of_stays_but_not_for_ever() {
+        let mut all = stations(&[(1, 4), (2, 1)]);
+        // Stations 0 and 1 have sent something since they were learnt.
+        let used = |id: EntryId| if id.0 < 4 { 1000 } else { 0 };
+        assert_eq!(all.victim(2, used), Some((0, 2)));
+        assert_eq!(all.victim(2, used), Some((0, 2)), "asked again, the answer is the same");
+        all.remove((0, 2));
+        all.remove((0, 3));
+        assert_eq!(all.victim(1, used), Some((0, 0)), "nothing was heard since it was looked at");
+        let mut busy = stations(&[(1, 20)]);
+        let clock = std::cell::Cell::new(1000);
+        let always = |_: EntryId| {
+            clock.set(clock.get() + 1);
+            clock.get()
+        };
+        assert!(busy.victim(2, always).is_some(), "where all are busy one goes");
+    }
+
+    #[test]
+    fn who_is_behind_which_port_follows_moves_and_removals() {
+        let mut all = stations(&[(1, 3), (2, 3)]);
+        all.insert((0, 0), station(2, 0, 9));
+        assert_eq!(all.sizes.iter().copied().collect::<Vec<_>>(), [(2, 1), (4, 2)]);
+        all.remove((0, 1));
+        all.remove((0, 2));
+        all.remove((0, 2));
+        assert_eq!(all.sizes.iter().copied().collect::<Vec<_>>(), [(4, 2)]);
+        assert!(!all.behind.contains_key(&1));
+        let by_port: usize = all.behind.values().map(BTreeMap::len).sum();
+        assert_eq!((by_port, all.by_source.len()), (all.len(), all.len()));
     }
 }

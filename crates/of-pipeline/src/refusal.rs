@@ -128,6 +128,18 @@ refusals! {
         table: u8, /// Its capacity.
         capacity: u32 } => FmfcTableFull,
         "table {table} is full: {capacity} of {capacity} entries; delete some (OFPFMFC_TABLE_FULL)";
+    /// The switch has as many entries as it may have.
+    FlowsFull { /// So many.
+        max: u32 } => FmfcTableFull,
+        "the switch has {max} flow entries in all tables, which is what --flows-max allows; delete some (OFPFMFC_TABLE_FULL)";
+    /// The entries of the switch are too long, all together.
+    ContentFull { /// Bytes that they may have.
+        max: usize } => FmfcTableFull,
+        "the matches and actions of all flow entries have {max} bytes, which is what --flows-max allows; delete some, or use shorter lists of actions (OFPFMFC_TABLE_FULL)";
+    /// The buckets of the switch are too long, all together.
+    GroupsFull { /// Bytes that they may have.
+        max: usize } => GmfcOutOfBuckets,
+        "the buckets of all groups have {max} bytes, which is what --flows-max allows; delete some, or use shorter lists of actions (OFPGMFC_OUT_OF_BUCKETS)";
     /// More choices of entries than a table has room for.
     Choices { /// Of which conjunctive flow.
         conjunction: u32, /// Its table.

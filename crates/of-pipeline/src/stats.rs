@@ -1,27 +1,29 @@
 //! Multipart replies: descriptions and statistics (1.3.5 §7.3.5; 1.0.2 §5.3.5).
 //!
 //! A reply that outgrows a message goes out in parts, each handed on as soon as it is full, so that
-//! the statistics of many entries take one pass over them and never lie in memory whole.
+//! the statistics of many entries take one pass over them and never lie in memory whole. Those of
+//! entries, groups and meters are listed step by step ([`crate::listing`]).
 
 use crate::agent::Agent;
 use crate::emergency;
 use crate::features;
 use crate::flow_table::{Filter, Flow, FlowKey};
+use crate::group_table::GroupEntry;
 use crate::refusal::Refusal;
 use crate::removed::{age, told};
 use openflow::{
-    Action, AggregateStats, BucketStats, BundleFeatures, BundleFlags, EntryStats, FlowCounts,
-    FlowModFlags, FlowStats, FlowStatsRequest, GroupDesc, GroupId, GroupStats, Instruction,
-    Message, MeterConfig, MeterId, MeterStats, MultipartReply, MultipartReplyBody,
-    MultipartRequest, MultipartRequestBody, PortNo, PortStats, QueueConfig, QueueId, QueueProperty,
-    QueueStats, QueueStatsRequest, TableId, TableStats, Version,
+    Action, AggregateStats, Bucket, BucketStats, BundleFeatures, BundleFlags, EntryStats,
+    FlowCounts, FlowModFlags, FlowStatsRequest, GroupId, GroupStats, Instruction, Message, MeterId,
+    MeterStats, MultipartReply, MultipartReplyBody, MultipartRequest, MultipartRequestBody, PortNo,
+    PortStats, QueueConfig, QueueId, QueueProperty, QueueStats, QueueStatsRequest, TableId,
+    TableStats, Version,
 };
 use std::sync::Arc;
 use switch::queues::Queues;
 use switch::{CounterValue, PortView};
 
 /// Bytes of bodies in one message of a reply: below 2^16 with its headers.
-const PART_MAX: usize = 60_000;
+pub(crate) const PART_MAX: usize = 60_000;
 
 /// 1.0's wildcard bits, all of them.
 const WILDCARDS_V10: u32 = (1 << 22) - 1;
@@ -91,20 +93,27 @@ fn actions_bytes(actions: &[Action]) -> usize {
 }
 
 /// Bytes of an entry's statistics in a message, at most, in either version.
-fn flow_bytes(flow: &Flow) -> usize {
+pub(crate) fn flow_bytes(flow: &Flow) -> usize {
     let matching: usize =
         flow.matching.iter().map(|f| 4 + 2 * usize::from(f.id.info().bytes)).sum();
+    96 + matching + instructions_bytes(&flow.instructions)
+}
+
+/// Bytes of buckets in a message, at most.
+pub(crate) fn buckets_bytes(buckets: &[Bucket]) -> usize {
+    buckets.iter().map(|b| 32 + actions_bytes(&b.actions)).sum()
+}
+
+/// Bytes of instructions in a message, at most.
+pub(crate) fn instructions_bytes(instructions: &[Instruction]) -> usize {
     let instruction = |i: &Instruction| match i {
         Instruction::WriteActions(a) | Instruction::ApplyActions(a) => 8 + actions_bytes(a),
         Instruction::Experimenter(e) => 16 + e.data.len(),
         Instruction::StatTrigger(_) => 64,
         _ => 24,
     };
-    96 + matching + flow.instructions.iter().map(instruction).sum::<usize>()
+    instructions.iter().map(instruction).sum::<usize>()
 }
-
-/// The reason of statistics that were asked for.
-const REQUESTED: u8 = 0;
 
 /// An entry's counters as 1.5 tells them, and why.
 pub(crate) fn counts(
@@ -144,9 +153,21 @@ impl Agent {
         if request.more {
             return Err(Refusal::MultipartMore);
         }
+        if let Some(mut listing) = self.list(version, &request.body)? {
+            while !listing.is_over() {
+                self.list_on(&mut listing).into_iter().for_each(&mut *reply);
+            }
+            return Ok(());
+        }
         match request.body {
+            // Those have been listed.
+            Request::Flow(_)
+            | Request::FlowCounts(_)
+            | Request::Group(_)
+            | Request::GroupDesc(_)
+            | Request::Meter(_)
+            | Request::MeterConfig(_) => {}
             Request::Desc => single(Reply::Desc(Box::new(self.config.desc.clone())), reply),
-            Request::Flow(request) => self.flow_stats(version, &request, reply)?,
             Request::Aggregate(request) => {
                 let sums = self.aggregate(version, &request)?;
                 match request.extended {
@@ -165,49 +186,8 @@ impl Agent {
                 let stats = self.queue_stats(version, &request)?;
                 send_all(stats.into_iter().map(|stats| (stats, 48)), Reply::Queue, reply);
             }
-            Request::Group(group) => {
-                let size = |g: &GroupStats| 40 + 16 * g.buckets.len();
-                let stats = self.group_stats(group).map(|g| {
-                    let n = size(&g);
-                    (g, n)
-                });
-                send_all(stats, Reply::Group, reply);
-            }
-            Request::GroupDesc(asked) => {
-                let wanted =
-                    self.groups.iter().filter(|(id, _)| asked == GroupId::ALL || asked.0 == *id);
-                let descs = wanted.map(|(id, g)| {
-                    let buckets: usize =
-                        g.buckets.iter().map(|b| 32 + actions_bytes(&b.actions)).sum();
-                    let desc = GroupDesc {
-                        group_type: g.group_type,
-                        group_id: GroupId(id),
-                        buckets: g.buckets.clone(),
-                    };
-                    (desc, 16 + buckets)
-                });
-                send_all(descs, Reply::GroupDesc, reply);
-            }
             Request::GroupFeatures => {
                 single(Reply::GroupFeatures(features::groups(&self.config)), reply);
-            }
-            Request::Meter(meter) => {
-                let meters = self.meters_asked(meter)?;
-                let stats = meters.into_iter().map(|id| {
-                    let stats = self.meter_stats(id);
-                    let bytes = 40 + 16 * stats.bands.len();
-                    (stats, bytes)
-                });
-                send_all(stats, Reply::Meter, reply);
-            }
-            Request::MeterConfig(meter) => {
-                let configs = self.meters_asked(meter)?.into_iter().filter_map(|id| {
-                    let m = self.meters.get(id)?;
-                    let bands = m.bands.clone();
-                    let bytes = 8 + 16 * bands.len();
-                    Some((MeterConfig { flags: m.flags, meter_id: MeterId(id), bands }, bytes))
-                });
-                send_all(configs, Reply::MeterConfig, reply);
             }
             Request::MeterFeatures => {
                 single(Reply::MeterFeatures(features::meters(&self.config)), reply);
@@ -233,7 +213,6 @@ impl Agent {
                 let queues = self.queue_configs(&request)?;
                 send_all(queues.into_iter().map(|queue| (queue, 32)), Reply::QueueDesc, reply);
             }
-            Request::FlowCounts(request) => self.flow_counts(version, &request, reply)?,
             Request::BundleFeatures(_) => {
                 let capabilities = BundleFlags::ATOMIC | BundleFlags::ORDERED;
                 single(Reply::BundleFeatures(BundleFeatures { capabilities, times: None }), reply);
@@ -273,7 +252,7 @@ impl Agent {
         }
     }
 
-    fn filter<'a>(
+    pub(crate) fn filter<'a>(
         &self,
         version: Version,
         request: &'a FlowStatsRequest,
@@ -294,71 +273,6 @@ impl Agent {
             out_port: request.out_port,
             out_group: request.out_group,
         })
-    }
-
-    fn flow_stats(
-        &self,
-        version: Version,
-        request: &FlowStatsRequest,
-        reply: &mut dyn FnMut(Message),
-    ) -> Result<(), Refusal> {
-        let filter = self.filter(version, request)?;
-        let now_ns = self.switch.now_ns();
-        let stats = |table_id: TableId, count: CounterValue, flow: &Flow| {
-            let (packet_count, byte_count) = told(flow.flags, count.packets, count.bytes);
-            FlowStats {
-                table_id,
-                age: age(flow.created_ns, now_ns),
-                priority: flow.priority,
-                idle_timeout: flow.idle_timeout,
-                hard_timeout: flow.hard_timeout,
-                flags: flow.flags,
-                importance: flow.importance,
-                cookie: flow.cookie,
-                packet_count,
-                byte_count,
-                uncounted: flow.uncounted,
-                matching: flow.matching.clone(),
-                instructions: flow.instructions.clone(),
-            }
-        };
-        let body = match request.extended {
-            true => MultipartReplyBody::NxFlow,
-            false => MultipartReplyBody::Flow,
-        };
-        let mut parts = Parts::new(body, reply);
-        if emergency::is_asked(version, request) {
-            for flow in self.emergency.select(&filter) {
-                let none = CounterValue::default();
-                parts.push(stats(TableId::EMERGENCY, none, flow), flow_bytes(flow));
-            }
-        }
-        for (key, flow) in self.flows.select(&filter) {
-            // One lock an entry, not one for all: parts are handed on meanwhile, and encoding 100,000
-            // entries would keep the switch from freeing counters, and so from publishing.
-            let count = self.switch.counter(key.id);
-            parts.push(stats(TableId(key.table), count, flow), flow_bytes(flow));
-        }
-        parts.finish();
-        Ok(())
-    }
-
-    //= openflow-1.5.1 §7.3.5.3: the counters of entries, without what they do.
-    fn flow_counts(
-        &self,
-        version: Version,
-        request: &FlowStatsRequest,
-        reply: &mut dyn FnMut(Message),
-    ) -> Result<(), Refusal> {
-        let filter = self.filter(version, request)?;
-        let now_ns = self.switch.now_ns();
-        let mut parts = Parts::new(MultipartReplyBody::FlowCounts, reply);
-        for (key, flow) in self.flows.select(&filter) {
-            let count = self.switch.counter(key.id);
-            parts.push(counts(key, flow, count, now_ns, REQUESTED), flow_bytes(flow));
-        }
-        parts.finish();
-        Ok(())
     }
 
     //= openflow-1.3.5 §7.3.5.3: sums over the entries that a flow request would list.
@@ -533,39 +447,26 @@ impl Agent {
         Ok(configs)
     }
 
-    fn group_stats(&self, group: GroupId) -> impl Iterator<Item = GroupStats> {
-        let now_ns = self.switch.now_ns();
-        let asked = move |(id, _): &(u32, _)| group == GroupId::ALL || group.0 == *id;
-        self.groups.iter().filter(asked).map(move |(id, entry)| {
-            let total = self.switch.counter(entry.counter.0);
-            let buckets = entry.bucket_counters.iter().map(|id| self.switch.counter(id.0));
-            //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
-            let users = self.flows.users_of_group(id).count() + self.groups.forwarding_to(id);
-            GroupStats {
-                group_id: GroupId(id),
-                ref_count: users as u32,
-                packet_count: total.packets,
-                byte_count: total.bytes,
-                age: age(entry.created_ns, now_ns),
-                buckets: buckets
-                    .map(|c| BucketStats { packet_count: c.packets, byte_count: c.bytes })
-                    .collect(),
-            }
-        })
+    /// The statistics of a group.
+    pub(crate) fn group_stats(&self, id: u32, entry: &GroupEntry, now_ns: u64) -> GroupStats {
+        let total = self.switch.counter(entry.counter.0);
+        let buckets = entry.bucket_counters.iter().map(|id| self.switch.counter(id.0));
+        //= openflow-1.3.5 §7.3.5.9: entries and groups that forward here directly.
+        let users = self.flows.users_of_group(id).count() + self.groups.forwarding_to(id);
+        GroupStats {
+            group_id: GroupId(id),
+            ref_count: users as u32,
+            packet_count: total.packets,
+            byte_count: total.bytes,
+            age: age(entry.created_ns, now_ns),
+            buckets: buckets
+                .map(|c| BucketStats { packet_count: c.packets, byte_count: c.bytes })
+                .collect(),
+        }
     }
 
-    fn meters_asked(&self, meter: MeterId) -> Result<Vec<u32>, Refusal> {
-        if meter == MeterId::ALL {
-            return Ok(self.meters.iter().map(|(id, _)| id).collect());
-        }
-        //= openflow-1.3.5 §7.4.4: a meter that is not there is OFPMMFC_UNKNOWN_METER.
-        if !self.meters.contains(meter.0) {
-            return Err(Refusal::UnknownMeter { meter: meter.0 });
-        }
-        Ok(vec![meter.0])
-    }
-
-    fn meter_stats(&self, id: u32) -> MeterStats {
+    /// The statistics of a meter.
+    pub(crate) fn meter_stats(&self, id: u32) -> MeterStats {
         let counted = self.switch.meter_stats(ir::MeterId(id));
         let entry = self.meters.get(id);
         let bands = counted.as_ref().map_or(&[][..], |c| &c.bands);

@@ -74,7 +74,7 @@ impl Agent {
         let gone = self.refused_by(&new);
         for table in new.tables() {
             let left = self.flows.len(table) - gone.iter().filter(|k| k.table == table).count();
-            let (entries, most) = (new.capacity(table), self.config.program.table_capacity);
+            let (entries, most) = (new.capacity(table), self.config.entries_max());
             if left > entries as usize {
                 let least = left as u32;
                 return Err(Refusal::FeaturesSize { table, entries, least, most });
@@ -188,7 +188,7 @@ impl Agent {
                 return Err(Refusal::FeaturesCapabilities { table, bits });
             }
         }
-        let (entries, most) = (wanted.max_entries, self.config.program.table_capacity);
+        let (entries, most) = (wanted.max_entries, self.config.entries_max());
         if entries == 0 || entries > most {
             return Err(Refusal::FeaturesSize { table, entries, least: 1, most });
         }

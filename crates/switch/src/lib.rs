@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`Switch`] | the façade: transactions, barriers, counters, injection |
 //! | [`ports`] | ports by number: adding, removing, link changes, statistics |
+//! | [`changes`] | what clients change, told in lines and sums |
 //! | [`expiry`] | idle and hard timeouts of entries |
 //! | [`tracing`](trace) | what would happen to a packet, step by step |
 //!
@@ -16,6 +17,7 @@
 //! publishes what has gathered, at the latest after [`PUBLISH_INTERVAL`], so that a stream of
 //! single updates costs one publication per interval.
 
+pub mod changes;
 pub mod expiry;
 mod monitor;
 pub mod ports;
@@ -31,6 +33,7 @@ pub use datapath::worker::Injection;
 pub use expiry::{Expired, Reason};
 pub use ir::TableId;
 pub use ports::{PortConfig, PortError, PortEvent, PortView};
+pub use state::FairLimit;
 pub use state::counters::CounterValue;
 pub use switch::{
     Barrier, Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,

@@ -11,6 +11,7 @@
 //!
 //! Checked by: `tests/`, whole switches on memory ports under load.
 
+use crate::changes::Changes;
 use crate::expiry::{Expired, Expiry};
 use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
@@ -33,6 +34,7 @@ use ir::{Pipeline, Program, TableId, Update};
 use state::counters::{CounterArena, CounterValue, CountersFull};
 use state::meters::MeterStats;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -199,6 +201,9 @@ pub(crate) struct Inner {
     events: (crossbeam_channel::Sender<PortEvent>, crossbeam_channel::Receiver<PortEvent>),
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     validation: Mutex<Validation>,
+    changes: Changes,
+    /// What the control side counts, by name.
+    tallies: Mutex<BTreeMap<&'static str, u64>>,
     /// What programs call by name.
     pub(crate) services: Services,
 }
@@ -447,13 +452,15 @@ impl Switch {
             events: crossbeam_channel::bounded(EVENTS_MAX),
             threads: Mutex::new(threads),
             validation: Mutex::default(),
+            changes: Changes::default(),
+            tallies: Mutex::default(),
             services,
         });
         let switch = Switch { inner };
         switch.background("publish", |signals, with| {
             if !signals.publish.wait(LINK_INTERVAL) {
                 // Tables that have become quiet may be looked up better.
-                with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
+                with(&Switch::look_after);
                 return;
             }
             let mut tidied = Instant::now();
@@ -474,11 +481,11 @@ impl Switch {
                 // Where updates never end, the tables that they change are thought over all the same.
                 if tidied.elapsed() >= LINK_INTERVAL {
                     tidied = Instant::now();
-                    with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
+                    with(&Switch::look_after);
                 }
             }
             // All is quiet, and by now the workers have adopted what was published last.
-            with(&|switch| switch.inner.tidy(&mut lock(&switch.inner.control)));
+            with(&Switch::look_after);
         })?;
         if let Some(samples) = samples {
             switch.background("validate", move |_, with| {
@@ -821,6 +828,40 @@ impl Switch {
     /// The next punted packet or digest, waiting for it at most so long.
     pub fn next_message(&self, timeout: Duration) -> Option<Message> {
         self.inner.punts.recv_timeout(timeout)
+    }
+
+    /// What needs to be done now and then, but not for any packet or update.
+    fn look_after(&self) {
+        self.inner.tidy(&mut lock(&self.inner.control));
+        self.inner.changes.tick(self.now_ns());
+    }
+
+    /// What clients change, to be told.
+    pub fn changes(&self) -> &Changes {
+        &self.inner.changes
+    }
+
+    /// A client changed something; `text` tells all of it, and is asked only where it is used.
+    pub fn note_change(
+        &self,
+        peer: &str,
+        kind: &'static str,
+        verb: &'static str,
+        text: impl FnOnce() -> String,
+    ) {
+        let now_ns = self.now_ns();
+        let text = self.inner.changes.wants_text(kind, now_ns).then(text);
+        self.inner.changes.note(peer, kind, verb, text.as_deref(), now_ns);
+    }
+
+    /// Counts something that happened on the control side, under a name in snake case.
+    pub fn tally(&self, name: &'static str, n: u64) {
+        *lock(&self.inner.tallies).entry(name).or_default() += n;
+    }
+
+    /// What the control side has counted.
+    pub fn tallies(&self) -> Vec<(&'static str, u64)> {
+        lock(&self.inner.tallies).iter().map(|(name, n)| (*name, *n)).collect()
     }
 
     /// The next punted packet or digest, if one is there.

@@ -10,6 +10,7 @@ mod errors;
 mod extensions;
 mod flow_rules;
 mod groups;
+mod limits;
 mod model;
 mod packets;
 mod ports;

@@ -172,7 +172,7 @@ fn normal_learns_moves_and_forgets() {
 }
 
 #[test]
-fn group_addresses_are_not_learnt_and_a_full_table_floods() {
+fn group_addresses_are_not_learnt_and_a_full_table_makes_room() {
     let mut bed = Bed::new(2);
     bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
     bed.send(1, &frame(2, 0x0100_0000_0001));
@@ -183,8 +183,50 @@ fn group_addresses_are_not_learnt_and_a_full_table_floods() {
         bed.agent.poll();
     }
     bed.until("as many as there is room for", |bed| bed.agent.stations().len() == 16);
-    bed.send(1, &frame(2, 0x0300_0000_0001));
-    bed.receive(2);
+    // The last ones took the places of the first ones.
+    let last = 0x0200_0000_0000 + 19;
+    bed.until("the last is learnt", |bed| bed.agent.stations().port(0, last) == Some(1));
+    assert_eq!(bed.agent.stations().len(), 16);
+    assert_eq!(bed.agent.stations().port(0, 0x0200_0000_0000), None);
+}
+
+/// Both engines: stations that talk stay known through a flood of addresses at another port, and what
+/// is sent to them goes to their ports alone.
+#[test]
+fn a_flood_of_addresses_at_one_port_leaves_the_stations_of_others() {
+    for engine in [switch::EngineKind::default(), switch::EngineKind::Interp] {
+        let mut bed = Bed::by(engine, super::bed::program(), 3);
+        bed.ok(add(Match::new(), apply([Action::output(PortNo::NORMAL)])));
+        for n in 0..60 {
+            bed.send(1, &frame(2, 0x0200_0000_0100 + n));
+            bed.receive(2);
+            bed.receive(3);
+            bed.agent.poll();
+        }
+        bed.until("the table is full", |bed| bed.agent.stations().len() == 16);
+        // Two hosts behind other ports begin to talk now, and the flood goes on.
+        let (a, b) = (0x0200_0000_000a, 0x0200_0000_000b);
+        bed.send(2, &frame(b, a));
+        bed.receive(1);
+        bed.receive(3);
+        bed.until("a is learnt", |bed| bed.agent.stations().port(0, a) == Some(2));
+        bed.send(3, &frame(a, b));
+        bed.receive(2);
+        bed.until("b is learnt", |bed| bed.agent.stations().port(0, b) == Some(3));
+        for n in 0..60 {
+            bed.send(1, &frame(2, 0x0200_0000_0200 + n));
+            bed.receive(2);
+            bed.receive(3);
+            bed.agent.poll();
+        }
+        assert_eq!(bed.agent.stations().port(0, a), Some(2));
+        assert_eq!(bed.agent.stations().port(0, b), Some(3));
+        bed.send(2, &frame(b, a));
+        bed.receive(3);
+        bed.silent(1);
+        let evicted = bed.agent.switch().tallies().into_iter().find(|t| t.0 == "stations_evicted");
+        assert!(evicted.is_some_and(|(_, n)| n >= 40), "{evicted:?}");
+    }
 }
 
 #[test]
