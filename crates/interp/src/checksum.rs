@@ -8,11 +8,11 @@
 
 use crate::context::Context;
 use crate::eval::Env;
-use crate::hash::{Sum, adjust, crc32c};
+use crate::hash::{Sum, adjust, crc32c, hash};
 use crate::layout::Layout;
 use crate::source::{Parts, Writer};
 use crate::store::Store;
-use ir::{Bits, Checksum, ChecksumAlgorithm, ChecksumMode, FieldRef};
+use ir::{Bits, Checksum, ChecksumAlgorithm, ChecksumMode, FieldRef, HashAlgorithm};
 use smallvec::SmallVec;
 
 /// Buffers of this module, kept between packets.
@@ -69,11 +69,13 @@ fn value(
     if checksum.zero_is_none && old.is_zero() {
         return None;
     }
-    now.concat(&checksum.inputs, &mut scratch.after);
+    // A difference is between values of the same length.
+    let exact = checksum.mode != ChecksumMode::Incremental;
+    now.concat(&checksum.inputs, &mut scratch.after, exact);
     let was_parsed = parsed.valid(header);
     if checksum.mode != ChecksumMode::Always && was_parsed {
         let then = Env { layout, store: parsed, args: &[], parts, cursor };
-        then.concat(&checksum.inputs, &mut scratch.before);
+        then.concat(&checksum.inputs, &mut scratch.before, exact);
         if scratch.before == scratch.after {
             return None;
         }
@@ -117,6 +119,24 @@ pub(crate) fn payload_sum(context: &Context, input: &[u8], scratch: &mut Scratch
     let mut sum = Sum::default();
     [front, tail].iter().for_each(|run| sum.add(run));
     sum.fold()
+}
+
+/// A hash of so many bits of inputs, which fill whole bytes, and of the unparsed rest behind them.
+pub(crate) fn payload_hash(
+    context: &Context,
+    input: &[u8],
+    scratch: &mut Scratch,
+    algorithm: HashAlgorithm,
+    mut bytes: Vec<u8>,
+    bits: usize,
+) -> Bits {
+    let parts = context.source.parts(input);
+    let (front, tail) = payload(parts, context.cursor, &mut scratch.payload);
+    if front.is_empty() && tail.is_empty() {
+        return hash(algorithm, &bytes, bits);
+    }
+    bytes.extend([front, tail].concat());
+    hash(algorithm, &bytes, 8 * bytes.len())
 }
 
 /// The unparsed rest in two runs of bytes; copied only if it starts within a byte.

@@ -67,7 +67,7 @@ impl<'a> Env<'a, '_> {
             }
             Expr::Hash { algorithm, width, inputs } => {
                 let mut bytes = Vec::new();
-                let bits = self.concat(inputs, &mut bytes);
+                let bits = self.concat(inputs, &mut bytes, true);
                 hash::hash(*algorithm, &bytes, bits).cast(*width)
             }
         })
@@ -79,12 +79,12 @@ impl<'a> Env<'a, '_> {
     }
 
     /// Writes the concatenated values to `out`, padded with zero bits to whole bytes; how many bits
-    /// they are.
-    pub(crate) fn concat(&self, inputs: &'a [Expr], out: &mut Vec<u8>) -> usize {
+    /// they are. A varbit field gives the bits that it has, or, if not `exact`, zeros in front of them.
+    pub(crate) fn concat(&self, inputs: &'a [Expr], out: &mut Vec<u8>, exact: bool) -> usize {
         let mut writer = Writer::new(out);
         for input in inputs {
             match input {
-                Expr::Field(field) => self.store.append(self.layout, *field, &mut writer),
+                Expr::Field(field) => self.store.append(self.layout, *field, exact, &mut writer),
                 _ => writer.value(&self.eval(input)),
             }
         }

@@ -50,7 +50,7 @@ impl<'a> Run<'a> {
                 group.buckets.iter().enumerate().find(|(_, b)| self.live(b)).map(Some)
             }
             GroupKind::Select => {
-                self.env(context, &[]).concat(&group.hash, self.emitted);
+                self.env(context, &[]).concat(&group.hash, self.emitted, true);
                 let hash = crc32c(&[self.emitted]);
                 self.select(hash, &group.buckets).map(Some)
             }

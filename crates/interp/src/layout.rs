@@ -127,12 +127,25 @@ impl Layout {
 
     /// A field's width in bits (the greatest, of a varbit one).
     pub(crate) fn width(&self, field: FieldRef) -> u32 {
+        match field {
+            FieldRef::Meta(id) => self.meta[id.index()].1,
+            field => self.in_header(field).map_or(0, |place| place.width),
+        }
+    }
+
+    /// It is a varbit field.
+    pub(crate) fn is_varbit(&self, field: FieldRef) -> bool {
+        self.in_header(field).is_some_and(|place| place.varbit)
+    }
+
+    /// A field's place in its header; none of metadata.
+    fn in_header(&self, field: FieldRef) -> Option<&FieldPlace> {
         let (header, field) = match field {
-            FieldRef::Meta(id) => return self.meta[id.index()].1,
+            FieldRef::Meta(_) => return None,
             FieldRef::Header(header, field) => (header, field),
             FieldRef::Last(stack, field) => (self.program.stacks[stack.index()].first, field),
         };
-        self.type_of(header).fields[field.index()].width
+        Some(&self.type_of(header).fields[field.index()])
     }
 
     /// The elements of a stack, as indices of headers.

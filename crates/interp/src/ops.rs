@@ -72,6 +72,20 @@ impl<'a> Run<'a> {
                 let sum = crate::checksum::payload_sum(context, self.input, self.scratch);
                 self.assign(context, *field, &Bits::from_u128(sum.into(), 16));
             }
+            Op::PayloadHash { field, hash } => {
+                let Expr::Hash { algorithm, width, inputs } = hash else { return None };
+                let mut bytes = Vec::new();
+                let bits = self.env(context, args).concat(inputs, &mut bytes, true);
+                let value = crate::checksum::payload_hash(
+                    context,
+                    self.input,
+                    self.scratch,
+                    *algorithm,
+                    bytes,
+                    bits,
+                );
+                self.assign(context, *field, &value.cast(*width));
+            }
             Op::Truncate { length } => {
                 let length = self.env(context, args).eval(length).low_u32();
                 context.cut = context.cut.min(length);

@@ -103,10 +103,20 @@ impl Store {
         Some((bytes, place.offset, width as usize))
     }
 
-    /// Appends a field's value to a bit string.
-    pub(crate) fn append(&self, layout: &Layout, field: FieldRef, writer: &mut Writer<'_>) {
-        let width = layout.width(field) as usize;
-        match self.place(layout, field) {
+    /// Appends a field's value to a bit string; of a varbit field, with `exact`, the bits that it has.
+    pub(crate) fn append(
+        &self,
+        layout: &Layout,
+        field: FieldRef,
+        exact: bool,
+        writer: &mut Writer<'_>,
+    ) {
+        let place = self.place(layout, field);
+        let width = match exact && layout.is_varbit(field) {
+            true => place.as_ref().map_or(0, |(_, _, n)| *n),
+            false => layout.width(field) as usize,
+        };
+        match place {
             Some((bytes, offset, n)) => {
                 writer.zeros(width - n);
                 writer.bits_of(bytes, offset, n);

@@ -11,8 +11,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Greatest width of a value in bits: that of the widest header field, times two for concatenation,
-/// and enough for a hash's or checksum's input list.
+/// Greatest width of a value in bits that is computed: that of the widest fixed field, times two for
+/// concatenation, and enough for a hash's or checksum's input list. A varbit field as it is may be wider.
 pub const WIDTH_MAX: u32 = 1 << 16;
 
 /// Widths up to this are kept without an allocation.

@@ -176,7 +176,8 @@ pub enum Expr {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `condition ? then : else`; the condition is one bit wide.
     Mux(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// A hash of the concatenated inputs (padded with zero bits to whole bytes), cast to `width`.
+    /// A hash of the concatenated inputs (padded with zero bits to whole bytes), cast to `width`. A varbit
+    /// field that is an input gives as many bits as it has now.
     Hash {
         /// The function.
         algorithm: HashAlgorithm,

@@ -197,6 +197,14 @@ pub enum Op {
         /// Destination.
         field: FieldRef,
     },
+    /// `field =` the hash of the inputs and, behind them, of what the parser left of the packet. The inputs
+    /// are padded with zero bits to whole bytes, and so is the rest of the packet.
+    PayloadHash {
+        /// Destination.
+        field: FieldRef,
+        /// An [`Expr::Hash`] of the field's width, which has function and inputs; its value is not asked for.
+        hash: Expr,
+    },
     /// What is output from here on in this pass, by copies made from here on too, has at most so many
     /// bytes. The shortest length holds.
     Truncate {
@@ -258,6 +266,7 @@ impl Op {
             | Op::Count { index: e, .. }
             | Op::RegisterRead { index: e, .. }
             | Op::Truncate { length: e }
+            | Op::PayloadHash { hash: e, .. }
             | Op::PortLive { port: e, .. }
             | Op::Call { guise: Some(Guise { in_port: e, .. }), .. }
             | Op::Loop { condition: e, .. }

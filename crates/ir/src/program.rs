@@ -15,8 +15,14 @@ use crate::op::Op;
 use crate::pipeline::ActionCall;
 use std::sync::Arc;
 
-/// Widest field, in bits.
+/// Widest field of a fixed width, in bits.
 pub const FIELD_WIDTH_MAX: u32 = 2048;
+
+/// Widest varbit field, in bits: the longest packet, 65,535 bytes.
+pub const VARBIT_WIDTH_MAX: u32 = 8 * 65_535;
+
+/// What all header instances of a program have room for, in bytes.
+pub const HEADERS_BYTES_MAX: u64 = 1 << 24;
 
 /// A field of a header type.
 #[derive(Clone, Debug, PartialEq, Eq)]

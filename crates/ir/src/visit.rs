@@ -65,6 +65,7 @@ fn op(o: &mut Op, f: Change<'_>) {
         | Op::Count { index: e, .. }
         | Op::RegisterRead { index: e, .. }
         | Op::Truncate { length: e }
+        | Op::PayloadHash { hash: e, .. }
         | Op::PortLive { port: e, .. }
         | Op::Call { guise: Some(Guise { in_port: e, .. }), .. } => expr(e, f),
         Op::RegisterWrite { index: a, value: b, .. } | Op::Random { lo: a, hi: b, .. } => {

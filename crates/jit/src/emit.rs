@@ -217,7 +217,8 @@ impl<'f, 'p> Gen<'f, 'p> {
                 varbit: var(),
             }));
             for field in &program.type_of(HeaderId(h as u32)).fields {
-                let dirty = end.dirty.has(fields.len());
+                // A varbit field is never written in code.
+                let dirty = end.dirty.has(fields.len()) && !field.varbit;
                 fields.push(dirty.then(|| FieldVars {
                     dirty: var(),
                     limbs: (0..limbs(field.width)).map(|_| var()).collect(),

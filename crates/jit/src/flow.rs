@@ -462,6 +462,7 @@ impl Analysis<'_> {
             | Op::RegisterRead { .. }
             | Op::RegisterWrite { .. }
             | Op::CopyVarbit { .. }
+            | Op::PayloadHash { .. }
             | Op::Truncate { .. }
             | Op::Random { .. } => {}
             Op::PayloadSum { field } => {

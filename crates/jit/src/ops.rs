@@ -214,6 +214,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::PayloadSum { .. } => {
                 return Err(self.bail("a checksum of the payload behind a lookup"));
             }
+            Op::PayloadHash { .. } => return Err(self.bail("a hash of the payload")),
             Op::Truncate { .. } => return Err(self.bail("the packet is cut")),
             Op::Loop { condition, body } => self.rounds(condition, body, site)?,
         }

@@ -184,7 +184,9 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
     for h in 0..program.headers.len() {
         for (f, field) in program.type_of(HeaderId(h as u32)).fields.iter().enumerate() {
             let number = shape.headers[h].first_field + f;
-            let kept = points().any(|p| p.may.dirty.has(number) && p.live.headers.has(h));
+            // A varbit field is never written in code.
+            let kept =
+                !field.varbit && points().any(|p| p.may.dirty.has(number) && p.live.headers.has(h));
             slots.fields.push(if kept { words(1 + limbs(field.width)) } else { None });
         }
     }

@@ -302,7 +302,9 @@ impl Pass<'_> {
                 }
             }
             Op::SetValid(_) | Op::SetInvalid(_) => {}
-            Op::PayloadSum { field } => self.overwrite(live, *field),
+            Op::PayloadSum { field } | Op::PayloadHash { field, .. } => {
+                self.overwrite(live, *field)
+            }
             Op::CopyHeader { .. }
             | Op::CopyVarbit { .. }
             | Op::PushFront(..)

@@ -298,6 +298,7 @@ impl Way<'_> {
                 Op::Assign(field, _)
                 | Op::AssignSlice(field, ..)
                 | Op::PayloadSum { field }
+                | Op::PayloadHash { field, .. }
                 | Op::PortLive { field, .. }
                 | Op::RegisterRead { field, .. }
                 | Op::Random { field, .. } => *changed |= !is_meta(field),
@@ -370,7 +371,8 @@ fn writes(op: &Op, f: &mut dyn FnMut(MetaId)) {
         Op::PortLive { field: to, .. }
         | Op::RegisterRead { field: to, .. }
         | Op::Random { field: to, .. }
-        | Op::PayloadSum { field: to } => field(to),
+        | Op::PayloadSum { field: to }
+        | Op::PayloadHash { field: to, .. } => field(to),
         Op::Meter { color, level, .. } => [color, level].into_iter().for_each(field),
         Op::Service { results, .. } => results.iter().for_each(|meta| f(*meta)),
         _ => {}

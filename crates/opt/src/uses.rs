@@ -150,8 +150,8 @@ impl Uses {
                 self.field(program, *from);
                 self.write(program, *to);
             }
-            // What it sums begins where the parser stops.
-            Op::PayloadSum { field } => {
+            // What it sums or hashes begins where the parser stops.
+            Op::PayloadSum { field } | Op::PayloadHash { field, .. } => {
                 self.write(program, *field);
                 self.all = true;
             }

@@ -460,6 +460,11 @@ impl<'a> Names<'a> {
                 Op::CopyVarbit { to, from: self.field(c)? }
             }
             "payload_sum" => Op::PayloadSum { field: self.assigned_field(c)? },
+            "payload_hash" => {
+                let field = self.assigned_field(c)?;
+                let width = self.program.field_width(field);
+                Op::PayloadHash { field, hash: self.expr(c, width)? }
+            }
             "truncate" => Op::Truncate { length: self.expr(c, Some(32))? },
             "push" => Op::PushFront(self.stack(c)?, c.u32("a count")?),
             "pop" => Op::PopFront(self.stack(c)?, c.u32("a count")?),
@@ -670,6 +675,7 @@ const OPS: &[&str] = &[
     "copy",
     "copy_varbit",
     "payload_sum",
+    "payload_hash",
     "truncate",
     "loop",
     "push",

@@ -310,6 +310,9 @@ impl<'a> Printer<'a> {
                 format!("copy_varbit {} from {}", self.field(*to), self.field(*from))
             }
             Op::PayloadSum { field } => format!("payload_sum {}", self.field(*field)),
+            Op::PayloadHash { field, hash } => {
+                format!("payload_hash {} {}", self.field(*field), self.expr(hash, w(*field)))
+            }
             Op::Truncate { length } => format!("truncate {}", self.expr(length, Some(32))),
             Op::PushFront(s, n) => format!("push {} {n}", self.stack(*s)),
             Op::PopFront(s, n) => format!("pop {} {n}", self.stack(*s)),

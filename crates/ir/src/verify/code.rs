@@ -3,7 +3,7 @@
 //! A [`Scope`] says what may be read where: parameters in actions, unparsed bits in the parser. It
 //! gives the width of an expression while it checks it, so that each is walked once.
 
-use super::{DEPTH_MAX, Error, FIELD_WIDTH_MAX, Result, Rule, WIDTH_MAX, ensure};
+use super::{DEPTH_MAX, Error, FIELD_WIDTH_MAX, Result, Rule, VARBIT_WIDTH_MAX, WIDTH_MAX, ensure};
 use crate::bits::Bits;
 use crate::expr::{BinaryOp, Expr, FieldRef, HashAlgorithm, UnaryOp};
 use crate::id::{BlockId, HeaderId, MetaId, ServiceId, StackId};
@@ -158,20 +158,35 @@ impl<'a> Scope<'a> {
                         c.width
                     );
                 }
-                let mut total = 0u32;
+                let (mut total, mut varbits) = (0u32, 0u32);
                 for e in inputs {
-                    total = total.saturating_add(sub(e)?);
+                    let width = sub(e)?;
+                    match self.is_varbit(e) {
+                        true => varbits = varbits.saturating_add(width),
+                        false => total = total.saturating_add(width),
+                    }
                 }
                 ensure!(total <= WIDTH_MAX, W6, "hash inputs of {total} bits, at most {WIDTH_MAX}");
+                ensure!(
+                    varbits <= VARBIT_WIDTH_MAX,
+                    W6,
+                    "hash inputs of up to {varbits} bits of varbit fields, at most {VARBIT_WIDTH_MAX}"
+                );
                 *width
             }
         };
         ensure!(
-            (1..=WIDTH_MAX).contains(&width),
+            (1..=WIDTH_MAX).contains(&width) || self.is_varbit(e),
             W6,
             "an expression of {width} bits; 1 to {WIDTH_MAX} are allowed"
         );
         Ok(width)
+    }
+
+    /// A varbit field, as it is. It exists.
+    fn is_varbit(&self, e: &Expr) -> bool {
+        let Expr::Field(f) = e else { return false };
+        self.field(*f).is_ok_and(|(field, _)| field.is_some_and(|field| field.varbit))
     }
 
     fn header(&self, id: HeaderId) -> Result {
@@ -345,6 +360,14 @@ impl<'a> Scope<'a> {
                 Ok(())
             }
             Op::PayloadSum { field } => self.target_of("the sum", *field, 16),
+            Op::PayloadHash { field, hash } => {
+                let Expr::Hash { width, .. } = hash else {
+                    let text = "what is written is no hash: write `hash(FUNCTION, WIDTH, ...)`";
+                    return Err(Error::new(Rule::W3, text));
+                };
+                self.expr(hash)?;
+                self.target_of("the hash", *field, *width)
+            }
             Op::Truncate { length } => self.expr_of("the length", length, 32),
             Op::Loop { condition, body } => {
                 self.condition(condition)?;
@@ -524,6 +547,21 @@ pub(super) fn declared_width(what: &str, name: &str, width: u32) -> Result {
     Ok(())
 }
 
+/// Rule W1, of a field of a header.
+pub(super) fn declared_field(f: &Field) -> Result {
+    if !f.varbit {
+        return declared_width("field", &f.name, f.width);
+    }
+    ensure!(
+        (1..=VARBIT_WIDTH_MAX).contains(&f.width),
+        W1,
+        "the varbit field {} is {} bits wide; 1 to {VARBIT_WIDTH_MAX} are allowed",
+        f.name,
+        f.width
+    );
+    Ok(())
+}
+
 fn one_bit(width: u32) -> Result<u32> {
     ensure!(width == 1, W4, "a logical operator on {width} bits; it takes 1: compare it");
     Ok(1)
@@ -566,6 +604,7 @@ fn word(op: &Op) -> &'static str {
         Op::CopyHeader { .. } => "copy",
         Op::CopyVarbit { .. } => "copy_varbit",
         Op::PayloadSum { .. } => "payload_sum",
+        Op::PayloadHash { .. } => "payload_hash",
         Op::Truncate { .. } => "truncate",
         Op::Loop { .. } => "loop",
         Op::PushFront(..) => "push",

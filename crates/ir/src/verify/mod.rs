@@ -15,14 +15,17 @@
 //! - N4: every id refers to something that exists.
 //!
 //! Widths
-//! - W1: fields, parameters and register cells are 1 to [`FIELD_WIDTH_MAX`] bits wide.
+//! - W1: fields, parameters and register cells are 1 to [`FIELD_WIDTH_MAX`] bits wide, varbit fields 1 to
+//!   [`VARBIT_WIDTH_MAX`].
 //! - W2: the two operands of an operator have the same width (shifts and concatenation excepted).
 //! - W3: a value has the width that its use asks for.
 //! - W4: a condition, and an operand of a logical operator, is one bit wide.
 //! - W5: a slice lies within what it is taken from.
-//! - W6: an expression is 1 to [`WIDTH_MAX`] bits wide.
+//! - W6: an expression is 1 to [`WIDTH_MAX`] bits wide; a varbit field alone, and inputs of a hash together,
+//!   may be as wide as they are declared.
 //! - W7: expressions, `if`s and loops are nested at most [`DEPTH_MAX`] deep.
 //! - W8: a CRC is 8 to 32 bits wide, its parameters no wider.
+//! - W9: all header instances together have room for at most [`HEADERS_BYTES_MAX`] bytes.
 //!
 //! Expressions
 //! - X1: parameters are read in actions only.
@@ -99,7 +102,8 @@ use crate::id::{BlockId, GroupId, TableId};
 use crate::op::Op;
 use crate::pipeline::{ActionCall, Entry, Group, GroupKind, Pattern, Pipeline};
 use crate::program::{
-    Action, FIELD_WIDTH_MAX, MatchKind, Program, Select, Table, Terminator, ValueSet,
+    Action, FIELD_WIDTH_MAX, HEADERS_BYTES_MAX, MatchKind, Program, Select, Table, Terminator,
+    VARBIT_WIDTH_MAX, ValueSet,
 };
 use code::Scope;
 pub(crate) use code::leaves_a_loop;
@@ -132,7 +136,7 @@ macro_rules! rules {
 }
 
 rules! {
-    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 W8 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
+    N1 N2 N3 N4 W1 W2 W3 W4 W5 W6 W7 W8 W9 X1 X2 H1 H2 H3 H4 H5 H6 P1 P2 P3 P4 D1 C1 C2 C3
     A1 A2 A3 A4 T1 T2 T3 B1 B2 B3 L1 L2 E1 E2 E3 E4 E5 G1 G2 G3 G4 V1
 }
 

@@ -1,12 +1,12 @@
 //! The rules of declarations: everything that a program holds, in the order of its fields.
 
-use super::code::{self, Scope, declared_width, select_pattern};
+use super::code::{self, Scope, declared_field, declared_width, select_pattern};
 use super::{Error, Result, Rule, ensure};
 use crate::expr::{Expr, FieldRef};
 use crate::id::{ActionId, BlockId, HeaderId, StackId, TableId, UnionId};
 use crate::program::{
-    Checksum, ChecksumAlgorithm, ChecksumMode, HeaderType, Param, ParserOp, ParserState, Program,
-    Select, Table, Terminator, Transition, intrinsic,
+    Checksum, ChecksumAlgorithm, ChecksumMode, HeaderInstance, HeaderType, Param, ParserOp,
+    ParserState, Program, Select, Table, Terminator, Transition, intrinsic,
 };
 use hashbrown::HashSet;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn header_type(ty: &HeaderType) -> Result {
     let inner = || {
         unique("field", ty.fields.iter().map(|f| f.name.as_str()))?;
         for (i, f) in ty.fields.iter().enumerate() {
-            declared_width("field", &f.name, f.width)?;
+            declared_field(f)?;
             ensure!(!f.name.contains('.'), N2, "field {}: its name holds a dot", f.name);
             ensure!(
                 !f.varbit || i + 1 == ty.fields.len(),
@@ -103,9 +103,10 @@ fn header_type(ty: &HeaderType) -> Result {
                 f.name
             );
         }
-        let total: u64 = ty.fields.iter().map(|f| u64::from(f.width)).sum();
+        let fixed = ty.fields.iter().filter(|f| !f.varbit);
+        let total: u64 = fixed.map(|f| u64::from(f.width)).sum();
         let max = u64::from(super::WIDTH_MAX);
-        ensure!(total <= max, W6, "{total} bits in all; at most {max}");
+        ensure!(total <= max, W6, "{total} bits of fixed fields in all; at most {max}");
         Ok(())
     };
     inner().map_err(|e| e.within(format_args!("header type {}", ty.name)))
@@ -138,6 +139,21 @@ fn headers(p: &Program) -> Result {
         };
         inner().map_err(|e: Error| e.within(format_args!("header {}", h.name)))?;
     }
+    let bytes = |h: &HeaderInstance| {
+        let fields = &p.header_types[h.header_type.index()].fields;
+        fields.iter().map(|f| u64::from(f.width)).sum::<u64>().div_ceil(8)
+    };
+    let all: u64 = p.headers.iter().map(bytes).sum();
+    let room = || {
+        let max = super::HEADERS_BYTES_MAX;
+        ensure!(
+            all <= max,
+            W9,
+            "there is room for {all} bytes; at most {max}: use narrower varbit fields"
+        );
+        Ok(())
+    };
+    room().map_err(|e: Error| e.within("all headers together"))?;
     for (i, s) in p.stacks.iter().enumerate() {
         let inner = || {
             ensure!((1..=255).contains(&s.size), H2, "{} elements; 1 to 255 are allowed", s.size);

@@ -258,10 +258,31 @@ fn references() {
     }
 }
 
+fn hash_of(width: u32) -> Expr {
+    Expr::Hash { algorithm: HashAlgorithm::Crc16, width, inputs: vec![int(1, 8)] }
+}
+
 #[test]
 fn widths() {
     breaks(Rule::W1, |p| p.header_types[0].fields[0].width = 0);
     breaks(Rule::W1, |p| p.metadata[6].width = FIELD_WIDTH_MAX + 1);
+    let varbit = |p: &mut Program, width| {
+        let last = p.header_types[0].fields.last_mut().unwrap();
+        (last.varbit, last.width) = (true, width);
+    };
+    breaks(Rule::W1, |p| varbit(p, VARBIT_WIDTH_MAX + 1));
+    breaks(Rule::W1, |p| varbit(p, 0));
+    breaks(Rule::W9, |p| {
+        p.header_types[0].fields.clear();
+        p.header_types[0].fields.push(crate::program::Field {
+            name: "rest".into(),
+            width: VARBIT_WIDTH_MAX,
+            varbit: true,
+        });
+        let one = p.headers[0].clone();
+        let more = (0..300).map(|i| HeaderInstance { name: format!("more{i}"), ..one.clone() });
+        p.headers.extend(more);
+    });
     breaks(Rule::W1, |p| p.registers[0].width = 0);
     expr_breaks(Rule::W2, Expr::binary(BinaryOp::Add, Expr::Param(0), int(1, 16)));
     expr_breaks(Rule::W2, Expr::Param(0).eq(int(1, 16)));
@@ -281,6 +302,8 @@ fn widths() {
         Op::RegisterWrite { register: RegisterId(0), index: int(0, 32), value: int(0, 8) },
         Op::Random { field: M, lo: int(0, 32), hi: int(0, 8) },
         Op::PayloadSum { field: M },
+        Op::PayloadHash { field: M, hash: int(0, 32) },
+        Op::PayloadHash { field: M, hash: hash_of(16) },
         Op::Truncate { length: int(0, 16) },
     ] {
         action_breaks(Rule::W3, op);

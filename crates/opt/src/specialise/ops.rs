@@ -83,7 +83,7 @@ impl Flow<'_> {
                 state.write(*to, Known::nothing(0));
                 same()
             }
-            Op::PayloadSum { field } => {
+            Op::PayloadSum { field } | Op::PayloadHash { field, .. } => {
                 state.write(*field, Known::nothing(0));
                 same()
             }
