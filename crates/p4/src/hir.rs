@@ -77,6 +77,9 @@ pub enum ExprKind {
     Cast(Box<Expr>),
     /// A struct, header (which becomes valid), tuple, list or stack, by position.
     Aggregate(Vec<Expr>),
+    /// The same of a struct or header, whose fields are written in another order: by position, and the
+    /// positions in the order in which they are written.
+    Reordered(Vec<Expr>, Vec<usize>),
     /// An invalid header or union.
     Invalid,
     /// An instance.
@@ -160,6 +163,21 @@ pub struct Call {
     pub type_args: Vec<TyId>,
     /// In the order of the parameters; `None` for `_` and for optional ones left out.
     pub args: Vec<Option<Expr>>,
+    /// Places in `args` in the order in which they are written; empty if that is the same.
+    pub order: Vec<usize>,
+}
+
+impl Call {
+    /// Places in `args` in the order in which they are evaluated (§6.8).
+    pub fn written(&self) -> Vec<usize> {
+        written(&self.order, self.args.len())
+    }
+}
+
+/// So many places, those of `order` first.
+fn written(order: &[usize], count: usize) -> Vec<usize> {
+    let rest = (0..count).filter(|i| !order.contains(i));
+    order.iter().copied().chain(rest).collect()
 }
 
 /// A parameter.
@@ -457,10 +475,19 @@ pub struct ActionCall {
     pub action: ActionId,
     /// In the order of the parameters; `None` is the control plane's.
     pub args: Vec<Option<Expr>>,
+    /// Places in `args` in the order in which they are written; empty if that is the same.
+    pub order: Vec<usize>,
     /// Annotations.
     pub annotations: Rc<[Annotation]>,
     /// Where.
     pub span: Span,
+}
+
+impl ActionCall {
+    /// Places in `args` in the order in which they are evaluated (§6.8).
+    pub fn written(&self) -> Vec<usize> {
+        written(&self.order, self.args.len())
+    }
 }
 
 /// An entry written in the program.

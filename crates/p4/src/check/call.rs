@@ -23,6 +23,14 @@ struct Face {
     known: bool,
 }
 
+/// What was made of arguments.
+struct Args {
+    /// In the order of the parameters.
+    list: Vec<Option<Expr>>,
+    /// Of arguments with names: places in the list in the order in which they are written.
+    order: Vec<usize>,
+}
+
 impl Checker<'_> {
     pub(super) fn call(
         &mut self,
@@ -232,12 +240,12 @@ impl Checker<'_> {
         {
             self.error("bad-place", name_span, "`verify` is for parsers");
         }
-        let (call_args, type_args, result) =
+        let (Args { list: call_args, order }, type_args, result) =
             self.with_signature(&signature, types, args, span, &[], &[]);
         if is_extern && &*signature.name == "static_assert" {
             return self.static_assert(id, call_args, span);
         }
-        let call = Call { callee: Callee::Function(id), type_args, args: call_args };
+        let call = Call { callee: Callee::Function(id), type_args, args: call_args, order };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span, value: None }
     }
 
@@ -269,7 +277,8 @@ impl Checker<'_> {
             },
             _ => return self.bad(span),
         }
-        let call = Call { callee: Callee::Function(id), type_args: Vec::new(), args };
+        let call =
+            Call { callee: Callee::Function(id), type_args: Vec::new(), args, order: Vec::new() };
         Expr {
             kind: ExprKind::Call(Box::new(call)),
             ty: basic::BOOL,
@@ -288,7 +297,7 @@ impl Checker<'_> {
         span: Span,
         outer: &[TypeVarId],
         outer_args: &[TyId],
-    ) -> (Vec<Option<Expr>>, Vec<TyId>, TyId) {
+    ) -> (Args, Vec<TyId>, TyId) {
         let mut type_args: Vec<TyId> = types.iter().map(|t| self.ty_or(t, true)).collect();
         if !types.is_empty() && types.len() != s.type_params.len() {
             let text = format!(
@@ -317,7 +326,7 @@ impl Checker<'_> {
             s.params.iter().map(|p| Param { ty: replace(self, p.ty), ..p.clone() }).collect();
         let result = s.result.map_or(basic::VOID, |r| replace(self, r));
         let face = Face { name: s.name.clone(), span: s.span, params, known: true };
-        let args = self.match_args(&face, args, span);
+        let Args { list: args, order } = self.match_args(&face, args, span);
         for (p, a) in face.params.iter().zip(&args) {
             let Some(a) = a else { continue };
             let ty = self.zonk(p.ty);
@@ -364,7 +373,11 @@ impl Checker<'_> {
             }
         }
         self.well_formed(result, span);
-        (args, type_args, result)
+        let mut args = args;
+        for a in args.iter_mut().flatten() {
+            a.ty = self.zonk(a.ty);
+        }
+        (Args { list: args, order }, type_args, result)
     }
 
     /// Types inside of generic types are allowed where they are, now that they are known.
@@ -397,9 +410,10 @@ impl Checker<'_> {
     }
 
     /// Arguments in the order of the parameters, each of its parameter's type.
-    fn match_args(&mut self, face: &Face, args: &[ast::Arg], span: Span) -> Vec<Option<Expr>> {
+    fn match_args(&mut self, face: &Face, args: &[ast::Arg], span: Span) -> Args {
         let n = face.params.len();
         let mut slots: Vec<Option<&ast::Arg>> = vec![None; n];
+        let mut order = Vec::new();
         let named = args.iter().filter(|a| a.name.is_some()).count();
         if named != 0 && named != args.len() {
             let d = Diagnostic::error(
@@ -409,7 +423,7 @@ impl Checker<'_> {
             );
             self.d.add(d.help("give names to all of them or to none"));
             self.args_anyway(args);
-            return vec![None; n];
+            return Args { list: vec![None; n], order };
         }
         for (i, arg) in args.iter().enumerate() {
             let at = match &arg.name {
@@ -441,6 +455,9 @@ impl Checker<'_> {
                 continue;
             }
             slots[at] = Some(arg);
+            if arg.name.is_some() {
+                order.push(at);
+            }
         }
         // Values first; then those whose type depends on the others'.
         let mut values: Vec<Option<Expr>> = slots
@@ -493,7 +510,7 @@ impl Checker<'_> {
                 None => {}
             }
         }
-        out
+        Args { list: out, order }
     }
 
     fn argument(&mut self, face: &Face, param: &Param, value: Expr) -> Expr {
@@ -570,8 +587,8 @@ impl Checker<'_> {
             }
         }
         let face = Face { name, span: at, params, known: false };
-        let args = self.match_args(&face, args, span);
-        let call = Call { callee: Callee::Action(id), type_args: Vec::new(), args };
+        let Args { list: args, order } = self.match_args(&face, args, span);
+        let call = Call { callee: Callee::Action(id), type_args: Vec::new(), args, order };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: basic::VOID, span, value: None }
     }
 
@@ -702,7 +719,7 @@ impl Checker<'_> {
             .collect();
         let face = Face { name: name.clone(), span: at, params, known: true };
         let before = self.d.errors();
-        let args = self.match_args(&face, args, span);
+        let args = self.match_args(&face, args, span).list;
         let ty = self.zonk(ty);
         if self.open(ty) && self.d.errors() == before {
             let optional_left = matches!(shape, Ty::Package(..) | Ty::Apply(..));
@@ -786,7 +803,7 @@ impl Checker<'_> {
                     return self.bad(span);
                 };
                 let signature = self.p.externs[e.index()].methods[chosen].clone();
-                let (args, type_args, result) =
+                let (Args { list: args, order }, type_args, result) =
                     self.with_signature(&signature, types, args, span, &vars, &targs);
                 if self.context.place == Place::Declarations && !self.pure(&signature) {
                     self.error("bad-place", span, "a method is called among declarations");
@@ -808,7 +825,8 @@ impl Checker<'_> {
                 {
                     self.check_extract(&args, span);
                 }
-                let call = Call { callee: Callee::Method(object, e, chosen), type_args, args };
+                let callee = Callee::Method(object, e, chosen);
+                let call = Call { callee, type_args, args, order };
                 Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span, value: None }
             }
             Ty::Apply(a, targs) if &*name.name == "apply" => {
@@ -939,7 +957,8 @@ impl Checker<'_> {
             let d = Diagnostic::error("bad-place", span, text);
             self.d.add(d.help("tables are applied in a control's apply block"));
         }
-        let call = Call { callee: Callee::Table(id), type_args: Vec::new(), args: Vec::new() };
+        let callee = Callee::Table(id);
+        let call = Call { callee, type_args: Vec::new(), args: Vec::new(), order: Vec::new() };
         let ty = self.p.types.id(Ty::TableResult(id));
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span, value: None }
     }
@@ -984,8 +1003,8 @@ impl Checker<'_> {
             .map(|p| Param { ty: self.p.types.substitute(p.ty, &vars, targs), ..p })
             .collect();
         let face = Face { name, span: at, params, known: true };
-        let args = self.match_args(&face, args, span);
-        let call = Call { callee: Callee::Apply(object, a), type_args: Vec::new(), args };
+        let Args { list: args, order } = self.match_args(&face, args, span);
+        let call = Call { callee: Callee::Apply(object, a), type_args: Vec::new(), args, order };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: basic::VOID, span, value: None }
     }
 
@@ -1038,8 +1057,8 @@ impl Checker<'_> {
         } else {
             self.no_args(args, name);
         }
-        let call =
-            Call { callee: Callee::Builtin(object, builtin), type_args: Vec::new(), args: out };
+        let callee = Callee::Builtin(object, builtin);
+        let call = Call { callee, type_args: Vec::new(), args: out, order: Vec::new() };
         Expr { kind: ExprKind::Call(Box::new(call)), ty, span, value: None }
     }
 }

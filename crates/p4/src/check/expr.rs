@@ -921,7 +921,9 @@ impl Checker<'_> {
                 self.known(a) && self.known(b)
             }
             ExprKind::Mux(a, b, c) => self.known(a) && self.known(b) && self.known(c),
-            ExprKind::Aggregate(items) => items.iter().all(|i| self.known(i)),
+            ExprKind::Aggregate(items) | ExprKind::Reordered(items, _) => {
+                items.iter().all(|i| self.known(i))
+            }
             ExprKind::Call(call) => {
                 matches!(&call.callee, crate::hir::Callee::Function(f)
                     if &*self.p.functions[f.index()].signature.name == "static_assert")

@@ -72,6 +72,18 @@ impl Checker<'_> {
                 PropertyValue::Actions(actions) => self.actions(&mut table, actions),
                 PropertyValue::Entries(entries) => {
                     table.entries_const = p.is_const;
+                    let keyed = |q: &ast::Property| matches!(&q.value, PropertyValue::Key(keys) if !keys.is_empty());
+                    if !properties.iter().any(keyed) && !entries.is_empty() {
+                        let text = format!(
+                            "the table `{}` has no keys, so it holds no entries",
+                            name.name
+                        );
+                        let d = Diagnostic::error("bad-table", p.name.span, text);
+                        self.d.add(d.help(
+                            "add `key = { ... }`, or say with `default_action` what it does",
+                        ));
+                        continue;
+                    }
                     for needed in ["key", "actions"] {
                         if !seen.contains_key(needed) {
                             let text = format!("`entries` comes before `{needed}`");
@@ -269,9 +281,13 @@ impl Checker<'_> {
             );
             let mut full = args;
             full.resize(params.len(), None);
+            let named = a.args.iter().flatten().filter_map(|arg| arg.name.as_ref());
+            let order = named.filter_map(|n| params.iter().position(|p| p.name == n.name));
+            let order = order.collect();
             table.actions.push(ActionCall {
                 action: id,
                 args: full,
+                order,
                 annotations: a.annotations.as_slice().into(),
                 span: a.span,
             });
@@ -435,7 +451,8 @@ impl Checker<'_> {
             full.extend(self.bound_args(&path.ident, &rest, args, span, true));
         }
         // In the order of the parameters: those with a direction come first (§14.1).
-        Some(ActionCall { action: id, args: full, annotations: listed.annotations, span })
+        let order = listed.order;
+        Some(ActionCall { action: id, args: full, order, annotations: listed.annotations, span })
     }
 
     fn default_action(&mut self, table: &Table, e: &ast::Expr) -> Option<ActionCall> {

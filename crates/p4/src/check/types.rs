@@ -10,8 +10,10 @@ use crate::types::*;
 use num_bigint::BigInt;
 use std::rc::Rc;
 
-/// Widest `bit`, `int` and `varbit`.
+/// Widest `bit` and `int`.
 pub(super) const WIDTH_MAX: u32 = 65_535;
+/// Widest `varbit`: the longest packet.
+const VARBIT_MAX: u32 = ir::program::VARBIT_WIDTH_MAX;
 /// Largest stack.
 const STACK_MAX: u32 = 4096;
 
@@ -47,15 +49,15 @@ impl Checker<'_> {
             TypeKind::Void => basic::VOID,
             TypeKind::Int => basic::INT,
             TypeKind::Bit(None) => self.p.types.bit(1),
-            TypeKind::Bit(Some(e)) => match self.width(e, 0) {
+            TypeKind::Bit(Some(e)) => match self.width(e, 0, WIDTH_MAX) {
                 Some(w) => self.p.types.bit(w),
                 None => basic::BAD,
             },
-            TypeKind::SignedInt(e) => match self.width(e, 1) {
+            TypeKind::SignedInt(e) => match self.width(e, 1, WIDTH_MAX) {
                 Some(w) => self.p.types.id(Ty::Signed(w)),
                 None => basic::BAD,
             },
-            TypeKind::Varbit(e) => match self.width(e, 0) {
+            TypeKind::Varbit(e) => match self.width(e, 0, VARBIT_MAX) {
                 Some(w) => self.p.types.id(Ty::Varbit(w)),
                 None => basic::BAD,
             },
@@ -186,8 +188,8 @@ impl Checker<'_> {
         self.p.types.id(ty)
     }
 
-    fn width(&mut self, e: &Expr, least: u32) -> Option<u32> {
-        let width = self.natural(e, "a width", WIDTH_MAX)?;
+    fn width(&mut self, e: &Expr, least: u32, most: u32) -> Option<u32> {
+        let width = self.natural(e, "a width", most)?;
         if width < least {
             self.error("bad-width", e.span, "a signed number has at least one bit");
             return None;

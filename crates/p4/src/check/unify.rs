@@ -294,6 +294,7 @@ impl Checker<'_> {
             };
         };
         let mut slots: Vec<Option<Expr>> = (0..wanted.len()).map(|_| None).collect();
+        let mut order = Vec::new();
         match (&names, &field_names) {
             (Some(names), Some(fields)) => {
                 for (name, item) in names.iter().zip(items) {
@@ -303,6 +304,7 @@ impl Checker<'_> {
                             near.map_or(String::new(), |n| format!("; the nearest is `{n}`"));
                         return Err(format!("{} has no field `{name}`{hint}", self.p.show(to)));
                     };
+                    order.push(i);
                     slots[i] = Some(self.try_coerce(item, wanted[i]).map_err(|detail| {
                         if detail.is_empty() {
                             format!("the field `{name}` has another type")
@@ -354,12 +356,12 @@ impl Checker<'_> {
         }
         let items: Vec<Expr> = slots.into_iter().flatten().collect();
         let value: Option<Vec<Const>> = items.iter().map(|i| i.value.clone()).collect();
-        Ok(Expr {
-            kind: ExprKind::Aggregate(items),
-            ty: to,
-            span: e.span,
-            value: value.map(|v| Const::List(v.into())),
-        })
+        let kind = match value.is_none() && !order.is_sorted() {
+            true => ExprKind::Reordered(items, order),
+            false => ExprKind::Aggregate(items),
+        };
+        let value = value.map(|v| Const::List(v.into()));
+        Ok(Expr { kind, ty: to, span: e.span, value })
     }
 
     /// What `...` stands for (§7.3).

@@ -292,6 +292,17 @@ impl Control {
         Ok(matches.into())
     }
 
+    /// A table without keys has only its default action (§14.2.1.1).
+    fn has_keys(t: &TableName) -> Result<(), String> {
+        match t.keyless {
+            true => Err(format!(
+                "the table `{}` has no keys, so it holds no entries; set its default action",
+                t.name
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// Adds an entry; its id, too. Higher priorities win.
     pub fn add(
         &mut self,
@@ -302,6 +313,7 @@ impl Control {
         args: &[Written],
     ) -> Result<(EntryId, Vec<Update>), String> {
         let t = self.writable(table)?;
+        Self::has_keys(t)?;
         let (table, matches) = (t.id, Self::matches(t, keys)?);
         let action = Self::call(t, action, args)?;
         let refused = Self::action_of(t, action.action).filter(|a| a.default_only);

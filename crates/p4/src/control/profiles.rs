@@ -403,6 +403,7 @@ impl Control {
         refers: Refers,
     ) -> Result<(EntryId, Vec<Update>), String> {
         let t = self.writable(table)?.clone();
+        Self::has_keys(&t)?;
         let matches = Self::matches(&t, keys)?;
         let call = self.indirect_call(&t, refers)?;
         let (id, updates) = self.insert(t.id, matches, priority, call)?;

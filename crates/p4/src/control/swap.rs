@@ -162,7 +162,9 @@ impl Control {
         let new = self.names.tables.iter().find(|t| t.name == old.name).cloned();
         let why = match &new {
             None => "the new program has no such table",
-            Some(new) if !same_keys(old, new) => "its keys are others now",
+            Some(new) if !same_keys(old, new) || old.keyless != new.keyless => {
+                "its keys are others now"
+            }
             Some(_) => "",
         };
         let Some(new) = new.filter(|_| why.is_empty()) else {

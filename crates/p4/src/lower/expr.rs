@@ -2,15 +2,16 @@
 
 use super::tree::Step;
 use super::value::{V, binary, cast, mux, not, slice};
-use super::{Lower, Result};
+use super::{Lower, Part, Refused, Result};
 use crate::ast::{BinaryOp as B, UnaryOp as U};
 use crate::hir::{Const, Expr as H, ExprKind, TableField};
 use crate::source::Span;
 use crate::types::*;
+use ir::program::{ParserOp, parser_error};
 use ir::{BinaryOp, Bits, Expr, FieldRef, UnaryOp};
 use num_traits::ToPrimitive;
 
-/// It calls something, so that the order matters.
+/// It calls something or may reject the packet, so that the order matters.
 pub(super) fn calls(e: &H) -> bool {
     if e.value.is_some() {
         return false;
@@ -22,14 +23,13 @@ pub(super) fn calls(e: &H) -> bool {
         | ExprKind::Slice(a, _, _)
         | ExprKind::Unary(_, a)
         | ExprKind::Cast(a)
-        | ExprKind::Next(a)
-        | ExprKind::Last(a)
         | ExprKind::LastIndex(a) => calls(a),
+        ExprKind::Next(_) | ExprKind::Last(_) => true,
         ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::PlusSlice(a, b, _) => {
             calls(a) || calls(b)
         }
         ExprKind::Mux(a, b, c) => calls(a) || calls(b) || calls(c),
-        ExprKind::Aggregate(items) => items.iter().any(calls),
+        ExprKind::Aggregate(items) | ExprKind::Reordered(items, _) => items.iter().any(calls),
         _ => false,
     }
 }
@@ -65,10 +65,11 @@ impl Lower<'_> {
             },
             ExprKind::Field(a, i) => {
                 if let ExprKind::Last(stack) = &a.kind
-                    && let V::K(items, Some(id), ..) = self.expr(stack)?
+                    && let V::K(items, Some(id), None) = self.expr(stack)?
                 {
                     let leaf = self.field(&items[0], *i, span)?;
                     if let V::F(FieldRef::Header(_, f), w) = leaf {
+                        self.taken(&Expr::StackSize(id));
                         return Ok(V::F(FieldRef::Last(id, f), w));
                     }
                 }
@@ -78,36 +79,23 @@ impl Lower<'_> {
             ExprKind::Index(a, i) => self.index(a, i, span),
             ExprKind::Next(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next) = v else {
-                    return self.refuse(span, "`next` of this is not supported");
-                };
-                let index = match (id, next) {
-                    (Some(id), _) => Expr::StackSize(id),
-                    (_, Some(m)) => Expr::meta(m),
-                    _ => return self.refuse(span, "`next` of this is not supported"),
-                };
+                let index = self.next_index(&v, "next", span)?;
+                let V::K(items, ..) = v else { return Err(Refused) };
+                let fits = binary(BinaryOp::Lt, index.clone(), Expr::int(items.len() as u128, 8));
+                self.in_bounds(fits);
                 Ok(V::Dyn(items, Box::new(index)))
             }
             ExprKind::Last(a) => {
                 let v = self.expr(a)?;
-                let V::K(items, id, next) = v else {
-                    return self.refuse(span, "`last` of this is not supported");
-                };
-                let size = match (id, next) {
-                    (Some(id), _) => Expr::StackSize(id),
-                    (_, Some(m)) => Expr::meta(m),
-                    _ => return self.refuse(span, "`last` of this is not supported"),
-                };
+                let size = self.next_index(&v, "last", span)?;
+                let V::K(items, ..) = v else { return Err(Refused) };
+                self.taken(&size);
                 let index = Expr::binary(BinaryOp::Sub, size, Expr::int(1, 8));
                 Ok(V::Dyn(items, Box::new(index)))
             }
             ExprKind::LastIndex(a) => {
                 let v = self.expr(a)?;
-                let size = match v {
-                    V::K(_, Some(id), ..) => Expr::StackSize(id),
-                    V::K(_, _, Some(m)) => Expr::meta(m),
-                    _ => return self.refuse(span, "`lastIndex` of this is not supported"),
-                };
+                let size = self.next_index(&v, "lastIndex", span)?;
                 Ok(V::E(Expr::binary(BinaryOp::Sub, size.cast(32), Expr::int(1, 32)), 32))
             }
             ExprKind::Slice(a, hi, lo) => {
@@ -167,15 +155,10 @@ impl Lower<'_> {
                 self.cast_value(v, a.ty, e.ty, span)
             }
             ExprKind::Aggregate(items) => {
-                let mut out = Vec::new();
-                let any = items.iter().any(calls);
-                for i in items {
-                    let v = self.expr(i)?;
-                    out.push(if any { self.keep_value(&v, i.ty, i.span)? } else { v });
-                }
-                let ty = self.ty(e.ty);
-                Ok(V::S(out.into(), ty))
+                let order: Vec<usize> = (0..items.len()).collect();
+                self.aggregate(items, &order, e.ty)
             }
+            ExprKind::Reordered(items, order) => self.aggregate(items, order, e.ty),
             ExprKind::Invalid => Ok(V::Invalid),
             ExprKind::Instance(i) => self.instance_object(*i, span).map(V::O),
             ExprKind::Construct(_) => self.static_value(e, "object"),
@@ -202,6 +185,52 @@ impl Lower<'_> {
             },
             ExprKind::Const => self.refuse(span, "this constant is not supported"),
             _ => self.refuse(span, "this is no value"),
+        }
+    }
+
+    /// Parts of a value, evaluated in the order in which they are written (§8.1), which leaves out those
+    /// that are constants.
+    fn aggregate(&mut self, items: &[H], order: &[usize], ty: TyId) -> Result<V> {
+        let any = items.iter().any(calls);
+        let mut out = vec![V::Void; items.len()];
+        let rest = (0..items.len()).filter(|i| !order.contains(i));
+        for at in order.iter().copied().chain(rest) {
+            let i = &items[at];
+            let v = self.expr(i)?;
+            out[at] = if any { self.keep_value(&v, i.ty, i.span)? } else { v };
+        }
+        let ty = self.ty(ty);
+        Ok(V::S(out.into(), ty))
+    }
+
+    /// How many elements of a stack `next` has taken, 8 bits.
+    pub(super) fn next_index(&mut self, stack: &V, word: &str, span: Span) -> Result<Expr> {
+        match stack {
+            V::K(_, _, Some(next)) => Ok(Expr::meta(*next)),
+            V::K(_, Some(id), None) => Ok(Expr::StackSize(*id)),
+            _ => self.refuse(span, format!("`{word}` of this is not supported")),
+        }
+    }
+
+    /// Sets a stack's own next index.
+    pub(super) fn set_next(&mut self, next: ir::MetaId, index: Expr) {
+        self.v1.filled.remove(&Expr::meta(next));
+        self.op(ir::Op::Assign(FieldRef::Meta(next), index));
+    }
+
+    /// A parser goes to reject unless an element of a stack is there (§8.18).
+    pub(super) fn in_bounds(&mut self, condition: Expr) {
+        if self.part == Part::Parser {
+            let code = parser_error::STACK_OUT_OF_BOUNDS;
+            self.out.push(Step::Parse(ParserOp::Verify(condition, code)));
+        }
+    }
+
+    /// A parser goes to reject unless `next` has taken an element, of which there are `size`.
+    fn taken(&mut self, size: &Expr) {
+        if !self.v1.filled.contains(size) {
+            self.in_bounds(binary(BinaryOp::Ne, size.clone(), Expr::int(0, 8)));
+            self.v1.filled.insert(size.clone());
         }
     }
 
@@ -376,6 +405,9 @@ impl Lower<'_> {
                 let mask = c.sub(&Bits::from_u128(1, w));
                 return (q, binary(BinaryOp::And, x, Expr::Const(mask)));
             }
+        }
+        if w == 0 {
+            return (x.clone(), x);
         }
         let x = self.keep(x, w);
         let y = self.keep(y, w);

@@ -1,16 +1,18 @@
 //! What v1model's externs do, and core.p4's.
 
+use super::expr::calls;
 use super::names::Calculation;
 use super::tree::Step;
 use super::v1model::Softflow;
 use super::value::{V, binary, cast, not};
 use super::{Lower, ObjectKind, Result};
+use crate::ast::Direction;
 use crate::hir::{self, Call, Const, Expr as H, ExprKind, Signature};
 use crate::source::Span;
 use crate::types::*;
-use ir::program::{ChecksumAlgorithm, ChecksumMode, ParserOp, intrinsic, parser_error};
+use ir::program::{ParserOp, intrinsic, parser_error};
 use ir::softflow;
-use ir::{BinaryOp, Checksum, Expr, FieldRef, HashAlgorithm, Op};
+use ir::{BinaryOp, Expr, FieldRef, HashAlgorithm, Op};
 
 impl Lower<'_> {
     fn arg<'c>(&mut self, c: &'c Call, i: usize, span: Span) -> Result<&'c H> {
@@ -108,7 +110,39 @@ impl Lower<'_> {
         Ok(flat.into_iter().map(|(e, _)| e).collect())
     }
 
+    /// The call of an extern, with those arguments evaluated whose order matters, in the order in which they are
+    /// written, and with the places kept that are written to (§6.8).
+    fn settled(&mut self, params: &[hir::Param], c: &Call) -> Result<Call> {
+        let order = c.written();
+        let writes = |i: usize| {
+            params.get(i).is_some_and(|p| matches!(p.direction, Direction::Out | Direction::InOut))
+        };
+        let last = order.iter().rposition(|i| c.args[*i].as_ref().is_some_and(calls));
+        let several = order.iter().filter(|i| writes(**i)).count() > 1;
+        let mut call = c.clone();
+        for (n, i) in order.iter().copied().enumerate() {
+            let Some(e) = &c.args[i] else { continue };
+            let before = last.is_some_and(|last| n <= last);
+            let known = e.value.is_some() || matches!(e.kind, ExprKind::Next(_));
+            if known || !(before || several && writes(i)) {
+                continue;
+            }
+            let v = match self.expr(e)? {
+                V::O(_) | V::Void => continue,
+                v if writes(i) => self.freeze(v),
+                v => self.keep_value(&v, e.ty, e.span)?,
+            };
+            let var = VarId(self.p.vars.len() as u32);
+            let (name, kind) = ("argument".into(), hir::VarKind::Local);
+            self.p.vars.push(hir::Var { name, ty: e.ty, span: e.span, kind });
+            self.frame.vars.insert(var, v);
+            call.args[i] = Some(H { kind: ExprKind::Var(var), ..e.clone() });
+        }
+        Ok(call)
+    }
+
     pub(super) fn extern_function(&mut self, s: &Signature, c: &Call, span: Span) -> Result<V> {
+        let c = &self.settled(&s.params, c)?;
         match &*s.name {
             "verify" => {
                 let (condition, _) = self.arg_scalar(c, 0, span)?;
@@ -129,6 +163,9 @@ impl Lower<'_> {
                 let place = self.arg_value(c, 0, span)?;
                 let (lo, w) = self.arg_scalar(c, 1, span)?;
                 let (hi, hw) = self.arg_scalar(c, 2, span)?;
+                if w == 0 {
+                    return Ok(V::Void);
+                }
                 let (field, value) = self.temp("random", w);
                 self.op(Op::Random { field, lo, hi: cast(hi, hw, w, false) });
                 self.assign(&place, &value, span)?;
@@ -195,22 +232,8 @@ impl Lower<'_> {
                 let (condition, _) = self.arg_scalar(c, 0, span)?;
                 let data = self.arg_value(c, 1, span)?;
                 let (checksum, w) = self.arg_scalar(c, 2, span)?;
-                let (algorithm, _) = self.algorithm(c, 3, span)?;
-                let flat = self.flatten(&data, span)?;
-                let bits: u32 = flat.iter().map(|(_, w)| w).sum();
-                if algorithm != HashAlgorithm::Csum16 || !bits.is_multiple_of(16) {
-                    return self.refuse(
-                        span,
-                        "a checksum with payload is of csum16, its data a multiple of 16 bits",
-                    );
-                }
-                // The sum of the payload's words is one word more of the data.
                 let steps = self.steps(|l| {
-                    let (field, payload) = l.temp("payload", 16);
-                    l.op(Op::PayloadSum { field });
-                    let mut inputs: Vec<Expr> = flat.into_iter().map(|(e, _)| e).collect();
-                    inputs.push(l.read(&payload, span)?.0);
-                    let hash = cast(Expr::Hash { algorithm, width: 16, inputs }, 16, w, false);
+                    let hash = l.checksum_with_payload(c, &data, w, span)?;
                     let wrong = not(binary(BinaryOp::Eq, hash, checksum));
                     let then = l.steps(|l| l.set_sm("checksum_error", Expr::int(1, 1), span))?;
                     l.out.push(Step::If(wrong, then, Vec::new()));
@@ -239,25 +262,13 @@ impl Lower<'_> {
                 let (condition, _) = self.arg_scalar(c, 0, span)?;
                 let data = self.arg_value(c, 1, span)?;
                 let place = self.arg_value(c, 2, span)?;
-                let (algorithm, _) = self.algorithm(c, 3, span)?;
-                let inputs = self.inputs(&data, span)?;
-                let (V::F(field @ FieldRef::Header(..), 16), HashAlgorithm::Csum16) =
-                    (&place, algorithm)
-                else {
-                    return self.refuse(
-                        span,
-                        "a checksum with payload is of csum16, in 16 bits of a header",
-                    );
-                };
-                self.v1.checksums.push(Checksum {
-                    field: *field,
-                    algorithm: ChecksumAlgorithm::Csum16,
-                    mode: ChecksumMode::Always,
-                    inputs,
-                    payload: true,
-                    condition: Some(condition),
-                    zero_is_none: false,
-                });
+                let ty = self.arg(c, 2, span)?.ty;
+                let w = self.width(ty).unwrap_or(16);
+                let then = self.steps(|l| {
+                    let hash = l.checksum_with_payload(c, &data, w, span)?;
+                    l.write(&place, hash, span)
+                })?;
+                self.out.push(Step::If(condition, then, Vec::new()));
                 Ok(V::Void)
             }
             "clone" | "clone3" | "clone_preserving_field_list" => {
@@ -397,6 +408,26 @@ impl Lower<'_> {
         Ok(cast(Expr::Hash { algorithm, width, inputs }, width, w, false))
     }
 
+    /// A checksum of data and, behind them, of what the parser left of the packet.
+    fn checksum_with_payload(&mut self, c: &Call, data: &V, w: u32, span: Span) -> Result<Expr> {
+        let (algorithm, width) = self.algorithm(c, 3, span)?;
+        let flat = self.flatten(data, span)?;
+        let varbit = |e: &Expr| matches!(e, Expr::Field(f) if self.is_varbit(*f));
+        let words = flat.iter().map(|(_, w)| w).sum::<u32>().is_multiple_of(16)
+            && !flat.iter().any(|(e, _)| varbit(e));
+        let mut inputs: Vec<Expr> = flat.into_iter().map(|(e, _)| e).collect();
+        if algorithm == HashAlgorithm::Csum16 && words {
+            // The sum of the payload's words is one word more of the data.
+            let (field, payload) = self.temp("payload", 16);
+            self.op(Op::PayloadSum { field });
+            inputs.push(self.read(&payload, span)?.0);
+            return Ok(cast(Expr::Hash { algorithm, width, inputs }, width, w, false));
+        }
+        let (field, _) = self.temp("payload", width);
+        self.op(Op::PayloadHash { field, hash: Expr::Hash { algorithm, width, inputs } });
+        Ok(cast(Expr::Field(field), width, w, false))
+    }
+
     pub(super) fn method(
         &mut self,
         object: &H,
@@ -423,19 +454,19 @@ impl Lower<'_> {
                 return self.call(&call, ty, span);
             }
         }
+        let c = &self.settled(&method.params, c)?;
         match (&*ext.name, &*method.name) {
             ("packet_in", "extract") => self.extract(c, span),
             ("packet_in", "lookahead") => {
                 let Some(width) = self.total_bits(ty) else {
                     return self.refuse(span, "this cannot be looked at ahead");
                 };
-                if width == 0 {
-                    return self.refuse(span, "nothing is looked at");
+                if width > 0 {
+                    let enough =
+                        binary(BinaryOp::Ge, Expr::Remaining, Expr::int(u128::from(width), 32));
+                    let code = parser_error::PACKET_TOO_SHORT;
+                    self.out.push(Step::Parse(ParserOp::Verify(enough, code)));
                 }
-                let enough =
-                    binary(BinaryOp::Ge, Expr::Remaining, Expr::int(u128::from(width), 32));
-                self.out
-                    .push(Step::Parse(ParserOp::Verify(enough, parser_error::PACKET_TOO_SHORT)));
                 let mut at = 0;
                 self.ahead(ty, &mut at)
             }
@@ -594,6 +625,9 @@ impl Lower<'_> {
             return Ok(V::S(items.into(), ty));
         }
         let width = self.width(ty).unwrap_or(0);
+        if width == 0 {
+            return Ok(V::E(Expr::Const(ir::Bits::zero(0)), 0));
+        }
         let skip = *at;
         *at += width;
         // What is ahead changes when the parser moves: the value is kept.
@@ -633,38 +667,76 @@ impl Lower<'_> {
             _ => None,
         };
         if let ExprKind::Next(stack) = &target.kind
-            && let V::K(_, Some(id), ..) = self.expr(stack)?
+            && let V::K(items, Some(id), None) = self.expr(stack)?
         {
+            let varbit = self.varbit_before(varbit, &items, span)?;
             self.out.push(Step::Parse(ParserOp::ExtractNext { stack: id, varbit }));
+            self.v1.filled.insert(Expr::StackSize(id));
             return Ok(V::Void);
         }
         match self.expr(target)? {
-            V::H(header, _) => self.out.push(Step::Parse(ParserOp::Extract { header, varbit })),
+            v @ V::H(header, _) => {
+                let varbit = self.varbit_before(varbit, std::slice::from_ref(&v), span)?;
+                self.out.push(Step::Parse(ParserOp::Extract { header, varbit }));
+            }
             V::Dyn(items, index) => {
-                let iw = self.index_width(&index);
-                let fits =
-                    binary(BinaryOp::Lt, (*index).clone(), Expr::int(items.len() as u128, iw));
-                self.out
-                    .push(Step::Parse(ParserOp::Verify(fits, parser_error::STACK_OUT_OF_BOUNDS)));
+                let next = self.next_of(target)?;
                 // The index is the one before the extraction.
-                let index = self.keep((*index).clone(), iw);
-                for (i, item) in items.iter().enumerate() {
+                let (index, iw) = self.keep_index(&index);
+                if next.is_none() {
+                    let end = Expr::int(items.len() as u128, iw);
+                    self.in_bounds(binary(BinaryOp::Lt, index.clone(), end));
+                }
+                let varbit = self.varbit_before(varbit, &items, span)?;
+                let mut headers = Vec::new();
+                for item in items.iter() {
                     let V::H(header, _) = item else {
                         return self.refuse(span, "this cannot be extracted");
                     };
-                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
-                    let op = ParserOp::Extract { header: *header, varbit: varbit.clone() };
-                    self.out.push(Step::If(is, vec![Step::Parse(op)], Vec::new()));
+                    headers.push(*header);
                 }
-                if let Some(m) = self.next_of(target)? {
-                    let more = binary(BinaryOp::Add, Expr::meta(m), Expr::int(1, 8));
-                    self.op(Op::Assign(FieldRef::Meta(m), more));
+                self.out.push(Step::ExtractAt { index, headers, varbit });
+                if let Some(m) = next {
+                    self.set_next(m, binary(BinaryOp::Add, Expr::meta(m), Expr::int(1, 8)));
+                    self.v1.filled.insert(Expr::meta(m));
                 }
             }
             V::Void => {}
             _ => return self.refuse(span, "this cannot be extracted"),
         }
         Ok(V::Void)
+    }
+
+    /// The width of a varbit field, 32 bits, as it is before one of these headers is extracted.
+    fn varbit_before(
+        &mut self,
+        bits: Option<Expr>,
+        headers: &[V],
+        span: Span,
+    ) -> Result<Option<Expr>> {
+        let Some(bits) = bits else { return Ok(None) };
+        let mut own = Vec::new();
+        headers.iter().for_each(|v| v.headers(&mut |h| own.push(h)));
+        let ty = own.first().map(|h| self.b.program().type_of(*h));
+        if ty.is_some_and(|ty| !ty.fields.iter().any(|f| f.varbit)) {
+            // A field of type `varbit<0>`.
+            let none = binary(BinaryOp::Eq, bits, Expr::int(0, 32));
+            let code = parser_error::HEADER_TOO_SHORT;
+            self.out.push(Step::Parse(ParserOp::Verify(none, code)));
+            return Ok(None);
+        }
+        if own.is_empty() {
+            return self.refuse(span, "this cannot be extracted");
+        }
+        let mut changes = false;
+        bits.visit(&mut |e| {
+            changes |= match e {
+                Expr::StackSize(_) | Expr::Field(FieldRef::Last(..)) => true,
+                Expr::Valid(h) | Expr::Field(FieldRef::Header(h, _)) => own.contains(h),
+                _ => false,
+            }
+        });
+        Ok(Some(if changes { self.keep(bits, 32) } else { bits }))
     }
 
     /// The next index of the stack that an expression like `stack.next.x` is about.

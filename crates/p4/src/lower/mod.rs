@@ -56,8 +56,17 @@ pub struct Lowered {
 /// Lowers a program that was checked without errors. `None` if something was refused, which is told.
 pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lowered> {
     let before = diagnostics.errors();
-    let mut lower = Lower::new(program.clone(), diagnostics);
-    let result = lower.package();
+    // Which stacks the parser counts itself is known once all of it is written; then it is written anew.
+    let mut counted = made::Counted::default();
+    let (lower, result) = loop {
+        let mut lower = Lower::new(program.clone(), diagnostics);
+        lower.v1.counted = counted;
+        let result = lower.package();
+        match lower.v1.anew.take() {
+            Some(more) => counted = more,
+            None => break (lower, result),
+        }
+    };
     let ok = result.is_ok() && lower.d.errors() == before;
     if !ok {
         if lower.d.errors() == before {
@@ -316,17 +325,20 @@ impl<'a> Lower<'a> {
             return Ok(());
         }
         let varbit = matches!(self.p.ty(ty), Ty::Varbit(_));
+        let most = match varbit {
+            true => ir::program::VARBIT_WIDTH_MAX,
+            false => ir::program::FIELD_WIDTH_MAX,
+        };
         match self.width(ty) {
-            Some(width) if width > 0 && width <= ir::program::FIELD_WIDTH_MAX => {
+            // Its one value needs no room.
+            Some(0) => Ok(()),
+            Some(width) if width <= most => {
                 out.push(Field { name: name.to_string(), width, varbit });
                 Ok(())
             }
             Some(width) => self.refuse(
                 span,
-                format!(
-                    "a field of {width} bits; 1 to {} are supported",
-                    ir::program::FIELD_WIDTH_MAX
-                ),
+                format!("the field `{name}` has {width} bits; at most {most} are supported"),
             ),
             None => self.refuse(span, "a header field of this type is not supported"),
         }
@@ -406,18 +418,21 @@ impl<'a> Lower<'a> {
                     let id = self.b.stack(&name, t, n);
                     let items: Vec<V> =
                         (0..n).map(|i| V::H(self.b.element(id, i), element)).collect();
-                    return Ok(V::K(items.into(), Some(id), None));
+                    let next = match self.v1.counted.has(&name) {
+                        true => Some(self.next_of_stack(&name)),
+                        false => None,
+                    };
+                    return Ok(V::K(items.into(), Some(id), next));
                 }
                 let mut items = Vec::new();
                 for i in 0..n {
                     items.push(self.alloc(element, &format!("{name}_{i}"), span)?);
                 }
-                let next = self.unique(&format!("{name}.next"));
-                let next = self.b.meta(&next, 8);
+                let next = self.next_of_stack(name);
                 V::K(items.into(), None, Some(next))
             }
             // Bits and how many they are live in a header that nothing emits.
-            Ty::Varbit(w) if w > 0 && w <= ir::program::FIELD_WIDTH_MAX => {
+            Ty::Varbit(w) if w > 0 && w <= ir::program::VARBIT_WIDTH_MAX => {
                 let type_name = self.unique(&format!("t_varbit_{w}"));
                 let field = Field { name: "bits".into(), width: w, varbit: true };
                 let t = self.b.header_type_fields(&type_name, vec![field]);
@@ -441,6 +456,14 @@ impl<'a> Lower<'a> {
         })
     }
 
+    /// The next index of a stack that the parser counts itself.
+    fn next_of_stack(&mut self, name: &str) -> MetaId {
+        let next = self.unique(&format!("{name}.next"));
+        let next = self.b.meta(&next, 8);
+        self.v1.nexts.push(next);
+        next
+    }
+
     fn is_header(&self, ty: TyId) -> bool {
         matches!(self.p.ty(ty), Ty::Struct(s, _) if self.p.structs[s.index()].kind == StructKind::Header)
     }
@@ -459,7 +482,10 @@ impl<'a> Lower<'a> {
     /// What is done by `f`, as a list of steps.
     fn steps(&mut self, f: impl FnOnce(&mut Self) -> Result<()>) -> Result<Vec<Step>> {
         let outer = std::mem::take(&mut self.out);
+        let filled = self.v1.filled.clone();
         let result = f(self);
+        // What is so inside need not be so behind it.
+        self.v1.filled.retain(|size| filled.contains(size));
         let steps = std::mem::replace(&mut self.out, outer);
         result.map(|()| steps)
     }

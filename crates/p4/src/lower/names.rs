@@ -54,6 +54,8 @@ pub struct TableName {
     pub counter: Option<String>,
     /// Its direct meter.
     pub meter: Option<DirectMeter>,
+    /// It has no keys, so that no entries are in it.
+    pub keyless: bool,
     /// Number of its action profile or selector in [`Names::profiles`].
     pub profile: Option<usize>,
     /// What its entries with groups do.

@@ -2,7 +2,7 @@
 
 use super::names::{ActionName, DirectMeter, KeyName, Selector, TableName};
 use super::tree::Step;
-use super::value::{V, binary};
+use super::value::{V, binary, mux};
 use super::{Frame, Lower, ObjectKind, Part, Refused, Result, TableSite, expr::calls, join};
 use crate::ast::Direction;
 use crate::hir::{
@@ -149,14 +149,7 @@ impl Lower<'_> {
                 self.v1.local_places.insert((self.frame.path.clone(), *v), place.clone());
                 match initial {
                     Some(i) => self.assign(&place, &i, span)?,
-                    None if self.part != Part::Parser => {
-                        let mut headers = Vec::new();
-                        place.headers(&mut |h| headers.push(h));
-                        for h in headers {
-                            self.op(Op::SetInvalid(h));
-                        }
-                    }
-                    None => {}
+                    None => self.invalidate(&place),
                 }
                 self.frame.vars.insert(*v, place);
                 Ok(())
@@ -209,20 +202,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A place whose indices are as they are now.
-    fn freeze(&mut self, v: V) -> V {
-        match v {
-            V::Dyn(items, index) => {
-                let w = self.index_width(&index);
-                let index = self.keep(*index, w);
-                let items: Vec<V> = items.iter().map(|i| self.freeze(i.clone())).collect();
-                V::Dyn(items.into(), Box::new(index))
-            }
-            V::Slice(inner, hi, lo) => V::Slice(Box::new(self.freeze(*inner)), hi, lo),
-            other => other,
-        }
-    }
-
     fn assign_plus_slice(
         &mut self,
         a: &hir::Expr,
@@ -231,10 +210,13 @@ impl Lower<'_> {
         r: &hir::Expr,
         span: Span,
     ) -> Result<()> {
-        let (value, _) = self.scalar(r)?;
+        // From left to right: the place, where in it, the value.
         let place = self.expr(a)?;
+        let place = if calls(lo) || calls(r) { self.freeze(place) } else { place };
+        let (at, at_width) = self.scalar(lo)?;
+        let lo = if calls(r) { self.keep(at, at_width) } else { at };
+        let (value, _) = self.scalar(r)?;
         let (old, width) = self.read(&place, span)?;
-        let (lo, _) = self.scalar(lo)?;
         let mask = Bits::ones(w).cast(width);
         let hole = Expr::Unary(
             ir::UnaryOp::Not,
@@ -640,7 +622,11 @@ impl Lower<'_> {
         // A body that sees other variables may change what an argument was read from.
         let writes =
             sees || params.iter().any(|p| matches!(p.direction, Direction::Out | Direction::InOut));
-        for (p, a) in params.iter().zip(&c.args) {
+        let order = c.written();
+        for (n, i) in order.iter().enumerate() {
+            let (Some(p), Some(a)) = (params.get(*i), c.args.get(*i)) else { continue };
+            let behind = order[n + 1..].iter().filter_map(|i| c.args[*i].as_ref());
+            let writes = writes || behind.into_iter().any(calls);
             let ty = {
                 let types = inner.types.clone();
                 let (vars, args): (Vec<TypeVarId>, Vec<TyId>) = types.into_iter().unzip();
@@ -662,14 +648,16 @@ impl Lower<'_> {
                     bound.push((p.var, v));
                 }
                 Direction::Out | Direction::InOut => {
+                    // Where it is copied back to is known from here on (§6.8).
+                    let place = self.freeze(value);
                     let home = self.alloc(ty, &format!("tmp.{}", p.name), span)?;
                     if p.direction == Direction::InOut {
-                        self.assign(&home, &value, span)?;
-                    } else if self.part != Part::Parser {
-                        self.clear(&home);
+                        self.assign(&home, &place, span)?;
+                    } else {
+                        self.begin(&home);
                     }
                     bound.push((p.var, home.clone()));
-                    back.push((value, home));
+                    back.push((place, home));
                 }
             }
         }
@@ -686,7 +674,9 @@ impl Lower<'_> {
             return self.refuse(span, "this is applied inside of itself");
         }
         // One place of application, places that do not overlap: the parameters are the arguments.
+        // (A parser is written out anew at each place; a control's tables are there once.)
         let once = match &object.kind {
+            _ if self.part == Part::Parser => true,
             ExprKind::Instance(i) => {
                 *self.sites.entry(*i).or_insert(0) += 1;
                 self.v1.site_count(&self.p, *i) == 1
@@ -701,18 +691,16 @@ impl Lower<'_> {
         } else {
             self.bind_home(id, &def.params, c, &frame, span)?
         };
-        if alias && self.part != Part::Parser {
-            for (p, (_, v)) in def.params.iter().zip(&bound) {
-                if p.direction == Direction::Out {
-                    let mut headers = Vec::new();
-                    v.headers(&mut |h| headers.push(h));
-                    headers.into_iter().for_each(|h| self.op(Op::SetInvalid(h)));
+        if alias {
+            for p in def.params.iter().filter(|p| p.direction == Direction::Out) {
+                if let Some((_, v)) = bound.iter().find(|(var, _)| *var == p.var) {
+                    self.invalidate(v);
                 }
             }
         }
         frame.vars.extend(bound);
         self.v1.stack.push(id);
-        let result = self.apply_body(id, &body, frame, span);
+        let result = self.apply_body(id, &body, frame);
         self.v1.stack.pop();
         result?;
         for (place, value) in back {
@@ -721,9 +709,9 @@ impl Lower<'_> {
         Ok(())
     }
 
-    fn apply_body(&mut self, id: usize, body: &hir::Body, frame: Frame, span: Span) -> Result<()> {
+    fn apply_body(&mut self, id: usize, body: &hir::Body, frame: Frame) -> Result<()> {
         if self.part == Part::Parser {
-            return self.sub_parser(id, body, frame, span);
+            return self.sub_parser(id, body, frame);
         }
         let label = self.label();
         let outer = std::mem::replace(&mut self.frame, frame);
@@ -777,13 +765,15 @@ impl Lower<'_> {
     ) -> Result<(Bound, Back)> {
         let mut bound = Vec::new();
         let mut back = Vec::new();
-        for (p, a) in params.iter().zip(&c.args) {
+        for i in c.written() {
+            let (Some(p), Some(a)) = (params.get(i), c.args.get(i)) else { continue };
             let (vars, args): (Vec<TypeVarId>, Vec<TyId>) = inner.types.iter().copied().unzip();
             let ty = self.p.types.substitute(p.ty, &vars, &args);
             let value = match a {
                 Some(e) => {
                     let v = self.expr(e)?;
-                    Some(self.cast_value(v, e.ty, ty, span)?)
+                    let v = self.cast_value(v, e.ty, ty, span)?;
+                    Some(if p.direction == Direction::In { v } else { self.freeze(v) })
                 }
                 None => None,
             };
@@ -805,8 +795,7 @@ impl Lower<'_> {
                 (Some(v), Direction::In | Direction::InOut | Direction::None) => {
                     self.assign(&home, v, span)?
                 }
-                _ if self.part != Part::Parser => self.clear(&home),
-                _ => {}
+                _ => self.begin(&home),
             }
             if let (Some(v), Direction::Out | Direction::InOut) = (value, p.direction) {
                 back.push((v, home.clone()));
@@ -814,6 +803,14 @@ impl Lower<'_> {
             bound.push((p.var, home));
         }
         Ok((bound, back))
+    }
+
+    /// What an `out` parameter is at first.
+    fn begin(&mut self, home: &V) {
+        match self.part {
+            Part::Parser => self.invalidate(home),
+            _ => self.clear(home),
+        }
     }
 
     fn builtin(&mut self, object: &hir::Expr, builtin: Builtin, c: &Call, span: Span) -> Result<V> {
@@ -836,7 +833,7 @@ impl Lower<'_> {
                 Ok(V::Void)
             }
             (Builtin::SetValid | Builtin::SetInvalid, V::Dyn(items, index)) => {
-                let iw = self.index_width(index);
+                let (index, iw) = self.keep_index(index);
                 for (i, item) in items.iter().enumerate() {
                     let V::H(h, _) = item else { continue };
                     let op = if builtin == Builtin::SetValid {
@@ -844,12 +841,12 @@ impl Lower<'_> {
                     } else {
                         Op::SetInvalid(*h)
                     };
-                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
                     self.out.push(Step::If(is, vec![Step::Op(op)], Vec::new()));
                 }
                 Ok(V::Void)
             }
-            (Builtin::PushFront, V::K(items, ..)) => {
+            (Builtin::PushFront, V::K(items, _, next)) => {
                 // Elements fall off the end (§8.18): the pipeline language's push drops the packet then.
                 let n = items.len();
                 let k = (count as usize).min(n);
@@ -859,9 +856,15 @@ impl Lower<'_> {
                 for item in &items[..k] {
                     self.assign(item, &V::Invalid, span)?;
                 }
+                if let (Part::Parser, Some(next)) = (self.part, next) {
+                    let room = Expr::int((n - k) as u128, 8);
+                    let full = binary(BinaryOp::Ge, Expr::meta(*next), room);
+                    let more = binary(BinaryOp::Add, Expr::meta(*next), Expr::int(k as u128, 8));
+                    self.set_next(*next, mux(full, Expr::int(n as u128, 8), more));
+                }
                 Ok(V::Void)
             }
-            (Builtin::PopFront, V::K(items, ..)) => {
+            (Builtin::PopFront, V::K(items, _, next)) => {
                 let n = items.len();
                 let k = (count as usize).min(n);
                 for i in 0..n - k {
@@ -869,6 +872,10 @@ impl Lower<'_> {
                 }
                 for item in &items[n - k..] {
                     self.assign(item, &V::Invalid, span)?;
+                }
+                if let (Part::Parser, Some(next)) = (self.part, next) {
+                    let by = Expr::int(k as u128, 8);
+                    self.set_next(*next, binary(BinaryOp::SubSat, Expr::meta(*next), by));
                 }
                 Ok(V::Void)
             }
@@ -890,10 +897,10 @@ impl Lower<'_> {
         let ExprKind::Call(c) = &call.kind else { return Err(Refused) };
         let Callee::Table(t) = &c.callee else { return Err(Refused) };
         let site = self.table_site(*t)?;
-        // Keys that are computed by calls are computed now.
+        // Keys that are computed by calls, and those in front of them, are computed now.
         let hir_table = self.p.tables[t.index()].clone();
         for (i, k) in hir_table.keys.iter().enumerate() {
-            if calls(&k.expr)
+            if hir_table.keys[i..].iter().any(|k| calls(&k.expr))
                 && let Some(home) = self.v1.key_homes.get(&(site, i)).cloned()
             {
                 let v = self.expr(&k.expr)?;
@@ -940,6 +947,7 @@ impl Lower<'_> {
         let mut key_names = Vec::new();
         let mut columns = Vec::new();
         let mut selects: Vec<Expr> = Vec::new();
+        let computed = |i: usize| table.keys[i..].iter().any(|k| calls(&k.expr));
         for (i, k) in table.keys.iter().enumerate() {
             let kind = match self.p.match_kinds.get(k.kind as usize).map(|n| &**n) {
                 Some("exact") => MatchKind::Exact,
@@ -948,7 +956,7 @@ impl Lower<'_> {
                 Some("range") => MatchKind::Range,
                 Some("optional") => MatchKind::Optional,
                 Some("selector") => {
-                    let v = if calls(&k.expr) {
+                    let v = if computed(i) {
                         let home = self.alloc(k.expr.ty, "tmp.key", k.expr.span)?;
                         self.v1.key_homes.insert((site, i), home.clone());
                         home
@@ -964,7 +972,7 @@ impl Lower<'_> {
                     return self.refuse(k.expr.span, text);
                 }
             };
-            let (expr, width) = if calls(&k.expr) {
+            let (expr, width) = if computed(i) {
                 let home = self.alloc(k.expr.ty, "tmp.key", k.expr.span)?;
                 self.v1.key_homes.insert((site, i), home.clone());
                 self.read(&home, k.expr.span)?
@@ -1035,9 +1043,7 @@ impl Lower<'_> {
         allowed.sort();
         allowed.dedup();
         let selector = match profile {
-            Some((_, Some(hash))) => {
-                Some(self.selector(&full, hash, selects, &allowed, table.span)?)
-            }
+            Some((_, Some(hash))) => Some(self.selector(&full, hash, selects, &allowed)?),
             _ => None,
         };
         if selector.is_some() && meter.is_some() {
@@ -1068,6 +1074,7 @@ impl Lower<'_> {
             counter,
             meter,
             profile: profile.map(|(n, _)| n),
+            keyless: table.keys.is_empty(),
             selector: selector.clone(),
             entries_const: table.entries_const && !table.entries.is_empty(),
             timeouts,
@@ -1105,14 +1112,7 @@ impl Lower<'_> {
         algorithm: HashAlgorithm,
         inputs: Vec<Expr>,
         allowed: &[IrAction],
-        span: Span,
     ) -> Result<Selector> {
-        if inputs.is_empty() {
-            return self.refuse(
-                span,
-                "a table with an action selector has keys to choose by; write some with `selector`",
-            );
-        }
         let (group, _) = self.temp("group", 32);
         let (place, _) = self.temp("place", 16);
         let width = match algorithm {
@@ -1123,6 +1123,11 @@ impl Lower<'_> {
         };
         let steps = self.steps(|l| {
             l.op(Op::Assign(group, Expr::Param(0)));
+            if inputs.is_empty() {
+                // Without keys to choose by, all packets get the group's first member.
+                l.op(Op::Assign(place, Expr::int(0, 16)));
+                return Ok(());
+            }
             let hash = Expr::Hash { algorithm, width, inputs };
             let size = super::value::cast(Expr::Param(1), 16, width, false);
             let (_, rest) = l.divide(hash, size, width);
@@ -1239,12 +1244,16 @@ impl Lower<'_> {
         frame.vars.extend(values);
         let steps = self.steps(|l| {
             let mut back = Vec::new();
-            for (i, p) in
-                action.params.iter().enumerate().filter(|(_, p)| p.direction != Direction::None)
-            {
-                let Some(Some(e)) = a.args.get(i) else { continue };
+            for i in a.written() {
+                let (Some(p), Some(Some(e))) = (action.params.get(i), a.args.get(i)) else {
+                    continue;
+                };
+                if p.direction == Direction::None {
+                    continue;
+                }
                 let v = l.expr(e)?;
                 let v = l.cast_value(v, e.ty, p.ty, p.span)?;
+                let v = if p.direction == Direction::In { v } else { l.freeze(v) };
                 let home = l.alloc(p.ty, &format!("{full}.{}", p.name), p.span)?;
                 if p.direction == Direction::Out {
                     l.clear(&home);
@@ -1458,21 +1467,17 @@ impl Lower<'_> {
     // Parsers.
 
     /// A parser inside of a parser: its states are written out, and `accept` goes on after it.
-    fn sub_parser(&mut self, id: usize, body: &hir::Body, frame: Frame, span: Span) -> Result<()> {
-        // What comes before runs in the state so far; then the sub-parser's states; then a new one.
+    fn sub_parser(&mut self, id: usize, body: &hir::Body, frame: Frame) -> Result<()> {
         let path = self.objects[id].path.clone();
-        let Some(current) = self.v1.parser_at else { return Err(Refused) };
-        let before = std::mem::take(&mut self.out);
         let start_name = self.unique(&format!("{path}.start"));
         let start = self.b.state(&start_name);
-        self.states(before, current, Transition::State(start), &path, span)?;
-        let after_name = self.unique(&format!("{path}.done"));
-        let after = self.b.state(&after_name);
+        let done_name = self.unique(&format!("{path}.done"));
+        let done = self.b.state(&done_name);
         let outer = std::mem::replace(&mut self.frame, frame);
-        let result = self.parser_states(body, start, Transition::State(after), &path);
+        let result = self.parser_states(body, start, Transition::State(done), &path);
         self.frame = outer;
         result?;
-        self.v1.parser_at = Some(after);
+        self.out.push(Step::Parser { start, done });
         Ok(())
     }
 
@@ -1493,15 +1498,13 @@ impl Lower<'_> {
             return Err(Refused);
         };
         let outer = std::mem::take(&mut self.out);
-        let outer_at = self.v1.parser_at;
-        self.v1.parser_at = Some(entry);
         let result = (|| {
+            self.v1.filled.clear();
             self.stmts(&body.locals)?;
             let steps = std::mem::take(&mut self.out);
-            let at = self.v1.parser_at.unwrap_or(entry);
-            self.states(steps, at, Transition::State(ids[&start]), path, Span::default())?;
+            self.states(steps, entry, Transition::State(ids[&start]), path, Span::default())?;
             for (i, s) in body.states.iter().enumerate() {
-                self.v1.parser_at = Some(ids[&i]);
+                self.v1.filled.clear();
                 let saved = self.frame.clone();
                 let target = |t: &Target| match t {
                     Target::Accept => accept.clone(),
@@ -1518,14 +1521,13 @@ impl Lower<'_> {
                     }
                 };
                 let steps = std::mem::take(&mut self.out);
-                let at = self.v1.parser_at.unwrap_or(entry);
-                self.states(steps, at, next, &join(path, &s.name), s.span)?;
+                self.states(steps, ids[&i], next, &join(path, &s.name), s.span)?;
                 self.frame = saved;
             }
             Ok(())
         })();
+        self.v1.filled.clear();
         self.out = outer;
-        self.v1.parser_at = outer_at;
         result
     }
 
@@ -1536,10 +1538,15 @@ impl Lower<'_> {
     ) -> Result<Transition> {
         let mut exprs: Vec<(Expr, u32)> = Vec::new();
         let mut counts = Vec::new();
-        for k in keys {
+        for (i, k) in keys.iter().enumerate() {
             let v = self.expr(k)?;
             let v = self.known(v, k.ty);
-            let flat = self.flatten(&v, k.span)?;
+            let mut flat = self.flatten(&v, k.span)?;
+            if keys[i + 1..].iter().any(calls) {
+                for (e, w) in &mut flat {
+                    *e = self.keep(e.clone(), *w);
+                }
+            }
             counts.push(flat.len());
             exprs.extend(flat);
         }
@@ -1592,6 +1599,8 @@ impl Lower<'_> {
         out: &mut Vec<Select>,
     ) -> Result<()> {
         match &set.kind {
+            // What has no bits has one value, which each set holds.
+            _ if keys.is_empty() => {}
             ExprKind::Any => out.extend(keys.iter().map(|_| Select::Any)),
             ExprKind::SetTuple(items) | ExprKind::Aggregate(items) if items.len() == keys.len() => {
                 for (i, k) in items.iter().zip(keys) {

@@ -22,6 +22,10 @@ pub(super) enum Step {
     Op(Op),
     /// A parser's operation.
     Parse(ParserOp),
+    /// Extracts the header with this number, one of 8 bits or more (parsers only).
+    ExtractAt { index: Expr, headers: Vec<HeaderId>, varbit: Option<Expr> },
+    /// States of a parser inside, from its first one to where its `accept` goes (parsers only).
+    Parser { start: ParserStateId, done: ParserStateId },
     /// Appends a header to the packet (deparsers only).
     Emit(HeaderId),
     /// One list or the other.
@@ -223,7 +227,7 @@ impl Assembler {
                     let mark = Mark(self.mark_of(label));
                     self.end(End::Jump(mark));
                 }
-                Step::Parse(_) | Step::Emit(_) => {}
+                Step::Parse(_) | Step::ExtractAt { .. } | Step::Parser { .. } | Step::Emit(_) => {}
             }
         }
     }
@@ -322,7 +326,11 @@ impl Lower<'_> {
                         return self.guarded(out, &labels, rest, flags);
                     }
                 }
-                Step::Apply { .. } | Step::Parse(_) | Step::Emit(_) => return Err(Refused),
+                Step::Apply { .. }
+                | Step::Parse(_)
+                | Step::ExtractAt { .. }
+                | Step::Parser { .. }
+                | Step::Emit(_) => return Err(Refused),
             }
         }
         Ok(out)
@@ -434,10 +442,8 @@ impl Lower<'_> {
                     let step = Step::If(condition, wrap(then), wrap(or_else));
                     self.state_steps(w, vec![step], name, span)?;
                 }
-                Step::Op(Op::SetValid(h)) => self.parser_valid(h, true, &mut w.ops, span)?,
-                Step::Op(Op::SetInvalid(h)) => self.parser_valid(h, false, &mut w.ops, span)?,
-                Step::Op(Op::CopyHeader { to, from }) => {
-                    self.parser_copy(to, from, &mut w.ops, span)?;
+                Step::Op(op @ (Op::SetValid(_) | Op::SetInvalid(_) | Op::CopyHeader { .. })) => {
+                    self.parser_header(&op, None, &mut w.ops, span)?;
                 }
                 Step::Op(op) => {
                     let what = match op {
@@ -449,6 +455,41 @@ impl Lower<'_> {
                         _ => "this extern",
                     };
                     return self.refuse(span, format!("{what} in a parser is not supported"));
+                }
+                // One header of several: no states of its own.
+                Step::If(c, a, b)
+                    if b.is_empty()
+                        && matches!(
+                            a.as_slice(),
+                            [Step::Op(Op::SetValid(_) | Op::SetInvalid(_) | Op::CopyHeader { .. })]
+                        ) =>
+                {
+                    for step in a {
+                        let Step::Op(op) = step else { continue };
+                        self.parser_header(&op, Some(&c), &mut w.ops, span)?;
+                    }
+                }
+                Step::ExtractAt { index, headers, varbit } => {
+                    let join = self.new_state(name);
+                    let width = self.index_width(&index);
+                    let mut cases = Vec::new();
+                    for (i, header) in headers.into_iter().enumerate() {
+                        let state = self.new_state(name);
+                        let op = ParserOp::Extract { header, varbit: varbit.clone() };
+                        self.b.set_state(state, vec![op], Transition::State(join));
+                        let number = Bits::from_u128(i as u128, width);
+                        let pattern = Select::Masked(number, Bits::ones(width));
+                        let next = Transition::State(state);
+                        cases.push(SelectCase { patterns: vec![pattern], next });
+                    }
+                    let next = Transition::Select { keys: vec![index], cases };
+                    self.b.set_state(w.at, std::mem::take(&mut w.ops), next);
+                    w.at = join;
+                }
+                Step::Parser { start, done } => {
+                    let ops = std::mem::take(&mut w.ops);
+                    self.b.set_state(w.at, ops, Transition::State(start));
+                    w.at = done;
                 }
                 Step::If(c, a, b) => {
                     let (then, or_else, join) =

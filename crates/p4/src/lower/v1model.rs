@@ -19,7 +19,7 @@ use crate::source::Span;
 use crate::types::*;
 use ir::builder::Builder;
 use ir::program::{Key, MatchKind, Table, Transition, intrinsic};
-use ir::{BinaryOp, Bits, BlockId, Checksum, Copy, DropReason, Expr, FieldRef, MetaId, Op, Param};
+use ir::{BinaryOp, Bits, BlockId, Copy, DropReason, Expr, FieldRef, MetaId, Op, Param};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -62,7 +62,6 @@ pub(super) struct State {
     pub(super) recirculate: Request,
     pub(super) uses_clone_egress: bool,
     pub(super) own_lists: u8,
-    pub(super) checksums: Vec<Checksum>,
     pub(super) made: BTreeMap<ir::HeaderId, super::made::Made>,
     mirror_port: MetaId,
     copy_port: MetaId,
@@ -88,7 +87,15 @@ pub(super) struct State {
     pub(super) no_action: Option<ir::ActionId>,
     pub(super) actions: HashMap<ActionSite, ir::ActionId>,
     pub(super) value_sets: HashMap<(String, ValueSetId), ir::ValueSetId>,
-    pub(super) parser_at: Option<ir::ParserStateId>,
+    /// Stacks that the parser counts itself, as far as that is known; and when more of them are found.
+    pub(super) counted: super::made::Counted,
+    pub(super) anew: Option<super::made::Counted>,
+    /// The next indices of these stacks.
+    pub(super) nexts: Vec<MetaId>,
+    /// Counts of stacks that are not zero here.
+    pub(super) filled: HashSet<Expr>,
+    /// Metadata that is written once, before it is read.
+    pub(super) kept: HashSet<MetaId>,
     counts: Option<HashMap<InstanceId, u32>>,
     blocks: Vec<(Vec<Op>, ir::Terminator)>,
     places: HashMap<BlockId, BlockId>,
@@ -113,7 +120,6 @@ impl State {
             recirculate,
             uses_clone_egress: false,
             own_lists: 0,
-            checksums: Vec::new(),
             made: BTreeMap::new(),
             mirror_port: b.meta("v1.mirror_port", 9),
             copy_port: b.meta("v1.copy_port", 9),
@@ -134,7 +140,11 @@ impl State {
             no_action: None,
             actions: HashMap::new(),
             value_sets: HashMap::new(),
-            parser_at: None,
+            counted: Default::default(),
+            anew: None,
+            nexts: Vec::new(),
+            filled: HashSet::new(),
+            kept: HashSet::new(),
             counts: None,
             blocks: Vec::new(),
             places: HashMap::new(),
@@ -273,6 +283,10 @@ impl Lower<'_> {
         let outer = std::mem::replace(&mut self.frame, frame);
         let parsed = self.parser_states(&body, entry, Transition::Accept, &path);
         self.frame = outer;
+        if parsed.is_ok() {
+            self.forget_made();
+            self.made_stacks()?;
+        }
 
         // The controls; each is told what is wrong with it.
         let mut asm = Assembler::new();
@@ -286,7 +300,6 @@ impl Lower<'_> {
         let update = self.control_part(ids[4], Part::Checksum, &places, None);
         let deparser = self.control_part(ids[5], Part::Deparser, &places, None);
         parsed?;
-        self.made_stacks()?;
         let (verify, ingress, egress, update, deparser) =
             (verify?, ingress?, egress?, update?, deparser?);
 
@@ -573,6 +586,7 @@ impl Lower<'_> {
             meter: None,
             profile: None,
             selector: None,
+            keyless: false,
             entries_const: false,
             timeouts: false,
         });
@@ -667,7 +681,7 @@ impl Lower<'_> {
     /// The program and its names, with every block where it is.
     pub(super) fn finish(self) -> (ir::Program, super::Names, Vec<(ir::TableId, ir::Entry)>) {
         let mut program = self.b.finish();
-        super::made::apply(&mut program, &self.v1.made);
+        super::made::apply(&mut program, &self.v1.made, &self.v1.nexts);
         let places = &self.v1.places;
         for (i, (mut ops, end)) in self.v1.blocks.into_iter().enumerate() {
             patch(&mut ops, places);
@@ -680,7 +694,6 @@ impl Lower<'_> {
             *action = Arc::new(ir::Action { name: action.name.clone(), params, body });
         }
         program.deparser = self.v1.deparser;
-        program.checksums = self.v1.checksums;
         program.reject_continues = true;
         (program, self.names, self.entries)
     }

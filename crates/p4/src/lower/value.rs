@@ -1,7 +1,7 @@
 //! Places and values: reading, writing, copying.
 
 use super::tree::Step;
-use super::{Lower, Refused, Result};
+use super::{Lower, Part, Refused, Result};
 use crate::hir::Const;
 use crate::source::Span;
 use crate::types::*;
@@ -50,6 +50,25 @@ impl V {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Every stack's own next index in it.
+    pub(super) fn nexts(&self, f: &mut dyn FnMut(MetaId)) {
+        match self {
+            V::S(items, _) => items.iter().for_each(|i| i.nexts(f)),
+            V::K(_, _, next) => next.iter().for_each(|m| f(*m)),
+            _ => {}
+        }
+    }
+
+    /// An index in it is read when it is used.
+    pub(super) fn moves(&self) -> bool {
+        match self {
+            V::Dyn(..) | V::F(FieldRef::Last(..), _) => true,
+            V::Slice(inner, ..) => inner.moves(),
+            V::S(items, _) => items.iter().any(V::moves),
+            _ => false,
         }
     }
 
@@ -107,6 +126,11 @@ pub(super) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
             Concat => Expr::Const(x.concat(y)),
         };
     }
+    // The one value of no bits stays itself, and shifts by nothing.
+    let none = |e: &Expr| matches!(e, Expr::Const(x) if x.width() == 0);
+    if none(&a) && !matches!(op, Concat) || none(&b) && matches!(op, Shl | Shr | Sar) {
+        return a;
+    }
     match (op, &a, &b) {
         (LogicalAnd, Expr::Const(x), _) => return if x.is_zero() { a } else { b },
         (LogicalAnd, _, Expr::Const(x)) if !x.is_zero() => return a,
@@ -126,14 +150,15 @@ pub(super) fn not(a: Expr) -> Expr {
 }
 
 pub(super) fn mux(c: Expr, a: Expr, b: Expr) -> Expr {
-    match &c {
-        Expr::Const(v) => {
+    match (&c, &a) {
+        (Expr::Const(v), _) => {
             if v.is_zero() {
                 b
             } else {
                 a
             }
         }
+        (_, Expr::Const(v)) if v.width() == 0 => a,
         _ => Expr::Mux(Box::new(c), Box::new(a), Box::new(b)),
     }
 }
@@ -143,6 +168,7 @@ pub(super) fn cast(a: Expr, from: u32, to: u32, signed: bool) -> Expr {
         return a;
     }
     match a {
+        _ if to == 0 => Expr::Const(Bits::zero(0)),
         Expr::Const(b) if signed => Expr::Const(b.sign_cast(to)),
         Expr::Const(b) => Expr::Const(b.cast(to)),
         e if signed => Expr::SignCast(Box::new(e), to),
@@ -160,6 +186,29 @@ pub(super) fn slice(a: Expr, width: u32, hi: u32, lo: u32) -> Expr {
     }
 }
 
+/// Values that are compared with one after the other; of more, half of them are ruled out at a time.
+const CHAIN_MAX: usize = 8;
+
+/// One of several values by its number, of `width` bits; the last one stands for numbers past the end as
+/// well. There is at least one.
+pub(super) fn choose(index: &Expr, width: u32, values: &[Expr]) -> Option<Expr> {
+    fn go(index: &Expr, width: u32, from: usize, values: &[Expr]) -> Option<Expr> {
+        let number = |i: usize| Expr::int(i as u128, width);
+        if values.len() <= CHAIN_MAX {
+            let (last, rest) = values.split_last()?;
+            return Some(rest.iter().enumerate().rev().fold(last.clone(), |other, (i, e)| {
+                let is = binary(BinaryOp::Eq, index.clone(), number(from + i));
+                mux(is, e.clone(), other)
+            }));
+        }
+        let half = values.len() / 2;
+        let low = go(index, width, from, &values[..half])?;
+        let high = go(index, width, from + half, &values[half..])?;
+        Some(mux(binary(BinaryOp::Lt, index.clone(), number(from + half)), low, high))
+    }
+    go(index, width, 0, values)
+}
+
 impl Lower<'_> {
     /// The value of a bit string and its width.
     pub(super) fn read(&mut self, v: &V, span: Span) -> Result<(Expr, u32)> {
@@ -174,22 +223,16 @@ impl Lower<'_> {
             V::C(Const::Enum(i)) => (Expr::int(u128::from(*i), 32), 32),
             V::C(Const::Error(i)) => (Expr::int(u128::from(self.error_code(*i)), 8), 8),
             V::Dyn(items, index) => {
-                // The last one stands for an index past the end as well.
-                let mut result: Option<(Expr, u32)> = None;
                 let iw = self.index_width(index);
-                for (i, item) in items.iter().enumerate().rev() {
+                let mut values = Vec::new();
+                let mut width = 0;
+                for item in items.iter() {
                     let (e, w) = self.read(item, span)?;
-                    result = Some(match result {
-                        None => (e, w),
-                        Some((rest, _)) => {
-                            let is =
-                                binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
-                            (mux(is, e, rest), w)
-                        }
-                    });
+                    values.push(e);
+                    width = w;
                 }
-                match result {
-                    Some(r) => r,
+                match choose(index, iw, &values) {
+                    Some(value) => (value, width),
                     None => return self.refuse(span, "an element of nothing"),
                 }
             }
@@ -283,13 +326,14 @@ impl Lower<'_> {
         }
     }
 
-    /// How many fields of the pipeline language a type has.
+    /// How many fields of the pipeline language a type has: what has no bits is none.
     fn leaves(&mut self, ty: TyId) -> u32 {
         match self.p.ty(ty).clone() {
             Ty::Struct(s, args) => {
                 let types = self.p.field_types(s, &args);
                 types.into_iter().map(|t| self.leaves(t)).sum()
             }
+            _ if self.width(ty) == Some(0) => 0,
             _ => 1,
         }
     }
@@ -299,6 +343,9 @@ impl Lower<'_> {
             let types = self.p.field_types(s, &args);
             let items: Vec<V> = types.into_iter().map(|t| self.header_leaf(h, at, t)).collect();
             return V::S(items.into(), ty);
+        }
+        if self.width(ty) == Some(0) {
+            return V::E(Expr::Const(Bits::zero(0)), 0);
         }
         let field = FieldId(*at);
         *at += 1;
@@ -368,6 +415,13 @@ impl Lower<'_> {
                 let iw = self.index_width(index);
                 let index = self.keep((**index).clone(), iw);
                 for (i, item) in items.iter().enumerate() {
+                    if self.part == Part::Parser {
+                        // No state of its own for each of them.
+                        let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
+                        let (old, _) = self.read(item, span)?;
+                        self.write(item, mux(is, value.clone(), old), span)?;
+                        continue;
+                    }
                     let then = self.steps(|l| l.write(item, value.clone(), span))?;
                     let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
                     self.out.push(Step::If(is, then, Vec::new()));
@@ -385,9 +439,46 @@ impl Lower<'_> {
         if matches!(e, Expr::Const(_) | Expr::Param(_)) || width == 0 {
             return e;
         }
+        if matches!(e, Expr::Field(FieldRef::Meta(m)) if self.v1.kept.contains(&m)) {
+            return e;
+        }
         let (field, _) = self.temp("value", width);
+        if let FieldRef::Meta(m) = field {
+            self.v1.kept.insert(m);
+        }
         self.op(Op::Assign(field, e));
         Expr::Field(field)
+    }
+
+    /// An index that what is written does not change.
+    pub(super) fn keep_index(&mut self, index: &Expr) -> (Expr, u32) {
+        let width = self.index_width(index);
+        (self.keep(index.clone(), width), width)
+    }
+
+    /// A place whose indices are as they are now.
+    pub(super) fn freeze(&mut self, v: V) -> V {
+        match v {
+            V::Dyn(items, index) => {
+                let (index, _) = self.keep_index(&index);
+                let items: Vec<V> = items.iter().map(|i| self.freeze(i.clone())).collect();
+                V::Dyn(items.into(), Box::new(index))
+            }
+            V::Slice(inner, hi, lo) => V::Slice(Box::new(self.freeze(*inner)), hi, lo),
+            V::F(FieldRef::Last(stack, field), width) => {
+                let declared = &self.b.program().stacks[stack.index()];
+                let elements = declared.first.0..declared.first.0 + declared.size;
+                let leaf = |h| V::F(FieldRef::Header(HeaderId(h), field), width);
+                let items: Vec<V> = elements.map(leaf).collect();
+                let last = binary(BinaryOp::Sub, Expr::StackSize(stack), Expr::int(1, 8));
+                V::Dyn(items.into(), Box::new(self.keep(last, 8)))
+            }
+            V::S(items, ty) if items.iter().any(V::moves) => {
+                let items: Vec<V> = items.iter().map(|i| self.freeze(i.clone())).collect();
+                V::S(items.into(), ty)
+            }
+            other => other,
+        }
     }
 
     /// A copy of a whole value that later writes do not change.
@@ -441,6 +532,9 @@ impl Lower<'_> {
             (V::S(to, _), V::Invalid) | (V::K(to, ..), V::Invalid) => {
                 for i in to.iter() {
                     self.assign(i, &V::Invalid, span)?;
+                }
+                if let (Part::Parser, V::K(_, _, Some(next))) = (self.part, place) {
+                    self.set_next(*next, Expr::int(0, 8));
                 }
                 Ok(())
             }
@@ -499,12 +593,14 @@ impl Lower<'_> {
                 }
                 Ok(())
             }
-            (V::K(to, _, tn), V::K(from, _, fnext)) => {
+            (V::K(to, _, tn), V::K(from, ..)) => {
                 for (t, f) in to.iter().zip(from.iter()) {
                     self.assign(t, f, span)?;
                 }
-                if let (Some(t), Some(f)) = (tn, fnext) {
-                    self.op(Op::Assign(FieldRef::Meta(*t), Expr::meta(*f)));
+                // The next index goes along (§8.18); only parsers have one.
+                if let (Part::Parser, Some(next)) = (self.part, tn) {
+                    let index = self.next_index(value, "next", span)?;
+                    self.set_next(*next, index);
                 }
                 Ok(())
             }
@@ -515,19 +611,19 @@ impl Lower<'_> {
                 Ok(())
             }
             (V::Dyn(items, index), _) if self.compound(&items[0]) => {
-                let iw = self.index_width(index);
+                let (index, iw) = self.keep_index(index);
                 for (i, item) in items.iter().enumerate() {
                     let then = self.steps(|l| l.assign(item, value, span))?;
-                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
                     self.out.push(Step::If(is, then, Vec::new()));
                 }
                 Ok(())
             }
             (_, V::Dyn(items, index)) if self.compound(&items[0]) => {
-                let iw = self.index_width(index);
+                let (index, iw) = self.keep_index(index);
                 for (i, item) in items.iter().enumerate() {
                     let then = self.steps(|l| l.assign(place, item, span))?;
-                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
+                    let is = binary(BinaryOp::Eq, index.clone(), Expr::int(i as u128, iw));
                     self.out.push(Step::If(is, then, Vec::new()));
                 }
                 Ok(())
@@ -550,7 +646,7 @@ impl Lower<'_> {
         }
     }
 
-    fn is_varbit(&self, field: FieldRef) -> bool {
+    pub(super) fn is_varbit(&self, field: FieldRef) -> bool {
         let program = self.b.program();
         matches!(field, FieldRef::Header(h, f) if program.type_of(h).fields[f.index()].varbit)
     }
@@ -585,6 +681,22 @@ impl Lower<'_> {
         Ok(())
     }
 
+    /// Makes every header in a place invalid, and in a parser every stack begin anew.
+    pub(super) fn invalidate(&mut self, v: &V) {
+        let mut headers = Vec::new();
+        v.headers(&mut |h| headers.push(h));
+        for h in headers {
+            self.op(Op::SetInvalid(h));
+        }
+        if self.part == Part::Parser {
+            let mut nexts = Vec::new();
+            v.nexts(&mut |m| nexts.push(m));
+            for next in nexts {
+                self.set_next(next, Expr::int(0, 8));
+            }
+        }
+    }
+
     /// Makes every header in a place invalid and everything else zero: an `out` parameter, a variable.
     pub(super) fn clear(&mut self, v: &V) {
         let mut headers = Vec::new();
@@ -615,13 +727,13 @@ impl Lower<'_> {
             V::Invalid => Ok(Expr::bool(false)),
             V::Dyn(items, index) => {
                 let iw = self.index_width(index);
-                let mut result = Expr::bool(false);
-                for (i, item) in items.iter().enumerate() {
-                    let one = self.valid(item, span)?;
-                    let is = binary(BinaryOp::Eq, (**index).clone(), Expr::int(i as u128, iw));
-                    result = mux(is, one, result);
+                let mut values = Vec::new();
+                for item in items.iter() {
+                    values.push(self.valid(item, span)?);
                 }
-                Ok(result)
+                // Past the end there is nothing.
+                values.push(Expr::bool(false));
+                Ok(choose(index, iw, &values).unwrap_or(Expr::bool(false)))
             }
             _ => self.refuse(span, "this has no validity"),
         }
