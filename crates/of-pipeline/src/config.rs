@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::lower::{Call, Context, lower_instructions, no_elements};
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
-use ir::{ActionCall, Bits, Select, TableId, Update};
+use ir::{ActionCall, Bits, TableId, Update};
 use openflow::{Action, FragmentHandling, Instruction, PortNo, SwitchConfig};
 
 /// What becomes of packets that match no entry of the first table.
@@ -29,18 +29,16 @@ impl Agent {
     /// Executes a set-config.
     pub(crate) fn set_config(&mut self, request: SwitchConfig) -> Result<(), Refusal> {
         //= openflow-1.3.5 §7.3.2: OFPC_FRAG_NORMAL, OFPC_FRAG_DROP; reassembly is optional.
-        let drop = match request.fragments {
-            FragmentHandling::Normal => Vec::new(),
-            // Bit 0 of the program's fragment word: first and later fragments.
-            FragmentHandling::Drop => {
-                let one = || Bits::from_u128(1, 2);
-                vec![Select::Masked(one(), one())]
-            }
-            FragmentHandling::Reassemble => return Err(Refusal::Fragments),
-        };
+        let handling = request.fragments;
+        if handling == FragmentHandling::Reassemble {
+            return Err(Refusal::Fragments);
+        }
+        let drop = self.layout.fragment_policy(handling == FragmentHandling::Drop);
+        let shown = self.layout.shown_policy(handling == FragmentHandling::NxMatch);
         if request.fragments != self.settings.fragments {
             let mut tx = Transaction::new(&self.switch, &mut self.interner);
             tx.push(Update::SetValueSet(self.layout.drop_fragments, drop));
+            tx.push(Update::SetValueSet(self.layout.shown_fragments, shown));
             tx.commit()?.retire(&self.switch);
         }
         self.settings = request;

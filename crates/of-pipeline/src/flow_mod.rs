@@ -5,9 +5,10 @@
 //! | add over an equal entry, 1.3 | - | set | kept, unless `RESET_COUNTS` | set |
 //! | add over an equal entry, 1.0 | - | set | zero | set |
 //! | modify, 1.3 | no | kept (a filter) | kept, unless `RESET_COUNTS` | kept |
-//! | modify, 1.0 | yes | set | kept | kept |
+//! | modify, 1.0 | yes, unless a cookie filters | set | kept | kept |
 //!
-//! 1.0 sees one table, the first. Packets are not kept, so a buffer is never known.
+//! A request of 1.0 without a table number is about all tables, as in Open vSwitch; what it adds goes to
+//! the first one. Packets are not kept, so a buffer is never known.
 //!
 //! Cost: an add, two hashes of the match and the switch's transaction; non-strict requests and the
 //! overlap check look at every entry of their tables.
@@ -28,6 +29,7 @@ use ir::{ActionCall, Entry, EntryId, TableId, Update};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Nanoseconds of a timeout in seconds.
@@ -127,7 +129,20 @@ impl Agent {
         self.settle(done)
     }
 
-    /// The one table that an add or modify is about.
+    /// The tables that a modify or delete is about: one, or all of them.
+    fn tables_of(&self, request: &FlowMod) -> Result<Option<u8>, Refusal> {
+        //= openflow-1.3.5 §6.4: OFPTT_ALL deletes in every table.
+        let deletes =
+            matches!(request.command, FlowModCommand::Delete | FlowModCommand::DeleteStrict);
+        let all = request.table_id == openflow::TableId::ALL;
+        // 1.0 has no table numbers: what it modifies or deletes may be in any table.
+        if all && (deletes || request.dialect == Version::V10) {
+            return Ok(None);
+        }
+        self.one_table(request).map(Some)
+    }
+
+    /// The one table that a request is about; of 1.0, the first one unless it says another.
     fn one_table(&self, request: &FlowMod) -> Result<u8, Refusal> {
         let table = match (request.dialect, request.table_id) {
             (Version::V10, openflow::TableId::ALL) => 0,
@@ -244,38 +259,42 @@ impl Agent {
     }
 
     fn modify_flows(&mut self, request: FlowMod, strict: bool) -> Result<(), Refusal> {
-        let table = self.one_table(&request)?;
+        let table = self.tables_of(&request)?;
         Self::no_buffer(&request)?;
         let v10 = request.dialect == Version::V10;
+        let new_cookie = request.cookie_of_modify();
         //= openflow-1.3.5 §6.4: out_port and out_group filter deletes only.
         let filter = Filter {
-            table: Some(table),
+            table,
             matching: &request.matching,
             cookie: request.cookie,
             cookie_mask: if v10 && !request.extended { 0 } else { request.cookie_mask },
             out_port: openflow::PortNo::ANY,
             out_group: openflow::GroupId::ANY,
         };
-        let keys = if strict {
+        let mut keys = if strict {
             self.flows.select_strict(&filter, request.priority)
         } else {
             self.flows.select(&filter).map(|(key, _)| key).collect()
         };
         if keys.is_empty() {
-            //= openflow-1.0.2 §4.6: a modify that finds nothing adds.
-            if v10 {
+            //= openflow-1.0.2 §4.6: a modify that finds nothing adds. One that looks for entries of some
+            //= cookie has none to add.
+            if v10 && filter.cookie_mask == 0 && new_cookie.is_some() {
                 return self.add_flow(request);
             }
             //= openflow-1.3.5 §6.4: a modify that finds nothing changes nothing, and is no error.
-            let rules = self.rules();
+            let (rules, table) = (self.rules(), table.unwrap_or(0));
             return rules.instructions(request.dialect, table, None, &request.instructions);
         }
         self.leaves_sources(&keys)?;
+        // Reflections follow what they reflect.
+        keys.retain(|key| self.flows.get(*key).is_some_and(|flow| !flow.synchronised));
         let rules = self.rules();
         let flows = || keys.iter().filter_map(|key| Some((*key, self.flows.get(*key)?)));
-        for (_, flow) in flows() {
+        for (key, flow) in flows() {
             let matching = Some(&flow.matching);
-            rules.instructions(request.dialect, table, matching, &request.instructions)?;
+            rules.instructions(request.dialect, key.table, matching, &request.instructions)?;
         }
         let mut reflected = Vec::new();
         for (key, _) in flows() {
@@ -292,7 +311,8 @@ impl Agent {
         let before: usize = flows().map(|(_, flow)| instructions_bytes(&flow.instructions)).sum();
         self.has_room(0, 0, (each * keys.len()).saturating_sub(before))?;
         let mut tx = Transaction::new(&self.switch, &mut self.interner);
-        let mut calls: [Option<Call>; 2] = [None, None];
+        // What it becomes is the same for all entries of a table but its table-miss entry.
+        let mut calls: BTreeMap<(u8, bool), Call> = BTreeMap::new();
         let mut changed = Vec::with_capacity(keys.len() + reflected.len());
         let all = keys.iter().map(|key| (*key, None));
         for (key, own) in all.chain(reflected.into_iter().map(|(key, own)| (key, Some(own)))) {
@@ -301,17 +321,16 @@ impl Agent {
                 Some((instructions, call)) => (Some(instructions), call),
                 None => {
                     let context = context(request.dialect, flow.priority, &flow.matching);
-                    let slot = &mut calls[usize::from(context == Context::TableMiss)];
-                    let call = match slot {
-                        Some(call) => call.clone(),
-                        None => {
-                            let (layout, what) = (&self.layout, &request.instructions);
-                            let elements = elements(&self.switch);
-                            let call = lower_instructions(layout, &elements, table, context, what)?;
-                            slot.insert(call).clone()
-                        }
-                    };
-                    (None, call)
+                    let like = (key.table, context == Context::TableMiss);
+                    if let Some(call) = calls.get(&like) {
+                        (None, call.clone())
+                    } else {
+                        let (layout, what) = (&self.layout, &request.instructions);
+                        let elements = elements(&self.switch);
+                        let call = lower_instructions(layout, &elements, key.table, context, what)?;
+                        calls.insert(like, call.clone());
+                        (None, call)
+                    }
                 }
             };
             let instructions = own.as_ref().unwrap_or(&request.instructions);
@@ -322,8 +341,8 @@ impl Agent {
             let became = action.action;
             tx.release(flow.action);
             let (id, mut new) = entry(&self.layout, key, flow, is, action);
-            if v10 && let Some(entry) = Arc::get_mut(&mut new) {
-                entry.cookie = request.cookie;
+            if let (Some(cookie), Some(entry)) = (new_cookie, Arc::get_mut(&mut new)) {
+                entry.cookie = cookie;
             }
             if was == is && is != Part::Dimension {
                 tx.push(Update::Modify(id, new));
@@ -349,8 +368,8 @@ impl Agent {
                 before = std::mem::replace(&mut flow.instructions, instructions);
                 flow.action = action;
                 //= openflow-1.0.2 §5.3.3: a modify sets the cookie.
-                if v10 {
-                    flow.cookie = request.cookie;
+                if let Some(cookie) = new_cookie {
+                    flow.cookie = cookie;
                 }
             });
             self.tell_change(key, Some(before));
@@ -363,9 +382,7 @@ impl Agent {
 
     fn delete_flows(&mut self, request: &FlowMod, strict: bool) -> Result<(), Refusal> {
         let v10 = request.dialect == Version::V10;
-        //= openflow-1.3.5 §6.4: OFPTT_ALL deletes in every table.
-        let all = request.table_id == openflow::TableId::ALL && (!v10 || request.extended);
-        let table = if all { None } else { Some(self.one_table(request)?) };
+        let table = self.tables_of(request)?;
         let filter = Filter {
             table,
             matching: &request.matching,

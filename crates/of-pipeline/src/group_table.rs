@@ -54,7 +54,7 @@ pub struct GroupTable {
 
 /// The groups that a bucket's actions name.
 fn forwards_to(bucket: &Bucket) -> impl Iterator<Item = u32> {
-    bucket.actions.iter().filter_map(|action| match action {
+    Action::flat(&bucket.actions).filter_map(|action| match action {
         Action::Group(group) => Some(group.0),
         _ => None,
     })
@@ -371,7 +371,7 @@ impl Agent {
         let mut bucket_counters = Vec::with_capacity(request.buckets.len());
         let mut buckets = Vec::with_capacity(request.buckets.len());
         for bucket in &request.buckets {
-            let call: Call = lower_bucket(&bucket.actions)?;
+            let call: Call = lower_bucket(&self.layout, &bucket.actions)?;
             let action = tx.intern(call);
             let counter = match keeps(bucket) {
                 Some(counter) => counter,

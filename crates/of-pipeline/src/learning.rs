@@ -21,6 +21,14 @@ fn ones(bits: u16) -> u128 {
     u128::MAX >> (128 - u32::from(bits.clamp(1, 128)))
 }
 
+/// A port's number as a packet's fields have it: reserved ones of 16 bits mean those of 32.
+fn port(value: u128) -> PortNo {
+    match value as u32 {
+        short @ 0xfff8..=0xffff => PortNo(short | 0xffff_0000),
+        number => PortNo(number),
+    }
+}
+
 /// The entry that a `learn` makes of these values, one for each part that is taken of the packet.
 pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> FlowMod {
     let mut matching = Match::new();
@@ -36,6 +44,7 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
                 let whole = to.field == FieldId::InPort && spec.bits >= 16;
                 let bits = if whole { to.field.all_bits() } else { ones(spec.bits) << to.offset };
                 let before = matching.get(to.field).map_or((0, 0), |f| (f.value, f.mask));
+                let value = if whole { port(value).0.into() } else { value };
                 let mut value = before.0 | value << to.offset;
                 let mask = before.1 | bits;
                 // An exact VLAN id says that there is a tag.
@@ -50,7 +59,7 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
                 let value = value << to.offset;
                 actions.push(Action::SetField(SetField { field: to.field, value, mask: part }));
             }
-            LearnTarget::Output => actions.push(Action::output(PortNo(value as u32))),
+            LearnTarget::Output => actions.push(Action::output(port(value))),
         }
     }
     let mut instructions = Instructions::new();

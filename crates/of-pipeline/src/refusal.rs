@@ -270,6 +270,11 @@ refusals! {
     NotInSet { /// The action.
         action: &'static str } => BacBadType,
         "{action} cannot be in an action set (OFPBAC_BAD_TYPE)";
+    /// An action that a bucket cannot hold.
+    NotInBucket { /// The action.
+        action: &'static str, /// What to do.
+        instead: &'static str } => BacBadType,
+        "{action} cannot be in a group's bucket; {instead} instead (OFPBAC_BAD_TYPE)";
     /// A meter action for a meter that is not there.
     BadMeter { /// Which.
         meter: u32 } => BacBadMeter,
@@ -499,5 +504,5 @@ refusals! {
         "table {table} stays in the pipeline: {why} (OFPTFFC_EPERM)";
     /// Fragments cannot be handled so.
     Fragments => ScfcBadFlags,
-        "fragments are not reassembled; normal and drop are possible (OFPSCFC_BAD_FLAGS)";
+        "fragments are not reassembled; normal (0), drop (1) and nx-match (3) are possible (OFPSCFC_BAD_FLAGS)";
 }

@@ -10,7 +10,7 @@
 //! refused where it does not: the prerequisites of set-field.
 
 use crate::group_table::GroupTable;
-use crate::lower::action_set::as_set;
+use crate::lower::action_set::{as_bucket, as_set};
 use crate::meter_table::MeterTable;
 use crate::ports::Ports;
 use crate::refusal::Refusal;
@@ -50,6 +50,7 @@ pub(crate) struct Rules<'a> {
 enum List {
     Apply,
     Set,
+    Bucket,
     PacketOut,
 }
 
@@ -226,9 +227,15 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// The actions of a group's bucket: an action set for packets of many entries.
+    /// The actions of a group's bucket, for packets of many entries.
     pub(crate) fn bucket(&self, actions: &[Action]) -> Result<(), Refusal> {
-        self.set(actions, &mut Packet::any())
+        if actions.len() > ACTIONS_MAX {
+            return Err(Refusal::TooMany { actions: actions.len(), max: ACTIONS_MAX });
+        }
+        Action::flat(actions).try_for_each(in_bucket)?;
+        let rules = Rules { own: Some(0), ..*self };
+        let ordered: Vec<Action> = as_bucket(actions).into_iter().cloned().collect();
+        rules.list(List::Bucket, &ordered, &mut Packet::any())
     }
 
     /// The actions of a packet-out.
@@ -380,7 +387,9 @@ impl Rules<'_> {
             // A table that is not there shows when it is lowered.
             Action::Resubmit { table, .. } if u32::from(table.0) >= self.tables => Ok(()),
             Action::Resubmit { table, .. } => self.leads(table.0),
-            Action::Conjunction(_) if list == List::PacketOut => Err(Refusal::Conjunction),
+            Action::Conjunction(_) if matches!(list, List::PacketOut | List::Bucket) => {
+                Err(Refusal::Conjunction)
+            }
             Action::Conjunction(_) => Ok(()),
         }
     }
@@ -467,6 +476,21 @@ fn no_output(actions: &[Action]) -> Result<(), Refusal> {
         _ => None,
     });
     action.map_or(Ok(()), |action| Err(Refusal::EgressSet { action }))
+}
+
+/// What a bucket can hold: no meter, whose end would leave the group without it, and nothing that belongs
+/// to a flow entry.
+fn in_bucket(action: &Action) -> Result<(), Refusal> {
+    let (action, instead) = match action {
+        Action::Meter(_) => ("meter", "meter the flow entry"),
+        Action::Controller(to) if to.meter.is_some() => {
+            ("controller with meter_id", "meter the flow entry")
+        }
+        Action::Softflow(_) => ("softflow", "resubmit to a flow entry that has it"),
+        Action::Conjunction(_) => ("conjunction", "it belongs to flow entries"),
+        _ => return Ok(()),
+    };
+    Err(Refusal::NotInBucket { action, instead })
 }
 
 /// What an action set can hold.

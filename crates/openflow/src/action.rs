@@ -62,9 +62,9 @@ pub enum Action {
     SetVlanVid(u16),
     /// 1.0: set the VLAN priority (3 bits), pushing a tag if there is none.
     SetVlanPcp(u8),
-    /// 1.0: set the IPv4 source (or ARP sender) where there is one.
+    /// 1.0: set the IPv4 source where there is one; ARP's addresses stay.
     SetNwSrc(u32),
-    /// 1.0: set the IPv4 destination (or ARP target) where there is one.
+    /// 1.0: set the IPv4 destination where there is one; ARP's addresses stay.
     SetNwDst(u32),
     /// 1.0: set the DSCP of an IP packet; the value is the whole byte with the two ECN bits 0.
     SetNwTos(u8),

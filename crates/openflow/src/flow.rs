@@ -59,7 +59,9 @@ pub struct FlowMod {
     pub cookie: u64,
     /// The bits of `cookie` that filter; 0 for none. 0 in 1.0.
     pub cookie_mask: u64,
-    /// The table; [`TableId::ALL`] in 1.0, where an add then means table 0.
+    /// The cookie that a modify of NXM sets in the entries that `cookie` and `cookie_mask` filter, if any.
+    pub new_cookie: Option<u64>,
+    /// The table; [`TableId::ALL`] in 1.0, where an add then means table 0, and all else every table.
     pub table_id: TableId,
     /// What to do.
     pub command: FlowModCommand,
@@ -96,6 +98,7 @@ impl FlowMod {
             dialect: Version::V13,
             cookie: 0,
             cookie_mask: 0,
+            new_cookie: None,
             table_id: TableId(0),
             command: FlowModCommand::Add,
             idle_timeout: 0,
@@ -111,6 +114,13 @@ impl FlowMod {
             matching,
             instructions,
         }
+    }
+
+    /// The cookie that a modify gives to the entries that it changes: none from 1.3 on, where it
+    /// filters; in 1.0 the message's, where all ones say that the entries keep theirs.
+    pub fn cookie_of_modify(&self) -> Option<u64> {
+        let said = if self.cookie_mask == 0 { Some(self.cookie) } else { self.new_cookie };
+        said.filter(|cookie| self.dialect == Version::V10 && *cookie != u64::MAX)
     }
 }
 

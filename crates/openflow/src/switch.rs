@@ -63,13 +63,15 @@ impl Features {
 /// What to do with IP fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FragmentHandling {
-    /// Nothing special.
+    /// They are processed as other packets; the fields of layer 4 read as 0 in all of them.
     #[default]
     Normal,
     /// Drop them.
     Drop,
     /// Reassemble them.
     Reassemble,
+    /// Nicira's: as [`Normal`](Self::Normal), but the first fragment has its fields of layer 4.
+    NxMatch,
 }
 
 /// The switch's configuration.

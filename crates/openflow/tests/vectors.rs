@@ -59,6 +59,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         dialect: Version::V13,
         cookie: 1,
         cookie_mask: 2,
+        new_cookie: None,
         table_id: TableId(3),
         command: FlowModCommand::ModifyStrict,
         idle_timeout: 4,

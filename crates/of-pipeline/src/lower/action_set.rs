@@ -282,6 +282,49 @@ pub fn merge(actions: &[Action]) -> Vec<&Action> {
     set
 }
 
+/// A set-field of some bits of its field only.
+pub fn is_partial(action: &Action) -> bool {
+    let all = |field: FieldId| field.all_bits();
+    matches!(action, Action::SetField(f) if f.mask.is_some_and(|m| m & all(f.field) != all(f.field)))
+}
+
+/// A bucket's actions in the order in which they are done.
+///
+/// What an action set can hold is one: of each kind the last, in the set's order, and no output beside a
+/// group (1.3.5 §5.6.1, §5.10). Open vSwitch has more than that, and so has this:
+/// copies of fields and settings of some bits stand where the set has settings, in the order of the
+/// list, and one `resubmit` or `ct` where it has its output. A bucket with anything else is a list, done
+/// as it is written.
+pub fn as_bucket(actions: &[Action]) -> Vec<&Action> {
+    let ahead = |a: &Action| matches!(a, Action::Resubmit { .. } | Action::Ct(_));
+    let sets = |a: &Action| matches!(a, Action::SetField(_) | Action::CopyField(_));
+    let held = |a: &Action| set_key(a).is_some() || ahead(a) || sets(a);
+    let ends = |a: &&Action| ahead(a) || matches!(a, Action::Output { .. } | Action::Group(_));
+    let leads = actions.iter().any(ahead);
+    if !actions.iter().all(held) || leads && actions.iter().filter(ends).count() > 1 {
+        return actions.iter().collect();
+    }
+    if !leads && !actions.iter().any(|a| is_partial(a) || matches!(a, Action::CopyField(_))) {
+        return as_set(actions);
+    }
+    let place = |a: &Action| match a {
+        a if sets(a) => (Kind::SetNwTtl as u8, 1),
+        a => set_key(a).unwrap_or((u8::MAX, 0)),
+    };
+    let mut set: Vec<&Action> = Vec::with_capacity(actions.len());
+    for action in actions {
+        match set.iter_mut().find(|a| !sets(action) && place(a) == place(action)) {
+            Some(earlier) => *earlier = action,
+            None => set.push(action),
+        }
+    }
+    set.sort_by_key(|a| place(a));
+    if set.iter().any(|a| matches!(a, Action::Group(_))) {
+        set.retain(|a| !matches!(a, Action::Output { .. }));
+    }
+    set
+}
+
 /// What is executed of a list as a set: as [`merge`], but no output beside a group.
 pub fn as_set(actions: &[Action]) -> Vec<&Action> {
     let mut set = merge(actions);

@@ -1,6 +1,6 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
-use super::action_set::{Kind, as_set, has_slot, merge};
+use super::action_set::{Kind, as_bucket, has_slot, is_partial, merge, set_key};
 use super::layout::LEARN_VALUES;
 use super::step::{self, CtStep, Shape, Step};
 use super::{Interner, Layout};
@@ -105,7 +105,7 @@ pub enum LowerError {
     Experimenter(u32),
     /// A port that is not one for this list.
     #[error(
-        "port {0} is no destination here; ports, LOCAL, IN_PORT, ALL, FLOOD and CONTROLLER are, NORMAL outside of groups, and TABLE in a packet-out"
+        "port {0} is no destination here; ports, LOCAL, IN_PORT, ALL, FLOOD, NORMAL and CONTROLLER are, and TABLE in a packet-out"
     )]
     Port(PortNo),
     /// A goto to a table that does not exist, or back.
@@ -122,7 +122,9 @@ pub enum LowerError {
     #[error("field {0} is read only")]
     ReadOnly(FieldId),
     /// A resubmit to no table.
-    #[error("resubmit is to a table below {0}; where no entry is, it names the table")]
+    #[error(
+        "resubmit leads to a table below {0}; in a group's bucket, which belongs to no table, it names one: resubmit(,TABLE)"
+    )]
     Resubmit(u32),
     /// More values of the packet than one digest tells.
     #[error("a learn takes at most {max} values of the packet; this one takes {count}")]
@@ -133,7 +135,7 @@ pub enum LowerError {
         max: usize,
     },
     /// A `ct` that goes on in no table.
-    #[error("ct goes on in a table below {0}; a group's bucket names none")]
+    #[error("ct goes on in a table below {0}")]
     CtTable(u32),
     /// A service that is not there.
     #[error("there is no service {0}; add it first: millrace service add {0} KIND")]
@@ -298,12 +300,19 @@ pub fn lower_packet_out(
     Ok(call)
 }
 
-/// A bucket's actions, done as an action set's: of each kind the last one, in that order, and no
-/// output beside a group (1.3.5 §5.6.1, §5.10).
-pub fn lower_bucket(actions: &[Action]) -> Result<Call, LowerError> {
+/// A bucket's actions, in the order in which [`as_bucket`] has them done.
+pub fn lower_bucket(layout: &Layout, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
-    let place = Place { context: Context::Bucket, table: None, tables: 0 };
-    as_set(actions).into_iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+    let place = Place { context: Context::Bucket, table: None, tables: layout.tables };
+    let actions = as_bucket(until_exit(actions));
+    if actions.iter().any(|a| set_key(a).is_none() || is_partial(a)) {
+        call.step(Step::Bucket);
+    }
+    actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
+    // What tables wrote is done in the end.
+    if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
+        call.step(Step::BucketEnd);
+    }
     Ok(call)
 }
 
@@ -600,7 +609,8 @@ fn output(call: &mut Call, context: Context, port: PortNo, max_len: u16) -> Resu
         PortNo::IN_PORT => call.step(Step::InPort),
         PortNo::ALL => call.step(Step::All),
         PortNo::FLOOD => call.step(Step::Flood),
-        PortNo::NORMAL if context != Context::Bucket => call.step(Step::Normal),
+        PortNo::NORMAL if context == Context::Bucket => call.step(Step::BucketNormal),
+        PortNo::NORMAL => call.step(Step::Normal),
         PortNo::TABLE if context == Context::PacketOut => call.step(Step::Table),
         PortNo::CONTROLLER => call.with(Step::Controller(context.reason()), max_len, 16),
         port if port.is_ordinary() || port == PortNo::LOCAL => {

@@ -47,7 +47,11 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) {
     let pseudo6 = [f(h.ipv6_src), ipv6_dst, last_next.cast(16)];
     let tcp = (h.tcp_csum, [f(h.tcp_src), f(h.tcp_dst)], false);
     let udp = (h.udp_csum, [f(h.udp_src), f(h.udp_dst)], true);
-    for (field, ports, zero_is_none) in [tcp, udp] {
+    // Of fragments whose fields are not shown, the addresses alone may change.
+    let first = [(h.first_tcp_csum, false), (h.first_udp_csum, true)];
+    let of = |(field, ports, none): (_, [Expr; 2], _)| (field, ports.to_vec(), none);
+    let all = [tcp, udp].map(of).into_iter();
+    for (field, ports, zero_is_none) in all.chain(first.map(|(f, none)| (f, Vec::new(), none))) {
         for (version, pseudo) in [(h.ipv4, &pseudo4), (h.ipv6, &pseudo6)] {
             let inputs = pseudo.iter().chain(&ports).cloned().collect();
             let condition = Some(Expr::Valid(version));
@@ -56,6 +60,7 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) {
     }
     b.checksum(incremental(h.icmp_csum, vec![f(h.icmp_type), f(h.icmp_code)], false));
     let icmpv6 = [h.icmpv6_type, h.icmpv6_code, h.nd_target, h.nd_sll_addr, h.nd_tll_addr].map(f);
+    b.checksum(incremental(h.first_icmpv6_csum, pseudo6.to_vec(), false));
     let inputs = pseudo6.into_iter().chain(icmpv6).collect();
     b.checksum(incremental(h.icmpv6_csum, inputs, false));
 

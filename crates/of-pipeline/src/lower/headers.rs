@@ -73,6 +73,9 @@ headers! {
     sctp_csum: FieldRef,
     /// All chunks of a packet so short that an Ethernet frame of it is padded: 4, 8 or 12 bytes.
     sctp_short: [HeaderId; 3], sctp_short_data: [FieldRef; 3],
+    /// Headers of first fragments whose fields are not shown: only their checksums follow the addresses.
+    first_tcp: HeaderId, first_tcp_csum: FieldRef, first_udp: HeaderId, first_udp_csum: FieldRef,
+    first_icmpv6: HeaderId, first_icmpv6_csum: FieldRef,
     icmp: HeaderId, icmp_type: FieldRef, icmp_code: FieldRef, icmp_csum: FieldRef,
     icmpv6: HeaderId, icmpv6_type: FieldRef, icmpv6_code: FieldRef, icmpv6_csum: FieldRef,
     nd: HeaderId, nd_target: FieldRef,
@@ -252,6 +255,9 @@ impl Headers {
         });
         let icmp = b.header("icmp", icmp_t);
         let icmpv6 = b.header("icmpv6", icmp_t);
+        let first_tcp = b.header("first_tcp", tcp_t);
+        let first_udp = b.header("first_udp", udp_t);
+        let first_icmpv6 = b.header("first_icmpv6", icmp_t);
         let nd = b.header("nd", nd_t);
         let nd_option = b.stack("nd_option", nd_option_t, ND_OPTIONS_MAX);
         let nd_sll = b.header("nd_sll", nd_ll_t);
@@ -273,6 +279,9 @@ impl Headers {
         b.emit_stack(nd_option);
         b.emit(nd_sll);
         b.emit(nd_tll);
+        for header in [first_tcp, first_udp, first_icmpv6] {
+            b.emit(header);
+        }
 
         let ok = b.meta("of.ok", 1);
         let ether_type = b.meta("of.eth_type", 16);
@@ -384,6 +393,12 @@ impl Headers {
             sctp_csum: field(sctp, "csum"),
             sctp_short,
             sctp_short_data: sctp_short.map(|h| field(h, "chunks")),
+            first_tcp,
+            first_tcp_csum: field(first_tcp, "csum"),
+            first_udp,
+            first_udp_csum: field(first_udp, "csum"),
+            first_icmpv6,
+            first_icmpv6_csum: field(first_icmpv6, "csum"),
             icmp,
             icmp_type: field(icmp, "type"),
             icmp_code: field(icmp, "code"),

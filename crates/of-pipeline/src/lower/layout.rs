@@ -94,6 +94,8 @@ pub struct Layout {
     /// Values of `of.fragment` (2 bits: 1 first, 3 later fragments) that are dropped
     /// (`OFPC_FRAG_DROP`); empty is `OFPC_FRAG_NORMAL`.
     pub drop_fragments: ValueSetId,
+    /// Values of `of.fragment` whose fields of layer 4 can be matched and set: 1, or none.
+    pub shown_fragments: ValueSetId,
     /// Drops as `table_miss`; the default of every flow table.
     pub miss: ActionId,
     /// Punts as `table_miss` (parameter: max_len, 16 bits) and drops: 1.0's miss.
@@ -163,6 +165,11 @@ impl Layout {
     pub fn fragment_policy(&self, drop: bool) -> Vec<Select> {
         let any_fragment = Bits::from_u128(1, 2);
         drop.then(|| Select::Masked(any_fragment.clone(), any_fragment)).into_iter().collect()
+    }
+
+    /// Members of [`Layout::shown_fragments`] where first fragments have fields of layer 4, or not.
+    pub fn shown_policy(&self, first: bool) -> Vec<Select> {
+        first.then(|| Select::Masked(Bits::from_u128(1, 2), Bits::ones(2))).into_iter().collect()
     }
 
     /// Inputs of a select group's hash: addresses and ports of every layer that OpenFlow knows, but

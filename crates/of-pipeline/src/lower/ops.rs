@@ -142,6 +142,26 @@ pub fn run_copy(block: BlockId) -> Op {
     Op::Clone { block, copy: ir::Copy::Current }
 }
 
+/// The same where a clone must not be: a copy calls the block, at whose end it ends.
+pub fn call_on_copy(block: BlockId, nowhere: BlockId) -> Op {
+    Op::OnCopy { body: vec![Op::Call { block, until: nowhere, guise: None }] }
+}
+
+/// A port's number as fields and registers have it: 0xfff8 to 0xffff are the reserved ports of 16 bits, and
+/// mean those of 32.
+pub fn wide_port(of: Expr) -> Expr {
+    let reserved = of.clone().slice(31, 3).eq(Expr::int(0x1fff, 29));
+    let wide = Expr::binary(BinaryOp::Or, of.clone(), Expr::int(0xffff_0000, 32));
+    Expr::Mux(Box::new(reserved), Box::new(wide), Box::new(of))
+}
+
+/// A port's number as registers take it: that of a reserved port has 16 bits there.
+pub fn short_port(of: Expr) -> Expr {
+    let reserved = Expr::binary(BinaryOp::Ge, of.clone(), port(PortNo::MAX));
+    let short = Expr::binary(BinaryOp::And, of.clone(), Expr::int(0xffff, 32));
+    Expr::Mux(Box::new(reserved), Box::new(short), Box::new(of))
+}
+
 /// Sends a copy to the controller, with the arguments of [`super::PuntArgs`].
 pub fn punt(h: &Headers, reason: PuntReason, max_len: Expr) -> Op {
     punt_to(h, reason, max_len, Expr::int(0, 16))
@@ -175,7 +195,7 @@ pub fn output_last(
     normal: BlockId,
 ) -> Op {
     let back = vec![Op::Drop(DropReason::OutputToIngress)];
-    output_to(h, to, max_len, reason, normal, back)
+    output_to(h, to, max_len, reason, run_copy(normal), back)
 }
 
 /// The same on the way; `back` is done instead of an output to the ingress port.
@@ -184,7 +204,7 @@ fn output_to(
     to: Expr,
     max_len: Expr,
     reason: PuntReason,
-    normal: BlockId,
+    normal: Op,
     back: Vec<Op>,
 ) -> Op {
     let is = |p: PortNo| to.clone().eq(port(p));
@@ -194,7 +214,7 @@ fn output_to(
         (PortNo::IN_PORT, output_in_port(h)),
         (PortNo::FLOOD, output_flood()),
         (PortNo::ALL, output_all()),
-        (PortNo::NORMAL, run_copy(normal)),
+        (PortNo::NORMAL, normal),
     ];
     let otherwise = reserved.into_iter().rev().fold(Vec::new(), |or_else, (p, op)| {
         vec![Op::If { condition: is(p), then: vec![op], or_else }]
@@ -205,7 +225,7 @@ fn output_to(
 }
 
 /// Sends a copy to a port that a field names.
-pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: BlockId) -> Op {
+pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: Op) -> Op {
     let back = vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))];
     output_to(h, to, max_len, PuntReason::Action, normal, back)
 }

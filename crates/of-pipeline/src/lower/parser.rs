@@ -9,8 +9,10 @@
 //! Metadata that the parser computes is taken to be zero at the start; who parses again zeroes it
 //! first ([`super::ops::reparse`]), but for what checksums look at: that the IPv6 state sets.
 //!
-//! Fragments (1.3.5 §7.3.2, `OFPC_FRAG_*`): a later fragment's layer 4 is not parsed, so its ports
-//! read as zero. A value set says which fragments (first, later) are to be dropped.
+//! Fragments (1.3.5 §7.3.2, `OFPC_FRAG_*`; ovs-ofctl(8), `set-frags`): fields of layer 4 read as zero in
+//! later fragments, which have none, and in first ones, whose header is one of its own that only a
+//! checksum looks at, so that changed addresses leave it right. One value set says which fragments
+//! (first, later) are to be dropped, another one whether first ones have their fields after all.
 
 use super::headers::{Headers, IPV6_EXTENSIONS_MAX, MPLS_PARSED, ND_OPTIONS_MAX, VLAN_PARSED};
 use ir::builder::Builder;
@@ -95,13 +97,27 @@ struct States {
     sctp: ParserStateId,
     icmp: ParserStateId,
     icmpv6: ParserStateId,
+    first_tcp: ParserStateId,
+    first_udp: ParserStateId,
+    first_icmpv6: ParserStateId,
     fragment_drop: ParserStateId,
 }
 
-/// Declares the whole parser. Returns the value set of fragments to drop: members are values of
-/// [`Headers::fragment`] (1 first, 3 later fragments).
-pub(super) fn declare(b: &mut Builder, h: &Headers) -> ValueSetId {
-    let drop_fragments = b.value_set("drop_fragments", 2, 4);
+/// The value sets of fragments.
+#[derive(Clone, Copy)]
+struct Policy {
+    /// Those to drop.
+    drop: ValueSetId,
+    /// Those whose fields of layer 4 are shown.
+    shown: ValueSetId,
+}
+
+/// Declares the whole parser. Returns the value sets of fragments to drop, and of those whose fields of layer 4
+/// are shown: members are values of [`Headers::fragment`] (1 first, 3 later fragments).
+pub(super) fn declare(b: &mut Builder, h: &Headers) -> (ValueSetId, ValueSetId) {
+    let drop = b.value_set("drop_fragments", 2, 4);
+    let shown = b.value_set("shown_fragments", 2, 4);
+    let policy = Policy { drop, shown };
     let start = b.state("start");
     let s = States {
         vlan: b.state("vlan"),
@@ -116,6 +132,9 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) -> ValueSetId {
         sctp: b.state("sctp"),
         icmp: b.state("icmp"),
         icmpv6: b.state("icmpv6"),
+        first_tcp: b.state("first_tcp"),
+        first_udp: b.state("first_udp"),
+        first_icmpv6: b.state("first_icmpv6"),
         fragment_drop: b.state("fragment_drop"),
     };
 
@@ -154,15 +173,19 @@ pub(super) fn declare(b: &mut Builder, h: &Headers) -> ValueSetId {
     mpls(b, h, &s);
     b.set_state(s.pbb, vec![extract(h.itag)], Transition::Accept);
     arp(b, h, &s);
-    ipv4(b, h, &s, drop_fragments);
-    ipv6(b, h, &s, drop_fragments);
-    for (state, header) in [(s.tcp, h.tcp), (s.udp, h.udp), (s.icmp, h.icmp)] {
+    ipv4(b, h, &s, policy);
+    ipv6(b, h, &s, policy);
+    let first =
+        [(s.first_tcp, h.first_tcp), (s.first_udp, h.first_udp), (s.first_icmpv6, h.first_icmpv6)];
+    for (state, header) in
+        [(s.tcp, h.tcp), (s.udp, h.udp), (s.icmp, h.icmp)].into_iter().chain(first)
+    {
         b.set_state(state, vec![extract(header)], Transition::Accept);
     }
     sctp(b, h, &s);
     icmpv6(b, h, &s);
     b.set_state(s.fragment_drop, vec![assign(h.ok, Expr::bool(false))], Transition::Accept);
-    drop_fragments
+    (drop, shown)
 }
 
 /// Cases on (EtherType, the byte behind it, ...): an IP version that contradicts the EtherType, or
@@ -253,7 +276,7 @@ fn arp(b: &mut Builder, h: &Headers, s: &States) {
     b.set_state(known, vec![extract(h.arp)], Transition::Accept);
 }
 
-fn ipv4(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
+fn ipv4(b: &mut Builder, h: &Headers, s: &States, policy: Policy) {
     let rare = b.state("ipv4_rare");
     let options = b.state("ipv4_options");
     let unfragmented = b.state("ipv4_behind_options");
@@ -324,24 +347,35 @@ fn ipv4(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
         vec![assign(h.fragment, Expr::binary(BinaryOp::Concat, later, Expr::bool(true)))],
         Transition::Select {
             keys: vec![Expr::meta(h.fragment), proto()],
-            cases: fragment_cases(drop_fragments, s, layer_4(2)),
+            cases: fragment_cases(policy, s, shown_cases(policy, s, &protocols), Vec::new()),
         },
     );
 }
 
-/// Drop by policy; a later fragment is payload; a first one goes on as `cases` say.
+/// On (fragment, protocol): drop by policy; a later fragment is payload; a first one goes on as `shown` says,
+/// or else as `others` do.
 fn fragment_cases(
-    drop_fragments: ValueSetId,
+    policy: Policy,
     s: &States,
-    cases: Vec<SelectCase>,
+    shown: Vec<SelectCase>,
+    others: Vec<SelectCase>,
 ) -> Vec<SelectCase> {
-    let drop = case(vec![Select::ValueSet(drop_fragments), Select::Any], s.fragment_drop);
+    let drop = case(vec![Select::ValueSet(policy.drop), Select::Any], s.fragment_drop);
     let later =
         SelectCase { patterns: vec![exact(0b11, 2), Select::Any], next: Transition::Accept };
-    [drop, later].into_iter().chain(cases).collect()
+    [drop, later].into_iter().chain(shown).chain(others).chain([accept(2)]).collect()
 }
 
-fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
+/// On (fragment, protocol): layer 4 of first fragments, by policy with its fields or without.
+fn shown_cases(policy: Policy, s: &States, protocols: &[(u128, ParserStateId)]) -> Vec<SelectCase> {
+    let of = |fragment: Select, n: u128, state| case(vec![fragment, exact(n, 8)], state);
+    let shown = protocols.iter().map(|(n, state)| of(Select::ValueSet(policy.shown), *n, *state));
+    let hidden = [(6, s.first_tcp), (17, s.first_udp), (58, s.first_icmpv6)];
+    let hidden = hidden.into_iter().filter(|(n, _)| protocols.iter().any(|(p, _)| p == n));
+    shown.chain(hidden.map(|(n, state)| of(Select::Any, n, state))).collect()
+}
+
+fn ipv6(b: &mut Builder, h: &Headers, s: &States, policy: Policy) {
     // Numbers and places (RFC 2460 §4.1); destination options have two places.
     let hop = b.state("ipv6_hop");
     let dest = b.state("ipv6_dest");
@@ -354,27 +388,17 @@ fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
     let body = b.state("ipv6_ext");
     let auth_body = b.state("ipv6_auth_body");
 
-    let next_cases = |keys: usize| -> Vec<SelectCase> {
-        let numbers = [
-            (6u128, s.tcp),
-            (17, s.udp),
-            (58, s.icmpv6),
-            (132, s.sctp),
-            (0, hop),
-            (60, dest),
-            (43, routing),
-            (44, frag),
-            (51, auth),
-            (50, esp),
-            (59, none),
-        ];
-        let by_number = numbers.into_iter().map(|(n, state)| {
-            let mut patterns = vec![Select::Any; keys];
-            patterns[keys - 1] = exact(n, 8);
-            case(patterns, state)
-        });
-        by_number.chain([accept(keys)]).collect()
+    let layer_4 = [(6u128, s.tcp), (17, s.udp), (58, s.icmpv6), (132, s.sctp)];
+    let extensions =
+        [(0u128, hop), (60, dest), (43, routing), (44, frag), (51, auth), (50, esp), (59, none)];
+    // On (fragment, next header), or on the latter alone.
+    let by_number = |fragment: Option<Select>, numbers: &[(u128, ParserStateId)]| {
+        let patterns = |n: u128| fragment.clone().into_iter().chain([exact(n, 8)]).collect();
+        let cases = numbers.iter().map(|(n, state)| case(patterns(*n), *state));
+        cases.collect::<Vec<SelectCase>>()
     };
+    let first_cases: Vec<SelectCase> =
+        [by_number(None, &layer_4), by_number(None, &extensions), vec![accept(1)]].concat();
     b.set_state(
         s.ipv6,
         vec![
@@ -383,7 +407,7 @@ fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
             assign(h.fragment, Expr::int(0, 2)),
             assign(h.routed, Expr::bool(false)),
         ],
-        Transition::Select { keys: vec![Expr::Field(h.ipv6_next)], cases: next_cases(1) },
+        Transition::Select { keys: vec![Expr::Field(h.ipv6_next)], cases: first_cases },
     );
 
     let seen = |bit: u16| {
@@ -461,7 +485,16 @@ fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
                 ParserOp::ExtractNext { stack: h.ipv6_ext, varbit: Some(bits) },
                 assign(h.ip_proto, last()),
             ],
-            Transition::Select { keys: vec![last()], cases: next_cases(1) },
+            Transition::Select {
+                keys: vec![Expr::meta(h.fragment), last()],
+                cases: [
+                    by_number(Some(exact(0, 2)), &layer_4),
+                    shown_cases(policy, s, &layer_4),
+                    by_number(Some(Select::Any), &extensions),
+                    vec![accept(2)],
+                ]
+                .concat(),
+            },
         );
     }
 
@@ -486,7 +519,12 @@ fn ipv6(b: &mut Builder, h: &Headers, s: &States, drop_fragments: ValueSetId) {
         ],
         Transition::Select {
             keys: vec![Expr::meta(h.fragment), last()],
-            cases: fragment_cases(drop_fragments, s, next_cases(2)),
+            cases: fragment_cases(
+                policy,
+                s,
+                [by_number(Some(exact(0, 2)), &layer_4), shown_cases(policy, s, &layer_4)].concat(),
+                by_number(Some(Select::Any), &extensions),
+            ),
         },
     );
 }

@@ -98,7 +98,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let b = &mut Builder::new();
     let h = Headers::declare(b, first_egress.map(Layout::block));
     let slots = h.slots.clone();
-    let drop_fragments = parser::declare(b, &h);
+    let (drop_fragments, shown_fragments) = parser::declare(b, &h);
     checksums::declare(b, &h);
     let tables = u32::from(config.tables.max(1));
 
@@ -253,6 +253,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         softflow: [softflow, softflow_edit],
         nowhere,
         drop_fragments,
+        shown_fragments,
         miss,
         miss_to_controller,
         output,

@@ -30,6 +30,12 @@ pub enum Step {
     Flood,
     /// A copy to NORMAL.
     Normal,
+    /// The steps of a bucket that is more than an action set: it begins without an action set of its own.
+    Bucket,
+    /// What tables wrote that the bucket led to is done.
+    BucketEnd,
+    /// A copy to NORMAL, of a bucket.
+    BucketNormal,
     /// The packet itself to NORMAL, and then to the action set.
     NormalTail,
     /// A copy to the first table.
@@ -72,9 +78,9 @@ pub enum Step {
     Copy(u16, Subfield, Subfield),
     /// Pushes a tag if there is none, as 1.0's VLAN actions do.
     EnsureVlan,
-    /// Sets the IPv4 source or ARP sender: value 32.
+    /// Sets the IPv4 source: value 32.
     SetNwSrc,
-    /// Sets the IPv4 destination or ARP target: value 32.
+    /// Sets the IPv4 destination: value 32.
     SetNwDst,
     /// Sets the code point of an IP packet: value 6.
     SetNwTos,
@@ -200,6 +206,8 @@ struct Build<'a> {
     outer: Vec<Vec<Op>>,
     /// The meter within which the next step is done.
     within: Option<Expr>,
+    /// The steps are a bucket's.
+    bucket: bool,
 }
 
 impl Build<'_> {
@@ -223,6 +231,16 @@ impl Build<'_> {
             Step::All => vec![ops::output_all()],
             Step::Flood => vec![ops::output_flood()],
             Step::Normal => vec![ops::run_copy(layout.normal)],
+            Step::Bucket => {
+                self.bucket = true;
+                let exit = Op::Assign(FieldRef::Meta(h.exit), Expr::bool(false));
+                vec![layout.slots.clear(), exit]
+            }
+            Step::BucketEnd => {
+                let (block, until) = (layout.action_set, Layout::block(0));
+                vec![Op::Call { block, until, guise: None }]
+            }
+            Step::BucketNormal => vec![ops::call_on_copy(layout.normal, layout.nowhere)],
             Step::NormalTail => vec![Op::Goto(layout.normal_tail)],
             Step::Table => vec![ops::run_copy(BlockId(0))],
             Step::Controller(reason) => {
@@ -272,7 +290,9 @@ impl Build<'_> {
             Step::OutputField(Bits { of, count }) => {
                 let max_len = self.param("max_len", 16);
                 let to = fields::read_bits(h, of, count).cast(32);
-                vec![ops::output_named(h, to, max_len, layout.normal)]
+                let named = Op::Assign(FieldRef::Meta(h.member), ops::wide_port(to));
+                let output = ops::output_named(h, Expr::meta(h.member), max_len, self.normal());
+                vec![named, output]
             }
             Step::OutputTruncated => {
                 let (to, bytes) = (self.param("port", 32), self.param("bytes", 32));
@@ -323,11 +343,11 @@ impl Build<'_> {
                 let chosen = Expr::meta(h.member);
                 match to {
                     Some(Bits { of, count }) => {
-                        all.extend(fields::write_bits(h, of, count, chosen));
+                        all.extend(fields::write_bits(h, of, count, ops::short_port(chosen)));
                     }
                     None => {
                         let known = chosen.clone().ne(Expr::int(PortNo::ANY.0.into(), 32));
-                        let output = ops::output_named(h, chosen, Expr::int(0, 16), layout.normal);
+                        let output = ops::output_named(h, chosen, Expr::int(0, 16), self.normal());
                         all.push(ops::when(known, vec![output]));
                     }
                 }
@@ -394,8 +414,9 @@ impl Build<'_> {
                 vec![Op::Digest { digest: layout.learn_entry, args }]
             }
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
-            Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src, h.arp_spa]),
-            Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst, h.arp_tpa]),
+            //= openflow-1.0.2 §3.3: the IPv4 addresses; ARP's are matched as such, but not set.
+            Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src]),
+            Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst]),
             Step::SetNwTos => self.assign_all("nw_tos", 6, &[h.ipv4_dscp, h.ipv6_dscp]),
             Step::SetTpSrc => self.assign_all("tp_src", 16, &[h.tcp_src, h.udp_src, h.sctp_src]),
             Step::SetTpDst => self.assign_all("tp_dst", 16, &[h.tcp_dst, h.udp_dst, h.sctp_dst]),
@@ -425,6 +446,14 @@ impl Build<'_> {
         match self.within.take() {
             Some(meter) => self.body.extend(ops::within(h, meter, ops)),
             None => self.body.extend(ops),
+        }
+    }
+
+    /// A copy to NORMAL. What a bucket does must not clone to a block that may use groups.
+    fn normal(&self) -> Op {
+        match self.bucket {
+            true => ops::call_on_copy(self.layout.normal, self.layout.nowhere),
+            false => ops::run_copy(self.layout.normal),
         }
     }
 
@@ -528,6 +557,9 @@ fn word(step: &Step, out: &mut String) {
         Step::All => write!(out, "all"),
         Step::Flood => write!(out, "flood"),
         Step::Normal => write!(out, "normal"),
+        Step::Bucket => write!(out, "bucket"),
+        Step::BucketEnd => write!(out, "end_bucket"),
+        Step::BucketNormal => write!(out, "bucket_normal"),
         Step::NormalTail => write!(out, "then_normal"),
         Step::Table => write!(out, "table"),
         Step::Controller(reason) => match reason {
@@ -671,6 +703,7 @@ pub fn build(shape: &[Step], layout: &Layout) -> Action {
         learned: Vec::new(),
         outer: Vec::new(),
         within: None,
+        bucket: false,
     };
     shape.iter().for_each(|step| b.add(*step));
     Action { name: name(shape), params: b.params, body: b.body }

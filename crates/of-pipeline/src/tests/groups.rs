@@ -73,7 +73,7 @@ fn refused_group_mods_have_the_codes_of_the_specification() {
         (group(2, All, vec![bucket(to_group(2))]), GmfcLoop),
         (modify(group(1, All, vec![bucket(to_group(1))])), GmfcLoop),
         (group(2, All, vec![bucket(vec![output(0)])]), BacBadOutPort),
-        (group(2, All, vec![bucket(vec![Action::SetTpSrc(1)])]), BacBadType),
+        (group(2, All, vec![bucket(vec![Action::Meter(MeterId(1))])]), BacBadType),
         (delete_group(GroupId(0xffff_ff01)), GmfcInvalidGroup),
     ];
     for (request, code) in cases {

@@ -20,3 +20,4 @@ mod subroutines;
 mod synchronised;
 mod triggers;
 mod validate;
+mod vswitch_rules;

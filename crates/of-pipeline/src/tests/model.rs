@@ -43,8 +43,8 @@ fn follow(list: &mut Vec<Plain>, request: &FlowMod) -> bool {
         true
     };
     let about = |f: &Plain, strict: bool, delete: bool| {
-        let all = request.table_id == TableId::ALL && delete && !v10;
-        let table = if v10 { 0 } else { request.table_id.0 };
+        let all = request.table_id == TableId::ALL && (delete || v10);
+        let table = request.table_id.0;
         let outputs = Action::output(request.out_port);
         let to = openflow::Instruction::ApplyActions(vec![outputs]);
         (all || f.table == table)

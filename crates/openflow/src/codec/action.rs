@@ -462,13 +462,8 @@ fn encode_action_13(
             };
         }
         Action::SetNwSrc(v) | Action::SetNwDst(v) => {
-            let arp = matches!(wanted(FieldId::EthType), Some(0x0806 | 0x8035));
-            let field = match (arp, matches!(action, Action::SetNwSrc(_))) {
-                (false, true) => FieldId::Ipv4Src,
-                (false, false) => FieldId::Ipv4Dst,
-                (true, true) => FieldId::ArpSpa,
-                (true, false) => FieldId::ArpTpa,
-            };
+            let src = matches!(action, Action::SetNwSrc(_));
+            let field = if src { FieldId::Ipv4Src } else { FieldId::Ipv4Dst };
             return set(buf, field, v.into());
         }
         Action::SetNwTos(tos) => return set(buf, FieldId::IpDscp, (tos >> 2).into()),

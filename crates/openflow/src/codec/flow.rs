@@ -97,6 +97,7 @@ pub(super) fn decode_nx_mod(table_ids: bool, r: &mut Reader<'_>) -> Result<FlowM
         dialect: version,
         cookie: if filters { nx.cookie } else { cookie },
         cookie_mask: nx.cookie_mask,
+        new_cookie: Some(cookie).filter(|cookie| filters && *cookie != u64::MAX),
         table_id,
         command,
         idle_timeout,
@@ -120,7 +121,8 @@ fn encode_nx_mod(buf: &mut Vec<u8>, m: &FlowMod) -> Encode {
     let emerg = if m.flags.contains(FlowModFlags::EMERG) { EMERG_V10 } else { 0 };
     buf.put_u32(NICIRA);
     buf.put_u32(13);
-    buf.put_u64(m.cookie);
+    let filters = m.cookie_mask != 0;
+    buf.put_u64(if filters { m.new_cookie.unwrap_or(u64::MAX) } else { m.cookie });
     buf.put_u16(u16::from(table) << 8 | command);
     buf.put_u16(m.idle_timeout);
     buf.put_u16(m.hard_timeout);
@@ -157,6 +159,7 @@ pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) 
                 dialect: version,
                 cookie,
                 cookie_mask: 0,
+                new_cookie: None,
                 table_id,
                 command,
                 idle_timeout,
@@ -194,6 +197,7 @@ pub(super) fn decode_mod(version: Version, table_ids: bool, r: &mut Reader<'_>) 
                 dialect: version,
                 cookie,
                 cookie_mask,
+                new_cookie: None,
                 table_id,
                 command,
                 idle_timeout,

@@ -105,9 +105,10 @@ pub(super) fn decode_config(r: &mut Reader<'_>) -> Result<SwitchConfig> {
         0 => FragmentHandling::Normal,
         1 => FragmentHandling::Drop,
         2 => FragmentHandling::Reassemble,
+        3 => FragmentHandling::NxMatch,
         _ => {
             let code = ErrorCode::ScfcBadFlags;
-            return Err(r.bad_value(code, "configuration flags", flags, "0 to 2"));
+            return Err(r.bad_value(code, "configuration flags", flags, "0 to 3"));
         }
     };
     Ok(SwitchConfig { fragments, miss_send_len: r.u16()? })
@@ -118,6 +119,7 @@ pub(super) fn encode_config(buf: &mut Vec<u8>, m: &SwitchConfig) {
         FragmentHandling::Normal => 0,
         FragmentHandling::Drop => 1,
         FragmentHandling::Reassemble => 2,
+        FragmentHandling::NxMatch => 3,
     });
     buf.put_u16(m.miss_send_len);
 }

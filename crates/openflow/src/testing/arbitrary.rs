@@ -267,6 +267,7 @@ fn config(rng: &mut Rng) -> SwitchConfig {
             FragmentHandling::Normal,
             FragmentHandling::Drop,
             FragmentHandling::Reassemble,
+            FragmentHandling::NxMatch,
         ]),
         miss_send_len: rng.u16(),
     }
@@ -783,6 +784,7 @@ pub fn flow_mod(rng: &mut Rng, version: Version) -> FlowMod {
         dialect: version,
         cookie: if extended && filters { 0 } else { rng.u64() },
         cookie_mask: if filters { rng.u64() | 1 } else { 0 },
+        new_cookie: (extended && filters && rng.one_in(2)).then(|| rng.u64() >> 1),
         table_id: if v10 { TableId::ALL } else { TableId(rng.u8()) },
         command,
         idle_timeout: rng.u16(),

@@ -1,7 +1,7 @@
 //! Each action alone and in combinations.
 
 use super::bed::{Bed, apply, becomes, goto, hex, out, through};
-use super::frames::{L4, Net, arp_frame, frame, pbb, tcp4, tcp6, v4, v6};
+use super::frames::{L4, arp_frame, frame, pbb, tcp4, tcp6, v4, v6};
 use ir::{DropReason, PuntReason, Verdict};
 use openflow::{Action, FieldId, GroupId, Match, PortNo, QueueId};
 
@@ -194,12 +194,7 @@ fn of_1_0_actions() {
     }
     let icmp = frame(v4(), L4::Icmp(8, 0));
     becomes(&[SetTpSrc(7)], &icmp.bytes(), &icmp.bytes());
-    let arp = arp_frame().with(|f| {
-        if let Net::Arp { spa, tpa, .. } = &mut f.net {
-            (*spa, *tpa) = (9, 10);
-        }
-    });
-    becomes(&[SetNwSrc(9), SetNwDst(10)], &arp_frame().bytes(), &arp.bytes());
+    becomes(&[SetNwSrc(9), SetNwDst(10)], &arp_frame().bytes(), &arp_frame().bytes());
     let mut bed = Bed::new();
     let enqueue = Enqueue { port: PortNo(2), queue: QueueId(5) };
     bed.flow(0, 1, Match::new(), &[apply(&[enqueue, out(3)])]);

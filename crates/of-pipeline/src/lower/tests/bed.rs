@@ -109,7 +109,7 @@ impl Bed {
     pub(super) fn group(&mut self, id: u32, kind: GroupKind, buckets: &[&[Action]]) {
         let mut out = Vec::new();
         for actions in buckets {
-            let call = lower_bucket(actions).unwrap();
+            let call = lower_bucket(&self.layout, actions).unwrap();
             out.push(bucket(call.intern(&mut self.interner)));
         }
         self.set_group(GroupId(id), kind, out);

@@ -126,11 +126,11 @@ fn refused_lists() {
     for p in [PortNo::TABLE, PortNo::ANY, PortNo(0), PortNo(0xffff_ff00)] {
         assert_eq!(lower(&[apply(&[Action::output(p)])]), port(p));
         assert_eq!(lower(&[write(&[Action::output(p)])]), port(p));
-        assert_eq!(lower_bucket(&[Action::output(p)]), port(p));
+        assert_eq!(lower_bucket(&bed.layout, &[Action::output(p)]), port(p));
     }
     assert!(lower_actions(Context::PacketOut, &[Action::output(PortNo::TABLE)]).is_ok());
     let normal = [Action::output(PortNo::NORMAL)];
-    assert_eq!(lower_bucket(&normal), port(PortNo::NORMAL));
+    assert!(lower_bucket(&bed.layout, &normal).is_ok());
     let read_only = Action::set_field(FieldId::InPort, 1);
     assert_eq!(lower(&[apply(&[read_only])]), Err(LowerError::ReadOnly(FieldId::InPort)));
     assert!(matches!(lower(&[write(&[Action::SetVlanVid(1)])]), Err(LowerError::NotInSet(_))));
