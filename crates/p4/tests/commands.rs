@@ -556,3 +556,90 @@ fn parameters_of_crcs_change_and_come_along() {
     let found = refused(&mut everything(), "set_crc32_parameters calc 1 0 0 0 0");
     assert!(found.contains("`crc16_custom` and `crc32_custom` make them"), "{found}");
 }
+
+const KEYLESS: &str = r#"
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<8> b; }
+struct headers_t { h_t h; }
+struct meta_t { }
+parser P(packet_in b, out headers_t h, inout meta_t m, inout standard_metadata_t sm) {
+    state start { b.extract(h.h); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply { } }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t sm) {
+    action_profile(4) members;
+    action_selector(HashAlgorithm.crc16, 4, 4) groups;
+    action set(bit<8> v) { h.h.b = v; }
+    table bare { actions = { set; } default_action = set(0x42); }
+    table empty { key = { } actions = { set; NoAction; } }
+    table shared { actions = { set; NoAction; } implementation = members; }
+    table grouped { KEY actions = { set; NoAction; } implementation = groups; }
+    apply {
+        sm.egress_spec = 1;
+        if (h.h.a == 0) { bare.apply(); }
+        if (h.h.a == 1) { empty.apply(); }
+        if (h.h.a == 2) { shared.apply(); }
+        if (h.h.a == 3 && grouped.apply().hit) { h.h.a = 0xff; }
+    }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t sm) { apply { } }
+control U(inout headers_t h, inout meta_t m) { apply { } }
+control D(packet_out b, in headers_t h) { apply { b.emit(h); } }
+V1Switch(P(), V(), I(), E(), U(), D()) main;
+"#;
+
+fn keyless(key: &str) -> p4::lower::Lowered {
+    compile(Path::new("keyless.p4"), &KEYLESS.replace("KEY", key))
+}
+
+#[test]
+fn a_table_without_keys_takes_no_entries() {
+    let mut c = Control::new(keyless("")).unwrap();
+    let p = &mut Follower::of(&c);
+    good(
+        &mut c,
+        p,
+        "act_prof_create_member members set 5\nact_prof_create_member groups set 6\n\
+         act_prof_create_group groups\nact_prof_add_member_to_group groups 0 0",
+    );
+    for (line, table) in [
+        ("table_add bare set => 7", "I.bare"),
+        ("table_add empty set => 7", "I.empty"),
+        ("table_indirect_add shared => 0", "I.shared"),
+        ("table_indirect_add grouped => 0", "I.grouped"),
+        ("table_indirect_add_with_group grouped => 0", "I.grouped"),
+    ] {
+        let text = refused(&mut c, line);
+        let told = format!("the table `{table}` has no keys, so it holds no entries");
+        assert!(text.contains(&told) && text.ends_with("set its default action"), "{line}: {text}");
+    }
+    // What it does without one may be said.
+    good(
+        &mut c,
+        p,
+        "table_set_default bare set 0x43\ntable_set_default empty set 0x44\n\
+         table_indirect_set_default shared 0\ntable_indirect_set_default_with_group grouped 0",
+    );
+    let packets = "add bare set(v:0x77)\nadd empty set(0x77)\n\
+                   packet 1 0000\nexpect 1 0043 $\npacket 1 0100\nexpect 1 0144 $\n\
+                   packet 1 0200\nexpect 1 0205 $\npacket 1 0300\nexpect 1 0306 $";
+    let mut engine = interp::filetest::Interpreter::new();
+    let (checks, failures) = p4::stf::run(packets, &mut c, &mut engine);
+    assert_eq!(checks, 5);
+    let lines: Vec<usize> = failures.iter().map(|f| f.line).collect();
+    assert_eq!(lines, [1, 2], "{failures:?}");
+    assert!(failures.iter().all(|f| f.text.contains("has no keys, so it holds no entries")));
+}
+
+#[test]
+fn entries_stay_behind_when_a_table_loses_its_only_key() {
+    let mut c = Control::new(keyless("key = { h.h.a : selector; }")).unwrap();
+    let p = &mut Follower::of(&c);
+    good(&mut c, p, "act_prof_create_member groups set 6\ntable_indirect_add grouped => 0");
+    let (updates, carried) = c.swap(keyless("")).unwrap();
+    p.update(&updates).unwrap();
+    assert_eq!(carried.entries, 0);
+    let told = "I.grouped: 1 entries, as its keys are others now";
+    assert!(carried.left.iter().any(|l| l == told), "{:?}", carried.left);
+}

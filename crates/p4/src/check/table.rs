@@ -73,7 +73,8 @@ impl Checker<'_> {
                 PropertyValue::Entries(entries) => {
                     table.entries_const = p.is_const;
                     let keyed = |q: &ast::Property| matches!(&q.value, PropertyValue::Key(keys) if !keys.is_empty());
-                    if !properties.iter().any(keyed) && !entries.is_empty() {
+                    let empty = seen.contains_key("key") && entries.is_empty();
+                    if !empty && !properties.iter().any(keyed) {
                         let text = format!(
                             "the table `{}` has no keys, so it holds no entries",
                             name.name
@@ -95,6 +96,9 @@ impl Checker<'_> {
                                 format!("a table with entries has a `{needed}`")
                             }));
                         }
+                    }
+                    if !seen.contains_key("key") {
+                        continue;
                     }
                     // Priorities may depend on properties further down.
                     for q in properties {

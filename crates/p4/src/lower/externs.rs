@@ -123,7 +123,7 @@ impl Lower<'_> {
         for (n, i) in order.iter().copied().enumerate() {
             let Some(e) = &c.args[i] else { continue };
             let before = last.is_some_and(|last| n <= last);
-            let known = e.value.is_some() || matches!(e.kind, ExprKind::Next(_));
+            let known = e.value.is_some() || through_next(e);
             if known || !(before || several && writes(i)) {
                 continue;
             }
@@ -585,6 +585,9 @@ impl Lower<'_> {
         let mut at = w;
         for leaf in super::value::leaves(place) {
             let (_, lw) = self.read(&leaf, span)?;
+            if lw == 0 {
+                continue;
+            }
             if lw > at {
                 return self.refuse(span, "the register's cell is smaller than this");
             }
@@ -771,5 +774,14 @@ impl Lower<'_> {
             _ => return self.refuse(span, "this cannot be emitted"),
         }
         Ok(())
+    }
+}
+
+/// The next element of a stack, or a part of it: what is extracted into it counts.
+fn through_next(e: &H) -> bool {
+    match &e.kind {
+        ExprKind::Next(_) => true,
+        ExprKind::Field(a, _) => through_next(a),
+        _ => false,
     }
 }

@@ -148,8 +148,9 @@ struct TableSite {
     id: ir::TableId,
     /// The IR action of each listed action.
     actions: Vec<(ActionId, ir::ActionId)>,
-    /// With an action selector: the action of entries with groups, and the table of members.
-    selector: Option<names::Selector>,
+    /// With an action selector: the action of entries with groups, and the table of members; and the bit that
+    /// this action sets.
+    selector: Option<(names::Selector, ir::FieldRef)>,
 }
 
 /// Which part of the architecture is being written.

@@ -920,10 +920,35 @@ impl Lower<'_> {
                 (ids, steps)
             })
             .collect();
-        if let Some(Selector { action, members }) = s.selector {
-            // What follows a hit follows the member's action; of an empty group there is none.
-            let (hit, miss) = (hit.clone(), hit.clone());
-            let member = Step::Apply { table: members, hit, miss, by_action: by_action.clone() };
+        let Some((Selector { action, members }, chosen)) = s.selector else {
+            self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
+            return Ok(());
+        };
+        // The member's action follows, of which an empty group has none.
+        let member = |by_action| Step::Apply {
+            table: members,
+            hit: Vec::new(),
+            miss: Vec::new(),
+            by_action,
+        };
+        if hit.is_empty() && miss.is_empty() {
+            let of_group = member(by_action.clone());
+            by_action.push((vec![action], vec![of_group]));
+        } else if by_action.is_empty() {
+            // A group may be the default's as well as an entry's: the table says whether it was hit.
+            self.op(Op::Assign(chosen, Expr::bool(false)));
+            let behind = |rest: Vec<Step>| {
+                let of_group = Step::If(Expr::Field(chosen), vec![member(Vec::new())], Vec::new());
+                std::iter::once(of_group).chain(rest).collect()
+            };
+            let (hit, miss) = (behind(hit), behind(miss));
+            self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
+            return Ok(());
+        } else {
+            // What else the actions lead to, the members' lead to as well; hit or miss is the same then.
+            let (hit, miss) = (hit.clone(), miss.clone());
+            let table = members;
+            let member = Step::Apply { table, hit, miss, by_action: by_action.clone() };
             by_action.push((vec![action], vec![member]));
         }
         self.out.push(Step::Apply { table: s.id, hit, miss, by_action });
@@ -1052,7 +1077,7 @@ impl Lower<'_> {
                 "a table with an action selector and a direct meter is not supported",
             );
         }
-        allowed.extend(selector.iter().map(|s| s.action));
+        allowed.extend(selector.iter().map(|(s, _)| s.action));
         let unique = self.unique(&full);
         let id = self.b.table(Table {
             name: unique,
@@ -1075,7 +1100,7 @@ impl Lower<'_> {
             meter,
             profile: profile.map(|(n, _)| n),
             keyless: table.keys.is_empty(),
-            selector: selector.clone(),
+            selector: selector.as_ref().map(|(s, _)| s.clone()),
             entries_const: table.entries_const && !table.entries.is_empty(),
             timeouts,
         });
@@ -1112,9 +1137,10 @@ impl Lower<'_> {
         algorithm: HashAlgorithm,
         inputs: Vec<Expr>,
         allowed: &[IrAction],
-    ) -> Result<Selector> {
+    ) -> Result<(Selector, FieldRef)> {
         let (group, _) = self.temp("group", 32);
         let (place, _) = self.temp("place", 16);
+        let (chosen, _) = self.temp("chosen", 1);
         let width = match algorithm {
             HashAlgorithm::Crc16 | HashAlgorithm::Csum16 | HashAlgorithm::Xor16 => 16,
             HashAlgorithm::Crc32 | HashAlgorithm::Crc32c => 32,
@@ -1123,6 +1149,7 @@ impl Lower<'_> {
         };
         let steps = self.steps(|l| {
             l.op(Op::Assign(group, Expr::Param(0)));
+            l.op(Op::Assign(chosen, Expr::bool(true)));
             if inputs.is_empty() {
                 // Without keys to choose by, all packets get the group's first member.
                 l.op(Op::Assign(place, Expr::int(0, 16)));
@@ -1158,7 +1185,7 @@ impl Lower<'_> {
             capacity: 1 << 20,
             counters: false,
         });
-        Ok(Selector { action, members })
+        Ok((Selector { action, members }, chosen))
     }
 
     fn scalar_constant(&mut self, e: &hir::Expr) -> Result<u32> {

@@ -521,7 +521,9 @@ impl Lower<'_> {
                 self.op(Op::SetValid(*to));
                 let mut kept = kept.into_iter();
                 for f in fields {
-                    for leaf in leaves(&f) {
+                    // What has no bits has no value among these.
+                    let bits = |leaf: &V| !matches!(leaf, V::E(_, 0));
+                    for leaf in leaves(&f).into_iter().filter(bits) {
                         if let Some(e) = kept.next() {
                             self.write(&leaf, e, span)?;
                         }
