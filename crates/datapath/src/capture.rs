@@ -29,6 +29,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub const RECORDS_MAX: usize = 4096;
 /// Bytes of frames that wait to be taken, at most.
 pub const BYTES_MAX: usize = 16 << 20;
+/// Lookups of a frame that are told, at most.
+const LOOKUPS_TOLD: usize = 64;
 /// Frames that a worker runs again for each tap on entries, a second.
 pub const HITS_LOOKED_FOR: u64 = 20_000;
 
@@ -43,6 +45,12 @@ pub struct Filter {
     pub port: Option<u32>,
     /// Those that come in and hit one of the tap's entries of this table.
     pub table: Option<TableId>,
+    /// Of that table, those that are looked up there, whatever they hit.
+    pub any_entry: bool,
+    /// Of those that come in, the ones that are dropped, or of which a copy is.
+    pub dropped: bool,
+    /// Told with the entries that they hit.
+    pub hits: bool,
     /// Bytes kept of each.
     pub snap_len: usize,
 }
@@ -104,6 +112,8 @@ pub struct Record {
     pub fate: Fate,
     /// The port that it had come in by, if it went out.
     pub from: Option<u32>,
+    /// What it was looked up in, and the entries that it hit, where that is told.
+    pub hits: SmallVec<[(TableId, Option<EntryId>); 2]>,
 }
 
 impl Record {
@@ -183,8 +193,8 @@ impl Tap {
     fn wants(&self, way: Way, port: u32) -> bool {
         let filter = &self.filter;
         let wanted = match way {
-            Way::In => filter.ingress || filter.table.is_some(),
-            Way::Out => filter.egress && filter.table.is_none(),
+            Way::In => filter.ingress || filter.table.is_some() || filter.dropped,
+            Way::Out => filter.egress && filter.table.is_none() && !filter.dropped,
         };
         wanted && filter.port.is_none_or(|only| only == port)
     }
@@ -262,7 +272,8 @@ impl Watch {
             return None;
         }
         let hits = self.taps.iter().map(|tap| {
-            let entries = tap.filter.table.map(|_| tap.entries())?;
+            tap.filter.table.filter(|_| !tap.filter.any_entry)?;
+            let entries = tap.entries();
             let count = counted(counters, &entries);
             Some((entries, count))
         });
@@ -294,22 +305,32 @@ impl Watch {
                 if left == 0 {
                     break;
                 }
-                if let (Some((entries, _)), Some(table)) = (hits, tap.filter.table) {
+                if tap.filter.dropped && fate.dropped.is_empty() {
+                    continue;
+                }
+                let mut look = Look::default();
+                if tap.filter.table.is_some() || tap.filter.hits {
                     if now_ns.saturating_sub(self.looked_for.0) >= 1_000_000_000 {
                         self.looked_for = (now_ns, 0);
                     }
-                    if self.looked_for.1 == HITS_LOOKED_FOR {
+                    let may_look = self.looked_for.1 < HITS_LOOKED_FOR;
+                    if !may_look && tap.filter.table.is_some() {
                         tap.missed.fetch_add(left, Relaxed);
                         break;
                     }
-                    self.looked_for.1 += 1;
-                    let input =
-                        Input { bytes, in_port: before.port, now_ns, start: Start::Pipeline };
-                    let mut look = Look { table, entries, hit: false };
-                    forward.run(&mut self.scratch, input, &mut look, &mut Nowhere);
-                    if !look.hit {
-                        continue;
+                    if may_look {
+                        self.looked_for.1 += 1;
+                        let input =
+                            Input { bytes, in_port: before.port, now_ns, start: Start::Pipeline };
+                        forward.run(&mut self.scratch, input, &mut look, &mut Nowhere);
                     }
+                }
+                let hit = |table: TableId| match hits {
+                    Some((entries, _)) => look.hits_one_of(table, entries),
+                    None => look.0.iter().any(|(at, _)| *at == table),
+                };
+                if tap.filter.table.is_some_and(|table| !hit(table)) {
+                    continue;
                 }
                 left -= 1;
                 tap.put(Record {
@@ -320,6 +341,7 @@ impl Watch {
                     len: bytes.len(),
                     fate: fate.clone(),
                     from: None,
+                    hits: if tap.filter.hits { look.0 } else { SmallVec::new() },
                 });
             }
         }
@@ -336,6 +358,7 @@ impl Watch {
                 len: frame.len(),
                 fate: Fate::default(),
                 from: Some(from),
+                hits: SmallVec::new(),
             };
             self.outs.borrow_mut().push((tap.clone(), record));
         }
@@ -364,22 +387,34 @@ impl interp::Sink for Nowhere {
     fn digest(&mut self, _: ir::DigestId, _: &[Bits]) {}
 }
 
-/// Whether some entries of a table are hit. Nothing is counted or changed.
-struct Look<'a> {
-    table: TableId,
-    entries: &'a [EntryId],
-    hit: bool,
+/// Which entries are hit. Nothing is counted or changed.
+#[derive(Default)]
+struct Look(SmallVec<[(TableId, Option<EntryId>); 2]>);
+
+impl Look {
+    fn hits_one_of(&self, table: TableId, entries: &[EntryId]) -> bool {
+        let is_one = |entry: &EntryId| entries.binary_search(entry).is_ok();
+        self.0.iter().any(|(at, entry)| *at == table && entry.is_some_and(|entry| is_one(&entry)))
+    }
 }
 
-impl Externs for Look<'_> {
+impl Externs for Look {
     fn port_live(&self, port: u32) -> bool {
         NullExterns.port_live(port)
     }
 
-    fn count_table(&mut self, _: TableId, _: bool) {}
+    fn count_table(&mut self, table: TableId, _: bool) {
+        if self.0.len() < LOOKUPS_TOLD {
+            self.0.push((table, None));
+        }
+    }
 
     fn count_entry(&mut self, table: TableId, entry: EntryId, _: u32) {
-        self.hit |= table == self.table && self.entries.binary_search(&entry).is_ok();
+        // Told of its lookup just before.
+        match self.0.last_mut() {
+            Some((at, hit @ None)) if *at == table => *hit = Some(entry),
+            _ => {}
+        }
     }
 
     fn count(&mut self, _: CounterId, _: u32) {}

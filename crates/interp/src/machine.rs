@@ -406,6 +406,9 @@ impl<'a> Run<'a> {
             let keys = show::key(table, entry, &mut key);
             let line = show::lookup(table, entry, action, &call.args);
             self.open(Kind::Table, || line);
+            if let (Some(trace), Some(entry)) = (&mut self.trace, entry) {
+                trace.hit(id, entry.id);
+            }
             self.note(Kind::Key, || keys);
         }
         if let Some(real) = real {

@@ -11,6 +11,7 @@
 //! verdict: forward
 //! ```
 
+use ir::{EntryId, TableId};
 use std::fmt;
 
 /// What kind of step a line tells of.
@@ -55,6 +56,8 @@ pub struct Event {
     pub kind: Kind,
     /// One line.
     pub text: String,
+    /// The entry that a lookup hit.
+    pub hit: Option<(TableId, EntryId)>,
     /// Steps inside it, in order.
     pub children: Vec<Event>,
 }
@@ -76,25 +79,48 @@ impl Trace {
 
     /// Every line, indented by two spaces for each level.
     pub fn lines(&self) -> Vec<String> {
-        fn walk(events: &[Event], depth: usize, out: &mut Vec<String>) {
+        self.lines_with(&mut |_, _| None)
+    }
+
+    /// The same, with a line more for each entry that was hit, where there is one to tell of it.
+    pub fn lines_with(
+        &self,
+        tell: &mut dyn FnMut(TableId, EntryId) -> Option<String>,
+    ) -> Vec<String> {
+        fn walk(
+            events: &[Event],
+            depth: usize,
+            tell: &mut dyn FnMut(TableId, EntryId) -> Option<String>,
+            out: &mut Vec<String>,
+        ) {
             for event in events {
                 out.push(format!("{:1$}{2}", "", 2 * depth, event.text));
-                walk(&event.children, depth + 1, out);
+                if let Some(told) = event.hit.and_then(|(table, entry)| tell(table, entry)) {
+                    out.push(format!("{:1$}{told}", "", 2 * (depth + 1)));
+                }
+                walk(&event.children, depth + 1, tell, out);
             }
         }
         let mut out = Vec::new();
-        walk(&self.events, 0, &mut out);
+        walk(&self.events, 0, tell, &mut out);
         out
     }
 
     /// A step without steps inside.
     pub(crate) fn add(&mut self, kind: Kind, text: String) {
-        self.push(Event { kind, text, children: Vec::new() });
+        self.push(Event { kind, text, hit: None, children: Vec::new() });
     }
 
     /// A step begins; what follows until [`close`](Self::close) is inside it.
     pub(crate) fn open(&mut self, kind: Kind, text: String) {
-        self.open.push(Event { kind, text, children: Vec::new() });
+        self.open.push(Event { kind, text, hit: None, children: Vec::new() });
+    }
+
+    /// The step opened last is a lookup that hit this entry.
+    pub(crate) fn hit(&mut self, table: TableId, entry: EntryId) {
+        if let Some(event) = self.open.last_mut() {
+            event.hit = Some((table, entry));
+        }
     }
 
     /// The step opened last ends; its line may be another one by now.

@@ -31,6 +31,7 @@ pub(crate) fn run(options: CaptureOptions) -> Result<(), Failure> {
         egress: both || options.direction == CaptureDirection::Out,
         table: options.table,
         cookie: options.entry,
+        dropped: options.dropped,
         snap_len: options.snap_len,
         count: options.count,
         text,
@@ -71,16 +72,20 @@ pub(crate) fn stream(switch: &Switch, request: CaptureRequest) -> Result<Reply, 
         return Err(format!("there is no port {port}; there are {}", known.join(", ")));
     }
     let filter = CaptureFilter {
-        ingress: request.ingress && table.is_none(),
-        egress: request.egress && table.is_none(),
+        ingress: request.ingress && table.is_none() && !request.dropped,
+        egress: request.egress && table.is_none() && !request.dropped,
         port: request.port,
         table,
+        any_entry: request.cookie.is_none(),
+        dropped: request.dropped,
+        hits: request.dropped || table.is_some(),
         snap_len: request.snap_len,
     };
     let switch = switch.clone();
     Ok(Reply::Stream(Box::new(move |client| {
         let captured = switch.capture(filter);
-        let mut entries = Entries { table, cookie: request.cookie, version: None };
+        let looked_for = table.filter(|_| request.cookie.is_some());
+        let mut entries = Entries { table: looked_for, cookie: request.cookie, version: None };
         entries.look(&switch, &captured);
         let mut sink: Box<dyn Frames> = match request.text {
             true => Box::new(Lines { out: BufWriter::new(client), names: BTreeMap::new() }),
@@ -175,6 +180,21 @@ fn name(switch: &Switch, port: u32) -> String {
     known.map_or_else(|| format!("port{port}"), |p| p.info.name.clone())
 }
 
+/// What became of a frame, and the entries that it hit.
+fn comment(switch: &Switch, record: &CaptureRecord) -> String {
+    let mut parts = vec![record.comment()];
+    for (table, entry) in &record.hits {
+        let name = switch.with_pipeline(|pipeline| {
+            pipeline.program().tables.get(table.index()).map(|t| t.name.clone())
+        });
+        let Some(name) = name else { continue };
+        let hit = entry.and_then(|entry| crate::query::entry_line(switch, *table, entry));
+        parts.push(format!("{name}: {}", hit.as_deref().unwrap_or("miss")));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
+}
+
 struct Pcapng<'a> {
     writer: NgWriter<&'a UnixStream>,
     /// By port.
@@ -199,7 +219,7 @@ impl Frames for Pcapng<'_> {
                 Way::In => Direction::In,
                 Way::Out => Direction::Out,
             },
-            comment: &record.comment(),
+            comment: &comment(switch, record),
         };
         self.writer.packet(interface, packet)
     }
@@ -236,7 +256,7 @@ impl Frames for Lines<'_> {
             "{hour:02}:{minute:02}:{second:02}.{:06} {port} {way} {} [{}]",
             ns % 1_000_000_000 / 1000,
             wire::summary(&record.bytes),
-            record.comment(),
+            comment(switch, record),
         )
     }
 

@@ -79,10 +79,13 @@ pub(crate) struct CaptureOptions {
     /// Which of them
     #[arg(long, value_enum, default_value_t = CaptureDirection::Both)]
     pub(crate) direction: CaptureDirection,
-    /// Frames that hit an entry of this table, as they came in
-    #[arg(long, value_name = "TABLE", requires = "entry")]
+    /// Frames that are looked up in this table, as they came in, with what they hit
+    #[arg(long, value_name = "TABLE")]
     pub(crate) table: Option<String>,
-    /// The entries' cookie, decimal or 0x hexadecimal
+    /// Frames that are dropped, or of which a copy is, as they came in, with the entries that they hit
+    #[arg(long, conflicts_with = "direction")]
+    pub(crate) dropped: bool,
+    /// Of those of the table, the ones that hit an entry with this cookie, decimal or 0x hexadecimal
     #[arg(long, value_name = "COOKIE", requires = "table", value_parser = number)]
     pub(crate) entry: Option<u64>,
     /// Write pcapng here; without it, pcapng goes to standard output, or lines to a terminal
@@ -400,7 +403,13 @@ pub(crate) struct RunOptions {
     /// Control socket, for trace, stats, explain and dump
     #[arg(long, value_name = "PATH")]
     pub(crate) ctl: Option<PathBuf>,
-    /// Packets per second to controllers, at most
+    /// Flow entries in all tables together, at most [default: what half of the free memory holds]
+    #[arg(long, value_name = "N")]
+    pub(crate) flows_max: Option<u32>,
+    /// Keep every change that controllers and commands make in this file, which is added to
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_changes: Option<PathBuf>,
+    /// Packets per second to controllers, at most; ports share it fairly
     #[arg(long, value_name = "N")]
     pub(crate) punt_rate: Option<u64>,
     /// Auxiliary connections to each controller, beside the main one [default: 0]

@@ -3,6 +3,7 @@
 
 use crate::Failure;
 use crate::cli::{EngineName, FailModeName, RunOptions};
+use crate::room::FLOWS_MOST;
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
@@ -63,6 +64,8 @@ struct File {
     validate: Option<String>,
     template: Option<String>,
     ctl: Option<PathBuf>,
+    flows_max: Option<u32>,
+    log_changes: Option<PathBuf>,
     punt_rate: Option<u64>,
     auxiliary: Option<u8>,
     max_backoff: Option<u64>,
@@ -117,6 +120,10 @@ pub(crate) struct Config {
     pub(crate) dpdk: port_dpdk::Options,
     /// The control socket.
     pub(crate) ctl: Option<PathBuf>,
+    /// Flow entries, at most; none for what memory allows.
+    pub(crate) flows_max: Option<u32>,
+    /// Where every change is kept.
+    pub(crate) log_changes: Option<PathBuf>,
     /// Packets per second to controllers, at most.
     pub(crate) punt_rate: u64,
     pub(crate) engine: EngineKind,
@@ -268,6 +275,10 @@ impl Config {
             }),
             Some(EngineName::Interp) => EngineKind::Interp,
         };
+        let flows_max = options.flows_max.or(file.flows_max);
+        if flows_max.is_some_and(|n| !(1..=FLOWS_MOST).contains(&n)) {
+            return Err(Failure::Usage(format!("--flows-max: from 1 to {FLOWS_MOST}")));
+        }
         let seconds = |n: u64| Duration::from_secs(n.max(1));
         Ok(Config {
             ports,
@@ -284,6 +295,7 @@ impl Config {
                 },
                 tls,
                 packet_in_rate,
+                ..of_channel::Config::default()
             },
             datapath_id: options
                 .datapath_id
@@ -308,6 +320,8 @@ impl Config {
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),
+            flows_max,
+            log_changes: options.log_changes.or(file.log_changes),
             punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
             engine,
             validate: validate(options.validate.or(file.validate))?,

@@ -103,6 +103,9 @@ pub(crate) struct CaptureRequest {
     pub(crate) table: Option<String>,
     /// Only entries with this cookie.
     pub(crate) cookie: Option<u64>,
+    /// Those that are dropped.
+    #[serde(default)]
+    pub(crate) dropped: bool,
     /// Bytes kept of each.
     pub(crate) snap_len: usize,
     /// So many frames.

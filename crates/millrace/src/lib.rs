@@ -16,7 +16,8 @@
 //! | [`gauge`](mod@gauge) | `gauge`: characterises any OpenFlow switch |
 //! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
-//! [`p4_host`] is a P4 program on a switch, with its control by name.
+//! [`room`] tells how much of the machine a switch may use, [`start`] what is to be said of it, and
+//! [`logging`] says it. [`p4_host`] is a P4 program on a switch, with its control by name.
 //! [`config`] merges the file with the options; [`ctl`] is the control socket, both ends.
 
 /// As the standard library's, but whoever reads may stop reading: `millrace conntrack | head`.
@@ -50,8 +51,10 @@ mod p4;
 mod p4_host;
 mod query;
 mod queue;
+mod room;
 mod run;
 mod services;
+mod start;
 mod stf;
 mod takeover;
 
@@ -132,15 +135,17 @@ pub fn main() -> ExitCode {
             Ok(())
         }
     };
-    match result {
+    let status = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Bad(text)) => {
-            eprintln!("millrace: {text}");
+            logging::say(&format!("millrace: {text}"));
             ExitCode::from(1)
         }
         Err(Failure::Usage(text)) => {
-            eprintln!("millrace: {text}");
+            logging::say(&format!("millrace: {text}"));
             ExitCode::from(2)
         }
-    }
+    };
+    logging::flush();
+    status
 }

@@ -120,6 +120,17 @@ impl Host {
         done
     }
 
+    /// Tells of the lines that changed something.
+    fn note_writes(&self, text: &str, wrong: &[Wrong]) {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            let Some(verb) = line.split_whitespace().next().and_then(written) else { continue };
+            if wrong.iter().all(|w| w.line != number) {
+                self.plane.switch.note_change("ctl", "p4_write", verb, || line.to_owned());
+            }
+        }
+    }
+
     fn retire(&mut self) {
         for id in std::mem::take(&mut self.control.retired) {
             self.plane.switch.retire_counter(id);
@@ -129,6 +140,7 @@ impl Host {
     /// Does lines of `millrace p4 do`; what they did is in force when this returns.
     pub(crate) fn commands(&mut self, text: &str) -> Value {
         let (told, wrong) = self.run(text);
+        self.note_writes(text, &wrong);
         let version = self.plane.switch.sync();
         let wrong: Vec<Value> =
             wrong.iter().map(|w| json!({"line": w.line, "text": w.text})).collect();
@@ -234,6 +246,27 @@ fn log(switch: &Switch, message: &switch::Message) {
             tracing::info!(in_port = punt.in_port, reason = %punt.reason, %packet, "packet to the control plane");
         }
     }
+}
+
+/// How a command changes something, if it does.
+fn written(command: &str) -> Option<&'static str> {
+    let command = command.strip_prefix("table_indirect").unwrap_or(command);
+    let has = |part: &str| command.contains(part);
+    // By their names: those that show something change nothing.
+    Some(match () {
+        () if command.starts_with('#') => return None,
+        () if has("_dump") || has("_read") || has("_info") || has("_num") || has("_get") => {
+            return None;
+        }
+        () if command.starts_with("show") || command.starts_with("help") => return None,
+        () if has("_add") || has("_create") || has("_associate") => "add",
+        () if has("_delete") || has("_clear") || has("_destroy") || has("_dissociate") => "delete",
+        () if has("_remove") => "delete",
+        () if has("_modify") || has("_set") || has("_update") || has("_write") || has("_reset") => {
+            "modify"
+        }
+        () => return None,
+    })
 }
 
 /// Milliseconds since then, to a microsecond.

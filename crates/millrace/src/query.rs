@@ -134,6 +134,7 @@ pub(crate) fn answer(
         }
         Request::Trace { in_port, packet } => {
             let bytes = hex(&packet).ok_or("the packet is not hexadecimal")?;
+            check_port(switch, in_port)?;
             Ok(trace_value(switch, in_port, &bytes))
         }
         Request::Queue { set, clear } => crate::queue::answer(switch, &set, &clear),
@@ -152,6 +153,39 @@ pub(crate) fn answer(
                 .to_owned(),
         ),
     }
+}
+
+/// A port that frames can come in by, or the controller's, that packet-outs name.
+fn check_port(switch: &Switch, in_port: u32) -> Result<(), String> {
+    let ports = switch.ports();
+    let known = |number: u32| ports.iter().any(|port| port.number == number);
+    if known(in_port) || in_port == openflow::PortNo::CONTROLLER.0 {
+        return Ok(());
+    }
+    let there: Vec<String> =
+        ports.iter().map(|port| format!("{} ({})", port.number, port.info.name)).collect();
+    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+    Err(format!("there is no port {in_port}; there are: {there}"))
+}
+
+/// What a request changes, if anything: what, how, and all of it.
+pub(crate) fn change(request: &Request) -> Option<(&'static str, &'static str, String)> {
+    let words = |words: &[String]| words.join(" ");
+    Some(match request {
+        Request::Service { add: Some(new), .. } => ("service", "add", words(new)),
+        Request::Service { set: Some(set), .. } => ("service", "modify", words(set)),
+        Request::Service { remove: Some(name), .. } => ("service", "delete", name.clone()),
+        Request::Queue { set, clear } if !set.is_empty() || !clear.is_empty() => {
+            ("queue", "modify", [words(set), words(clear)].join(" ").trim().to_owned())
+        }
+        Request::Conntrack { flush: true, zone, .. } => {
+            let zone = zone.map_or_else(|| "all zones".to_owned(), |zone| format!("zone {zone}"));
+            ("conntrack", "delete", zone)
+        }
+        Request::ConntrackImport { path } => ("conntrack", "add", path.display().to_string()),
+        Request::P4Load { source } => ("p4_program", "modify", source.file.display().to_string()),
+        _ => return None,
+    })
 }
 
 fn stats_value(switch: &Switch, controllers: Value) -> Value {
@@ -180,8 +214,16 @@ fn stats_value(switch: &Switch, controllers: Value) -> Value {
         .filter(|(_, s)| s.entries > 0 || s.lookups > 0)
         .map(|(name, s)| json!({"table": name, "entries": s.entries, "lookups": s.lookups, "matches": s.matches}))
         .collect();
+    let mut control: serde_json::Map<String, Value> =
+        switch.tallies().into_iter().map(|(name, n)| (name.to_owned(), json!(n))).collect();
+    let (log, changes) = crate::logging::lost();
+    for (name, n) in [("log_lines_lost", log), ("changes_lost", changes)] {
+        if n > 0 {
+            control.insert(name.to_owned(), json!(n));
+        }
+    }
     json!({
-        "engine": switch.engine(), "version": switch.version(),
+        "engine": switch.engine(), "version": switch.version(), "control": control,
         "uptime_seconds": switch.now_ns() / 1_000_000_000,
         "ports": ports, "tables": tables, "controllers": controllers,
         "validation": validation_value(switch),
@@ -244,6 +286,15 @@ fn print_stats(value: &Value) -> String {
             drops.join(" ")
         );
     }
+    let control: Vec<String> = value["control"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(k, n)| format!("{k}={n}"))
+        .collect();
+    if !control.is_empty() {
+        let _ = writeln!(out, "control: {}", control.join(" "));
+    }
     let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", "table", "entries", "lookups", "matches");
     for t in list(&value["tables"]) {
         let n = |key: &str| t[key].as_u64().unwrap_or(0);
@@ -273,8 +324,30 @@ fn print_explain(value: &Value) -> String {
         .collect()
 }
 
+/// An entry that was hit, in a line: its priority, cookie and counters.
+pub(crate) fn entry_line(
+    switch: &Switch,
+    table: ir::TableId,
+    entry: ir::EntryId,
+) -> Option<String> {
+    let (priority, cookie, counted) = switch.with_pipeline(|pipeline| {
+        let counted = pipeline.program().tables.get(table.index())?.counters;
+        let found = pipeline.entries(table).iter().find(|e| e.id == entry)?;
+        Some((found.priority, found.cookie, counted))
+    })?;
+    let mut line = format!("entry {}: priority {priority}, cookie {cookie:#x}", entry.0);
+    if counted {
+        let count = switch.counter(entry.0);
+        // Writing to a string does not fail.
+        let _ = write!(line, ", {} packets, {} bytes so far", count.packets, count.bytes);
+    }
+    Some(line)
+}
+
 fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
     let traced = switch.trace(in_port, bytes);
+    let ports = switch.ports();
+    let name = |number: u32| ports.iter().find(|p| p.number == number).map(|p| p.info.name.clone());
     let frame = |bytes: &[u8]| {
         json!({
             "summary": wire::summary(bytes),
@@ -284,19 +357,26 @@ fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
     json!({
         "version": traced.version, "in_port": in_port, "packet": frame(bytes),
         "verdict": traced.verdict.to_string(),
-        "steps": traced.trace.lines(),
-        "outputs": traced.outputs.iter().map(|(port, b)| json!({"port": port, "packet": frame(b)})).collect::<Vec<_>>(),
+        "steps": traced.trace.lines_with(&mut |table, entry| entry_line(switch, table, entry)),
+        "in_name": name(in_port),
+        "outputs": traced.outputs.iter().map(|(port, b)| json!({"port": port, "name": name(*port), "packet": frame(b)})).collect::<Vec<_>>(),
         "punts": traced.punts.iter().map(|(reason, b)| json!({"reason": reason.word(), "packet": frame(b)})).collect::<Vec<_>>(),
     })
 }
 
 fn print_trace(value: &Value) -> String {
-    let mut out = format!("in {}: {}\n", value["in_port"], text(&value["packet"]["summary"]));
+    let port = |number: &Value, name: &Value| match name.as_str() {
+        Some(name) => format!("{number} ({name})"),
+        None => number.to_string(),
+    };
+    let came = port(&value["in_port"], &value["in_name"]);
+    let mut out = format!("in {came}: {}\n", text(&value["packet"]["summary"]));
     for step in list(&value["steps"]) {
         let _ = writeln!(out, "  {}", text(step));
     }
     for o in list(&value["outputs"]) {
-        let _ = writeln!(out, "out {}: {}", o["port"], text(&o["packet"]["summary"]));
+        let to = port(&o["port"], &o["name"]);
+        let _ = writeln!(out, "out {to}: {}", text(&o["packet"]["summary"]));
     }
     for p in list(&value["punts"]) {
         let _ = writeln!(

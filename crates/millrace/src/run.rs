@@ -4,7 +4,7 @@ use crate::cli::RunOptions;
 use crate::config::{Config, RxRate};
 use crate::p4_host::Host;
 use crate::takeover::{Handover, Running};
-use crate::{Failure, capture, ctl, image, query, takeover};
+use crate::{Failure, capture, ctl, image, logging, query, room, start, takeover};
 use datapath::services::Services;
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
@@ -21,6 +21,7 @@ use switch::{EngineKind, Switch};
 /// `millrace run`.
 pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
+    room::raise_descriptors();
     let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let engine = config.engine.clone();
     let host = match &config.p4 {
@@ -50,12 +51,18 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     switch.set_polling(config.poll);
     // What comes before the files' entries are in place waits.
     switch.set_receiving(false);
+    if let Some(path) = &config.log_changes {
+        logging::keep_changes(&switch, path)
+            .map_err(|e| Failure::Bad(format!("--log-changes {}: {e}", path.display())))?;
+    }
+    let flows_max = config.flows_max.unwrap_or_else(room::flows);
     let (mut taken, mut paused) = (None, None);
     if let Some(path) = &config.take_over {
         let mut running = Running::begin(path)?;
         let id = |id| Some(config.datapath_id.unwrap_or(id));
         let synchronised = &config.synchronised;
-        taken = Some(running.agent(|old| synchronised_agent(&switch, id(old), synchronised))?);
+        taken =
+            Some(running.agent(|old| limited_agent(&switch, id(old), synchronised, flows_max))?);
         switch.sync();
         running.connections(&switch)?;
         paused = Some(running.finish(&switch)?);
@@ -75,7 +82,7 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
             crate::p4_host::log_messages(&host)?;
             Side::P4(host)
         }
-        None => Side::OpenFlow(openflow(&switch, &config, taken)?),
+        None => Side::OpenFlow(openflow(&switch, &config, taken, flows_max)?),
     };
     let wake = signals.waker().map_err(Failure::bad)?;
     let handover = Arc::new(Handover::new(wake));
@@ -95,7 +102,12 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         Side::P4(_) => Vec::new(),
     };
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
-    eprintln!("millrace: ready ports {} listening {}", words(&described), words(&listeners));
+    logging::say(&format!(
+        "millrace: ready ports {} listening {}",
+        words(&described),
+        words(&listeners)
+    ));
+    say_of(&switch, &control, &config);
     if restored && let Some(path) = &config.state {
         image::used(path);
     }
@@ -148,17 +160,22 @@ fn openflow(
     switch: &Switch,
     config: &Config,
     taken: Option<Agent>,
+    flows_max: u32,
 ) -> Result<Arc<OpenFlow>, Failure> {
     let agent = match taken {
         Some(agent) => Arc::new(Mutex::new(agent)),
         None => {
-            let agent = synchronised_agent(switch, config.datapath_id, &config.synchronised)?;
+            let agent = limited_agent(switch, config.datapath_id, &config.synchronised, flows_max)?;
             let agent = Arc::new(Mutex::new(agent));
             load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
             agent
         }
     };
-    let config = config.channel.clone();
+    let mut config = config.channel.clone();
+    let controllers = config.controllers.len() as u64 * (1 + u64::from(config.auxiliary));
+    let ports = switch.ports().len() as u64;
+    config.connections_max = room::connections(config.connections_max, controllers, ports);
+    config.bundles_bytes_max = room::bundles(flows_max);
     let side = Arc::new(OpenFlow { agent, channel: Mutex::new(None), config });
     side.start(switch)?;
     Ok(side)
@@ -174,7 +191,7 @@ fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
         for warning in &port.info().warnings {
             tracing::warn!(port = %port.info().name, "{warning}");
         }
-        let name = port.info().name.clone();
+        let name = spec.name().to_owned();
         let of = |port: &str| port == name || spec.number.is_some_and(|n| port == n.to_string());
         if let Some(RxRate { per_second, .. }) = config.rx_rates.iter().find(|r| of(&r.port)) {
             port = Box::new(port::pace::Paced::new(port, *per_second));
@@ -184,7 +201,7 @@ fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
         let places: Vec<_> = here.map(|r| (r.queue, r.worker)).collect();
         placed += places.len();
         let number = switch
-            .add_port_at(spec.number, port, &places)
+            .add_port_as(&name, spec.number, port, &places)
             .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
         described.push(format!("{number}={name}"));
     }
@@ -201,6 +218,31 @@ fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
         ));
     }
     Ok(described)
+}
+
+/// Says what a user should know of a switch that is ready.
+fn say_of(switch: &Switch, control: &Side, config: &Config) {
+    match control {
+        Side::OpenFlow(side) => {
+            let entries = lock(&side.agent).flows().total().0;
+            let channel = &config.channel;
+            let by = start::Programmers {
+                controllers: channel.controllers.len(),
+                listeners: &channel.listeners,
+                fail_mode: channel.fail_mode,
+            };
+            if let Some(text) = start::unprogrammed(entries, &by) {
+                tracing::warn!("{text}");
+            }
+            start::warn_of_open(&channel.listeners);
+        }
+        Side::P4(_) if start::entries(switch) == 0 => {
+            tracing::warn!(
+                "the program's tables have no entries: give some with --entries or `millrace p4 do`"
+            );
+        }
+        Side::P4(_) => {}
+    }
 }
 
 fn words(list: &[String]) -> String {
@@ -244,14 +286,15 @@ fn start_with(
 
 /// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
 pub(crate) fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
-    synchronised_agent(switch, datapath_id, &[])
+    limited_agent(switch, datapath_id, &[], room::FLOWS_MOST)
 }
 
-/// The same, with tables that reflect others.
-fn synchronised_agent(
+/// The same, with tables that reflect others, and so many entries at most.
+fn limited_agent(
     switch: &Switch,
     datapath_id: Option<u64>,
     synchronised: &[Synchronised],
+    flows_max: u32,
 ) -> Result<Agent, Failure> {
     let from_port = || {
         let ports = switch.ports();
@@ -260,7 +303,7 @@ fn synchronised_agent(
     };
     let datapath_id = datapath_id.unwrap_or_else(from_port);
     let synchronised = synchronised.to_vec();
-    let config = AgentConfig { datapath_id, synchronised, ..AgentConfig::default() };
+    let config = AgentConfig { datapath_id, synchronised, flows_max, ..AgentConfig::default() };
     Agent::new(switch.clone(), config).map_err(Failure::bad)
 }
 
@@ -356,7 +399,8 @@ fn control_socket(
             versions.join(", ")
         })
     };
-    let answer = move |request| match (request, &side) {
+    let noting = switch.clone();
+    let answered = move |request| match (request, &side) {
         (ctl::Request::Capture(request), _) => capture::stream(&switch, request),
         (ctl::Request::ConntrackExport, _) => image::stream(&switch),
         (ctl::Request::TakeOver, Side::OpenFlow(side)) => {
@@ -371,6 +415,14 @@ fn control_socket(
             lock(host).load(lowered).map(ctl::Reply::Value)
         }
         (request, _) => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),
+    };
+    let answer = move |request| {
+        let change = query::change(&request);
+        let answered = answered(request);
+        if let (Ok(_), Some((kind, verb, text))) = (&answered, change) {
+            noting.note_change("ctl", kind, verb, || text);
+        }
+        answered
     };
     match ctl::Server::start(&place, answer) {
         Ok(server) => Ok(Some(server)),

@@ -114,9 +114,10 @@ pub(crate) struct Slot {
 
 impl Slot {
     fn view(&self) -> PortView {
+        let info = PortInfo { name: self.shared.name.clone(), ..self.port.info().clone() };
         PortView {
             number: self.number,
-            info: self.port.info().clone(),
+            info,
             link: self.link,
             config: self.config,
             since_ns: self.since_ns,
@@ -153,6 +154,19 @@ impl Switch {
     pub fn add_port_at(
         &self,
         number: Option<u32>,
+        port: Box<dyn Port>,
+        places: &[(usize, usize)],
+    ) -> Result<u32, PortError> {
+        let name = port.info().name.clone();
+        self.add_port_as(&name, number, port, places)
+    }
+
+    /// As [`add_port_at`](Self::add_port_at), under a name of its own, which need not be that of what is behind
+    /// it.
+    pub fn add_port_as(
+        &self,
+        name: &str,
+        number: Option<u32>,
         mut port: Box<dyn Port>,
         places: &[(usize, usize)],
     ) -> Result<u32, PortError> {
@@ -169,7 +183,7 @@ impl Switch {
         if slots.iter().any(|s| s.number == number) {
             return Err(PortError::NumberInUse(number));
         }
-        let name = port.info().name.clone();
+        let name = name.to_owned();
         if slots.iter().any(|s| s.shared.name == name) {
             return Err(PortError::NameInUse(name));
         }

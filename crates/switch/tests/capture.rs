@@ -8,8 +8,16 @@ use std::time::Duration;
 use switch::{CaptureFilter, CaptureRecord, Captured, Config, EngineKind, Way};
 use testkit::station::{FIRST, call, frame, insert};
 
-const ALL: CaptureFilter =
-    CaptureFilter { ingress: true, egress: true, port: None, table: None, snap_len: 1 << 16 };
+const ALL: CaptureFilter = CaptureFilter {
+    ingress: true,
+    egress: true,
+    port: None,
+    table: None,
+    any_entry: false,
+    dropped: false,
+    hits: false,
+    snap_len: 1 << 16,
+};
 
 fn config(engine: EngineKind) -> Config {
     Config { engine, ..common::config(1) }
@@ -151,4 +159,64 @@ fn what_is_not_taken_is_counted_and_holds_nothing_up() {
     let captured = net.switch.capture(CaptureFilter { egress: false, ..ALL });
     assert!(net.far(1).inject_bytes(&frame(5, 1)));
     assert_eq!(told(&take(&captured, 1)), [(1, Way::In, "sent to 2".to_owned())]);
+}
+
+/// Each frame's lookups, by table and entry.
+fn hits(record: &CaptureRecord) -> Vec<(u32, Option<u32>)> {
+    record.hits.iter().map(|(table, entry)| (table.0, entry.map(|e| e.0))).collect()
+}
+
+#[test]
+fn what_is_dropped_is_told_with_what_it_hit() {
+    for engine in engines() {
+        let net = net(engine);
+        let captured = net.switch.capture(CaptureFilter { dropped: true, hits: true, ..ALL });
+        for station in [5, 6, 7, 8, 6] {
+            assert!(net.far(1).inject_bytes(&frame(station, 0)));
+        }
+        let records = take(&captured, 3);
+        let stations = [6, 8, 6].map(|station| frame(station, 0));
+        assert_eq!(records.iter().map(|r| r.bytes.clone()).collect::<Vec<_>>(), stations);
+        assert!(records.iter().all(|r| !r.fate.dropped.is_empty()), "{records:?}");
+        assert_eq!(hits(&records[0]), [(FIRST.0, Some(2))]);
+        assert_eq!(hits(&records[1])[0], (FIRST.0, None), "a miss is told as one");
+        assert_eq!(hits(&records[2]), [(FIRST.0, Some(2))]);
+    }
+}
+
+#[test]
+fn a_table_alone_shows_what_is_looked_up_there() {
+    for engine in engines() {
+        let net = net(engine);
+        let filter = CaptureFilter { ingress: false, any_entry: true, hits: true, ..ALL };
+        let first = net.switch.capture(CaptureFilter { table: Some(FIRST), ..filter.clone() });
+        let later = switch::TableId(FIRST.0 + 40);
+        let other = net.switch.capture(CaptureFilter { table: Some(later), ..filter });
+        for station in [5, 6, 8] {
+            assert!(net.far(1).inject_bytes(&frame(station, 0)));
+        }
+        let records = take(&first, 3);
+        let entries: Vec<_> = records.iter().map(|r| hits(r)[0].1).collect();
+        assert_eq!(entries, [Some(1), Some(2), None]);
+        assert_eq!(take(&other, 0), []);
+        let counted = [1, 2].map(|id| net.switch.counter(id).packets);
+        assert_eq!(counted, [1, 1], "looking counts nothing");
+    }
+}
+
+#[test]
+fn dropped_copies_count_as_dropped_and_ports_are_kept_to() {
+    for engine in engines() {
+        let net = net(engine);
+        // Port 2 takes nothing any more: what goes there is dropped.
+        net.switch
+            .configure_port(2, switch::PortConfig { no_forward: true, ..Default::default() })
+            .unwrap();
+        let captured = net.switch.capture(CaptureFilter { dropped: true, port: Some(1), ..ALL });
+        assert!(net.far(3).inject_bytes(&frame(6, 0)));
+        assert!(net.far(1).inject_bytes(&frame(5, 0)));
+        let records = take(&captured, 1);
+        assert_eq!(records[0].comment(), "dropped at port 2: port_no_fwd");
+        assert!(records[0].hits.is_empty(), "not asked for");
+    }
 }

@@ -1,0 +1,90 @@
+//! What is to be said when a switch is ready: that nothing is programmed, who may connect.
+
+use of_channel::{FailMode, Listen};
+use switch::Switch;
+
+/// Who could program the switch.
+pub(crate) struct Programmers<'a> {
+    pub(crate) controllers: usize,
+    pub(crate) listeners: &'a [Listen],
+    pub(crate) fail_mode: FailMode,
+}
+
+/// What is to be said of a switch of OpenFlow's tables, if anything.
+pub(crate) fn unprogrammed(entries: usize, by: &Programmers<'_>) -> Option<&'static str> {
+    if entries > 0 {
+        return None;
+    }
+    Some(match (by.controllers > 0, by.listeners.is_empty(), by.fail_mode) {
+        (false, true, FailMode::Standalone) => {
+            "nothing is programmed and no controller is named: the switch learns and forwards as a bridge"
+        }
+        (false, true, FailMode::Secure) => {
+            "nothing is programmed and nobody can: no --flows, --controller or --listen is given; every frame \
+             is dropped"
+        }
+        (_, _, FailMode::Standalone) => {
+            "nothing is programmed and no controller is connected yet: the switch learns and forwards as a \
+             bridge until one is"
+        }
+        (_, _, FailMode::Secure) => {
+            "nothing is programmed and no controller is connected yet: every frame is dropped until one is, \
+             and has programmed something"
+        }
+    })
+}
+
+/// Entries in all tables.
+pub(crate) fn entries(switch: &Switch) -> usize {
+    switch.with_pipeline(|pipeline| {
+        let tables = 0..pipeline.program().tables.len() as u32;
+        tables.map(|table| pipeline.entries(ir::TableId(table)).len()).sum()
+    })
+}
+
+/// Listeners that accept whoever can reach this machine, without TLS.
+pub(crate) fn open(listeners: &[Listen]) -> impl Iterator<Item = &Listen> {
+    listeners
+        .iter()
+        .filter(|l| matches!(l, Listen::Tcp { address, .. } if address.is_unspecified()))
+}
+
+/// Says what is to be said of listeners.
+pub(crate) fn warn_of_open(listeners: &[Listen]) {
+    for listen in open(listeners) {
+        tracing::warn!(
+            %listen,
+            "whoever reaches this machine may program the switch; name an address (ptcp:6653:127.0.0.1), or \
+             use pssl: or punix:"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(entries: usize, controllers: usize, listen: &[&str], fail_mode: FailMode) -> String {
+        let listeners: Vec<Listen> = listen.iter().map(|l| l.parse().unwrap()).collect();
+        let by = Programmers { controllers, listeners: &listeners, fail_mode };
+        unprogrammed(entries, &by).unwrap_or("").to_owned()
+    }
+
+    #[test]
+    fn a_switch_that_nobody_programs_says_so() {
+        let secure = FailMode::Secure;
+        assert!(said(0, 0, &[], secure).contains("nobody can"));
+        assert!(said(0, 1, &[], secure).contains("until one is"));
+        assert!(said(0, 0, &["punix:/s"], secure).contains("no controller is connected yet"));
+        assert!(said(0, 0, &[], FailMode::Standalone).ends_with("as a bridge"));
+        assert_eq!(said(1, 0, &[], secure), "");
+    }
+
+    #[test]
+    fn listeners_for_everybody_are_told_from_others() {
+        let all = ["ptcp:", "ptcp:1:[::]", "ptcp:1:127.0.0.1", "pssl:", "punix:/s", "ptcp:1:[::1]"];
+        let all: Vec<Listen> = all.iter().map(|l| l.parse().unwrap()).collect();
+        let told: Vec<String> = open(&all).map(ToString::to_string).collect();
+        assert_eq!(told, ["ptcp:6653", "ptcp:1:[::]"]);
+    }
+}
