@@ -294,6 +294,7 @@ fn added(told: MultipartReplyBody, messages: &mut Vec<Message>) {
                     group_type,
                     group_id,
                     command_bucket,
+                    selection: group.selection.clone(),
                     buckets,
                 })
             };

@@ -106,6 +106,7 @@ fn the_others_are_told_what_was_done() {
         group_type: GroupType::All,
         group_id: GroupId(7),
         command_bucket: openflow::BucketId::ALL,
+        selection: None,
         buckets: Vec::new(),
     };
     one.send(&Message::GroupMod(group.clone()));

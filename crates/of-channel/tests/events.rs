@@ -98,6 +98,7 @@ fn slaves_read_and_hear_of_ports() {
         }),
         Message::GroupMod(openflow::GroupMod {
             command_bucket: openflow::BucketId::ALL,
+            selection: None,
             command: openflow::GroupModCommand::Add,
             group_type: openflow::GroupType::All,
             group_id: GroupId(1),

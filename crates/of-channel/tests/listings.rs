@@ -99,6 +99,7 @@ fn groups_and_meters_are_listed_in_parts_too() {
                 group_type: GroupType::All,
                 group_id: GroupId(group),
                 command_bucket: BucketId::ALL,
+                selection: None,
                 buckets: (0..30).map(bucket).collect(),
             };
             agent.handle(Version::V13, Message::GroupMod(add)).unwrap();

@@ -66,6 +66,7 @@ fn group(number: u32) -> GroupMod {
         group_type: GroupType::All,
         group_id: GroupId(number),
         command_bucket: BucketId::ALL,
+        selection: None,
         buckets: vec![bucket(0), bucket(1)],
     }
 }

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::features;
 use crate::flow_table::FlowTables;
 use crate::group_table::GroupTable;
+use crate::learning::Learning;
 use crate::lower::{self, Interner, Layout, ProgramConfig};
 use crate::meter_table::MeterTable;
 use crate::monitor::Requester;
@@ -146,6 +147,7 @@ pub struct Agent {
     pub(crate) events: Vec<Event>,
     pub(crate) watched: bool,
     pub(crate) triggers: Triggers,
+    pub(crate) learning: Learning,
     pub(crate) requester: Option<Requester>,
 }
 
@@ -179,6 +181,7 @@ impl Agent {
             events: Vec::new(),
             watched: false,
             triggers: Triggers::default(),
+            learning: Learning::default(),
             requester: None,
         };
         synchronised::check(&agent.config.synchronised, &agent.rules())?;
@@ -245,6 +248,17 @@ impl Agent {
     /// As [`handle`](Self::handle), handing out each reply as soon as it is made: a large multipart
     /// reply then never lies in memory whole. `reply` must not call the switch.
     pub fn handle_into(
+        &mut self,
+        version: Version,
+        message: Message,
+        reply: &mut dyn FnMut(Message),
+    ) -> Result<(), Refusal> {
+        let done = self.execute(version, message, reply);
+        self.delete_orphans();
+        done
+    }
+
+    fn execute(
         &mut self,
         version: Version,
         message: Message,
@@ -355,6 +369,7 @@ impl Agent {
             }
         }
         self.expire();
+        self.delete_orphans();
         self.watch_vacancy();
         self.watch_triggers();
         std::mem::take(&mut self.events)
@@ -373,6 +388,9 @@ impl Agent {
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn_entry => {
                 self.learn_entry(&args);
+            }
+            switch::Message::Digest { digest, args } if digest == self.layout.fin_timeout => {
+                self.fin_seen(&args);
             }
             switch::Message::Digest { digest, .. } => {
                 tracing::error!(%digest, "a digest that the program does not send");

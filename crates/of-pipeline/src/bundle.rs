@@ -83,6 +83,7 @@ impl Agent {
                 deferred.resets.into_iter().for_each(|id| self.switch.reset_counter(id));
                 self.tell_removed(deferred.removed);
                 spent.retire(&self.switch);
+                self.delete_orphans();
                 deferred.packets.into_iter().for_each(|packet| self.switch.inject(packet));
                 Ok(())
             }

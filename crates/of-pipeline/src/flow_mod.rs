@@ -58,6 +58,15 @@ fn entry(
     (table, Arc::new(entry))
 }
 
+/// Writes an entry's id into the arguments of its action that are that.
+fn tell_id(action: &mut ActionCall, own: &[usize], key: FlowKey) {
+    for at in own {
+        if let Some(arg) = action.args.get_mut(*at) {
+            *arg = ir::Bits::from_u128(key.id.into(), 32);
+        }
+    }
+}
+
 /// Whose actions they are: packets that a table-miss entry sends have a reason of their own. 1.0 has
 /// no such entries.
 fn context(dialect: Version, priority: u16, matching: &Match) -> Context {
@@ -80,12 +89,14 @@ fn place(
     let (table, old) = at;
     let is = conjunction::part(&flow.matching, &flow.instructions);
     let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
-    let action = tx.intern(call);
+    let own = call.own.clone();
+    let mut action = tx.intern(call);
     flow.action = action.action;
     let Some((key, old)) = old.and_then(|key| Some((key, flows.get(key)?))) else {
         let EntryId(fresh) = tx.take_entry_id()?;
         conjunctions.add(&mut Making { tx, flows, about: fresh }, table, flow)?;
         let key = FlowKey { table, id: fresh };
+        tell_id(&mut action, &own, key);
         let (id, new) = entry(layout, key, flow, is, action);
         tx.push(Update::Insert(id, new));
         return Ok(key);
@@ -95,6 +106,7 @@ fn place(
     tx.release(old.action);
     let timed = [old.idle_timeout, old.hard_timeout, flow.idle_timeout, flow.hard_timeout];
     let was = conjunction::part(&old.matching, &old.instructions);
+    tell_id(&mut action, &own, key);
     let (id, new) = entry(layout, key, flow, is, action);
     if timed == [0; 4] && was == is && is != Part::Dimension {
         tx.push(Update::Modify(id, new));
@@ -337,7 +349,9 @@ impl Agent {
             let was = conjunction::part(&flow.matching, &flow.instructions);
             let is = conjunction::part(&flow.matching, instructions);
             let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
-            let action = tx.intern(call);
+            let own_id = call.own.clone();
+            let mut action = tx.intern(call);
+            tell_id(&mut action, &own_id, key);
             let became = action.action;
             tx.release(flow.action);
             let (id, mut new) = entry(&self.layout, key, flow, is, action);

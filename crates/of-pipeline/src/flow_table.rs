@@ -15,7 +15,8 @@ use crate::stats::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
 use openflow::{
-    Action, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo, Uncounted,
+    Action, FinTimeout, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo,
+    Uncounted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -119,6 +120,22 @@ pub(crate) fn userdata(instructions: &[Instruction], which: u16) -> &[u8] {
     });
     let at = usize::from(which).checked_sub(1);
     at.and_then(|at| carried.nth(at)).unwrap_or_default()
+}
+
+/// Table and cookie of what instructions learn for as long as they are there.
+fn deletes_learned(instructions: &[Instruction]) -> impl Iterator<Item = (u8, u64)> {
+    actions(instructions).filter_map(|action| match action {
+        Action::Learn(learn) if learn.delete_learned => Some((learn.table_id.0, learn.cookie)),
+        _ => None,
+    })
+}
+
+/// The `fin_timeout` of an entry, if it has one.
+pub(crate) fn fin_timeout(instructions: &[Instruction]) -> Option<FinTimeout> {
+    actions(instructions).find_map(|action| match action {
+        Action::FinTimeout(fin) => Some(*fin),
+        _ => None,
+    })
 }
 
 /// Whether instructions output to a port.
@@ -226,6 +243,10 @@ pub struct FlowTables {
     triggered: BTreeSet<FlowKey>,
     /// Entries in all tables, and the bytes that they have in messages.
     total: (usize, usize),
+    /// How many entries have a `learn` with `delete_learned` of this table and cookie.
+    learners: HashMap<(u8, u64), usize>,
+    /// Those that lost the last one.
+    orphans: BTreeSet<(u8, u64)>,
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
 }
@@ -286,6 +307,8 @@ impl FlowTables {
             by_meter: Users::new(),
             triggered: BTreeSet::new(),
             total: (0, 0),
+            learners: HashMap::new(),
+            orphans: BTreeSet::new(),
             journal: None,
         }
     }
@@ -392,6 +415,13 @@ impl FlowTables {
     /// The entries with a stat-trigger.
     pub(crate) fn triggered(&self) -> &BTreeSet<FlowKey> {
         &self.triggered
+    }
+
+    /// Tables and cookies of learned entries that are to go, as nothing is left that learns such.
+    pub(crate) fn take_orphans(&mut self) -> BTreeSet<(u8, u64)> {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain(|learned| !self.learners.contains_key(learned));
+        orphans
     }
 
     /// From here on changes can be undone.
@@ -511,6 +541,9 @@ impl FlowTables {
         if instructions.iter().any(|i| matches!(i, Instruction::StatTrigger(_))) {
             self.triggered.insert(key);
         }
+        for learned in deletes_learned(instructions) {
+            *self.learners.entry(learned).or_default() += 1;
+        }
         let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
         references(
             instructions,
@@ -526,6 +559,14 @@ impl FlowTables {
     fn unrefer(&mut self, key: FlowKey, instructions: &[Instruction]) {
         if !self.triggered.is_empty() {
             self.triggered.remove(&key);
+        }
+        for learned in deletes_learned(instructions) {
+            let Some(users) = self.learners.get_mut(&learned) else { continue };
+            *users -= 1;
+            if *users == 0 {
+                self.learners.remove(&learned);
+                self.orphans.insert(learned);
+            }
         }
         let (groups, meters) = (&mut self.by_group, &mut self.by_meter);
         references(instructions, &mut |id| disuse(groups, id, key), &mut |id| {

@@ -16,7 +16,7 @@ use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
 use openflow::{
     Action, Bucket, BucketId, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType,
-    PortNo,
+    PortNo, Selection,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct GroupEntry {
     pub group_type: GroupType,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
+    /// How it chooses, if it is a select group that says so.
+    pub selection: Option<Selection>,
     /// Counts what reaches it.
     pub counter: CounterId,
     /// The same of each bucket.
@@ -40,6 +42,9 @@ pub struct GroupEntry {
     /// When it was added, in nanoseconds of the switch's clock.
     pub created_ns: u64,
     actions: Vec<ir::ActionId>,
+    /// Where in the pipeline's group each bucket is. A bucket keeps its place, by which it draws packets: when
+    /// others come and go, only the packets that are or were theirs move.
+    places: Vec<usize>,
 }
 
 /// All groups of a switch.
@@ -200,11 +205,9 @@ impl GroupTable {
         if request.group_type == GroupType::Indirect && buckets.len() != 1 {
             return Err(Refusal::Indirect { group, buckets: buckets.len() });
         }
-        //= openflow-1.3.5 §7.3.4.2: a bucket's share is its weight in the sum of all weights, which is not 0.
+        //= openflow-1.3.5 §7.3.4.2: a bucket's share is its weight in the sum of all weights. Where that is 0,
+        //= as it is of what `ovs-ofctl insert-buckets` sends without weights, none is chosen.
         let select = request.group_type == GroupType::Select;
-        if select && !buckets.is_empty() && buckets.iter().all(|b| b.weight == 0) {
-            return Err(Refusal::NoWeight { group });
-        }
         //= openflow-1.5.1 §7.3.4.3: each bucket has its own number.
         let mut ids = BTreeSet::new();
         if let Some(twice) = buckets.iter().find(|b| !ids.insert(b.id)) {
@@ -340,7 +343,8 @@ impl Agent {
             }
             _ => return Ok(request),
         }
-        Ok(GroupMod { group_type: old.group_type, buckets, ..request })
+        let (group_type, selection) = (old.group_type, old.selection.clone());
+        Ok(GroupMod { group_type, selection, buckets, ..request })
     }
 
     /// Puts a group that was checked into the place of the one of its number, if any.
@@ -367,6 +371,7 @@ impl Agent {
             gone.for_each(|id| tx.spend(id.0));
             old.actions.iter().for_each(|id| tx.release(*id));
         }
+        let places = places(old, &request);
         let mut actions = Vec::with_capacity(request.buckets.len());
         let mut bucket_counters = Vec::with_capacity(request.buckets.len());
         let mut buckets = Vec::with_capacity(request.buckets.len());
@@ -389,9 +394,10 @@ impl Agent {
             });
         }
         let hash = match request.group_type {
-            GroupType::Select => self.layout.select_hash(),
+            GroupType::Select => self.layout.selection_hash(request.selection.as_ref()),
             _ => Vec::new(),
         };
+        let buckets = spread(&places, buckets);
         let lowered = ir::Group { kind: kind(request.group_type), buckets, hash, counter };
         tx.push(Update::SetGroup(ir::GroupId(group), Arc::new(lowered)));
         let spent = tx.commit()?;
@@ -400,10 +406,12 @@ impl Agent {
         let entry = GroupEntry {
             group_type: request.group_type,
             buckets: request.buckets,
+            selection: request.selection,
             counter,
             bucket_counters,
             created_ns,
             actions,
+            places,
         };
         self.groups.put(group, Some(entry));
         Ok(())
@@ -449,6 +457,36 @@ impl Agent {
         self.forget_flows(gone, spent);
         Ok(())
     }
+}
+
+/// Where the buckets of a select group are: those that were there stay, new ones take what is free. Of other
+/// groups, in their order.
+fn places(old: Option<&GroupEntry>, request: &GroupMod) -> Vec<usize> {
+    if request.group_type != GroupType::Select {
+        return (0..request.buckets.len()).collect();
+    }
+    let kept = |bucket: &Bucket| {
+        let old = old.filter(|old| old.group_type == GroupType::Select)?;
+        let at = old.buckets.iter().position(|b| b.id == bucket.id)?;
+        old.places.get(at).copied()
+    };
+    let taken: BTreeSet<usize> = request.buckets.iter().filter_map(kept).collect();
+    let mut free = (0..).filter(|place| !taken.contains(place));
+    let place = |bucket| kept(bucket).or_else(|| free.next()).unwrap_or(0);
+    request.buckets.iter().map(place).collect()
+}
+
+/// The buckets at their places; what is between has no weight, so that it is never chosen.
+fn spread(places: &[usize], buckets: Vec<ir::Bucket>) -> Vec<ir::Bucket> {
+    let Some(any) = buckets.first().cloned() else { return buckets };
+    // It watches a port that is none, so it is not live either.
+    let none = ir::Bucket { weight: 0, watch_port: Some(0), watch_group: None, ..any };
+    let room = places.iter().max().map_or(0, |last| last + 1);
+    let mut all = vec![none; room];
+    for (place, bucket) in places.iter().zip(buckets) {
+        all[*place] = bucket;
+    }
+    all
 }
 
 fn rules_for_buckets(

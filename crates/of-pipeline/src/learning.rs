@@ -6,12 +6,17 @@
 //! its timeouts begin anew while packets keep coming, and its counters stay.
 
 use crate::agent::Agent;
-use ir::Bits;
+use crate::conjunction;
+use crate::flow_mod::timeout_ns;
+use crate::flow_table::{self, FlowKey};
+use crate::transaction::Transaction;
+use ir::{Bits, EntryId, Update};
 use openflow::field::VLAN_PRESENT;
 use openflow::{
-    Action, FieldId, FlowMod, FlowModFlags, Instruction, Instructions, Learn, LearnSource,
-    LearnTarget, Match, PortNo, SetField,
+    Action, FieldId, FinTimeout, FlowMod, FlowModCommand, FlowModFlags, Instruction, Instructions,
+    Learn, LearnSource, LearnTarget, Match, PortNo, SetField, TableId,
 };
+use std::sync::Arc;
 
 /// An entry that has been there for so long is added anew.
 const REFRESH_NS: u64 = 500_000_000;
@@ -62,6 +67,11 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
             LearnTarget::Output => actions.push(Action::output(port(value))),
         }
     }
+    let fin =
+        FinTimeout { idle_timeout: learn.fin_idle_timeout, hard_timeout: learn.fin_hard_timeout };
+    if fin != FinTimeout::default() {
+        actions.insert(0, Action::FinTimeout(fin));
+    }
     let mut instructions = Instructions::new();
     if !actions.is_empty() {
         instructions.push(Instruction::ApplyActions(actions));
@@ -79,7 +89,103 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
     }
 }
 
+/// What became of `learn`s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learning {
+    /// Entries that were not learned, since the agent took charge.
+    pub refused: u64,
+    /// How many of them were told of in the log, and when it was last written.
+    told: u64,
+    told_ns: Option<u64>,
+}
+
+/// The log tells at most so often that entries are not learned.
+const TELL_NS: u64 = 10_000_000_000;
+
 impl Agent {
+    /// What became of `learn`s.
+    pub fn learning(&self) -> Learning {
+        self.learning
+    }
+
+    /// An entry is not learned: it is counted, and the log tells the reason now and then.
+    fn not_learned(&mut self, table: u8, cookie: u64, why: &str) {
+        self.switch.tally("learn_refused", 1);
+        let now_ns = self.switch.now_ns();
+        let learning = &mut self.learning;
+        learning.refused += 1;
+        if learning.told_ns.is_some_and(|then| now_ns.saturating_sub(then) < TELL_NS) {
+            return;
+        }
+        let entries = learning.refused - std::mem::replace(&mut learning.told, learning.refused);
+        learning.told_ns = Some(now_ns);
+        tracing::warn!(table, cookie = format_args!("{cookie:#x}"), entries, why, "not learned");
+    }
+
+    /// Entries that were learned by others with `delete_learned` go with the last of those.
+    pub(crate) fn delete_orphans(&mut self) {
+        if self.interner.is_staging() {
+            return;
+        }
+        loop {
+            let orphans = self.flows.take_orphans();
+            if orphans.is_empty() {
+                return;
+            }
+            for (table, cookie) in orphans {
+                let request = FlowMod {
+                    command: FlowModCommand::Delete,
+                    table_id: TableId(table),
+                    cookie,
+                    cookie_mask: u64::MAX,
+                    ..FlowMod::add(Match::new(), Instructions::new())
+                };
+                if let Err(refusal) = self.flow_mod(request) {
+                    tracing::error!(table, cookie, %refusal, "learned entries stay");
+                }
+            }
+        }
+    }
+
+    /// A digest came: an entry with a `fin_timeout` saw a FIN or RST. Its timeouts become what that says, unless
+    /// they are shorter; they begin anew.
+    pub(crate) fn fin_seen(&mut self, args: &[Bits]) {
+        let at = |i: usize| args.get(i).map_or(0, Bits::low_u64) as u32;
+        let key = FlowKey { table: at(0) as u8, id: at(1) };
+        // A digest may be older than a change of the entry.
+        let Some(flow) = self.flows.get(key) else { return };
+        let Some(fin) = flow_table::fin_timeout(&flow.instructions) else { return };
+        let shorter = |was: u16, to: u16| if to != 0 && (was == 0 || to < was) { to } else { was };
+        let mut flow = flow.clone();
+        let before = (flow.idle_timeout, flow.hard_timeout);
+        flow.idle_timeout = shorter(flow.idle_timeout, fin.idle_timeout);
+        flow.hard_timeout = shorter(flow.hard_timeout, fin.hard_timeout);
+        if before == (flow.idle_timeout, flow.hard_timeout) {
+            return;
+        }
+        let part = conjunction::part(&flow.matching, &flow.instructions);
+        let (table, _) = conjunction::place(&self.layout, key.table, &flow.matching, part);
+        let id = EntryId(key.id);
+        let Some(mut entry) = self.switch.with_pipeline(|p| p.entries(table).get(id).cloned())
+        else {
+            return;
+        };
+        let timed = Arc::make_mut(&mut entry);
+        timed.idle_timeout_ns = timeout_ns(flow.idle_timeout);
+        timed.hard_timeout_ns = timeout_ns(flow.hard_timeout);
+        let mut tx = Transaction::new(&self.switch, &mut self.interner);
+        tx.push(Update::Delete(table, id));
+        tx.push(Update::Insert(table, entry));
+        match tx.commit() {
+            Ok(spent) => {
+                spent.retire(&self.switch);
+                self.flows.remove(key);
+                self.flows.insert(key, flow);
+            }
+            Err(refusal) => tracing::error!(%refusal, "an entry's timeouts stay"),
+        }
+    }
+
     /// A digest came: an entry is to be learned.
     pub(crate) fn learn_entry(&mut self, args: &[Bits]) {
         let which = args.first().map_or(0, Bits::low_u64) as u32;
@@ -96,9 +202,15 @@ impl Agent {
                 return;
             }
         }
+        if known.is_none() && learn.limit != 0 {
+            let learned = self.flows.iter(table).filter(|(_, f)| f.cookie == learn.cookie).count();
+            if learned >= learn.limit as usize {
+                let why = format!("the limit of {} entries is reached", learn.limit);
+                return self.not_learned(table, learn.cookie, &why);
+            }
+        }
         if let Err(refusal) = self.flow_mod(request) {
-            self.switch.tally("learn_refused", 1);
-            tracing::warn!(table, cookie = format_args!("{:#x}", learn.cookie), %refusal, "an entry is not learned");
+            self.not_learned(table, learn.cookie, &refusal.to_string());
         }
     }
 }
@@ -106,7 +218,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openflow::{LearnSpec, Subfield, TableId};
+    use openflow::{LearnSpec, Subfield};
 
     #[test]
     fn parts_become_match_and_actions() {

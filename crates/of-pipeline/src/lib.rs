@@ -67,6 +67,7 @@ pub mod validate;
 pub use agent::{Agent, AgentConfig, AgentError};
 pub use bundle::BundleFault;
 pub use event::Event;
+pub use learning::Learning;
 pub use refusal::Refusal;
 pub use synchronised::Synchronised;
 

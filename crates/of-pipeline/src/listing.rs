@@ -223,7 +223,11 @@ impl Agent {
             }
             let bytes = match &listing.part {
                 Part::Group(_) => 40 + 16 * entry.bucket_counters.len(),
-                _ => 16 + buckets_bytes(&entry.buckets),
+                _ => {
+                    let selection = entry.selection.as_ref();
+                    let selection = selection.map_or(0, |s| 40 + 20 * s.fields.len());
+                    16 + selection + buckets_bytes(&entry.buckets)
+                }
             };
             if let Step::Full = listing.fits(bytes) {
                 return (Some(id), Some(listing.message(true)));
@@ -233,6 +237,7 @@ impl Agent {
                 Part::GroupDesc(items) => items.push(GroupDesc {
                     group_type: entry.group_type,
                     group_id: GroupId(id),
+                    selection: entry.selection.clone(),
                     buckets: entry.buckets.clone(),
                 }),
                 _ => {}

@@ -72,7 +72,9 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         | LowerError::NoService(_)
         | LowerError::SoftflowGoesOn => ErrorCode::BacBadArgument,
         LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
-        LowerError::LearnInPacketOut | LowerError::Userdata => ErrorCode::BacBadArgument,
+        LowerError::FinTimeout | LowerError::LearnInPacketOut | LowerError::Userdata => {
+            ErrorCode::BacBadArgument
+        }
     }
 }
 
@@ -334,10 +336,6 @@ refusals! {
         group: u32, /// The weight.
         weight: u16 } => GmfcInvalidGroup,
         "group {group} is not a select group, so its buckets have weight 0, not {weight} (OFPGMFC_INVALID_GROUP)";
-    /// A select group whose buckets would all get nothing.
-    NoWeight { /// Which.
-        group: u32 } => GmfcInvalidGroup,
-        "no bucket of select group {group} has a weight, so none would get a packet (OFPGMFC_INVALID_GROUP)";
     /// A fast-failover bucket that watches nothing.
     Unwatched { /// Which.
         group: u32 } => GmfcInvalidGroup,

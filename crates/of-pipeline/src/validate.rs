@@ -486,6 +486,10 @@ fn in_bucket(action: &Action) -> Result<(), Refusal> {
         Action::Controller(to) if to.meter.is_some() => {
             ("controller with meter_id", "meter the flow entry")
         }
+        Action::FinTimeout(_) => ("fin_timeout", "it belongs to flow entries"),
+        Action::Learn(learn) if learn.delete_learned => {
+            ("learn with delete_learned", "resubmit to a flow entry that has it")
+        }
         Action::Softflow(_) => ("softflow", "resubmit to a flow entry that has it"),
         Action::Conjunction(_) => ("conjunction", "it belongs to flow entries"),
         _ => return Ok(()),

@@ -273,17 +273,20 @@ pub enum HashFields {
     NwSrc,
     /// The IP destination.
     NwDst,
+    /// IP addresses, both directions alike.
+    SymmetricL3,
 }
 
 impl HashFields {
     /// All of them, in the order of their numbers.
-    pub const ALL: [(HashFields, &'static str); 6] = [
+    pub const ALL: [(HashFields, &'static str); 7] = [
         (HashFields::EthSrc, "eth_src"),
         (HashFields::SymmetricL4, "symmetric_l4"),
         (HashFields::SymmetricL3L4, "symmetric_l3l4"),
         (HashFields::SymmetricL3L4Udp, "symmetric_l3l4+udp"),
         (HashFields::NwSrc, "nw_src"),
         (HashFields::NwDst, "nw_dst"),
+        (HashFields::SymmetricL3, "symmetric_l3"),
     ];
 }
 
@@ -294,12 +297,23 @@ pub enum HashAlgorithm {
     Modulo,
     /// The links share the hash's range in order.
     Threshold,
+    /// The link of the highest random weight: with another number of links, only what must moves. Of more
+    /// than [`HashAlgorithm::WEIGHTS_MAX`] links, as [`Modulo`](Self::Modulo).
+    Weight,
+    /// The first number below that of the links among those that the hash draws below `arg`.
+    Iterated,
 }
 
 impl HashAlgorithm {
     /// Those that are known, in the order of their numbers.
-    pub const ALL: [(HashAlgorithm, &'static str); 2] =
-        [(HashAlgorithm::Modulo, "modulo_n"), (HashAlgorithm::Threshold, "hash_threshold")];
+    pub const ALL: [(HashAlgorithm, &'static str); 4] = [
+        (HashAlgorithm::Modulo, "modulo_n"),
+        (HashAlgorithm::Threshold, "hash_threshold"),
+        (HashAlgorithm::Weight, "hrw"),
+        (HashAlgorithm::Iterated, "iter_hash"),
+    ];
+    /// Links that [`HashAlgorithm::Weight`] weighs.
+    pub const WEIGHTS_MAX: u16 = 64;
 }
 
 /// Chooses a link by a hash of the packet's fields (`multipath(...)`).

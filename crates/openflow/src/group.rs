@@ -1,6 +1,7 @@
 //! Groups and their buckets (1.3.5 §7.3.4.2, §7.3.5.7 to §7.3.5.9). 1.0 has none.
 
 use crate::action::Actions;
+use crate::field::FieldId;
 use crate::ids::{Age, GroupId, PortNo};
 use bitflags::bitflags;
 
@@ -64,6 +65,41 @@ pub struct Bucket {
     pub actions: Actions,
 }
 
+/// How a select group hashes packets to choose a bucket (Netronome's extension, `selection_method`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Selection {
+    /// Of what.
+    pub method: SelectionMethod,
+    /// Goes into the hash; of [`SelectionMethod::DpHash`], the high half says which hash.
+    pub param: u64,
+    /// The fields of [`SelectionMethod::Hash`], each once, with their bits that count; empty for the
+    /// switch's own choice.
+    pub fields: Vec<(FieldId, u128)>,
+}
+
+/// What the hash is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SelectionMethod {
+    /// Fields that the group names.
+    Hash,
+    /// Addresses, protocol and ports of the packet's connection.
+    DpHash,
+}
+
+impl SelectionMethod {
+    /// All of them, with their names.
+    pub const ALL: [(SelectionMethod, &'static str); 2] =
+        [(SelectionMethod::Hash, "hash"), (SelectionMethod::DpHash, "dp_hash")];
+    /// What [`SelectionMethod::DpHash`] can be, by the high half of its parameter: each direction by itself
+    /// (0), or both alike (1).
+    pub const DP_HASHES: u64 = 2;
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        SelectionMethod::ALL.iter().find(|(m, _)| *m == self).map_or("", |(_, name)| name)
+    }
+}
+
 /// Creates, changes or deletes a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMod {
@@ -75,6 +111,8 @@ pub struct GroupMod {
     pub group_id: GroupId,
     /// Which bucket an insert or removal is about; [`BucketId::ALL`] otherwise.
     pub command_bucket: BucketId,
+    /// How a select group chooses; the switch's way if none.
+    pub selection: Option<Selection>,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
 }
@@ -86,6 +124,8 @@ pub struct GroupDesc {
     pub group_type: GroupType,
     /// Which.
     pub group_id: GroupId,
+    /// How a select group chooses.
+    pub selection: Option<Selection>,
     /// Its buckets.
     pub buckets: Vec<Bucket>,
 }

@@ -60,7 +60,7 @@ pub use flow::{
 pub use flow_match::{Match, MatchError, MatchField};
 pub use group::{
     Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
-    GroupModCommand, GroupStats, GroupType,
+    GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod,
 };
 pub use ids::{Age, BufferId, GroupId, MacAddr, MeterId, PortNo, QueueId, TableId, Xid};
 pub use message::{Experimenter, ForwardedRequest, Hello, Message, Nicira, RequestForward};

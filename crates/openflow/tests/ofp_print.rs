@@ -302,8 +302,12 @@ fn groups_and_meters() {
         actions: vec![Action::output(PortNo(2))],
     };
     let v13 = |body, texts: &[&str]| prints(Version::V13, &reply(body), texts);
-    let desc =
-        GroupDesc { group_type: GroupType::Select, group_id: GroupId(7), buckets: vec![bucket] };
+    let desc = GroupDesc {
+        group_type: GroupType::Select,
+        group_id: GroupId(7),
+        selection: None,
+        buckets: vec![bucket],
+    };
     v13(
         MultipartReplyBody::GroupDesc(vec![desc]),
         &["group_id=7,type=select", "weight:3,actions=output:2"],

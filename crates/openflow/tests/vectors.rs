@@ -120,6 +120,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         group_type: GroupType::FastFailover,
         group_id: GroupId(9),
         command_bucket: BucketId::ALL,
+        selection: None,
         buckets: vec![
             bucket(0, PortNo(1), GroupId::ANY, Action::Output { port: PortNo(1), max_len: 0 }),
             bucket(1, PortNo::ANY, GroupId(4), Action::Group(GroupId(4))),

@@ -47,7 +47,15 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
 
 fn group_mod(command: GroupModCommand, buckets: Vec<Bucket>) -> Message {
     let (group_type, command_bucket) = (GroupType::FastFailover, BucketId::ALL);
-    Message::GroupMod(GroupMod { command, group_type, group_id: GROUP, command_bucket, buckets })
+    let selection = None;
+    Message::GroupMod(GroupMod {
+        command,
+        group_type,
+        group_id: GROUP,
+        command_bucket,
+        selection,
+        buckets,
+    })
 }
 
 fn remove(bench: &mut Bench) -> Result<(), Error> {

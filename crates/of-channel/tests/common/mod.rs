@@ -206,6 +206,7 @@ impl Controller {
             group_type: GroupType::All,
             group_id: GroupId::ALL,
             command_bucket: BucketId::ALL,
+            selection: None,
             buckets: Vec::new(),
         };
         let meters = MeterMod {

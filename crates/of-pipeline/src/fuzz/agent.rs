@@ -236,6 +236,7 @@ impl Run {
         }));
         self.must(Message::GroupMod(GroupMod {
             command_bucket: openflow::BucketId::ALL,
+            selection: None,
             command: GroupModCommand::Delete,
             group_type: GroupType::All,
             group_id: GroupId::ALL,

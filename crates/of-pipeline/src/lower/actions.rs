@@ -23,6 +23,8 @@ pub struct Call {
     pub args: SmallVec<[Bits; 1]>,
     /// The `learn`s that [`Step::Learn`] names by their places here until the call is interned.
     pub learns: Vec<Arc<Learn>>,
+    /// Which arguments are the entry's own id.
+    pub own: SmallVec<[usize; 1]>,
 }
 
 impl Call {
@@ -148,6 +150,11 @@ pub enum LowerError {
     /// A `learn` where no entry is.
     #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
     LearnInPacketOut,
+    /// A `fin_timeout` where no entry is.
+    #[error(
+        "fin_timeout shortens the timeouts of its flow entry; packet-outs and groups' buckets have none"
+    )]
+    FinTimeout,
     /// An action, or an option of one, that no packet can be processed by.
     #[error("{0} is read and written, but not done by this switch; leave it out")]
     NotDone(&'static str),
@@ -427,9 +434,25 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         Action::Multipath(m) => {
             settable(m.to.of.field)?;
             let links = u32::from(m.max_link) + 1;
-            call.with(Step::Multipath(m.fields, m.algorithm, m.to), m.basis, 16);
+            let algorithm = match m.algorithm {
+                HashAlgorithm::Weight if links <= HashAlgorithm::WEIGHTS_MAX.into() => {
+                    call.with(Step::MultipathWeight(m.fields, links as u8, m.to), m.basis, 16);
+                    return Ok(());
+                }
+                HashAlgorithm::Iterated => {
+                    call.with(Step::MultipathDrawn(m.fields, m.to), m.basis, 16);
+                    call.arg(links, 32);
+                    // At least every other number that is drawn is a link's.
+                    let good = m.arg >= links && m.arg / 2 <= links;
+                    call.arg(if good { m.arg } else { links.next_power_of_two() }, 32);
+                    return Ok(());
+                }
+                HashAlgorithm::Weight => HashAlgorithm::Modulo,
+                other => other,
+            };
+            call.with(Step::Multipath(m.fields, algorithm, m.to), m.basis, 16);
             call.arg(links, 32);
-            if m.algorithm == HashAlgorithm::Modulo {
+            if algorithm == HashAlgorithm::Modulo {
                 // 2^64 / links, rounded up: of one link it wraps to 0, and so does every remainder.
                 call.arg((u64::MAX / u64::from(links)).wrapping_add(1), 64);
             }
@@ -438,6 +461,9 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             return Err(LowerError::LearnInPacketOut);
         }
         Action::Learn(learn) => {
+            if learn.result_dst.is_some() {
+                return Err(LowerError::NotDone("learn with result_dst"));
+            }
             let mut count = 0;
             for spec in &learn.specs {
                 if let LearnTarget::Load(to) = spec.to {
@@ -480,7 +506,14 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             }
             call.arg(*max_len, 32);
         }
-        Action::FinTimeout(_) => return Err(LowerError::NotDone("fin_timeout")),
+        // Its entry's id is not known here.
+        Action::FinTimeout(_) => match place.table.filter(|_| context != Context::PacketOut) {
+            None => return Err(LowerError::FinTimeout),
+            Some(table) => {
+                call.own.push(call.args.len());
+                call.with(Step::FinTimeout(table), 0u32, 32);
+            }
+        },
         Action::Resubmit { ct: true, .. } => return Err(LowerError::NotDone("resubmit with ct")),
         Action::Resubmit { in_port, table, ct: false } => {
             let own = *table == TableId::ALL;

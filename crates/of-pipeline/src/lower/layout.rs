@@ -3,9 +3,10 @@
 use super::action_set::Slots;
 use super::headers::Headers;
 use ir::{
-    ActionCall, ActionId, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch, Pattern,
-    Select, ServiceId, TableId, ValueSetId,
+    ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
+    Pattern, Select, ServiceId, TableId, ValueSetId,
 };
+use openflow::{FieldId, Selection, SelectionMethod};
 
 /// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
 /// 0xffffff00); internal groups have ids from here on.
@@ -83,6 +84,8 @@ pub struct Layout {
     pub learn: DigestId,
     /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
     pub learn_entry: DigestId,
+    /// The digest of an entry with `fin_timeout` that saw a FIN or RST: its flow table (8 bits) and id (32).
+    pub fin_timeout: DigestId,
     /// The connection tracker, and the same with translation.
     pub ct: ServiceId,
     /// See `ct`.
@@ -170,6 +173,42 @@ impl Layout {
     /// Members of [`Layout::shown_fragments`] where first fragments have fields of layer 4, or not.
     pub fn shown_policy(&self, first: bool) -> Vec<Select> {
         first.then(|| Select::Masked(Bits::from_u128(1, 2), Bits::ones(2))).into_iter().collect()
+    }
+
+    /// Inputs of the hash by which a select group chooses.
+    pub fn selection_hash(&self, selection: Option<&Selection>) -> Vec<Expr> {
+        let h = &self.headers;
+        let Some(Selection { method, param, fields }) = selection else {
+            return self.select_hash();
+        };
+        let mut inputs = match method {
+            SelectionMethod::Hash if fields.is_empty() => self.select_hash(),
+            SelectionMethod::Hash => {
+                let part = |(field, mask): &(FieldId, u128)| {
+                    let mask = Expr::int(*mask, field.info().bits);
+                    Expr::binary(BinaryOp::And, super::fields::read(h, *field), mask)
+                };
+                fields.iter().map(part).collect()
+            }
+            SelectionMethod::DpHash => {
+                let pairs = [
+                    (h.ipv4_src, h.ipv4_dst),
+                    (h.ipv6_src, h.ipv6_dst),
+                    (h.tcp_src, h.tcp_dst),
+                    (h.udp_src, h.udp_dst),
+                    (h.sctp_src, h.sctp_dst),
+                ];
+                let both = |(src, dst)| match param >> 32 {
+                    0 => vec![Expr::Field(src), Expr::Field(dst)],
+                    // Both directions alike.
+                    _ => vec![Expr::binary(BinaryOp::Xor, Expr::Field(src), Expr::Field(dst))],
+                };
+                let proto = [Expr::meta(h.ether_type), Expr::meta(h.ip_proto)];
+                pairs.into_iter().flat_map(both).chain(proto).collect()
+            }
+        };
+        inputs.push(Expr::int((*param).into(), 64));
+        inputs
     }
 
     /// Inputs of a select group's hash: addresses and ports of every layer that OpenFlow knows, but

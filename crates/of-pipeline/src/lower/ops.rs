@@ -429,6 +429,11 @@ pub fn set_mpls_ttl(h: &Headers, ttl: Expr) -> Vec<Op> {
     vec![Op::Assign(h.mpls_ttl, ttl)]
 }
 
+/// A TCP packet with FIN or RST.
+pub fn ends_connection(h: &Headers) -> Expr {
+    Expr::binary(BinaryOp::And, get(h.tcp_flags), Expr::int(5, 12)).ne(Expr::int(0, 12))
+}
+
 /// Chooses the queue for outputs from here on.
 pub fn set_queue(queue: Expr) -> Vec<Op> {
     vec![Op::Assign(FieldRef::Meta(intrinsic::QUEUE), queue)]
@@ -521,6 +526,7 @@ pub fn multipath_hash(h: &Headers, fields: HashFields, basis: Expr) -> Expr {
         HashFields::EthSrc => vec![get(h.eth_src)],
         HashFields::NwSrc => vec![get(h.ipv4_src), get(h.ipv6_src)],
         HashFields::NwDst => vec![get(h.ipv4_dst), get(h.ipv6_dst)],
+        HashFields::SymmetricL3 => network(),
         HashFields::SymmetricL4 => {
             let link = [xor(h.eth_src, h.eth_dst), Expr::meta(h.ether_type), get(h.vlan_vid)];
             let udp = [xor(h.udp_src, h.udp_dst), proto()];
@@ -560,15 +566,55 @@ pub fn choose_member(h: &Headers, ports: Vec<Expr>, hash: Option<Expr>) -> Vec<O
             ops.push(when(unchosen(), vec![live, when(is_live, vec![take])]));
             continue;
         }
-        let own = Expr::int(place(i as u64).into(), 64);
-        let mixed = Expr::binary(BinaryOp::Xor, Expr::meta(h.member_hash).cast(64), own);
-        let product = Expr::binary(BinaryOp::Mul, mixed, Expr::int(0xff51_afd7_ed55_8ccd, 64));
-        let weight = product.slice(63, 32);
+        let weight = draw(h, i as u64);
         let best = Expr::meta(h.member_weight);
         let more = unchosen().or(Expr::binary(BinaryOp::Gt, weight.clone(), best));
         let take = vec![Op::Assign(meta(h.member_weight), weight), take];
         ops.extend([live, when(is_live.and(more), take)]);
     }
+    ops
+}
+
+/// The number that a packet, by its hash in `h.member_hash`, draws for a place.
+fn draw(h: &Headers, at: u64) -> Expr {
+    let own = Expr::int(place(at).into(), 64);
+    let mixed = Expr::binary(BinaryOp::Xor, Expr::meta(h.member_hash).cast(64), own);
+    let product = Expr::binary(BinaryOp::Mul, mixed, Expr::int(0xff51_afd7_ed55_8ccd, 64));
+    product.slice(63, 32)
+}
+
+/// Chooses the link of the highest random weight into `h.member`.
+pub fn choose_link(h: &Headers, links: u8, hash: Expr) -> Vec<Op> {
+    let set = |id, value| Op::Assign(FieldRef::Meta(id), value);
+    let link = |i: u8| Expr::int(i.into(), 32);
+    let mut ops =
+        vec![set(h.member_hash, hash), set(h.member, link(0)), set(h.member_weight, draw(h, 0))];
+    for i in 1..links {
+        let weight = draw(h, i.into());
+        let more = Expr::binary(BinaryOp::Gt, weight.clone(), Expr::meta(h.member_weight));
+        let take = vec![set(h.member_weight, weight), set(h.member, link(i))];
+        ops.push(when(more, take));
+    }
+    ops
+}
+
+/// Numbers that [`draw_link`] draws before it takes the remainder: each is a link's in at least every other
+/// case.
+const DRAWS: u64 = 32;
+
+/// Draws numbers below `modulo` until one is a link's, into `h.member`.
+pub fn draw_link(h: &Headers, links: Expr, modulo: Expr, hash: Expr) -> Vec<Op> {
+    let set = |id, value| Op::Assign(FieldRef::Meta(id), value);
+    let below =
+        |of: Expr, n: Expr| Expr::binary(BinaryOp::Mul, of.cast(64), n.cast(64)).slice(63, 32);
+    let none = || Expr::binary(BinaryOp::Ge, Expr::meta(h.member), links.clone());
+    let mut ops = vec![set(h.member_hash, hash), set(h.member, below(draw(h, 0), modulo.clone()))];
+    for i in 1..DRAWS {
+        let again = set(h.member, below(draw(h, i), modulo.clone()));
+        ops.push(when(none(), vec![again]));
+    }
+    let last = set(h.member, below(Expr::meta(h.member_hash), links.clone()));
+    ops.push(when(none(), vec![last]));
     ops
 }
 

@@ -107,6 +107,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
     let learn_entry = b.digest("learn_entry", &columns);
+    let fin_timeout = b.digest("fin_timeout", &[("table", 8), ("entry", 32)]);
     let ct = b.service("ct", &CT_ARGS, &CT_RESULTS, false);
     let nat_args: Vec<(&str, u32)> = CT_ARGS.into_iter().chain(CT_NAT_ARGS).collect();
     let ct_nat = b.service("ct_nat", &nat_args, &CT_RESULTS, true);
@@ -248,6 +249,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         first_conjunctive,
         learn,
         learn_entry,
+        fin_timeout,
         ct,
         ct_nat,
         softflow: [softflow, softflow_edit],

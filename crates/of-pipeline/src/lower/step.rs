@@ -125,10 +125,16 @@ pub enum Step {
     CheckPktLarger(Subfield),
     /// A link's number by a hash: basis 16, links 32, and for a remainder 2^64 by the links, 64.
     Multipath(HashFields, HashAlgorithm, Bits),
+    /// The same by the highest random weight of so many links: basis 16.
+    MultipathWeight(HashFields, u8, Bits),
+    /// The same by numbers that are drawn: basis 16, links 32, modulo 32.
+    MultipathDrawn(HashFields, Bits),
     /// A value of the packet for the [`Step::Learn`] that follows.
     LearnFrom(Bits),
     /// Tells of a packet that an entry is to be learned from: by which `learn`.
     Learn(u32),
+    /// Tells of a TCP FIN or RST that the entry saw, which is of this table: its id 32.
+    FinTimeout(u8),
     /// So many members, of which a live one is chosen and output to, or its number taken: basis 16, and
     /// their ports 32.
     Bundle(HashFields, BundleAlgorithm, u16, Option<Bits>),
@@ -322,13 +328,26 @@ impl Build<'_> {
                     HashAlgorithm::Threshold => times(hash, links, 64).slice(63, 32),
                     // hash % links: the fraction of hash * (2^64 / links), times links (Lemire,
                     // Kaser, Kurz, *Faster remainder by direct computation*, 2019).
-                    HashAlgorithm::Modulo => {
+                    _ => {
                         let inverse = self.param("inverse", 64);
                         let fraction = times(hash, inverse, 64);
                         times(fraction, links, 128).slice(95, 64)
                     }
                 };
                 fields::write_bits(h, of, count, link)
+            }
+            Step::MultipathWeight(hashed, links, Bits { of, count }) => {
+                let hash = ops::multipath_hash(h, hashed, self.param("basis", 16));
+                let mut all = ops::choose_link(h, links, hash);
+                all.extend(fields::write_bits(h, of, count, Expr::meta(h.member)));
+                all
+            }
+            Step::MultipathDrawn(hashed, Bits { of, count }) => {
+                let hash = ops::multipath_hash(h, hashed, self.param("basis", 16));
+                let (links, modulo) = (self.param("links", 32), self.param("modulo", 32));
+                let mut all = ops::draw_link(h, links, modulo, hash);
+                all.extend(fields::write_bits(h, of, count, Expr::meta(h.member)));
+                all
             }
             Step::Bundle(hashed, algorithm, members, to) => {
                 let basis = self.param("basis", 16);
@@ -412,6 +431,11 @@ impl Build<'_> {
                 args.append(&mut self.learned);
                 args.resize(1 + LEARN_VALUES, Expr::int(0, 128));
                 vec![Op::Digest { digest: layout.learn_entry, args }]
+            }
+            Step::FinTimeout(table) => {
+                let args = vec![Expr::int(table.into(), 8), self.param("entry", 32)];
+                let told = Op::Digest { digest: layout.fin_timeout, args };
+                vec![ops::when(ops::ends_connection(h), vec![told])]
             }
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
             //= openflow-1.0.2 §3.3: the IPv4 addresses; ARP's are matched as such, but not set.
@@ -630,7 +654,16 @@ fn word(step: &Step, out: &mut String) {
             let name = format!("{fields:?}_{algorithm:?}").to_lowercase();
             write!(out, "multipath_{name}_{}_{}_{count}", of.field, of.offset)
         }
+        Step::MultipathWeight(fields, links, Bits { of, count }) => {
+            let name = format!("{fields:?}_hrw_{links}").to_lowercase();
+            write!(out, "multipath_{name}_{}_{}_{count}", of.field, of.offset)
+        }
+        Step::MultipathDrawn(fields, Bits { of, count }) => {
+            let name = format!("{fields:?}_iter_hash").to_lowercase();
+            write!(out, "multipath_{name}_{}_{}_{count}", of.field, of.offset)
+        }
         Step::LearnFrom(b) => write!(out, "from_{}_{}_{}", b.of.field, b.of.offset, b.count),
+        Step::FinTimeout(table) => write!(out, "fin_timeout_{table}"),
         Step::Learn(which) => write!(out, "learn_{which}"),
         Step::Bundle(fields, algorithm, members, to) => {
             let name = format!("{fields:?}_{algorithm:?}").to_lowercase();

@@ -32,6 +32,7 @@ fn group(command: GroupModCommand, buckets: Vec<Bucket>) -> GroupMod {
         group_type: GroupType::All,
         group_id: GroupId(1),
         command_bucket: BucketId::ALL,
+        selection: None,
         buckets,
     }
 }

@@ -99,7 +99,6 @@ fn texts_name_the_code() {
         GroupNumber { group: 1 },
         Indirect { group: 1, buckets: 2 },
         Weight { group: 1, weight: 2 },
-        NoWeight { group: 1 },
         Unwatched { group: 1 },
         WatchUnsupported { group: 1 },
         BadWatch { group: 1, watch: "port 0".to_owned() },

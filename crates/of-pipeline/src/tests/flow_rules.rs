@@ -152,6 +152,7 @@ fn delete_filters() {
     let fill = |bed: &mut Bed| {
         let add_group = openflow::GroupMod {
             command_bucket: openflow::BucketId::ALL,
+            selection: None,
             command: openflow::GroupModCommand::Add,
             group_type: openflow::GroupType::All,
             group_id: GroupId(3),

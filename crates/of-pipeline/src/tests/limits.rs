@@ -134,6 +134,7 @@ fn buckets_of_all_groups_are_bounded_by_their_bytes() {
         group_type: GroupType::All,
         group_id: GroupId(id),
         command_bucket: BucketId::ALL,
+        selection: None,
         buckets: (0..30).map(bucket).collect(),
     };
     let take = |bed: &mut Bed, n| bed.agent.handle(V13, Message::GroupMod(group(n)));

@@ -4,8 +4,9 @@
 use super::bed::*;
 use openflow::syntax::{Context, parse_flow, parse_group};
 use openflow::{
-    ErrorCode, FlowMod, FlowModCommand, FlowStats, FragmentHandling, GroupMod, Message, PortNo,
-    SwitchConfig, TableId,
+    ErrorCode, FlowMod, FlowModCommand, FlowStats, FragmentHandling, GroupId, GroupMod,
+    GroupModCommand, Message, MultipartReplyBody, MultipartRequestBody, PortNo, SwitchConfig,
+    TableId, Version,
 };
 use switch::EngineKind;
 
@@ -15,7 +16,7 @@ fn flow(line: &str) -> FlowMod {
 }
 
 fn group(line: &str) -> GroupMod {
-    let group = parse_group(line, &Context::new(openflow::Version::V15));
+    let group = parse_group(line, &Context::new(V15));
     group.unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
@@ -271,8 +272,7 @@ fn buckets_flood_learn_and_lead_to_other_groups() {
         assert_eq!(bed.receive(3), frame(4, 0x22));
         bed.until("the entry is learned", |bed| bed.agent.flows().len(6) == 1);
         // The group in the clone is one that the bucket leads to.
-        let gone =
-            GroupMod { command: openflow::GroupModCommand::Delete, ..group("group_id=4,type=all") };
+        let gone = GroupMod { command: GroupModCommand::Delete, ..group("group_id=4,type=all") };
         assert_eq!(bed.refused(gone), ErrorCode::GmfcChainedGroup);
     });
 }
@@ -551,4 +551,330 @@ fn a_first_fragment_s_checksum_follows_its_addresses_in_either_mode() {
         bed.send(1, &first);
         assert_eq!(bed.receive(2)[36..38], [0, 7]);
     });
+}
+
+// How select groups and multipath choose.
+
+const V15: Version = Version::V15;
+
+fn by_eth_dst(bed: &mut Bed, packets: &[Vec<u8>]) -> Vec<u8> {
+    packets
+        .iter()
+        .map(|packet| {
+            bed.send(1, packet);
+            bed.receive(2)[5]
+        })
+        .collect()
+}
+
+/// A select group of buckets that tell their number in the destination's last byte.
+fn select(how: &str, numbers: &[u8]) -> GroupMod {
+    let bucket = |n: &u8| {
+        format!(",bucket=bucket_id:{n},weight:1,set_field:00:00:00:00:00:{n:02x}->eth_dst,output:2")
+    };
+    let buckets: String = numbers.iter().map(bucket).collect();
+    group(&format!("group_id=1,type=select{how}{buckets}"))
+}
+
+fn modified(group: GroupMod) -> GroupMod {
+    GroupMod { command: GroupModCommand::Modify, ..group }
+}
+
+fn senders(n: u8) -> Vec<Vec<u8>> {
+    (0..n).map(|i| udp([10, 0, i, 1], [192, 0, 2, 1], [1000 + u16::from(i), 53])).collect()
+}
+
+#[test]
+fn a_select_group_chooses_by_the_fields_that_it_names() {
+    both(2, |bed| {
+        bed.ok(select(",selection_method=hash,fields(ip_src=255.255.255.0)", &[1, 2, 3, 4]));
+        bed.ok(flow("in_port=1 actions=group:1"));
+        let first = by_eth_dst(bed, &senders(64));
+        for n in 1..=4 {
+            let share = first.iter().filter(|b| **b == n).count();
+            assert!((6..=28).contains(&share), "{n}: {share} of 64");
+        }
+        // Other ports, another destination and the bits that are masked change nothing.
+        let mut others = senders(64);
+        for packet in &mut others {
+            packet[29] = 77;
+            packet[33] = 9;
+            packet[35] ^= 0x55;
+        }
+        assert_eq!(by_eth_dst(bed, &others), first);
+        // Another parameter is another hash.
+        bed.ok(modified(select(
+            ",selection_method=hash,selection_method_param=9,fields(ip_src=255.255.255.0)",
+            &[1, 2, 3, 4],
+        )));
+        assert_ne!(by_eth_dst(bed, &senders(64)), first);
+    });
+}
+
+#[test]
+fn dp_hash_is_of_connections_in_one_direction_or_both() {
+    both(2, |bed| {
+        bed.ok(flow("in_port=1,priority=0 actions=drop"));
+        let back = |f: &Vec<u8>| {
+            let mut back = f.clone();
+            back[26..30].copy_from_slice(&f[30..34]);
+            back[30..34].copy_from_slice(&f[26..30]);
+            back[34..36].copy_from_slice(&f[36..38]);
+            back[36..38].copy_from_slice(&f[34..36]);
+            back
+        };
+        let there = senders(32);
+        let backwards: Vec<_> = there.iter().map(back).collect();
+        for (param, symmetric) in [(7u64, false), (1 << 32 | 7, true)] {
+            let how = format!(",selection_method=dp_hash,selection_method_param={param}");
+            let request = select(&how, &[1, 2, 3]);
+            bed.ok(GroupMod { command: GroupModCommand::AddOrModify, ..request });
+            bed.ok(flow("in_port=1 actions=group:1"));
+            let ours = by_eth_dst(bed, &there);
+            assert!((1..=3).all(|n| ours.contains(&n)));
+            assert_eq!(by_eth_dst(bed, &backwards) == ours, symmetric, "{param:#x}");
+        }
+    });
+}
+
+#[test]
+fn buckets_that_come_and_go_take_only_their_own_packets() {
+    both(2, |bed| {
+        bed.ok(select(",selection_method=hash,fields(ip_src)", &[1, 2, 3, 4]));
+        bed.ok(flow("in_port=1 actions=group:1"));
+        let packets = senders(64);
+        let before = by_eth_dst(bed, &packets);
+        let about = |line: &str| group(line);
+        bed.ok(about("remove_bucket group_id=1,command_bucket_id=2"));
+        let without = by_eth_dst(bed, &packets);
+        for (was, is) in before.iter().zip(&without) {
+            assert!(is == was || *was == 2 && *is != 2, "{was} {is}");
+        }
+        bed.ok(about("insert_bucket group_id=1,command_bucket_id=first,bucket=bucket_id:9,weight:1,set_field:00:00:00:00:00:09->eth_dst,output:2"));
+        let with = by_eth_dst(bed, &packets);
+        assert!(with.contains(&9));
+        for (was, is) in without.iter().zip(&with) {
+            assert!(is == was || *is == 9, "{was} {is}");
+        }
+    });
+}
+
+#[test]
+fn select_groups_may_be_empty_and_their_buckets_weightless() {
+    both(3, |bed| {
+        bed.ok(group("group_id=9,type=select"));
+        bed.ok(flow("in_port=1 actions=group:9"));
+        bed.ok(flow("in_port=3 actions=output:2"));
+        bed.send(1, &frame(1, 2));
+        // As ovs-ofctl sends it: without a weight.
+        bed.ok(group(
+            "insert_bucket group_id=9,command_bucket_id=last,bucket=bucket_id:1,weight:0,output:2",
+        ));
+        bed.send(1, &frame(1, 2));
+        bed.send(3, &frame(3, 2));
+        assert_eq!(bed.receive(2), frame(3, 2), "the two before were dropped");
+        bed.ok(group(
+            "insert_bucket group_id=9,command_bucket_id=first,bucket=bucket_id:2,weight:5,output:2",
+        ));
+        bed.send(1, &frame(1, 2));
+        assert_eq!(bed.receive(2), frame(1, 2));
+        bed.ok(group("remove_bucket group_id=9,command_bucket_id=all"));
+        bed.send(1, &frame(1, 2));
+        bed.send(3, &frame(3, 2));
+        assert_eq!(bed.receive(2), frame(3, 2));
+    });
+}
+
+#[test]
+fn selection_is_told_as_it_was_said_and_comes_back_byte_for_byte() {
+    let mut bed = Bed::new(2);
+    let lines = [
+        "group_id=1,type=select,selection_method=hash,selection_method_param=5,fields(ip_src=255.255.0.0,nw_proto,eth_dst),bucket=bucket_id:0,actions=output:2",
+        "group_id=2,type=select,selection_method=dp_hash,selection_method_param=4294967303,bucket=bucket_id:0,weight:0,actions=output:2",
+        "group_id=3,type=select,selection_method=hash,bucket=bucket_id:4,weight:3,actions=output:2",
+    ];
+    for line in lines {
+        let request = group(line);
+        let bytes =
+            openflow::encode(V15, openflow::Xid(1), &Message::GroupMod(request.clone())).unwrap();
+        assert_eq!(bytes.len() % 8, 0);
+        let (_, message) = openflow::decode(V15, &bytes).unwrap();
+        assert_eq!(message, Message::GroupMod(request.clone()));
+        bed.ok(request);
+    }
+    let told = bed.ask(V15, MultipartRequestBody::GroupDesc(GroupId::ALL));
+    let [MultipartReplyBody::GroupDesc(groups)] = &told[..] else { panic!("{told:?}") };
+    let printed: Vec<String> =
+        groups.iter().map(|g| openflow::syntax::print_group(g, V15)).collect();
+    assert_eq!(printed, lines);
+    for (line, text) in [
+        ("group_id=4,type=all,selection_method=hash", "type=select"),
+        (
+            "group_id=4,type=select,selection_method=dp_hash,fields(ip_src)",
+            "`dp_hash` takes no fields",
+        ),
+        ("group_id=4,type=select,fields(ip_src)", "it needs `selection_method=`"),
+        ("group_id=4,type=select,selection_method=best", "`hash` or `dp_hash`"),
+        ("group_id=4,type=select,selection_method=hash,fields(ip_src,ip_src)", "twice"),
+    ] {
+        let error = parse_group(line, &Context::new(V15)).unwrap_err().to_string();
+        assert!(error.contains(text), "{line}: {error}");
+    }
+}
+
+#[test]
+fn multipath_keeps_links_when_their_number_changes() {
+    both(2, |bed| {
+        for how in ["hrw", "iter_hash"] {
+            let arg = if how == "iter_hash" { 8 } else { 0 };
+            let mut links = |n: u32| {
+                bed.ok(flow(&format!(
+                    "in_port=1 actions=multipath(nw_src,7,{how},{n},{arg},NXM_NX_REG0[0..7]),move:NXM_NX_REG0[0..7]->NXM_OF_ETH_DST[0..7],output:2"
+                )));
+                by_eth_dst(bed, &senders(64))
+            };
+            let (seven, eight, one) = (links(7), links(8), links(1));
+            assert!((0..7).all(|n| seven.contains(&n)), "{how}: {seven:?}");
+            assert!(one.iter().all(|n| *n == 0));
+            for (was, is) in seven.iter().zip(&eight) {
+                assert!(is == was || *is == 7, "{how}: {was} {is}");
+            }
+        }
+    });
+}
+
+#[test]
+fn symmetric_l3_knows_no_ports() {
+    both(2, |bed| {
+        bed.ok(flow("in_port=1 actions=multipath(symmetric_l3,7,modulo_n,16,0,NXM_NX_REG0[0..7]),move:NXM_NX_REG0[0..7]->NXM_OF_ETH_DST[0..7],output:2"));
+        let first = by_eth_dst(bed, &senders(32));
+        assert!(first.iter().collect::<std::collections::BTreeSet<_>>().len() > 6);
+        let mut back = senders(32);
+        for (i, packet) in back.iter_mut().enumerate() {
+            let (src, dst) = ([10, 0, i as u8, 1], [192, 0, 2, 1]);
+            packet[26..30].copy_from_slice(&dst);
+            packet[30..34].copy_from_slice(&src);
+            packet[36] ^= 0xff;
+        }
+        assert_eq!(by_eth_dst(bed, &back), first);
+    });
+}
+
+// Learning.
+
+#[test]
+fn learned_entries_go_with_the_last_that_learns_them() {
+    both(3, |bed| {
+        let learner = |port: u32| {
+            format!(
+                "in_port={port} actions=learn(table=6,cookie=7,delete_learned,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:3"
+            )
+        };
+        let learned = |bed: &mut Bed, count: usize| {
+            bed.until("it is learned", |bed| bed.agent.flows().len(6) == count);
+        };
+        bed.ok(flow(&learner(1)));
+        bed.ok(flow(&learner(2)));
+        bed.ok(flow("table=6,cookie=8,in_port=9 actions=drop"));
+        bed.send(1, &frame(1, 0x21));
+        bed.send(2, &frame(1, 0x22));
+        learned(bed, 3);
+        // The other one is still there.
+        let request = delete(from_port(1));
+        bed.ok(FlowMod { table_id: TableId(0), ..request });
+        assert_eq!(bed.agent.flows().len(6), 3);
+        // To do something else is as good as to go.
+        let modify = with_command(FlowModCommand::Modify, flow("in_port=2 actions=output:3"));
+        bed.ok(modify);
+        assert_eq!(cookies(bed), [0, 8]);
+        // So is to expire, and to go in a bundle; one that fails leaves all.
+        bed.ok(flow(&learner(1)));
+        bed.send(1, &frame(1, 0x21));
+        learned(bed, 2);
+        let gone = Message::FlowMod(FlowMod { table_id: TableId(0), ..delete(from_port(1)) });
+        let bad = Message::FlowMod(flow("table=3 actions=group:77"));
+        assert!(bed.agent.bundle(V15, vec![gone.clone(), bad]).is_err());
+        assert_eq!(bed.agent.flows().len(6), 2);
+        bed.agent.bundle(V15, vec![gone]).unwrap();
+        assert_eq!(bed.agent.flows().len(6), 1);
+        bed.ok(flow(&learner(1).replace("in_port=1", "idle_timeout=1,in_port=1")));
+        bed.send(1, &frame(1, 0x21));
+        learned(bed, 2);
+        bed.until("the learner expires", |bed| bed.agent.flows().len(6) == 1);
+    });
+}
+
+#[test]
+fn a_limit_bounds_what_is_learned_with_a_cookie() {
+    both(2, |bed| {
+        bed.ok(flow("in_port=1 actions=learn(table=6,cookie=7,limit=2,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:2"));
+        for src in 0x21..0x26 {
+            bed.send(1, &frame(1, src));
+            bed.receive(2);
+        }
+        bed.until("three are refused", |bed| bed.agent.learning().refused == 3);
+        assert_eq!(bed.agent.flows().len(6), 2);
+        // There is room again.
+        bed.ok(FlowMod { table_id: TableId(6), ..delete(openflow::Match::new()) });
+        bed.send(1, &frame(1, 0x30));
+        bed.until("it is learned", |bed| bed.agent.flows().len(6) == 1);
+    });
+}
+
+/// A TCP segment with these flags.
+fn tcp(flags: u8) -> Vec<u8> {
+    let mut bytes = udp([10, 0, 0, 1], [10, 0, 0, 2], [1, 80]);
+    bytes[23] = 6;
+    bytes[38..60].fill(0);
+    (bytes[46], bytes[47]) = (0x50, flags);
+    bytes
+}
+
+#[test]
+fn a_fin_shortens_timeouts_of_its_entry_and_never_lengthens_them() {
+    both(2, |bed| {
+        bed.ok(flow("in_port=1,tcp,cookie=1,idle_timeout=600 actions=fin_timeout(idle_timeout=100,hard_timeout=200),output:2"));
+        bed.ok(flow("in_port=2,tcp,cookie=2,idle_timeout=50,hard_timeout=60 actions=fin_timeout(idle_timeout=100,hard_timeout=5),output:1"));
+        let timeouts = |bed: &mut Bed, cookie| {
+            let flows = bed.flows(TableId(0));
+            let flow = flows.iter().find(|f| f.cookie == cookie).unwrap();
+            (flow.idle_timeout, flow.hard_timeout, flow.packet_count)
+        };
+        bed.send(1, &tcp(0x10));
+        bed.receive(2);
+        assert_eq!(timeouts(bed, 1), (600, 0, 1));
+        bed.send(1, &tcp(0x11));
+        bed.receive(2);
+        let is = |idle: u16, hard: u16| {
+            move |bed: &Bed| {
+                let mut all = bed.agent.flows().iter(0);
+                all.any(|(_, f)| (f.idle_timeout, f.hard_timeout) == (idle, hard))
+            }
+        };
+        bed.until("the FIN is seen", is(100, 200));
+        assert_eq!(timeouts(bed, 1), (100, 200, 2));
+        bed.send(2, &tcp(4));
+        bed.receive(1);
+        bed.until("the RST is seen", is(50, 5));
+        // It goes then.
+        bed.ok(flow("in_port=1,tcp,cookie=1 actions=fin_timeout(idle_timeout=1),output:2"));
+        bed.send(1, &tcp(1));
+        bed.until("it expires", |bed| bed.agent.flows().iter(0).all(|(_, f)| f.cookie != 1));
+    });
+}
+
+#[test]
+fn learned_entries_have_the_timeouts_of_a_fin() {
+    both(2, |bed| {
+        bed.ok(flow("in_port=1 actions=learn(table=6,idle_timeout=300,fin_idle_timeout=7,fin_hard_timeout=9,eth_type=0x800,NXM_OF_IP_DST[]=NXM_OF_IP_SRC[],output:NXM_OF_IN_PORT[]),output:2".replace("in_port=1 ", "in_port=1,ip ").as_str()));
+        bed.send(1, &tcp(0x10));
+        bed.receive(2);
+        bed.until("it is learned", |bed| bed.agent.flows().len(6) == 1);
+        let told = format!("{:?}", bed.flows(TableId(6))[0].instructions);
+        assert!(told.contains("FinTimeout { idle_timeout: 7, hard_timeout: 9 }"), "{told}");
+    });
+    let mut bed = Bed::new(2);
+    let line = "in_port=1 actions=learn(table=6,result_dst=NXM_NX_REG0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
+    let text = bed.refusal(flow(line)).to_string();
+    assert!(text.starts_with("learn with result_dst is read and written, but not done"), "{text}");
 }

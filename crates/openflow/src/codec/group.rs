@@ -7,9 +7,10 @@ use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
 use crate::error::ErrorCode;
+use crate::field::{FieldId, OxmHeader};
 use crate::group::{
     Bucket, BucketId, BucketStats, GroupCapabilities, GroupDesc, GroupFeatures, GroupMod,
-    GroupModCommand, GroupStats, GroupType,
+    GroupModCommand, GroupStats, GroupType, Selection, SelectionMethod,
 };
 use crate::ids::{Age, GroupId, PortNo};
 use crate::version::Version;
@@ -55,27 +56,128 @@ pub(super) fn decode_mod(version: Version, r: &mut Reader<'_>) -> Result<GroupMo
     let group_type = type_from_wire(r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let (command_bucket, buckets) = if version >= Version::V15 {
+    let (command_bucket, selection, buckets) = if version >= Version::V15 {
         let length = usize::from(r.u16()?);
         r.skip(2)?;
         let command_bucket = BucketId(r.u32()?);
         let mut list = r.sub(length, "bucket list", ErrorCode::GmfcBadBucket)?;
-        let buckets = decode_buckets_15(&mut list)?;
-        no_group_properties(r)?;
-        (command_bucket, buckets)
+        let buckets = decode_buckets_15(&mut list, group_type)?;
+        (command_bucket, group_properties(version, r, group_type)?, buckets)
     } else {
-        (BucketId::ALL, decode_buckets(version, r)?)
+        (BucketId::ALL, None, decode_buckets(version, r)?)
     };
-    Ok(GroupMod { command, group_type, group_id, command_bucket, buckets })
+    Ok(GroupMod { command, group_type, group_id, command_bucket, selection, buckets })
 }
 
-/// Groups have no properties but experimenters', of which none is known.
-fn no_group_properties(r: &mut Reader<'_>) -> Result<()> {
-    match property::next(r, "group property")? {
-        None => Ok(()),
-        Some((property::EXPERIMENTER, mut property)) => Err(property::experimenter(&mut property)?),
-        Some((number, property)) => Err(property::unknown(&property, "group property", number)),
+/// Netronome, who defined how select groups choose, and the type of that property.
+const NETRONOME: u32 = 0x154d;
+const SELECTION_METHOD: u32 = 1;
+/// Bytes of a method's name.
+const METHOD_BYTES: usize = 16;
+
+/// Groups have no properties but one of an experimenter's.
+fn group_properties(
+    version: Version,
+    r: &mut Reader<'_>,
+    group_type: GroupType,
+) -> Result<Option<Selection>> {
+    let mut selection = None;
+    while let Some((number, mut property)) = property::next(r, "group property")? {
+        if number != property::EXPERIMENTER {
+            return Err(property::unknown(&property, "group property", number));
+        }
+        let mut head = property;
+        if head.u32()? != NETRONOME {
+            return Err(property::experimenter(&mut property)?);
+        }
+        property.skip(4)?;
+        let kind = property.u32()?;
+        let bad = |r: &Reader<'_>, what, got: u128, right| {
+            r.bad_value(ErrorCode::BpcBadValue, what, got, right)
+        };
+        if kind != SELECTION_METHOD {
+            let code = ErrorCode::BpcBadExpType;
+            return Err(property.bad_value(code, "Netronome's property", kind, "1"));
+        }
+        if selection.is_some() {
+            let (code, right) = (ErrorCode::BpcDupType, "one selection_method");
+            return Err(property.bad_value(code, "Netronome's property", kind, right));
+        }
+        if group_type != GroupType::Select {
+            let got = type_to_wire(group_type).into();
+            return Err(bad(&property, "type of a group with selection_method", got, "1 (select)"));
+        }
+        selection = Some(decode_selection(version, &mut property)?);
     }
+    Ok(selection)
+}
+
+fn decode_selection(version: Version, r: &mut Reader<'_>) -> Result<Selection> {
+    r.skip(4)?;
+    let name = r.number(METHOD_BYTES)?;
+    let known = SelectionMethod::ALL.iter().find(|(_, n)| method_number(n) == name);
+    let bad =
+        |r: &Reader<'_>, what, got, right| r.bad_value(ErrorCode::BpcBadValue, what, got, right);
+    let Some((method, _)) = known.copied() else {
+        return Err(bad(r, "selection_method", name, "hash or dp_hash, in ASCII"));
+    };
+    let param = r.u64()?;
+    if method == SelectionMethod::DpHash && param >> 32 >= SelectionMethod::DP_HASHES {
+        return Err(bad(
+            r,
+            "selection_method_param's high half",
+            u128::from(param >> 32),
+            "0 or 1",
+        ));
+    }
+    let mut fields: Vec<(FieldId, u128)> = Vec::new();
+    while !r.is_empty() {
+        if method == SelectionMethod::DpHash {
+            return Err(bad(r, "fields' bytes of selection_method dp_hash", r.left() as u128, "0"));
+        }
+        let header = OxmHeader(r.u32()?);
+        let known = header.field().filter(|id| id.info().since <= version && !header.has_mask());
+        let Some(id) = known.filter(|id| header.length() == usize::from(id.info().bytes)) else {
+            let right = "a known field's header without the mask bit";
+            return Err(bad(r, "OXM header in selection_method's fields", header.0.into(), right));
+        };
+        let mask = r.number(header.length())?;
+        if mask & !id.all_bits() != 0 && mask != u128::MAX >> (128 - 8 * header.length() as u32) {
+            return Err(bad(r, "mask of a field of selection_method", mask, "bits of the field"));
+        }
+        if fields.iter().any(|(field, _)| *field == id) {
+            return Err(bad(
+                r,
+                "OXM header in selection_method's fields",
+                header.0.into(),
+                "each once",
+            ));
+        }
+        fields.push((id, mask & id.all_bits()));
+    }
+    Ok(Selection { method, param, fields })
+}
+
+/// A method's name as a number of its bytes.
+fn method_number(name: &str) -> u128 {
+    let mut bytes = [0; METHOD_BYTES];
+    bytes.iter_mut().zip(name.bytes()).for_each(|(to, byte)| *to = byte);
+    u128::from_be_bytes(bytes)
+}
+
+fn encode_selection(buf: &mut Vec<u8>, version: Version, selection: &Selection) {
+    let at = property::begin(buf, property::EXPERIMENTER);
+    buf.put_u32(NETRONOME);
+    buf.put_u32(SELECTION_METHOD);
+    buf.pad(4);
+    buf.extend_from_slice(&method_number(selection.method.name()).to_be_bytes());
+    buf.put_u64(selection.param);
+    for (field, mask) in &selection.fields {
+        let header = OxmHeader::in_version(*field, false, version);
+        buf.put_u32(header.0);
+        buf.extend_from_slice(&mask.to_be_bytes()[16 - header.length()..]);
+    }
+    property::end(buf, at);
 }
 
 fn decode_buckets(version: Version, r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
@@ -94,8 +196,9 @@ fn decode_buckets(version: Version, r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
     Ok(buckets)
 }
 
-/// Reads buckets of 1.5, whose weight and watches are properties (1.5.1 §7.3.4.3).
-fn decode_buckets_15(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
+/// Reads buckets of 1.5, whose weight and watches are properties (1.5.1 §7.3.4.3). Without a weight, a select
+/// group's bucket has 1.
+fn decode_buckets_15(r: &mut Reader<'_>, group_type: GroupType) -> Result<Vec<Bucket>> {
     let mut buckets = Vec::new();
     while !r.is_empty() {
         let mut r = r.element(0, 8, "bucket", ErrorCode::GmfcBadBucket)?;
@@ -103,7 +206,7 @@ fn decode_buckets_15(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
         let length = usize::from(r.u16()?);
         let mut bucket = Bucket {
             id: BucketId(r.u32()?),
-            weight: 0,
+            weight: u16::from(group_type == GroupType::Select),
             watch_port: PortNo::ANY,
             watch_group: GroupId::ANY,
             actions: Vec::new(),
@@ -136,7 +239,13 @@ fn decode_buckets_15(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
     Ok(buckets)
 }
 
-fn encode_buckets(buf: &mut Vec<u8>, version: Version, buckets: &[Bucket], loss: Loss) -> Encode {
+fn encode_buckets(
+    buf: &mut Vec<u8>,
+    version: Version,
+    group_type: GroupType,
+    buckets: &[Bucket],
+    loss: Loss,
+) -> Encode {
     for bucket in buckets {
         let start = buf.len();
         buf.put_u16(0);
@@ -146,7 +255,7 @@ fn encode_buckets(buf: &mut Vec<u8>, version: Version, buckets: &[Bucket], loss:
             let actions = buf.len();
             encode_actions(buf, version, &bucket.actions, None, loss)?;
             buf.patch_length(start + 2, actions);
-            if bucket.weight != 0 {
+            if bucket.weight != 0 || group_type == GroupType::Select {
                 let at = property::begin(buf, 0);
                 buf.put_u16(bucket.weight);
                 buf.pad(2);
@@ -189,15 +298,19 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &GroupMod) -> E
     buf.pad(1);
     buf.put_u32(m.group_id.0);
     if version < Version::V15 {
-        return encode_buckets(buf, version, &m.buckets, Loss::Refuse);
+        if m.selection.is_some() {
+            return Loss::Refuse.leave_out(version, "selection_method");
+        }
+        return encode_buckets(buf, version, m.group_type, &m.buckets, Loss::Refuse);
     }
     let length_at = buf.len();
     buf.put_u16(0);
     buf.pad(2);
     buf.put_u32(m.command_bucket.0);
     let start = buf.len();
-    encode_buckets(buf, version, &m.buckets, Loss::Refuse)?;
+    encode_buckets(buf, version, m.group_type, &m.buckets, Loss::Refuse)?;
     buf.patch_length(length_at, start);
+    m.selection.iter().for_each(|selection| encode_selection(buf, version, selection));
     Ok(())
 }
 
@@ -208,17 +321,16 @@ pub(super) fn decode_desc(version: Version, list: &mut Reader<'_>) -> Result<Gro
     let group_type = type_from_wire(&r, number)?;
     r.skip(1)?;
     let group_id = GroupId(r.u32()?);
-    let buckets = if version >= Version::V15 {
+    let (selection, buckets) = if version >= Version::V15 {
         let length = usize::from(r.u16()?);
         r.skip(6)?;
         let mut list = r.sub(length, "bucket list", ErrorCode::BrcBadLen)?;
-        let buckets = decode_buckets_15(&mut list)?;
-        no_group_properties(&mut r)?;
-        buckets
+        let buckets = decode_buckets_15(&mut list, group_type)?;
+        (group_properties(version, &mut r, group_type)?, buckets)
     } else {
-        decode_buckets(version, &mut r)?
+        (None, decode_buckets(version, &mut r)?)
     };
-    Ok(GroupDesc { group_type, group_id, buckets })
+    Ok(GroupDesc { group_type, group_id, selection, buckets })
 }
 
 pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &GroupDesc) -> Encode {
@@ -232,10 +344,11 @@ pub(super) fn encode_desc(buf: &mut Vec<u8>, version: Version, m: &GroupDesc) ->
         buf.put_u16(0);
         buf.pad(6);
         let list = buf.len();
-        encode_buckets(buf, version, &m.buckets, Loss::LeaveOut)?;
+        encode_buckets(buf, version, m.group_type, &m.buckets, Loss::LeaveOut)?;
         buf.patch_length(length_at, list);
+        m.selection.iter().for_each(|selection| encode_selection(buf, version, selection));
     } else {
-        encode_buckets(buf, version, &m.buckets, Loss::LeaveOut)?;
+        encode_buckets(buf, version, m.group_type, &m.buckets, Loss::LeaveOut)?;
     }
     buf.patch_length(start, start);
     Ok(())

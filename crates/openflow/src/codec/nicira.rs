@@ -559,10 +559,15 @@ fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
     let bad =
         |r: &Reader<'_>, what, got, right| r.bad_value(ErrorCode::BacBadArgument, what, got, right);
     let known = HashFields::ALL.get(usize::from(fields));
-    let (fields, _) = *known.ok_or_else(|| bad(r, "multipath's fields", fields, "0 to 5"))?;
+    let (fields, _) = *known.ok_or_else(|| bad(r, "multipath's fields", fields, "0 to 6"))?;
     let known = HashAlgorithm::ALL.get(usize::from(algorithm));
     let (algorithm, _) = *known.ok_or_else(|| {
-        bad(r, "multipath's algorithm", algorithm, "modulo_n (0) or hash_threshold (1)")
+        bad(
+            r,
+            "multipath's algorithm",
+            algorithm,
+            "0 to 3: modulo_n, hash_threshold, hrw, iter_hash",
+        )
     })?;
     if count < 16 && max_link >> count != 0 || !of.field.info().settable {
         return Err(bad(r, "multipath's links", max_link, "as many as a settable field can hold"));
@@ -587,7 +592,7 @@ fn decode_bundle(r: &mut Reader<'_>, load: bool) -> Result<PortBundle> {
         bad(r, "bundle's algorithm", u32::from(algorithm), "active_backup (0) or hrw (1)")
     })?;
     let known = HashFields::ALL.get(usize::from(fields));
-    let (fields, _) = *known.ok_or_else(|| bad(r, "bundle's fields", fields.into(), "0 to 5"))?;
+    let (fields, _) = *known.ok_or_else(|| bad(r, "bundle's fields", fields.into(), "0 to 6"))?;
     if kind != MEMBER_TYPE {
         return Err(bad(r, "bundle's type of members", kind, "0x2, ports"));
     }

@@ -1549,7 +1549,7 @@ fn print_set_field(out: &mut dyn Write, set: &SetField, version: Version) -> fmt
 }
 
 /// The name of a field in `set_field`; where it differs from a match's, it is the specification's.
-fn set_field_name(field: FieldId) -> &'static str {
+pub(super) fn set_field_name(field: FieldId) -> &'static str {
     match field {
         FieldId::EthSrc => "eth_src",
         FieldId::EthDst => "eth_dst",

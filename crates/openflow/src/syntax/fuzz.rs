@@ -69,9 +69,9 @@ fn fuzz_line(line: &str, cx: &Context<'_>) {
     }
     if let Some(group) = looked_at(line, parse_group(line, cx)) {
         let printed = print_group_mod(&group, v);
-        let crate::group::GroupMod { group_type, group_id, buckets, .. } = group.clone();
+        let crate::group::GroupMod { group_type, group_id, selection, buckets, .. } = group.clone();
         assert_eq!(parse_group(&printed, cx), Ok(group), "{line} → {printed}");
-        print_group(&GroupDesc { group_type, group_id, buckets }, v);
+        print_group(&GroupDesc { group_type, group_id, selection, buckets }, v);
     }
     if let Some(meter) = looked_at(line, parse_meter(line, cx)) {
         let printed = print_meter_mod(&meter);

@@ -5,7 +5,10 @@ use super::actions;
 use super::error::{Fault, nearest};
 use super::matches::text;
 use super::piece::{Piece, Result, Words};
-use crate::group::{Bucket, BucketId, GroupDesc, GroupMod, GroupModCommand, GroupType};
+use crate::field::FieldId;
+use crate::group::{
+    Bucket, BucketId, GroupDesc, GroupMod, GroupModCommand, GroupType, Selection, SelectionMethod,
+};
 use crate::ids::{GroupId, PortNo};
 use crate::version::Version;
 use std::fmt::{self, Write};
@@ -54,6 +57,7 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     let mut command = GroupModCommand::Add;
     let (mut group_id, mut group_type) = (None, None);
     let mut command_bucket = BucketId::ALL;
+    let (mut method, mut param, mut fields) = (None, None, None);
     let mut buckets = Vec::new();
     let mut words = Words::of(line);
     let mut first = true;
@@ -96,9 +100,19 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
                 buckets = self::buckets(word.rest, group_type, cx)?;
                 break;
             }
-            "selection_method" | "selection_method_param" | "fields" => {
-                return Err(word.extension());
+            "selection_method" | "selection_method_param" | "fields"
+                if cx.version < Version::V15 =>
+            {
+                return Err(word.not_in(cx.version, "setting"));
             }
+            "selection_method" => {
+                let arg = word.arg()?;
+                let found = SelectionMethod::ALL.iter().find(|(_, name)| arg.is(name));
+                let (named, _) = *found.ok_or_else(|| arg.expected("`hash` or `dp_hash`"))?;
+                method = Some(named);
+            }
+            "selection_method_param" => param = Some((word.key, word.arg()?.number(64)?)),
+            "fields" => fields = Some((word.key, selection_fields(word.arg()?, cx)?)),
             "command_bucket_id" if !is_about_buckets(command) => {
                 return Err(word.not_in(cx.version, "setting"));
             }
@@ -138,7 +152,45 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
     {
         return Err(end.expected("exactly one bucket, as the group is indirect"));
     }
-    Ok(GroupMod { command, group_type, group_id, command_bucket, buckets })
+    let selection = match (method, param, fields) {
+        (None, Some((key, _)), _) | (None, _, Some((key, _))) => {
+            return Err(key.refused("it needs `selection_method=`"));
+        }
+        (None, ..) => None,
+        (Some(SelectionMethod::DpHash), _, Some((key, _))) => {
+            return Err(key.refused("`dp_hash` takes no fields, `hash` does"));
+        }
+        (Some(method), param, fields) => {
+            let (param, fields) = (param.map(|(_, n)| n), fields.map(|(_, list)| list));
+            let (param, fields) = (param.unwrap_or(0), fields.unwrap_or_default());
+            Some(Selection { method, param, fields })
+        }
+    };
+    if selection.is_some() && group_type != GroupType::Select {
+        return Err(end.expected("`type=select`, as the group has a selection_method"));
+    }
+    Ok(GroupMod { command, group_type, group_id, command_bucket, selection, buckets })
+}
+
+/// Fields with the bits of them that count, all if none are said: `ip_src=255.255.0.0,nw_proto`.
+fn selection_fields(list: Piece<'_>, cx: &Context<'_>) -> Result<Vec<(FieldId, u128)>> {
+    let mut fields: Vec<(FieldId, u128)> = Vec::new();
+    let mut words = Words::of(list);
+    while let Some(word) = words.next()? {
+        let id = FieldId::from_name(word.key.text);
+        let Some(id) = id.filter(|id| id.info().since <= cx.version) else {
+            return Err(super::matches::unknown_field(word.key));
+        };
+        if fields.iter().any(|(field, _)| *field == id) {
+            return Err(word.key.error(Fault::Twice));
+        }
+        let mask = match word.value {
+            None => id.all_bits(),
+            Some(piece) => super::value::parse(id, piece, cx)?.0,
+        };
+        fields.push((id, mask));
+    }
+    Ok(fields)
 }
 
 fn id(arg: Piece<'_>) -> Result<GroupId> {
@@ -265,7 +317,16 @@ impl Reading<'_> {
 
 /// Prints a group as `ovs-ofctl dump-groups` does; [`parse_group`] reads it.
 pub fn print_group(group: &GroupDesc, version: Version) -> String {
-    text(|out| print(out, Some(group.group_type), group.group_id, &group.buckets, version))
+    text(|out| {
+        print(
+            out,
+            Some(group.group_type),
+            group.group_id,
+            &group.selection,
+            &group.buckets,
+            version,
+        )
+    })
 }
 
 /// Prints a group-mod as [`parse_group`] reads it, the command left out of an add.
@@ -289,7 +350,7 @@ pub fn print_group_mod(group: &GroupMod, version: Version) -> String {
             return print_buckets(out, GroupType::Select, buckets, version);
         }
         let group_type = (!is_delete).then_some(group.group_type);
-        print(out, group_type, group.group_id, buckets, version)
+        print(out, group_type, group.group_id, &group.selection, buckets, version)
     })
 }
 
@@ -297,6 +358,7 @@ fn print(
     out: &mut dyn Write,
     group_type: Option<GroupType>,
     group_id: GroupId,
+    selection: &Option<Selection>,
     buckets: &[Bucket],
     version: Version,
 ) -> fmt::Result {
@@ -307,6 +369,23 @@ fn print(
     let Some(group_type) = group_type else { return Ok(()) };
     if let Some((name, _)) = TYPES.iter().find(|(_, t)| *t == group_type) {
         write!(out, ",type={name}")?;
+    }
+    if let Some(selection) = selection {
+        write!(out, ",selection_method={}", selection.method.name())?;
+        if selection.param != 0 {
+            write!(out, ",selection_method_param={}", selection.param)?;
+        }
+        for (i, (field, mask)) in selection.fields.iter().enumerate() {
+            out.write_str(if i == 0 { ",fields(" } else { "," })?;
+            out.write_str(actions::set_field_name(*field))?;
+            if *mask != field.all_bits() {
+                out.write_char('=')?;
+                super::value::print(out, *field, *mask, field.all_bits())?;
+            }
+        }
+        if !selection.fields.is_empty() {
+            out.write_char(')')?;
+        }
     }
     print_buckets(out, group_type, buckets, version)
 }

@@ -134,6 +134,7 @@ pub fn message_of_kind(rng: &mut Rng, version: Version, kind: usize) -> Message 
                 ][..if version >= Version::V15 { 5 } else { 3 }],
             ),
             group_type: group_type(rng),
+            selection: None,
             group_id: GroupId(rng.u32()),
             command_bucket: match version {
                 Version::V15 => BucketId(rng.u32()),
@@ -1120,6 +1121,7 @@ fn multipart_reply(rng: &mut Rng, version: Version) -> MultipartReply {
         7 => MultipartReplyBody::Experimenter(experimenter(rng, version)),
         8 => MultipartReplyBody::Group(list(rng, group_stats)),
         9 => MultipartReplyBody::GroupDesc(list(rng, |rng| GroupDesc {
+            selection: None,
             group_type: group_type(rng),
             group_id: GroupId(rng.u32()),
             buckets: buckets(rng, version),
