@@ -9,7 +9,7 @@ use datapath::services::Services;
 use of_channel::Channel;
 use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
 use openflow::syntax::{self, Context};
-use openflow::{Message, PortNo, Version};
+use openflow::{Message, PortNo};
 use port::Port;
 use port::spec::{Kind, Spec};
 use rustix::event::{PollFd, PollFlags};
@@ -339,27 +339,30 @@ pub(crate) fn load(
     let ports: Vec<(String, u32)> =
         switch.ports().into_iter().map(|p| (p.info.name, p.number)).collect();
     let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
-    let context = Context { version: Version::V13, ports: &resolve };
+    let context = |version| Context { version, ports: &resolve };
+    let text = |error: syntax::SyntaxError| error.to_string();
     let mut agent = lock(agent);
     let mut handle =
-        |message| agent.handle(Version::V13, message).map(|_| ()).map_err(|e| e.to_string());
+        |version, message| agent.handle(version, message).map(|_| ()).map_err(|e| e.to_string());
     for path in meters {
         each_line(path, |line| {
-            handle(Message::MeterMod(
-                syntax::parse_meter(line, &context).map_err(|e| e.to_string())?,
-            ))
+            let read = |version| syntax::parse_meter(line, &context(version));
+            let (version, meter) = syntax::in_a_version(read).map_err(text)?;
+            handle(version, Message::MeterMod(meter))
         })?;
     }
     for path in groups {
         each_line(path, |line| {
-            handle(Message::GroupMod(
-                syntax::parse_group(line, &context).map_err(|e| e.to_string())?,
-            ))
+            let read = |version| syntax::parse_group(line, &context(version));
+            let (version, group) = syntax::in_a_version(read).map_err(text)?;
+            handle(version, Message::GroupMod(group))
         })?;
     }
     for path in flows {
         each_line(path, |line| {
-            handle(Message::FlowMod(syntax::parse_flow(line, &context).map_err(|e| e.to_string())?))
+            let read = |version| syntax::parse_flow(line, &context(version));
+            let (version, flow) = syntax::in_a_version(read).map_err(text)?;
+            handle(version, Message::FlowMod(flow))
         })?;
     }
     Ok(())

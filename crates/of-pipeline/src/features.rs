@@ -59,7 +59,9 @@ pub(crate) fn switch(
 
 /// What a table can do.
 pub(crate) fn table(version: Version, table: u8, configs: &TableConfigs) -> TableFeatures {
-    let known = || FIELDS.iter().filter(|f| f.since <= version);
+    // Matches have the parts of what is several fields; actions have all of it, too.
+    let written = || FIELDS.iter().filter(|f| f.since <= version && f.settable);
+    let known = || FIELDS.iter().filter(|f| f.since <= version && !f.id.is_composite());
     let header = |id, mask| OxmHeader::in_version(id, mask, version);
     //= openflow-1.5.1 §5.12: goto leads from ingress to ingress tables, from egress to egress tables.
     let next: Vec<TableId> = configs
@@ -81,9 +83,7 @@ pub(crate) fn table(version: Version, table: u8, configs: &TableConfigs) -> Tabl
         !(only_applied.contains(t) || configs.is_egress(table) && of_ports.contains(t))
     };
     let write = apply.iter().copied().filter(in_set).collect();
-    let settable = || -> Vec<OxmHeader> {
-        known().filter(|f| f.settable).map(|f| header(f.id, false)).collect()
-    };
+    let settable = || -> Vec<OxmHeader> { written().map(|f| header(f.id, false)).collect() };
     let in_set = known().filter(|f| has_slot(f.id)).map(|f| header(f.id, false)).collect();
     let matched = known().map(|f| header(f.id, f.maskable)).collect();
     let wildcards = known().map(|f| header(f.id, false)).collect();

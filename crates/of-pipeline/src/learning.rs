@@ -48,6 +48,10 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
                 // NXM's ports have 16 bits, OpenFlow's field 32.
                 let whole = to.field == FieldId::InPort && spec.bits >= 16;
                 let bits = if whole { to.field.all_bits() } else { ones(spec.bits) << to.offset };
+                if to.field.is_composite() {
+                    match_several(&mut matching, to.field, value << to.offset, bits);
+                    continue;
+                }
                 let before = matching.get(to.field).map_or((0, 0), |f| (f.value, f.mask));
                 let value = if whole { port(value).0.into() } else { value };
                 let mut value = before.0 | value << to.offset;
@@ -61,8 +65,15 @@ pub(crate) fn entry(learn: &Learn, mut values: impl Iterator<Item = u128>) -> Fl
             LearnTarget::Load(to) => {
                 let mask = ones(spec.bits) << to.offset;
                 let part = (mask != to.field.all_bits()).then_some(mask);
+                // Nicira's ingress ports have 16 bits.
+                if to.field == FieldId::InPort && mask == 0xffff {
+                    let port = PortNo::from_v10(value as u16).0.into();
+                    actions.push(Action::set_field(to.field, port));
+                    continue;
+                }
                 let value = value << to.offset;
-                actions.push(Action::SetField(SetField { field: to.field, value, mask: part }));
+                let load = Action::SetField(SetField { field: to.field, value, mask: part });
+                load.spread(|one| actions.push(one));
             }
             LearnTarget::Output => actions.push(Action::output(port(value))),
         }
@@ -101,6 +112,34 @@ pub struct Learning {
 
 /// The log tells at most so often that entries are not learned.
 const TELL_NS: u64 = 10_000_000_000;
+
+/// Bits of a field that is several, as matches of its parts.
+fn match_several(matching: &mut Match, field: FieldId, value: u128, mask: u128) {
+    let mut part = |id: FieldId, shift: u32| {
+        let (old, all) = matching.get(id).map_or((0, 0), |f| (f.value, f.mask));
+        let mask = mask >> shift & id.all_bits();
+        let (value, mask) = (old | value >> shift & mask, all | mask);
+        // A whole tag of zero says that there is none, which no priority follows.
+        if mask != 0 {
+            matching.set_masked(id, value, mask);
+        }
+    };
+    match field.registers() {
+        Some((first, count)) => {
+            for i in 0..count {
+                part(FieldId::register(first + i), 32 * (count - 1 - i) as u32);
+            }
+        }
+        None if field == FieldId::IpTos => part(FieldId::IpDscp, 2),
+        None => {
+            let no_tag = mask & VLAN_PRESENT != 0 && value & VLAN_PRESENT == 0;
+            part(FieldId::VlanVid, 0);
+            if !no_tag {
+                part(FieldId::VlanPcp, 13);
+            }
+        }
+    }
+}
 
 impl Agent {
     /// What became of `learn`s.

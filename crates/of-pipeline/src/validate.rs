@@ -126,6 +126,7 @@ impl Packet {
                 self.icmpv6_type = Known::Changed;
             }
             FieldId::Icmpv6Type => self.icmpv6_type = Known::Changed,
+            FieldId::VlanTci => self.tagged = true,
             _ => {}
         }
     }
@@ -620,12 +621,12 @@ fn copy_field(copy: &CopyField, packet: &mut Packet) -> Result<(), Refusal> {
 fn set_field(list: List, set: &SetField, packet: &mut Packet) -> Result<(), Refusal> {
     let SetField { field, value, mask } = *set;
     let info = field.info();
-    //= openflow-1.3.5 §7.2.5: in_port, metadata and pseudo-fields cannot be set.
+    //= openflow-1.3.5 §7.2.5: pseudo-fields cannot be set; in_port and metadata can, as Open vSwitch has it.
     if !info.settable {
         return Err(Refusal::SetType { field });
     }
     let part = mask.is_some_and(|mask| mask & info.all_bits() != info.all_bits());
-    if part && (list == List::Set || !info.maskable) {
+    if part && list == List::Set {
         return Err(Refusal::SetMask { field });
     }
     let vid_without_tag = field == FieldId::VlanVid && !part && value & VLAN_PRESENT == 0;
@@ -644,6 +645,13 @@ fn set_field(list: List, set: &SetField, packet: &mut Packet) -> Result<(), Refu
         });
     }
     match field {
+        _ if part && field != FieldId::VlanTci => packet.changed(field),
+        // A tag may come, and be there when later actions look for it; it surely goes with bit 12.
+        FieldId::VlanTci => {
+            let written = mask.unwrap_or(info.all_bits()) & VLAN_PRESENT != 0;
+            packet.tagged |= !written || value & VLAN_PRESENT != 0;
+            packet.tagged &= !written || value & VLAN_PRESENT != 0;
+        }
         FieldId::EthType => packet.retype(Known::Value(value)),
         FieldId::IpProto => {
             packet.ip_proto = Known::Value(value);

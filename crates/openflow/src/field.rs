@@ -27,6 +27,9 @@ pub const OXM_CLASS_REGISTERS: u16 = 0x8001;
 pub const OXM_CLASS_SOFTFLOW: u16 = 0x7366;
 /// The OXM class of experimenters' fields.
 pub const OXM_CLASS_EXPERIMENTER: u16 = 0xffff;
+/// The experimenter's id of the Open Networking Foundation, by which 1.3 and 1.4 name fields that OpenFlow
+/// numbered later (EXT-109, EXT-233).
+pub const ONF: u32 = 0x4f4e_4600;
 
 /// The bit of `vlan_vid` that says that there is a tag (`OFPVID_PRESENT`).
 pub const VLAN_PRESENT: u128 = 0x1000;
@@ -161,13 +164,20 @@ macro_rules! fields {
     (@fixed) => { false };
     (prefix nx) => { "NXM_NX_" };
     (prefix sf) => { "OXM_MR_" };
+    (prefix of) => { "NXM_OF_" };
     (prefix $since:ident) => { "OXM_OF_" };
     (class nx) => { NXM_CLASS_NX };
     (class sf) => { OXM_CLASS_SOFTFLOW };
+    (class of) => { NXM_CLASS_OF };
+    (class pkt) => { OXM_CLASS_REGISTERS };
     (class $since:ident) => { OXM_CLASS_BASIC };
     (since v13) => { Version::V13 };
     (since v14) => { Version::V14 };
     (since v15) => { Version::V15 };
+    // In 1.3 and 1.4 by the foundation's experimenter header.
+    (since onf) => { Version::V13 };
+    (since of) => { Version::V10 };
+    (since pkt) => { Version::V10 };
     (since nx) => { Version::V10 };
     (since sf) => { Version::V10 };
     // Before 1.5 by Nicira's number.
@@ -176,11 +186,11 @@ macro_rules! fields {
 
 fields! {
     /// Ingress port.
-    InPort 0 "IN_PORT" ["in_port"] 32/4 exact fixed v13 [];
+    InPort 0 "IN_PORT" ["in_port"] 32/4 exact set v13 [];
     /// Ingress physical port.
     InPhyPort 1 "IN_PHY_PORT" ["in_phy_port"] 32/4 exact fixed v13 [Present(FieldId::InPort)];
     /// Metadata passed between tables.
-    Metadata 2 "METADATA" ["metadata"] 64/8 mask fixed v13 [];
+    Metadata 2 "METADATA" ["metadata"] 64/8 mask set v13 [];
     /// Ethernet destination.
     EthDst 3 "ETH_DST" ["dl_dst" "eth_dst"] 48/6 mask set v13 [];
     /// Ethernet source.
@@ -260,7 +270,7 @@ fields! {
     /// TCP's flags, 12 bits.
     TcpFlags 42 "TCP_FLAGS" ["tcp_flags"] 12/2 mask fixed any [IP, TCP];
     /// The output port in the action set.
-    ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed v15 [];
+    ActsetOutput 43 "ACTSET_OUTPUT" ["actset_output"] 32/4 exact fixed onf [];
     /// The type of the packet's outermost header: a namespace and a type in it.
     PacketType 44 "PACKET_TYPE" ["packet_type"] 32/4 exact fixed v15 [];
     /// Whether the packet is an IP fragment (bit 0), and not the first one (bit 1).
@@ -335,6 +345,35 @@ fields! {
     SfCoalesce 3 "SF_COALESCE" ["sf_coalesce"] 1/1 exact fixed sf [];
     /// What the last service was told.
     SfArgument 4 "SF_ARGUMENT" ["sf_argument"] 32/4 mask fixed sf [];
+    /// Several fields as one, which actions may read and write: the outermost tag, of which bit 12 says that
+    /// there is one.
+    VlanTci 4 "VLAN_TCI" ["vlan_tci"] 16/2 mask set of [];
+    /// The byte that the code point is in; its two low bits read as 0 and are not written.
+    IpTos 5 "IP_TOS" ["nw_tos"] 8/1 mask set of [IP];
+    /// Two registers, `reg0` the higher one.
+    XReg0 0 "PKT_REG0" ["xreg0"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg1 1 "PKT_REG1" ["xreg1"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg2 2 "PKT_REG2" ["xreg2"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg3 3 "PKT_REG3" ["xreg3"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg4 4 "PKT_REG4" ["xreg4"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg5 5 "PKT_REG5" ["xreg5"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg6 6 "PKT_REG6" ["xreg6"] 64/8 mask set pkt [];
+    /// Two registers.
+    XReg7 7 "PKT_REG7" ["xreg7"] 64/8 mask set pkt [];
+    /// Four registers, `reg0` the highest one.
+    XXReg0 111 "XXREG0" ["xxreg0"] 128/16 mask set nx [];
+    /// Four registers.
+    XXReg1 112 "XXREG1" ["xxreg1"] 128/16 mask set nx [];
+    /// Four registers.
+    XXReg2 113 "XXREG2" ["xxreg2"] 128/16 mask set nx [];
+    /// Four registers.
+    XXReg3 114 "XXREG3" ["xxreg3"] 128/16 mask set nx [];
 }
 
 impl FieldId {
@@ -347,6 +386,25 @@ impl FieldId {
     /// Whether it is one of the sixteen registers.
     pub fn is_register(self) -> bool {
         (FieldId::Reg0..=FieldId::Reg15).contains(&self)
+    }
+
+    /// Whether it is several fields as one. Matches never have such a one, as they have its parts.
+    pub fn is_composite(self) -> bool {
+        self >= FieldId::VlanTci
+    }
+
+    /// The first register, and how many there are, of a field that is several registers.
+    pub fn registers(self) -> Option<(usize, usize)> {
+        match self {
+            id if id >= FieldId::XXReg0 => Some((4 * (id as usize - FieldId::XXReg0 as usize), 4)),
+            id if id >= FieldId::XReg0 => Some((2 * (id as usize - FieldId::XReg0 as usize), 2)),
+            _ => None,
+        }
+    }
+
+    /// A register by its number, below 16.
+    pub fn register(number: usize) -> FieldId {
+        FieldId::ALL[FieldId::Reg0 as usize + number]
     }
 
     /// The same of the other end of the way: the destination's field for a source's, and the other way round.
@@ -386,11 +444,13 @@ impl FieldId {
         match (class, number) {
             (NXM_CLASS_NX, 34) => Some(FieldId::TcpFlags),
             (OXM_CLASS_BASIC, 0..=39) => FieldId::ALL.get(number as usize).copied(),
-            (OXM_CLASS_BASIC | NXM_CLASS_NX | OXM_CLASS_SOFTFLOW, _) => FIELDS[40..]
+            // As the foundation's; see [`OxmHeader::in_version`].
+            (OXM_CLASS_EXPERIMENTER, 42) => Some(FieldId::TcpFlags),
+            (OXM_CLASS_EXPERIMENTER, 43) => Some(FieldId::ActsetOutput),
+            _ => FIELDS[40..]
                 .iter()
                 .find(|info| info.class == class && info.number == number)
                 .map(|info| info.id),
-            _ => None,
         }
     }
 
@@ -432,15 +492,24 @@ impl OxmHeader {
         )
     }
 
-    /// The header of a field in a version: what OpenFlow numbered later has Nicira's number before.
+    /// The header of a field in a version: what OpenFlow numbered later is the foundation's before, whose id
+    /// follows the header, counts to its length, and is not in here.
     pub fn in_version(field: FieldId, has_mask: bool, version: Version) -> OxmHeader {
         let OxmHeader(bits) = OxmHeader::of(field, has_mask);
         match field {
-            FieldId::TcpFlags if version < Version::V15 => {
+            FieldId::TcpFlags if version < Version::V13 => {
                 OxmHeader(bits & 0x1ff | u32::from(NXM_CLASS_NX) << 16 | NX_TCP_FLAGS << 9)
+            }
+            FieldId::TcpFlags | FieldId::ActsetOutput if version < Version::V15 => {
+                OxmHeader((bits | u32::from(OXM_CLASS_EXPERIMENTER) << 16) + 4)
             }
             _ => OxmHeader(bits),
         }
+    }
+
+    /// The experimenter whose id follows the header, if one does.
+    pub fn experimenter(self) -> Option<u32> {
+        (self.class() == OXM_CLASS_EXPERIMENTER).then_some(ONF)
     }
 
     /// OXM class.
@@ -475,7 +544,7 @@ mod tests {
 
     #[test]
     fn table_is_in_order_and_consistent() {
-        assert_eq!(FIELDS.len(), 80);
+        assert_eq!(FIELDS.len(), 94);
         for (i, info) in FIELDS.iter().enumerate() {
             assert_eq!(info.id as usize, i);
             assert!(i >= 40 || info.number as usize == i);

@@ -7,8 +7,8 @@
 use crate::Failure;
 use crate::run;
 use ir::{Pipeline, Program, Update};
+use openflow::Message;
 use openflow::syntax::{self, Context};
-use openflow::{Message, Version};
 use std::path::Path;
 use std::sync::Arc;
 use switch::EngineKind;
@@ -50,10 +50,10 @@ impl Contents {
             switch.add_port(Some(n), Box::new(port)).map_err(Failure::bad)?;
         }
         let mut agent = run::agent(&switch, Some(1))?;
-        let context = Context::new(Version::V13);
         fill(&mut |line| {
-            let flow = syntax::parse_flow(line, &context).map_err(|e| e.to_string())?;
-            let taken = agent.handle(Version::V13, Message::FlowMod(flow));
+            let read = |version| syntax::parse_flow(line, &Context::new(version));
+            let (version, flow) = syntax::in_a_version(read).map_err(|e| e.to_string())?;
+            let taken = agent.handle(version, Message::FlowMod(flow));
             taken.map(|_| ()).map_err(|e| e.to_string())
         })?;
         let contents = switch.with_pipeline(Contents::of);

@@ -38,11 +38,10 @@ pub enum Kind {
 
 /// The bit of the first field's set-field; field *n* has bit `FIELD_BIT + n`.
 const FIELD_BIT: u32 = 16;
-/// Whether the set has a place for a set-field of this field: registers, the packet's mark and what services
-/// are told have none.
+/// Whether the set has a place for a set-field of this field: headers have one, and the tunnel's id.
 pub fn has_slot(id: FieldId) -> bool {
-    let own = [FieldId::PktMark, FieldId::SfMetadata];
-    id.info().settable && !id.is_register() && !own.contains(&id)
+    let own = [FieldId::PktMark, FieldId::SfMetadata, FieldId::InPort, FieldId::Metadata];
+    id.info().settable && !id.is_register() && !id.is_composite() && !own.contains(&id)
 }
 
 const _: () = assert!(

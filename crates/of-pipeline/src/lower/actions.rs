@@ -710,7 +710,9 @@ fn write_actions(call: &mut Call, actions: &[Action]) -> Result<(), LowerError> 
                     return Err(LowerError::NotInSet("a set-field with a mask"));
                 }
                 if !has_slot(*field) {
-                    return Err(LowerError::NotInSet("a set-field of a register"));
+                    return Err(LowerError::NotInSet(
+                        "a set-field of a register, in_port, metadata or pkt_mark",
+                    ));
                 }
                 call.with(Step::WriteField(*field), *value, width);
             }

@@ -1,11 +1,12 @@
 //! Match fields: how each is read, and what set-field does.
 //!
-//! The key of every flow table has one column for each [`FieldId`], at the field's own number; so
-//! a match field's place in the key is the field itself. A field that the packet lacks reads as zero;
+//! The key of every flow table has one column for each [`FieldId`] that is one field, at its own number;
+//! so a match field's place in the key is the field itself. A field that the packet lacks reads as zero;
 //! a match that uses it names the prerequisites beside it, so that zero is never mistaken for a
 //! value.
 
 use super::headers::Headers;
+use super::ops;
 use ir::program::intrinsic;
 use ir::{BinaryOp, Expr, FieldRef, Key, MatchKind, Op};
 use openflow::{FIELDS, FieldId, Subfield};
@@ -19,7 +20,7 @@ pub fn key(h: &Headers) -> Arc<[Key]> {
         kind: MatchKind::Ternary,
         width: id.info().bits,
     };
-    FIELDS.iter().map(|info| column(info.id)).collect()
+    FIELDS.iter().filter(|info| !info.id.is_composite()).map(|info| column(info.id)).collect()
 }
 
 /// `packet_type` of an Ethernet frame: namespace 0, type 0.
@@ -28,7 +29,7 @@ pub const PACKET_TYPE_ETHERNET: u128 = 0;
 /// Where a field that has one place lives.
 fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
     Some(match id {
-        FieldId::InPort | FieldId::InPhyPort => FieldRef::Meta(intrinsic::IN_PORT),
+        FieldId::InPhyPort => FieldRef::Meta(intrinsic::IN_PORT),
         FieldId::Metadata => FieldRef::Meta(h.metadata),
         FieldId::EthDst => h.eth_dst,
         FieldId::EthSrc => h.eth_src,
@@ -94,6 +95,19 @@ fn place(h: &Headers, id: FieldId) -> Option<FieldRef> {
 pub fn read(h: &Headers, id: FieldId) -> Expr {
     match (place(h, id), id) {
         (Some(field), _) => Expr::Field(field),
+        (None, FieldId::InPort) => h.in_port(),
+        (None, FieldId::VlanTci) => {
+            let vid = read(h, FieldId::VlanVid);
+            Expr::binary(BinaryOp::Concat, Expr::Field(h.vlan_pcp), vid)
+        }
+        (None, FieldId::IpTos) => {
+            Expr::binary(BinaryOp::Concat, read(h, FieldId::IpDscp), Expr::int(0, 2))
+        }
+        (None, id) if let Some((first, count)) = id.registers() => {
+            let one = |number| read(h, FieldId::register(number));
+            let more = (first + 1..first + count).map(one);
+            more.fold(one(first), |all, next| Expr::binary(BinaryOp::Concat, all, next))
+        }
         (None, FieldId::IpDscp) => Headers::either(h.ipv4_dscp, h.ipv6_dscp),
         (None, FieldId::IpEcn) => Headers::either(h.ipv4_ecn, h.ipv6_ecn),
         (None, FieldId::NwTtl) => Headers::either(h.ipv4_ttl, h.ipv6_hlim),
@@ -110,6 +124,23 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
     match id {
         FieldId::EthType => write_ether_type(h, value),
         FieldId::VlanVid => vec![Op::Assign(h.vlan_vid, value.slice(11, 0))],
+        FieldId::InPort => {
+            let real = Expr::meta(intrinsic::IN_PORT);
+            let changed = Expr::binary(BinaryOp::Xor, real, value);
+            vec![Op::Assign(FieldRef::Meta(h.in_port_changed), changed)]
+        }
+        FieldId::VlanTci => write_tci(h, value),
+        FieldId::IpTos => write(h, FieldId::IpDscp, value.slice(7, 2)),
+        id if let Some((first, count)) = id.registers() => {
+            // Kept first, since it may read the registers that it goes to.
+            let mut ops = vec![Op::Assign(FieldRef::Meta(h.scratch), value.cast(128))];
+            for i in 0..count {
+                let low = 32 * (count - 1 - i) as u32;
+                let part = Expr::meta(h.scratch).slice(low + 31, low);
+                ops.extend(write(h, FieldId::register(first + i), part));
+            }
+            ops
+        }
         FieldId::IpDscp => {
             vec![Op::Assign(h.ipv4_dscp, value.clone()), Op::Assign(h.ipv6_dscp, value)]
         }
@@ -132,6 +163,35 @@ pub fn write(h: &Headers, id: FieldId, value: Expr) -> Vec<Op> {
     }
 }
 
+/// Writes all of the outermost tag (ovs-fields(7), `vlan_tci`): without the bit that says that there is one,
+/// the tag goes; with it one comes where there was none.
+fn write_tci(h: &Headers, value: Expr) -> Vec<Op> {
+    let kept = || Expr::meta(h.scratch);
+    let then = vec![
+        ops::ensure_vlan(h),
+        Op::Assign(h.vlan_pcp, kept().slice(15, 13)),
+        Op::Assign(h.vlan_vid, kept().slice(11, 0)),
+    ];
+    vec![
+        // Kept first, since it may read the tag that changes.
+        Op::Assign(FieldRef::Meta(h.scratch), value.cast(128)),
+        Op::If { condition: kept().slice(12, 12), then, or_else: ops::pop_vlan(h) },
+    ]
+}
+
+/// Nicira's ingress ports have 16 bits: all of them stand for a port of 32.
+fn is_port(to: Subfield, count: u16) -> bool {
+    to.field == FieldId::InPort && (to.offset, count) == (0, 16)
+}
+
+/// The port of a number of 16 bits.
+fn port(number: Expr) -> Expr {
+    let reserved = Expr::binary(BinaryOp::Ge, number.clone(), Expr::int(0xff00, 16));
+    let high =
+        Expr::Mux(Box::new(reserved), Box::new(Expr::int(0xffff, 16)), Box::new(Expr::int(0, 16)));
+    Expr::binary(BinaryOp::Concat, high, number)
+}
+
 /// Writes the bits of the field that `mask` selects; `value` has no others.
 pub fn write_masked(h: &Headers, id: FieldId, value: Expr, mask: Expr) -> Vec<Op> {
     write(h, id, merge(read(h, id), value, mask))
@@ -144,6 +204,9 @@ pub fn copy(h: &Headers, bits: u16, from: Subfield, to: Subfield) -> Vec<Op> {
     let width = to.field.info().bits;
     if bits == width {
         return write(h, to.field, taken);
+    }
+    if is_port(to, bits as u16) {
+        return write(h, to.field, port(taken));
     }
     let at = u32::from(to.offset);
     let mask = (u128::MAX >> (128 - bits)) << at;
@@ -158,6 +221,9 @@ pub fn write_bits(h: &Headers, to: Subfield, count: u16, value: Expr) -> Vec<Op>
     let value = value.cast(count);
     if count == width {
         return write(h, to.field, value);
+    }
+    if is_port(to, count as u16) {
+        return write(h, to.field, port(value));
     }
     let mask = (u128::MAX >> (128 - count)) << at;
     let shifted = Expr::binary(BinaryOp::Shl, value.cast(width), Expr::int(at.into(), 8));

@@ -136,6 +136,10 @@ headers! {
     exit: MetaId,
     /// Open vSwitch's mark of the packet.
     pkt_mark: MetaId,
+    /// The port that the packet came in by, exclusive-or the one that actions say it did.
+    in_port_changed: MetaId,
+    /// A value on its way into several fields.
+    scratch: MetaId,
     /// What the packet carries from service to service, in the order of [`super::program::SF_FIELDS`].
     sf: [MetaId; SF_FIELDS.len()],
     /// The block of the first egress table; none while outputs go straight to their ports.
@@ -310,6 +314,8 @@ impl Headers {
         let egress_passes = b.meta("of.egress_passes", 8);
         let exit = b.meta("of.exit", 1);
         let pkt_mark = b.meta("of.pkt_mark", 32);
+        let in_port_changed = b.meta("of.in_port_changed", 32);
+        let scratch = b.meta("of.scratch", 128);
         let sf = SF_FIELDS.map(|(name, width)| b.meta(&format!("of.sf_{name}"), width));
 
         let field = |h: HeaderId, name: &str| FieldRef::Header(h, b.field(h, name));
@@ -440,9 +446,18 @@ impl Headers {
             egress_passes,
             exit,
             pkt_mark,
+            in_port_changed,
+            scratch,
             sf,
             egress,
         }
+    }
+
+    /// The port that the packet came in by, or that actions say it did. Where none says so, what is kept of
+    /// that is known to be zero, and the compiler leaves it out.
+    pub fn in_port(&self) -> Expr {
+        let real = Expr::meta(ir::program::intrinsic::IN_PORT);
+        Expr::binary(ir::BinaryOp::Xor, real, Expr::meta(self.in_port_changed))
     }
 
     /// The same field of the `i`-th element of the stack.

@@ -25,10 +25,6 @@ fn port(p: PortNo) -> Expr {
     Expr::int(p.0.into(), 32)
 }
 
-fn in_port() -> Expr {
-    Expr::meta(intrinsic::IN_PORT)
-}
-
 fn get(field: FieldRef) -> Expr {
     Expr::Field(field)
 }
@@ -111,7 +107,7 @@ pub fn output_of_set(h: &Headers, normal: BlockId) -> Op {
 /// packet back).
 pub fn output(to: Expr, h: &Headers) -> Op {
     Op::If {
-        condition: to.clone().ne(in_port()),
+        condition: to.clone().ne(h.in_port()),
         then: vec![send(to, h)],
         or_else: vec![Op::Assign(FieldRef::Meta(h.suppressed), Expr::bool(true))],
     }
@@ -119,7 +115,7 @@ pub fn output(to: Expr, h: &Headers) -> Op {
 
 /// Sends a copy back.
 pub fn output_in_port(h: &Headers) -> Op {
-    send(in_port(), h)
+    send(h.in_port(), h)
 }
 
 /// Does an output with a copy of at most so many bytes.
@@ -170,7 +166,7 @@ pub fn punt(h: &Headers, reason: PuntReason, max_len: Expr) -> Op {
 /// The same for the controllers of an id.
 pub fn punt_to(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
     let (metadata, tunnel_id) = (Expr::meta(h.metadata), Expr::meta(h.tunnel_id));
-    let args = vec![in_port(), in_port(), metadata, tunnel_id, max_len, id];
+    let args = vec![h.in_port(), h.in_port(), metadata, tunnel_id, max_len, id];
     Op::Punt { reason, args }
 }
 
@@ -220,7 +216,7 @@ fn output_to(
         vec![Op::If { condition: is(p), then: vec![op], or_else }]
     });
     let send =
-        Op::If { condition: to.clone().ne(in_port()), then: vec![send(to, h)], or_else: back };
+        Op::If { condition: to.clone().ne(h.in_port()), then: vec![send(to, h)], or_else: back };
     Op::If { condition: ordinary, then: vec![send], or_else: otherwise }
 }
 

@@ -27,7 +27,6 @@ use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
 use ir::builder::Builder;
-use ir::program::intrinsic;
 use ir::softflow as elements;
 use ir::{
     ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
@@ -125,7 +124,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let flood = b.action("flood", &[], vec![ops::output_flood()]);
     // A group address is no station's, and the controller (a packet-out) is no port.
     let vlan = || Expr::Field(h.vlan_vid);
-    let in_port = || Expr::meta(intrinsic::IN_PORT);
+    let in_port = || h.in_port();
     let station = Expr::Field(h.eth_src).slice(40, 40).eq(Expr::int(0, 1));
     let ordinary = Expr::binary(BinaryOp::Lt, in_port(), Expr::int(PortNo::MAX.0.into(), 32))
         .or(in_port().eq(Expr::int(PortNo::LOCAL.0.into(), 32)));

@@ -387,7 +387,10 @@ impl Build<'_> {
             }
             Step::ResubmitPort(table) => {
                 let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
-                let lookup = Guise { in_port: self.param("in_port", 32), tables };
+                // The lookup reads the port by what actions made of it.
+                let changed = Expr::meta(h.in_port_changed);
+                let in_port = Expr::binary(BinaryOp::Xor, self.param("in_port", 32), changed);
+                let lookup = Guise { in_port, tables };
                 let copy = !self.outer.is_empty();
                 ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set, copy)
             }

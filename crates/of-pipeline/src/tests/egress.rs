@@ -399,7 +399,7 @@ fn what_tables_cannot_be_is_refused() {
         (
             vec![with(TableProperty::ApplySetField {
                 miss: true,
-                fields: fields(FieldId::InPort, false),
+                fields: fields(FieldId::TcpFlags, false),
             })],
             TffcBadArgument,
         ),

@@ -100,7 +100,7 @@ fn learns_that_cannot_be_are_refused() {
     );
     let port = bridge().specs[2];
     assert_eq!(ask(Learn { specs: vec![port; 9], ..bridge() }), ErrorCode::BacTooMany);
-    let read_only = LearnSpec { to: LearnTarget::Load(of(FieldId::InPort, 0)), ..port };
+    let read_only = LearnSpec { to: LearnTarget::Load(of(FieldId::Ipv6Exthdr, 0)), ..port };
     assert_eq!(ask(Learn { specs: vec![read_only], ..bridge() }), ErrorCode::BacBadSetType);
 }
 

@@ -8,6 +8,7 @@ mod egress;
 mod emergency;
 mod errors;
 mod extensions;
+mod fields;
 mod flow_rules;
 mod groups;
 mod limits;

@@ -2,10 +2,10 @@
 
 use super::reader::{Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, NICIRA, nicira, oxs, registers, softflow};
+use super::{Encode, Loss, NICIRA, nicira, oxm, oxs, softflow};
 use crate::action::{
     Action, ActionType, Actions, CopyField, ExperimenterAction, ExperimenterInstruction,
-    Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags, Subfield,
+    Instruction, InstructionType, Instructions, SetField, StatTrigger, StatTriggerFlags,
 };
 use crate::error::ErrorCode;
 use crate::field::{FieldId, OxmHeader, VLAN_PRESENT};
@@ -32,14 +32,11 @@ pub(super) fn decode_actions_at(
     let mut actions = Vec::with_capacity((list.left() / 8).min(4));
     while !list.is_empty() {
         let action = element(&mut list, "action", ErrorCode::BacBadLen)?;
-        if let Some(each) = registers::decode(version, action)? {
-            actions.extend(each);
-            continue;
-        }
-        actions.push(match version {
+        let action = match version {
             Version::V10 => decode_action_10(action, depth)?,
             _ => decode_action_13(version, action, depth)?,
-        });
+        };
+        action.spread(|one| actions.push(one));
     }
     Ok(actions)
 }
@@ -144,71 +141,76 @@ fn decode_experimenter(version: Version, mut r: Reader<'_>, depth: usize) -> Res
 }
 
 fn decode_set_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
-    let header = OxmHeader(r.u32()?);
+    let left = r.left();
+    let header = oxm::header(&mut r)?;
     //= openflow-1.5.1 §7.2.6.7: from 1.5 on set-field takes a mask.
     let masked = header.has_mask();
-    let field = match header.field() {
-        Some(field)
-            if (field.info().settable || field.is_of_connection())
-                && field.info().since <= version
-                && (!masked || version >= Version::V15 && field.info().maskable) =>
-        {
-            field
-        }
-        _ => {
-            return Err(r.bad_value(
-                ErrorCode::BacBadSetType,
-                "set-field's OXM header",
-                header.0,
-                "a settable field, with a mask from 1.5 on alone,",
-            ));
-        }
+    let Some((field, bytes)) = nicira::field_of(header).filter(|f| f.0.info().since <= version)
+    else {
+        return Err(nicira::unknown_field(&r, ErrorCode::BacBadSetType, header));
     };
-    let bytes = usize::from(field.info().bytes);
+    nicira::settable(&r, field)?;
+    if masked && version < Version::V15 {
+        let right = "no mask before 1.5";
+        return Err(r.bad_field(
+            ErrorCode::BacBadSetType,
+            "set-field's header",
+            field,
+            header.0,
+            right,
+        ));
+    }
     let payload = bytes << u32::from(masked);
-    // 4 bytes of action header and 4 of OXM header come first, padding to 8 last.
-    if header.length() != payload || r.left() != (8 + payload).next_multiple_of(8) - 8 {
-        return Err(r.bad_value(
+    // 4 bytes of action header and the field's header come first, padding to 8 last.
+    let front = 4 + left - r.left();
+    if header.length() != payload || r.left() != (front + payload).next_multiple_of(8) - front {
+        return Err(r.bad_field(
             ErrorCode::BacBadSetLen,
-            "set-field's OXM header",
+            "set-field's header",
+            field,
             header.0,
             "the field's length, padded to a multiple of 8",
         ));
     }
     let value = r.number(bytes)?;
     let mask = if masked { Some(r.number(bytes)?) } else { None };
-    if mask.is_some_and(|mask| mask & !field.all_bits() != 0 || value & !mask != 0) {
+    let all = u128::MAX >> (128 - 8 * bytes) & field.all_bits();
+    if mask.is_some_and(|mask| mask & !all != 0 || value & !mask != 0) {
         let (code, right) =
             (ErrorCode::BacBadSetMask, "a mask within the field that covers the value");
-        return Err(r.bad_value(code, "set-field's mask", mask.unwrap_or(0), right));
+        return Err(r.bad_field(code, "set-field's mask", field, mask.unwrap_or(0), right));
     }
-    if value & !field.all_bits() != 0 {
-        return Err(r.bad_value(
+    if value & !all != 0 {
+        return Err(r.bad_field(
             ErrorCode::BacBadSetArgument,
             "set-field's value",
+            field,
             value,
             "a value within the field's width",
         ));
     }
-    if field == FieldId::VlanVid && mask.is_none() && value & VLAN_PRESENT == 0 {
-        return Err(r.bad_value(
+    let mask = mask.filter(|mask| *mask != all);
+    let set = nicira::set_field(field, bytes, value, mask);
+    if set.field == FieldId::VlanVid && set.mask.is_none() && set.value & VLAN_PRESENT == 0 {
+        return Err(r.bad_field(
             ErrorCode::BacBadSetArgument,
-            "set-field's vlan_vid",
+            "set-field's value",
+            field,
             value,
             "a VLAN id with bit 0x1000",
         ));
     }
-    // A mask of all bits is none.
-    let mask = mask.filter(|mask| *mask != field.all_bits());
-    Ok(Action::SetField(SetField { field, value, mask }))
+    Ok(Action::SetField(set))
 }
 
 /// One end of a copy-field: the header of a field without a mask.
 fn copied_field(version: Version, r: &mut Reader<'_>) -> Result<FieldId> {
-    let header = OxmHeader(r.u32()?);
-    header.field().filter(|f| !header.has_mask() && f.info().since <= version).ok_or_else(|| {
-        r.bad_value(ErrorCode::BacBadSetType, "copy-field's OXM header", header.0, "a known field")
-    })
+    let header = oxm::header(r)?;
+    let known = |(f, _): &(FieldId, usize)| !header.has_mask() && f.info().since <= version;
+    match nicira::field_of(header).filter(known) {
+        Some((field, _)) => Ok(field),
+        None => Err(nicira::unknown_field(r, ErrorCode::BacBadSetType, header)),
+    }
 }
 
 //= openflow-1.5.1 §7.2.6.8: copy-field names source and destination by their OXM headers.
@@ -222,17 +224,9 @@ fn decode_copy_field(version: Version, mut r: Reader<'_>) -> Result<Action> {
     if padding.len() >= 8 {
         return Err(r.bad_length(padding.len(), "0 to 7 bytes of padding"));
     }
-    let ends =
-        |field: FieldId, offset: u16| u32::from(offset) + u32::from(bits) <= field.info().bits;
-    if bits == 0 || !ends(from, from_offset) || !ends(to, to_offset) {
-        let right = "1 or more bits, within both fields";
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "copy-field's bits", bits, right));
-    }
-    Ok(Action::CopyField(CopyField {
-        bits,
-        from: Subfield { field: from, offset: from_offset },
-        to: Subfield { field: to, offset: to_offset },
-    }))
+    let from = nicira::bits_of_field(&r, from, from_offset, bits)?;
+    let to = nicira::bits_of_field(&r, to, to_offset, bits)?;
+    Ok(Action::CopyField(CopyField { bits, from, to }))
 }
 
 fn decode_action_10(mut r: Reader<'_>, depth: usize) -> Result<Action> {
@@ -516,10 +510,21 @@ fn encode_action_13(
         Action::SetQueue(queue) => buf.put_u32(queue.0),
         Action::Group(group) => buf.put_u32(group.0),
         Action::SetField(SetField { field, value, mask }) => {
-            buf.put_u32(OxmHeader::of(field, mask.is_some()).0);
-            buf.put_number(value, usize::from(field.info().bytes));
+            // Nicira's number of the ingress port has 16 bits, by which Open vSwitch names it.
+            let (header, bytes, value) = match (field, PortNo(value as u32).to_v10()) {
+                (FieldId::InPort, Some(port)) if mask.is_none() => {
+                    let (header, bytes) = nicira::header_of(field, false);
+                    (header, bytes, port.into())
+                }
+                _ => {
+                    let header = OxmHeader::in_version(field, mask.is_some(), version);
+                    (header, usize::from(field.info().bytes), value)
+                }
+            };
+            oxm::put_header(buf, header);
+            buf.put_number(value, bytes);
             if let Some(mask) = mask {
-                buf.put_number(mask, usize::from(field.info().bytes));
+                buf.put_number(mask, bytes);
             }
         }
         Action::Meter(meter) => buf.put_u32(meter.0),
@@ -528,8 +533,8 @@ fn encode_action_13(
             buf.put_u16(from.offset);
             buf.put_u16(to.offset);
             buf.pad(2);
-            buf.put_u32(OxmHeader::of(from.field, false).0);
-            buf.put_u32(OxmHeader::of(to.field, false).0);
+            oxm::put_header(buf, OxmHeader::in_version(from.field, false, version));
+            oxm::put_header(buf, OxmHeader::in_version(to.field, false, version));
         }
         Action::Experimenter(ref e) => {
             buf.put_u32(e.experimenter);

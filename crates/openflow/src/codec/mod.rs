@@ -64,22 +64,23 @@ pub struct Header {
     pub xid: Xid,
 }
 
-/// The field that NXM calls so: for its tag, the bit from which on it is the VLAN priority; and how
-/// many bits it has.
-pub(crate) fn nxm_field(name: &str) -> Option<(FieldId, u16, u16)> {
+/// The field that NXM calls so, and how many bits it has.
+pub(crate) fn nxm_field(name: &str) -> Option<(FieldId, u16)> {
     nicira::NAMES
         .iter()
         .find(|(known, ..)| known.eq_ignore_ascii_case(name))
-        .map(|(_, id, shift, bits)| (*id, *shift, *bits))
+        .map(|(_, id, bits)| (*id, *bits))
 }
 
 /// What NXM, or OpenFlow, calls a field; where in that its bits begin; how many bits there are.
 pub(crate) fn nxm_name(id: FieldId) -> (&'static str, u16, u16) {
-    if id == FieldId::VlanPcp {
-        return ("NXM_OF_VLAN_TCI", 13, 16);
+    match id {
+        FieldId::VlanVid => return ("NXM_OF_VLAN_TCI", 0, 16),
+        FieldId::VlanPcp => return ("NXM_OF_VLAN_TCI", 13, 16),
+        _ => {}
     }
-    match nicira::NAMES.iter().find(|(_, known, ..)| *known == id) {
-        Some((name, _, _, bits)) => (name, 0, *bits),
+    match nicira::NAMES.iter().find(|(_, known, _)| *known == id) {
+        Some((name, _, bits)) => (name, 0, *bits),
         None => (id.info().name, 0, id.info().bits as u16),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::reader::{DecodeError, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss, property, registers};
+use super::{Encode, Loss, oxm, property};
 use crate::action::{Action, CopyField, SetField, Subfield};
 use crate::error::ErrorCode;
 use crate::extension::{
@@ -14,7 +14,10 @@ use crate::extension::{
     LearnSource, LearnSpec, LearnTarget, Multipath, Nat, NatRange, NatSide, PortBundle,
     ToController, Zone,
 };
-use crate::field::{FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OxmHeader, VLAN_PRESENT};
+use crate::field::{
+    FieldId, NXM_CLASS_NX, NXM_CLASS_OF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader,
+    VLAN_PRESENT,
+};
 use crate::flow_match::{Match, MatchField};
 use crate::ids::{GroupId, MeterId, PortNo, QueueId, TableId};
 use crate::packet::PacketInReason;
@@ -69,45 +72,44 @@ const NXM: [(FieldId, u16, u8, u8); 35] = {
     ]
 };
 
-/// NXM's names of fields that OpenFlow names otherwise: with the bit from which on the tag is the
-/// VLAN priority, and how many bits there are.
-pub(super) const NAMES: [(&str, FieldId, u16, u16); 34] = {
+/// NXM's names of fields that OpenFlow names otherwise, and how many bits there are.
+pub(super) const NAMES: [(&str, FieldId, u16); 34] = {
     use FieldId::*;
     [
-        ("NXM_OF_IN_PORT", InPort, 0, 16),
-        ("NXM_OF_ETH_DST", EthDst, 0, 48),
-        ("NXM_OF_ETH_SRC", EthSrc, 0, 48),
-        ("NXM_OF_ETH_TYPE", EthType, 0, 16),
-        ("NXM_OF_VLAN_TCI", VlanVid, 13, 16),
-        ("NXM_OF_IP_PROTO", IpProto, 0, 8),
-        ("NXM_OF_IP_SRC", Ipv4Src, 0, 32),
-        ("NXM_OF_IP_DST", Ipv4Dst, 0, 32),
-        ("NXM_OF_TCP_SRC", TcpSrc, 0, 16),
-        ("NXM_OF_TCP_DST", TcpDst, 0, 16),
-        ("NXM_OF_UDP_SRC", UdpSrc, 0, 16),
-        ("NXM_OF_UDP_DST", UdpDst, 0, 16),
-        ("NXM_OF_ICMP_TYPE", Icmpv4Type, 0, 8),
-        ("NXM_OF_ICMP_CODE", Icmpv4Code, 0, 8),
-        ("NXM_OF_ARP_OP", ArpOp, 0, 16),
-        ("NXM_OF_ARP_SPA", ArpSpa, 0, 32),
-        ("NXM_OF_ARP_TPA", ArpTpa, 0, 32),
-        ("NXM_NX_TUN_ID", TunnelId, 0, 64),
-        ("NXM_NX_ARP_SHA", ArpSha, 0, 48),
-        ("NXM_NX_ARP_THA", ArpTha, 0, 48),
-        ("NXM_NX_IPV6_SRC", Ipv6Src, 0, 128),
-        ("NXM_NX_IPV6_DST", Ipv6Dst, 0, 128),
-        ("NXM_NX_ICMPV6_TYPE", Icmpv6Type, 0, 8),
-        ("NXM_NX_ICMPV6_CODE", Icmpv6Code, 0, 8),
-        ("NXM_NX_ND_TARGET", Ipv6NdTarget, 0, 128),
-        ("NXM_NX_ND_SLL", Ipv6NdSll, 0, 48),
-        ("NXM_NX_ND_TLL", Ipv6NdTll, 0, 48),
-        ("NXM_NX_IP_FRAG", IpFrag, 0, 2),
-        ("NXM_NX_IPV6_LABEL", Ipv6Flabel, 0, 20),
-        ("NXM_NX_IP_ECN", IpEcn, 0, 2),
-        ("NXM_NX_IP_TTL", NwTtl, 0, 8),
-        ("NXM_NX_TCP_FLAGS", TcpFlags, 0, 12),
-        ("OXM_OF_METADATA", Metadata, 0, 64),
-        ("OXM_OF_MPLS_LABEL", MplsLabel, 0, 20),
+        ("NXM_OF_IN_PORT", InPort, 16),
+        ("NXM_OF_ETH_DST", EthDst, 48),
+        ("NXM_OF_ETH_SRC", EthSrc, 48),
+        ("NXM_OF_ETH_TYPE", EthType, 16),
+        ("NXM_OF_VLAN_TCI", VlanTci, 16),
+        ("NXM_OF_IP_PROTO", IpProto, 8),
+        ("NXM_OF_IP_SRC", Ipv4Src, 32),
+        ("NXM_OF_IP_DST", Ipv4Dst, 32),
+        ("NXM_OF_TCP_SRC", TcpSrc, 16),
+        ("NXM_OF_TCP_DST", TcpDst, 16),
+        ("NXM_OF_UDP_SRC", UdpSrc, 16),
+        ("NXM_OF_UDP_DST", UdpDst, 16),
+        ("NXM_OF_ICMP_TYPE", Icmpv4Type, 8),
+        ("NXM_OF_ICMP_CODE", Icmpv4Code, 8),
+        ("NXM_OF_ARP_OP", ArpOp, 16),
+        ("NXM_OF_ARP_SPA", ArpSpa, 32),
+        ("NXM_OF_ARP_TPA", ArpTpa, 32),
+        ("NXM_NX_TUN_ID", TunnelId, 64),
+        ("NXM_NX_ARP_SHA", ArpSha, 48),
+        ("NXM_NX_ARP_THA", ArpTha, 48),
+        ("NXM_NX_IPV6_SRC", Ipv6Src, 128),
+        ("NXM_NX_IPV6_DST", Ipv6Dst, 128),
+        ("NXM_NX_ICMPV6_TYPE", Icmpv6Type, 8),
+        ("NXM_NX_ICMPV6_CODE", Icmpv6Code, 8),
+        ("NXM_NX_ND_TARGET", Ipv6NdTarget, 128),
+        ("NXM_NX_ND_SLL", Ipv6NdSll, 48),
+        ("NXM_NX_ND_TLL", Ipv6NdTll, 48),
+        ("NXM_NX_IP_FRAG", IpFrag, 2),
+        ("NXM_NX_IPV6_LABEL", Ipv6Flabel, 20),
+        ("NXM_NX_IP_ECN", IpEcn, 2),
+        ("NXM_NX_IP_TTL", NwTtl, 8),
+        ("NXM_NX_TCP_FLAGS", TcpFlags, 12),
+        ("OXM_OF_METADATA", Metadata, 64),
+        ("OXM_OF_MPLS_LABEL", MplsLabel, 20),
     ]
 };
 
@@ -128,7 +130,7 @@ pub(super) fn field_of(header: OxmHeader) -> Option<(FieldId, usize)> {
 }
 
 /// The header that NXM has for a field.
-fn header_of(id: FieldId, mask: bool) -> (OxmHeader, usize) {
+pub(super) fn header_of(id: FieldId, mask: bool) -> (OxmHeader, usize) {
     match NXM.iter().find(|(field, ..)| *field == id) {
         Some((_, class, number, bytes)) => {
             let length = u32::from(*bytes) << u32::from(mask);
@@ -154,7 +156,7 @@ pub(super) fn decode_match(r: &mut Reader<'_>, length: usize) -> Result<NxMatch>
     let mut fields = all.sub(length, "match", ErrorCode::BmcBadLen)?;
     let mut out = NxMatch::default();
     while !fields.is_empty() {
-        let header = OxmHeader(fields.u32()?);
+        let header = oxm::header(&mut fields)?;
         if let Some((first, count)) = super::oxm::registers(header) {
             for field in super::oxm::decode_registers(&mut fields, header, first, count)? {
                 out.matching.insert(field).map_err(|e| super::oxm::match_error(&fields, e))?;
@@ -166,10 +168,8 @@ pub(super) fn decode_match(r: &mut Reader<'_>, length: usize) -> Result<NxMatch>
             VLAN_TCI => (FieldId::VlanVid, 2),
             IP_TOS => (FieldId::IpDscp, 1),
             COOKIE => (FieldId::Metadata, 8),
-            _ => field_of(header).ok_or_else(|| {
-                let right = "a field of NXM or OpenFlow that is known here";
-                fields.bad_value(ErrorCode::BmcBadField, "NXM header", header.0, right)
-            })?,
+            _ => field_of(header)
+                .ok_or_else(|| unknown_field(&fields, ErrorCode::BmcBadField, header))?,
         };
         if header.length() != bytes << u32::from(header.has_mask()) {
             let right = "the field's length, doubled with a mask";
@@ -293,31 +293,76 @@ fn unknown(r: &Reader<'_>, subtype: u16) -> DecodeError {
     )
 }
 
-/// Bits of a field by its NXM header: NXM's tag is OpenFlow's VLAN id and priority.
+/// Bits of a field by its NXM header.
 pub(super) fn bits_of(
     r: &mut Reader<'_>,
-    header: u32,
+    header: OxmHeader,
     offset: u16,
     count: u16,
 ) -> Result<Subfield> {
-    let known = OxmHeader(header);
-    // Bits of several registers that lie in one are that one's.
-    if let Some([(of, _)]) = registers::runs(known, offset, count).as_deref()
-        && !known.has_mask()
-    {
-        within(r, of.field, of.offset, count)?;
-        return Ok(*of);
+    match field_of(header).filter(|_| !header.has_mask()) {
+        Some((field, _)) => bits_of_field(r, field, offset, count),
+        None => Err(unknown_field(r, ErrorCode::BacBadArgument, header)),
     }
-    let of = if (known.class(), known.number()) == VLAN_TCI && !known.has_mask() {
-        match offset {
-            0..=12 => Subfield { field: FieldId::VlanVid, offset },
-            _ => Subfield { field: FieldId::VlanPcp, offset: offset - 13 },
-        }
-    } else {
-        Subfield { field: subfield(r, header)?, offset }
-    };
-    within(r, of.field, of.offset, count)?;
-    Ok(of)
+}
+
+/// Bits of a field; those of several fields that lie in one of them are that one's.
+pub(super) fn bits_of_field(
+    r: &Reader<'_>,
+    field: FieldId,
+    offset: u16,
+    count: u16,
+) -> Result<Subfield> {
+    if count == 0 || u32::from(offset) + u32::from(count) > field.info().bits {
+        let right = "1 or more bits, within the field";
+        let last = u32::from(offset) + u32::from(count.max(1)) - 1;
+        return Err(r.bad_field(ErrorCode::BacBadArgument, "the last bit", field, last, right));
+    }
+    Ok(Subfield { field, offset }.narrowed(count))
+}
+
+/// What a set-field does with a value that has so many bytes on the wire.
+pub(super) fn set_field(field: FieldId, bytes: usize, value: u128, mask: Option<u128>) -> SetField {
+    // Nicira's ingress ports have 16 bits.
+    if field == FieldId::InPort && bytes == 2 && mask.is_none() {
+        let value = PortNo::from_v10(value as u16).0.into();
+        return SetField { field, value, mask };
+    }
+    SetField { field, value, mask }.narrowed()
+}
+
+/// The error of a header that is no field's, or not one in the version.
+pub(super) fn unknown_field(r: &Reader<'_>, code: ErrorCode, header: OxmHeader) -> DecodeError {
+    let fault =
+        super::reader::DecodeFault::UnknownField { field: name_of(header), header: header.0 };
+    r.error(code, fault)
+}
+
+/// What Open vSwitch calls a field of this header, whether it is known here or not.
+fn name_of(header: OxmHeader) -> &'static str {
+    if let Some((field, _)) = field_of(header) {
+        return field.info().ofctl[0];
+    }
+    match (header.class(), header.number()) {
+        (NXM_CLASS_NX, 30) => "cookie",
+        (NXM_CLASS_NX, 31) => "tun_src",
+        (NXM_CLASS_NX, 32) => "tun_dst",
+        (NXM_CLASS_NX, 35) => "dp_hash",
+        (NXM_CLASS_NX, 36) => "recirc_id",
+        (NXM_CLASS_NX, 38) => "tun_gbp_id",
+        (NXM_CLASS_NX, 39) => "tun_gbp_flags",
+        (NXM_CLASS_NX, 40..=103) => "a field of tun_metadata",
+        (NXM_CLASS_NX, 104) => "tun_flags",
+        (NXM_CLASS_NX, 109) => "tun_ipv6_src",
+        (NXM_CLASS_NX, 110) => "tun_ipv6_dst",
+        (NXM_CLASS_NX, _) => "a field of Open vSwitch's",
+        (NXM_CLASS_OF, _) => "a field of OpenFlow 1.0's",
+        (OXM_CLASS_BASIC, _) => "a field of OpenFlow's",
+        (OXM_CLASS_EXPERIMENTER, 0) => "an experimenter's field such as dp_hash",
+        (OXM_CLASS_EXPERIMENTER, _) => "an experimenter's field",
+        (0x0004, _) => "a field of a network service header (nsh)",
+        _ => "a field of an unknown class",
+    }
 }
 
 /// The header and offset that NXM has for bits of a field.
@@ -376,9 +421,9 @@ fn decode_learn(r: &mut Reader<'_>, longer: bool) -> Result<Learn> {
         let offset = r.u16()?;
         r.skip(2)?;
         if flags & LEARN_WRITE_RESULT != 0 {
-            let header = r.u32()?;
+            let header = oxm::header(r)?;
             let to = bits_of(r, header, offset, 1)?;
-            settable(r, to.field, header)?;
+            settable(r, to.field)?;
             result_dst = Some(to);
         } else if offset != 0 {
             return bad(r, "learn's result_dst", offset, "0, as no result is written");
@@ -402,7 +447,7 @@ fn decode_learn(r: &mut Reader<'_>, longer: bool) -> Result<Learn> {
             }
             LearnSource::Value(r.number(bytes)?)
         } else {
-            let (header, offset) = (r.u32()?, r.u16()?);
+            let (header, offset) = (oxm::header(r)?, r.u16()?);
             LearnSource::Field(bits_of(r, header, offset, bits)?)
         };
         if let LearnSource::Value(value) = from
@@ -414,7 +459,7 @@ fn decode_learn(r: &mut Reader<'_>, longer: bool) -> Result<Learn> {
         let to = match head >> 11 & 3 {
             2 => LearnTarget::Output,
             kind @ (0 | 1) => {
-                let (header, offset) = (r.u32()?, r.u16()?);
+                let (header, offset) = (oxm::header(r)?, r.u16()?);
                 let of = bits_of(r, header, offset, bits)?;
                 if kind == 0 { LearnTarget::Match(of) } else { LearnTarget::Load(of) }
             }
@@ -554,7 +599,7 @@ fn decode_multipath(r: &mut Reader<'_>) -> Result<Multipath> {
     let (algorithm, max_link, arg) = (r.u16()?, r.u16()?, r.u32()?);
     r.skip(2)?;
     let (offset, count) = place(r)?;
-    let header = r.u32()?;
+    let header = oxm::header(r)?;
     let of = bits_of(r, header, offset, count)?;
     let bad =
         |r: &Reader<'_>, what, got, right| r.bad_value(ErrorCode::BacBadArgument, what, got, right);
@@ -600,7 +645,7 @@ fn decode_bundle(r: &mut Reader<'_>, load: bool) -> Result<PortBundle> {
         return Err(bad(r, "bundle's members", count as u32, "1 to 64"));
     }
     let to = if load {
-        let of = bits_of(r, header, offset, bits)?;
+        let of = bits_of(r, OxmHeader(header), offset, bits)?;
         if !of.field.info().settable || bits < 16 {
             return Err(bad(r, "bundle_load's place", header, "16 bits or more that can be set"));
         }
@@ -679,7 +724,7 @@ fn decode_ct(version: Version, r: &mut Reader<'_>) -> Result<Conntrack> {
             if count > 16 {
                 return bad(r, "bits of ct's zone", count.into(), "at most 16");
             }
-            Zone::Field(Bits { of: bits_of(r, header, zone >> 6, count)?, count })
+            Zone::Field(Bits { of: bits_of(r, OxmHeader(header), zone >> 6, count)?, count })
         }
     };
     let mut nat = None;
@@ -855,34 +900,14 @@ fn truncates(r: &Reader<'_>, port: PortNo, max_len: u32) -> Result<()> {
     Ok(())
 }
 
-/// One end of a load or move.
-fn subfield(r: &mut Reader<'_>, header: u32) -> Result<FieldId> {
-    let header = OxmHeader(header);
-    match field_of(header).filter(|_| !header.has_mask()) {
-        Some((field, _)) => Ok(field),
-        None => Err(r.bad_value(
-            ErrorCode::BacBadArgument,
-            "NXM header",
-            header.0,
-            "a field that is known here, without a mask",
-        )),
-    }
-}
-
-pub(super) fn within(r: &Reader<'_>, field: FieldId, offset: u16, bits: u16) -> Result<()> {
-    if bits == 0 || u32::from(offset) + u32::from(bits) > field.info().bits {
-        let right = "1 or more bits, within the field";
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "bits of a field", bits, right));
-    }
-    Ok(())
-}
-
-fn settable(r: &Reader<'_>, field: FieldId, header: u32) -> Result<()> {
+/// Checks that actions may write a field.
+pub(super) fn settable(r: &Reader<'_>, field: FieldId) -> Result<()> {
     // What `ct(exec(...))` sets is of the connection; elsewhere the agent refuses it.
-    if field.info().settable || matches!(field, FieldId::CtMark | FieldId::CtLabel) {
+    if field.info().settable || field.is_of_connection() {
         return Ok(());
     }
-    Err(r.bad_value(ErrorCode::BacBadSetType, "NXM header", header, "a field that can be set"))
+    let (code, right) = (ErrorCode::BacBadSetType, "a field that actions may write");
+    Err(r.bad_field(code, "the number", field, field.info().number, right))
 }
 
 /// Reads what follows the experimenter's id.
@@ -927,24 +952,30 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         6 => {
             let bits = r.u16()?;
             let (from_offset, to_offset) = (r.u16()?, r.u16()?);
-            let (from, to) = (r.u32()?, r.u32()?);
+            let (from, to) = (oxm::header(&mut r)?, oxm::header(&mut r)?);
+            r.rest();
             let from = bits_of(&mut r, from, from_offset, bits)?;
             let to = bits_of(&mut r, to, to_offset, bits)?;
             Action::CopyField(CopyField { bits, from, to })
         }
         7 => {
             let (offset, bits) = place(&mut r)?;
-            let header = r.u32()?;
+            let header = oxm::header(&mut r)?;
             let Subfield { field, offset } = bits_of(&mut r, header, offset, bits)?;
-            settable(&r, field, header)?;
+            settable(&r, field)?;
             let value = u128::from(r.u64()?);
             if bits < 64 && value >> bits != 0 {
                 let right = "a value of so many bits";
                 return Err(r.bad_value(ErrorCode::BacBadArgument, "load's value", value, right));
             }
-            let mask = (u128::MAX >> (128 - u32::from(bits))) << offset;
-            let mask = (mask != field.all_bits()).then_some(mask);
-            Action::SetField(SetField { field, value: value << offset, mask })
+            // Nicira's ingress ports have 16 bits.
+            if field == FieldId::InPort && (offset, bits) == (0, 16) {
+                Action::SetField(set_field(field, 2, value, None))
+            } else {
+                let mask = (u128::MAX >> (128 - u32::from(bits))) << offset;
+                let mask = (mask != field.all_bits()).then_some(mask);
+                Action::SetField(SetField { field, value: value << offset, mask }.narrowed())
+            }
         }
         8 => Action::Note(r.rest().to_vec()),
         9 => {
@@ -989,7 +1020,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         10 => Action::Multipath(Box::new(decode_multipath(&mut r)?)),
         15 => {
             let (offset, count) = place(&mut r)?;
-            let header = r.u32()?;
+            let header = oxm::header(&mut r)?;
             let of = bits_of(&mut r, header, offset, count)?;
             let max_len = r.u16()?;
             r.skip(6)?;
@@ -1024,7 +1055,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         }
         27 | 28 => {
             let offset = r.u16()?;
-            let header = r.u32()?;
+            let header = oxm::header(&mut r)?;
             let count = r.u16()?;
             let of = bits_of(&mut r, header, offset, count)?;
             r.rest();
@@ -1033,7 +1064,7 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         }
         49 => {
             let (bytes, offset) = (r.u16()?, r.u16()?);
-            let header = r.u32()?;
+            let header = oxm::header(&mut r)?;
             let to = bits_of(&mut r, header, offset, 1)?;
             r.rest();
             Action::CheckPktLarger { bytes, to }
@@ -1060,26 +1091,26 @@ pub(super) fn decode_action(version: Version, mut r: Reader<'_>, depth: usize) -
         }
         33 => {
             r.skip(6)?;
-            let header = OxmHeader(r.u32()?);
+            let header = oxm::header(&mut r)?;
             let Some((field, bytes)) = field_of(header) else {
-                let right = "a field that is known here";
-                return Err(r.bad_value(ErrorCode::BacBadSetType, "NXM header", header.0, right));
+                return Err(unknown_field(&r, ErrorCode::BacBadSetType, header));
             };
-            settable(&r, field, header.0)?;
+            settable(&r, field)?;
+            if header.length() != bytes << u32::from(header.has_mask()) {
+                let (code, right) = (ErrorCode::BacBadSetLen, "the field's length");
+                return Err(r.bad_field(code, "set-field's header", field, header.0, right));
+            }
             let value = r.number(bytes)?;
             let mask = if header.has_mask() { Some(r.number(bytes)?) } else { None };
             r.rest();
-            if value & !mask.unwrap_or(field.all_bits()) != 0 {
-                let right = "a value within the field and its mask";
-                return Err(r.bad_value(
-                    ErrorCode::BacBadSetArgument,
-                    "load's value",
-                    value,
-                    right,
-                ));
+            let all = u128::MAX >> (128 - 8 * bytes) & field.all_bits();
+            if value & !mask.unwrap_or(all) != 0 || value & !all != 0 {
+                let (code, right) =
+                    (ErrorCode::BacBadSetArgument, "a value within the field and its mask");
+                return Err(r.bad_field(code, "set-field's value", field, value, right));
             }
-            let mask = mask.filter(|m| *m != field.all_bits());
-            Action::SetField(SetField { field, value, mask })
+            let mask = mask.map(|mask| mask & all).filter(|mask| *mask != all);
+            Action::SetField(set_field(field, bytes, value, mask))
         }
         _ => return Err(unknown(&r, subtype)),
     };
@@ -1136,6 +1167,14 @@ pub(super) fn encode_action(buf: &mut Vec<u8>, action: &Action) -> bool {
             buf.put_u16(to.offset);
             buf.put_u32(header_of(from.field, false).0.0);
             buf.put_u32(header_of(to.field, false).0.0);
+        }
+        Action::SetField(SetField { field: FieldId::InPort, value, mask: None })
+            if let Some(port) = PortNo(*value as u32).to_v10() =>
+        {
+            head(buf, 7);
+            buf.put_u16(15);
+            buf.put_u32(header_of(FieldId::InPort, false).0.0);
+            buf.put_u64(port.into());
         }
         Action::SetField(SetField { field, value, mask }) => {
             let mask = mask.unwrap_or(field.all_bits());

@@ -2,9 +2,9 @@
 
 use super::reader::{DecodeError, DecodeFault, Reader, Result};
 use super::writer::Put;
-use super::{Encode, Loss};
+use super::{Encode, Loss, nicira};
 use crate::error::ErrorCode;
-use crate::field::{FieldId, NXM_CLASS_NX, OXM_CLASS_EXPERIMENTER, OXM_CLASS_REGISTERS, OxmHeader};
+use crate::field::{FieldId, ONF, OXM_CLASS_BASIC, OXM_CLASS_EXPERIMENTER, OxmHeader};
 use crate::flow_match::{Match, MatchError, MatchField};
 use crate::version::Version;
 
@@ -42,6 +42,31 @@ pub(super) fn decode_match(
     decode_fields(version, &mut fields, unknown)
 }
 
+/// Reads the header of a field. What the foundation numbered before OpenFlow did becomes OpenFlow's own; the
+/// header of any other experimenter stays as it is, and is no field's.
+pub(super) fn header(r: &mut Reader<'_>) -> Result<OxmHeader> {
+    let OxmHeader(bits) = OxmHeader(r.u32()?);
+    let header = OxmHeader(bits);
+    if header.class() != OXM_CLASS_EXPERIMENTER || header.length() < 4 || header.field().is_none() {
+        return Ok(header);
+    }
+    let mut ahead = *r;
+    if ahead.u32()? != ONF {
+        // A number of the foundation's, under another id.
+        return Ok(OxmHeader(bits | 0xfe00));
+    }
+    r.skip(4)?;
+    Ok(OxmHeader((bits & 0xffff | u32::from(OXM_CLASS_BASIC) << 16) - 4))
+}
+
+/// Writes a header, and the experimenter's id if one belongs to it.
+pub(super) fn put_header(buf: &mut Vec<u8>, header: OxmHeader) {
+    buf.put_u32(header.0);
+    if let Some(experimenter) = header.experimenter() {
+        buf.put_u32(experimenter);
+    }
+}
+
 /// Reads the TLVs of a match to the end.
 pub(super) fn decode_fields(
     version: Version,
@@ -52,7 +77,7 @@ pub(super) fn decode_fields(
     // A field under an all-zero mask is as good as absent, yet may not come twice.
     let mut seen = 0u128;
     while !fields.is_empty() {
-        let header = OxmHeader(fields.u32()?);
+        let header = self::header(fields)?;
         if let Some((first, count)) = registers(header) {
             for field in decode_registers(fields, header, first, count)? {
                 if seen >> field.id as u8 & 1 == 1 {
@@ -63,17 +88,13 @@ pub(super) fn decode_fields(
             }
             continue;
         }
-        let Some(id) = header.field().filter(|id| id.info().since <= version) else {
+        let known = |id: &FieldId| id.info().since <= version && !id.is_composite();
+        let Some(id) = header.field().filter(known) else {
             if unknown == Unknown::Skip {
                 fields.skip(header.length())?;
                 continue;
             }
-            return Err(fields.bad_value(
-                ErrorCode::BmcBadField,
-                "OXM header",
-                header.0,
-                "a field of this version, or one of Nicira's that are known",
-            ));
+            return Err(nicira::unknown_field(fields, ErrorCode::BmcBadField, header));
         };
         let info = id.info();
         let bytes = usize::from(info.bytes);
@@ -111,11 +132,7 @@ pub(super) fn decode_fields(
 /// The first register, and how many there are, of a header that names several: 1.5's packet
 /// registers (1.5.1 §7.2.3.10) are pairs, Nicira's `xxreg`s fours; the first is the highest.
 pub(super) fn registers(header: OxmHeader) -> Option<(usize, usize)> {
-    match (header.class(), usize::from(header.number())) {
-        (OXM_CLASS_REGISTERS, n @ 0..=7) => Some((2 * n, 2)),
-        (NXM_CLASS_NX, n @ 111..=114) => Some((4 * (n - 111), 4)),
-        _ => None,
-    }
+    header.field().and_then(FieldId::registers)
 }
 
 /// Reads the value of several registers, as one match field for each.
@@ -140,7 +157,7 @@ pub(super) fn decode_registers(
     let mut list = Vec::with_capacity(count);
     for i in 0..count {
         let shift = 32 * (count - 1 - i);
-        let id = FieldId::ALL[FieldId::Reg0 as usize + first + i];
+        let id = FieldId::register(first + i);
         let part = |bits: u128| bits >> shift & id.all_bits();
         if part(mask) != 0 {
             let field = MatchField::masked(id, part(value), part(mask));
@@ -183,7 +200,7 @@ pub(super) fn encode_fields(
             continue;
         }
         let bytes = usize::from(field.id.info().bytes);
-        buf.put_u32(OxmHeader::in_version(field.id, !field.is_exact(), version).0);
+        put_header(buf, OxmHeader::in_version(field.id, !field.is_exact(), version));
         buf.put_number(field.value, bytes);
         if !field.is_exact() {
             buf.put_number(field.mask, bytes);
@@ -192,15 +209,13 @@ pub(super) fn encode_fields(
     Ok(())
 }
 
-/// Reads a list of OXM headers, as table features have it. Experimenters' fields, of which none is
-/// known, are left out.
+/// Reads a list of OXM headers, as table features have it. Experimenters' fields are left out, but for the
+/// foundation's that are known.
 pub(super) fn decode_headers(r: &mut Reader<'_>) -> Result<Vec<OxmHeader>> {
     let mut headers = Vec::with_capacity(r.left() / 4);
     while !r.is_empty() {
         let header = OxmHeader(r.u32()?);
-        if header.class() == OXM_CLASS_EXPERIMENTER {
-            r.skip(4)?;
-        } else {
+        if header.class() != OXM_CLASS_EXPERIMENTER || r.u32()? == ONF && header.field().is_some() {
             headers.push(header);
         }
     }

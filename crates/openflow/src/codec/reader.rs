@@ -4,6 +4,7 @@
 //! error code is that structure's "bad length". No read goes beyond the structure.
 
 use crate::error::{ErrorCode, ErrorMessage};
+use crate::field::FieldId;
 use crate::flow_match::MatchError;
 use crate::ids::MacAddr;
 use thiserror::Error;
@@ -67,6 +68,26 @@ pub enum DecodeFault {
         got: u128,
         /// What would be right.
         right: &'static str,
+    },
+    /// What is said of a field is wrong.
+    #[error("{what} of {field} is {got:#x}; {right} is right")]
+    Field {
+        /// What of it.
+        what: &'static str,
+        /// Its name.
+        field: &'static str,
+        /// As it is.
+        got: u128,
+        /// What would be right.
+        right: &'static str,
+    },
+    /// A field that this switch does not have.
+    #[error("{field} (header {header:#010x}) is no field that this switch has here")]
+    UnknownField {
+        /// Its name, as far as it is known.
+        field: &'static str,
+        /// Its header.
+        header: u32,
     },
     /// Something that is known by name and not done here.
     #[error("{what} {subtype}, {name}, is not there")]
@@ -145,6 +166,20 @@ impl<'a> Reader<'a> {
         right: &'static str,
     ) -> DecodeError {
         self.error(code, DecodeFault::Value { what, got: got.into(), right })
+    }
+
+    /// The same of a field.
+    #[cold]
+    pub(crate) fn bad_field(
+        &self,
+        code: ErrorCode,
+        what: &'static str,
+        field: FieldId,
+        got: impl Into<u128>,
+        right: &'static str,
+    ) -> DecodeError {
+        let field = field.info().ofctl[0];
+        self.error(code, DecodeFault::Field { what, field, got: got.into(), right })
     }
 
     /// A wrong length of this structure.

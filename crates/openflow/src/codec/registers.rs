@@ -3,134 +3,101 @@
 //!
 //! An action that sets or copies such a register becomes one for each 32-bit register that it touches, and is
 //! written back so. Pieces of a copy go in an order by which no piece overwrites what another one still has to
-//! read, as if all bits moved at once.
+//! read, as if all bits moved at once. Actions that read or write all bits at one time (`push`, `pop`, `learn`,
+//! `output`) keep the whole field.
+//!
+//! Fields of NXM that hold several become the one that is meant where it is one: parts of the VLAN tag but for
+//! the bit that says that there is a tag, and the code point in its byte.
 
-use super::oxm::registers;
-use super::reader::{Reader, Result};
-use super::{NICIRA, nicira};
 use crate::action::{Action, CopyField, SetField, Subfield};
-use crate::error::ErrorCode;
-use crate::field::{FieldId, OxmHeader};
-use crate::version::Version;
+use crate::field::{FieldId, VLAN_PRESENT};
 
 /// Bits of a register.
 const WIDTH: u16 = 32;
 /// How many there are.
 const COUNT: u16 = 16;
+/// Where the priority begins in a VLAN tag.
+const PCP: u16 = 13;
 
 /// A run of bits within one field, and how many they are.
-pub(super) type Run = (Subfield, u16);
+type Run = (Subfield, u16);
 
-/// The runs, lowest first, of some bits of the registers that a header names; none if it names no more than one.
-pub(super) fn runs(header: OxmHeader, offset: u16, bits: u16) -> Option<Vec<Run>> {
-    let (first, count) = registers(header)?;
-    let (first, count) = (first as u16, count as u16);
-    let end = offset.saturating_add(bits).min(WIDTH * count);
+/// The runs, lowest first, of some bits of a field.
+fn runs(of: Subfield, bits: u16) -> Vec<Run> {
+    let Some((first, count)) = of.field.registers() else { return vec![(of, bits)] };
+    let end = of.offset.saturating_add(bits).min(WIDTH * count as u16);
     let mut list = Vec::new();
-    let mut at = offset;
+    let mut at = of.offset;
     while at < end {
         let within = at % WIDTH;
-        let register = first + count - 1 - at / WIDTH;
-        let field = FieldId::ALL[usize::from(FieldId::Reg0 as u16 + register)];
+        let field = FieldId::register(first + count - 1 - usize::from(at / WIDTH));
         let length = (WIDTH - within).min(end - at);
         list.push((Subfield { field, offset: within }, length));
         at += length;
     }
-    Some(list)
+    list
 }
 
-/// Whether so many bits from there on lie in the registers that a header names.
-fn check(r: &Reader<'_>, header: OxmHeader, offset: u16, bits: u16) -> Result<()> {
-    let Some((_, count)) = registers(header) else { return Ok(()) };
-    if header.has_mask() || bits == 0 || u32::from(offset) + u32::from(bits) > 32 * count as u32 {
-        let right = "1 or more bits, within the registers";
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "bits of registers", bits, right));
-    }
-    Ok(())
-}
-
-/// What an action on several registers is, one by one; none if it is about no more than one.
-pub(super) fn decode(version: Version, mut r: Reader<'_>) -> Result<Option<Vec<Action>>> {
-    let number = r.u16()?;
-    r.skip(2)?;
-    match number {
-        25 if version >= Version::V13 => decode_set(version, r, version >= Version::V15),
-        28 if version >= Version::V15 => {
-            let bits = r.u16()?;
-            let offsets = (r.u16()?, r.u16()?);
-            r.skip(2)?;
-            let headers = (OxmHeader(r.u32()?), OxmHeader(r.u32()?));
-            copy(&mut r, bits, offsets, headers, |r, header, offset| {
-                let known = OxmHeader(header).field();
-                match known.filter(|field| field.info().since <= version) {
-                    Some(field) => Ok(Subfield { field, offset }),
-                    None => Err(r.bad_value(
-                        ErrorCode::BacBadSetType,
-                        "copy-field's OXM header",
-                        header,
-                        "a field that is known here",
-                    )),
-                }
-            })
+impl Subfield {
+    /// So many bits from here on, by the field that all of them are in, if this one is several fields.
+    #[must_use]
+    pub(crate) fn narrowed(self, count: u16) -> Subfield {
+        let Subfield { field, offset } = self;
+        let last = offset + count.max(1) - 1;
+        match field {
+            FieldId::VlanTci if last < 12 => Subfield { field: FieldId::VlanVid, offset },
+            FieldId::VlanTci if offset >= PCP => {
+                Subfield { field: FieldId::VlanPcp, offset: offset - PCP }
+            }
+            FieldId::IpTos if offset >= 2 => {
+                Subfield { field: FieldId::IpDscp, offset: offset - 2 }
+            }
+            _ => match (field.registers(), runs(self, count).as_slice()) {
+                (Some(_), [(of, _)]) => *of,
+                _ => self,
+            },
         }
-        0xffff if r.u32()? == NICIRA => match r.u16()? {
-            6 => {
-                let bits = r.u16()?;
-                let offsets = (r.u16()?, r.u16()?);
-                let headers = (OxmHeader(r.u32()?), OxmHeader(r.u32()?));
-                copy(&mut r, bits, offsets, headers, |r, header, offset| {
-                    nicira::bits_of(r, header, offset, bits)
-                })
-            }
-            7 => decode_load(r),
-            33 => {
-                r.skip(6)?;
-                decode_set(version, r, true)
-            }
-            _ => Ok(None),
-        },
-        _ => Ok(None),
     }
 }
 
-/// A set-field: the header, the value, and the mask if it may have one.
-fn decode_set(version: Version, mut r: Reader<'_>, may_mask: bool) -> Result<Option<Vec<Action>>> {
-    let header = OxmHeader(r.u32()?);
-    let Some((_, count)) = registers(header) else { return Ok(None) };
-    if header.has_mask() && !may_mask {
-        let (code, right) = (ErrorCode::BacBadSetType, "no mask before 1.5");
-        return Err(r.bad_value(code, "set-field's OXM header", header.0, right));
-    }
-    let bytes = 4 * count;
-    if header.length() != bytes << u32::from(header.has_mask()) {
-        let right = "the registers' length, doubled with a mask";
-        return Err(r.bad_value(ErrorCode::BacBadSetLen, "set-field's header", header.0, right));
-    }
-    let value = r.number(bytes)?;
-    let all = u128::MAX >> (128 - 8 * bytes);
-    let mask = if header.has_mask() { r.number(bytes)? } else { all };
-    if value & !mask != 0 {
-        let code = match version {
-            Version::V15 => ErrorCode::BacBadSetMask,
-            _ => ErrorCode::BacBadSetArgument,
+impl SetField {
+    /// The same of the field that all bits are in, if this one is several fields.
+    #[must_use]
+    pub(crate) fn narrowed(self) -> SetField {
+        let SetField { field, value, mask } = self;
+        let all = mask.unwrap_or(field.all_bits());
+        let of = |field: FieldId, value, mask: u128| {
+            let mask = (mask != field.all_bits()).then_some(mask);
+            SetField { field, value, mask }
         };
-        return Err(r.bad_value(code, "set-field's value", value, "a value within its mask"));
+        match field {
+            FieldId::VlanTci if all & !(VLAN_PRESENT - 1) == 0 => of(FieldId::VlanVid, value, all),
+            FieldId::VlanTci if all & ((VLAN_PRESENT << 1) - 1) == 0 => {
+                of(FieldId::VlanPcp, value >> PCP, all >> PCP)
+            }
+            // Its two low bits are not written.
+            FieldId::IpTos => of(FieldId::IpDscp, value >> 2, all >> 2),
+            _ => self,
+        }
     }
-    let whole = runs(header, 0, 8 * bytes as u16).unwrap_or_default();
-    Ok(Some(sets(&whole, value, mask)))
 }
 
-fn decode_load(mut r: Reader<'_>) -> Result<Option<Vec<Action>>> {
-    let (offset, bits) = nicira::place(&mut r)?;
-    let header = OxmHeader(r.u32()?);
-    let Some(runs) = runs(header, offset, bits) else { return Ok(None) };
-    check(&r, header, offset, bits)?;
-    let value = u128::from(r.u64()?);
-    if bits < 64 && value >> bits != 0 {
-        let right = "a value of so many bits";
-        return Err(r.bad_value(ErrorCode::BacBadArgument, "load's value", value, right));
+impl Action {
+    /// What the action is, one by one, if it sets or copies several registers; else itself.
+    pub fn spread(self, mut each: impl FnMut(Action)) {
+        match self {
+            Action::SetField(SetField { field, value, mask }) if field.registers().is_some() => {
+                let whole = runs(Subfield { field, offset: 0 }, field.info().bits as u16);
+                sets(&whole, value, mask.unwrap_or(u128::MAX)).into_iter().for_each(each);
+            }
+            Action::CopyField(CopyField { bits, from, to })
+                if from.field.registers().is_some() || to.field.registers().is_some() =>
+            {
+                copy(bits, from, to).into_iter().for_each(each);
+            }
+            other => each(other),
+        }
     }
-    Ok(Some(sets(&runs, value, u128::MAX)))
 }
 
 /// Writes the bits of `value` that `mask` names to runs of bits.
@@ -156,38 +123,16 @@ fn address(of: Subfield) -> Option<u16> {
     Some((COUNT - 1 - register) * WIDTH + of.offset)
 }
 
-/// A copy of bits, of which one side names several registers at least; `one` reads the other side.
-fn copy(
-    r: &mut Reader<'_>,
-    bits: u16,
-    offsets: (u16, u16),
-    headers: (OxmHeader, OxmHeader),
-    one: impl Fn(&mut Reader<'_>, u32, u16) -> Result<Subfield>,
-) -> Result<Option<Vec<Action>>> {
-    let from = runs(headers.0, offsets.0, bits);
-    let to = runs(headers.1, offsets.1, bits);
-    if from.is_none() && to.is_none() {
-        return Ok(None);
-    }
-    check(r, headers.0, offsets.0, bits)?;
-    check(r, headers.1, offsets.1, bits)?;
-    let mut side = |runs: Option<Vec<Run>>, header: OxmHeader, offset| {
-        let Some(runs) = runs else {
-            let of = one(r, header.0, offset)?;
-            nicira::within(r, of.field, of.offset, bits)?;
-            return Ok(vec![(of, bits)]);
-        };
-        Ok(runs)
-    };
-    let from = side(from, headers.0, offsets.0)?;
-    let to = side(to, headers.1, offsets.1)?;
+/// A copy of bits, of which one side is several registers at least.
+fn copy(bits: u16, from: Subfield, to: Subfield) -> Vec<Action> {
+    let (from, to) = (runs(from, bits), runs(to, bits));
     let is_register = |runs: &[Run]| runs.first().and_then(|(of, _)| address(*of));
     let downwards = is_register(&to).zip(is_register(&from)).is_some_and(|(to, from)| to > from);
     let mut list = cuts(from, to);
     if downwards {
         list.reverse();
     }
-    Ok(Some(list))
+    list
 }
 
 /// Copies between runs of equal length in all, lowest first, cut where either side is.
@@ -218,7 +163,11 @@ fn cuts(from: Vec<Run>, to: Vec<Run>) -> Vec<Action> {
 mod tests {
     use super::*;
     use crate::codec::action::decode_actions;
+    use crate::codec::reader::Reader;
+    use crate::error::ErrorCode;
+    use crate::field::OxmHeader;
     use crate::testing::Rng;
+    use crate::version::Version;
 
     /// The header of `xreg` n or, wide, `xxreg` n.
     fn header(wide: bool, n: u32, mask: bool) -> u32 {

@@ -2,7 +2,7 @@
 //! 1.4.1 §7.3.4.1, §7.4.5; 1.5.1 §7.3.5.18).
 
 use super::action::{decode_action_types, decode_instruction_types, encode_type};
-use super::oxm::decode_headers;
+use super::oxm::{decode_headers, put_header};
 use super::property;
 use super::reader::{Reader, Result};
 use super::writer::Put;
@@ -320,7 +320,7 @@ fn encode_property(buf: &mut Vec<u8>, version: Version, property: &TableProperty
         | TableProperty::ApplySetField { fields, .. }
         | TableProperty::WriteCopyField { fields, .. }
         | TableProperty::ApplyCopyField { fields, .. } => {
-            fields.iter().for_each(|OxmHeader(bits)| buf.put_u32(*bits));
+            fields.iter().for_each(|header| put_header(buf, *header));
         }
         TableProperty::PacketTypes(types) => {
             for t in types {

@@ -231,9 +231,9 @@ fn actions_and_instructions_are_refused_with_their_codes() {
     assert_eq!(refused_action("0011 0008 0800 0000"), BacBadArgument);
     assert_eq!(refused_action("0013 0008 0800 0000"), BacBadArgument);
     assert_eq!(refused_action("001a 0008 0800 0000"), BacBadArgument);
-    // set_field of in_port, metadata, an unknown field, with a mask
-    assert_eq!(refused_action("0019 0010 80000004 00000001 00000000"), BacBadSetType);
-    assert_eq!(refused_action("0019 0010 80000408 0000000000000001"), BacBadSetType);
+    // set_field of in_phy_port, tcp_flags, an unknown field, with a mask
+    assert_eq!(refused_action("0019 0010 80000204 00000001 00000000"), BacBadSetType);
+    assert_eq!(refused_action("0019 0010 80005402 0001 0000 00000000"), BacBadSetType);
     assert_eq!(refused_action("0019 0010 80005004 00000001 00000000"), BacBadSetType);
     assert_eq!(
         refused_action("0019 0018 8000070c 000000000000 ffffffffffff 00000000"),

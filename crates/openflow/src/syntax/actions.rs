@@ -76,6 +76,8 @@ const WORDS: &[(&str, Version)] = &[
     ("bundle_load", Version::V10),
     ("clone", Version::V10),
     ("pop_queue", Version::V10),
+    ("set_tunnel", Version::V10),
+    ("set_tunnel64", Version::V10),
     ("fin_timeout", Version::V10),
     ("ct", Version::V10),
     ("ct_clear", Version::V10),
@@ -102,8 +104,6 @@ const EXTENSIONS: &[&str] = &[
     "delete_field",
     "encap",
     "sample",
-    "set_tunnel",
-    "set_tunnel64",
     "unroll_xlate",
 ];
 
@@ -161,12 +161,16 @@ pub(super) fn instructions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Instruc
         let applied = list.iter().any(|i| matches!(i, Instruction::ApplyActions(_)));
         match (said, list.last_mut()) {
             (Said::Action(action), Some(Instruction::ApplyActions(actions))) => {
-                actions.push(action);
+                action.spread(|one| actions.push(one));
             }
             (Said::Action(_), _) if applied => {
                 return Err(word.key.refused("the actions must stand side by side"));
             }
-            (Said::Action(action), _) => list.push(Instruction::ApplyActions(vec![action])),
+            (Said::Action(action), _) => {
+                let mut actions = Vec::new();
+                action.spread(|one| actions.push(one));
+                list.push(Instruction::ApplyActions(actions));
+            }
             (Said::Instruction(instruction), _) => {
                 let same = |i: &Instruction| i.instruction_type() == instruction.instruction_type();
                 if list.iter().any(same) {
@@ -186,23 +190,25 @@ fn actions(piece: Piece<'_>, cx: &Context<'_>) -> Result<Vec<Action>> {
     let mut words = Words::of(piece);
     let mut list = Vec::new();
     while let Some(word) = words.next()? {
-        list.extend(action(&word, cx)?);
+        action(&word, cx, &mut list)?;
     }
     Ok(list)
 }
 
-/// Reads one action where no instruction may stand; nothing for `drop`.
-pub(super) fn action(word: &Word<'_>, cx: &Context<'_>) -> Result<Option<Action>> {
+/// Reads one action where no instruction may stand, and adds it to a list. False for `drop`.
+pub(super) fn action(word: &Word<'_>, cx: &Context<'_>, list: &mut Vec<Action>) -> Result<bool> {
     // Looked at before it is read, so that instructions do not nest.
     let meters = cx.version >= Version::V15 && word.key.is("meter");
     let unordered = ["experimenter_instruction", "stat_trigger"];
     if !meters && ORDER.iter().chain(&unordered).any(|w| word.key.is(w)) {
         return Err(word.key.refused("an instruction, where only actions may stand"));
     }
-    match one(word, cx)? {
-        Said::Action(action) => Ok(Some(action)),
-        Said::Instruction(_) | Said::Drop => Ok(None),
+    let said = one(word, cx)?;
+    let is_action = matches!(said, Said::Action(_));
+    if let Said::Action(action) = said {
+        action.spread(|one| list.push(one));
     }
+    Ok(is_action)
 }
 
 fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
@@ -307,6 +313,7 @@ fn one(word: &Word<'_>, cx: &Context<'_>) -> Result<Said> {
         "ct_clear" => plain(Action::CtClear),
         "exit" => plain(Action::Exit),
         "pop_queue" => plain(Action::PopQueue),
+        "set_tunnel" | "set_tunnel64" => Ok(set(FieldId::TunnelId, word.arg()?.number(64)?)),
         "fin_timeout" => fin_timeout(word),
         "conjunction" => conjunction(word),
         "softflow" => softflow(word),
@@ -1073,13 +1080,19 @@ fn pushed(word: &Word<'_>, allowed: &[u16]) -> Result<u16> {
     Err(arg.expected(allowed.join(" or ")))
 }
 
+/// The whole of a field.
 fn exact(arg: Piece<'_>, field: FieldId, cx: &Context<'_>) -> Result<Action> {
+    match value::parse(field, arg, cx)? {
+        (value, mask) if mask == field.all_bits() => Ok(Action::set_field(field, value)),
+        _ => Err(arg.refused(format!("it takes no mask; set_field:VALUE/MASK->{field} does"))),
+    }
+}
+
+/// A field, or bits of it: a version without masks says it by Nicira's load.
+fn masked(arg: Piece<'_>, field: FieldId, cx: &Context<'_>) -> Result<Action> {
     let (value, mask) = value::parse(field, arg, cx)?;
     let mask = (mask != field.all_bits()).then_some(mask);
-    if mask.is_some() && cx.version < Version::V15 {
-        return Err(arg.refused("a masked set-field needs OpenFlow 1.5"));
-    }
-    Ok(Action::SetField(SetField { field, value, mask }))
+    Ok(Action::SetField(SetField { field, value, mask }.narrowed()))
 }
 
 /// `set_field:VALUE->FIELD`.
@@ -1101,7 +1114,7 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
         return Err(super::matches::unknown_field(name));
     };
     if field.is_of_connection() {
-        return exact(value, field, cx);
+        return masked(value, field, cx);
     }
     if !field.info().settable {
         return Err(name.refused("no action may set this field"));
@@ -1109,7 +1122,7 @@ fn set_field(word: &Word<'_>, cx: &Context<'_>) -> Result<Action> {
     if field.info().since > cx.version && cx.version > Version::V10 {
         return Err(name.error(Fault::NotIn { version: cx.version, what: "field to set" }));
     }
-    exact(value, field, cx)
+    masked(value, field, cx)
 }
 
 /// `move:SRC[a..b]->DST[c..d]`.
@@ -1135,10 +1148,14 @@ fn loaded(word: &Word<'_>) -> Result<Action> {
     if !field.info().settable && !field.is_of_connection() {
         return Err(to.refused("no action may set this field"));
     }
-    let value = u128::from(value.number(u32::from(bits).min(64))?) << offset;
+    let value = u128::from(value.number(u32::from(bits).min(64))?);
+    // Nicira's ingress ports have 16 bits.
+    if field == FieldId::InPort && (offset, bits) == (0, 16) {
+        return Ok(Action::set_field(field, PortNo::from_v10(value as u16).0.into()));
+    }
     let mask = (u128::MAX >> (128 - u32::from(bits))) << offset;
     let mask = (mask != field.all_bits()).then_some(mask);
-    Ok(Action::SetField(SetField { field, value, mask }))
+    Ok(Action::SetField(SetField { field, value: value << offset, mask }.narrowed()))
 }
 
 /// `note:XX.XX...`: bytes in hexadecimal, filled up with zeros to 6, 14, ... of them.
@@ -1189,13 +1206,13 @@ fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
             _ => return Err(rest.expected("bits and `]`")),
         },
     };
-    let (field, shift, width) = match crate::codec::nxm_field(name.text) {
+    let (field, width) = match crate::codec::nxm_field(name.text) {
         Some(known) => known,
         None => {
             let Some(field) = FieldId::from_name(name.text) else {
                 return Err(super::matches::unknown_field(name));
             };
-            (field, 0, field.info().bits as u16)
+            (field, field.info().bits as u16)
         }
     };
     let (first, last) = match bits {
@@ -1209,14 +1226,8 @@ fn subfield(piece: Piece<'_>) -> Result<(Subfield, u16)> {
     if first > last || last >= width {
         return Err(piece.expected(format!("bits from 0 to {}", width - 1)));
     }
-    // NXM's tag is OpenFlow's VLAN id and priority.
-    if shift != 0 && first >= shift {
-        return Ok((Subfield { field: FieldId::VlanPcp, offset: first - shift }, last - first + 1));
-    }
-    if shift != 0 && last >= shift {
-        return Err(piece.expected("bits 0 to 12, or 13 to 15"));
-    }
-    Ok((Subfield { field, offset: first }, last - first + 1))
+    let count = last - first + 1;
+    Ok((Subfield { field, offset: first }.narrowed(count), count))
 }
 
 fn print_subfield(out: &mut dyn Write, of: Subfield, bits: u16) -> fmt::Result {

@@ -271,10 +271,8 @@ fn buckets<'a>(piece: Piece<'a>, group_type: GroupType, cx: &Context<'_>) -> Res
                 words = Words::of(word.rest);
             }
             _ => {
-                match actions::action(&word, cx)? {
-                    Some(action) => bucket.actions.push(action),
-                    None => reading.dropped = true,
-                }
+                let is_action = actions::action(&word, cx, &mut bucket.actions)?;
+                reading.dropped |= !is_action;
                 reading.said = true;
             }
         }

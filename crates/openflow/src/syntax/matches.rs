@@ -87,17 +87,6 @@ fn known() -> impl Iterator<Item = &'static str> {
     fields.chain(SPECIAL.iter().copied()).chain(SHORTHANDS.iter().map(|(word, ..)| *word))
 }
 
-/// The first 32-bit register of `xregN` or `xxregN`, and how many they are.
-fn wide_register(name: &str) -> Option<(usize, usize)> {
-    let name = name.to_ascii_lowercase();
-    let (number, count) = match name.strip_prefix("xxreg") {
-        Some(number) => (number, 4),
-        None => (name.strip_prefix("xreg")?, 2),
-    };
-    let number = number.parse::<usize>().ok().filter(|number| *number < 16 / count)?;
-    Some((number * count, count))
-}
-
 /// A number of so many bits.
 fn wide_number(piece: Piece<'_>, bits: usize) -> Result<u128> {
     let text = piece.text.to_ascii_lowercase();
@@ -171,10 +160,12 @@ impl<'c, 'a> Builder<'c, 'a> {
             };
         }
         match FieldId::from_name(word.key.text) {
-            Some(id) => self.field(word, id),
-            None if let Some((first, count)) = wide_register(word.key.text) => {
-                self.registers(word, first, count)
-            }
+            Some(FieldId::VlanTci) => self.vlan_tci(word),
+            Some(FieldId::IpTos) => self.nw_tos(word),
+            Some(id) => match id.registers() {
+                Some((first, count)) => self.registers(word, first, count),
+                None => self.field(word, id),
+            },
             None if is_extension(word.key.text) => Err(word.extension()),
             None => Err(self.unknown(word.key)),
         }
@@ -202,7 +193,7 @@ impl<'c, 'a> Builder<'c, 'a> {
         };
         for i in 0..count {
             let part = |all: u128| all >> (32 * (count - 1 - i)) & 0xffff_ffff;
-            let id = FieldId::ALL[FieldId::Reg0 as usize + first + i];
+            let id = FieldId::register(first + i);
             if part(mask) != 0 {
                 self.set(word.whole, id, part(value & mask), part(mask))?;
             }

@@ -72,6 +72,30 @@ impl Context<'static> {
     }
 }
 
+/// Reads a line in the version that has all its words, as `ovs-ofctl` chooses one: 1.3 if it has them, or else
+/// another; and says which.
+///
+/// # Errors
+/// What is wrong with the line in 1.3; if 1.3 alone lacks a word, what is wrong in the version that has it.
+pub fn in_a_version<T>(
+    read: impl Fn(Version) -> Result<T, SyntaxError>,
+) -> Result<(Version, T), SyntaxError> {
+    let mut first = None;
+    for version in [Version::V13, Version::V15, Version::V14, Version::V10] {
+        match read(version) {
+            Ok(value) => return Ok((version, value)),
+            Err(error) => {
+                let lacks = |error: &SyntaxError| matches!(error.fault, Fault::NotIn { .. });
+                if first.as_ref().is_none_or(|before| lacks(before) && !lacks(&error)) {
+                    first = Some(error);
+                }
+            }
+        }
+    }
+    // Some version was tried.
+    Err(first.unwrap_or_else(|| SyntaxError::new(0, "", Fault::Refused(String::new()))))
+}
+
 /// The lines of a file that say something: each with its number from 1, `#` comments, blanks at its
 /// end and empty lines left out. Columns of a [`SyntaxError`] hold for the line as it stands.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {

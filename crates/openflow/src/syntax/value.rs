@@ -21,6 +21,7 @@ enum Form {
     CtState,
     Fragment,
     Element,
+    PacketType,
 }
 
 fn form(id: FieldId) -> Form {
@@ -37,7 +38,9 @@ fn form(id: FieldId) -> Form {
         FieldId::Metadata | FieldId::TunnelId | FieldId::Ipv6Exthdr | FieldId::PbbIsid => {
             Form::Hex { digits: 0 }
         }
-        FieldId::PacketType => Form::Hex { digits: 0 },
+        FieldId::PacketType => Form::PacketType,
+        FieldId::VlanTci => Form::Hex { digits: 4 },
+        id if id.registers().is_some() => Form::Hex { digits: 0 },
         FieldId::TcpFlags => Form::TcpFlags,
         FieldId::CtState => Form::CtState,
         FieldId::CtMark | FieldId::CtLabel => Form::Hex { digits: 0 },
@@ -113,11 +116,18 @@ fn one(form: Form, id: FieldId, piece: Piece<'_>, cx: &Context<'_>) -> Result<u1
             let name = ElementName::new(piece.text);
             name.map(|name| name.number().into()).map_err(|e| piece.expected(e.to_string()))
         }
+        // `(NAMESPACE,TYPE)`, both of 16 bits.
+        Form::PacketType if piece.text.starts_with('(') => {
+            let wrong = || piece.expected("a packet type like (0,0) or (1,0x800)");
+            let (space, kind) = piece.strip(&['(', ')']).split_once(",").ok_or_else(wrong)?;
+            Ok(u128::from(space.trim().u16()?) << 16 | u128::from(kind.trim().u16()?))
+        }
         Form::Decimal
         | Form::Hex { .. }
         | Form::TcpFlags
         | Form::CtState
         | Form::Fragment
+        | Form::PacketType
         | Form::Element => piece.number(id.info().bits.min(64)).map(u128::from),
     }
 }
@@ -267,6 +277,10 @@ fn print_one(out: &mut dyn Write, form: Form, value: u128) -> fmt::Result {
             write!(out, "::{}", Ipv4Addr::from(value as u32))
         }
         Form::Ipv6 => write!(out, "{}", Ipv6Addr::from(value)),
+        Form::PacketType => match value as u16 {
+            0 => write!(out, "({},0)", value >> 16),
+            kind => write!(out, "({},{kind:#x})", value >> 16),
+        },
         Form::Decimal
         | Form::Hex { .. }
         | Form::TcpFlags

@@ -360,7 +360,7 @@ pub fn matching(rng: &mut Rng, version: Version) -> Match {
             let mut m = Match::new();
             for _ in 0..rng.below(5) {
                 let id = rng.choose(FieldId::ALL);
-                if id.info().since <= version {
+                if id.info().since <= version && !id.is_composite() {
                     add_field(rng, &mut m, id);
                 }
             }
@@ -481,12 +481,13 @@ pub fn actions(rng: &mut Rng, version: Version) -> Actions {
 /// Random bits of a field that actions may write, or of one that they may read.
 fn bits(rng: &mut Rng, written: bool) -> Bits {
     use FieldId::*;
-    let fields = [Reg0, EthDst, Ipv4Src, VlanVid, VlanPcp, Ipv6Dst, InPort, Metadata];
-    let field = rng.choose(if written { &fields[..6] } else { &fields });
+    let fields = [Reg0, EthDst, Ipv4Src, VlanTci, XXReg1, XReg5, Ipv6Dst, IpTos, InPort, Metadata];
+    let field = rng.choose(if written { &fields[..8] } else { &fields });
     // Nicira's ingress ports have 16 bits, and one run at most 64.
     let width = if field == InPort { 16 } else { field.info().bits.min(64) as u16 };
     let offset = rng.u16() % width;
-    Bits { of: Subfield { field, offset }, count: 1 + rng.u16() % (width - offset) }
+    let count = 1 + rng.u16() % (width - offset);
+    Bits { of: Subfield { field, offset }.narrowed(count), count }
 }
 
 fn learn(rng: &mut Rng) -> Learn {
@@ -494,8 +495,10 @@ fn learn(rng: &mut Rng) -> Learn {
         let from = bits(rng, false);
         let to = loop {
             let to = bits(rng, true).of;
-            if to.field.info().bits >= u32::from(to.offset + from.count) {
-                break to;
+            // The bit that says that there is a tag is the whole tag's.
+            let width = if to.field == FieldId::VlanVid { 12 } else { to.field.info().bits };
+            if width >= u32::from(to.offset + from.count) {
+                break to.narrowed(from.count);
             }
         };
         let taken = LearnSource::Field(from.of);
@@ -517,7 +520,7 @@ fn learn(rng: &mut Rng) -> Learn {
         fin_idle_timeout: rng.u16(),
         fin_hard_timeout: rng.u16(),
         limit: if rng.one_in(2) { rng.u32() } else { 0 },
-        result_dst: rng.one_in(3).then(|| bits(rng, true).of),
+        result_dst: rng.one_in(3).then(|| bits(rng, true).of.narrowed(1)),
         table_id: TableId(rng.u8() % 255),
         specs,
     }
@@ -618,7 +621,7 @@ fn extension(rng: &mut Rng, version: Version, depth: usize) -> Action {
         1 => Action::OutputField { from: bits(rng, false), max_len: Action::NO_BUFFER },
         2 => Action::StackPush(bits(rng, false)),
         3 => Action::StackPop(bits(rng, true)),
-        4 => Action::CheckPktLarger { bytes: rng.u16(), to: bits(rng, true).of },
+        4 => Action::CheckPktLarger { bytes: rng.u16(), to: bits(rng, true).of.narrowed(1) },
         5 => {
             let to = bits(rng, true);
             let most = (1u32 << to.count.min(16)) - 1;
@@ -697,7 +700,8 @@ fn action_at(rng: &mut Rng, version: Version, depth: usize) -> Action {
         }
         _ => loop {
             let field = rng.choose(FieldId::ALL);
-            if field.info().settable && field.info().since <= version {
+            let of_many = field.registers().is_some() || field == FieldId::IpTos;
+            if field.info().settable && field.info().since <= version && !of_many {
                 let present = if field == FieldId::VlanVid { VLAN_PRESENT } else { 0 };
                 break Action::set_field(field, rng.u128() & field.all_bits() | present);
             }

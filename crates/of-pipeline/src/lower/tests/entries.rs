@@ -131,8 +131,8 @@ fn refused_lists() {
     assert!(lower_actions(Context::PacketOut, &[Action::output(PortNo::TABLE)]).is_ok());
     let normal = [Action::output(PortNo::NORMAL)];
     assert!(lower_bucket(&bed.layout, &normal).is_ok());
-    let read_only = Action::set_field(FieldId::InPort, 1);
-    assert_eq!(lower(&[apply(&[read_only])]), Err(LowerError::ReadOnly(FieldId::InPort)));
+    let read_only = Action::set_field(FieldId::TcpFlags, 1);
+    assert_eq!(lower(&[apply(&[read_only])]), Err(LowerError::ReadOnly(FieldId::TcpFlags)));
     assert!(matches!(lower(&[write(&[Action::SetVlanVid(1)])]), Err(LowerError::NotInSet(_))));
     let e = LowerError::Port(PortNo::TABLE).to_string();
     assert!(e.starts_with("port TABLE is no destination here"), "{e}");

@@ -69,10 +69,7 @@ fn of_flows() {
                 "column 9: expected a port's number or name, found `eth9`",
             ),
             ("xreg8=1,actions=drop", "column 1: `xreg8`: Nicira extension not supported yet"),
-            (
-                "actset_output=5,actions=drop",
-                "column 1: `actset_output`: OpenFlow13 has no such field",
-            ),
+            ("packet_type=5,actions=drop", "column 1: `packet_type`: OpenFlow13 has no such field"),
             (
                 "table=255,actions=drop",
                 "column 1: expected a table from 0 to 254, found `table=255`",
@@ -169,15 +166,15 @@ fn of_actions() {
                 "dec_ttl(1,x)",
                 "column 1: expected `dec_ttl(ID,ID...)`, ids from 0 to 65535, found `dec_ttl`",
             ),
-            ("set_field:1->xreg3", "column 14: `xreg3`: Nicira extension not supported yet"),
             (
                 "set_field:1.2.3.4->nw_scr",
                 "column 20: unknown field `nw_scr`; did you mean `nw_src`?",
             ),
-            ("set_field:1->in_port", "column 14: `in_port`: no action may set this field"),
+            ("set_field:1->tcp_flags", "column 14: `tcp_flags`: no action may set this field"),
             (
-                "set_field:1.2.3.4/8->nw_src",
-                "column 11: `1.2.3.4/8`: a masked set-field needs OpenFlow 1.5",
+                "mod_dl_src:1:2:3:4:5:6/ff:0:0:0:0:0",
+                "column 12: `1:2:3:4:5:6/ff:0:0:0:0:0`: it takes no mask; \
+                 set_field:VALUE/MASK->eth_src does",
             ),
             ("set_field:7", "column 11: expected `set_field:VALUE->FIELD`, found `7`"),
             ("push_vlan:0x8101", "column 11: expected 0x8100 or 0x88a8, found `0x8101`"),
