@@ -721,6 +721,7 @@ mod tests {
         scratch.answers = (0..2 * BURST_MAX as u64 + BURST_MAX as u64).collect();
         let call = |first, words, packets, passes, edited| Call {
             answers: (first, words),
+            handed: packets,
             packets,
             passes,
             edited,
