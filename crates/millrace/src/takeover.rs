@@ -287,25 +287,31 @@ fn added(told: MultipartReplyBody, messages: &mut Vec<Message>) {
             }));
         }
         MultipartReplyBody::GroupDesc(groups) => {
-            let group = |command, group_type, group_id, buckets| {
+            let group = |command, group_type, group_id, selection, buckets| {
                 let command_bucket = BucketId::ALL;
                 Message::GroupMod(GroupMod {
                     command,
                     group_type,
                     group_id,
                     command_bucket,
-                    selection: group.selection.clone(),
+                    selection,
                     buckets,
                 })
             };
             // Groups may lead to each other: all are there before any leads anywhere.
             for desc in &groups {
                 let id = desc.group_id;
-                messages.push(group(GroupModCommand::Add, GroupType::All, id, Vec::new()));
+                messages.push(group(GroupModCommand::Add, GroupType::All, id, None, Vec::new()));
             }
             for desc in groups {
                 let (kind, id) = (desc.group_type, desc.group_id);
-                messages.push(group(GroupModCommand::Modify, kind, id, desc.buckets));
+                messages.push(group(
+                    GroupModCommand::Modify,
+                    kind,
+                    id,
+                    desc.selection,
+                    desc.buckets,
+                ));
             }
         }
         MultipartReplyBody::Flow(flows) => {
