@@ -156,7 +156,9 @@ fn a_log_that_nobody_reads_holds_nothing_up() {
     // Requests that are refused are logged, each with its bytes of text, more than a pipe holds.
     let wrong = FlowMod { table_id: TableId(255), ..flow(1) };
     for _ in 0..20 {
-        (0..500).for_each(|_| drop(controller.send(&Message::FlowMod(wrong.clone()))));
+        (0..500).for_each(|_| {
+            controller.send(&Message::FlowMod(wrong.clone()));
+        });
         assert_eq!(controller.barrier().len(), 500, "all are refused");
     }
     for _ in 0..400 {
@@ -187,7 +189,9 @@ fn what_is_refused_is_said_with_its_words_and_what_comes_again_is_counted() {
     let line = switch.says("msg=\"refused\"");
     assert!(line.starts_with("time=20") && line.contains("level=info"), "{line}");
     assert!(line.contains("there is no table 255"), "{line}");
-    (0..300).for_each(|_| drop(controller.send(&Message::FlowMod(wrong.clone()))));
+    (0..300).for_each(|_| {
+        controller.send(&Message::FlowMod(wrong.clone()));
+    });
     controller.barrier();
     assert!(switch.says("more suppressed").contains(": refused"));
 }
@@ -198,7 +202,9 @@ fn changes_are_said_summed_up_and_kept() {
     let kept = dir.path().join("changes");
     let switch = Switch::start(&["--log-changes", &kept.display().to_string()]);
     let mut controller = switch.controller();
-    (0..500).for_each(|n| drop(controller.send(&Message::FlowMod(flow(n)))));
+    (0..500).for_each(|n| {
+        controller.send(&Message::FlowMod(flow(n)));
+    });
     let all = FlowMod { command: FlowModCommand::Delete, matching: Match::new(), ..flow(0) };
     controller.send(&Message::FlowMod(FlowMod { cookie: 0, ..all }));
     assert!(controller.barrier().is_empty());
@@ -218,7 +224,9 @@ fn changes_are_said_summed_up_and_kept() {
 fn there_are_no_more_entries_than_allowed() {
     let switch = Switch::start(&["--flows-max", "3"]);
     let mut controller = switch.controller();
-    (0..3).for_each(|n| drop(controller.send(&Message::FlowMod(flow(n)))));
+    (0..3).for_each(|n| {
+        controller.send(&Message::FlowMod(flow(n)));
+    });
     assert!(controller.barrier().is_empty());
     controller.send(&Message::FlowMod(FlowMod { table_id: TableId(9), ..flow(9) }));
     let told = controller.barrier();

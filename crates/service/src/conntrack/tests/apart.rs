@@ -137,7 +137,7 @@ fn fragments_wait_for_their_first_and_no_longer() {
         Some(Drop::Waits(ticket)) => ticket,
         other => panic!("{other:?}"),
     };
-    let mut wait =
+    let wait =
         |tracker: &mut Tracker, n: usize| ticket(one(tracker, SECOND, &holding(), &parts[n]));
     let (third, second) = (wait(&mut tracker, 2), wait(&mut tracker, 1));
     assert!(!tracker.has_news() && tracker.waiting() == 2);
