@@ -322,6 +322,80 @@ fn compiled_code_takes_packets_through_the_tracker() {
     assert_eq!(counters(&compiled), counters(&interpreted));
 }
 
+/// A firewall of two calls: the first looks, and the second keeps what is new. Port 1 is for what is new, 2 for what is known, 3 for
+/// what makes no sense, 4 for what has a mark, which the second call gives.
+const TWO_CALLS: &str = "\
+use std
+service ct(zone: 16, flags: 8, mark: 32, mark_mask: 32, label: 128, label_mask: 128, state: 8, tracked_zone: 16) \
+-> (state: 32, mark: 32, label: 128, zone: 16, nw_src: 32, nw_dst: 32, ipv6_src: 128, ipv6_dst: 128, \
+nw_proto: 8, tp_src: 16, tp_dst: 16)
+meta ct_state: 32
+meta ct_mark: 32
+action look {
+  service ct(5, 0, 0, 0, 0, 0, 0, 0) -> ct_state, ct_mark
+  if ct_state[0:0] == 1 {
+    service ct(5, 1, 9, 255, 0, 0, 0, 0) -> ct_state
+    output ct_mark == 0 ? 1 : 4
+  } else { output ct_state[4:4] == 1 ? 3 : 2 }
+}
+table t { key eth.type exact; default look; capacity 16 }
+block start { apply t }
+block done { end }
+";
+
+/// What a request keeps by its second call is there for its answer, its repetition and its later fragments, also where they come
+/// in one burst: they are left, and come alone.
+#[test]
+fn what_a_packet_keeps_is_seen_by_those_behind_it_in_the_burst() {
+    let (mut compiled, mut interpreted) =
+        (Switch::of(TWO_CALLS, 4000), Switch::of(TWO_CALLS, 4000));
+    let mut random = Prng::new(8);
+    let (mut sums, mut left) = ([0; 5], 0);
+    for round in 0..300u64 {
+        let end = |n: u64| (IpAddr::from([10, 0, (round % 250) as u8, n as u8]), 7);
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for ident in 0..12 {
+            let (from, to) = (end(random.below(4)), end(10 + random.below(2)));
+            let udp = |from, to| Frame::udp(from, to, 40);
+            match random.below(4) {
+                0 => frames.extend([udp(from, to).bytes(), udp(to, from).bytes()]),
+                1 => frames.push(udp(from, to).error(to.0, 3, 1, 28).bytes()),
+                2 => {
+                    let whole = udp(from, to);
+                    let body = whole.bytes()[34..].to_vec();
+                    for (at, more) in [(0, true), (16, true), (32, false)] {
+                        let mut part = whole.clone();
+                        part.body = body[at..body.len().min(at + 16)].to_vec();
+                        part.fragment = (ident + 1, (at / 8) as u16 | u16::from(more) << 13);
+                        frames.push(part.bytes());
+                    }
+                }
+                _ => frames.push(udp(from, to).bytes()),
+            }
+        }
+        let now_ns = round * 60_000_000_000;
+        let right: Vec<Option<u32>> =
+            frames.iter().map(|frame| interpreted.alone(frame, now_ns)).collect();
+        let mut told = Vec::new();
+        for part in frames.chunks(32) {
+            let mut same = part.to_vec();
+            let first = compiled.burst(&mut same, now_ns);
+            assert_eq!(same, part, "round {round}: nothing was written");
+            let second = first.into_iter().zip(part).map(|(port, frame)| {
+                left += u32::from(port.is_none());
+                port.or_else(|| compiled.alone(frame, now_ns))
+            });
+            told.extend(second);
+        }
+        assert_eq!(told, right, "round {round}");
+        right.iter().flatten().for_each(|port| sums[*port as usize] += 1);
+    }
+    assert!(sums[1] > 500 && sums[2] > 300 && sums[3] == 0 && sums[4] > 300, "{sums:?}");
+    assert!(left > 1000, "{left}");
+    let kept = |s: &Switch| s.services.connections().map(|c| c.counters().connections_opened);
+    assert_eq!(kept(&compiled), kept(&interpreted));
+}
+
 /// Two stages, each of which changes what the next one's parser looks at, or does not.
 const STAGES: &str = "\
 use std

@@ -54,6 +54,7 @@
 //! ones lie in large pages and are touched at the start, so that no packet waits for the system.
 //! Checked by: a model test (a list of connections), `fuzz::conntrack`, `fuzz::image`, `lab/conntrack`.
 
+pub mod alg;
 mod fragment;
 pub mod image;
 mod index;
@@ -67,7 +68,7 @@ mod tests;
 mod tuple;
 
 use crate::nat;
-use crate::packet::{Carries, Hint, Packet};
+use crate::packet::{Carries, Checksum, Fragment, Hint, Network, Packet};
 use crate::random::Random;
 use crate::simd::prefetch;
 use fragment::{Arrival, Fragments, Limits, Name};
@@ -80,6 +81,7 @@ use std::ops::Range;
 use tuple::Hasher;
 use wire::IpProtocol;
 
+pub use alg::Alg;
 pub use fragment::Ticket;
 use tuple::Key;
 pub use tuple::{Role, Tuple};
@@ -94,6 +96,8 @@ const LAG: usize = 8;
 const _: () = assert!(LAG < 64);
 /// Connections that are over that are looked at to make room for one.
 const CLOSED_MAX: usize = 64;
+/// Source ports tried for a connection that was announced.
+const ALG_PORTS: u16 = 64;
 /// Records looked at for expiry per packet, so that expiry keeps up with any rate of new ones.
 const STEPS_PER_PACKET: usize = 2;
 
@@ -179,6 +183,8 @@ pub enum Drop {
     NatExhausted,
     /// Its answers would be another connection's packets: one that is translated has this address and port.
     Clash,
+    /// A line of a control connection that may announce another, and is cut off.
+    Partial,
     /// Its translation would change a checksum that covers what is not in the packet (SCTP fragments).
     NatImpossible,
     /// A fragment that overlaps others of its datagram, or begins within the transport header.
@@ -309,6 +315,8 @@ pub struct Request {
     pub mark: Option<(u32, u32)>,
     /// Value and mask for the label of connections that are kept.
     pub label: Option<(u128, u128)>,
+    /// Which helper a new connection that is kept has.
+    pub alg: Option<Alg>,
     /// What can be done with packets that must not be judged here.
     pub apart: Apart,
 }
@@ -388,6 +396,14 @@ counters! {
     hints_used,
     /// Packets whose port has named another, or none that is there.
     hints_stale,
+    /// Connections that control connections have announced.
+    alg_announced,
+    /// Of them, those that came and were kept.
+    alg_related,
+    /// Announcements of another's address, or for which there is no port or room.
+    alg_refused,
+    /// Segments dropped since an announcement in them is cut off.
+    alg_partial,
     /// Packets left to come alone, behind their burst.
     left_apart,
     /// Fragments that have waited for their first.
@@ -469,6 +485,9 @@ pub struct Tracker {
     /// Memory for what is seen of a burst, between bursts.
     sight: Option<Box<Sight>>,
     apart: Pending,
+    helpers: alg::Helpers,
+    /// The last packet, if it has another length now.
+    rewritten: Option<Vec<u8>>,
 }
 
 /// Which connections packets of this burst might open later, by the hashes of their tuples.
@@ -597,6 +616,8 @@ impl Tracker {
             gone: None,
             sight: None,
             apart: Pending::NEW,
+            helpers: alg::Helpers::default(),
+            rewritten: None,
             config: Config { connections_max, ..config },
         }
     }
@@ -660,6 +681,11 @@ impl Tracker {
     /// Packets that wait.
     pub fn waiting(&self) -> usize {
         self.fragments.waiting()
+    }
+
+    /// The octets of the packet that came last and alone, if they are more or fewer than they were: what it announces was translated.
+    pub fn take_rewritten(&mut self) -> Option<Vec<u8>> {
+        self.rewritten.take()
     }
 
     /// Nothing waits any more: all of it is lost.
@@ -1034,6 +1060,9 @@ impl Tracker {
         packet: &Packet<'_>,
     ) -> Option<Outcome> {
         let (tuple, error) = match parse::subject(packet, request.zone, false) {
+            Subject::Fragment { tuple, ident, first: false } => {
+                (self.fragments.renamed(&self.name_of(&tuple, ident))?, false)
+            }
             Subject::Flow { tuple, .. } | Subject::Fragment { tuple, .. } => (tuple, false),
             Subject::Error { tuple } => (tuple, true),
             _ => return None,
@@ -1157,15 +1186,27 @@ impl Tracker {
         flags.set(Flags::MARKED);
     }
 
+    /// Which datagram a fragment is of.
+    fn name_of(&self, tuple: &Tuple, ident: u32) -> Name {
+        let bare = Tuple { src_port: 0, dst_port: 0, role: Role::Any, ..*tuple };
+        // The hash is the same for both directions, which have identifications of their own.
+        let way = u64::from(tuple.src < tuple.dst) << 62;
+        let hash = crate::hash::fold(self.hasher.hash(&bare), u64::from(ident) | way | 1 << 63);
+        Name { hash, bare, ident }
+    }
+
+    /// A fragment was translated: its datagram is known by its new addresses, too.
+    #[cold]
+    fn rename(&mut self, ident: u32, from: &Tuple, to: &Tuple) {
+        let (before, behind) = (self.name_of(from, ident), self.name_of(to, ident));
+        self.fragments.rename(&before, &behind, *to);
+    }
+
     /// What a packet is about. First fragments are noted, later ones looked up.
     fn subject(&mut self, now: u32, zone: u16, packet: &Packet<'_>) -> Subject {
         let subject = parse::subject(packet, zone, self.config.check_checksums);
         let Subject::Fragment { tuple, ident, first } = subject else { return subject };
-        let bare = Tuple { src_port: 0, dst_port: 0, role: Role::Any, ..tuple };
-        // The hash is the same for both directions, which have identifications of their own.
-        let way = u64::from(tuple.src < tuple.dst) << 62;
-        let hash = crate::hash::fold(self.hasher.hash(&bare), u64::from(ident) | way | 1 << 63);
-        let name = Name { hash, bare, ident };
+        let name = self.name_of(&tuple, ident);
         let leaves = self.apart.now == Apart::Leave;
         if leaves && (first || !self.fragments.knows(&name, now)) {
             return Subject::Apart;
@@ -1270,8 +1311,18 @@ impl Tracker {
             }
         };
         if let Some((at, direction)) = found {
+            let controls = self.records[at as usize].flags().has(Flags::CONTROL)
+                && packet.at.fragment == Fragment::Whole;
+            if controls && request.apart == Apart::Leave && self.may_grow(request, packet) {
+                self.counters.left_apart += 1;
+                return Outcome { drop: Some(Drop::Apart), ..INVALID };
+            }
+            let before = if controls { self.unshift(packet, at, direction) } else { None };
             match self.advance(now_ns, now, packet, transport, at, direction) {
                 Advance::Invalid => {
+                    if let Some(before) = before {
+                        packet.frame.copy_from_slice(&before);
+                    }
                     self.counters.invalid += 1;
                     return INVALID;
                 }
@@ -1288,9 +1339,29 @@ impl Tracker {
                     if direction == Direction::Reply {
                         self.records[at as usize].flags_mut().set(Flags::REPLIED);
                     }
+                    let announced = match controls {
+                        true => self.announced(now, request, packet, at, direction),
+                        false => Ok(None),
+                    };
                     if request.nat != Nat::None {
                         let tuples = self.tuples(at);
                         self.translate((&tuples.0, &tuples.1), direction, packet, &mut outcome);
+                        if let Fragment::First { ident } | Fragment::Later { ident } =
+                            packet.at.fragment
+                        {
+                            let to = match direction {
+                                Direction::Original => tuples.1.inverted(),
+                                Direction::Reply => tuples.0.inverted(),
+                            };
+                            self.rename(ident, &tuple, &to);
+                        }
+                    }
+                    match announced {
+                        Err(alg::Partial) => outcome.drop = Some(Drop::Partial),
+                        Ok(announced) if controls => {
+                            self.shift(request, packet, at, direction, announced, before);
+                        }
+                        Ok(_) => {}
                     }
                     if forget {
                         self.counters.connections_closed += 1;
@@ -1376,15 +1447,40 @@ impl Tracker {
             original: Some(tuple),
             ..Outcome::default()
         };
+        let expected = match self.helpers.expects() {
+            true => self.helpers.expected(&tuple, now),
+            // Nearly always.
+            false => None,
+        };
+        if let Some(expected) = &expected {
+            outcome.state |= CtState::RELATED;
+            (outcome.mark, outcome.label) = (expected.mark, expected.label);
+            outcome.original = Some(expected.parent);
+        }
         if !request.commit {
             self.counters.new += 1;
             return Some(outcome);
         }
         let deadline = deadline_of(now_ns, timeout.unwrap_or(timeouts.other));
-        match self.insert(now, request, tuple, (progress, notes), (state, deadline)) {
+        let bound = match expected.filter(|_| request.nat != Nat::None) {
+            Some(expected) => self.bind_expected(&expected, &tuple),
+            None => Ok(None),
+        };
+        let kept = bound.and_then(|bound| {
+            self.insert(now, request, tuple, bound, (progress, notes), (state, deadline))
+        });
+        match kept {
             Ok(at) => {
                 self.counters.new += 1;
+                if let Some(expected) = expected {
+                    self.relate(at, &tuple, &expected);
+                }
                 self.exec(at, request);
+                self.control(at, request);
+                if self.records[at as usize].flags().has(Flags::CONTROL) {
+                    // Of UDP, the first packet says it.
+                    let _ = self.announced(now, request, packet, at, Direction::Original);
+                }
                 outcome = self.outcome(at, Direction::Original);
                 if request.nat != Nat::None {
                     let tuples = self.tuples(at);
@@ -1394,6 +1490,9 @@ impl Tracker {
                         packet,
                         &mut outcome,
                     );
+                    if let Fragment::First { ident } = packet.at.fragment {
+                        self.rename(ident, &tuple, &tuples.1.inverted());
+                    }
                 }
             }
             Err(drop) => {
@@ -1508,11 +1607,12 @@ impl Tracker {
         now: u32,
         request: &Request,
         tuple: Tuple,
+        bound: Option<Tuple>,
         (progress, notes): (Progress, Notes),
         (state, deadline): (u8, u32),
     ) -> Result<u32, Drop> {
         // What is translated anew gets an address and port that nobody has.
-        if !matches!(request.nat, Nat::New(_)) {
+        if bound.is_none() && !matches!(request.nat, Nat::New(_)) {
             let answer = tuple.inverted();
             let places = self.index.places(self.hasher.hash(&answer));
             if let Some((at, _)) = self.find(&answer, places) {
@@ -1526,7 +1626,9 @@ impl Tracker {
         }
         self.make_room()?;
         let mut reply = tuple.inverted();
-        if let Nat::New(rule) = request.nat {
+        if let Some(bound) = bound {
+            reply = bound;
+        } else if let Nat::New(rule) = request.nat {
             let syn = tuple.protocol == IpProtocol::TCP && state == tcp::State::SynSent as u8;
             let syn_end = syn.then_some(progress.sides[0].end);
             let Some(bound) = self.bind(&rule, &tuple, &nat::Newcomer { now, syn_end }) else {
@@ -1534,10 +1636,9 @@ impl Tracker {
                 return Err(Drop::NatExhausted);
             };
             reply = bound;
-            if reply != tuple.inverted()
-                && self.translated >= self.config.translated_max
-                && !self.make_translated_room()
-            {
+        }
+        if reply != tuple.inverted() {
+            if self.translated >= self.config.translated_max && !self.make_translated_room() {
                 self.release(&tuple, &reply);
                 self.counters.table_full += 1;
                 return Err(Drop::TableFull);
@@ -1646,6 +1747,9 @@ impl Tracker {
             self.unmap_socket(&original, &reply);
             self.release(&original, &reply);
         }
+        if flags.has(Flags::CONTROL | Flags::RELATED) {
+            self.helpers.forget(at);
+        }
         self.give_back(at);
         self.live -= 1;
     }
@@ -1719,7 +1823,7 @@ impl Tracker {
         let state = told(record.flags(), direction);
         let mut outcome =
             Outcome { state, original: Some(record.original_v4()), ..Outcome::default() };
-        if record.flags().has(Flags::MARKED | Flags::V6) {
+        if record.flags().has(Flags::MARKED | Flags::V6 | Flags::RELATED) {
             self.tell_rest(at, &mut outcome);
         }
         outcome
@@ -1730,6 +1834,12 @@ impl Tracker {
     fn tell_rest(&self, at: u32, outcome: &mut Outcome) {
         (outcome.mark, outcome.label) = (self.rests[at as usize].mark, self.label_of(at));
         outcome.original = Some(self.original_of(at));
+        if self.records[at as usize].flags().has(Flags::RELATED)
+            && let Some(parent) = self.helpers.parent(at)
+        {
+            outcome.original = Some(parent);
+            outcome.state |= CtState::RELATED;
+        }
     }
 
     /// An error that quotes a packet of the connection found: it goes the way that the quoted packet's
@@ -1752,6 +1862,253 @@ impl Tracker {
             self.translate_error((&tuples.0, &tuples.1), direction, packet, &mut outcome);
         }
         Some(outcome)
+    }
+
+    /// A new connection has the helper that the action names, if it is of its protocol and there is room.
+    fn control(&mut self, at: u32, request: &Request) {
+        let Some(alg) = request.alg else { return };
+        let record = &mut self.records[at as usize];
+        if IpProtocol(record.protocol) != alg.protocol() {
+            return;
+        }
+        if self.helpers.controls.len() >= alg::CONTROLS_MAX {
+            self.counters.alg_refused += 1;
+            return;
+        }
+        record.flags_mut().set(Flags::CONTROL);
+        self.helpers.controls.insert(at, alg::Control::new(alg));
+    }
+
+    /// A connection that was announced has come.
+    fn relate(&mut self, at: u32, tuple: &Tuple, expected: &alg::Expected) {
+        self.counters.alg_related += 1;
+        self.helpers.came(tuple, at, expected.parent);
+        let flags = self.records[at as usize].flags_mut();
+        flags.set(Flags::RELATED);
+        if expected.mark != 0 || expected.label != 0 {
+            flags.set(Flags::MARKED);
+            self.rests[at as usize].mark = expected.mark;
+            self.set_label(at, (expected.label, !0));
+        }
+    }
+
+    /// What the answers of an announced connection look like, if it is translated: as its control connection is.
+    fn bind_expected(
+        &self,
+        expected: &alg::Expected,
+        tuple: &Tuple,
+    ) -> Result<Option<Tuple>, Drop> {
+        let (src, src_port) = expected.end;
+        let reply = Tuple { src, src_port, dst: expected.peer, ..tuple.inverted() };
+        if reply == tuple.inverted() {
+            return Ok(None);
+        }
+        let ports = (0..ALG_PORTS).map(|n| match tuple.src_port.wrapping_add(n) {
+            port @ 0..1024 if n > 0 => port + 1024,
+            port => port,
+        });
+        let mut replies = ports.map(|dst_port| Tuple { dst_port, ..reply });
+        let free = replies.find(|reply| self.holder(reply).is_none());
+        free.map(Some).ok_or(Drop::NatExhausted)
+    }
+
+    /// A packet of a control connection may get another length.
+    fn may_grow(&self, request: &Request, packet: &Packet<'_>) -> bool {
+        let tcp = packet.at.protocol == IpProtocol::TCP;
+        tcp && request.nat != Nat::None && packet.payload().is_some_and(|place| !place.is_empty())
+    }
+
+    /// Takes what acknowledgments of moved segments are too high by off them; the octets before that, if it did.
+    fn unshift(
+        &mut self,
+        packet: &mut Packet<'_>,
+        at: u32,
+        direction: Direction,
+    ) -> Option<Vec<u8>> {
+        let control = self.helpers.controls.get(&at)?;
+        let shift = control.shifts[1 - direction as usize];
+        if shift.is_none() || control.alg != Alg::Ftp {
+            return None;
+        }
+        let before = packet.frame.to_vec();
+        let (l4, end) = (packet.at.l4 as usize, packet.at.end as usize);
+        let segment = packet.frame.get_mut(l4..end)?;
+        let header = usize::from(*segment.get(12)? >> 4) * 4;
+        let mut back = |at: usize| {
+            if let Some(place) = segment.get_mut(at..at + 4).and_then(|p| p.first_chunk_mut::<4>())
+            {
+                let ack = u32::from_be_bytes(*place);
+                *place = ack.wrapping_sub(shift.of_ack(ack)).to_be_bytes();
+            }
+        };
+        back(8);
+        // Blocks of selective acknowledgments (RFC 2018 §3).
+        let mut option = 20;
+        while option + 1 < header {
+            let (kind, len) = match before.get(l4 + option..l4 + option + 2) {
+                Some([1, _]) => (1, 1),
+                Some([kind, len]) => (*kind, usize::from(*len)),
+                _ => break,
+            };
+            if kind == 0 || len == 0 || option + len > header {
+                break;
+            }
+            if kind == 5 {
+                (option + 2..option + len).step_by(4).for_each(&mut back);
+            }
+            option += len;
+        }
+        Tracker::mend(packet);
+        Some(before)
+    }
+
+    /// Checksums of a packet whose octets were changed anyhow.
+    fn mend(packet: &mut Packet<'_>) {
+        if packet.checksum != Checksum::Partial {
+            let _ = wire::offload::fill_checksums(packet.frame);
+        }
+    }
+
+    /// What a packet of a control connection announces is expected from here on. The text that takes an announcement's place, and where,
+    /// if the connection is translated.
+    fn announced(
+        &mut self,
+        now: u32,
+        request: &Request,
+        packet: &Packet<'_>,
+        at: u32,
+        direction: Direction,
+    ) -> Result<Option<(Range<usize>, String)>, alg::Partial> {
+        let Some(control) = self.helpers.controls.get(&at) else { return Ok(None) };
+        let alg = control.alg;
+        let Some(place) = packet.payload() else { return Ok(None) };
+        let payload = &packet.frame[place.clone()];
+        let (original, reply) = self.tuples(at);
+        let (from, to) = match direction {
+            Direction::Original => (original, reply.inverted()),
+            Direction::Reply => (reply, original.inverted()),
+        };
+        let said = (self.rests[at as usize].mark, self.label_of(at));
+        let time = (now, now.saturating_add(deadline_after(alg::EXPECTED_SECONDS)));
+        let announced = match alg {
+            Alg::Tftp if direction == Direction::Original && alg::is_request(payload) => {
+                let ports = (from.src_port, to.src_port);
+                let ends = (&from, &to);
+                let told = self.helpers.expect(
+                    at,
+                    ends,
+                    original,
+                    said,
+                    IpProtocol::UDP,
+                    ports,
+                    false,
+                    time,
+                );
+                self.counters.alg_announced += u64::from(told.is_some());
+                self.counters.alg_refused += u64::from(told.is_none());
+                return Ok(None);
+            }
+            Alg::Tftp => return Ok(None),
+            Alg::Ftp if payload.is_empty() => return Ok(None),
+            Alg::Ftp => {
+                let l4 = packet.at.l4 as usize;
+                let seq = packet.frame.get(l4 + 4..l4 + 8).and_then(|seq| seq.first_chunk());
+                let Some(seq) = seq.map(|seq| u32::from_be_bytes(*seq)) else { return Ok(None) };
+                self.helpers.read(at, direction, seq, payload)
+            }
+        };
+        let announced = announced.inspect_err(|_| self.counters.alg_partial += 1)?;
+        let Some(announced) = announced else { return Ok(None) };
+        // Nobody announces another's address, nor one of the other family.
+        if announced.address.is_some_and(|address| address != from.src) {
+            self.counters.alg_refused += 1;
+            return Ok(None);
+        }
+        let translates = request.nat != Nat::None && from != to;
+        // Where what it says is not translated, nobody can come to another address than it names.
+        let to = if translates { to } else { from };
+        let (ports, ends) = ((announced.port, announced.port), (&from, &to));
+        let tcp = IpProtocol::TCP;
+        let told = self.helpers.expect(at, ends, original, said, tcp, ports, translates, time);
+        let Some(port) = told else {
+            self.counters.alg_refused += 1;
+            return Ok(None);
+        };
+        self.counters.alg_announced += 1;
+        if !translates || (to.src, port) == (from.src, announced.port) {
+            return Ok(None);
+        }
+        let text = announced.text((to.src, to.v6), port);
+        let announced = announced.place.start + place.start..announced.place.end + place.start;
+        Ok(Some((announced, text)))
+    }
+
+    /// What a control connection's packet becomes behind its translation: its sequence number, and what it announces.
+    fn shift(
+        &mut self,
+        request: &Request,
+        packet: &mut Packet<'_>,
+        at: u32,
+        direction: Direction,
+        announced: Option<(Range<usize>, String)>,
+        before: Option<Vec<u8>>,
+    ) {
+        if request.nat == Nat::None {
+            // Nothing is written for who only looks.
+            if let Some(before) = before {
+                packet.frame.copy_from_slice(&before);
+            }
+            return;
+        }
+        let Some(control) = self.helpers.controls.get_mut(&at) else { return };
+        let shift = &mut control.shifts[direction as usize];
+        let l4 = packet.at.l4 as usize;
+        let Some(place) =
+            packet.frame.get_mut(l4 + 4..l4 + 8).and_then(|p| p.first_chunk_mut::<4>())
+        else {
+            return;
+        };
+        if control.alg != Alg::Ftp {
+            return;
+        }
+        let seq = u32::from_be_bytes(*place);
+        if !shift.is_none() {
+            *place = seq.wrapping_add(shift.of(seq)).to_be_bytes();
+        }
+        let Some((old, text)) = announced else {
+            if !shift.is_none() {
+                Tracker::mend(packet);
+            }
+            return;
+        };
+        let by = text.len() as i32 - old.len() as i32;
+        shift.lengthen(seq, by);
+        if by == 0 {
+            packet.frame[old].copy_from_slice(text.as_bytes());
+            Tracker::mend(packet);
+            return;
+        }
+        let (l3, end) = (packet.at.l3 as usize, packet.at.end as usize);
+        let mut bytes = packet.frame[..old.start].to_vec();
+        bytes.extend(text.as_bytes());
+        bytes.extend(&packet.frame[old.end..end]);
+        let length = match packet.at.network {
+            Network::V4 => (l3 + 2, bytes.len() - l3),
+            _ => (l3 + 4, bytes.len() - l3 - 40),
+        };
+        let Ok(len) = u16::try_from(length.1) else { return };
+        bytes[length.0..length.0 + 2].copy_from_slice(&len.to_be_bytes());
+        let _ = match packet.checksum {
+            Checksum::Partial => wire::offload::pseudo_header_partial(&mut bytes).map(drop),
+            _ => wire::offload::fill_checksums(&mut bytes).map(drop),
+        };
+        if packet.checksum == Checksum::Partial && packet.at.network == Network::V4 {
+            // The header's own checksum is not left to anybody.
+            if let Ok(mut header) = wire::ipv4::Packet::new_header_checked(&mut bytes[l3..]) {
+                header.fill_checksum();
+            }
+        }
+        self.rewritten = Some(bytes);
     }
 
     /// Moves a connection on by a packet.

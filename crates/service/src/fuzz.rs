@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets `conntrack`, `image`, `sandbox` and `transcode`, which the tests run on seeded random bytes.
 
 use crate::conntrack::image::{Image, Writer};
-use crate::conntrack::{Config, Nat, Outcome, Request, Tracker};
+use crate::conntrack::{Alg, Apart, Config, Drop, Nat, Outcome, Request, Tracker};
 use crate::element::{Element, Fate, Passing, Writes};
 use crate::nat::{Pool, Ports, Rule};
 use crate::packet::{Checksum, Network, Packet};
@@ -18,18 +18,20 @@ use crate::transcode::{Direction, GCM_ROOM, Key, Mode, Transcoder};
 pub fn conntrack(mut data: &[u8]) {
     let mut config = Config::new(16, 1);
     (config.translated_max, config.half_open_max, config.fragmented_max) = (8, 8, 8);
+    (config.waiting_max, config.waiting_octets_max) = (4, 500);
     let mut tracker = Tracker::new(config, 0);
     let outside =
         |ports| Pool::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into(), ports).expect("a range");
     let range = tracker.add_pool(outside(Ports::Range(1, 4)));
     let blocks = Ports::Blocks { first: 1, last: 8, size: 2, blocks_max: 2 };
     let blocks = tracker.add_pool(outside(blocks));
-    let (mut now_ns, mut packets) = (0_u64, 0);
+    let (mut now_ns, mut packets, mut waiting) = (0_u64, 0, Vec::new());
     while let [what, time, len, rest @ ..] = data {
         let (frame, rest) = rest.split_at(usize::from(*len).min(rest.len()));
         data = rest;
         now_ns += u64::from(*time) << 28;
         let rule = match what >> 4 & 3 {
+            0 if time & 4 != 0 => Rule::default(),
             0 => Rule { source: Some(range), destination: None },
             1 => Rule { source: Some(blocks), destination: None },
             2 => Rule { source: None, destination: Some(range) },
@@ -42,20 +44,44 @@ pub fn conntrack(mut data: &[u8]) {
             nat: if what & 8 != 0 { Nat::New(rule) } else { Nat::Existing },
             mark: Some((7, 3)),
             label: (what & 64 != 0).then_some((1 << 100, !0)),
-            ..Request::default()
+            alg: [None, Some(Alg::Ftp), Some(Alg::Tftp), None][usize::from(time & 3)],
+            apart: [Apart::Hold, Apart::Leave, Apart::Never][usize::from(time >> 3 & 3) % 3],
         };
         let mut frame = frame.to_vec();
         let checksum = if what & 128 != 0 { Checksum::Partial } else { Checksum::Good };
         let mut outcome = [Outcome::default()];
         let packet = Packet { checksum, ..Packet::of(&mut frame) };
+        tracker.begin();
         tracker.process(now_ns, &request, &mut [packet], &mut outcome);
-        packets += 1;
+        if let Some(bytes) = tracker.take_rewritten() {
+            let (old, new) = (frame.len(), bytes.len());
+            assert!(request.nat != Nat::None && new.abs_diff(old) < 100, "{old} {new}");
+        }
+        // One that waits or is left is not counted yet; one that is lost is.
+        match outcome[0].drop {
+            Some(Drop::Apart) => assert_eq!(request.apart, Apart::Leave),
+            Some(Drop::Waits(ticket)) => {
+                assert_eq!(request.apart, Apart::Hold);
+                waiting.push(ticket);
+            }
+            _ => packets += 1,
+        }
+        let ready = tracker.take_ready();
+        let lost = tracker.take_lost();
+        packets += lost.len() as u64;
+        let told = ready.len() + lost.len();
+        let before = waiting.len();
+        waiting.retain(|ticket| !ready.contains(ticket) && !lost.contains(ticket));
+        assert_eq!(before - waiting.len(), told, "each is told once");
+        assert!(tracker.waiting() == waiting.len() && waiting.len() <= 4);
         assert!(tracker.len() <= 16 && tracker.half_open() <= 8);
     }
     assert_eq!(tracker.counters().all().take(8).map(|(_, n)| n).sum::<u64>(), packets);
     assert_eq!(tracker.connections(now_ns).count().max(tracker.len()), tracker.len());
     while tracker.expire(u64::MAX, 64) {}
     assert!(tracker.is_empty());
+    tracker.give_up_waiting();
+    assert_eq!(tracker.take_lost().len(), waiting.len());
     assert!(
         [range, blocks].iter().all(|id| {
             tracker.pool(*id).and_then(Pool::blocks).is_none_or(|(used, _)| used == 0)
@@ -380,7 +406,26 @@ mod tests {
             let mut data = Vec::new();
             for _ in 0..random.below(24) {
                 let (a, b) = (end(random.below(3) as u8), end(random.below(3) as u8));
-                let frame = match random.below(5) {
+                let frame = match random.below(7) {
+                    5 => {
+                        let len = 8 * random.below(4) as usize;
+                        let at = [0x2000, 0x2001, 0x2002, 2, 0x2003, 3][random.below(6) as usize];
+                        let fragment = (random.below(3) as u16, at);
+                        Frame { fragment, ..Frame::udp(a, b, len) }
+                    }
+                    6 => {
+                        let mut frame = Frame::tcp(a, b, Flags::ACK, (1, 1), 0);
+                        let says: [&[u8]; 6] = [
+                            b"PORT 10,0,0,1,4,5\r\n",
+                            b"EPRT |1|10.0.0.1|1029|\r\n",
+                            b"227 (10,0,0,2,4,6)\r\n",
+                            b"229 (|||1029|)\r\n",
+                            b"PORT 10,",
+                            b"\0\x01f",
+                        ];
+                        frame.body.extend(says[random.below(6) as usize]);
+                        frame
+                    }
                     0 => Frame::udp(a, b, 3),
                     1 => Frame::tcp(a, b, Flags(1 << random.below(6)), (1, 1), 0),
                     2 => Frame::udp(a, b, 3).error(b.0, 3, 1, 40),

@@ -50,7 +50,7 @@ pub const ARGS: [(&str, u32); 8] = [
     ("state", 8),
     ("tracked_zone", 16),
 ];
-/// What `ct_nat` is told besides: [`kind`], addresses and ports from the first to the last; no ports are
+/// What `ct_nat` is told besides: [`kind`], addresses and ports from the first to the last; addresses of 0 stay as they are, no ports are
 /// `0..=0`, which leaves the choice to the translator.
 pub const NAT_ARGS: [(&str, u32); 5] =
     [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
@@ -75,6 +75,20 @@ pub mod flags {
     pub const COMMIT: u8 = 1;
     /// A connection that goes the other way is replaced.
     pub const FORCE: u8 = 2;
+    /// A new connection is one of FTP, which announces others.
+    pub const FTP: u8 = 4;
+    /// Or one of TFTP.
+    pub const TFTP: u8 = 8;
+
+    /// The helper that they name.
+    pub(super) fn alg(flags: u8) -> Option<service::conntrack::Alg> {
+        use service::conntrack::Alg;
+        match flags & (FTP | TFTP) {
+            FTP => Some(Alg::Ftp),
+            TFTP => Some(Alg::Tftp),
+            _ => None,
+        }
+    }
 }
 
 /// Values of the argument `kind`.
@@ -295,6 +309,10 @@ impl Inner {
         if what & (kind::SOURCE | kind::DESTINATION) == 0 {
             return Some(Nat::Existing);
         }
+        // No address in particular: the connection's own.
+        if (word(1), word(2)) == (0, 0) {
+            return Some(Nat::New(Rule::default()));
+        }
         let id = self.pool((what, word(1), word(2), word(3) as u16, word(4) as u16))?;
         let (mut source, mut destination) = (None, None);
         *(if what & kind::SOURCE != 0 { &mut source } else { &mut destination }) = Some(id);
@@ -325,6 +343,7 @@ fn request(args: &[u64]) -> Request {
         nat: Nat::None,
         mark: masked(word(2) as u32, word(3) as u32),
         label: masked(wide(4), wide(6)),
+        alg: flags::alg(asked),
         ..Request::default()
     }
 }
@@ -421,6 +440,8 @@ impl Service for Connections {
                 asked.told(zone, &outcome);
             });
         }
+        // Nothing has got another length where packets come together: those are left.
+        inner.tracker.take_rewritten();
         inner.settle(None);
     }
 
@@ -435,6 +456,7 @@ impl Service for Connections {
             nat: Nat::None,
             mark: masked(word(2) as u32, word(3) as u32),
             label: masked(word(4), word(5)),
+            alg: flags::alg(asked),
             apart: if call.news.is_some() { Apart::Hold } else { Apart::Never },
         };
         let said = CtState(word(6) as u8);
@@ -475,6 +497,11 @@ impl Service for Connections {
                 outcome[0]
             }
         };
+        if let Some(bytes) = inner.tracker.take_rewritten()
+            && call.service.edits
+        {
+            *call.packet = bytes;
+        }
         let mut news = call.news;
         if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
             news.waits = Some(Waits { service: 0, element: 0, ticket });

@@ -575,22 +575,23 @@ fn conntrack(
         Zone::Field(bits) => Some(bits),
         Zone::Number(_) => None,
     };
-    if ct.alg != 0 {
-        return Err(LowerError::NotDone("ct(alg)"));
-    }
+    let alg = match ct.alg {
+        0 => 0,
+        21 => 4,
+        69 => 8,
+        _ => return Err(LowerError::NotDone("ct(alg) other than ftp and tftp")),
+    };
     let nat = match ct.nat {
         None => None,
         Some(Nat::Existing) => Some(0),
-        Some(Nat::Unranged { .. }) => {
-            return Err(LowerError::NotDone("ct(nat) without an address"));
-        }
+        Some(Nat::Unranged { side, .. }) => Some(if side == NatSide::Source { 1 } else { 2 }),
         Some(Nat::New(range)) => {
             let side = if range.side == NatSide::Source { 1 } else { 2 };
             Some(side | u8::from(range.first.is_ipv6()) << 2)
         }
     };
     call.step(Step::Ct(CtStep {
-        flags: u8::from(ct.commit) | u8::from(ct.force) << 1,
+        flags: u8::from(ct.commit) | u8::from(ct.force) << 1 | alg,
         zone,
         table: ct.table.map(|table| table.0),
         nat,
@@ -610,6 +611,10 @@ fn conntrack(
         let (first, last) = range.ports.unwrap_or((0, 0));
         call.arg(first, 16);
         call.arg(last, 16);
+    }
+    if let Some(Nat::Unranged { .. }) = ct.nat {
+        // The service leaves addresses alone that are all zeroes.
+        [128, 128, 16, 16].into_iter().for_each(|width| call.arg(0_u16, width));
     }
     Ok(())
 }

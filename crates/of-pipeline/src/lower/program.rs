@@ -52,7 +52,8 @@ impl Default for ProgramConfig {
     }
 }
 
-/// What the service `ct` is told: names and widths (ovs-actions(7)). `flags`: 1 commits, 2 forces. `state` and
+/// What the service `ct` is told: names and widths (ovs-actions(7)). `flags`: 1 commits, 2 forces, 4 is for FTP's
+/// helper, 8 for TFTP's. `state` and
 /// `tracked_zone` are what an earlier call said of the packet.
 pub const CT_ARGS: [(&str, u32); 8] = [
     ("zone", 16),
@@ -65,7 +66,7 @@ pub const CT_ARGS: [(&str, u32); 8] = [
     ("tracked_zone", 16),
 ];
 /// What `ct_nat` is told besides. `kind`: 0 for connections that are translated, else new ones, too: 1 source,
-/// 2 destination, and 4 where the addresses are IPv6's. Ports of 0 are left to the translator.
+/// 2 destination, and 4 where the addresses are IPv6's. Addresses of 0 stay as they are, ports of 0 are left to the translator.
 pub const CT_NAT_ARGS: [(&str, u32); 5] =
     [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
 /// What both answer: the `ct_*` fields.

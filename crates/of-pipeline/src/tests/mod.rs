@@ -4,6 +4,7 @@ mod bed;
 mod bundles;
 mod conjunctions;
 mod conntrack;
+mod conntrack_late;
 mod egress;
 mod emergency;
 mod errors;

@@ -112,6 +112,8 @@ struct Datagram {
     spoilt: bool,
     complete: bool,
     waiting: Vec<Waiting>,
+    /// The hash of what it is behind a translation.
+    alias: Option<u64>,
 }
 
 impl Datagram {
@@ -192,6 +194,8 @@ pub(crate) struct Fragments {
     sources: Vec<Source>,
     free_sources: Vec<u32>,
     by_source: HashMap<(u128, bool), u32, FixedState>,
+    /// What datagrams are behind a translation: their first fragments' tuples there.
+    aliases: HashMap<u64, (u64, Tuple), FixedState>,
     /// By weight; of the same, the one with the oldest datagram last.
     by_weight: BTreeSet<(u32, Reverse<u64>, u32)>,
     by_deadline: BTreeSet<(u32, u64, u32)>,
@@ -218,6 +222,7 @@ impl Fragments {
             sources: Vec::new(),
             free_sources: Vec::new(),
             by_source: HashMap::with_hasher(map()),
+            aliases: HashMap::with_hasher(map()),
             by_weight: BTreeSet::new(),
             by_deadline: BTreeSet::new(),
             next_deadline: u32::MAX,
@@ -327,6 +332,32 @@ impl Fragments {
         }
         self.completed(at, now);
         tuple.map_or(Arrival::Orphan, Arrival::Of)
+    }
+
+    /// A datagram is known under another name, too, and with another tuple: it was translated.
+    pub(crate) fn rename(&mut self, name: &Name, behind: &Name, tuple: Tuple) {
+        let Some(at) = self.find(name) else { return };
+        let Some(datagram) = &mut self.datagrams[at as usize] else { return };
+        if datagram.alias == Some(behind.hash) {
+            return;
+        }
+        if let Some(old) = datagram.alias.replace(behind.hash) {
+            self.aliases.remove(&old);
+        }
+        if let Some((other, _)) = self.aliases.insert(behind.hash, (name.hash, tuple))
+            && other != name.hash
+            && let Some(of) = self.index.get(&other)
+            && let Some(datagram) = &mut self.datagrams[*of as usize]
+        {
+            datagram.alias = None;
+        }
+    }
+
+    /// The tuple of a later fragment that was translated.
+    pub(crate) fn renamed(&self, behind: &Name) -> Option<Tuple> {
+        let (_, tuple) = self.aliases.get(&behind.hash)?;
+        let bare = &behind.bare;
+        ((tuple.src, tuple.dst) == (bare.src, bare.dst)).then_some(*tuple)
     }
 
     /// Forgets datagrams whose time is over, so many at most. True if more may be due.
@@ -465,6 +496,7 @@ impl Fragments {
             spoilt: false,
             complete: false,
             waiting: Vec::new(),
+            alias: None,
         };
         let at = match self.free.pop() {
             Some(at) => {
@@ -507,6 +539,9 @@ impl Fragments {
         }
         self.free.push(at);
         self.index.remove(&datagram.name.hash);
+        if let Some(alias) = datagram.alias {
+            self.aliases.remove(&alias);
+        }
         self.by_deadline.remove(&(datagram.deadline, datagram.number, at));
         let source = datagram.source;
         self.unrank(source);

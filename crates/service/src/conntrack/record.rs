@@ -55,6 +55,11 @@ impl Flags {
     /// It may have a mark or a label.
     pub(crate) const MARKED: Flags = Flags(2048);
 
+    /// It is a control connection, with a helper.
+    pub(crate) const CONTROL: Flags = Flags(8192);
+    /// A control connection has announced it.
+    pub(crate) const RELATED: Flags = Flags(16384);
+
     /// A packet of it was seen, or an action sets something of it.
     #[inline]
     pub(crate) fn touch(&mut self) {
@@ -216,11 +221,12 @@ impl Record {
         (tuple.role != Role::Request && reply).then_some(Direction::Reply)
     }
 
-    /// The same for a packet that has a key, of a connection whose reply tuple is the inverse of the original; without a
-    /// choice that depends on the direction. None for others, and for a record that is not in use.
+    /// The same for a packet that has a key, of a connection whose reply tuple is the inverse of the original and that has to do
+    /// with no helper; without a choice that depends on the direction. None for others, and for a record that is not in use.
     #[inline(always)]
     pub(crate) fn way_of(&self, key: &Key, zone: u16) -> Option<Direction> {
-        let kind = Flags::LIVE.0 | Flags::V6.0 | Flags::QUERY.0 | Flags::TWO_KEYS.0;
+        const SLOW: Flags = Flags(Flags::CONTROL.0 | Flags::RELATED.0);
+        let kind = Flags::LIVE.0 | Flags::V6.0 | Flags::QUERY.0 | Flags::TWO_KEYS.0 | SLOW.0;
         let alike = (self.flags().0 & kind == Flags::LIVE.0)
             & (self.zone == zone)
             & (self.protocol == key.protocol.0);

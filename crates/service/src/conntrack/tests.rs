@@ -6,6 +6,7 @@ use crate::packet::Checksum;
 use std::net::IpAddr;
 use wire::tcp::Flags as Tcp;
 
+mod alg;
 mod apart;
 mod closed;
 
