@@ -530,11 +530,18 @@ impl Pending {
         self.bits >> Pending::bit(hash) & 1 != 0 && self.opening.contains(&hash)
     }
 
-    /// A packet might open this connection later. True if an earlier one might, too, and this one is to come alone.
-    fn meets(&mut self, hash: u64, now: u32) -> bool {
+    /// A packet that was left might open this connection.
+    fn opens(&mut self, hash: u64) {
         if !self.has(hash) {
             self.bits |= 1 << Pending::bit(hash);
             self.opening.push(hash);
+        }
+    }
+
+    /// A packet might open this connection later. True if an earlier one might, too, and this one is to come alone.
+    fn meets(&mut self, hash: u64, now: u32) -> bool {
+        if !self.has(hash) {
+            self.opens(hash);
             return false;
         }
         let ticks = now.saturating_sub(self.tick);
@@ -1209,6 +1216,10 @@ impl Tracker {
         let name = self.name_of(&tuple, ident);
         let leaves = self.apart.now == Apart::Leave;
         if leaves && (first || !self.fragments.knows(&name, now)) {
+            if first {
+                // What it may open, others of the burst are not to open before it.
+                self.apart.opens(self.hasher.hash(&tuple));
+            }
             return Subject::Apart;
         }
         let Some(piece) = parse::piece(packet) else { return Subject::Malformed };

@@ -41,7 +41,9 @@ fn fragments(ident: u16, from: (IpAddr, u16), to: (IpAddr, u16)) -> Vec<Vec<u8>>
 
 /// A switch's drops at port 1, by reason.
 fn drops(bed: &Bed) -> Vec<(&'static str, u64)> {
-    bed.agent.switch().counters(1).map(|counters| counters.drops).unwrap_or_default()
+    let all = bed.agent.switch().port_counters();
+    let port = all.into_iter().find(|(view, ..)| view.number == 1);
+    port.map(|(_, counters, _)| counters.drops).unwrap_or_default()
 }
 
 const STATEFUL: [&str; 4] = [
