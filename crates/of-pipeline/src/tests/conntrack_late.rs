@@ -135,7 +135,7 @@ fn a_fragment_waits_through_a_change_of_entries() {
         let parts = fragments(7, (v4(1), 1000), (v4(2), 53));
         bed.send(1, &parts[2]);
         bed.silent(2);
-        bed.ok(flow("table=1,priority=9,ip,in_port=1,ct_state=+trk+new actions=ct(commit),3"));
+        bed.ok(flow("table=1,priority=40000,ip,in_port=1,ct_state=+trk+new actions=ct(commit),3"));
         bed.send(1, &parts[0]);
         bed.send(1, &parts[1]);
         let came: Vec<_> = (0..3).map(|_| bed.receive(3)).collect();
