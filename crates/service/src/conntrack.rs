@@ -1648,12 +1648,13 @@ impl Tracker {
             };
             reply = bound;
         }
-        if reply != tuple.inverted() {
-            if self.translated >= self.config.translated_max && !self.make_translated_room() {
-                self.release(&tuple, &reply);
-                self.counters.table_full += 1;
-                return Err(Drop::TableFull);
-            }
+        if reply != tuple.inverted()
+            && self.translated >= self.config.translated_max
+            && !self.make_translated_room()
+        {
+            self.release(&tuple, &reply);
+            self.counters.table_full += 1;
+            return Err(Drop::TableFull);
         }
         let (mut record, mut rest) = Record::new(&tuple, &reply);
         record.state = state;

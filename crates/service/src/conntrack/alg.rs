@@ -367,7 +367,7 @@ fn announced(direction: Direction, line: &[u8]) -> Option<Announced> {
     let words = words(direction);
     let is =
         |word: &&[u8]| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    let which = words.iter().position(|word| is(word))?;
+    let which = words.iter().position(is)?;
     let mut at = words[which].len();
     if direction == Direction::Reply {
         // Words for people, then the numbers, mostly in brackets.

@@ -55,7 +55,7 @@ fn what_an_earlier_packet_may_open_comes_alone() {
     let counted: u64 = tracker.counters().all().take(8).map(|(_, n)| n).sum();
     assert_eq!(counted, 2, "what is left is not counted yet");
     // The first's second call keeps its connection; what was left then comes alone.
-    burst(&mut tracker, &commit(), &[there.clone()]);
+    burst(&mut tracker, &commit(), std::slice::from_ref(&there));
     assert_eq!(names(one(&mut tracker, SECOND, &holding(), &frames[1])), "+est+rpl+trk");
     assert_eq!(names(one(&mut tracker, SECOND, &holding(), &frames[3])), "+est+trk");
     assert_eq!(names(one(&mut tracker, SECOND, &holding(), &frames[4])), "+rel+rpl+trk");
