@@ -205,9 +205,16 @@ impl GroupTable {
         if request.group_type == GroupType::Indirect && buckets.len() != 1 {
             return Err(Refusal::Indirect { group, buckets: buckets.len() });
         }
-        //= openflow-1.3.5 §7.3.4.2: a bucket's share is its weight in the sum of all weights. Where that is 0,
-        //= as it is of what `ovs-ofctl insert-buckets` sends without weights, none is chosen.
+        //= openflow-1.3.5 §7.3.4.2: a bucket's share is its weight in the sum of all weights, which is not 0.
         let select = request.group_type == GroupType::Select;
+        // `ovs-ofctl insert-buckets` sends a weight of 0 where none is said; of such buckets none is chosen.
+        let partly = matches!(
+            request.command,
+            GroupModCommand::InsertBucket | GroupModCommand::RemoveBucket
+        );
+        if select && !partly && !buckets.is_empty() && buckets.iter().all(|b| b.weight == 0) {
+            return Err(Refusal::NoWeight { group });
+        }
         //= openflow-1.5.1 §7.3.4.3: each bucket has its own number.
         let mut ids = BTreeSet::new();
         if let Some(twice) = buckets.iter().find(|b| !ids.insert(b.id)) {

@@ -331,6 +331,10 @@ refusals! {
         group: u32, /// How many buckets.
         buckets: usize } => GmfcInvalidGroup,
         "indirect group {group} has {buckets} buckets; it has exactly one (OFPGMFC_INVALID_GROUP)";
+    /// A select group whose buckets would all get nothing.
+    NoWeight { /// Which.
+        group: u32 } => GmfcInvalidGroup,
+        "no bucket of select group {group} has a weight, so none would get a packet (OFPGMFC_INVALID_GROUP)";
     /// A weight where none is.
     Weight { /// Which.
         group: u32, /// The weight.

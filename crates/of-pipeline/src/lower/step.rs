@@ -441,7 +441,7 @@ impl Build<'_> {
                 vec![ops::when(ops::ends_connection(h), vec![told])]
             }
             Step::EnsureVlan => vec![ops::ensure_vlan(h)],
-            //= openflow-1.0.2 §3.3: the IPv4 addresses; ARP's are matched as such, but not set.
+            //= openflow-1.0.2 §5.2.4: nw_src and nw_dst are the IPv4 addresses; ARP's are matched as such, but not set.
             Step::SetNwSrc => self.assign_all("nw_src", 32, &[h.ipv4_src]),
             Step::SetNwDst => self.assign_all("nw_dst", 32, &[h.ipv4_dst]),
             Step::SetNwTos => self.assign_all("nw_tos", 6, &[h.ipv4_dscp, h.ipv6_dscp]),

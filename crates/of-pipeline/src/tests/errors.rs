@@ -98,6 +98,7 @@ fn texts_name_the_code() {
         GroupExists { group: 1 },
         GroupNumber { group: 1 },
         Indirect { group: 1, buckets: 2 },
+        NoWeight { group: 1 },
         Weight { group: 1, weight: 2 },
         Unwatched { group: 1 },
         WatchUnsupported { group: 1 },

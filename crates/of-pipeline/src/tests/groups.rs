@@ -61,6 +61,7 @@ fn refused_group_mods_have_the_codes_of_the_specification() {
         (group(2, Indirect, vec![]), GmfcInvalidGroup),
         (group(2, Indirect, vec![bucket(vec![]), bucket(vec![])]), GmfcInvalidGroup),
         (group(2, All, vec![weight(1)]), GmfcInvalidGroup),
+        (group(2, Select, vec![weight(0), weight(0)]), GmfcInvalidGroup),
         (group(2, FastFailover, vec![bucket(vec![])]), GmfcInvalidGroup),
         (group(2, All, vec![watching(1)]), GmfcWatchUnsupported),
         (group(2, FastFailover, vec![watching(0)]), GmfcBadWatch),
@@ -82,7 +83,7 @@ fn refused_group_mods_have_the_codes_of_the_specification() {
     }
     bed.ok(delete_group(GroupId(9)));
     bed.ok(group(0, Select, vec![weight(1), weight(2)]));
-    bed.ok(modify(group(0, Select, vec![weight(0)])));
+    assert_eq!(bed.refused(modify(group(0, Select, vec![weight(0)]))), GmfcInvalidGroup);
     bed.ok(modify(group(0, Select, vec![])));
     for id in 2..10 {
         bed.ok(group(id, FastFailover, vec![watching(1)]));

@@ -690,7 +690,7 @@ fn selection_is_told_as_it_was_said_and_comes_back_byte_for_byte() {
     let mut bed = Bed::new(2);
     let lines = [
         "group_id=1,type=select,selection_method=hash,selection_method_param=5,fields(ip_src=255.255.0.0,nw_proto,eth_dst),bucket=bucket_id:0,actions=output:2",
-        "group_id=2,type=select,selection_method=dp_hash,selection_method_param=4294967303,bucket=bucket_id:0,weight:0,actions=output:2",
+        "group_id=2,type=select,selection_method=dp_hash,selection_method_param=4294967303,bucket=bucket_id:0,weight:0,actions=output:2,bucket=bucket_id:1,actions=output:1",
         "group_id=3,type=select,selection_method=hash,bucket=bucket_id:4,weight:3,actions=output:2",
     ];
     for line in lines {
