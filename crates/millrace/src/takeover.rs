@@ -288,7 +288,8 @@ fn added(told: MultipartReplyBody, messages: &mut Vec<Message>) {
         }
         MultipartReplyBody::GroupDesc(groups) => {
             let group = |command, group_type, group_id, selection, buckets| {
-                let command_bucket = BucketId::ALL;
+                let inserts = command == GroupModCommand::InsertBucket;
+                let command_bucket = if inserts { BucketId::LAST } else { BucketId::ALL };
                 Message::GroupMod(GroupMod {
                     command,
                     group_type,
@@ -304,14 +305,19 @@ fn added(told: MultipartReplyBody, messages: &mut Vec<Message>) {
                 messages.push(group(GroupModCommand::Add, GroupType::All, id, None, Vec::new()));
             }
             for desc in groups {
-                let (kind, id) = (desc.group_type, desc.group_id);
-                messages.push(group(
-                    GroupModCommand::Modify,
-                    kind,
-                    id,
-                    desc.selection,
-                    desc.buckets,
-                ));
+                let (kind, id, selection) = (desc.group_type, desc.group_id, desc.selection);
+                // Buckets that are all without weight can only be inserted.
+                let weightless = kind == GroupType::Select
+                    && !desc.buckets.is_empty()
+                    && desc.buckets.iter().all(|bucket| bucket.weight == 0);
+                let (now, then) = match weightless {
+                    true => (Vec::new(), desc.buckets),
+                    false => (desc.buckets, Vec::new()),
+                };
+                messages.push(group(GroupModCommand::Modify, kind, id, selection, now));
+                if weightless {
+                    messages.push(group(GroupModCommand::InsertBucket, kind, id, None, then));
+                }
             }
         }
         MultipartReplyBody::Flow(flows) => {

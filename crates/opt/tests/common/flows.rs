@@ -91,7 +91,7 @@ impl Flows {
     pub(crate) fn group(&mut self, line: &str) {
         let group = parse_group(line, &syntax::Context::new(Version::V13)).unwrap();
         let calls: Vec<_> = (group.buckets.iter())
-            .map(|b| lower_bucket(&b.actions).unwrap().intern(&mut self.interner))
+            .map(|b| lower_bucket(&self.layout, &b.actions).unwrap().intern(&mut self.interner))
             .collect();
         let buckets = (group.buckets.iter().zip(calls).zip(1u32..)).map(|((b, call), n)| Bucket {
             weight: b.weight,
