@@ -4,7 +4,8 @@
 //! what is left once [`DESCRIPTORS_KEPT`] and what controllers and ports need are put aside, so that the
 //! control socket, configured controllers, ports that are opened again and state files find theirs.
 //!
-//! Memory: unless `--flows-max` says otherwise, flow entries may use half of what is free at the start,
+//! Memory: unless `--flows-max` says otherwise, flow entries may use half of what is free at the start but
+//! for [`ELSE_BYTES`], which code, queues and connections need,
 //! at [`FLOW_BYTES`] each: what the machine has available, what the control group may still use, and what
 //! limits of the process (`ulimit -v`, `-d`) leave, whichever is least.
 
@@ -16,6 +17,8 @@ pub(crate) const FLOWS_MOST: u32 = 1 << 24;
 /// Memory for one entry in all its forms, with room for what is made anew beside the old: ordinary ones
 /// take some 1.2 KB.
 const FLOW_BYTES: u64 = 2048;
+/// Memory for all but entries: compiled code, queues, answers.
+const ELSE_BYTES: u64 = 64 << 20;
 /// However little memory there is, so many entries may be there.
 const FLOWS_LEAST: u64 = 1024;
 /// Messages in bundles of all connections have this part of the memory for entries.
@@ -74,7 +77,7 @@ pub(crate) fn bundles(flows_max: u32) -> usize {
 
 fn flows_in(free: Option<u64>) -> u32 {
     let Some(free) = free else { return FLOWS_MOST };
-    (free / 2 / FLOW_BYTES).clamp(FLOWS_LEAST, FLOWS_MOST.into()) as u32
+    (free.saturating_sub(ELSE_BYTES) / 2 / FLOW_BYTES).clamp(FLOWS_LEAST, FLOWS_MOST.into()) as u32
 }
 
 /// What the machine can give without swapping.
@@ -136,9 +139,11 @@ mod tests {
 
     #[test]
     fn entries_have_half_of_what_is_free() {
-        assert_eq!(flows_in(Some(4 << 30)), 1 << 20);
-        assert_eq!(flows_in(Some(600 << 20)), 153_600);
-        assert_eq!(flows_in(Some(0)), FLOWS_LEAST as u32);
+        assert_eq!(flows_in(Some((4 << 30) + ELSE_BYTES)), 1 << 20);
+        assert_eq!(flows_in(Some((600 << 20) + ELSE_BYTES)), 153_600);
+        for little in [0, ELSE_BYTES, ELSE_BYTES + (1 << 20)] {
+            assert_eq!(flows_in(Some(little)), FLOWS_LEAST as u32);
+        }
         assert_eq!((flows_in(None), flows_in(Some(u64::MAX))), (FLOWS_MOST, FLOWS_MOST));
         assert_eq!((bundles(1024), bundles(1 << 20)), (16 << 20, 512 << 20));
     }

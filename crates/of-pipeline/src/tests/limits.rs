@@ -15,7 +15,7 @@ fn bed(flows_max: u32) -> Bed {
 
 fn with(config: AgentConfig) -> Bed {
     let mut bed = Bed::new(2);
-    let program = bed.agent.config().program.clone();
+    let program = bed.agent.config().program;
     let config = AgentConfig { program, ..config };
     bed.agent = Agent::new(bed.agent.switch().clone(), config).unwrap();
     bed
@@ -127,7 +127,7 @@ fn buckets_of_all_groups_are_bounded_by_their_bytes() {
         weight: 0,
         watch_port: PortNo::ANY,
         watch_group: GroupId::ANY,
-        actions: vec![Action::set_field(FieldId::EthSrc, 1), output(2)].into(),
+        actions: vec![Action::set_field(FieldId::EthSrc, 1), output(2)],
     };
     let group = |id: u32| GroupMod {
         command: GroupModCommand::AddOrModify,
