@@ -286,6 +286,7 @@ mod tests {
                 matching: openflow::Match::new().with(FieldId::InPort, port.into()),
                 data: vec![0; bytes],
                 userdata: Vec::new(),
+                continuation: Vec::new(),
             }),
         }))
     }

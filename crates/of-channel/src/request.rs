@@ -395,6 +395,7 @@ fn forwardable(message: &Message) -> Option<ForwardedRequest> {
 fn changes_state(message: &Message) -> bool {
     match message {
         Message::PacketOut(_)
+        | Message::Resume(_)
         | Message::FlowMod(_)
         | Message::GroupMod(_)
         | Message::PortMod(_)

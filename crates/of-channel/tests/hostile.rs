@@ -49,6 +49,7 @@ fn is_harmless(message: &Message) -> bool {
             | Message::SetAsync(_)
             | Message::RoleRequest(_)
             | Message::PacketOut(_)
+            | Message::Resume(_)
     )
 }
 

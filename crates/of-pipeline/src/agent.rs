@@ -277,6 +277,7 @@ impl Agent {
             Message::PortMod(request) => self.port_mod(request),
             Message::TableMod(request) => self.table_mod(version, request),
             Message::PacketOut(request) => self.packet_out(request),
+            Message::Resume(request) => self.resume(*request),
             Message::MultipartRequest(MultipartRequest {
                 more: false,
                 body: MultipartRequestBody::TableFeatures(wanted),

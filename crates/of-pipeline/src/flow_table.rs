@@ -11,12 +11,13 @@
 //! memory per entry about 150 bytes, 48 for each field, and its action list.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
+use crate::lower::needs_entry;
 use crate::stats::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
 use openflow::{
     Action, FinTimeout, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo,
-    Uncounted,
+    ToController, Uncounted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
@@ -112,14 +113,13 @@ fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
         .flat_map(|list| Action::flat(list))
 }
 
-/// The bytes for the controller that the `which`-th action with some carries, from 1 on; none for 0.
-pub(crate) fn userdata(instructions: &[Instruction], which: u16) -> &[u8] {
+/// The `which`-th action, from 1 on, that tells the controller what is found by the entry.
+pub(crate) fn told(instructions: &[Instruction], which: u16) -> Option<&ToController> {
     let mut carried = actions(instructions).filter_map(|action| match action {
-        Action::Controller(to) if !to.userdata.is_empty() => Some(&to.userdata[..]),
+        Action::Controller(to) if needs_entry(to) => Some(to),
         _ => None,
     });
-    let at = usize::from(which).checked_sub(1);
-    at.and_then(|at| carried.nth(at)).unwrap_or_default()
+    carried.nth(usize::from(which).checked_sub(1)?)
 }
 
 /// Table and cookie of what instructions learn for as long as they are there.

@@ -4,9 +4,9 @@
 //! as an action of their own.
 
 use crate::agent::{Agent, elements};
-use crate::lower::lower_packet_out;
+use crate::lower::{PuntArgs, lower_packet_out, lower_resumed};
 use crate::refusal::Refusal;
-use openflow::{PacketOut, PortNo};
+use openflow::{FieldId, Message, PacketOut, PortNo, Resume, Version, decode};
 use std::sync::Arc;
 use switch::Injection;
 
@@ -19,6 +19,39 @@ impl Agent {
         if let Some(injection) = self.injection(request)? {
             self.switch.inject(injection);
         }
+        Ok(())
+    }
+
+    /// Lets a packet go on that waited for its controller (ovs-actions(7), `controller(pause)`).
+    pub(crate) fn resume(&mut self, request: Resume) -> Result<(), Refusal> {
+        let Ok((_, Message::FlowMod(rest))) = decode(Version::V15, &request.continuation) else {
+            return Err(Refusal::Continuation);
+        };
+        let mut pipeline = rest.matching;
+        // What the controller made of the fields that it was told.
+        for field in &request.matching {
+            pipeline.set(field.id, field.value);
+        }
+        let kept = [FieldId::InPort, FieldId::Metadata, FieldId::TunnelId];
+        let known = |id: &FieldId| kept.contains(id) || PuntArgs::PIPELINE.contains(id);
+        let others: Vec<FieldId> = pipeline.iter().map(|f| f.id).filter(|id| !known(id)).collect();
+        others.into_iter().for_each(|id| pipeline.remove(id));
+        let table = rest.table_id.0;
+        let instructions = rest.instructions;
+        self.rules().instructions(Version::V15, table, None, &instructions)?;
+        if !FRAME.contains(&request.data.len()) {
+            return Err(Refusal::BadPacket { bytes: request.data.len() });
+        }
+        let elements = elements(&self.switch);
+        let call = lower_resumed(&self.layout, &elements, &pipeline, table, &instructions)?;
+        let (action, args) = call.build(&self.layout);
+        let injection = Injection {
+            in_port: pipeline.exact(FieldId::InPort).unwrap_or(0) as u32,
+            bytes: request.data,
+            action: Arc::new(action),
+            args: args.to_vec(),
+        };
+        self.switch.inject(injection);
         Ok(())
     }
 

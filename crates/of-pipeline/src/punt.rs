@@ -13,10 +13,13 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::flow_table::{FlowKey, userdata};
-use crate::lower::PuntArgs;
+use crate::flow_table::{FlowKey, told};
+use crate::lower::{PuntArgs, behind_pause};
 use ir::PuntReason;
-use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
+use openflow::{
+    FieldId, FlowMod, Instruction, Match, Message, PacketIn, PacketInReason, PortConfig, TableId,
+    Version, Xid, encode,
+};
 use switch::Punt;
 
 /// The reason of a packet-in.
@@ -50,6 +53,17 @@ fn pipeline_fields(args: &PuntArgs) -> Match {
     matching
 }
 
+/// What a waiting packet goes on with: an entry of 1.5 with its pipeline fields for a match, which is read
+/// again, and checked as any entry is, when the packet is resumed.
+fn continuation(table: u8, pipeline: &Match, rest: Vec<Instruction>) -> Vec<u8> {
+    let rest = FlowMod {
+        dialect: Version::V15,
+        table_id: TableId(table),
+        ..FlowMod::add(pipeline.clone(), rest.into_iter().collect())
+    };
+    encode(Version::V15, Xid(0), &Message::FlowMod(rest)).unwrap_or_default()
+}
+
 impl Agent {
     /// What controllers are told of a punted packet, if anything.
     pub(crate) fn packet_in(&self, punt: Punt) -> Option<Event> {
@@ -63,16 +77,25 @@ impl Agent {
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
         let flow = key.and_then(|key| self.flows.get(key));
         let cookie = flow.map_or(PacketIn::NO_COOKIE, |f| f.cookie);
-        let userdata = flow.map_or(&[][..], |f| userdata(&f.instructions, args.userdata));
+        let told = flow.and_then(|f| told(&f.instructions, args.userdata));
+        let userdata = told.map_or(&[][..], |to| &to.userdata);
+        let mut matching = pipeline_fields(&args);
+        for field in &PuntArgs::pipeline(&punt.args) {
+            matching.set(field.id, field.value);
+        }
+        let rest = flow.and_then(|f| behind_pause(&f.instructions, args.userdata));
+        let continuation =
+            rest.map_or(Vec::new(), |rest| continuation(table.unwrap_or(0), &matching, rest));
         let packet = PacketIn {
             buffer_id: None,
             total_len: u16::try_from(punt.bytes.len()).unwrap_or(u16::MAX),
             reason: reason(punt.reason),
             table_id: TableId(table.unwrap_or(0)),
             cookie,
-            matching: pipeline_fields(&args),
+            matching,
             data: punt.bytes,
             userdata: userdata.to_vec(),
+            continuation,
         };
         Some(match args.controller_id {
             0 => Event::PacketIn(packet),

@@ -67,6 +67,7 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
         LowerError::NotDone(_) => ErrorCode::BacBadExpType,
+        LowerError::BehindPause => ErrorCode::BacBadArgument,
         LowerError::Resubmit(_)
         | LowerError::CtTable(_)
         | LowerError::NoService(_)
@@ -96,6 +97,9 @@ refusals! {
     /// A multipart request in several messages.
     MultipartMore => BrcMultipartBufferOverflow,
         "a multipart request in several messages is not gathered; send it in one (OFPBRC_MULTIPART_BUFFER_OVERFLOW)";
+    /// What should resume a packet is none of ours.
+    Continuation => BrcBadLen,
+        "the continuation is none that this switch gave; send back the packet-in's own (OFPBRC_BAD_LEN)";
     /// A packet that was never kept.
     BufferUnknown { /// Which.
         buffer: u32 } => BrcBufferUnknown,

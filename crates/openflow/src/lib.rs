@@ -75,7 +75,7 @@ pub use multipart::{
     BundleFeatures, BundleFeaturesRequest, BundleTimes, MultipartReply, MultipartReplyBody,
     MultipartRequest, MultipartRequestBody,
 };
-pub use packet::{PacketIn, PacketInReason, PacketOut};
+pub use packet::{PacketIn, PacketInReason, PacketOut, Resume};
 pub use port::{
     PortConfig, PortDesc, PortFeatures, PortMod, PortReason, PortState, PortStats, PortStatus,
     QueueConfig, QueueConfigReply, QueueProperty, QueueStats, QueueStatsRequest,

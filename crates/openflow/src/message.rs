@@ -7,7 +7,7 @@ use crate::group::GroupMod;
 use crate::ids::Xid;
 use crate::meter::MeterMod;
 use crate::multipart::{MultipartReply, MultipartRequest};
-use crate::packet::{PacketIn, PacketOut};
+use crate::packet::{PacketIn, PacketOut, Resume};
 use crate::port::{PortMod, PortStatus, QueueConfigReply};
 use crate::switch::{
     AsyncChange, AsyncConfig, ControllerStatus, Features, QueueConfigRequest, RoleMessage,
@@ -50,6 +50,8 @@ pub enum Message {
     PortStatus(PortStatus),
     /// A packet from the controller.
     PacketOut(PacketOut),
+    /// Lets a packet that waits go on.
+    Resume(Box<Resume>),
     /// Changes flow entries.
     FlowMod(FlowMod),
     /// Changes a group (1.3).
@@ -105,6 +107,7 @@ impl Message {
             Message::EchoRequest(_) => "OFPT_ECHO_REQUEST",
             Message::EchoReply(_) => "OFPT_ECHO_REPLY",
             Message::Experimenter(_) | Message::Nicira(_) => "OFPT_EXPERIMENTER",
+            Message::Resume(_) => "NXT_RESUME",
             Message::FeaturesRequest => "OFPT_FEATURES_REQUEST",
             Message::FeaturesReply(_) => "OFPT_FEATURES_REPLY",
             Message::GetConfigRequest => "OFPT_GET_CONFIG_REQUEST",

@@ -60,6 +60,20 @@ pub struct PacketIn {
     pub data: Vec<u8>,
     /// What the action that sent it carries for the controller; told in Nicira's packet-in format 2 alone.
     pub userdata: Vec<u8>,
+    /// What resumes the packet, which waits for that; empty if it does not wait. Told in Nicira's packet-in
+    /// format 2 alone.
+    pub continuation: Vec<u8>,
+}
+
+/// Resumes a packet that waits (`NXT_RESUME`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// The packet, which the controller may have changed.
+    pub data: Vec<u8>,
+    /// Its pipeline fields, which the controller may have changed.
+    pub matching: Match,
+    /// As the packet-in told it.
+    pub continuation: Vec<u8>,
 }
 
 impl PacketIn {

@@ -433,6 +433,7 @@ fn packets_removals_and_the_rest() {
             matching: Match::new().with(FieldId::InPort, 3),
             data: vec![0; 60],
             userdata: Vec::new(),
+            continuation: Vec::new(),
         };
         prints(
             version,
@@ -616,6 +617,7 @@ fn packet_ins_of_format_2() {
             matching: Match::new().with(FieldId::InPort, 3).with(FieldId::Metadata, 0x77),
             data: vec![0; 60],
             userdata: vec![1, 2, 0xff],
+            continuation: vec![7; 9],
         };
         let mut file = Vec::new();
         openflow::codec::encode_packet_in2(&mut file, version, Xid(1), &packet).unwrap();
@@ -629,6 +631,7 @@ fn packet_ins_of_format_2() {
             "NXT_PACKET_IN2",
             "table_id=7 cookie=0x5 total_len=60 metadata=0x77,in_port=3 (via action) data_len=60",
             "userdata=01.02.ff",
+            "continuation",
         ] {
             assert!(printed.contains(part), "{version}: {part:?} is not in {printed}");
         }

@@ -155,12 +155,17 @@ pub enum LowerError {
         "fin_timeout shortens the timeouts of its flow entry; packet-outs and groups' buckets have none"
     )]
     FinTimeout,
+    /// What a packet waits for needs the entry.
+    #[error(
+        "behind controller(pause) stands an action that needs the entry: learn, fin_timeout, or controller with userdata or pause; put it in a table behind"
+    )]
+    BehindPause,
     /// An action, or an option of one, that no packet can be processed by.
     #[error("{0} is read and written, but not done by this switch; leave it out")]
     NotDone(&'static str),
     /// Bytes for the controller where no entry is.
     #[error(
-        "controller with userdata belongs to flow entries; leave userdata out in packet-outs and groups"
+        "controller with userdata or pause belongs to flow entries; leave both out in packet-outs and groups"
     )]
     Userdata,
     /// An action that an action set cannot hold.
@@ -204,6 +209,13 @@ pub fn lower_instructions(
             Instruction::StatTrigger(_) => {}
             Instruction::ApplyActions(actions) => {
                 for (i, action) in actions.iter().enumerate() {
+                    // Nothing behind it is done before the controller resumes the packet.
+                    if pauses(action) {
+                        what_waits(&actions[i + 1..])?;
+                        lower_action(&mut call, place, action)?;
+                        call.step(Step::Pause);
+                        return Ok(call);
+                    }
                     // No instruction behind it is done.
                     if matches!(action, Action::Exit) {
                         call.step(Step::Exit);
@@ -329,6 +341,107 @@ fn until_exit(actions: &[Action]) -> &[Action] {
     &actions[..end.unwrap_or(actions.len())]
 }
 
+/// Whether the packet waits at the action.
+fn pauses(action: &Action) -> bool {
+    matches!(action, Action::Controller(ToController { pause: true, .. }))
+}
+
+/// What the action tells is found by its entry: bytes for the controller, or what comes behind it.
+pub fn needs_entry(to: &ToController) -> bool {
+    !to.userdata.is_empty() || to.pause
+}
+
+/// Checks actions that a packet waits for: they are done when no entry is at hand.
+fn what_waits(actions: &[Action]) -> Result<(), LowerError> {
+    let needs = |action: &Action| match action {
+        Action::Learn(_) | Action::FinTimeout(_) => true,
+        Action::Controller(to) => needs_entry(to),
+        _ => false,
+    };
+    match Action::flat(actions).any(needs) {
+        true => Err(LowerError::BehindPause),
+        false => Ok(()),
+    }
+}
+
+/// What is left of an entry's instructions behind the `which`-th action of those that [`needs_entry`] names,
+/// counted from 1 on in the order in which they are done; none if the packet does not wait there.
+pub fn behind_pause(instructions: &[Instruction], which: u16) -> Option<Vec<Instruction>> {
+    let mut left = which;
+    let mut found = None;
+    // Looks a list up, in it the place and whether the packet waits there.
+    fn find(actions: &[Action], left: &mut u16) -> Option<Option<Vec<Action>>> {
+        for (i, action) in actions.iter().enumerate() {
+            match action {
+                Action::Controller(to) if needs_entry(to) => {
+                    *left = left.saturating_sub(1);
+                    if *left == 0 {
+                        return Some(to.pause.then(|| actions[i + 1..].to_vec()));
+                    }
+                    if to.pause {
+                        return None;
+                    }
+                }
+                Action::Clone(inner) => match find(inner, left) {
+                    // Only the copy waits.
+                    Some(Some(rest)) => {
+                        return Some(Some(vec![Action::Clone(rest), Action::Exit]));
+                    }
+                    Some(None) => return Some(None),
+                    None => {}
+                },
+                Action::Exit => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+    let mut rest = Vec::new();
+    for instruction in instructions {
+        match instruction {
+            Instruction::ApplyActions(actions) if found.is_none() => {
+                found = find(actions, &mut left);
+                if let Some(Some(behind)) = &found {
+                    rest.push(Instruction::ApplyActions(behind.clone()));
+                }
+            }
+            Instruction::Meter(_) | Instruction::StatTrigger(_) => {}
+            other => rest.push(other.clone()),
+        }
+    }
+    found?.map(|_| rest)
+}
+
+/// What is done with a packet that waited: its pipeline fields come back, then what was behind the pause in an
+/// entry of the table.
+pub fn lower_resumed(
+    layout: &Layout,
+    elements: Elements<'_>,
+    pipeline: &Match,
+    table: u8,
+    instructions: &[Instruction],
+) -> Result<Call, LowerError> {
+    let mut call = Call::default();
+    for field in pipeline.iter().filter(|field| field.id != FieldId::InPort) {
+        call.with(Step::SetField(field.id), field.value, field.id.info().bits);
+    }
+    let context = Context::PacketOut;
+    let Call { shape, args, .. } =
+        lower_instructions(layout, elements, table, context, instructions)?;
+    let ends = match shape.last() {
+        Some(Step::Goto(_) | Step::NormalTail | Step::Exit | Step::Softflow { .. }) => true,
+        Some(Step::Ct(ct)) => ct.last.is_some(),
+        _ => false,
+    };
+    call.shape.extend(shape);
+    call.args.extend(args);
+    // What tables wrote is done in the end.
+    if !ends {
+        call.step(Step::ActionSet);
+    }
+    Ok(call)
+}
+
 /// Where an action stands.
 #[derive(Clone, Copy)]
 struct Place {
@@ -393,11 +506,8 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         }
         // Entries of dimensions do nothing themselves.
         Action::Note(_) | Action::Conjunction(_) => {}
-        Action::Controller(ToController { pause: true, .. }) => {
-            return Err(LowerError::NotDone("controller(pause)"));
-        }
-        Action::Controller(ToController { max_len, reason, id, userdata, meter, .. })
-            if !userdata.is_empty() =>
+        Action::Controller(to @ ToController { max_len, reason, id, meter, .. })
+            if needs_entry(to) =>
         {
             // The bytes are found by the entry, and by which of its actions this is.
             if !matches!(context, Context::Entry | Context::TableMiss) {
@@ -495,7 +605,13 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         Action::Exit => return Err(LowerError::NotInSet("exit")),
         Action::Clone(inner) => {
             call.step(Step::Clone);
-            until_exit(inner).iter().try_for_each(|a| lower_action(call, place, a))?;
+            let done = until_exit(inner);
+            let pause = done.iter().position(pauses);
+            if let Some(at) = pause {
+                what_waits(&done[at + 1..])?;
+            }
+            let done = &done[..pause.map_or(done.len(), |at| at + 1)];
+            done.iter().try_for_each(|a| lower_action(call, place, a))?;
             call.step(Step::CloneEnd);
         }
         Action::PopQueue => call.with(Step::SetQueue, 0u32, 32),

@@ -6,7 +6,7 @@ use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
     Pattern, Select, ServiceId, TableId, ValueSetId,
 };
-use openflow::{FieldId, Selection, SelectionMethod};
+use openflow::{FieldId, Match, Selection, SelectionMethod};
 
 /// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
 /// 0xffffff00); internal groups have ids from here on.
@@ -22,7 +22,8 @@ pub const LEARN_VALUES: usize = 8;
 
 /// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
 /// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16),
-/// `controller_id` (16), and `userdata` (16) from actions that carry some.
+/// `controller_id` (16); from actions that carry bytes for the controller, or let the packet wait, also
+/// `userdata` (16) and the fields of [`PuntArgs::PIPELINE`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PuntArgs {
     /// Ingress port.
@@ -43,6 +44,28 @@ pub struct PuntArgs {
 }
 
 impl PuntArgs {
+    /// What comes last, each of its own width.
+    pub const PIPELINE: [FieldId; 28] = {
+        use FieldId::*;
+        [
+            Reg0, Reg1, Reg2, Reg3, Reg4, Reg5, Reg6, Reg7, Reg8, Reg9, Reg10, Reg11, Reg12, Reg13,
+            Reg14, Reg15, PktMark, CtState, CtZone, CtMark, CtLabel, CtNwProto, CtNwSrc, CtNwDst,
+            CtIpv6Src, CtIpv6Dst, CtTpSrc, CtTpDst,
+        ]
+    };
+
+    /// The fields of [`PuntArgs::PIPELINE`] that are there and not zero.
+    pub fn pipeline(args: &[Bits]) -> Match {
+        let mut matching = Match::new();
+        for (field, value) in PuntArgs::PIPELINE.into_iter().zip(args.iter().skip(7)) {
+            let value = value.low_u128();
+            if value != 0 && matching.check_prerequisites(field).is_ok() {
+                matching.set(field, value);
+            }
+        }
+        matching
+    }
+
     /// Reads them; what is missing is zero.
     pub fn read(args: &[Bits]) -> PuntArgs {
         let at = |i: usize| args.get(i).map_or(0, Bits::low_u64);

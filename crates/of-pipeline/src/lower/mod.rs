@@ -42,8 +42,9 @@ pub mod program;
 pub mod step;
 
 pub use actions::{
-    Call, Context, Elements, LowerError, lower_actions, lower_bucket, lower_conjunctive,
-    lower_instructions, lower_packet_out, no_elements,
+    Call, Context, Elements, LowerError, behind_pause, lower_actions, lower_bucket,
+    lower_conjunctive, lower_instructions, lower_packet_out, lower_resumed, needs_entry,
+    no_elements,
 };
 pub use intern::Interner;
 pub use layout::{Layout, PuntArgs};

@@ -175,6 +175,7 @@ pub fn punt_with(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr, which
     match punt_to(h, reason, max_len, id) {
         Op::Punt { reason, mut args } => {
             args.push(which);
+            args.extend(super::PuntArgs::PIPELINE.map(|field| super::fields::read(h, field)));
             Op::Punt { reason, args }
         }
         other => other,

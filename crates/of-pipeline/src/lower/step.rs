@@ -165,6 +165,9 @@ pub enum Step {
         /// It may write the packet.
         edits: bool,
     },
+    /// The packet waits for the controller: its way ends here, that of every table that resubmitted it
+    /// included, and nothing of its action set is done.
+    Pause,
     /// The action set is done, and the packet's way ends, that of every table that resubmitted it
     /// included.
     Exit,
@@ -420,6 +423,11 @@ impl Build<'_> {
                 let argument = self.param("argument", 32);
                 ops::softflow(h, layout.softflow[usize::from(edits)], edits, element, argument)
             }
+            Step::Pause => vec![
+                layout.slots.clear(),
+                Op::Assign(FieldRef::Meta(h.exit), Expr::bool(true)),
+                Op::Goto(layout.action_set),
+            ],
             Step::Exit => vec![
                 Op::Assign(FieldRef::Meta(h.exit), Expr::bool(true)),
                 Op::Goto(layout.action_set),
@@ -710,6 +718,7 @@ fn word(step: &Step, out: &mut String) {
         Step::Softflow { element, edits } => {
             write!(out, "softflow_{}{element:08x}", if *edits { "edit_" } else { "" })
         }
+        Step::Pause => write!(out, "pause"),
         Step::Exit => write!(out, "exit"),
         Step::ActionSet => write!(out, "then_action_set"),
         Step::Goto(table) => write!(out, "goto_{table}"),

@@ -15,6 +15,7 @@ mod groups;
 mod limits;
 mod model;
 mod packets;
+mod pause;
 mod ports;
 mod scale;
 mod softflow;

@@ -114,10 +114,14 @@ pub(super) const NX_ROLE_REQUEST: u32 = 10;
 pub(super) const NX_ROLE_REPLY: u32 = 11;
 
 /// What Nicira's message sets, if it is one that is known.
-pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
+pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Message>> {
     let (Some(exp_type), NICIRA) = (e.exp_type, e.experimenter) else { return Ok(None) };
     let mut r = Reader::new(&e.data, 16, "Nicira's message", ErrorCode::BrcBadLen);
     let known = match exp_type {
+        super::packet_in2::RESUME => {
+            let resume = super::packet_in2::decode_resume(&mut r)?;
+            return Ok(Some(Message::Resume(Box::new(resume))));
+        }
         12 => Nicira::FlowFormat(r.u32()?),
         15 => {
             let on = r.u8()?;
@@ -139,7 +143,7 @@ pub(super) fn nicira_setting(e: &Experimenter) -> Result<Option<Nicira>> {
         _ => return Ok(None),
     };
     r.finish()?;
-    Ok(Some(known))
+    Ok(Some(Message::Nicira(known)))
 }
 
 pub(super) fn encode_nicira(buf: &mut Vec<u8>, setting: &Nicira) {
@@ -207,14 +211,14 @@ pub(super) fn decode_vendor(
         };
         let typed = Experimenter { exp_type: Some(head), data: rest, ..e.clone() };
         if let Some(known) = nicira_setting(&typed)? {
-            return Ok(Message::Nicira(known));
+            return Ok(known);
         }
         e.exp_type = None;
         return Ok(Message::Experimenter(e));
     }
     let e = decode_experimenter(version, r)?;
     match nicira_setting(&e)? {
-        Some(known) => Ok(Message::Nicira(known)),
+        Some(known) => Ok(known),
         None => Ok(Message::Experimenter(e)),
     }
 }
@@ -254,6 +258,7 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
                 matching: Match::new().with(FieldId::InPort, in_port.0.into()),
                 data: r.rest().to_vec(),
                 userdata: Vec::new(),
+                continuation: Vec::new(),
             })
         }
         _ => {
@@ -274,6 +279,7 @@ pub(super) fn decode_packet_in(version: Version, r: &mut Reader<'_>) -> Result<P
                 matching,
                 data,
                 userdata,
+                continuation: Vec::new(),
             })
         }
     }

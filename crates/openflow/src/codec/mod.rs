@@ -254,7 +254,7 @@ fn decode_body(
 fn decode_experimenter_13(r: &mut Reader<'_>) -> Result<Message> {
     let e = misc::decode_experimenter(Version::V13, r)?;
     if let Some(known) = misc::nicira_setting(&e)? {
-        return Ok(Message::Nicira(known));
+        return Ok(known);
     }
     let mut body = Reader::new(&e.data, HEADER_LEN + 8, "bundle message", ErrorCode::BrcBadLen);
     let message = match (e.experimenter, e.exp_type) {
@@ -385,6 +385,7 @@ fn encode_at_end(buf: &mut Vec<u8>, version: Version, xid: Xid, message: &Messag
         Message::EchoRequest(data) | Message::EchoReply(data) => buf.extend_from_slice(data),
         Message::Experimenter(e) => misc::encode_experimenter(buf, version, e),
         Message::Nicira(setting) => misc::encode_nicira(buf, setting),
+        Message::Resume(resume) => packet_in2::encode_resume(buf, version, resume)?,
         Message::FeaturesReply(features) => switch::encode_features(buf, version, features),
         Message::GetConfigReply(config) | Message::SetConfig(config) => {
             switch::encode_config(buf, config);
@@ -482,7 +483,7 @@ fn message_number(version: Version, message: &Message) -> std::result::Result<u8
         Message::Error(_) => Header::ERROR,
         Message::EchoRequest(_) => 2,
         Message::EchoReply(_) => 3,
-        Message::Experimenter(_) | Message::Nicira(_) => 4,
+        Message::Experimenter(_) | Message::Nicira(_) | Message::Resume(_) => 4,
         Message::FeaturesRequest => 5,
         Message::FeaturesReply(_) => 6,
         Message::GetConfigRequest => 7,

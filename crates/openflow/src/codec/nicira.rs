@@ -153,7 +153,17 @@ pub(super) struct NxMatch {
 pub(super) fn decode_match(r: &mut Reader<'_>, length: usize) -> Result<NxMatch> {
     let padded = length.next_multiple_of(8);
     let mut all = r.sub(padded, "match with its padding", ErrorCode::BmcBadLen)?;
-    let mut fields = all.sub(length, "match", ErrorCode::BmcBadLen)?;
+    let fields = all.sub(length, "match", ErrorCode::BmcBadLen)?;
+    decode_tlvs(fields)
+}
+
+/// Reads TLVs of NXM's and OpenFlow's to the end.
+pub(super) fn decode_fields(r: &mut Reader<'_>) -> Result<Match> {
+    let fields = r.sub(r.left(), "fields", ErrorCode::BmcBadLen)?;
+    decode_tlvs(fields).map(|out| out.matching)
+}
+
+fn decode_tlvs(mut fields: Reader<'_>) -> Result<NxMatch> {
     let mut out = NxMatch::default();
     while !fields.is_empty() {
         let header = oxm::header(&mut fields)?;
@@ -192,7 +202,10 @@ pub(super) fn decode_match(r: &mut Reader<'_>, length: usize) -> Result<NxMatch>
                 continue;
             }
             IP_TOS => (value, mask) = (value >> 2, mask >> 2),
-            _ if id == FieldId::InPort => value = PortNo::from_v10(value as u16).0.into(),
+            // Nicira's ports have 16 bits.
+            _ if id == FieldId::InPort && bytes == 2 => {
+                value = PortNo::from_v10(value as u16).0.into();
+            }
             _ => {}
         }
         let whole = !header.has_mask() || mask & id.all_bits() == id.all_bits();

@@ -2,11 +2,13 @@
 //! controller (`userdata`). Connections get them that ask for packet-in format 2.
 
 use super::property;
+use super::reader::{Reader, Result};
 use super::writer::Put;
 use super::{Encode, EncodeError, Loss, MESSAGE_LEN_MAX, NICIRA, finish_message, nicira, oxm};
 use super::{Version, put_header};
+use crate::flow_match::Match;
 use crate::ids::Xid;
-use crate::packet::PacketIn;
+use crate::packet::{PacketIn, Resume};
 
 const SUBTYPE: u32 = 30;
 
@@ -17,6 +19,10 @@ const COOKIE: u16 = 4;
 const REASON: u16 = 5;
 const METADATA: u16 = 6;
 const USERDATA: u16 = 7;
+const CONTINUATION: u16 = 8;
+
+/// `NXT_RESUME`'s subtype.
+pub(super) const RESUME: u32 = 28;
 
 /// Appends a packet-in in Nicira's format of properties.
 ///
@@ -60,21 +66,60 @@ fn encode(buf: &mut Vec<u8>, version: Version, xid: Xid, packet: &PacketIn) -> E
         property::end(buf, at);
     }
     bytes(buf, REASON, &[packet.reason.wire(Version::V15), 0, 0, 0]);
-    let at = property::begin(buf, METADATA);
-    if version == Version::V10 {
-        let fields = buf.len();
-        let length = nicira::encode_match(buf, &packet.matching, (0, 0));
-        buf.truncate(fields + length);
-    } else {
-        oxm::encode_fields(buf, version, &packet.matching, Loss::LeaveOut)?;
-    }
-    property::end(buf, at);
+    metadata(buf, version, &packet.matching)?;
     if !packet.userdata.is_empty() {
         bytes(buf, USERDATA, &packet.userdata);
+    }
+    if !packet.continuation.is_empty() {
+        bytes(buf, CONTINUATION, &packet.continuation);
     }
     let length = buf.len() - start;
     if length > MESSAGE_LEN_MAX {
         return Err(EncodeError::TooLong { length });
     }
     finish_message(buf, start)
+}
+
+/// The pipeline fields.
+fn metadata(buf: &mut Vec<u8>, version: Version, matching: &Match) -> Encode {
+    let at = property::begin(buf, METADATA);
+    if version == Version::V10 {
+        let fields = buf.len();
+        let length = nicira::encode_match(buf, matching, (0, 0));
+        buf.truncate(fields + length);
+    } else {
+        oxm::encode_fields(buf, version, matching, Loss::LeaveOut)?;
+    }
+    property::end(buf, at);
+    Ok(())
+}
+
+/// Reads what resumes a packet: properties of a packet-in. Others than the packet, its fields and the
+/// continuation only inform.
+pub(super) fn decode_resume(r: &mut Reader<'_>) -> Result<Resume> {
+    let (mut data, mut matching, mut continuation) = (Vec::new(), Match::new(), Vec::new());
+    while let Some((number, mut property)) = property::next(r, "property of NXT_RESUME")? {
+        match number {
+            PACKET => data = property.rest().to_vec(),
+            METADATA => matching = nicira::decode_fields(&mut property)?,
+            CONTINUATION => continuation = property.rest().to_vec(),
+            _ => {}
+        }
+    }
+    Ok(Resume { data, matching, continuation })
+}
+
+/// Writes the body of what resumes a packet.
+pub(super) fn encode_resume(buf: &mut Vec<u8>, version: Version, resume: &Resume) -> Encode {
+    buf.put_u32(NICIRA);
+    buf.put_u32(RESUME);
+    let bytes = |buf: &mut Vec<u8>, number, data: &[u8]| {
+        let at = property::begin(buf, number);
+        buf.extend_from_slice(data);
+        property::end(buf, at);
+    };
+    bytes(buf, PACKET, &resume.data);
+    metadata(buf, version, &resume.matching)?;
+    bytes(buf, CONTINUATION, &resume.continuation);
+    Ok(())
 }

@@ -348,6 +348,7 @@ fn packet_in(rng: &mut Rng, version: Version) -> PacketIn {
         cookie: if v10 { PacketIn::NO_COOKIE } else { rng.u64() },
         matching,
         userdata: Vec::new(),
+        continuation: Vec::new(),
         data: rng.bytes(100),
     }
 }
