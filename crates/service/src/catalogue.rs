@@ -4,8 +4,12 @@
 //! In: a kind's name and words `KEY=VALUE` ([`parse`]). Out: an element ([`element`]), or an [`Error`] that
 //! says what was wrong and what would be right. [`kinds`] is what there is, for help texts.
 //!
+//! A setting that is a secret can come from a file: `key-file=PATH` in place of `key=VALUE` ([`with_files`]), so that it
+//! is in no list of arguments.
+//!
 //! Invariants: each setting has a default or must be given; a key is given once; no secret is in an
-//! error's text. Checked by: the tests below, which make an element of each kind.
+//! error's text ([`without_secrets`] takes it out of what was given). Checked by: the tests below, which make an element of
+//! each kind.
 
 use crate::balance::{Backends, Clash, Eight, Health, Member, NUMBERS_MAX, Spread};
 use crate::conntrack;
@@ -99,7 +103,7 @@ pub enum Error {
         wanted: String,
     },
     /// A setting without a default is not there.
-    #[error("{kind} needs {key}=: {about}")]
+    #[error("{kind} needs {key}=: {about}{}", or_file(kind, key))]
     Missing {
         /// The kind.
         kind: &'static str,
@@ -115,7 +119,7 @@ pub enum Error {
         key: String,
     },
     /// A word that sets nothing.
-    #[error("{word:?} is not KEY=VALUE, with a key of letters, digits and '_'")]
+    #[error("{word:?} is not KEY=VALUE, with a key of letters, digits, '_' and '-'")]
     Word {
         /// The word.
         word: String,
@@ -139,6 +143,18 @@ pub enum Error {
         /// The feature that has it.
         feature: &'static str,
     },
+    /// A file that should hold a secret does not.
+    #[error("{kind}: {key}={path}: {why}")]
+    File {
+        /// The kind.
+        kind: &'static str,
+        /// The key, `-file` included.
+        key: String,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// It cannot be set while the element is there.
     #[error("{kind}: {key:?} cannot be set while it runs; {allowed}")]
     Running {
@@ -149,6 +165,14 @@ pub enum Error {
         /// What can.
         allowed: &'static str,
     },
+}
+
+/// The other way to give a secret.
+fn or_file(kind: &str, key: &str) -> String {
+    match kind_settings(kind).any(|s| s.name == key && s.secret) {
+        true => format!("; or {key}{FILE}=PATH of a file that holds it"),
+        false => String::new(),
+    }
 }
 
 /// `a, b and c`.
@@ -326,15 +350,137 @@ pub fn kinds() -> &'static [Kind] {
     KINDS
 }
 
+/// What a secret's key ends in where its value is a file's path.
+const FILE: &str = "-file";
+/// Octets of a file that holds a secret, at most.
+const FILE_MAX: u64 = 4096;
+
+/// A key under which a kind of element takes a secret from a file: the secret's own key.
+fn secret_of(kind: &Kind, key: &str) -> Option<&'static str> {
+    let own = key.strip_suffix(FILE)?;
+    kind.settings.iter().find(|s| s.secret && s.name == own).map(|s| s.name)
+}
+
+/// Whether a kind's setting is the path of a file that the switch reads.
+pub fn is_file(kind: &str, key: &str) -> bool {
+    let kind = self::kind(kind);
+    kind.is_some_and(|kind| {
+        secret_of(kind, key).is_some() || kind.settings.iter().any(|s| s.name == key && s.file)
+    })
+}
+
+/// A secret that is given in the open, where lists of processes show it: its key.
+pub fn open_secret(kind: &str, settings: &[(String, String)]) -> Option<&'static str> {
+    let secret =
+        kind_settings(kind).find(|s| s.secret && settings.iter().any(|(k, _)| k == s.name));
+    secret.map(|s| s.name)
+}
+
+fn kind_settings(kind: &str) -> impl Iterator<Item = &'static Setting> {
+    self::kind(kind).into_iter().flat_map(|kind| kind.settings)
+}
+
+/// Settings with the secrets that files hold in their places. The files' paths stay, to be shown.
+///
+/// # Errors
+/// [`Error::File`], and [`Error::Together`] if a secret is given both ways.
+pub fn with_files(
+    kind: &str,
+    settings: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, Error> {
+    let Some(kind) = self::kind(kind) else { return Ok(settings) };
+    let mut all = settings;
+    for at in 0..all.len() {
+        let (key, path) = all[at].clone();
+        let Some(own) = secret_of(kind, &key) else { continue };
+        if all.iter().any(|(other, _)| other == own) {
+            let why = format!("{own}= and {key}= are two ways to say the same; give one");
+            return Err(Error::Together { kind: kind.name, why });
+        }
+        let secret =
+            read_secret(&path).map_err(|why| Error::File { kind: kind.name, key, path, why })?;
+        all.push((own.to_string(), secret));
+    }
+    Ok(all)
+}
+
+/// A file's only line.
+fn read_secret(path: &str) -> Result<String, String> {
+    use std::io::Read;
+    // A pipe or device could keep whoever reads it.
+    let about = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if !about.is_file() {
+        return Err("it is no file".to_string());
+    }
+    let mut octets = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
+    file.take(FILE_MAX + 1).read_to_end(&mut octets).map_err(|e| e.to_string())?;
+    let text = String::from_utf8(octets).ok().filter(|text| text.len() as u64 <= FILE_MAX);
+    let text = text.ok_or("it holds no text of at most 4096 octets")?;
+    let text = text.trim();
+    match text.is_empty() || text.contains(['\n', '\r']) {
+        true => Err("it holds not one line".to_string()),
+        false => Ok(text.to_string()),
+    }
+}
+
+/// What somebody gave, to be told in an error: values that may be secrets are left out, as are those under keys that no
+/// kind has, which may be secrets whose keys are mistyped.
+pub fn without_secrets(text: &str) -> String {
+    let known = |key: &str| {
+        let all = KINDS.iter().flat_map(|kind| kind.settings);
+        let plain = all.clone().any(|s| s.name == key && !s.secret);
+        let secret = all.clone().any(|s| s.name == key && s.secret);
+        let file = KINDS.iter().any(|kind| secret_of(kind, key).is_some());
+        (plain && !secret) || file || key == "group"
+    };
+    let show = |word: &str| {
+        let end = word.find('=').unwrap_or(word.len());
+        let (key, value) = word.split_at(end);
+        let bare = key.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+        if value.len() > 1 && !known(bare) {
+            return format!("{}=...", hidden(key));
+        }
+        match value.is_empty() {
+            true => hidden(word),
+            false => word.to_string(),
+        }
+    };
+    text.split(' ').map(show).collect::<Vec<_>>().join(" ")
+}
+
+/// A word without what looks like a key: eight hex digits in a row, or more.
+fn hidden(word: &str) -> String {
+    let (mut out, mut run) = (String::new(), String::new());
+    let end = |run: &mut String, out: &mut String| {
+        let digits = run.len() >= 8 && run.bytes().any(|c| c.is_ascii_digit());
+        out.push_str(if digits { "..." } else { run });
+        run.clear();
+    };
+    for c in word.chars() {
+        if c.is_ascii_hexdigit() {
+            run.push(c);
+            continue;
+        }
+        end(&mut run, &mut out);
+        out.push(c);
+    }
+    end(&mut run, &mut out);
+    out
+}
+
 impl Kind {
-    /// Settings as they may be shown: without secrets.
+    /// Settings as they may be shown: without secrets; of those from files, the files.
     pub fn shown(&self, settings: &[(String, String)]) -> Vec<(String, String)> {
         let secret = |key: &str| self.settings.iter().any(|s| s.name == key && s.secret);
+        let from_file =
+            |key: &str| settings.iter().any(|(other, _)| secret_of(self, other) == Some(key));
+        let settings = settings.iter().filter(|(key, _)| !(secret(key) && from_file(key)));
         let show = |(key, value): &(String, String)| match secret(key) {
             true => (key.clone(), "...".to_string()),
             false => (key.clone(), value.clone()),
         };
-        settings.iter().map(show).collect()
+        settings.map(show).collect()
     }
 
     /// Where settings of two elements of one group differ that must not.
@@ -360,10 +506,10 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<(String
     let mut settings: Vec<(String, String)> = Vec::new();
     for word in words {
         let is_key = |key: &str| {
-            !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+            !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || b"_-".contains(&c))
         };
         let Some((key, value)) = word.split_once('=').filter(|(key, _)| is_key(key)) else {
-            return Err(Error::Word { word: word.to_string() });
+            return Err(Error::Word { word: without_secrets(word) });
         };
         if settings.iter().any(|(k, _)| k == key) {
             return Err(Error::Twice { key: key.to_string() });
@@ -379,9 +525,22 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Vec<(String
 /// As [`Error`] says.
 pub fn element(kind: &str, settings: &[(String, String)]) -> Result<Box<dyn Element>, Error> {
     let Some(kind) = self::kind(kind) else {
-        return Err(Error::Kind { kind: kind.to_string() });
+        return Err(Error::Kind { kind: without_secrets(kind) });
     };
-    let given = Given::new(kind, settings)?;
+    Given::new(kind, settings)?;
+    let from_file = |(key, _): &&(String, String)| secret_of(kind, key).is_some();
+    let given_alone = settings.iter().filter(from_file).all(|(key, _)| {
+        // Read already by whoever has called `with_files`.
+        settings.iter().any(|(other, _)| secret_of(kind, key) == Some(other))
+    });
+    let read;
+    let settings = if given_alone {
+        settings
+    } else {
+        read = with_files(kind.name, settings.to_vec())?;
+        &read
+    };
+    let given = Given { kind, settings };
     Ok(match kind.name {
         "noop" => Box::new(Noop),
         "counter" => Box::new(Counter::default()),
@@ -433,9 +592,9 @@ struct Given<'a> {
 impl<'a> Given<'a> {
     fn new(kind: &'static Kind, settings: &'a [(String, String)]) -> Result<Given<'a>, Error> {
         for (n, (key, _)) in settings.iter().enumerate() {
-            if !kind.settings.iter().any(|s| s.name == key) {
+            if !kind.settings.iter().any(|s| s.name == key) && secret_of(kind, key).is_none() {
                 let allowed = names(kind.settings.iter().map(|s| s.name));
-                return Err(Error::Key { kind: kind.name, key: key.clone(), allowed });
+                return Err(Error::Key { kind: kind.name, key: hidden(key), allowed });
             }
             if settings[..n].iter().any(|(k, _)| k == key) {
                 return Err(Error::Twice { key: key.clone() });
@@ -893,7 +1052,7 @@ mod tests {
             (
                 "rate_limiter",
                 "rate",
-                "\"rate\" is not KEY=VALUE, with a key of letters, digits and '_'",
+                "\"rate\" is not KEY=VALUE, with a key of letters, digits, '_' and '-'",
             ),
             ("rate_limiter", "rate=1 rate=2", "rate= is given twice"),
             (
@@ -949,7 +1108,7 @@ mod tests {
         for (words, want) in [
             (
                 "direction=encrypt",
-                "transcoder needs key=: 32 hex digits for AES-128, 64 for AES-256",
+                "transcoder needs key=: 32 hex digits for AES-128, 64 for AES-256; or key-file=PATH of a file that holds it",
             ),
             ("direction=up key=00", "transcoder: direction=up is not encrypt or decrypt"),
             ("direction=encrypt key=00 mode=ecb", "transcoder: mode=ecb is not cbc or gcm"),
@@ -1081,5 +1240,114 @@ mod tests {
             set("flows=1").unwrap_err(),
             "balancer: \"flows\" cannot be set while it runs; backends= and health= can"
         );
+    }
+
+    /// A folder for a test's files, gone with it.
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Folder {
+            let name = format!("millrace-{test}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            // One that stays is in nobody's way.
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const SECRET: &str = "00112233445566778899aabbccddeeff";
+
+    /// An element with a secret that takes it as an option or from a file, and its other settings.
+    const WITH_SECRETS: [(&str, &str, &str); 2] =
+        [("transcoder", "direction=encrypt", SECRET), ("balancer", "backends=a", "9876543210123")];
+
+    #[test]
+    fn every_kind_with_a_secret_takes_it_from_a_file_and_shows_the_file() {
+        let dir = Folder::new("secrets-shown");
+        let secret = |kind: &&Kind| kind.settings.iter().any(|s| s.secret);
+        assert_eq!(KINDS.iter().filter(secret).count(), WITH_SECRETS.len());
+        for (kind, others, secret) in WITH_SECRETS {
+            let path = dir.0.join(kind);
+            std::fs::write(&path, format!("  {secret}\r\n")).unwrap();
+            let word = format!("key-file={}", path.display());
+            assert!(is_file(kind, "key-file") && !is_file(kind, "key"));
+            let given = parse(others.split(' ').chain([word.as_str()])).unwrap();
+            assert!(element(kind, &given).is_ok() && open_secret(kind, &given).is_none());
+            let settings = with_files(kind, given).unwrap();
+            assert!(settings.contains(&("key".into(), secret.into())));
+            let entry = self::kind(kind).unwrap();
+            let shown = format!("{:?}", entry.shown(&settings));
+            assert!(!shown.contains(secret) && shown.contains("key-file"), "{shown}");
+            assert!(!shown.contains("..."), "{shown}");
+            // The same secret by the other way is the same setting of a group.
+            let open = parse([others, &format!("key={secret}")]).unwrap();
+            assert_eq!(entry.differ(&settings, &open), None);
+            assert_eq!(open_secret(kind, &open), Some("key"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_holds_no_secret_is_told_by_its_name() {
+        let dir = Folder::new("secrets-refused");
+        let file = |name: &str, content: &[u8]| {
+            let path = dir.0.join(name);
+            std::fs::write(&path, content).unwrap();
+            path.display().to_string()
+        };
+        for (path, why) in [
+            (file("empty", b" \n"), "it holds not one line"),
+            (file("lines", b"00\n11\n"), "it holds not one line"),
+            (file("octets", &[0xff; 9]), "it holds no text"),
+            (file("long", &[b'0'; 5000]), "it holds no text of at most 4096 octets"),
+            (dir.0.display().to_string(), "it is no file"),
+            ("/dev/zero".into(), "it is no file"),
+            ("/nowhere/at/all".into(), "No such file"),
+        ] {
+            let text = error("transcoder", &format!("direction=encrypt key-file={path}"));
+            assert!(text.starts_with(&format!("transcoder: key-file={path}: ")), "{text}");
+            assert!(text.contains(why), "{text}");
+        }
+        let path = file("wrong", b"0011223344");
+        let text = error("transcoder", &format!("direction=encrypt key-file={path}"));
+        assert!(text.contains("key=(10 characters, not shown) is not"), "{text}");
+        let both = format!("direction=encrypt key={SECRET} key-file={path}");
+        let both = with_files("transcoder", parse(both.split(' ')).unwrap());
+        let text = both.unwrap_err().to_string();
+        assert!(text.contains("two ways to say the same"), "{text}");
+        let text = error("counter", &format!("key-file={path}"));
+        assert_eq!(text, "counter has no setting \"key-file\"; it has none");
+    }
+
+    #[test]
+    fn no_error_holds_a_secret_wherever_it_was_put() {
+        for line in [
+            format!("x transcoder key={SECRET}"),
+            format!("x transcoder key:{SECRET}"),
+            format!("x transcoder {SECRET}"),
+            format!("x transcoder kye={SECRET} direction=up"),
+            format!("x transcoder {SECRET}=key direction=up"),
+            format!("x transcoder key={SECRET} key={SECRET}"),
+            format!("x transcoder direction=encrypt key={SECRET}00"),
+            format!("x key={SECRET} transcoder"),
+            format!("x transcoder \"key={SECRET}\""),
+            format!("x balancer backends=a key=0x{SECRET}"),
+            format!("x counter key={SECRET}"),
+        ] {
+            assert!(!without_secrets(&line).contains(&SECRET[..8]), "{}", without_secrets(&line));
+            let mut words = line.split(' ').skip(1);
+            let kind = words.next().unwrap_or_default();
+            let made = parse(words).and_then(|settings| element(kind, &settings));
+            let Err(error) = made else { panic!("{line}") };
+            assert!(!error.to_string().contains(&SECRET[..8]), "{line}: {error}");
+        }
+        let plain = "limit rate_limiter rate=1000000000 burst=64k group=a key-file=/etc/k";
+        assert_eq!(without_secrets(plain), plain);
+        assert_eq!(without_secrets("decade facade 1234567"), "decade facade 1234567");
     }
 }
