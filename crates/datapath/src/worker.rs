@@ -100,6 +100,8 @@ pub enum Command {
     Poll(bool),
     /// Receive, or leave what comes in the ports.
     Receive(bool),
+    /// Nothing: that it was obeyed tells that the worker does not stand still.
+    Answer,
     /// The worker ends.
     Stop,
 }
@@ -218,6 +220,11 @@ impl Handle {
     pub fn has_obeyed(&self, mark: u64) -> bool {
         self.progress.ended.load(Ordering::Acquire)
             || self.progress.obeyed.load(Ordering::Acquire) >= mark
+    }
+
+    /// How many commands were obeyed so far.
+    pub fn obeyed(&self) -> u64 {
+        self.progress.obeyed.load(Ordering::Relaxed)
     }
 
     /// Commands that wait to be obeyed.
@@ -528,6 +535,7 @@ impl Worker {
             Command::Capture(tap) => self.watch.add(tap),
             Command::Poll(polls) => self.polls = polls,
             Command::Receive(receives) => self.receives = receives,
+            Command::Answer => {}
             Command::Stop => {
                 self.rx.iter_mut().for_each(|rx| rx.count_drops(self.index));
                 self.flush(false, now_ns);

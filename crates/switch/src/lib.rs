@@ -11,6 +11,7 @@
 //! | [`changes`] | what clients change, told in lines and sums |
 //! | [`expiry`] | idle and hard timeouts of entries |
 //! | [`tracing`](trace) | what would happen to a packet, step by step |
+//! | [`watch`] | which thread stands still |
 //!
 //! A transaction is in the pipeline when [`Switch::transact`] returns, in force when
 //! [`Switch::sync`] returns: every worker forwards by it (DESIGN 5.7). In between a control thread
@@ -24,6 +25,7 @@ pub mod ports;
 mod switch;
 pub mod trace;
 mod traffic;
+pub mod watch;
 
 pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;
@@ -39,3 +41,4 @@ pub use switch::{
     Barrier, Config, EngineKind, PUBLISH_INTERVAL, StartError, Switch, TableStats, Validation,
 };
 pub use trace::Traced;
+pub use watch::{Pulse, Still};

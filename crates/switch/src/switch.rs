@@ -16,6 +16,7 @@ use crate::expiry::{Expired, Expiry};
 use crate::monitor::Bell;
 use crate::ports::{PortEvent, Slot};
 use crate::traffic::Traffic;
+use crate::watch::{self, Beats, Pulse, Sign};
 use crossbeam_channel::TrySendError;
 use datapath::capture::{self, Captured, Filter};
 use datapath::compiled::{self, JitEngine};
@@ -35,8 +36,8 @@ use state::counters::{CounterArena, CounterValue, CountersFull};
 use state::meters::MeterStats;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 /// Gathered updates are published at the latest after so long.
@@ -176,6 +177,10 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.publish.wake();
@@ -206,6 +211,10 @@ pub(crate) struct Inner {
     tallies: Mutex<BTreeMap<&'static str, u64>>,
     /// What programs call by name.
     pub(crate) services: Services,
+    /// Signs of life of threads other than workers.
+    pulses: Mutex<Vec<Weak<Beats>>>,
+    /// The workers' threads, 0 before they run.
+    worker_tids: Vec<Arc<AtomicI32>>,
 }
 
 /// A poisoned lock means that a thread of ours panicked while it held the state: a broken invariant
@@ -217,6 +226,39 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Inner {
     pub(crate) fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
         lock(&self.slots)
+    }
+
+    pub(crate) fn add_pulse(&self, pulse: Weak<Beats>) {
+        lock(&self.pulses).push(pulse);
+    }
+
+    /// Signs of life of all threads.
+    pub(crate) fn signs(&self) -> Vec<Sign> {
+        let mut signs: Vec<Sign> = self.worker_signs().collect();
+        lock(&self.pulses).retain(|pulse| {
+            let beats = pulse.upgrade();
+            signs.extend(beats.iter().map(|beats| Sign::of(beats)));
+            beats.is_some()
+        });
+        signs
+    }
+
+    pub(crate) fn worker_signs(&self) -> impl Iterator<Item = Sign> + '_ {
+        let workers = self.workers.iter().zip(&self.worker_tids).enumerate();
+        workers.map(|(index, (worker, tid))| Sign {
+            name: format!("worker-{index}"),
+            tid: tid.load(Ordering::Relaxed),
+            moved: worker.obeyed(),
+            idle: worker.waiting() == 0,
+            patience: 1,
+        })
+    }
+
+    /// Workers that have done what they were told are told something that only asks for an answer.
+    pub(crate) fn ask_workers(&self) {
+        for worker in self.workers.iter().filter(|worker| worker.waiting() == 0) {
+            worker.tell(Command::Answer);
+        }
     }
 
     pub(crate) fn departed(&self) -> MutexGuard<'_, PortCounters> {
@@ -311,19 +353,18 @@ impl Inner {
         self.free_retired(control);
     }
 
-    /// Does the engine's long work, with nothing locked meanwhile, until there is none.
-    fn work(&self) {
-        loop {
-            let Some(job) = lock(&self.control).engine.job() else { return };
-            let done = job();
-            let mut control = lock(&self.control);
-            if control.engine.finish(done) {
-                control.pending = true;
-                if !self.try_publish(&mut control) {
-                    self.signals.publish.wake();
-                }
+    /// Does a piece of the engine's long work, with nothing locked meanwhile; false if there is none.
+    fn work(&self) -> bool {
+        let Some(job) = lock(&self.control).engine.job() else { return false };
+        let done = job();
+        let mut control = lock(&self.control);
+        if control.engine.finish(done) {
+            control.pending = true;
+            if !self.try_publish(&mut control) {
+                self.signals.publish.wake();
             }
         }
+        true
     }
 
     fn free_retired(&self, control: &mut Control) {
@@ -405,6 +446,7 @@ impl Switch {
         };
         let mut workers = Vec::new();
         let mut threads = Vec::new();
+        let mut worker_tids = Vec::new();
         for index in 0..config.workers {
             let (worker, handle) = Worker::new(WorkerConfig {
                 index,
@@ -421,7 +463,13 @@ impl Switch {
             })?;
             workers.push(handle);
             let name = format!("worker-{index}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run(epoch))?);
+            let tid = Arc::new(AtomicI32::new(0));
+            worker_tids.push(tid.clone());
+            let run = move || {
+                tid.store(watch::tid(), Ordering::Relaxed);
+                worker.run(epoch);
+            };
+            threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         }
         let inner = Arc::new(Inner {
             epoch,
@@ -455,6 +503,8 @@ impl Switch {
             changes: Changes::default(),
             tallies: Mutex::default(),
             services,
+            pulses: Mutex::default(),
+            worker_tids,
         });
         let switch = Switch { inner };
         switch.background("publish", |signals, with| {
@@ -497,8 +547,9 @@ impl Switch {
         }
         for name in ["work-0", "work-1"] {
             switch.background(name, |signals, with| {
-                if signals.work.wait(LINK_INTERVAL) {
-                    with(&|switch| switch.inner.work());
+                let more = Cell::new(signals.work.wait(LINK_INTERVAL));
+                while more.take() {
+                    with(&|switch| more.set(switch.inner.work()));
                 }
             })?;
         }
@@ -539,13 +590,20 @@ impl Switch {
         round: impl Fn(&Signals, &dyn Fn(&dyn Fn(&Switch))) + Send + 'static,
     ) -> std::io::Result<()> {
         let (weak, signals) = (Arc::downgrade(&self.inner), self.inner.signals.clone());
+        // What the engine does there may be to compile a large program.
+        let patience = if name.starts_with("work") { watch::LONG } else { 1 };
+        let (pulse, beats) = Pulse::new(name, patience);
+        self.inner.add_pulse(beats);
         std::thread::Builder::new().name(name.to_string()).spawn(move || {
+            pulse.here();
             let with = |act: &dyn Fn(&Switch)| {
+                pulse.beat();
                 if let Some(inner) = weak.upgrade() {
                     act(&Switch { inner });
                 }
             };
             while !signals.stopping.load(Ordering::Acquire) {
+                pulse.beat();
                 round(&signals, &with);
             }
         })?;
