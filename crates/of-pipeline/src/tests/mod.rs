@@ -18,6 +18,7 @@ mod packets;
 mod pause;
 mod ports;
 mod scale;
+mod shapes;
 mod softflow;
 mod subroutines;
 mod synchronised;
