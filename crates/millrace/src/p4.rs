@@ -10,6 +10,7 @@ use crate::cli::{
     P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4InfoOptions, P4LoadOptions, P4Source,
 };
 use crate::ctl::{Request, ask};
+use ::p4::limits::Limits;
 use ::p4::preprocess::{Disk, Options};
 use std::path::Path;
 
@@ -30,20 +31,25 @@ pub(crate) fn options(source: &P4Source) -> Options {
         Some((name, value)) => (name.to_string(), value.to_string()),
         None => (text.clone(), "1".to_string()),
     };
-    Options { include: source.include.clone(), define: source.define.iter().map(define).collect() }
+    Options {
+        include: source.include.clone(),
+        define: source.define.iter().map(define).collect(),
+        limits: Limits::default(),
+    }
 }
 
-/// The program's text.
+/// Bytes of a file of entries or commands, at most.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
+
+/// The text of a program, of entries, of packet tests: of a plain file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(e) => Err(Failure::usage(format!("{}: {e}", path.display()))),
-    }
+    ::p4::file::read_text(path, TEXT_BYTES_MAX)
+        .map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
 }
 
 /// A program compiled; what is wrong with it goes to standard error.
 pub(crate) fn compile(source: &P4Source) -> Result<::p4::lower::Lowered, Failure> {
-    let (lowered, told) = compile_told(source)?;
+    let (lowered, told) = compile_told(source, Limits::default())?;
     eprint!("{told}");
     lowered.ok_or_else(|| Failure::bad(format!("{} was not compiled", source.file.display())))
 }
@@ -51,9 +57,10 @@ pub(crate) fn compile(source: &P4Source) -> Result<::p4::lower::Lowered, Failure
 /// A program compiled, unless something is wrong with it, and what is to be said of it.
 pub(crate) fn compile_told(
     source: &P4Source,
+    limits: Limits,
 ) -> Result<(Option<::p4::lower::Lowered>, String), Failure> {
     let text = read(&source.file)?;
-    let preprocess = options(source);
+    let preprocess = Options { limits, ..options(source) };
     Ok(::p4::with_stack(|| {
         let mut c = ::p4::front(&Disk, &preprocess, &source.file, &text);
         let lowered = match c.diagnostics.errors() {
@@ -163,10 +170,12 @@ fn check(check: P4CheckOptions) -> Result<(), Failure> {
     let text = read(&check.source.file)?;
     let preprocess = options(&check.source);
     let (errors, warnings, told, json) = ::p4::with_stack(|| {
-        let c = ::p4::front(&Disk, &preprocess, &check.source.file, &text);
-        let errors = c.diagnostics.errors();
-        let warnings =
-            c.diagnostics.list().len().saturating_sub(errors.min(c.diagnostics.list().len()));
+        let mut c = ::p4::front(&Disk, &preprocess, &check.source.file, &text);
+        // What cannot be built is no good program.
+        if c.diagnostics.errors() == 0 {
+            let _ = ::p4::lower::lower(&c.program, &mut c.diagnostics);
+        }
+        let (errors, warnings) = (c.diagnostics.errors(), c.diagnostics.warnings());
         let json = check.json.then(|| c.diagnostics.json(&c.map));
         (errors, warnings, c.diagnostics.render(&c.map), json)
     });

@@ -28,6 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) struct Host {
     control: Control,
     plane: SwitchPlane,
+    workers: usize,
 }
 
 /// The switch as what forwards by the program.
@@ -92,14 +93,20 @@ impl Host {
         lowered: Lowered,
         config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
     ) -> Result<Host, Failure> {
-        let switch =
-            Switch::start(config(Arc::new(lowered.program.clone()))).map_err(Failure::bad)?;
+        let config = config(Arc::new(lowered.program.clone()));
+        let workers = config.workers;
+        let switch = Switch::start(config).map_err(Failure::bad)?;
         let from = switch.clone();
         let ids = move || from.allocate_counter().map_err(|e| e.to_string());
         let control = Control::with_ids(lowered, Box::new(ids)).map_err(Failure::Bad)?;
         switch.transact(&control.pipeline.contents()).map_err(|(_, e)| Failure::bad(e))?;
         let plane = SwitchPlane { switch, bases: HashMap::new() };
-        Ok(Host { control, plane })
+        Ok(Host { control, plane, workers })
+    }
+
+    /// How many workers its switch has.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
     }
 
     /// Its switch.
@@ -147,10 +154,12 @@ impl Host {
         json!({"version": version, "told": told, "wrong": wrong})
     }
 
-    /// Compiles a program for [`load`](Self::load), and how long that took in milliseconds.
-    pub(crate) fn compile(source: &P4Source) -> Result<(Lowered, f64), String> {
+    /// Compiles a program for [`load`](Self::load) in a switch of so many workers, within the bounds of
+    /// what may be compiled beside forwarding; and how long that took in milliseconds.
+    pub(crate) fn compile(source: &P4Source, workers: usize) -> Result<(Lowered, f64), String> {
         let started = Instant::now();
-        let (lowered, told) = crate::p4::compile_told(source).map_err(|e| match e {
+        let limits = ::p4::limits::Limits::running(workers);
+        let (lowered, told) = crate::p4::compile_told(source, limits).map_err(|e| match e {
             Failure::Bad(text) | Failure::Usage(text) => text,
         })?;
         let lowered = lowered.ok_or_else(|| {

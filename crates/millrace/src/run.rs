@@ -414,7 +414,8 @@ fn control_socket(
         }
         (ctl::Request::P4Load { source }, Side::P4(host)) => {
             // The program is compiled before anybody has to wait.
-            let lowered = Host::compile(&source)?;
+            let workers = lock(host).workers();
+            let lowered = Host::compile(&source, workers)?;
             lock(host).load(lowered).map(ctl::Reply::Value)
         }
         (request, _) => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),

@@ -140,6 +140,7 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
     seen: HashSet<(Span, &'static str)>,
     errors: usize,
+    warnings: usize,
 }
 
 impl Diagnostics {
@@ -148,12 +149,20 @@ impl Diagnostics {
         if !self.seen.insert((diagnostic.span, diagnostic.code)) {
             return;
         }
-        if diagnostic.severity == Severity::Error {
-            self.errors += 1;
-        }
-        if self.list.len() < TOLD_MAX {
+        // Warnings take no error's place.
+        let count = match diagnostic.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        if *count <= TOLD_MAX {
             self.list.push(diagnostic);
         }
+    }
+
+    /// How many warnings there were, those not kept included.
+    pub fn warnings(&self) -> usize {
+        self.warnings
     }
 
     /// How many errors there were, those not kept included.
@@ -184,6 +193,9 @@ impl Diagnostics {
         let told = self.list.iter().filter(|d| d.severity == Severity::Error).count();
         if self.errors > told {
             let _ = writeln!(out, "... and {} more errors", self.errors - told);
+        }
+        if self.warnings > TOLD_MAX {
+            let _ = writeln!(out, "... and {} more warnings", self.warnings - TOLD_MAX);
         }
         out
     }

@@ -629,6 +629,8 @@ pub struct Program {
     pub hidden: std::collections::HashMap<PackageId, usize>,
     /// The package called `main`.
     pub main: Option<InstanceId>,
+    /// How large it may become.
+    pub limits: crate::limits::Limits,
 }
 
 impl Program {

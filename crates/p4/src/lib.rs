@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`source`], [`diag`] | places in texts; what is wrong there and what would be right |
 //! | [`lex`], [`literal`], [`preprocess`] | tokens; numbers; `#include`, macros, conditions |
+//! | [`file`], [`limits`] | plain files only; how large a program may be |
 //! | [`ast`], [`parse`] | the syntax tree; the parser, which goes on after errors |
 //! | [`lower`] | from the typed tree to the pipeline language; the v1model architecture |
 //! | [`control`] | entries, groups, sessions by name; another program in place of the one that runs |
@@ -23,9 +24,11 @@ pub mod check;
 pub mod commands;
 pub mod control;
 pub mod diag;
+pub mod file;
 pub mod hir;
 pub mod info;
 pub mod lex;
+pub mod limits;
 pub mod literal;
 pub mod lower;
 pub mod parse;
@@ -56,7 +59,8 @@ pub fn front(
     let mut diagnostics = diag::Diagnostics::default();
     let tokens = preprocess::preprocess(&mut map, &mut diagnostics, files, options, path, text);
     let decls = parse::parse(&tokens, &mut diagnostics);
-    let program = check::check(&decls, &mut diagnostics);
+    let mut program = check::check(&decls, &mut diagnostics);
+    program.limits = options.limits;
     Checked { map, diagnostics, program }
 }
 

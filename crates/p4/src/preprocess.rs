@@ -1,15 +1,22 @@
-//! The preprocessor (specification §6.1): `#include`, `#define` with and without parameters, `#undef`,
-//! `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else`, `#endif`, `#error`, `#warning`; `#pragma` and
-//! `#line` are read over.
+//! The preprocessor (specification §6.1), as C's in its assembler mode, which is what P4's programs are
+//! written for: `#include`, `#define` with and without parameters, `#undef`, `#if`, `#ifdef`, `#ifndef`,
+//! `#elif`, `#elifdef`, `#elifndef`, `#else`, `#endif`, `#error`, `#warning`; `#pragma`, `#line` and
+//! `#ident` are read over. A line that begins with `#` and no directive is a comment, with a warning.
 //!
-//! It works on tokens, as C's does: a macro's tokens take the place of its use, are expanded again
-//! with the macro itself left alone, and carry the span of the use. So every diagnosis points at
-//! text that somebody wrote, and no table of line numbers is needed.
+//! It works on tokens: a macro's tokens take the place of its use and carry the span of the use. So
+//! every diagnosis points at text that somebody wrote, and no table of line numbers is needed. Tokens are pulled
+//! from a stack: files that include each other, upon them the macros that are being expanded. A macro
+//! is left alone while its own tokens are on the stack, and a name that was left alone stays so. A
+//! macro's arguments may therefore begin in its own expansion and go on behind it, over directives, too.
+//! Text that a condition leaves out is not read as tokens.
 //!
-//! Bounds, so that any text ends: [`INCLUDES_MAX`] nested files, [`TOKENS_MAX`] tokens in all.
+//! Bounds, so that any text ends: [`INCLUDES_MAX`] nested files, [`CALLS_MAX`] nested macro calls, and
+//! what [`Limits`] says of bytes, files and tokens. Work is counted, too, in tokens that are looked at:
+//! macros that expand to nothing end as well.
 
 use crate::diag::{Diagnostic, Diagnostics, nearest};
-use crate::lex::{Name, Tok, Token, lex};
+use crate::lex::{Lexer, Name, Tok, Token, lex};
+use crate::limits::{self, Limits};
 use crate::source::{SourceMap, Span};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +24,10 @@ use std::rc::Rc;
 
 /// Files that include each other, nested.
 pub const INCLUDES_MAX: usize = 64;
-/// Tokens after expansion.
-pub const TOKENS_MAX: usize = 4_000_000;
+/// Macro calls in arguments of macro calls, nested.
+pub const CALLS_MAX: usize = 256;
+/// Tokens that are looked at, for each that there may be in the end.
+const WORK_FACTOR: usize = 16;
 
 /// Files that come with the compiler, found after all folders were searched.
 pub const EMBEDDED: &[(&str, &str)] = &[
@@ -29,8 +38,8 @@ pub const EMBEDDED: &[(&str, &str)] = &[
 
 /// Where included files come from.
 pub trait Files {
-    /// A file's text, if it exists and can be read.
-    fn read(&self, path: &Path) -> Option<String>;
+    /// A file's text; `None` if there is no such file. The error says why it was not read.
+    fn read(&self, path: &Path, bytes_max: u64) -> Result<Option<String>, String>;
 }
 
 /// The file system.
@@ -38,9 +47,12 @@ pub trait Files {
 pub struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &Path) -> Option<String> {
-        let bytes = std::fs::read(path).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+    fn read(&self, path: &Path, bytes_max: u64) -> Result<Option<String>, String> {
+        match crate::file::read_text(path, bytes_max) {
+            Ok(text) => Ok(Some(text)),
+            Err(e) if e.missing() => Ok(None),
+            Err(e) => Err(e.to_string()),
+        }
     }
 }
 
@@ -49,8 +61,8 @@ impl Files for Disk {
 pub struct NoFiles;
 
 impl Files for NoFiles {
-    fn read(&self, _: &Path) -> Option<String> {
-        None
+    fn read(&self, _: &Path, _: u64) -> Result<Option<String>, String> {
+        Ok(None)
     }
 }
 
@@ -61,13 +73,25 @@ pub struct Options {
     pub include: Vec<PathBuf>,
     /// Macros defined from the start: name and text.
     pub define: Vec<(String, String)>,
+    /// How large the program may be.
+    pub limits: Limits,
 }
+
+/// Directives, and what are words of some.
+const DIRECTIVES: &[&str] = &[
+    "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif", "define", "undef",
+    "include", "error", "warning", "pragma", "line", "ident",
+];
+
+/// Macros that are always there.
+const BUILT_IN: &[&str] =
+    &["__LINE__", "__FILE__", "__BASE_FILE__", "__COUNTER__", "__INCLUDE_LEVEL__"];
 
 #[derive(Clone)]
 struct Macro {
     span: Span,
     params: Option<Vec<Name>>,
-    /// The last parameter is `__VA_ARGS__`: all arguments from there on.
+    /// The last parameter takes all arguments from there on.
     variadic: bool,
     body: Rc<[Token]>,
 }
@@ -85,6 +109,42 @@ struct Condition {
     outer: bool,
 }
 
+/// A file that is being read.
+struct Reading {
+    path: PathBuf,
+    lexer: Lexer,
+    conditions: Vec<Condition>,
+    /// The first line that begins with `#` and no directive, and how many more there are.
+    comments: Option<(Span, usize)>,
+}
+
+impl Reading {
+    fn live(&self) -> bool {
+        self.conditions.last().is_none_or(|c| c.live)
+    }
+}
+
+/// A token, and whether it is left alone if it names a macro.
+#[derive(Clone)]
+struct Piece {
+    token: Token,
+    alone: bool,
+}
+
+/// Tokens that take the place of a macro's use, or of an argument.
+struct Source {
+    pieces: std::vec::IntoIter<Piece>,
+    /// The macro that they come from.
+    of: Option<Name>,
+}
+
+/// What is expanded: a text's tokens, or those of an argument alone.
+struct Expansion {
+    sources: Vec<Source>,
+    /// Below the sources lie the files.
+    files: bool,
+}
+
 /// Preprocesses a file: all tokens, with an end token.
 pub fn preprocess(
     map: &mut SourceMap,
@@ -100,8 +160,13 @@ pub fn preprocess(
         files,
         options,
         macros: HashMap::new(),
-        out: Vec::new(),
-        depth: 0,
+        active: HashMap::new(),
+        reading: Vec::new(),
+        bytes: 0,
+        opened: 0,
+        work: 0,
+        calls: 0,
+        counter: 0,
         full: false,
         once: Vec::new(),
     };
@@ -109,16 +174,26 @@ pub fn preprocess(
     for (name, value) in &options.define {
         p.predefine(name, value);
     }
-    p.file(path, text, false, Span::default());
-    let end = match p.map.add("", "", true) {
-        Some((_, at)) => p.out.last().map_or(Span { lo: at, hi: at }, |t| Span {
+    p.open(path, text, false, Span::default());
+    let mut out: Vec<Token> = Vec::new();
+    let mut all = Expansion { sources: Vec::new(), files: true };
+    while let Some(piece) = p.expanded(&mut all) {
+        if out.len() >= options.limits.tokens {
+            let text = format!("the program has more than {} tokens", options.limits.tokens);
+            p.too_large(piece.token.span, text);
+            break;
+        }
+        out.push(piece.token);
+    }
+    let end = match map.add("", "", true) {
+        Some((_, at)) => out.last().map_or(Span { lo: at, hi: at }, |t| Span {
             lo: t.span.hi.saturating_sub(1).max(1),
             hi: t.span.hi,
         }),
         None => Span::default(),
     };
-    p.out.push(Token { tok: Tok::Eof, span: end, first: true, spaced: true });
-    p.out
+    out.push(Token { tok: Tok::Eof, span: end, first: true, spaced: true });
+    out
 }
 
 struct Preprocessor<'a> {
@@ -127,8 +202,15 @@ struct Preprocessor<'a> {
     files: &'a dyn Files,
     options: &'a Options,
     macros: HashMap<Name, Macro>,
-    out: Vec<Token>,
-    depth: usize,
+    /// Macros whose tokens are on a stack, and how often.
+    active: HashMap<Name, u32>,
+    /// Files that include each other, the innermost last.
+    reading: Vec<Reading>,
+    bytes: usize,
+    opened: usize,
+    work: usize,
+    calls: usize,
+    counter: u32,
     full: bool,
     /// Files that said `#pragma once`.
     once: Vec<PathBuf>,
@@ -139,6 +221,23 @@ impl Preprocessor<'_> {
         self.diagnostics.add(Diagnostic::error(code, span, message));
     }
 
+    /// Tells that the program is too large, once, and ends it here.
+    fn too_large(&mut self, span: Span, message: String) {
+        if !self.full {
+            self.full = true;
+            self.error("too-large", span, message);
+        }
+    }
+
+    /// Counts tokens that are looked at.
+    fn works(&mut self, pieces: usize, span: Span) {
+        self.work += pieces;
+        let most = self.options.limits.tokens.saturating_mul(WORK_FACTOR);
+        if self.work > most {
+            self.too_large(span, format!("macros take more than {most} steps to expand"));
+        }
+    }
+
     fn predefine(&mut self, name: &str, value: &str) {
         let Some((_, start)) = self.map.add("<command line>", value, true) else { return };
         let body = lex(value, start, self.diagnostics);
@@ -147,174 +246,276 @@ impl Preprocessor<'_> {
             .insert(name.into(), Macro { span, params: None, variadic: false, body: body.into() });
     }
 
-    fn file(&mut self, path: &Path, text: &str, embedded: bool, from: Span) {
+    /// Goes on with a file.
+    fn open(&mut self, path: &Path, text: &str, embedded: bool, from: Span) {
         let name = path.to_string_lossy().into_owned();
-        let Some((_, start)) = self.map.add(&name, text, embedded) else {
-            return self.error(
-                "too-large",
-                from,
-                format!("{name} makes the program larger than 256 MiB"),
-            );
-        };
-        let tokens = lex(text, start, self.diagnostics);
-        let mut conditions: Vec<Condition> = Vec::new();
-        let mut at = 0;
-        while at < tokens.len() && !self.full {
-            let live = conditions.last().is_none_or(|c| c.live);
-            if tokens[at].first && tokens[at].tok == Tok::P("#") {
-                let end = line_end(&tokens, at);
-                self.directive(&tokens[at..end], &mut conditions, live, path);
-                at = end;
-                continue;
-            }
-            // Everything up to the next directive.
-            let end = (at + 1..tokens.len())
-                .find(|i| tokens[*i].first && tokens[*i].tok == Tok::P("#"))
-                .unwrap_or(tokens.len());
-            if live {
-                let mut out = std::mem::take(&mut self.out);
-                self.expand(&tokens[at..end], &mut Vec::new(), None, &mut out);
-                self.out = out;
-            }
-            at = end;
+        let limits = &self.options.limits;
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.opened += 1;
+        if self.opened > limits.files {
+            let text = format!("more than {} files are included", limits.files);
+            return self.too_large(from, text);
         }
-        for c in conditions {
+        let added = match self.bytes > limits.text_bytes {
+            true => None,
+            false => self.map.add(&name, text, embedded),
+        };
+        let Some((index, start)) = added else {
+            let most = limits::bytes(limits.text_bytes as u128);
+            return self.too_large(from, format!("{name} makes the program larger than {most}"));
+        };
+        let text = self.map.get(index).text.clone();
+        self.reading.push(Reading {
+            path: path.to_path_buf(),
+            lexer: Lexer::new(text, start),
+            conditions: Vec::new(),
+            comments: None,
+        });
+    }
+
+    /// Is done with the innermost file.
+    fn close(&mut self) {
+        let Some(done) = self.reading.pop() else { return };
+        for c in done.conditions {
             let d = Diagnostic::error("unclosed-if", c.span, "this condition never ends");
             self.diagnostics.add(d.help("close it with `#endif`"));
         }
+        if let Some((span, more)) = done.comments {
+            let also = match more {
+                0 => String::new(),
+                1 => "; so is one more line of this file".to_string(),
+                n => format!("; so are {n} more lines of this file"),
+            };
+            let text = format!("no directive: the line is taken as a comment{also}");
+            let d = Diagnostic::warning("no-directive", span, text);
+            self.diagnostics.add(d.help("write comments with `//`"));
+        }
     }
 
-    fn directive(
-        &mut self,
-        line: &[Token],
-        conditions: &mut Vec<Condition>,
-        live: bool,
-        path: &Path,
-    ) {
-        let hash = line[0].span;
-        let Some(first) = line.get(1) else { return };
-        let Some(word) = first.tok.word().map(str::to_string) else {
-            if live && !matches!(first.tok, Tok::Int(_)) {
-                self.error("bad-directive", first.span, "a directive begins with a word");
+    /// The next token of the files that is taken; directives on the way are done. With `stay`, none of
+    /// another file than the one that is read now.
+    fn pull(&mut self, stay: bool) -> Option<Token> {
+        while !self.full {
+            let depth = self.reading.len();
+            let reading = self.reading.last_mut()?;
+            let live = reading.live();
+            let hash = match live {
+                true => reading.lexer.directive(self.diagnostics),
+                false => reading.lexer.skip_to_directive(),
+            };
+            if let Some(hash) = hash {
+                self.directive(hash, live);
+                if stay && self.reading.len() > depth {
+                    return None;
+                }
+                continue;
+            }
+            if live && let Some(token) = reading.lexer.token(self.diagnostics) {
+                return Some(token);
+            }
+            if stay {
+                return None;
+            }
+            self.close();
+        }
+        None
+    }
+
+    // Directives. Each leaves the file behind its line.
+
+    fn directive(&mut self, hash: Span, live: bool) {
+        let Some(reading) = self.reading.last_mut() else { return };
+        let before = reading.lexer.peek_line().1;
+        let Some((word, at)) = reading.lexer.word_in_line(self.diagnostics) else {
+            let (rest, span) = reading.lexer.raw_line();
+            // `#` alone is nothing, and `# 1 "file"` says where the text comes from.
+            if live && !rest.is_empty() && !rest.starts_with(|c: char| c.is_ascii_digit()) {
+                self.comment(hash.to(span));
             }
             return;
         };
-        let rest = &line[2..];
-        let span = hash.to(first.span);
-        match word.as_str() {
+        let span = hash.to(at);
+        match &*word {
             "if" | "ifdef" | "ifndef" => {
-                let live_now = live
-                    && match word.as_str() {
-                        "if" => self.condition(rest, span),
-                        _ => match rest.first().and_then(|t| t.tok.word()) {
-                            Some(name) => self.macros.contains_key(name) == (word == "ifdef"),
-                            None => {
-                                self.error("bad-directive", span, format!("#{word} needs a name"));
-                                false
-                            }
-                        },
-                    };
-                conditions.push(Condition {
-                    span,
-                    live: live_now,
-                    taken: live_now,
-                    last: false,
-                    outer: live,
-                });
-            }
-            "elif" | "else" | "endif" => {
-                let Some(c) = conditions.last() else {
-                    let text = format!("#{word} without an #if before it");
-                    return self.error("stray-directive", span, text);
-                };
-                let (outer, taken, last, opened) = (c.outer, c.taken, c.last, c.span);
-                if word == "endif" {
-                    conditions.pop();
-                    return;
-                }
-                if last {
-                    let d =
-                        Diagnostic::error("stray-directive", span, format!("#{word} after #else"));
-                    self.diagnostics.add(d.note(opened, "the condition begins here"));
-                }
-                let live =
-                    outer && !taken && !last && (word == "else" || self.condition(rest, span));
-                if let Some(c) = conditions.last_mut() {
-                    c.live = live;
-                    c.taken |= live;
-                    c.last |= word == "else";
+                let live_now = live && self.holds(&word, span);
+                if let Some(reading) = self.reading.last_mut() {
+                    reading.conditions.push(Condition {
+                        span,
+                        live: live_now,
+                        taken: live_now,
+                        last: false,
+                        outer: live,
+                    });
                 }
             }
+            "elif" | "elifdef" | "elifndef" | "else" | "endif" => self.branch(&word, span),
             _ if !live => {}
-            "define" => self.define(rest, span),
-            "undef" => match rest.first().and_then(|t| t.tok.word()) {
-                Some(name) => {
-                    self.macros.remove(name);
+            "define" => self.define(span),
+            "undef" => match self.word_in_line() {
+                Some((name, _)) => {
+                    self.macros.remove(&name);
                 }
                 None => self.error("bad-directive", span, "#undef needs a name"),
             },
-            "include" => self.include(rest, span, path),
+            "include" => return self.include(span),
+            "import" | "include_next" => {
+                let text = format!("#{word} is not supported");
+                let d = Diagnostic::error("bad-directive", span, text);
+                self.diagnostics.add(d.help("write `#include`, and `#pragma once` in the file"));
+            }
             "error" | "warning" => {
-                let text = match (rest.first(), rest.last()) {
-                    (Some(a), Some(b)) => self.map.text(a.span.to(b.span)).to_string(),
-                    _ => String::new(),
-                };
-                let text = format!("#{word} {text}");
-                self.diagnostics.add(if word == "error" {
+                let text = format!("#{word} {}", self.raw_line().0);
+                self.diagnostics.add(if &*word == "error" {
                     Diagnostic::error("error-directive", span, text)
                 } else {
                     Diagnostic::warning("warning-directive", span, text)
                 });
             }
             "pragma" => {
-                if rest.first().and_then(|t| t.tok.word()) == Some("once") {
-                    self.once.push(path.to_path_buf());
+                if self.word_in_line().is_some_and(|(w, _)| &*w == "once")
+                    && let Some(reading) = self.reading.last()
+                {
+                    self.once.push(reading.path.clone());
                 }
             }
-            "line" => {}
+            "line" | "ident" => {}
             other => {
-                const KNOWN: &[&str] = &[
-                    "if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef", "include",
-                    "error", "warning", "pragma", "line",
-                ];
-                let d = Diagnostic::error(
-                    "bad-directive",
-                    span,
-                    format!("there is no directive #{other}"),
-                );
-                self.diagnostics.add(d.nearest(other, KNOWN.iter().copied()));
+                // A blank behind `#` is a comment's rather than a directive's.
+                let typo = nearest(other, DIRECTIVES.iter().copied())
+                    .filter(|_| hash.hi == at.lo && other.len() > 2);
+                match typo {
+                    Some(near) => {
+                        let text =
+                            format!("no directive: the line with #{other} is taken as a comment");
+                        let d = Diagnostic::warning("no-directive", span, text);
+                        self.diagnostics.add(d.help(format!("the nearest directive is `#{near}`")));
+                    }
+                    None => self.comment(hash.to(before)),
+                }
+            }
+        }
+        self.raw_line();
+    }
+
+    fn comment(&mut self, span: Span) {
+        let Some(reading) = self.reading.last_mut() else { return };
+        match &mut reading.comments {
+            Some((_, more)) => *more += 1,
+            none => *none = Some((span, 0)),
+        }
+    }
+
+    fn word_in_line(&mut self) -> Option<(Name, Span)> {
+        self.reading.last_mut()?.lexer.word_in_line(self.diagnostics)
+    }
+
+    fn raw_line(&mut self) -> (String, Span) {
+        self.reading.last_mut().map_or_else(Default::default, |r| r.lexer.raw_line())
+    }
+
+    /// The rest of a directive.
+    fn line(&mut self) -> Vec<Token> {
+        let mut tokens = Vec::new();
+        let Some(reading) = self.reading.last_mut() else { return tokens };
+        while let Some(token) = reading.lexer.token_in_line(self.diagnostics) {
+            tokens.push(token);
+        }
+        let span = tokens.first().map_or(Span::default(), |t| t.span);
+        self.works(tokens.len(), span);
+        tokens
+    }
+
+    fn is_defined(&self, name: &str) -> bool {
+        self.macros.contains_key(name) || BUILT_IN.contains(&name) || name == "__has_include"
+    }
+
+    /// What an `#if` or `#elif` of any kind asks.
+    fn holds(&mut self, word: &str, span: Span) -> bool {
+        if matches!(word, "if" | "elif") {
+            let rest = self.line();
+            return self.condition(rest, span);
+        }
+        match self.word_in_line() {
+            Some((name, _)) => self.is_defined(&name) != word.ends_with("ndef"),
+            None => {
+                self.error("bad-directive", span, format!("#{word} needs a name"));
+                false
             }
         }
     }
 
-    fn define(&mut self, rest: &[Token], span: Span) {
+    fn branch(&mut self, word: &str, span: Span) {
+        let Some(reading) = self.reading.last_mut() else { return };
+        let Some(c) = reading.conditions.last() else {
+            let text = format!("#{word} without an #if before it");
+            return self.error("stray-directive", span, text);
+        };
+        let (outer, taken, last, opened) = (c.outer, c.taken, c.last, c.span);
+        if word == "endif" {
+            reading.conditions.pop();
+            return;
+        }
+        if last {
+            let d = Diagnostic::error("stray-directive", span, format!("#{word} after #else"));
+            self.diagnostics.add(d.note(opened, "the condition begins here"));
+        }
+        let live = outer && !taken && !last && (word == "else" || self.holds(word, span));
+        if let Some(c) = self.reading.last_mut().and_then(|r| r.conditions.last_mut()) {
+            c.live = live;
+            c.taken |= live;
+            c.last |= word == "else";
+        }
+    }
+
+    fn define(&mut self, span: Span) {
+        let rest = self.line();
         let Some(name) = rest.first().and_then(|t| t.tok.word()) else {
             return self.error("bad-directive", span, "#define needs a name");
         };
+        if name == "defined" || name == "__has_include" {
+            let text = format!("`{name}` cannot be a macro");
+            return self.error("bad-macro", rest[0].span, text);
+        }
         let name: Name = name.into();
         let span = rest[0].span;
         let mut body = &rest[1..];
         let mut params = None;
         let mut variadic = false;
         if let Some(open) = body.first().filter(|t| t.tok == Tok::P("(") && !t.spaced) {
-            let mut names = Vec::new();
             let Some(close) = body.iter().position(|t| t.tok == Tok::P(")")) else {
                 let d =
                     Diagnostic::error("bad-macro", open.span, "the list of parameters never ends");
                 return self.diagnostics.add(d.help("close it with `)`"));
             };
-            for (i, t) in body[1..close].iter().enumerate() {
-                match (&t.tok, i % 2) {
-                    (tok, 0) if tok.word().is_some() => names.push(tok.word().unwrap_or("").into()),
-                    (Tok::P(","), 1) => {}
-                    (Tok::P("..."), 0) if i + 2 == close => {
-                        names.push("__VA_ARGS__".into());
-                        variadic = true;
-                    }
-                    _ => {
-                        let text = "parameters are names with commas between them";
+            let mut names: Vec<Name> = Vec::new();
+            let list = &body[1..close];
+            let mut at = 0;
+            while at < list.len() {
+                let t = &list[at];
+                let dots = |i: usize| list.get(i).is_some_and(|t| t.tok == Tok::P("..."));
+                let comma = at > 0;
+                if comma && (t.tok != Tok::P(",") || at + 1 == list.len()) || variadic {
+                    let text = "parameters are names with commas between them";
+                    return self.error("bad-macro", t.span, text);
+                }
+                at += usize::from(comma);
+                let t = &list[at];
+                at += 1;
+                if let Some(word) = t.tok.word() {
+                    if names.iter().any(|n| **n == *word) {
+                        let text = format!("the parameter `{word}` is there twice");
                         return self.error("bad-macro", t.span, text);
                     }
+                    names.push(word.into());
+                    // `args...` takes the rest under a name of its own.
+                    variadic = dots(at);
+                    at += usize::from(variadic);
+                } else if t.tok == Tok::P("...") {
+                    names.push("__VA_ARGS__".into());
+                    variadic = true;
+                } else {
+                    let text = "parameters are names with commas between them";
+                    return self.error("bad-macro", t.span, text);
                 }
             }
             params = Some(names);
@@ -337,232 +538,464 @@ impl Preprocessor<'_> {
         self.macros.insert(name, Macro { span, params, variadic, body: body.into() });
     }
 
-    fn include(&mut self, rest: &[Token], span: Span, from: &Path) {
-        let mut expanded = Vec::new();
-        let rest = match rest.first().map(|t| &t.tok) {
-            Some(Tok::Str(_)) | Some(Tok::P("<")) => rest,
-            _ => {
-                self.expand(rest, &mut Vec::new(), None, &mut expanded);
-                &expanded
-            }
-        };
-        let (name, quoted, span) = match rest.first().map(|t| &t.tok) {
-            Some(Tok::Str(name)) => (name.to_string(), true, rest[0].span),
-            Some(Tok::P("<")) => {
-                let Some(end) = rest.iter().position(|t| t.tok == Tok::P(">")) else {
-                    return self.error(
-                        "bad-directive",
-                        span,
-                        "the file's name never ends; close it with `>`",
-                    );
-                };
-                let inner = Span { lo: rest[0].span.hi, hi: rest[end].span.lo };
-                (self.map.text(inner).to_string(), false, rest[0].span.to(rest[end].span))
-            }
-            _ => return self.error("bad-directive", span, "#include needs <file> or \"file\""),
-        };
-        if self.depth == INCLUDES_MAX {
-            let text = format!("files include each other more than {INCLUDES_MAX} deep");
-            return self.error("include-depth", span, text);
+    /// The name of a file, whether it was in quotes, and where it stands.
+    fn file_name(&mut self, span: Span) -> Option<(String, bool, Span)> {
+        let (raw, at) = self.reading.last()?.lexer.peek_line();
+        let raw = raw.to_string();
+        let named =
+            [("<", '>', false), ("\"", '"', true)].into_iter().find_map(|(open, close, quoted)| {
+                let inner = raw.strip_prefix(open)?;
+                let end = inner.find(close)?;
+                let hi = at.lo + end as u32 + 2;
+                Some((inner[..end].to_string(), quoted, Span { lo: at.lo, hi }))
+            });
+        if named.is_some() {
+            return named;
         }
+        let unclosed = raw.starts_with(['<', '"']);
+        let line = if unclosed { Vec::new() } else { self.line() };
+        match Self::named(&self.expand_all(line)) {
+            Some((name, quoted, at)) => Some((name, quoted, at)),
+            None if unclosed => {
+                let close = if raw.starts_with('<') { ">" } else { "\"" };
+                let text = format!("the file's name never ends; close it with `{close}`");
+                self.error("bad-directive", span, text);
+                None
+            }
+            None => {
+                self.error("bad-directive", span, "#include needs <file> or \"file\"");
+                None
+            }
+        }
+    }
+
+    /// The name of a file that tokens are.
+    fn named(tokens: &[Token]) -> Option<(String, bool, Span)> {
+        let first = tokens.first()?;
+        match &first.tok {
+            Tok::Str(name) => Some((name.to_string(), true, first.span)),
+            Tok::P("<") => {
+                let end = tokens.iter().position(|t| t.tok == Tok::P(">"))?;
+                let name = spelled(&tokens[1..end]);
+                Some((name, false, first.span.to(tokens[end].span)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Looks for a file: its text, path, and whether it comes with the compiler; or where it was not.
+    fn find(&self, name: &str, quoted: bool) -> Result<(String, PathBuf, bool), NotFound> {
         let mut folders: Vec<PathBuf> = Vec::new();
-        if quoted {
-            folders.push(from.parent().unwrap_or(Path::new("")).to_path_buf());
+        if quoted && let Some(from) = self.reading.last() {
+            folders.push(from.path.parent().unwrap_or(Path::new("")).to_path_buf());
         }
         folders.extend(self.options.include.iter().cloned());
-        let found =
-            folders.iter().map(|d| d.join(&name)).find_map(|p| Some((self.files.read(&p)?, p)));
-        let (text, path, embedded) = match found {
-            Some((text, path)) => (text, path, false),
-            None => match EMBEDDED.iter().find(|(n, _)| *n == name) {
-                Some((n, text)) => ((*text).to_string(), PathBuf::from(format!("<{n}>")), true),
-                None => {
-                    let mut d = Diagnostic::error(
-                        "no-such-file",
-                        span,
-                        format!("the file `{name}` is in none of the folders searched"),
-                    );
-                    let known = EMBEDDED.iter().map(|(n, _)| *n);
-                    if let Some(near) = nearest(&name, known) {
-                        d = d
-                            .help(format!("the nearest file that comes with millrace is <{near}>"));
-                    } else if folders.is_empty() {
-                        d = d.help("name a folder to search with -I");
-                    } else {
-                        let list: Vec<String> = folders
-                            .iter()
-                            .map(|f| {
-                                if f.as_os_str().is_empty() {
-                                    ".".into()
-                                } else {
-                                    f.display().to_string()
-                                }
-                            })
-                            .collect();
-                        d = d.help(format!(
-                            "searched: {}; name another folder with -I",
-                            list.join(", ")
-                        ));
-                    }
-                    return self.diagnostics.add(d);
-                }
-            },
-        };
-        if self.once.contains(&path) {
+        let left = self.options.limits.text_bytes.saturating_sub(self.bytes) as u64;
+        for folder in &folders {
+            let path = folder.join(name);
+            match self.files.read(&path, left) {
+                Ok(Some(text)) => return Ok((text, path, false)),
+                Ok(None) => {}
+                Err(why) => return Err(NotFound::Refused(path, why)),
+            }
+        }
+        match EMBEDDED.iter().find(|(n, _)| *n == name) {
+            Some((n, text)) => Ok(((*text).to_string(), PathBuf::from(format!("<{n}>")), true)),
+            None => Err(NotFound::Nowhere(folders)),
+        }
+    }
+
+    fn include(&mut self, span: Span) {
+        let named = self.file_name(span);
+        self.raw_line();
+        let Some((name, quoted, span)) = named else { return };
+        if name.trim().is_empty() {
+            return self.error("bad-directive", span, "#include names no file");
+        }
+        if self.reading.len() > INCLUDES_MAX {
+            let text = format!("files include each other more than {INCLUDES_MAX} deep");
+            self.error("include-depth", span, text);
+            // Files that include each other twice would be read 2^64 times.
+            self.full = true;
             return;
         }
-        self.depth += 1;
-        self.file(&path, &text, embedded, span);
-        self.depth -= 1;
-    }
-
-    /// Appends the tokens with macros expanded, except those in `active`. Tokens of a macro's body
-    /// take the span of its use.
-    fn expand(
-        &mut self,
-        tokens: &[Token],
-        active: &mut Vec<Name>,
-        site: Option<Span>,
-        out: &mut Vec<Token>,
-    ) {
-        let mut i = 0;
-        while i < tokens.len() {
-            if out.len() >= TOKENS_MAX {
-                if !self.full {
-                    self.full = true;
-                    let text = format!("macros expand to more than {TOKENS_MAX} tokens");
-                    self.error("too-large", tokens[i].span, text);
-                }
-                return;
+        match self.find(&name, quoted) {
+            Ok((_, path, _)) if self.once.contains(&path) => {}
+            Ok((text, path, embedded)) => self.open(&path, &text, embedded, span),
+            Err(NotFound::Refused(path, why)) => {
+                let text = format!("`{}` cannot be included: {why}", path.display());
+                self.error("unreadable-file", span, text);
             }
-            let token = &tokens[i];
-            let span = site.unwrap_or(token.span);
-            i += 1;
-            let name = match &token.tok {
-                Tok::Ident(name) => name.clone(),
-                Tok::Kw(word) if self.macros.contains_key(*word) => (*word).into(),
-                _ => {
-                    out.push(Token { span, ..token.clone() });
-                    continue;
-                }
-            };
-            let found =
-                self.macros.get(&name).filter(|_| !active.contains(&name) && active.len() < 64);
-            let Some(m) = found.cloned() else {
-                let tok = match &*name {
-                    "__LINE__" => {
-                        let line = self.map.locate(span).map_or(0, |l| l.line);
-                        Tok::Int(line.to_string().into())
-                    }
-                    "__FILE__" => Tok::Str(self.map.file(span).map_or("", |f| &f.name).into()),
-                    _ => token.tok.clone(),
+            Err(NotFound::Nowhere(folders)) => {
+                let text = format!("the file `{name}` is in none of the folders searched");
+                let d = Diagnostic::error("no-such-file", span, text);
+                let known = EMBEDDED.iter().map(|(n, _)| *n);
+                let shown = |f: &PathBuf| match f.as_os_str().is_empty() {
+                    true => ".".to_string(),
+                    false => f.display().to_string(),
                 };
-                out.push(Token { tok, span, first: token.first, spaced: token.spaced });
-                continue;
-            };
-            let Some(params) = &m.params else {
-                active.push(name);
-                let body = paste(&m.body, self.diagnostics);
-                self.expand(&body, active, Some(span), out);
-                active.pop();
-                continue;
-            };
-            if tokens.get(i).is_none_or(|t| t.tok != Tok::P("(")) {
-                out.push(Token { span, ..token.clone() });
-                continue;
-            }
-            let Some((mut args, after)) = arguments(tokens, i) else {
-                let d = Diagnostic::error(
-                    "bad-macro",
-                    span,
-                    format!("the arguments of `{name}` never end"),
-                );
-                self.diagnostics.add(d.help("close them with `)`"));
-                return;
-            };
-            let whole = site.unwrap_or(token.span.to(tokens[after - 1].span));
-            if m.variadic && args.len() + 1 >= params.len() {
-                let comma = Token { tok: Tok::P(","), span, first: false, spaced: false };
-                let rest = args.split_off(params.len() - 1);
-                args.push(rest.join(&comma));
-            }
-            let empty = params.is_empty() && args.len() == 1 && args[0].is_empty();
-            if args.len() != params.len() && !empty {
-                let d = Diagnostic::error(
-                    "bad-macro",
-                    whole,
-                    format!(
-                        "the macro `{name}` takes {} arguments, not {}",
-                        params.len(),
-                        args.len()
-                    ),
-                );
-                self.diagnostics.add(d.note(m.span, "it is defined here"));
-                i = after;
-                continue;
-            }
-            // Arguments are expanded before they take their parameters' places, except beside ##.
-            let mut full: Vec<Option<Vec<Token>>> = vec![None; args.len()];
-            let mut body = Vec::new();
-            for (j, t) in m.body.iter().enumerate() {
-                let beside = |k: Option<usize>| {
-                    k.and_then(|k| m.body.get(k)).is_some_and(|t| t.tok == Tok::P("##"))
+                let help = match nearest(&name, known) {
+                    Some(near) => format!("the nearest file that comes with millrace is <{near}>"),
+                    None if folders.is_empty() => "name a folder to search with -I".to_string(),
+                    None => {
+                        let list: Vec<String> = folders.iter().map(shown).collect();
+                        format!("searched: {}; name another folder with -I", list.join(", "))
+                    }
                 };
-                let param = t.tok.word().and_then(|w| params.iter().position(|p| **p == *w));
-                match param {
-                    Some(p) if beside(j.checked_sub(1)) || beside(Some(j + 1)) => {
-                        body.extend(args[p].iter().cloned());
-                    }
-                    Some(p) if j > 0 && m.body[j - 1].tok == Tok::P("#") => {
-                        body.pop();
-                        let text: Vec<String> = args[p].iter().map(|t| t.tok.text()).collect();
-                        body.push(Token { tok: Tok::Str(text.join(" ").into()), ..t.clone() });
-                    }
-                    Some(p) => {
-                        if full[p].is_none() {
-                            let mut expanded = Vec::new();
-                            self.expand(&args[p], active, site, &mut expanded);
-                            full[p] = Some(expanded);
-                        }
-                        body.extend(full[p].iter().flatten().cloned());
-                    }
-                    None => body.push(t.clone()),
-                }
-                if body.len() > TOKENS_MAX {
-                    break;
-                }
+                self.diagnostics.add(d.help(help));
             }
-            let body = paste(&body, self.diagnostics);
-            active.push(name);
-            self.expand(&body, active, Some(whole), out);
-            active.pop();
-            i = after;
         }
     }
 
-    fn condition(&mut self, rest: &[Token], span: Span) -> bool {
-        // `defined` looks at names before they are expanded.
+    // Expansion.
+
+    /// The next piece, not yet expanded. With `stay`, none of another file.
+    fn piece(&mut self, e: &mut Expansion, stay: bool) -> Option<Piece> {
+        while let Some(top) = e.sources.last_mut() {
+            if let Some(piece) = top.pieces.next() {
+                self.works(1, piece.token.span);
+                return (!self.full).then_some(piece);
+            }
+            if let Some(of) = e.sources.pop().and_then(|s| s.of)
+                && let Some(n) = self.active.get_mut(&of)
+            {
+                *n = n.saturating_sub(1);
+            }
+        }
+        if !e.files {
+            return None;
+        }
+        self.pull(stay).map(|token| Piece { token, alone: false })
+    }
+
+    fn push(&mut self, e: &mut Expansion, pieces: Vec<Piece>, of: Option<Name>) {
+        if let Some(of) = &of {
+            *self.active.entry(of.clone()).or_insert(0) += 1;
+        }
+        e.sources.push(Source { pieces: pieces.into_iter(), of });
+    }
+
+    /// All tokens of a list, with macros expanded.
+    fn expand_all(&mut self, tokens: Vec<Token>) -> Vec<Token> {
+        let pieces = tokens.into_iter().map(|token| Piece { token, alone: false }).collect();
+        self.expand_pieces(pieces).into_iter().map(|p| p.token).collect()
+    }
+
+    fn expand_pieces(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
+        let mut e = Expansion { sources: Vec::new(), files: false };
+        self.push(&mut e, pieces, None);
+        let mut out = Vec::new();
+        while let Some(piece) = self.expanded(&mut e) {
+            out.push(piece);
+        }
+        // What was left on the stack because the program is too large.
+        while let Some(source) = e.sources.pop() {
+            if let Some(n) = source.of.and_then(|of| self.active.get_mut(&of)) {
+                *n = n.saturating_sub(1);
+            }
+        }
+        out
+    }
+
+    /// The next piece that is no use of a macro.
+    fn expanded(&mut self, e: &mut Expansion) -> Option<Piece> {
+        loop {
+            let piece = self.piece(e, false)?;
+            let name: Name = match &piece.token.tok {
+                _ if piece.alone => return Some(piece),
+                Tok::Ident(name) => name.clone(),
+                Tok::Kw(word) if self.macros.contains_key(*word) => (*word).into(),
+                _ => return Some(piece),
+            };
+            if self.active.get(&name).is_some_and(|n| *n > 0) {
+                return Some(Piece { alone: true, ..piece });
+            }
+            let Some(m) = self.macros.get(&name).cloned() else {
+                return Some(self.built_in(&name, piece));
+            };
+            let span = piece.token.span;
+            let body = match &m.params {
+                None => {
+                    let body = m.body.iter().map(|t| Piece { token: t.clone(), alone: false });
+                    let body = body.collect();
+                    self.paste(body, &m)
+                }
+                Some(params) => {
+                    match self.piece(e, true) {
+                        Some(open) if open.token.tok == Tok::P("(") => {}
+                        other => {
+                            if let Some(other) = other {
+                                self.push(e, vec![other], None);
+                            }
+                            return Some(piece);
+                        }
+                    }
+                    let Some((args, end)) = self.arguments(e) else {
+                        if !self.full {
+                            let text = format!("the arguments of `{name}` never end");
+                            let d = Diagnostic::error("bad-macro", span, text);
+                            self.diagnostics.add(d.help("close them with `)`"));
+                        }
+                        continue;
+                    };
+                    let whole = if end.lo >= span.lo { span.to(end) } else { span };
+                    let Some(args) = self.fitted(&name, &m, params, args, whole) else { continue };
+                    if self.calls >= CALLS_MAX {
+                        let text = format!("macro calls are nested more than {CALLS_MAX} deep");
+                        self.error("too-deep", span, text);
+                        continue;
+                    }
+                    self.calls += 1;
+                    let body = self.substitute(&m, params, &args);
+                    self.calls -= 1;
+                    body
+                }
+            };
+            self.works(1 + body.len(), span);
+            let mut body = body;
+            if let Some(first) = body.first_mut() {
+                first.token.spaced = piece.token.spaced;
+            }
+            body.iter_mut().for_each(|p| {
+                p.token.span = span;
+                p.token.first = false;
+            });
+            if let Some(first) = body.first_mut() {
+                first.token.first = piece.token.first;
+            }
+            self.push(e, body, Some(name));
+        }
+    }
+
+    /// What a name that is no macro of the program stands for.
+    fn built_in(&mut self, name: &str, piece: Piece) -> Piece {
+        let span = piece.token.span;
+        let number = |n: u64| Tok::Int(n.to_string().into());
+        let tok = match name {
+            "__LINE__" => number(self.map.locate(span).map_or(0, |l| l.line.into())),
+            "__FILE__" => Tok::Str(self.map.file(span).map_or("", |f| &f.name).into()),
+            "__BASE_FILE__" => {
+                let base = self.reading.first().map(|r| r.path.to_string_lossy().into_owned());
+                Tok::Str(base.unwrap_or_default().into())
+            }
+            "__COUNTER__" => {
+                self.counter += 1;
+                number(u64::from(self.counter) - 1)
+            }
+            "__INCLUDE_LEVEL__" => number(self.reading.len().saturating_sub(1) as u64),
+            _ => return piece,
+        };
+        Piece { token: Token { tok, ..piece.token }, alone: true }
+    }
+
+    /// The arguments of a macro, whose `(` is taken; and where its `)` is.
+    fn arguments(&mut self, e: &mut Expansion) -> Option<(Vec<Vec<Piece>>, Span)> {
+        let mut args = vec![Vec::new()];
+        let mut depth = 1;
+        loop {
+            let piece = self.piece(e, true)?;
+            match &piece.token.tok {
+                Tok::P("(") => depth += 1,
+                Tok::P(")") => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some((args, piece.token.span));
+                    }
+                }
+                Tok::P(",") if depth == 1 => {
+                    args.push(Vec::new());
+                    continue;
+                }
+                _ => {}
+            }
+            if let Some(last) = args.last_mut() {
+                last.push(piece);
+            }
+        }
+    }
+
+    /// As many arguments as there are parameters.
+    fn fitted(
+        &mut self,
+        name: &str,
+        m: &Macro,
+        params: &[Name],
+        mut args: Vec<Vec<Piece>>,
+        span: Span,
+    ) -> Option<Vec<Vec<Piece>>> {
+        if m.variadic && args.len() + 1 >= params.len() {
+            let comma = Token { tok: Tok::P(","), span, first: false, spaced: false };
+            let comma = [Piece { token: comma, alone: false }];
+            let rest = args.split_off(params.len() - 1);
+            args.push(rest.join(&comma[..]));
+        }
+        let empty = params.is_empty() && args.len() == 1 && args[0].is_empty();
+        if args.len() != params.len() && !empty {
+            let text =
+                format!("the macro `{name}` takes {} arguments, not {}", params.len(), args.len());
+            let d = Diagnostic::error("bad-macro", span, text);
+            self.diagnostics.add(d.note(m.span, "it is defined here"));
+            return None;
+        }
+        Some(args)
+    }
+
+    /// A macro's body with the arguments in their parameters' places: expanded before, except beside `##`
+    /// and behind `#`.
+    fn substitute(&mut self, m: &Macro, params: &[Name], args: &[Vec<Piece>]) -> Vec<Piece> {
+        let mut full: Vec<Option<Vec<Piece>>> = vec![None; args.len()];
+        let mut body: Vec<Piece> = Vec::new();
+        let is =
+            |k: Option<usize>, p| k.and_then(|k| m.body.get(k)).is_some_and(|t| t.tok == Tok::P(p));
+        for (j, t) in m.body.iter().enumerate() {
+            let param = t.tok.word().and_then(|w| params.iter().position(|p| **p == *w));
+            let own = Piece { token: t.clone(), alone: false };
+            let before = body.len();
+            match param.filter(|p| *p < args.len()) {
+                Some(p) if is(j.checked_sub(1), "#") => {
+                    body.pop();
+                    let tokens: Vec<Token> = args[p].iter().map(|p| p.token.clone()).collect();
+                    body.push(Piece {
+                        token: Token { tok: Tok::Str(spelled(&tokens).into()), ..t.clone() },
+                        alone: true,
+                    });
+                }
+                // `, ## rest`: the comma goes if there is no rest, and nothing is joined.
+                Some(p)
+                    if m.variadic
+                        && p + 1 == params.len()
+                        && is(j.checked_sub(1), "##")
+                        && is(j.checked_sub(2), ",") =>
+                {
+                    body.pop();
+                    if args[p].is_empty() {
+                        body.pop();
+                    }
+                    body.extend(args[p].iter().cloned());
+                }
+                Some(p) if is(j.checked_sub(1), "##") || is(Some(j + 1), "##") => {
+                    if args[p].is_empty() {
+                        // Joined with nothing.
+                        body.push(Piece {
+                            token: Token {
+                                tok: Tok::Str("".into()),
+                                span: Span::default(),
+                                ..t.clone()
+                            },
+                            alone: true,
+                        });
+                    } else {
+                        body.extend(args[p].iter().cloned());
+                    }
+                }
+                Some(p) => {
+                    if full[p].is_none() {
+                        full[p] = Some(self.expand_pieces(args[p].clone()));
+                    }
+                    body.extend(full[p].iter().flatten().cloned());
+                }
+                None => body.push(own),
+            }
+            if let Some(first) = body.get_mut(before) {
+                first.token.spaced = t.spaced;
+            }
+            self.works(body.len() - before.min(body.len()), m.span);
+            if self.full {
+                break;
+            }
+        }
+        self.paste(body, m)
+    }
+
+    /// Joins the tokens on both sides of each `##` of a macro.
+    fn paste(&mut self, body: Vec<Piece>, m: &Macro) -> Vec<Piece> {
+        // What an argument is empty of stands as a string without a place.
+        let nothing = |p: &Piece| matches!(&p.token.tok, Tok::Str(s) if s.is_empty() && p.token.span.is_none());
+        if !m.body.iter().any(|t| t.tok == Tok::P("##")) {
+            return body;
+        }
+        let mut out: Vec<Piece> = Vec::with_capacity(body.len());
+        let mut rest = body.into_iter().peekable();
+        while let Some(piece) = rest.next() {
+            if piece.token.tok != Tok::P("##") || out.is_empty() || rest.peek().is_none() {
+                out.push(piece);
+                continue;
+            }
+            let (Some(left), Some(right)) = (out.pop(), rest.next()) else { break };
+            match (nothing(&left), nothing(&right)) {
+                (_, true) => out.push(left),
+                (true, false) => out.push(right),
+                (false, false) => {
+                    let text = left.token.tok.text() + &right.token.tok.text();
+                    let span = left.token.span;
+                    let joined = lex(&text, span.lo, self.diagnostics);
+                    out.extend(joined.into_iter().enumerate().map(|(i, token)| Piece {
+                        token: Token {
+                            span,
+                            first: false,
+                            spaced: if i == 0 { left.token.spaced } else { token.spaced },
+                            ..token
+                        },
+                        alone: false,
+                    }));
+                }
+            }
+        }
+        out.retain(|p| !nothing(p));
+        out
+    }
+
+    /// What `#if` asks: `defined` and `__has_include` look at names before they are expanded.
+    fn condition(&mut self, rest: Vec<Token>, span: Span) -> bool {
         let mut tokens = Vec::new();
         let mut i = 0;
         while i < rest.len() {
-            if rest[i].tok.word() == Some("defined") {
-                let paren = rest.get(i + 1).is_some_and(|t| t.tok == Tok::P("("));
-                let at = i + 1 + usize::from(paren);
-                let Some(name) = rest.get(at).and_then(|t| t.tok.word()) else {
-                    self.error("bad-directive", rest[i].span, "`defined` needs a name");
-                    return false;
-                };
-                let value = if self.macros.contains_key(name) { "1" } else { "0" };
-                tokens.push(Token { tok: Tok::Int(value.into()), ..rest[at].clone() });
-                i = at + 1 + usize::from(paren);
-            } else {
-                tokens.push(rest[i].clone());
-                i += 1;
+            let word = rest[i].tok.word();
+            let paren = rest.get(i + 1).is_some_and(|t| t.tok == Tok::P("("));
+            let at = i + 1 + usize::from(paren);
+            let (value, next) = match word {
+                Some("defined") => {
+                    let Some(name) = rest.get(at).and_then(|t| t.tok.word()) else {
+                        self.error("bad-directive", rest[i].span, "`defined` needs a name");
+                        return false;
+                    };
+                    (self.is_defined(name), at + 1)
+                }
+                Some("__has_include") if paren => {
+                    let close = (at..rest.len()).rfind(|k| rest[*k].tok == Tok::P(")"));
+                    let inner = rest.get(at..close.unwrap_or(at)).unwrap_or(&[]);
+                    let named = match Self::named(inner) {
+                        None => Self::named(&self.expand_all(inner.to_vec())),
+                        named => named,
+                    };
+                    let Some((name, quoted, _)) = named else {
+                        let text = "`__has_include` needs (<file>) or (\"file\")";
+                        self.error("bad-directive", rest[i].span, text);
+                        return false;
+                    };
+                    // What follows the name, up to its `)`.
+                    let end = (at..rest.len()).find(|k| match quoted {
+                        true => matches!(rest[*k].tok, Tok::P(")")),
+                        false => rest[*k].tok == Tok::P(")") && *k > at,
+                    });
+                    (self.find(&name, quoted).is_ok(), end.unwrap_or(at))
+                }
+                _ => {
+                    tokens.push(rest[i].clone());
+                    i += 1;
+                    continue;
+                }
+            };
+            if paren && rest.get(next).is_none_or(|t| t.tok != Tok::P(")")) {
+                self.error("bad-directive", rest[i].span, "a `)` is missing");
+                return false;
             }
+            let tok = Tok::Int(if value { "1" } else { "0" }.into());
+            tokens.push(Token { tok, ..rest[i].clone() });
+            i = next + usize::from(paren);
         }
-        let mut expanded = Vec::new();
-        self.expand(&tokens, &mut Vec::new(), None, &mut expanded);
-        let mut c = Arithmetic { tokens: &expanded, at: 0, depth: 0 };
+        let expanded = self.expand_all(tokens);
+        let mut c = Arithmetic { tokens: &expanded, at: 0, depth: 0, idle: 0 };
         let value = c.value(0);
         match value {
             Ok(v) if c.at == expanded.len() => v != 0,
@@ -579,59 +1012,24 @@ impl Preprocessor<'_> {
     }
 }
 
-fn line_end(tokens: &[Token], at: usize) -> usize {
-    (at + 1..tokens.len()).find(|i| tokens[*i].first).unwrap_or(tokens.len())
+/// Why there is no text of a file.
+enum NotFound {
+    /// It is there, and it is not read.
+    Refused(PathBuf, String),
+    /// It is in none of these folders.
+    Nowhere(Vec<PathBuf>),
 }
 
-/// The arguments in parentheses from `tokens[open]` on, and the index after them.
-fn arguments(tokens: &[Token], open: usize) -> Option<(Vec<Vec<Token>>, usize)> {
-    let mut args = vec![Vec::new()];
-    let mut depth = 0;
-    for (i, t) in tokens.iter().enumerate().skip(open) {
-        match &t.tok {
-            Tok::P("(") | Tok::P("{") | Tok::P("[") => {
-                depth += 1;
-                if depth == 1 {
-                    continue;
-                }
-            }
-            Tok::P(")") | Tok::P("}") | Tok::P("]") => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some((args, i + 1));
-                }
-            }
-            Tok::P(",") if depth == 1 => {
-                args.push(Vec::new());
-                continue;
-            }
-            _ => {}
+/// Tokens as they could be written, blanks where there were some.
+fn spelled(tokens: &[Token]) -> String {
+    let mut text = String::new();
+    for (i, t) in tokens.iter().enumerate() {
+        if i > 0 && t.spaced {
+            text.push(' ');
         }
-        if let Some(last) = args.last_mut() {
-            last.push(t.clone());
-        }
+        text.push_str(&t.tok.text());
     }
-    None
-}
-
-/// Joins the tokens on both sides of each `##`.
-fn paste(body: &[Token], diagnostics: &mut Diagnostics) -> Vec<Token> {
-    let mut out: Vec<Token> = Vec::with_capacity(body.len());
-    let mut i = 0;
-    while i < body.len() {
-        if body[i].tok == Tok::P("##") && !out.is_empty() && i + 1 < body.len() {
-            let left = out.pop().map_or_else(String::new, |t| t.tok.text());
-            let text = left + &body[i + 1].tok.text();
-            let mut tokens = lex(&text, body[i].span.lo, diagnostics);
-            tokens.iter_mut().for_each(|t| t.span = body[i].span);
-            out.extend(tokens);
-            i += 2;
-        } else {
-            out.push(body[i].clone());
-            i += 1;
-        }
-    }
-    out
+    text
 }
 
 /// `#if` arithmetic: 64-bit, names that are no macros are 0.
@@ -639,6 +1037,8 @@ struct Arithmetic<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: usize,
+    /// What is read now does not matter (`0 && ...`): there may be divisions by zero.
+    idle: usize,
 }
 
 const LEVELS: &[&[&str]] = &[
@@ -649,14 +1049,21 @@ const LEVELS: &[&[&str]] = &[
     &["&"],
     &["==", "!="],
     &["<", ">", "<=", ">="],
-    &["<<"],
+    &["<<", ">>"],
     &["+", "-"],
     &["*", "/", "%"],
 ];
 
 impl Arithmetic<'_> {
     fn peek(&self) -> Option<&str> {
+        let greater = |t: &Token| t.tok == Tok::P(">");
         match &self.tokens.get(self.at)?.tok {
+            // Two tokens to P4.
+            Tok::P(">")
+                if self.tokens.get(self.at + 1).is_some_and(|t| greater(t) && !t.spaced) =>
+            {
+                Some(">>")
+            }
             Tok::P(p) => Some(p),
             _ => None,
         }
@@ -676,8 +1083,12 @@ impl Arithmetic<'_> {
         let Some(ops) = LEVELS.get(level) else { return self.unary() };
         let mut a = self.value(level + 1)?;
         while let Some(op) = self.peek().and_then(|p| ops.iter().find(|o| **o == p)).copied() {
-            self.at += 1;
-            let b = self.value(level + 1)?;
+            self.at += if op == ">>" { 2 } else { 1 };
+            let idle = usize::from(op == "&&" && a == 0 || op == "||" && a != 0);
+            self.idle += idle;
+            let b = self.value(level + 1);
+            self.idle -= idle;
+            let b = b?;
             let bool = |v: bool| i64::from(v);
             a = match op {
                 "||" => bool(a != 0 || b != 0),
@@ -692,23 +1103,31 @@ impl Arithmetic<'_> {
                 "<=" => bool(a <= b),
                 ">=" => bool(a >= b),
                 "<<" => a.checked_shl(b.clamp(0, 64) as u32).unwrap_or(0),
+                ">>" => a >> b.clamp(0, 63),
                 "+" => a.wrapping_add(b),
                 "-" => a.wrapping_sub(b),
                 "*" => a.wrapping_mul(b),
                 _ => match if op == "/" { a.checked_div(b) } else { a.checked_rem(b) } {
                     Some(v) => v,
+                    None if self.idle > 0 => 0,
                     None => return Err("division by zero".into()),
                 },
             };
         }
         if level == 0 && self.peek() == Some("?") {
             self.at += 1;
-            let yes = self.value(0)?;
+            self.idle += usize::from(a == 0);
+            let yes = self.value(0);
+            self.idle -= usize::from(a == 0);
+            let yes = yes?;
             if self.peek() != Some(":") {
                 return Err("`?` needs a `:`".into());
             }
             self.at += 1;
-            let no = self.value(0)?;
+            self.idle += usize::from(a != 0);
+            let no = self.value(0);
+            self.idle -= usize::from(a != 0);
+            let no = no?;
             return Ok(if a != 0 { yes } else { no });
         }
         Ok(a)
@@ -720,10 +1139,7 @@ impl Arithmetic<'_> {
         };
         self.at += 1;
         match &token.tok {
-            Tok::Int(text) => match crate::literal::integer(text) {
-                Ok(i) => i64::try_from(&i.value).map_err(|_| "the number is too large".to_string()),
-                Err(e) => Err(e),
-            },
+            Tok::Int(text) => number(text),
             Tok::Kw("true") => Ok(1),
             Tok::Ident(_) | Tok::Kw(_) => Ok(0),
             Tok::P("(") => {
@@ -752,6 +1168,19 @@ impl Arithmetic<'_> {
     }
 }
 
+/// A number of C or of P4.
+fn number(text: &str) -> Result<i64, String> {
+    let bare = text.trim_end_matches(['u', 'U', 'l', 'L']);
+    let octal =
+        |t: &str| t.len() > 1 && t.starts_with('0') && t.bytes().all(|b| b.is_ascii_digit());
+    if octal(bare) {
+        return i64::from_str_radix(bare, 8).map_err(|e| format!("`{text}`: {e}"));
+    }
+    let read =
+        crate::literal::integer(text).or_else(|e| crate::literal::integer(bare).map_err(|_| e))?;
+    i64::try_from(&read.value).map_err(|_| "the number is too large".to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -759,16 +1188,22 @@ mod tests {
     struct One(&'static str, &'static str);
 
     impl Files for One {
-        fn read(&self, path: &Path) -> Option<String> {
-            (path == Path::new(self.0)).then(|| self.1.to_string())
+        fn read(&self, path: &Path, _: u64) -> Result<Option<String>, String> {
+            match path == Path::new("inc/device") {
+                true => Err("this is a character device".into()),
+                false => Ok((path == Path::new(self.0)).then(|| self.1.to_string())),
+            }
         }
     }
 
     fn run(text: &str) -> (String, Vec<&'static str>) {
         let (mut map, mut d) = (SourceMap::default(), Diagnostics::default());
         let files = One("inc/a.p4", "A #include \"b.p4\"\n#include \"a.p4\"\n");
-        let options =
-            Options { include: vec![PathBuf::from("inc")], define: vec![("N".into(), "4".into())] };
+        let options = Options {
+            include: vec![PathBuf::from("inc")],
+            define: vec![("N".into(), "4".into())],
+            ..Options::default()
+        };
         let tokens = preprocess(&mut map, &mut d, &files, &options, Path::new("x.p4"), text);
         let words: Vec<String> = tokens.iter().map(|t| t.tok.text()).collect();
         let codes = d.list().iter().map(|d| d.code).collect();
@@ -777,7 +1212,7 @@ mod tests {
 
     fn good(text: &str) -> String {
         let (out, codes) = run(text);
-        assert!(codes.is_empty(), "{codes:?}");
+        assert!(codes.is_empty(), "{text}: {codes:?}");
         out
     }
 
@@ -808,11 +1243,54 @@ mod tests {
     }
 
     #[test]
+    fn an_expansion_is_read_again_with_the_text_behind_it() {
+        assert_eq!(good("#define A(x) <x>\n#define B A\nB(1) B B(2)"), "< 1 > A < 2 >");
+        assert_eq!(good("#define f(a) a*g\n#define g(a) f(a)\nf(2)(9)"), "2 * 9 * g");
+        assert_eq!(good("#define F(a, b) b a\nF(1,\n#ifdef X\n2\n#else\n3\n#endif\n)"), "3 1");
+        assert_eq!(good("#define F(x) x\n#define O F(\nO 7)"), "7");
+        assert_eq!(good("#define F(x, ...) x(__VA_ARGS__)\nF(a) F(a, b, c)"), "a ( ) a ( b , c )");
+        assert_eq!(good("#define F(x, r...) x(1, ## r)\nF(a) F(a, b)"), "a ( 1 ) a ( 1 , b )");
+        assert_eq!(good("#define G(a, b, c) c a\nG((q, r), {1, 2})"), "2 } ( q , r )");
+    }
+
+    #[test]
+    fn includes_are_named_by_macros_and_asked_for() {
+        let text = "#define INC <core.p4>\n#define Q \"v1model.p4\"\n#include INC\n#include Q\n";
+        assert!(good(text).contains("packet_in"));
+        let asked = "#if __has_include(<core.p4>) && !__has_include(\"no.p4\")\na\n#endif\n";
+        assert_eq!(good(asked), "a");
+        assert_eq!(good("#define I <a.p4>\n#if __has_include(I)\nb\n#endif\n"), "b");
+        assert_eq!(good("#ifdef __has_include\nc\n#elifdef N\nd\n#endif"), "c");
+        assert_eq!(run("#include <device>").1, ["unreadable-file"]);
+        assert_eq!(run("#include <>").1, ["bad-directive"]);
+    }
+
+    #[test]
+    fn lines_that_are_no_directives_are_comments_with_a_warning() {
+        for text in ["# it's a \"comment\na", "#choose.apply();\na", "#!/bin/p4\na", "  #### x\na"]
+        {
+            let (out, codes) = run(text);
+            assert_eq!((out.as_str(), codes), ("a", vec!["no-directive"]), "{text}");
+        }
+        assert_eq!(run("# one\n# two\n# three\na").1, ["no-directive"], "told once a file");
+        assert_eq!(good("#ident \"x 1.2\"\n#\n# 7 \"y.p4\" 1\na"), "a");
+    }
+
+    #[test]
+    fn text_that_is_left_out_is_not_read_as_tokens() {
+        assert_eq!(good("#if 0\nsay \"hello\n#else\na\n#endif\nb"), "a b");
+        assert_eq!(good("#if 0\n\"it's /* \" #endif\n/* \n#endif\n*/ x 'y\n#endif\nb"), "b");
+        assert_eq!(good("#if 0\n// over \\\n#endif\n#endif\nb"), "b");
+        assert_eq!(good("#if 1\na\n#elif 1/0 \"\n#elif )\n#endif\nb"), "a b");
+        assert_eq!(good("#if 0 && 1/0 || 010 == 8 && 16 >> 2 == 4 && 201L > 2U\nc\n#endif"), "c");
+    }
+
+    #[test]
     fn what_is_wrong_is_told() {
         assert_eq!(run("#if 1").1, ["unclosed-if"]);
         assert_eq!(run("#endif\n#else").1, ["stray-directive", "stray-directive"]);
         assert_eq!(run("#if 1/0\n#endif\n#if\n#endif\n#if 1 1\n#endif").1, ["bad-condition"; 3]);
-        assert_eq!(run("#inclde <core.p4>").1, ["bad-directive"]);
+        assert_eq!(run("#inclde <core.p4>").1, ["no-directive"]);
         assert_eq!(run("#include <cor.p4>").1, ["no-such-file"]);
         assert_eq!(run("#error it's wrong").1, ["error-directive"]);
 
@@ -829,5 +1307,19 @@ mod tests {
             bomb += &format!("#define A{i} A{0} A{0} A{0} A{0} A{0} A{0} A{0} A{0}\n", i - 1);
         }
         assert_eq!(run(&(bomb + "A11")).1, ["too-large"]);
+        // Macros that expand to nothing, include loops, arguments of arguments.
+        let mut empty = String::from("#define E0\n");
+        for i in 1..12 {
+            empty += &format!("#define E{i} {}\n", format!("E{} ", i - 1).repeat(16));
+        }
+        assert_eq!(run(&(empty + "E11")).1, ["too-large"]);
+        let nest = format!("#define F(x) x x\n{}1{}", "F(".repeat(200), ")".repeat(200));
+        assert_eq!(run(&nest).1, ["too-large"]);
+        let deep = format!("#define F(x) x\n{}1{}", "F(".repeat(2000), ")".repeat(2000));
+        assert!(run(&deep).1.contains(&"too-deep"));
+        let twice = One("inc/a.p4", "#include \"a.p4\"\n#include \"a.p4\"\n");
+        let (mut map, mut d) = (SourceMap::default(), Diagnostics::default());
+        preprocess(&mut map, &mut d, &twice, &Options::default(), Path::new("inc/x.p4"), twice.1);
+        assert_eq!(d.list().last().map(|d| d.code), Some("include-depth"));
     }
 }

@@ -6,6 +6,7 @@
 //! to be; [`Ty::Var`] is a type parameter inside of its own declaration.
 
 use crate::lex::Name;
+use crate::limits::{DEPTH_MAX, LEAVES_MAX};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -122,6 +123,21 @@ pub enum Ty {
 pub struct Types {
     list: Vec<Ty>,
     ids: HashMap<Ty, TyId>,
+    /// Of each type, how many single values it holds and how deep it is nested.
+    sizes: Vec<Size>,
+    /// Of each struct, the same, a type parameter being one value.
+    structs: HashMap<StructId, Size>,
+    /// A type was asked for that is larger than any may be, and of this size.
+    pub too_large: Option<Size>,
+}
+
+/// Single values in a type, and types inside of types.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Single values.
+    pub leaves: u64,
+    /// Types inside of types.
+    pub depth: u32,
 }
 
 /// Types that are always there.
@@ -176,10 +192,54 @@ impl Types {
         if let Some(id) = self.ids.get(&ty) {
             return *id;
         }
+        let size = self.size(&ty);
+        if size.leaves > LEAVES_MAX || size.depth > DEPTH_MAX {
+            self.too_large.get_or_insert(size);
+            return basic::BAD;
+        }
         let id = TyId(self.list.len() as u32);
         self.list.push(ty.clone());
+        self.sizes.push(size);
         self.ids.insert(ty, id);
         id
+    }
+
+    /// Takes note of a struct's fields, before any type is made of the struct.
+    pub fn note_struct(&mut self, id: StructId, fields: impl Iterator<Item = TyId>) {
+        let size = self.sum(fields);
+        self.structs.insert(id, size);
+    }
+
+    fn sum(&self, parts: impl Iterator<Item = TyId>) -> Size {
+        parts.map(|p| self.sizes[p.0 as usize]).fold(Size::default(), |a, b| Size {
+            leaves: a.leaves.saturating_add(b.leaves),
+            depth: a.depth.max(b.depth),
+        })
+    }
+
+    fn size(&self, ty: &Ty) -> Size {
+        let inner = match ty {
+            Ty::Struct(s, args) => {
+                let own = self.structs.get(s).copied().unwrap_or_default();
+                let args = self.sum(args.iter().copied());
+                Size {
+                    leaves: own.leaves.max(1).saturating_mul(args.leaves.max(1)),
+                    depth: own.depth + args.depth,
+                }
+            }
+            Ty::Stack(e, n) => {
+                let e = self.sizes[e.0 as usize];
+                Size { leaves: e.leaves.saturating_mul((*n).into()), ..e }
+            }
+            Ty::Extern(_, args) | Ty::Apply(_, args) | Ty::Package(_, args) | Ty::Tuple(args) => {
+                self.sum(args.iter().copied())
+            }
+            // What is written out holds no more than is written.
+            Ty::Literal(..) => return Size { leaves: 1, depth: 1 },
+            Ty::List(e) | Ty::Set(e) => self.sizes[e.0 as usize],
+            _ => return Size { leaves: 1, depth: 1 },
+        };
+        Size { leaves: inner.leaves.max(1), depth: inner.depth + 1 }
     }
 
     /// A type's shape.

@@ -242,11 +242,25 @@ impl Checker<'_> {
         }
         let (Args { list: call_args, order }, type_args, result) =
             self.with_signature(&signature, types, args, span, &[], &[]);
+        self.deprecated(&signature, name_span);
         if is_extern && &*signature.name == "static_assert" {
             return self.static_assert(id, call_args, span);
         }
         let call = Call { callee: Callee::Function(id), type_args, args: call_args, order };
         Expr { kind: ExprKind::Call(Box::new(call)), ty: result, span, value: None }
+    }
+
+    fn deprecated(&mut self, s: &Signature, span: Span) {
+        if annotated(&s.annotations, "deprecated") {
+            let text = format!("`{}` is deprecated", s.name);
+            let why = crate::hir::annotation_text(&s.annotations, "deprecated");
+            let d =
+                Diagnostic::warning("deprecated", span, text).note(s.span, "it is declared here");
+            self.d.add(match why {
+                Some(why) => d.help(why),
+                None => d,
+            });
+        }
     }
 
     fn static_assert(&mut self, id: FunctionId, args: Vec<Option<Expr>>, span: Span) -> Expr {
@@ -504,13 +518,35 @@ impl Checker<'_> {
                             param.name, face.name
                         );
                         let d = Diagnostic::error("bad-arguments", span, text);
-                        self.d.add(d.note(param.span, "it is declared here"));
+                        let d = d.note(param.span, "it is declared here");
+                        let near = self.variable_of(param.ty);
+                        self.d.add(match near {
+                            Some(name) => d.help(format!("`{name}` is of its type: pass that")),
+                            None => d,
+                        });
                     }
                 },
                 None => {}
             }
         }
         Args { list: out, order }
+    }
+
+    /// The only variable at hand of a struct's type, as a hint.
+    fn variable_of(&mut self, ty: TyId) -> Option<Name> {
+        let ty = self.zonk(ty);
+        self.struct_kind(ty)?;
+        let vars = self.scopes.iter().flat_map(|s| &s.names).filter_map(|(name, e)| match e.sym {
+            Sym::Var(v) if self.p.vars[v.index()].ty == ty => Some(name),
+            _ => None,
+        });
+        let mut found: Vec<&Name> = vars.collect();
+        found.sort_unstable();
+        found.dedup();
+        match found.as_slice() {
+            [one] => Some((*one).clone()),
+            _ => None,
+        }
     }
 
     fn argument(&mut self, face: &Face, param: &Param, value: Expr) -> Expr {
@@ -805,6 +841,7 @@ impl Checker<'_> {
                 let signature = self.p.externs[e.index()].methods[chosen].clone();
                 let (Args { list: args, order }, type_args, result) =
                     self.with_signature(&signature, types, args, span, &vars, &targs);
+                self.deprecated(&signature, name.span);
                 if self.context.place == Place::Declarations && !self.pure(&signature) {
                     self.error("bad-place", span, "a method is called among declarations");
                 }
@@ -824,6 +861,12 @@ impl Checker<'_> {
                 if &*self.p.externs[e.index()].name == "packet_in" && &*signature.name == "extract"
                 {
                     self.check_extract(&args, span);
+                }
+                if &*self.p.externs[e.index()].name == "packet_out"
+                    && &*signature.name == "emit"
+                    && let Some(Some(value)) = args.first()
+                {
+                    self.check_emit(value);
                 }
                 let callee = Callee::Method(object, e, chosen);
                 let call = Call { callee, type_args, args, order };
@@ -893,6 +936,56 @@ impl Checker<'_> {
                 let text = format!("`extract` reads a header, and this is {}", self.show(ty));
                 self.error("bad-extract", at, text);
             }
+        }
+    }
+
+    /// `emit` writes headers, stacks, unions, and structs and tuples of such (§16.1).
+    fn check_emit(&mut self, value: &Expr) {
+        let ty = self.settle(value.ty);
+        let Some((wrong, field)) = self.not_emitted(ty) else { return };
+        let text = match &field {
+            None => format!("`emit` writes headers, and this is {}", self.show(wrong)),
+            Some(name) => format!(
+                "`emit` writes headers, and the field `{name}` of {} is {}",
+                self.show(ty),
+                self.show(wrong)
+            ),
+        };
+        let d = Diagnostic::error("bad-emit", value.span, text);
+        let help = match &value.kind {
+            ExprKind::Field(base, _) if self.is_header(base.ty) => "emit the whole header",
+            _ => "emit headers, header unions, stacks, or structs and tuples of these",
+        };
+        self.d.add(d.help(help));
+    }
+
+    /// What of a type cannot be emitted, and the field that holds it.
+    fn not_emitted(&mut self, ty: TyId) -> Option<(TyId, Option<String>)> {
+        let ty = self.zonk(ty);
+        match self.p.ty(ty).clone() {
+            Ty::Bad | Ty::Var(_) | Ty::Infer(_) | Ty::Invalid => None,
+            Ty::Struct(..) if self.is_header(ty) || self.is_union(ty) => None,
+            Ty::Stack(e, _) if self.is_header(e) || self.is_union(e) => None,
+            Ty::Struct(s, args) => {
+                let types = self.p.field_types(s, &args);
+                let fields = self.p.structs[s.index()].fields.clone();
+                fields.iter().zip(types).find_map(|(f, t)| {
+                    let (wrong, inner) = self.not_emitted(t)?;
+                    let name =
+                        inner.map_or_else(|| f.name.to_string(), |i| format!("{}.{i}", f.name));
+                    Some((wrong, Some(name)))
+                })
+            }
+            Ty::Tuple(items) | Ty::Literal(_, items, _) => {
+                items.iter().enumerate().find_map(|(i, t)| {
+                    let (wrong, inner) = self.not_emitted(*t)?;
+                    Some((
+                        wrong,
+                        Some(inner.map_or_else(|| format!("[{i}]"), |n| format!("[{i}].{n}"))),
+                    ))
+                })
+            }
+            _ => Some((ty, None)),
         }
     }
 

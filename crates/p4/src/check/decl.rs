@@ -8,6 +8,7 @@ use crate::ast::{self, DeclKind, Direction, ExprKind as A, Ident, StructKind};
 use crate::diag::Diagnostic;
 use crate::hir::*;
 use crate::lex::Name;
+use crate::limits::{DEPTH_MAX, LEAVES_MAX};
 use crate::source::Span;
 use crate::types::*;
 use num_bigint::BigInt;
@@ -30,6 +31,18 @@ impl Checker<'_> {
     }
 
     pub(super) fn top(&mut self, decl: &ast::Decl) {
+        self.declaration(decl);
+        if let Some(size) = self.p.types.too_large.take() {
+            let text = format!(
+                "a type here holds {} single values and is {} types deep; at most {LEAVES_MAX} and \
+                 {DEPTH_MAX} are possible",
+                size.leaves, size.depth
+            );
+            self.error("too-large", decl.name.span, text);
+        }
+    }
+
+    fn declaration(&mut self, decl: &ast::Decl) {
         let name = &decl.name;
         let annotations: Rc<[ast::Annotation]> = decl.annotations.as_slice().into();
         match &decl.kind {
@@ -396,6 +409,7 @@ impl Checker<'_> {
             (type_params, list)
         });
         let id = StructId(self.p.structs.len() as u32);
+        self.p.types.note_struct(id, list.iter().map(|f| f.ty));
         self.p.structs.push(Struct {
             name: name.name.clone(),
             span: name.span,
@@ -663,7 +677,15 @@ impl Checker<'_> {
             let state = self.within(context, |c| {
                 let stmts = c.stmts(&s.stmts);
                 let transition = match &s.transition {
-                    None => Transition::To(Target::Reject),
+                    None => {
+                        let text = format!(
+                            "the state `{}` has no transition, so it rejects the packet",
+                            s.name.name
+                        );
+                        let d = Diagnostic::warning("no-transition", s.name.span, text);
+                        c.d.add(d.help("write `transition accept;`, or `transition reject;`"));
+                        Transition::To(Target::Reject)
+                    }
                     Some(ast::Transition::To(to)) => Transition::To(c.target(to, &names)),
                     Some(ast::Transition::Select(keys, cases, span)) => {
                         c.select(keys, cases, *span, &names)

@@ -260,15 +260,16 @@ impl Checker<'_> {
             }
             if let Some(body) = &case.body {
                 let stmts = self.block(&body.stmts);
+                let (labels, numbers) =
+                    (std::mem::take(&mut open_actions), std::mem::take(&mut open_values));
                 if open_default {
-                    default = Some(stmts.clone());
+                    // Labels that share the default's block say nothing more than it.
+                    default = Some(stmts);
                     open_default = false;
-                }
-                if !open_actions.is_empty() {
-                    actions.push((std::mem::take(&mut open_actions), stmts.clone()));
-                }
-                if !open_values.is_empty() {
-                    values.push((std::mem::take(&mut open_values), stmts));
+                } else if !labels.is_empty() {
+                    actions.push((labels, stmts));
+                } else if !numbers.is_empty() {
+                    values.push((numbers, stmts));
                 }
             }
         }

@@ -46,6 +46,10 @@ impl Lower<'_> {
     }
 
     pub(super) fn expr(&mut self, e: &H) -> Result<V> {
+        self.nested(e.span, |l| l.expr_inside(e))
+    }
+
+    fn expr_inside(&mut self, e: &H) -> Result<V> {
         let span = e.span;
         if let Some(c) = &e.value {
             return self.constant(c, e.ty);
@@ -356,6 +360,12 @@ impl Lower<'_> {
             }
             B::Shl => V::E(binary(BinaryOp::Shl, x, y), w),
             B::Shr => V::E(binary(if signed { BinaryOp::Sar } else { BinaryOp::Shr }, x, y), w),
+            B::AddSat | B::SubSat if signed => {
+                // Both sides stand four times in the result.
+                let weight = super::value::weight(&x) + super::value::weight(&y);
+                self.spend(weight.saturating_mul(4), span)?;
+                V::E(saturate(op == B::AddSat, signed, x, y, w), w)
+            }
             B::AddSat | B::SubSat => V::E(saturate(op == B::AddSat, signed, x, y, w), w),
             B::Lt if signed => bool(binary(BinaryOp::SLt, x, y)),
             B::Le if signed => bool(binary(BinaryOp::SLe, x, y)),

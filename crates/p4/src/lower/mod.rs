@@ -96,6 +96,14 @@ pub fn lower(program: &hir::Program, diagnostics: &mut Diagnostics) -> Option<Lo
     Some(Lowered { program, names, entries })
 }
 
+/// Calls inside of calls, objects inside of objects, at most.
+const CALLS_MAX: u32 = 128;
+/// Statements and expressions inside of each other, at most: what the stack is enough for.
+const NESTING_MAX: u32 = 10_000;
+/// Bytes of a counter's cell; of a meter's, when its rates are set.
+const COUNTER_BYTES: u64 = 16;
+const METER_BYTES: u64 = 128;
+
 /// Something was refused; it was told already.
 #[derive(Debug)]
 struct Refused;
@@ -174,6 +182,15 @@ struct Lower<'a> {
     names: Names,
     entries: Vec<(ir::TableId, ir::Entry)>,
     used: HashSet<String>,
+    /// The next number for a name that is there already.
+    numbers: HashMap<String, u32>,
+    /// What was written out so far, against [`Limits`](crate::limits::Limits).
+    spent: u64,
+    /// Bytes of registers, counters, meters so far.
+    state_bytes: u128,
+    /// Calls, objects, statements, expressions inside of each other.
+    calls: u32,
+    nesting: u32,
     header_types: HashMap<TyId, HeaderTypeId>,
     /// Steps written so far of the innermost list.
     out: Vec<Step>,
@@ -214,6 +231,11 @@ impl<'a> Lower<'a> {
             names: Names::default(),
             entries: Vec::new(),
             used: HashSet::new(),
+            numbers: HashMap::new(),
+            spent: 0,
+            state_bytes: 0,
+            calls: 0,
+            nesting: 0,
             header_types: HashMap::new(),
             out: Vec::new(),
             labels: 0,
@@ -252,12 +274,78 @@ impl<'a> Lower<'a> {
             })
             .collect();
         let mut name = base.clone();
-        let mut n = 1;
+        let mut n = self.numbers.get(&base).copied().unwrap_or(1);
         while name.is_empty() || !self.used.insert(name.clone()) {
             name = format!("{base}_{n}");
             n += 1;
         }
+        self.numbers.insert(base, n);
         name
+    }
+
+    /// Counts what is written out; refuses the program, once, when that is more than it may become.
+    fn spend(&mut self, steps: u64, span: Span) -> Result<()> {
+        let most = self.p.limits.steps;
+        let before = self.spent;
+        self.spent = before.saturating_add(steps);
+        if self.spent <= most {
+            return Ok(());
+        }
+        if before <= most {
+            let text = format!(
+                "the program becomes larger than {most} steps when calls, instances, loops and \
+                 variables are written out in place"
+            );
+            self.d.add(Diagnostic::error("too-large", span, text));
+        }
+        Err(Refused)
+    }
+
+    /// Counts bytes of an array of `cells` cells.
+    fn spend_state(&mut self, what: &str, cells: u32, cell_bytes: u64, span: Span) -> Result<()> {
+        use crate::limits::bytes;
+        let most = self.p.limits.state_bytes;
+        let own = u128::from(cells) * u128::from(cell_bytes);
+        self.state_bytes += own;
+        if self.state_bytes <= u128::from(most) {
+            return Ok(());
+        }
+        let text = format!(
+            "{what} of {cells} cells takes {}, and with what comes before it {}; registers, \
+             counters and meters may take {} in all",
+            bytes(own),
+            bytes(self.state_bytes),
+            bytes(most.into())
+        );
+        self.d.add(Diagnostic::error("too-large", span, text));
+        Err(Refused)
+    }
+
+    /// Runs `f` inside of one more call or object.
+    fn inside_call<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.calls >= CALLS_MAX {
+            let text = format!("calls and instances are nested more than {CALLS_MAX} deep");
+            self.d.add(Diagnostic::error("too-deep", span, text));
+            return Err(Refused);
+        }
+        self.calls += 1;
+        let result = f(self);
+        self.calls -= 1;
+        result
+    }
+
+    /// Runs `f` inside of one more statement or expression, and counts it.
+    fn nested<T>(&mut self, span: Span, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.spend(1, span)?;
+        if self.nesting >= NESTING_MAX {
+            let text = format!("nested more than {NESTING_MAX} deep, calls written out in place");
+            self.d.add(Diagnostic::error("too-deep", span, text));
+            return Err(Refused);
+        }
+        self.nesting += 1;
+        let result = f(self);
+        self.nesting -= 1;
+        result
     }
 
     fn label(&mut self) -> tree::Label {
@@ -366,6 +454,7 @@ impl<'a> Lower<'a> {
 
     /// A place for values of this type.
     fn alloc(&mut self, ty: TyId, name: &str, span: Span) -> Result<V> {
+        self.spend(1, span)?;
         let ty = self.ty(ty);
         Ok(match self.p.ty(ty).clone() {
             Ty::Struct(s, args) => {
@@ -514,6 +603,18 @@ impl<'a> Lower<'a> {
         annotations: Rc<[crate::ast::Annotation]>,
         span: Span,
     ) -> Result<usize> {
+        self.spend(16, span)?;
+        self.inside_call(span, |l| l.make_inside(c, name, functions, annotations, span))
+    }
+
+    fn make_inside(
+        &mut self,
+        c: &Construct,
+        name: &str,
+        functions: &[FunctionId],
+        annotations: Rc<[crate::ast::Annotation]>,
+        span: Span,
+    ) -> Result<usize> {
         let ty = self.ty(c.ty);
         let mut args = Vec::new();
         for (i, a) in c.args.iter().enumerate() {
@@ -549,6 +650,8 @@ impl<'a> Lower<'a> {
             Ty::Extern(e, targs) => match &*self.p.externs[e.index()].name {
                 "counter" => {
                     let size = number(0).unwrap_or(1);
+                    let bytes = COUNTER_BYTES.saturating_mul(self.p.limits.workers);
+                    self.spend_state(&format!("the counter `{own}`"), size, bytes, span)?;
                     let unique = self.unique(&own);
                     let id = self.b.counter(&unique, size.max(1));
                     self.names.counters.push((own.clone(), id));
@@ -562,6 +665,8 @@ impl<'a> Lower<'a> {
                     else {
                         return self.refuse(span, "a register of this type is not supported");
                     };
+                    let bytes = u64::from(width.div_ceil(64)) * 8;
+                    self.spend_state(&format!("the register `{own}`"), size, bytes, span)?;
                     let unique = self.unique(&own);
                     let id = self.b.register(&unique, width, size.max(1));
                     self.names.registers.push((own.clone(), id, width));
@@ -569,8 +674,12 @@ impl<'a> Lower<'a> {
                 }
                 "meter" => {
                     let size = number(0).unwrap_or(1);
+                    self.spend_state(&format!("the meter `{own}`"), size, METER_BYTES, span)?;
                     let first = self.meters;
-                    self.meters += size.max(1);
+                    let Some(next) = first.checked_add(size.max(1)) else {
+                        return self.refuse(span, "there are more meters than can be numbered");
+                    };
+                    self.meters = next;
                     // MeterType.packets is the first member.
                     let packets = number(1) == Some(0);
                     let name = own.clone();
@@ -596,7 +705,10 @@ impl<'a> Lower<'a> {
             Ty::Apply(a, _) => ObjectKind::Inside(a),
             _ => ObjectKind::Plain,
         };
-        let frame = Frame { path: own.clone(), ..self.frame.clone() };
+        // Only methods that the instance defines see what is around it.
+        let around = if functions.is_empty() { Frame::default() } else { self.frame.clone() };
+        self.spend(around.vars.len() as u64 + around.objects.len() as u64, span)?;
+        let frame = Frame { path: own.clone(), ..around };
         let id = self.objects.len();
         self.objects.push(Object {
             path: own.clone(),

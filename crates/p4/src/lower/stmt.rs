@@ -39,6 +39,10 @@ impl Lower<'_> {
     }
 
     fn stmt(&mut self, s: &Stmt) -> Result<()> {
+        self.nested(s.span, |l| l.stmt_inside(s))
+    }
+
+    fn stmt_inside(&mut self, s: &Stmt) -> Result<()> {
         let span = s.span;
         match &s.kind {
             StmtKind::Assign(l, r) => {
@@ -164,6 +168,7 @@ impl Lower<'_> {
                     Some(body) => self.block(body)?,
                     None => Vec::new(),
                 };
+                self.spend(super::tree::weight(&rest), span)?;
                 self.apply_table(call, rest.clone(), rest, by_action, span)
             }
             StmtKind::Switch(e, cases, default) => {
@@ -487,6 +492,10 @@ impl Lower<'_> {
     // Calls.
 
     pub(super) fn call(&mut self, c: &Call, ty: TyId, span: Span) -> Result<V> {
+        self.inside_call(span, |l| l.call_inside(c, ty, span))
+    }
+
+    fn call_inside(&mut self, c: &Call, ty: TyId, span: Span) -> Result<V> {
         self.inlined += 1;
         if self.inlined > INLINE_MAX {
             return self
@@ -644,7 +653,10 @@ impl Lower<'_> {
             match p.direction {
                 _ if object || alias => bound.push((p.var, value)),
                 Direction::None | Direction::In => {
-                    let v = if writes { self.keep_value(&value, ty, span)? } else { value };
+                    // A large expression is written once, however often the body reads it.
+                    let large = matches!(&value, V::E(e, _) if super::value::weight(e) > 64);
+                    let keep = writes || large;
+                    let v = if keep { self.keep_value(&value, ty, span)? } else { value };
                     bound.push((p.var, v));
                 }
                 Direction::Out | Direction::InOut => {
@@ -946,6 +958,8 @@ impl Lower<'_> {
             return Ok(());
         } else {
             // What else the actions lead to, the members' lead to as well; hit or miss is the same then.
+            let lists = by_action.iter().map(|(_, s)| super::tree::weight(s)).sum::<u64>();
+            self.spend(super::tree::weight(&hit) + super::tree::weight(&miss) + lists, span)?;
             let (hit, miss) = (hit.clone(), miss.clone());
             let table = members;
             let member = Step::Apply { table, hit, miss, by_action: by_action.clone() };

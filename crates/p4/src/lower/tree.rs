@@ -76,6 +76,19 @@ fn plain(steps: Vec<Step>) -> Vec<Op> {
         .collect()
 }
 
+/// How many steps there are, those inside of others counted.
+pub(super) fn weight(steps: &[Step]) -> u64 {
+    let of = |s: &Step| match s {
+        Step::If(_, a, b) => weight(a) + weight(b),
+        Step::Scope(_, a) => weight(a),
+        Step::Apply { hit, miss, by_action, .. } => {
+            weight(hit) + weight(miss) + by_action.iter().map(|(_, s)| weight(s)).sum::<u64>()
+        }
+        _ => 0,
+    };
+    steps.iter().map(|s| 1 + of(s)).sum()
+}
+
 /// Leaves some scope, somewhere inside.
 fn leaves(steps: &[Step]) -> bool {
     steps.iter().any(|s| match s {

@@ -98,6 +98,19 @@ pub(super) fn bits(v: &BigInt, width: u32) -> Bits {
     wide.cast(width)
 }
 
+/// How many parts an expression has.
+pub(super) fn weight(e: &Expr) -> u64 {
+    1 + match e {
+        Expr::Slice(a, ..) | Expr::Cast(a, _) | Expr::SignCast(a, _) | Expr::Unary(_, a) => {
+            weight(a)
+        }
+        Expr::Binary(_, a, b) => weight(a) + weight(b),
+        Expr::Mux(a, b, c) => weight(a) + weight(b) + weight(c),
+        Expr::Hash { inputs, .. } => inputs.iter().map(weight).sum(),
+        _ => 0,
+    }
+}
+
 /// An operation on constants is done now.
 pub(super) fn binary(op: BinaryOp, a: Expr, b: Expr) -> Expr {
     use BinaryOp::*;
@@ -223,6 +236,7 @@ impl Lower<'_> {
             V::C(Const::Enum(i)) => (Expr::int(u128::from(*i), 32), 32),
             V::C(Const::Error(i)) => (Expr::int(u128::from(self.error_code(*i)), 8), 8),
             V::Dyn(items, index) => {
+                self.spend(items.len() as u64 * weight(index), span)?;
                 let iw = self.index_width(index);
                 let mut values = Vec::new();
                 let mut width = 0;
