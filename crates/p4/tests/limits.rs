@@ -87,7 +87,7 @@ fn instances_and_calls_that_double_are_refused() {
         let _ = writeln!(tuples, "typedef tuple<t{n}, t{n}> t{i};");
     }
     refused(&program(&controls, "c39() c;", "c.apply(m.x);"), "1000000 steps");
-    refused(&program(&functions, "", "m.x = f39(m.x);"), "steps");
+    refused(&program(&functions, "", "m.x = f39(m.x);"), "written out in place");
     refused(&program(&structs, "s39 q;", ""), "single values");
     refused(&program(&tuples, "t39 q;", ""), "single values");
     // An argument that doubles with each call is one value all the way.

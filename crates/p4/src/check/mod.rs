@@ -12,12 +12,14 @@
 //! | `expr`, `fold` | expressions, members, casts, values at compile time |
 //! | `call` | arguments, overloads, directions, constructors, methods |
 //! | `stmt` | statements, and where each is allowed |
+//! | `flow` | warnings of values that are not there yet |
 //! | `decl` | declarations; parsers' states; actions, functions, packages |
 //! | `table` | tables' properties, entries |
 
 mod call;
 mod decl;
 mod expr;
+mod flow;
 mod fold;
 mod names;
 mod stmt;

@@ -23,6 +23,7 @@ impl Checker<'_> {
                 out.push(Stmt { kind, span: stmt.span });
             }
         }
+        self.follow(&out);
         out
     }
 

@@ -498,8 +498,10 @@ impl Lower<'_> {
     fn call_inside(&mut self, c: &Call, ty: TyId, span: Span) -> Result<V> {
         self.inlined += 1;
         if self.inlined > INLINE_MAX {
-            return self
-                .refuse(span, "the program is too large when calls are written out in place");
+            let text =
+                format!("the program has more than {INLINE_MAX} calls, each written out in place");
+            self.d.add(crate::diag::Diagnostic::error("too-large", span, text));
+            return Err(Refused);
         }
         match &c.callee {
             Callee::Function(f) => {
