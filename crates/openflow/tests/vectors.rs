@@ -59,7 +59,6 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         dialect: Version::V13,
         cookie: 1,
         cookie_mask: 2,
-        new_cookie: None,
         table_id: TableId(3),
         command: FlowModCommand::ModifyStrict,
         idle_timeout: 4,
@@ -72,6 +71,7 @@ fn messages_13() -> Vec<(&'static str, Message)> {
         importance: 0,
         extended: false,
         uncounted: Default::default(),
+        new_cookie: None,
         matching: Match::new()
             .with(FieldId::InPort, 1)
             .with(FieldId::EthType, 0x0800)
@@ -298,6 +298,7 @@ fn messages_10() -> Vec<(&'static str, Message)> {
         importance: 0,
         extended: false,
         uncounted: Default::default(),
+        new_cookie: None,
         matching: matching.clone(),
         instructions: smallvec![Instruction::ApplyActions(actions)],
     };
