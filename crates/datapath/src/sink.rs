@@ -228,7 +228,13 @@ fn rewrite(frame: &mut Frame, headers: &[u8], payload: usize) {
 fn whole(frame: &Frame, bytes: &[u8], pool: &mut Pool) -> Frame {
     let mut copy = pool.copy_of(bytes);
     copy.copy_metadata(frame);
-    copy.offload.shift(bytes.len() as isize - frame.len() as isize);
+    let by = bytes.len() as isize - frame.len() as isize;
+    // Headers that come or go move the transport header; a payload that a service made longer or shorter does not.
+    let stays = |start: u16| wire::layers::Layers::of(bytes).l4 == Some(start.into());
+    match frame.offload.csum {
+        Csum::Partial { start, .. } if by != 0 && stays(start) => {}
+        _ => copy.offload.shift(by),
+    }
     mend(&mut copy, frame.len());
     copy
 }
@@ -262,6 +268,38 @@ mod tests {
     use ir::PuntReason;
     use std::sync::Arc;
     use testkit::packet::Udp;
+
+    #[test]
+    fn a_partial_checksum_stays_in_its_place_where_the_payload_grows_and_moves_with_headers() {
+        let mut pool = Pool::new();
+        let udp = Udp::default().frame();
+        let mut frame = Frame::copy_of(&udp);
+        let place = wire::pseudo_header_partial(frame.data_mut()).unwrap();
+        frame.offload.csum = Csum::Partial { start: place.start, offset: place.offset };
+        let completed = |frame: &Frame| {
+            let Csum::Partial { start, offset } = frame.offload.csum else { panic!("partial") };
+            let mut bytes = frame.data().to_vec();
+            wire::complete_partial_checksum(&mut bytes, start.into(), offset.into()).unwrap();
+            let mut right = bytes.clone();
+            wire::offload::fill_checksums(&mut right).unwrap();
+            assert_eq!(bytes, right);
+            start
+        };
+        for by in [-2isize, 0, 6] {
+            // As a service leaves it: lengths and the header's checksum follow, the sum of the pseudo-header too.
+            let mut bytes = frame.data().to_vec();
+            bytes.resize((udp.len() as isize + by) as usize, 7);
+            let len = (bytes.len() - 14) as u16;
+            bytes[16..18].copy_from_slice(&len.to_be_bytes());
+            bytes[38..40].copy_from_slice(&(len - 20).to_be_bytes());
+            wire::ipv4::Packet::new_header_checked(&mut bytes[14..]).unwrap().fill_checksum();
+            assert_eq!(completed(&whole(&frame, &bytes, &mut pool)), place.start, "{by}");
+            let tagged = [&bytes[..12], &[0x81, 0, 0, 5], &bytes[12..]].concat();
+            if by == 0 {
+                assert_eq!(completed(&whole(&frame, &tagged, &mut pool)), place.start + 4);
+            }
+        }
+    }
 
     struct Bench {
         ports: PortTable,
