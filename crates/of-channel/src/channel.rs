@@ -34,6 +34,8 @@ use tokio::time::Instant;
 
 /// The switch is looked after at least so often: timeouts, learning, ports.
 const TICK: Duration = Duration::from_millis(50);
+/// The thread of all connections says so often that it lives.
+const BEAT: Duration = Duration::from_millis(500);
 /// A connection attempt is given up after so long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first pause between attempts to connect.
@@ -131,30 +133,58 @@ pub struct Channel {
     listening: Vec<Listen>,
 }
 
-impl Channel {
-    /// Opens the listeners, then serves them and the controllers in the background.
-    pub fn start(
-        switch: Switch,
-        agent: Arc<Mutex<Agent>>,
-        config: Config,
-    ) -> Result<Channel, ChannelError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ChannelError::System)?;
-        let tls = config.tls.as_ref().map(Tls::load).transpose()?;
-        for listen in &config.listeners {
+/// A channel whose sockets are open: whoever connects waits until it is started.
+pub struct Bound {
+    runtime: tokio::runtime::Runtime,
+    tls: Option<Arc<Tls>>,
+    listeners: Vec<(Listener, Origin)>,
+    listening: Vec<Listen>,
+    config: Config,
+}
+
+impl Config {
+    /// Tells what would stop a channel from starting, as far as that can be told without taking anybody's place:
+    /// keys and certificates, addresses that this machine does not have, files in the place of sockets.
+    pub fn check(&self) -> Result<(), ChannelError> {
+        self.tls()?;
+        for listen in self.listeners.iter().cloned().chain(self.snoop.clone().map(Listen::Unix)) {
+            let free = match &listen {
+                // Whether the address is ours: the port may be another process's that is about to let go of it.
+                Listen::Tcp { address, .. } | Listen::Tls { address, .. } => {
+                    std::net::TcpListener::bind((*address, 0)).map(|_| ())
+                }
+                Listen::Unix(path) => crate::unix::may_bind(path),
+            };
+            free.map_err(|e| ChannelError::Listen(listen.to_string(), e))?;
+        }
+        Ok(())
+    }
+
+    fn tls(&self) -> Result<Option<Tls>, ChannelError> {
+        let tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        for listen in &self.listeners {
             if matches!(listen, Listen::Tls { .. }) && tls.is_none() {
                 let text = ", and --ca-cert if controllers are to show certificates";
                 return Err(ChannelError::NoTls(listen.to_string(), text));
             }
         }
-        for target in config.controllers.iter().filter(|target| target.tls) {
+        for target in self.controllers.iter().filter(|target| target.tls) {
             if tls.as_ref().is_none_or(|tls| tls.connector.is_none()) {
                 return Err(ChannelError::NoTls(target.to_string(), " and --ca-cert"));
             }
         }
-        let tls = tls.map(Arc::new);
+        Ok(tls)
+    }
+}
+
+impl Bound {
+    /// Opens the listeners.
+    pub fn open(config: Config) -> Result<Bound, ChannelError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ChannelError::System)?;
+        let tls = config.tls()?.map(Arc::new);
         let snoop = config.snoop.clone().map(Listen::Unix);
         let mut listeners = Vec::new();
         let mut listening = Vec::new();
@@ -169,24 +199,57 @@ impl Channel {
             }
             listeners.push((listener, origin));
         }
+        Ok(Bound { runtime, tls, listeners, listening, config })
+    }
+
+    /// Serves the listeners and the controllers in the background.
+    pub fn start(self, switch: Switch, agent: Arc<Mutex<Agent>>) -> Result<Channel, ChannelError> {
+        let Bound { runtime, tls, listeners, listening, config } = self;
         let shared = Arc::new(Shared::new(switch, agent, config));
         let (stop, stopped) = watch::channel(false);
         let mut threads = Vec::new();
         let (serving, until) = (shared.clone(), stopped.clone());
         threads.push(spawn("openflow", move || {
-            runtime.block_on(serve_all(serving, listeners, tls, until));
+            let pulse = serving.switch.pulse("openflow");
+            pulse.here();
+            runtime.block_on(async {
+                let lives = async {
+                    loop {
+                        pulse.beat();
+                        tokio::time::sleep(BEAT).await;
+                    }
+                };
+                tokio::select! {
+                    () = serve_all(serving, listeners, tls, until) => {}
+                    () = lives => {}
+                }
+            });
             // Not by dropping it: that would wait for a name server that does not answer.
             runtime.shutdown_background();
         })?);
         let events = shared.clone();
         threads.push(spawn("of-events", move || {
+            let pulse = events.switch.pulse("of-events");
+            pulse.here();
             // An error means that the channel itself is gone.
             while !*stopped.borrow() && stopped.has_changed().is_ok() {
+                pulse.beat();
                 events.switch.wait(TICK);
                 events.gather();
             }
         })?);
         Ok(Channel { shared, stop, threads, listening })
+    }
+}
+
+impl Channel {
+    /// Opens the listeners, then serves them and the controllers in the background.
+    pub fn start(
+        switch: Switch,
+        agent: Arc<Mutex<Agent>>,
+        config: Config,
+    ) -> Result<Channel, ChannelError> {
+        Bound::open(config)?.start(switch, agent)
     }
 
     /// Where it listens for controllers: as configured, a free port filled in.

@@ -13,6 +13,7 @@
 //! | [`channel`] | the threads: connecting with backoff, accepting, stopping |
 //! | [`tls`] | keys and certificates |
 //! | `listener` | sockets to listen on |
+//! | [`unix`] | UNIX sockets and their files |
 //! | `shared` | what connections share: who is there, fail modes, spreading events, snooping |
 //! | [`connection`] | one connection: bytes to messages, answers, probes |
 //! | `request` | what to do with a message |
@@ -51,8 +52,9 @@ mod status;
 pub mod target;
 pub mod tls;
 mod trouble;
+pub mod unix;
 
-pub use channel::{Channel, ChannelError, Config, FailMode};
+pub use channel::{Bound, Channel, ChannelError, Config, FailMode};
 pub use rate::Rate;
 pub use target::{Listen, Target, TargetError};
 pub use tls::{TlsError, TlsFiles};

@@ -1,17 +1,11 @@
-//! Sockets to listen on.
-//!
-//! A UNIX socket is for its owner alone: whoever can connect commands the switch. Its file goes when
-//! the listener goes, unless another has taken its place; one that was left by a process that was
-//! killed is replaced. Any other file in its place is an error and stays.
+//! Sockets to listen on. Of UNIX sockets and their files, [`unix`] tells more.
 
 use crate::channel::CONNECTIONS_MAX;
 use crate::target::Listen;
+use crate::unix::{self, SocketFile};
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 /// Connections that may wait to be accepted: as many as there may be. Where fewer fit, a crowd that
@@ -48,48 +42,12 @@ impl Listener {
                 Ok((Listener::Tls(listener), Listen::Tls { address: *address, port }))
             }
             Listen::Unix(path) => {
-                remove_stale(path).await?;
-                let (listener, file) = bind_unix(path)?;
+                unix::clear(path)?;
+                let (listener, file) = unix::bind(path, Mode::RWXU, BACKLOG)?;
                 let listener = UnixListener::from_std(listener)?;
                 Ok((Listener::Unix { listener, _file: file }, listen.clone()))
             }
         }
-    }
-}
-
-/// The file of a UNIX socket; removed when dropped.
-pub(crate) struct SocketFile {
-    path: PathBuf,
-    /// Device and inode: which file it is.
-    identity: Option<(u64, u64)>,
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Gone already is as good.
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Removes a socket on which nobody listens any more.
-async fn remove_stale(path: &Path) -> io::Result<()> {
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        let text = "there is a file that is no socket; remove it or choose another path";
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
-    }
-    match tokio::net::UnixStream::connect(path).await {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path)
-        }
-        // Somebody listens, or we may not know: binding says it.
-        _ => Ok(()),
     }
 }
 
@@ -101,22 +59,11 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-fn bind_unix(path: &Path) -> io::Result<(std::os::unix::net::UnixListener, SocketFile)> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Linux gives the file the mode that the socket has when it is bound: no moment in which others
-    // could connect.
-    rustix::fs::fchmod(&socket, Mode::RWXU)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    let file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    rustix::net::listen(&socket, BACKLOG.cast_signed())?;
-    Ok((socket.into(), file))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
     fn open(path: &Path) -> io::Result<(Listener, Listen)> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
