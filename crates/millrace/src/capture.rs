@@ -82,37 +82,40 @@ pub(crate) fn stream(switch: &Switch, request: CaptureRequest) -> Result<Reply, 
         snap_len: request.snap_len,
     };
     let switch = switch.clone();
-    Ok(Reply::Stream(Box::new(move |client| {
-        let captured = switch.capture(filter);
-        let looked_for = table.filter(|_| request.cookie.is_some());
-        let mut entries = Entries { table: looked_for, cookie: request.cookie, version: None };
-        entries.look(&switch, &captured);
-        let mut sink: Box<dyn Frames> = match request.text {
-            true => Box::new(Lines { out: BufWriter::new(client), names: BTreeMap::new() }),
-            false => Box::new(Pcapng {
-                writer: NgWriter::new(client, "millrace")?,
-                interfaces: BTreeMap::new(),
-            }),
-        };
-        sink.flush()?;
-        let mut left = request.count.unwrap_or(u64::MAX);
-        let mut flushed = Instant::now();
-        while left > 0 {
-            if let Some(record) = captured.next(TICK) {
-                sink.frame(&switch, &record)?;
-                left -= 1;
-            }
-            if flushed.elapsed() >= TICK || left == 0 {
-                sink.flush()?;
-                flushed = Instant::now();
-                entries.look(&switch, &captured);
-                if is_gone(client) {
-                    return Ok(());
+    Ok(Reply::Stream(
+        serde_json::Value::Null,
+        Box::new(move |client| {
+            let captured = switch.capture(filter);
+            let looked_for = table.filter(|_| request.cookie.is_some());
+            let mut entries = Entries { table: looked_for, cookie: request.cookie, version: None };
+            entries.look(&switch, &captured);
+            let mut sink: Box<dyn Frames> = match request.text {
+                true => Box::new(Lines { out: BufWriter::new(client), names: BTreeMap::new() }),
+                false => Box::new(Pcapng {
+                    writer: NgWriter::new(client, "millrace")?,
+                    interfaces: BTreeMap::new(),
+                }),
+            };
+            sink.flush()?;
+            let mut left = request.count.unwrap_or(u64::MAX);
+            let mut flushed = Instant::now();
+            while left > 0 {
+                if let Some(record) = captured.next(TICK) {
+                    sink.frame(&switch, &record)?;
+                    left -= 1;
+                }
+                if flushed.elapsed() >= TICK || left == 0 {
+                    sink.flush()?;
+                    flushed = Instant::now();
+                    entries.look(&switch, &captured);
+                    if is_gone(client) {
+                        return Ok(());
+                    }
                 }
             }
-        }
-        sink.end(&switch, captured.missed())
-    })))
+            sink.end(&switch, captured.missed())
+        }),
+    ))
 }
 
 /// The client has closed: it has nothing more to say, so there is nothing else to read.

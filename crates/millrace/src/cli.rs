@@ -1,5 +1,6 @@
 //! The command line (contract 8.1).
 
+use crate::bounds;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -304,11 +305,11 @@ pub(crate) struct RunOptions {
     #[arg(long = "listen", value_name = "TARGET")]
     pub(crate) listeners: Vec<String>,
     /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
-    #[arg(long, value_name = "N")]
-    pub(crate) controller_rate: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_RATE.parse(text))]
+    pub(crate) controller_rate: Option<u64>,
     /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
-    #[arg(long, value_name = "N")]
-    pub(crate) controller_burst: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_BURST.parse(text))]
+    pub(crate) controller_burst: Option<u64>,
     /// The switch's private key for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "certificate")]
     pub(crate) private_key: Option<PathBuf>,
@@ -350,8 +351,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) entries: Option<PathBuf>,
     /// Worker threads [default: 1]
-    #[arg(long, value_name = "N")]
-    pub(crate) workers: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
+    pub(crate) workers: Option<u64>,
     /// Processors for the workers, in order: 1,2,4-7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
@@ -365,12 +366,19 @@ pub(crate) struct RunOptions {
     #[arg(long = "queue", value_name = "SETTING")]
     pub(crate) queues: Vec<String>,
     /// Connections that `ct` keeps at most [default: 262144]
-    #[arg(long, value_name = "N")]
-    pub(crate) connections: Option<usize>,
-    /// Connections outlive the process: read from this file at the start, if it is there, and written to it at
-    /// the end
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
+    pub(crate) connections: Option<u64>,
+    /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
+    /// --state-interval and at the end
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
+    /// How often --state is written, in seconds; 0: only at the end [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
+    pub(crate) state_interval: Option<u64>,
+    /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
+    pub(crate) watchdog: Option<u64>,
     /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
     /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
     #[arg(long, value_name = "PATH")]
@@ -385,8 +393,8 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub(crate) eal: Option<String>,
     /// Frames that DPDK ports have room for, all together [default: 65535]
-    #[arg(long, value_name = "N")]
-    pub(crate) mbufs: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::MBUFS.parse(text))]
+    pub(crate) mbufs: Option<u64>,
     /// The engine [default: jit]
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineName>,
@@ -404,22 +412,25 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) ctl: Option<PathBuf>,
     /// Flow entries in all tables together, at most [default: what half of the free memory holds]
-    #[arg(long, value_name = "N")]
-    pub(crate) flows_max: Option<u32>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::FLOWS_MAX.parse(text))]
+    pub(crate) flows_max: Option<u64>,
     /// Keep every change that controllers and commands make in this file, which is added to
     #[arg(long, value_name = "FILE")]
     pub(crate) log_changes: Option<PathBuf>,
+    /// A group, by name or number, whose members may ask at the control socket beside its owner
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) ctl_group: Option<String>,
     /// Packets per second to controllers, at most; ports share it fairly
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
     pub(crate) punt_rate: Option<u64>,
     /// Auxiliary connections to each controller, beside the main one [default: 0]
-    #[arg(long, value_name = "N")]
-    pub(crate) auxiliary: Option<u8>,
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::AUXILIARY.parse(text))]
+    pub(crate) auxiliary: Option<u64>,
     /// Longest pause between attempts to connect, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::MAX_BACKOFF.parse(text))]
     pub(crate) max_backoff: Option<u64>,
     /// A controller silent for so long is probed, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::INACTIVITY_PROBE.parse(text))]
     pub(crate) inactivity_probe: Option<u64>,
 }
 

@@ -2,8 +2,8 @@
 //! themselves, which add to its lists and override its values.
 
 use crate::Failure;
+use crate::bounds;
 use crate::cli::{EngineName, FailModeName, RunOptions};
-use crate::room::FLOWS_MOST;
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
@@ -11,6 +11,7 @@ use of_channel::{FailMode, Listen, Rate, Target, TlsFiles};
 use of_pipeline::Synchronised;
 use openflow::{Version, VersionSet};
 use port::spec::Spec;
+use service::catalogue;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
@@ -25,8 +26,8 @@ struct File {
     controller: Vec<String>,
     #[serde(default)]
     listen: Vec<String>,
-    controller_rate: Option<u32>,
-    controller_burst: Option<u32>,
+    controller_rate: Option<i64>,
+    controller_burst: Option<i64>,
     private_key: Option<PathBuf>,
     certificate: Option<PathBuf>,
     ca_cert: Option<PathBuf>,
@@ -44,7 +45,7 @@ struct File {
     synchronise: Vec<String>,
     p4: Option<PathBuf>,
     entries: Option<PathBuf>,
-    workers: Option<usize>,
+    workers: Option<i64>,
     cpus: Option<String>,
     #[serde(default)]
     rx_worker: Vec<String>,
@@ -52,28 +53,38 @@ struct File {
     rx_rate: Vec<String>,
     #[serde(default)]
     queue: Vec<String>,
-    connections: Option<usize>,
+    connections: Option<i64>,
     state: Option<PathBuf>,
+    state_interval: Option<i64>,
+    watchdog: Option<i64>,
     #[serde(default)]
     service: Vec<String>,
     poll: Option<bool>,
     eal: Option<String>,
-    mbufs: Option<u32>,
+    mbufs: Option<i64>,
     engine: Option<EngineName>,
     no_decompose: Option<bool>,
     validate: Option<String>,
     template: Option<String>,
     ctl: Option<PathBuf>,
-    flows_max: Option<u32>,
+    flows_max: Option<i64>,
     log_changes: Option<PathBuf>,
-    punt_rate: Option<u64>,
-    auxiliary: Option<u8>,
-    max_backoff: Option<u64>,
-    inactivity_probe: Option<u64>,
+    ctl_group: Option<String>,
+    punt_rate: Option<i64>,
+    auxiliary: Option<i64>,
+    max_backoff: Option<i64>,
+    inactivity_probe: Option<i64>,
 }
 
-/// Fewer buffers do not fill one device's queues.
-const MBUFS_MIN: u32 = 4096;
+/// Threads say that they live once a second: a shorter bound would accuse who is well.
+const WATCHDOG_MIN: u64 = 5;
+/// Packets a second that a port can be told to give, at most.
+const RX_RATE_MAX: u64 = 10_000_000_000;
+
+/// So many seconds; none if 0.
+fn some_seconds(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
 
 /// Everything `run` needs to know, checked.
 #[derive(Debug)]
@@ -124,6 +135,12 @@ pub(crate) struct Config {
     pub(crate) flows_max: Option<u32>,
     /// Where every change is kept.
     pub(crate) log_changes: Option<PathBuf>,
+    /// The group that may ask there, by number.
+    pub(crate) ctl_group: Option<u32>,
+    /// How often connections are written.
+    pub(crate) state_interval: Option<Duration>,
+    /// How long a thread may stand still.
+    pub(crate) watchdog: Option<Duration>,
     /// Packets per second to controllers, at most.
     pub(crate) punt_rate: u64,
     pub(crate) engine: EngineKind,
@@ -137,6 +154,11 @@ impl Config {
             Some(path) => read(path)?,
             None => File::default(),
         };
+        Config::of(file, options)
+    }
+
+    /// From the options and a file that was read.
+    fn of(file: File, options: RunOptions) -> Result<Config, Failure> {
         let both = |mut a: Vec<String>, b: Vec<String>| {
             a.extend(b);
             a
@@ -183,19 +205,17 @@ impl Config {
                 s.parse::<Synchronised>().map_err(|e| Failure::Usage(format!("--synchronise: {e}")))
             })
             .collect::<Result<_, _>>()?;
-        let burst = options.controller_burst.or(file.controller_burst);
-        let rate = options.controller_rate.or(file.controller_rate);
+        let burst =
+            bounds::CONTROLLER_BURST.pick(options.controller_burst, file.controller_burst)?;
+        let rate = bounds::CONTROLLER_RATE.pick(options.controller_rate, file.controller_rate)?;
         let packet_in_rate = match (rate, burst) {
-            (Some(0), _) | (_, Some(0)) => {
-                return Err(Failure::usage(
-                    "--controller-rate and --controller-burst are at least 1; leave them out for no limit",
-                ));
-            }
             (None, Some(_)) => {
                 return Err(Failure::usage("--controller-burst needs --controller-rate"));
             }
-            (Some(per_second), burst) => {
-                Some(Rate { per_second, burst: burst.unwrap_or(per_second.div_ceil(4)) })
+            (Some(rate), burst) => {
+                let burst = burst.unwrap_or(rate.div_ceil(4));
+                // Both fit: their bounds say so.
+                Some(Rate { per_second: rate as u32, burst: burst as u32 })
             }
             (None, None) => None,
         };
@@ -221,10 +241,7 @@ impl Config {
             Some(list) => protocols(&list)?,
             None => VersionSet::of(&Version::ALL),
         };
-        let workers = options.workers.or(file.workers).unwrap_or(1);
-        if workers == 0 {
-            return Err(Failure::usage("--workers 0: at least 1 is needed"));
-        }
+        let workers = bounds::WORKERS.pick(options.workers, file.workers)?.unwrap_or(1) as usize;
         let rx_workers = both(file.rx_worker, options.rx_workers);
         let rx_workers =
             rx_workers.iter().map(|s| RxWorker::parse(s)).collect::<Result<Vec<_>, _>>()?;
@@ -232,16 +249,27 @@ impl Config {
         let rx_rates = rx_rates.iter().map(|s| RxRate::parse(s)).collect::<Result<Vec<_>, _>>()?;
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
-        let connections = options.connections.or(file.connections);
-        let connections = connections.unwrap_or(crate::conntrack::CONNECTIONS);
-        if !(1..=1 << 30).contains(&connections) {
-            return Err(Failure::usage("--connections: from 1 to 1073741824"));
-        }
+        let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
+        let connections = connections.map_or(crate::conntrack::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
         if p4.is_some() && state.is_some() {
             return Err(Failure::usage(
                 "--state keeps connections, which a switch that runs a P4 program does not track",
             ));
+        }
+        let state_interval =
+            bounds::STATE_INTERVAL.pick(options.state_interval, file.state_interval)?;
+        if state_interval.is_some() && state.is_none() {
+            return Err(Failure::usage(
+                "--state-interval says how often --state is written: give both",
+            ));
+        }
+        let watchdog = bounds::WATCHDOG.pick(options.watchdog, file.watchdog)?;
+        if watchdog.is_some_and(|seconds| (1..WATCHDOG_MIN).contains(&seconds)) {
+            return Err(Failure::Usage(format!(
+                "--watchdog: 0 or a number from {WATCHDOG_MIN} to {} was expected",
+                bounds::WATCHDOG.max
+            )));
         }
         let take_over = options.take_over;
         if p4.is_some() && take_over.is_some() {
@@ -252,12 +280,8 @@ impl Config {
         }
         let services = both(file.service, options.services);
         let eal = options.eal.or(file.eal).unwrap_or_default();
-        let mbufs = options.mbufs.or(file.mbufs).unwrap_or(port_dpdk::MBUFS);
-        if mbufs < MBUFS_MIN {
-            return Err(Failure::Usage(format!(
-                "--mbufs {mbufs}: at least {MBUFS_MIN} are needed"
-            )));
-        }
+        let mbufs = bounds::MBUFS.pick(options.mbufs, file.mbufs)?;
+        let mbufs = mbufs.map_or(port_dpdk::MBUFS, |n| n as u32);
         let dpdk = port_dpdk::Options {
             workers,
             rx_queues: None,
@@ -275,11 +299,14 @@ impl Config {
             }),
             Some(EngineName::Interp) => EngineKind::Interp,
         };
-        let flows_max = options.flows_max.or(file.flows_max);
-        if flows_max.is_some_and(|n| !(1..=FLOWS_MOST).contains(&n)) {
-            return Err(Failure::Usage(format!("--flows-max: from 1 to {FLOWS_MOST}")));
-        }
-        let seconds = |n: u64| Duration::from_secs(n.max(1));
+        let flows_max = bounds::FLOWS_MAX.pick(options.flows_max, file.flows_max)?;
+        let auxiliary = bounds::AUXILIARY.pick(options.auxiliary, file.auxiliary)?;
+        let backoff = bounds::MAX_BACKOFF.pick(options.max_backoff, file.max_backoff)?;
+        let probe =
+            bounds::INACTIVITY_PROBE.pick(options.inactivity_probe, file.inactivity_probe)?;
+        let ctl_group = options.ctl_group.or(file.ctl_group);
+        let ctl_group = ctl_group.map(|name| crate::ctl::group(&name)).transpose();
+        let ctl_group = ctl_group.map_err(|e| Failure::Usage(format!("--ctl-group: {e}")))?;
         Ok(Config {
             ports,
             channel: of_channel::Config {
@@ -288,11 +315,9 @@ impl Config {
                 snoop: options.snoop.or(file.snoop),
                 protocols,
                 fail_mode,
-                auxiliary: options.auxiliary.or(file.auxiliary).unwrap_or(0),
-                backoff_max: seconds(options.max_backoff.or(file.max_backoff).unwrap_or(8)),
-                timing: Timing {
-                    probe: seconds(options.inactivity_probe.or(file.inactivity_probe).unwrap_or(5)),
-                },
+                auxiliary: auxiliary.unwrap_or(0) as u8,
+                backoff_max: Duration::from_secs(backoff.unwrap_or(8)),
+                timing: Timing { probe: Duration::from_secs(probe.unwrap_or(5)) },
                 tls,
                 packet_in_rate,
                 ..of_channel::Config::default()
@@ -320,9 +345,14 @@ impl Config {
             poll: options.poll || file.poll.unwrap_or(false),
             dpdk,
             ctl: options.ctl.or(file.ctl),
-            flows_max,
+            flows_max: flows_max.map(|n| n as u32),
             log_changes: options.log_changes.or(file.log_changes),
-            punt_rate: options.punt_rate.or(file.punt_rate).unwrap_or(100_000),
+            ctl_group,
+            state_interval: some_seconds(state_interval.unwrap_or(60)),
+            watchdog: some_seconds(watchdog.unwrap_or(60)),
+            punt_rate: bounds::PUNT_RATE
+                .pick(options.punt_rate, file.punt_rate)?
+                .unwrap_or(100_000),
             engine,
             validate: validate(options.validate.or(file.validate))?,
         })
@@ -361,9 +391,9 @@ pub(crate) struct RxRate {
 
 impl RxRate {
     fn parse(text: &str) -> Result<RxRate, Failure> {
-        let form = "PORT=RATE, in packets a second, as in p1=1000000";
+        let form = "PORT=RATE, in packets a second from 1 to 10000000000, as in p1=1000000";
         of_port("--rx-rate", text, form, |port, rate| {
-            let per_second = rate.parse().ok().filter(|rate| *rate > 0)?;
+            let per_second = rate.parse().ok().filter(|rate| (1..=RX_RATE_MAX).contains(rate))?;
             (!port.is_empty()).then(|| RxRate { port: port.to_owned(), per_second })
         })
     }
@@ -387,12 +417,24 @@ fn queue(text: &str) -> Result<Setting, Failure> {
 fn read(path: &Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
-    toml::from_str(&text).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))
+    parse(&text).map_err(|e| Failure::Bad(format!("{}{e}", path.display())))
+}
+
+/// What a file says. The error tells the place and not the line, which may hold a key.
+fn parse(text: &str) -> Result<File, String> {
+    toml::from_str(text).map_err(|e| {
+        let before = &text[..e.span().map_or(0, |span| text.floor_char_boundary(span.start))];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        format!(":{line}:{column}: {}", catalogue::without_secrets(e.message()))
+    })
 }
 
 fn datapath_id(text: &str) -> Result<u64, Failure> {
-    let digits = text.trim_start_matches("0x").replace(':', "");
-    u64::from_str_radix(&digits, 16).map_err(|_| {
+    let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
+    // A sign is taken by the library, and no digit.
+    let all = digits.bytes().all(|c| c.is_ascii_hexdigit()).then_some(digits);
+    all.and_then(|digits| u64::from_str_radix(&digits, 16).ok()).ok_or_else(|| {
         Failure::Usage(format!("--datapath-id {text}: up to 16 hexadecimal digits were expected"))
     })
 }
@@ -410,20 +452,46 @@ fn protocols(list: &str) -> Result<VersionSet, Failure> {
 
 /// `1,2,4-7`
 fn cpus(list: &str) -> Result<Vec<usize>, Failure> {
+    let most = rustix::thread::CpuSet::MAX_CPU - 1;
     let bad = || {
-        Failure::Usage(format!("--cpus {list}: numbers and ranges were expected, such as 1,2,4-7"))
+        Failure::Usage(format!(
+            "--cpus {list}: numbers from 0 to {most} and ranges were expected, each processor once, such as 1,2,4-7"
+        ))
     };
     let mut cpus = Vec::new();
     for part in list.split(',') {
         let (lo, hi) = part.split_once('-').unwrap_or((part, part));
-        let number = |s: &str| s.trim().parse::<usize>().ok().filter(|n| *n < 4096).ok_or_else(bad);
+        let number = |s: &str| {
+            let s = s.trim();
+            let digits = !s.is_empty() && s.bytes().all(|c| c.is_ascii_digit());
+            s.parse::<usize>().ok().filter(|n| digits && *n <= most).ok_or_else(bad)
+        };
         let (lo, hi) = (number(lo)?, number(hi)?);
-        if hi < lo {
+        if hi < lo || cpus.iter().any(|cpu| (lo..=hi).contains(cpu)) {
             return Err(bad());
         }
         cpus.extend(lo..=hi);
     }
     Ok(cpus)
+}
+
+/// Processors that this process may not run on are refused.
+pub(crate) fn check_cpus(cpus: &[usize]) -> Result<(), Failure> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let may = rustix::thread::sched_getaffinity(None).map_err(Failure::bad)?;
+    match cpus.iter().find(|cpu| !may.is_set(**cpu)) {
+        None => Ok(()),
+        Some(cpu) => {
+            let all = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| may.is_set(*cpu));
+            let all: Vec<String> = all.map(|cpu| cpu.to_string()).collect();
+            Err(Failure::Usage(format!(
+                "--cpus: there is no processor {cpu} that this process may run on; there are {}",
+                all.join(",")
+            )))
+        }
+    }
 }
 
 /// `1/N`, or `N` alone.

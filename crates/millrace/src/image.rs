@@ -4,15 +4,16 @@
 //! the disk, so that under its name there is a whole one or none. It tells who talks to whom: only its owner may
 //! read it.
 //!
-//! `run --state` uses a file once: when the switch is ready, it is removed, and a new one is written when the
-//! switch stops on SIGINT or SIGTERM. A switch that was killed leaves none, and the next one begins without
-//! connections: an old image would hold windows that the ends have long left behind. A file that cannot be read as
-//! an image stops the start, so that nobody loses connections unawares.
+//! `run --state` reads the file at the start, and writes it every `--state-interval` and when the switch stops: what
+//! is under the name is always whole, and no older than the interval, also if the switch was killed. A file that cannot
+//! be read as an image, or a place that cannot be written, stops the start before anything else has begun, so that
+//! nobody loses connections unawares.
 //!
 //! The time since the image was taken, by the system's clock, is taken off what each connection has left.
 
 use crate::Failure;
 use crate::ctl::{Reply, Request, ask, follow};
+use crate::run::lock;
 use datapath::services::Connections;
 use serde_json::{Value, json};
 use service::conntrack::image::{Image, Restored};
@@ -20,6 +21,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use switch::Switch;
 
@@ -36,18 +38,35 @@ fn connections(switch: &Switch) -> Result<&Connections, String> {
     switch.services().connections().map(|connections| &**connections).ok_or_else(none)
 }
 
+/// The name that a file has before it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    beside.into()
+}
+
+/// A new file that only its owner may read. What a process of the same number has left there is removed.
+fn make(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            std::fs::remove_file(path)?;
+            options.open(path)
+        }
+        outcome => outcome,
+    }
+}
+
 /// Writes a file so that under its name there is all of it or what was there before.
 fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<u64>,
 ) -> Result<u64, String> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    let beside = PathBuf::from(beside);
+    let beside = beside(path);
     let failed = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
     let written = (|| {
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        let file = make(&beside)?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let told = write(&mut out)?;
         out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
@@ -99,12 +118,15 @@ pub(crate) fn answer(switch: &Switch, path: &Path) -> Result<Value, String> {
 pub(crate) fn stream(switch: &Switch) -> Result<Reply, String> {
     connections(switch)?;
     let switch = switch.clone();
-    Ok(Reply::Stream(Box::new(move |client| {
-        let connections = connections(&switch).map_err(std::io::Error::other)?;
-        let mut out = BufWriter::with_capacity(1 << 18, client);
-        connections.export(&|| switch.now_ns(), clock(), &mut out)?;
-        out.flush()
-    })))
+    Ok(Reply::Stream(
+        serde_json::Value::Null,
+        Box::new(move |client| {
+            let connections = connections(&switch).map_err(std::io::Error::other)?;
+            let mut out = BufWriter::with_capacity(1 << 18, client);
+            connections.export(&|| switch.now_ns(), clock(), &mut out)?;
+            out.flush()
+        }),
+    ))
 }
 
 /// `millrace conntrack export`.
@@ -159,32 +181,107 @@ fn print(value: &Value) -> String {
     out
 }
 
-/// Takes over what an earlier switch has left; false if there is nothing.
-pub(crate) fn begin(switch: &Switch, path: &Path) -> Result<bool, Failure> {
-    if !path.exists() {
-        return Ok(false);
-    }
-    let told = answer(switch, path).map_err(|e| {
-        Failure::Bad(format!("--state {e}; move it away to start without its connections"))
-    })?;
-    tracing::info!(path = %path.display(), "{}", print(&told).trim_end());
-    Ok(true)
+/// `run --state`: where connections wait for the next process.
+pub(crate) struct State {
+    path: PathBuf,
+    /// What an earlier switch has left.
+    left: Option<(Image, u64)>,
 }
 
-/// The switch runs: what it has taken over is not taken over again.
-pub(crate) fn used(path: &Path) {
-    if let Err(error) = std::fs::remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "the connections' file cannot be removed");
+/// Writes the file now and then, until it is dropped.
+pub(crate) struct Writing {
+    stop: Arc<(Mutex<bool>, Condvar)>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        *lock(&self.stop.0) = true;
+        self.stop.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
     }
 }
 
-/// Leaves the connections of a switch that has stopped.
-pub(crate) fn end(switch: &Switch, path: &Path) -> Result<(), Failure> {
-    let connections = connections(switch).map_err(Failure::Bad)?;
-    let written = replace(path, |out| connections.export(&|| switch.now_ns(), clock(), out));
-    let count = written.map_err(|e| Failure::Bad(format!("--state: {e}")))?;
-    tracing::info!(path = %path.display(), connections = count, "connections written");
-    Ok(())
+impl State {
+    /// Looks whether the file can be written and, unless its connections come from elsewhere, reads it.
+    pub(crate) fn open(path: &Path, reads: bool) -> Result<State, Failure> {
+        let failed = |what: &str, e: &dyn std::fmt::Display| {
+            Failure::Bad(format!("--state: {} {what}: {e}", path.display()))
+        };
+        let left = match std::fs::metadata(path) {
+            Ok(about) if !about.is_file() => {
+                return Err(failed("cannot be used", &"it is there, and is no file"));
+            }
+            Ok(_) if reads => Some(read(path).map_err(|e| {
+                Failure::Bad(format!("--state {e}; move it away to start without its connections"))
+            })?),
+            Ok(_) => None,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed("cannot be used", &error)),
+        };
+        let beside = beside(path);
+        make(&beside)
+            .and_then(|_| std::fs::remove_file(&beside))
+            .map_err(|e| failed("cannot be written", &e))?;
+        Ok(State { path: path.to_path_buf(), left })
+    }
+
+    /// Takes over what an earlier switch has left.
+    pub(crate) fn begin(&mut self, switch: &Switch) -> Result<(), Failure> {
+        let Some((mut image, age)) = self.left.take() else { return Ok(()) };
+        let connections = connections(switch).map_err(Failure::Bad)?;
+        let told = connections.import(&mut image, &|| switch.now_ns());
+        let told = print(&restored(&told, age));
+        tracing::info!(path = %self.path.display(), "{}", told.trim_end());
+        Ok(())
+    }
+
+    /// Writes the file every so often from now on.
+    pub(crate) fn write_every(
+        &self,
+        switch: &Switch,
+        interval: Duration,
+    ) -> Result<Writing, Failure> {
+        let stop: Arc<(Mutex<bool>, Condvar)> = Arc::default();
+        let (stops, switch, path) = (stop.clone(), switch.clone(), self.path.clone());
+        let write = move || {
+            let mut failing = false;
+            loop {
+                let waits = stops.1.wait_timeout_while(lock(&stops.0), interval, |stop| !*stop);
+                if *waits.unwrap_or_else(|poisoned| poisoned.into_inner()).0 {
+                    return;
+                }
+                match (write(&switch, &path), failing) {
+                    (Err(error), false) => {
+                        failing = true;
+                        tracing::warn!(%error, "--state: the file is as it was; it is tried again");
+                    }
+                    (Ok(connections), true) => {
+                        failing = false;
+                        tracing::info!(path = %path.display(), connections, "connections written again");
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("state".into()).spawn(write);
+        Ok(Writing { stop, thread: Some(thread.map_err(Failure::bad)?) })
+    }
+
+    /// Leaves the connections of a switch that has stopped.
+    pub(crate) fn end(&self, switch: &Switch) -> Result<(), Failure> {
+        let count = write(switch, &self.path).map_err(|e| Failure::Bad(format!("--state: {e}")))?;
+        tracing::info!(path = %self.path.display(), connections = count, "connections written");
+        Ok(())
+    }
+}
+
+fn write(switch: &Switch, path: &Path) -> Result<u64, String> {
+    let connections = connections(switch)?;
+    replace(path, |out| connections.export(&|| switch.now_ns(), clock(), out))
 }
 
 #[cfg(test)]
@@ -212,5 +309,57 @@ mod tests {
         let told = Restored { connections: 3, known: 1, ..Restored::default() };
         let line = "3 connections imported, 1 that the switch had; taken 9 seconds ago\n";
         assert_eq!(print(&restored(&told, 9)), line);
+    }
+
+    fn switch() -> Switch {
+        crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap()
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_refused_at_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("file"), "no image").unwrap();
+        for (path, why) in [
+            (at("no/folder/state"), "cannot be written"),
+            (at("file/state"), "cannot be"),
+            (dir.path().to_path_buf(), "is no file"),
+            ("/dev/null".into(), "is no file"),
+            (at("file"), "move it away"),
+        ] {
+            let Err(Failure::Bad(text)) = State::open(&path, true) else { panic!("{path:?}") };
+            assert!(text.starts_with("--state") && text.contains(why), "{text}");
+            assert!(text.contains(&path.display().to_string()), "{text}");
+        }
+        // Who takes over has its connections from elsewhere.
+        assert!(State::open(&at("file"), false).is_ok());
+        assert_eq!(std::fs::read(at("file")).unwrap(), b"no image");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    #[test]
+    fn the_file_is_written_again_and_again_and_is_whole_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, switch) = (dir.path().join("state"), switch());
+        let state = State::open(&path, true).unwrap();
+        assert!(!path.exists());
+        let writing = state.write_every(&switch, Duration::from_millis(1)).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        let until = Instant::now() + Duration::from_secs(60);
+        while seen.len() < 3 {
+            assert!(Instant::now() < until, "it is written three times");
+            if let Ok(about) = std::fs::metadata(&path) {
+                use std::os::unix::fs::MetadataExt;
+                seen.insert((about.ino(), about.mtime_nsec()));
+                read(&path).unwrap();
+            }
+        }
+        drop(writing);
+        // Who is killed leaves what was written last; who begins reads it, and leaves it there.
+        let mut state = State::open(&path, true).unwrap();
+        state.begin(&switch).unwrap();
+        assert!(path.exists());
+        assert!(state.end(&switch).is_ok());
+        switch.stop();
     }
 }

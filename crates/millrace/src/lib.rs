@@ -35,6 +35,7 @@ macro_rules! println {
 }
 
 mod bench;
+mod bounds;
 mod capture;
 mod cli;
 mod config;
@@ -44,16 +45,19 @@ mod demo;
 mod doctor;
 mod filetest;
 mod gauge;
+mod guard;
 mod image;
 mod logging;
 mod model;
 mod p4;
 mod p4_host;
+mod ports;
 mod query;
 mod queue;
 mod room;
 mod run;
 mod services;
+mod signals;
 mod start;
 mod stf;
 mod takeover;
@@ -75,6 +79,13 @@ impl Failure {
     /// The thing asked about is bad.
     pub(crate) fn bad(error: impl std::fmt::Display) -> Failure {
         Failure::Bad(error.to_string())
+    }
+
+    /// What to print.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Failure::Bad(text) | Failure::Usage(text) => text,
+        }
     }
 
     /// The command was used wrongly.

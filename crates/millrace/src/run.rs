@@ -1,18 +1,19 @@
-//! `millrace run`: the switch, in the foreground, until SIGINT or SIGTERM.
+//! `millrace run`: the switch, in the foreground, until a signal ends it ([`signals`](crate::signals)).
 
 use crate::cli::RunOptions;
-use crate::config::{Config, RxRate};
+use crate::config::{Config, check_cpus};
+use crate::ctl::{Place, Server};
+use crate::image::State;
 use crate::p4_host::Host;
-use crate::takeover::{Handover, Running};
-use crate::{Failure, capture, ctl, image, logging, query, room, start, takeover};
+use crate::ports::{Opened, Opening, Ports};
+use crate::signals::Signals;
+use crate::takeover::{Handover, Paused, Running};
+use crate::{Failure, capture, ctl, guard, image, logging, query, room, start, takeover};
 use datapath::services::Services;
-use of_channel::Channel;
+use of_channel::{Bound, Channel};
 use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
 use openflow::syntax::{self, Context};
 use openflow::{Message, PortNo};
-use port::Port;
-use port::spec::{Kind, Spec};
-use rustix::event::{PollFd, PollFlags};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -22,32 +23,31 @@ use switch::{EngineKind, Switch};
 pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
     let config = Config::new(options)?;
     room::raise_descriptors();
-    let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
-    let engine = config.engine.clone();
-    let host = match &config.p4 {
-        Some(path) => Some(Host::start(path, |program| switch::Config {
-            program,
-            workers: config.workers,
-            cpus: config.cpus.clone(),
-            punt_rate: config.punt_rate,
-            engine: engine.clone(),
-            validate: config.validate,
-        })?),
+    guard::panics_end_the_process();
+    let signals =
+        Signals::take().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    // All that can be wrong is looked at before anything is taken from anybody.
+    check_cpus(&config.cpus)?;
+    let ports = Ports::plan(&config)?;
+    let place = Place {
+        path: config.ctl.clone().unwrap_or_else(ctl::default_path),
+        group: config.ctl_group,
+    };
+    if config.ctl.is_some() {
+        let ours = config.take_over.as_deref().and_then(of_channel::unix::identity);
+        place.check(ours).map_err(|e| no_control_socket(&place, &e))?;
+    }
+    config.channel.check().map_err(Failure::bad)?;
+    let mut state = match &config.state {
+        Some(path) => Some(State::open(path, config.take_over.is_none())?),
         None => None,
     };
-    let switch = match &host {
-        Some(host) => host.switch().clone(),
-        None => {
-            let (workers, cpus) = (config.workers, config.cpus.clone());
-            let (rate, validate) = (config.punt_rate, config.validate);
-            start_with(workers, cpus, rate, engine, validate, config.connections)?
-        }
-    };
-    for line in &config.services {
-        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        crate::services::add(&switch, &words)
-            .map_err(|e| Failure::Bad(format!("--service {line:?}: {e}")))?;
+    let (switch, host) = start_switch(&config)?;
+    signals.of(&switch);
+    if let Some(bound) = config.watchdog {
+        guard::watch(&switch, bound).map_err(Failure::bad)?;
     }
+    crate::services::add_given(&switch, &config.services)?;
     switch.set_polling(config.poll);
     // What comes before the files' entries are in place waits.
     switch.set_receiving(false);
@@ -55,43 +55,17 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         logging::keep_changes(&switch, path)
             .map_err(|e| Failure::Bad(format!("--log-changes {}: {e}", path.display())))?;
     }
-    let flows_max = config.flows_max.unwrap_or_else(room::flows);
-    let (mut taken, mut paused) = (None, None);
-    if let Some(path) = &config.take_over {
-        let mut running = Running::begin(path)?;
-        let id = |id| Some(config.datapath_id.unwrap_or(id));
-        let synchronised = &config.synchronised;
-        taken =
-            Some(running.agent(|old| limited_agent(&switch, id(old), synchronised, flows_max))?);
-        switch.sync();
-        running.connections(&switch)?;
-        paused = Some(running.finish(&switch)?);
-    }
-    let described = add_ports(&switch, &config)?;
-    switch.set_queues(&config.queues).map_err(|e| Failure::Bad(format!("--queue: {e}")))?;
-    if let Some(paused) = &paused {
-        switch.set_receiving(true);
-        paused.over();
-    }
-    let control = match host {
-        Some(mut host) => {
-            if let Some(path) = &config.entries {
-                host.read(path)?;
-            }
-            let host = Arc::new(Mutex::new(host));
-            crate::p4_host::log_messages(&host)?;
-            Side::P4(host)
-        }
-        None => Side::OpenFlow(openflow(&switch, &config, taken, flows_max)?),
-    };
     let wake = signals.waker().map_err(Failure::bad)?;
-    let handover = Arc::new(Handover::new(wake));
-    let server = control_socket(&switch, &control, &handover, config.ctl.as_deref())?;
-    switch.sync();
-    let restored = match &config.state {
-        Some(path) if paused.is_none() => image::begin(&switch, path)?,
-        _ => false,
+    let handover = Arc::new(Handover::new(wake, ports.clone()));
+    let flows_max = config.flows_max.unwrap_or_else(room::flows);
+    let begun = Begun { switch: &switch, config: &config, ports: &ports, place: &place, flows_max };
+    let Ready { control, server, described } = match &config.take_over {
+        Some(path) => begun.take_over(path, &handover)?,
+        None => begun.start(host, &handover)?,
     };
+    if let Some(state) = &mut state {
+        state.begin(&switch)?;
+    }
     switch.set_receiving(true);
     let mut listeners: Vec<String> = match &control {
         Side::OpenFlow(side) => lock(&side.channel)
@@ -102,18 +76,21 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         Side::P4(_) => Vec::new(),
     };
     listeners.extend(server.iter().map(|s| format!("ctl:{}", s.path().display())));
+    let writing = match (&state, config.state_interval) {
+        (Some(state), Some(interval)) => Some(state.write_every(&switch, interval)?),
+        _ => None,
+    };
     logging::say(&format!(
         "millrace: ready ports {} listening {}",
         words(&described),
         words(&listeners)
     ));
     say_of(&switch, &control, &config);
-    if restored && let Some(path) = &config.state {
-        image::used(path);
-    }
-    wait(&signals);
+    signals.wait();
     tracing::info!("stopping");
     drop(server);
+    // Whoever has taken over writes the file from now on.
+    drop(writing);
     let handed_over = handover.is_ending();
     if handed_over {
         handover.freed();
@@ -123,10 +100,203 @@ pub(crate) fn run(options: RunOptions) -> Result<(), Failure> {
         drop(lock(&side.channel).take());
     }
     switch.stop();
-    match &config.state {
-        Some(path) if !handed_over => image::end(&switch, path),
+    signals.ended();
+    match &state {
+        Some(state) if !handed_over => state.end(&switch),
         _ => Ok(()),
     }
+}
+
+/// The switch with its program, and the P4 program's host.
+fn start_switch(config: &Config) -> Result<(Switch, Option<Host>), Failure> {
+    let engine = config.engine.clone();
+    let (workers, cpus) = (config.workers, config.cpus.clone());
+    let (punt_rate, validate) = (config.punt_rate, config.validate);
+    let Some(path) = &config.p4 else {
+        let connections = config.connections;
+        let switch = start_with(workers, cpus, punt_rate, engine, validate, connections)?;
+        return Ok((switch, None));
+    };
+    let host = Host::start(path, |program| switch::Config {
+        program,
+        workers,
+        cpus,
+        punt_rate,
+        engine,
+        validate,
+    })?;
+    Ok((host.switch().clone(), Some(host)))
+}
+
+/// A switch that has begun, and what it is still to have.
+struct Begun<'a> {
+    switch: &'a Switch,
+    config: &'a Config,
+    ports: &'a Ports,
+    place: &'a Place,
+    flows_max: u32,
+}
+
+/// What a switch has when it is ready.
+struct Ready {
+    control: Side,
+    server: Option<Server>,
+    /// Number and name of each port.
+    described: Vec<String>,
+}
+
+impl Begun<'_> {
+    /// As the only one.
+    fn start(&self, host: Option<Host>, handover: &Arc<Handover>) -> Result<Ready, Failure> {
+        let described = self.ports.add(self.switch, Opened::default())?;
+        let control = match host {
+            Some(mut host) => {
+                if let Some(path) = &self.config.entries {
+                    host.read(path)?;
+                }
+                let host = Arc::new(Mutex::new(host));
+                crate::p4_host::log_messages(&host)?;
+                Side::P4(host)
+            }
+            None => {
+                let config = self.config;
+                let agent = self.agent(config.datapath_id)?;
+                let agent = Arc::new(Mutex::new(agent));
+                let names = names(self.switch);
+                load(&agent, &names, &config.flows, &config.groups, &config.meters)?;
+                let side = OpenFlow::new(agent, self.channel());
+                side.start(self.switch)?;
+                Side::OpenFlow(side)
+            }
+        };
+        let server = match self.place.open() {
+            Ok(socket) => Some(self.serve(socket, &control, handover)?),
+            Err(error) if self.config.ctl.is_none() => {
+                tracing::warn!(path = %self.place.path.display(), %error, "no control socket");
+                None
+            }
+            Err(error) => return Err(no_control_socket(self.place, &error)),
+        };
+        self.switch.sync();
+        Ok(Ready { control, server, described })
+    }
+
+    /// In the place of the switch behind this control socket. If something fails, that one goes on.
+    fn take_over(&self, path: &Path, handover: &Arc<Handover>) -> Result<Ready, Failure> {
+        self.check_files()?;
+        let mut opened = Opened::default();
+        self.ports.open(Opening::Early, &mut opened)?;
+        let mut running = Running::begin(path)?;
+        match self.taken(path, &mut running, opened, handover) {
+            Ok((mut ready, paused)) => {
+                self.switch.set_receiving(true);
+                paused.over();
+                // Nobody can go back any more: what fails now is told, and the switch runs.
+                if let Some(Err(error)) = ready.server.as_mut().map(Server::settle) {
+                    let path = self.place.path.display();
+                    tracing::error!(%path, %error, "the control socket has not come to its place");
+                }
+                running.ended();
+                Ok(ready)
+            }
+            Err(failure) => {
+                // What the running one takes back must be free before it learns that we have gone.
+                let numbers: Vec<u32> =
+                    self.switch.ports().iter().map(|port| port.number).collect();
+                if let Err(error) = self.switch.remove_ports(&numbers) {
+                    tracing::warn!(%error, "ports are not closed");
+                }
+                drop(running);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Up to the word that the running one is no more needed.
+    fn taken(
+        &self,
+        path: &Path,
+        running: &mut Running<UnixStream>,
+        opened: Opened,
+        handover: &Arc<Handover>,
+    ) -> Result<(Ready, Paused), Failure> {
+        let (switch, config) = (self.switch, self.config);
+        let id = |id| Some(config.datapath_id.unwrap_or(id));
+        let agent = running.agent(|old| self.agent(id(old)))?;
+        // From here on controllers wait to be accepted.
+        let bound = Bound::open(self.channel()).map_err(Failure::bad)?;
+        let has_place = of_channel::unix::identity(path).is_some()
+            && of_channel::unix::identity(&self.place.path) == of_channel::unix::identity(path);
+        let socket = match has_place {
+            true => self.place.open_beside(),
+            false => self.place.open(),
+        };
+        let socket = match socket {
+            Ok(socket) => Some(socket),
+            Err(error) if config.ctl.is_none() => {
+                tracing::warn!(path = %self.place.path.display(), %error, "no control socket");
+                None
+            }
+            Err(error) => return Err(no_control_socket(self.place, &error)),
+        };
+        switch.sync();
+        running.connections(switch)?;
+        let paused = running.stop(switch)?;
+        let described = self.ports.add(switch, opened)?;
+        let side = OpenFlow::new(Arc::new(Mutex::new(agent)), self.channel());
+        side.start_bound(switch, bound)?;
+        let control = Side::OpenFlow(side);
+        let server = socket.map(|socket| self.serve(socket, &control, handover)).transpose()?;
+        switch.sync();
+        running.finish()?;
+        Ok((Ready { control, server, described }, paused))
+    }
+
+    /// The files' entries are not used where those of the running switch are, and must be right all the same.
+    fn check_files(&self) -> Result<(), Failure> {
+        let Config { flows, groups, meters, .. } = self.config;
+        if flows.is_empty() && groups.is_empty() && meters.is_empty() {
+            return Ok(());
+        }
+        let switch = start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
+        let agent = limited_agent(&switch, Some(1), &self.config.synchronised, self.flows_max)?;
+        load(&Mutex::new(agent), &self.ports.names(), flows, groups, meters)?;
+        switch.stop();
+        tracing::info!(
+            "--flows, --groups and --meters are right, and not used: entries come from the running switch"
+        );
+        Ok(())
+    }
+
+    /// An agent without entries.
+    fn agent(&self, datapath_id: Option<u64>) -> Result<Agent, Failure> {
+        limited_agent(self.switch, datapath_id, &self.config.synchronised, self.flows_max)
+    }
+
+    /// The way to controllers, within what there is room for.
+    fn channel(&self) -> of_channel::Config {
+        let mut config = self.config.channel.clone();
+        let controllers = config.controllers.len() as u64 * (1 + u64::from(config.auxiliary));
+        let ports = self.config.ports.len() as u64;
+        config.connections_max = room::connections(config.connections_max, controllers, ports);
+        config.bundles_bytes_max = room::bundles(self.flows_max);
+        config
+    }
+
+    fn serve(
+        &self,
+        socket: ctl::Socket,
+        side: &Side,
+        handover: &Arc<Handover>,
+    ) -> Result<Server, Failure> {
+        let pulse = self.switch.pulse("ctl");
+        let served = socket.serve(Some(pulse), answers(self.switch, side, handover));
+        served.map_err(|e| no_control_socket(self.place, &e))
+    }
+}
+
+fn no_control_socket(place: &Place, error: &std::io::Error) -> Failure {
+    Failure::Bad(format!("control socket {}: {error}", place.path.display()))
 }
 
 /// Who programs the switch.
@@ -147,77 +317,21 @@ pub(crate) struct OpenFlow {
 }
 
 impl OpenFlow {
+    fn new(agent: Arc<Mutex<Agent>>, config: of_channel::Config) -> Arc<OpenFlow> {
+        Arc::new(OpenFlow { agent, channel: Mutex::new(None), config })
+    }
+
     /// Controllers may come.
     pub(crate) fn start(&self, switch: &Switch) -> Result<(), Failure> {
-        let channel = Channel::start(switch.clone(), self.agent.clone(), self.config.clone());
+        self.start_bound(switch, Bound::open(self.config.clone()).map_err(Failure::bad)?)
+    }
+
+    /// Those who have come may begin.
+    fn start_bound(&self, switch: &Switch, bound: Bound) -> Result<(), Failure> {
+        let channel = bound.start(switch.clone(), self.agent.clone());
         *lock(&self.channel) = Some(channel.map_err(Failure::bad)?);
         Ok(())
     }
-}
-
-/// The agent, what the files put into it unless it was taken over, and the way to controllers.
-fn openflow(
-    switch: &Switch,
-    config: &Config,
-    taken: Option<Agent>,
-    flows_max: u32,
-) -> Result<Arc<OpenFlow>, Failure> {
-    let agent = match taken {
-        Some(agent) => Arc::new(Mutex::new(agent)),
-        None => {
-            let agent = limited_agent(switch, config.datapath_id, &config.synchronised, flows_max)?;
-            let agent = Arc::new(Mutex::new(agent));
-            load(&agent, switch, &config.flows, &config.groups, &config.meters)?;
-            agent
-        }
-    };
-    let mut config = config.channel.clone();
-    let controllers = config.controllers.len() as u64 * (1 + u64::from(config.auxiliary));
-    let ports = switch.ports().len() as u64;
-    config.connections_max = room::connections(config.connections_max, controllers, ports);
-    config.bundles_bytes_max = room::bundles(flows_max);
-    let side = Arc::new(OpenFlow { agent, channel: Mutex::new(None), config });
-    side.start(switch)?;
-    Ok(side)
-}
-
-/// Opens the ports; number and name of each.
-fn add_ports(switch: &Switch, config: &Config) -> Result<Vec<String>, Failure> {
-    let mut described = Vec::new();
-    let (mut placed, mut paced) = (0, 0);
-    for spec in &config.ports {
-        let mut port = open(spec, &config.dpdk)
-            .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
-        for warning in &port.info().warnings {
-            tracing::warn!(port = %port.info().name, "{warning}");
-        }
-        let name = spec.name().to_owned();
-        let of = |port: &str| port == name || spec.number.is_some_and(|n| port == n.to_string());
-        if let Some(RxRate { per_second, .. }) = config.rx_rates.iter().find(|r| of(&r.port)) {
-            port = Box::new(port::pace::Paced::new(port, *per_second));
-            paced += 1;
-        }
-        let here = config.rx_workers.iter().filter(|r| of(&r.port));
-        let places: Vec<_> = here.map(|r| (r.queue, r.worker)).collect();
-        placed += places.len();
-        let number = switch
-            .add_port_as(&name, spec.number, port, &places)
-            .map_err(|e| Failure::Bad(format!("port {}: {e}", spec.name())))?;
-        described.push(format!("{number}={name}"));
-    }
-    if placed < config.rx_workers.len() {
-        return Err(Failure::usage(
-            "--rx-worker names a port that --port does not: give its name, or the number that \
-             NAME:NUMBER=SPEC gives it",
-        ));
-    }
-    if paced < config.rx_rates.len() {
-        return Err(Failure::usage(
-            "--rx-rate names a port twice, or one that --port does not: give its name, or the number that \
-             NAME:NUMBER=SPEC gives it",
-        ));
-    }
-    Ok(described)
 }
 
 /// Says what a user should know of a switch that is ready.
@@ -315,29 +429,24 @@ pub(crate) fn offline(
 ) -> Result<Switch, Failure> {
     let switch = start(1, Vec::new(), 1000, EngineKind::default(), None)?;
     let agent = Arc::new(Mutex::new(agent(&switch, Some(1))?));
-    load(&agent, &switch, flows, groups, meters)?;
+    load(&agent, &[], flows, groups, meters)?;
     Ok(switch)
 }
 
-fn open(spec: &Spec, dpdk: &port_dpdk::Options) -> Result<Box<dyn Port>, port::Error> {
-    match &spec.kind {
-        Kind::AfXdp(xdp) => port_xdp::open(xdp),
-        Kind::Dpdk(devargs) => port_dpdk::open(spec.name(), devargs, dpdk),
-        _ => spec.open(),
-    }
+/// Names and numbers of a switch's ports.
+fn names(switch: &Switch) -> Vec<(String, u32)> {
+    switch.ports().into_iter().map(|p| (p.info.name, p.number)).collect()
 }
 
 /// Puts the files' meters, groups and flow entries into the switch, in this order, so that entries
 /// find what they refer to.
 pub(crate) fn load(
     agent: &Mutex<Agent>,
-    switch: &Switch,
+    ports: &[(String, u32)],
     flows: &[PathBuf],
     groups: &[PathBuf],
     meters: &[PathBuf],
 ) -> Result<(), Failure> {
-    let ports: Vec<(String, u32)> =
-        switch.ports().into_iter().map(|p| (p.info.name, p.number)).collect();
     let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
     let context = |version| Context { version, ports: &resolve };
     let text = |error: syntax::SyntaxError| error.to_string();
@@ -381,14 +490,12 @@ fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Resu
     Ok(())
 }
 
-/// The control socket: where told, or at the default place unless another switch has it.
-fn control_socket(
+/// What the control socket answers.
+fn answers(
     switch: &Switch,
     side: &Side,
     handover: &Arc<Handover>,
-    path: Option<&Path>,
-) -> Result<Option<ctl::Server>, Failure> {
-    let place = path.map_or_else(ctl::default_path, Path::to_path_buf);
+) -> impl Fn(ctl::Request) -> Result<ctl::Reply, String> + Send + Sync + 'static {
     let (switch, side, handover) = (switch.clone(), side.clone(), handover.clone());
     let of = side.clone();
     let controllers = move || {
@@ -420,51 +527,30 @@ fn control_socket(
         }
         (request, _) => query::answer(&switch, &controllers, request).map(ctl::Reply::Value),
     };
-    let answer = move |request| {
+    move |request| {
         let change = query::change(&request);
         let answered = answered(request);
         if let (Ok(_), Some((kind, verb, text))) = (&answered, change) {
             noting.note_change("ctl", kind, verb, || text);
         }
         answered
-    };
-    match ctl::Server::start(&place, answer) {
-        Ok(server) => Ok(Some(server)),
-        Err(error) if path.is_none() => {
-            tracing::warn!(path = %place.display(), %error, "no control socket");
-            Ok(None)
-        }
-        Err(error) => Err(Failure::Bad(format!("control socket {}: {error}", place.display()))),
     }
 }
 
 /// A descriptor that is readable once SIGINT or SIGTERM came.
-pub(crate) struct Signals(UnixStream, UnixStream);
+pub(crate) struct EndSignals(UnixStream);
 
-impl Signals {
-    /// What is written there ends [`wait`], too.
-    pub(crate) fn waker(&self) -> std::io::Result<UnixStream> {
-        self.1.try_clone()
-    }
-}
-
-/// From now on SIGINT and SIGTERM end [`wait`], in place of the process.
-pub(crate) fn signals() -> std::io::Result<Signals> {
+/// From now on SIGINT and SIGTERM are what [`came`] tells, in place of ending the process.
+pub(crate) fn signals() -> std::io::Result<EndSignals> {
     let (read, write) = UnixStream::pair()?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    Ok(Signals(read, write))
-}
-
-/// Waits for SIGINT or SIGTERM.
-pub(crate) fn wait(signals: &Signals) {
-    let mut fds = [PollFd::new(&signals.0, PollFlags::IN)];
-    while let Err(rustix::io::Errno::INTR) = rustix::event::poll(&mut fds, None) {}
+    Ok(EndSignals(read))
 }
 
 /// Waits for SIGINT or SIGTERM, at most so long; says whether one came.
-pub(crate) fn came(signals: &Signals, timeout: std::time::Duration) -> bool {
+pub(crate) fn came(signals: &EndSignals, timeout: std::time::Duration) -> bool {
     use std::os::fd::AsFd;
     port::wait_readable(signals.0.as_fd(), timeout)
 }

@@ -28,6 +28,9 @@ pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
         }
         Some(ServiceCommand::Add { name, kind, settings }) => {
             let settings = absolute(&kind, settings)?;
+            if let Some(warning) = in_the_open(&name, &kind, &settings) {
+                eprintln!("millrace: {warning}");
+            }
             let add = Some([vec![name, kind], settings].concat());
             Request::Service { add, set: None, remove: None }
         }
@@ -45,12 +48,8 @@ pub(crate) fn service(options: ServiceOptions) -> Result<(), Failure> {
 
 /// The switch reads files from where it runs: paths are made such as mean the same there.
 fn absolute(kind: &str, settings: Vec<String>) -> Result<Vec<String>, Failure> {
-    let is_file = |key: &str| {
-        let kind = catalogue::kind(kind);
-        kind.is_some_and(|kind| kind.settings.iter().any(|s| s.name == key && s.file))
-    };
     let make = |word: String| match word.split_once('=') {
-        Some((key, path)) if is_file(key) && !path.is_empty() => {
+        Some((key, path)) if catalogue::is_file(kind, key) && !path.is_empty() => {
             let path = std::path::absolute(path)
                 .map_err(|error| Failure::Bad(format!("{word}: {error}")))?;
             Ok(format!("{key}={}", path.display()))
@@ -69,11 +68,41 @@ pub(crate) fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     add_to(elements, words, (switch.now_ns(), seed))
 }
 
+/// What to say of a service whose secret is given in the open.
+fn in_the_open(name: &str, kind: &str, words: &[String]) -> Option<String> {
+    let settings = catalogue::parse(words.iter().map(String::as_str)).ok()?;
+    let key = catalogue::open_secret(kind, &settings)?;
+    Some(format!(
+        "service {name}: {key}= is given in the open, where lists of processes show it; {key}-file=PATH keeps it \
+         in a file"
+    ))
+}
+
+/// Adds the services of `--service`, each a line. That one gives a secret in the open is said once.
+pub(crate) fn add_given(switch: &Switch, lines: &[String]) -> Result<(), Failure> {
+    let mut warned = false;
+    for line in lines {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        add(switch, &words).map_err(|e| {
+            Failure::Bad(format!("--service {:?}: {e}", catalogue::without_secrets(line)))
+        })?;
+        if let [name, kind, settings @ ..] = &words[..]
+            && !warned
+            && let Some(warning) = in_the_open(name, kind, settings)
+        {
+            warned = true;
+            tracing::warn!("{warning}");
+        }
+    }
+    Ok(())
+}
+
 /// Adds services, each a line, at time 0, with the same secret always: for benches, which compare.
 pub(crate) fn add_all(elements: &Elements, lines: &[String]) -> Result<(), String> {
     lines.iter().try_for_each(|line| {
         let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        add_to(elements, &words, (0, 1)).map_err(|e| format!("service {line:?}: {e}"))
+        let failed = |e| format!("service {:?}: {e}", catalogue::without_secrets(line));
+        add_to(elements, &words, (0, 1)).map_err(failed)
     })
 }
 
@@ -81,9 +110,11 @@ fn add_to(elements: &Elements, words: &[String], start: (u64, u64)) -> Result<()
     let [name, kind, settings @ ..] = words else {
         return Err("a service is NAME KIND [KEY=VALUE...]".to_owned());
     };
-    let name = ElementName::new(name).map_err(|e| format!("{name:?}: {e}"))?;
+    let name = ElementName::new(name)
+        .map_err(|e| format!("{:?}: {e}", catalogue::without_secrets(name)))?;
     let settings =
         catalogue::parse(settings.iter().map(String::as_str)).map_err(|e| e.to_string())?;
+    let settings = catalogue::with_files(kind, settings).map_err(|e| e.to_string())?;
     let (groups, settings): (Vec<_>, Vec<_>) =
         settings.into_iter().partition(|(key, _)| key == GROUP);
     let group = groups.first().map(|(_, group)| group.as_str());
@@ -114,7 +145,9 @@ pub(crate) fn answer(
         return Err("this switch has no services: it runs a P4 program".to_owned());
     };
     let find = |name: &str| {
-        let number = ElementName::new(name).map_err(|e| format!("{name:?}: {e}"))?.number();
+        let number = ElementName::new(name)
+            .map_err(|e| format!("{:?}: {e}", catalogue::without_secrets(name)))?
+            .number();
         let there = elements.get(number).filter(|element| element.name == name);
         let none = || format!("there is no service {name}; `millrace service show` lists them");
         there.map(|element| (number, element)).ok_or_else(none)
@@ -175,6 +208,10 @@ fn kinds() -> String {
                 }
                 None => writeln!(out, "  {}={own} {} (required)", setting.name, setting.about),
             };
+            if setting.secret {
+                let _ =
+                    writeln!(out, "  {0}-file= a file that holds {0}=, in its place", setting.name);
+            }
         }
     }
     out

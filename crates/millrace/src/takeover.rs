@@ -8,15 +8,25 @@
 //! | `entries` | OpenFlow 1.5 messages: its features, then meters, groups and flow entries as messages that add them |
 //! | `connections` | an [image](service::conntrack::image) of the tracker |
 //! | `changes` | an image of what has changed since |
-//! | `finish` | the same, once packets have stopped, and its sockets and what ports only one may have are free |
+//! | `stop` | the same, once packets have stopped, and what ports only one process may have are free |
+//! | `finish` | nothing, once its control socket is free, too; without `stop` before it, what that answers |
 //!
-//! Packets go on meanwhile in the running one, up to `finish`. Controllers are let go at the start, so that nothing is
-//! programmed that the new one would not know of; they find the new one. If the new one goes away before `finish`,
-//! the running one goes on, and takes controllers again.
+//! Packets go on meanwhile in the running one, up to `stop`. Controllers are let go at the start, so that nothing is
+//! programmed that the new one would not know of; they find the new one, whose sockets are open by then. The new one
+//! does all that may fail before it says `finish`: what can be told without the running one before it asks at all, its
+//! listeners before `stop`, the rest behind it. If it goes away before `finish`, the running one takes back what it has let
+//! go, and goes on.
+//!
+//! The running one's answer to the request itself is `{"take_over": 2}`. Without that number it knows no `stop`: then
+//! there is no way back once `finish` is said, which the new one says in its place.
 //!
 //! Not handed over: counters, kept packets, and the state of services that `softflow` calls.
+//!
+//! Checked by: the tests below, also as the fuzz target `take_over` ([`crate::fuzz`]); `tests/take_over.rs`, with
+//! processes; `lab/take_over`.
 
 use crate::ctl::{self, Reply, Request};
+use crate::ports::{LetGo, Ports};
 use crate::run::{OpenFlow, lock};
 use crate::{Failure, image};
 use of_pipeline::Agent;
@@ -39,6 +49,14 @@ use switch::Switch;
 const VERSION: Version = Version::V15;
 /// A new process that says nothing for so long is given up.
 const SILENCE: Duration = Duration::from_secs(60);
+/// One that says nothing for so long while packets have stopped is given up.
+const STOPPED_MAX: Duration = Duration::from_secs(30);
+/// The running process may think so long.
+const ANSWER_MAX: Duration = Duration::from_secs(120);
+/// Octets of an answer, at most: an image of 10⁷ connections takes a tenth of it.
+const OCTETS_MAX: usize = 16 << 30;
+/// Pauses between attempts to open sockets that the new process has not closed yet.
+const BACK_PAUSE: Duration = Duration::from_millis(100);
 /// Each waits for the other so long at the end, at most.
 const PARTING: Duration = Duration::from_secs(30);
 /// Rounds of changes while packets still come, at most.
@@ -47,10 +65,6 @@ const ROUNDS_MAX: usize = 8;
 const FEW: usize = 2000;
 /// Octets of one part, at most.
 const PART_MAX: usize = 1 << 20;
-
-/// Kinds of ports that two processes may have at a time: those of the running one, of which nothing is taken any more, are
-/// closed when packets go on in the new one. To close a packet socket, the kernel waits for all processors: 10 to 40 ms.
-const OPEN_TWICE: [&str; 1] = ["af_packet"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -72,12 +86,13 @@ pub(crate) struct Handover {
     changed: Condvar,
     /// Ends the process's wait.
     wake: UnixStream,
+    ports: Ports,
 }
 
 impl Handover {
     /// Nobody has asked yet. What is written to `wake` ends the process's wait.
-    pub(crate) fn new(wake: UnixStream) -> Handover {
-        Handover { phase: Mutex::new(Phase::Own), changed: Condvar::new(), wake }
+    pub(crate) fn new(wake: UnixStream, ports: Ports) -> Handover {
+        Handover { phase: Mutex::new(Phase::Own), changed: Condvar::new(), wake, ports }
     }
 
     fn enter(&self, phase: Phase) {
@@ -123,70 +138,79 @@ pub(crate) fn stream(
         *phase = Phase::Asked;
     }
     let (switch, side, handover) = (switch.clone(), side.clone(), handover.clone());
-    Ok(Reply::Stream(Box::new(move |client| {
-        tracing::info!("another process is taking over");
-        drop(lock(&side.channel).take());
-        let done = give(&switch, &side, &handover, client);
-        if let Some(connections) = switch.services().connections() {
-            connections.unwatch();
-        }
-        match &done {
-            Ok(true) => handover.enter(Phase::Told),
-            // It can no longer go on: its ports are gone.
-            Err(_) if *lock(&handover.phase) != Phase::Asked => handover.enter(Phase::Told),
-            Ok(false) | Err(_) => {
-                tracing::warn!("the process that was taking over has gone; going on");
-                let started = side.start(&switch);
-                handover.enter(Phase::Own);
-                started.map_err(|e| Error::other(format!("controllers: {e:?}")))?;
+    let steps = serde_json::json!({"take_over": STEPS});
+    Ok(Reply::Stream(
+        steps,
+        Box::new(move |client| {
+            tracing::info!("another process is taking over");
+            drop(lock(&side.channel).take());
+            let (switch, side, handover) = (&switch, &*side, &*handover);
+            let mut own = Own { switch, side, handover, client, gone: None };
+            let timeouts = client.set_read_timeout(Some(SILENCE));
+            let timeouts = timeouts.and_then(|()| client.set_write_timeout(Some(SILENCE)));
+            let done = timeouts
+                .and_then(|()| converse(BufReader::new(client.take(1 << 20)), client, &mut own));
+            if let Some(connections) = switch.services().connections() {
+                connections.unwatch();
             }
-        }
-        done.map(|_| ())
-    })))
+            match &done {
+                Ok(true) => handover.enter(Phase::Told),
+                // It can no longer go on: it was told that it is no more needed.
+                Err(_) if *lock(&handover.phase) != Phase::Asked => handover.enter(Phase::Told),
+                Ok(false) | Err(_) => own.go_on(),
+            }
+            done.map(|_| ())
+        }),
+    ))
+}
+
+/// What this process is able to do as the running one: see the head of this module.
+const STEPS: u64 = 2;
+
+/// What the running process does for the new one.
+pub(crate) trait Gives {
+    /// Its entries, as messages.
+    fn entries(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
+    /// All its connections, whose changes are kept in mind from now on.
+    fn connections(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
+    /// What has changed since.
+    fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()>;
+    /// Packets stop.
+    fn stop(&mut self) -> std::io::Result<()>;
+    /// It ends.
+    fn finish(&mut self) -> std::io::Result<()>;
 }
 
 /// Answers until the end; false if the new process went away before.
-fn give(
-    switch: &Switch,
-    side: &OpenFlow,
-    handover: &Handover,
-    client: &UnixStream,
+pub(crate) fn converse(
+    mut lines: impl BufRead,
+    mut to: impl Write,
+    gives: &mut dyn Gives,
 ) -> std::io::Result<bool> {
-    client.set_read_timeout(Some(SILENCE))?;
-    client.set_write_timeout(Some(SILENCE))?;
-    let none = || Error::other("this switch tracks no connections");
-    let connections = switch.services().connections().ok_or_else(none)?;
-    let now_ns = || switch.now_ns();
-    let mut lines = BufReader::new(client.take(1 << 20));
-    let mut line = String::new();
+    let (mut line, mut stopped) = (String::new(), false);
     loop {
         line.clear();
         if lines.read_line(&mut line)? == 0 {
             return Ok(false);
         }
-        let mut out = Parts::new(client);
-        match line.trim() {
-            "entries" => entries(&mut lock(&side.agent), &mut out)?,
-            "connections" => {
-                connections.export_watched(&now_ns, image::clock(), &mut out)?;
-            }
-            "changes" => {
-                connections.export_changes(&now_ns, image::clock(), &mut out)?;
-            }
-            "finish" => {
-                switch.set_receiving(false);
-                // There is no way back.
-                handover.enter(Phase::Ending);
-                (&handover.wake).write_all(b"x")?;
-                let ports = switch.ports();
-                let alone = ports.iter().filter(|port| !OPEN_TWICE.contains(&port.info.kind));
-                let alone: Vec<u32> = alone.map(|port| port.number).collect();
-                // Also if there are none: what workers had in hand has left when this returns.
-                switch.remove_ports(&alone).map_err(Error::other)?;
-                connections.export_changes(&now_ns, image::clock(), &mut out)?;
-                handover.wait_for(Phase::Freed);
-                out.end()?;
-                return Ok(true);
+        let mut out = Parts::new(&mut to);
+        let step = line.trim();
+        match step {
+            "entries" => gives.entries(&mut out)?,
+            "connections" => gives.connections(&mut out)?,
+            "changes" => gives.changes(&mut out)?,
+            "stop" | "finish" => {
+                if !std::mem::replace(&mut stopped, true) {
+                    gives.stop()?;
+                    gives.changes(&mut out)?;
+                } else if step == "stop" {
+                    gives.changes(&mut out)?;
+                }
+                if step == "finish" {
+                    gives.finish()?;
+                    out.end()?;
+                    return Ok(true);
+                }
             }
             other => return Err(Error::other(format!("{other:?} is nothing to ask for"))),
         }
@@ -194,15 +218,82 @@ fn give(
     }
 }
 
+/// This process, as the running one.
+struct Own<'a> {
+    switch: &'a Switch,
+    side: &'a OpenFlow,
+    handover: &'a Handover,
+    client: &'a UnixStream,
+    /// Packets have stopped, and these ports are closed.
+    gone: Option<Vec<LetGo>>,
+}
+
+impl Own<'_> {
+    fn tracked(&self) -> std::io::Result<&datapath::services::Connections> {
+        let none = || Error::other("this switch tracks no connections");
+        self.switch.services().connections().map(|connections| &**connections).ok_or_else(none)
+    }
+
+    /// Takes everything back.
+    fn go_on(self) {
+        tracing::warn!("the process that was taking over has gone; going on");
+        if let Some(gone) = self.gone {
+            self.switch.set_receiving(true);
+            self.handover.ports.take_back(self.switch, gone);
+        }
+        // The sockets of the other one may not be closed yet.
+        let mut said = false;
+        while let Err(error) = self.side.start(self.switch) {
+            if !std::mem::replace(&mut said, true) {
+                let error = error.text();
+                tracing::error!(error, "controllers cannot come yet; it is tried again and again");
+            }
+            std::thread::sleep(BACK_PAUSE);
+        }
+        self.handover.enter(Phase::Own);
+    }
+}
+
+impl Gives for Own<'_> {
+    fn entries(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        entries(&mut lock(&self.side.agent), out)
+    }
+
+    fn connections(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        self.tracked()?.export_watched(&|| self.switch.now_ns(), image::clock(), out).map(|_| ())
+    }
+
+    fn changes(&mut self, out: &mut dyn Write) -> std::io::Result<()> {
+        self.tracked()?.export_changes(&|| self.switch.now_ns(), image::clock(), out).map(|_| ())
+    }
+
+    fn stop(&mut self) -> std::io::Result<()> {
+        self.client.set_read_timeout(Some(STOPPED_MAX))?;
+        self.client.set_write_timeout(Some(STOPPED_MAX))?;
+        self.switch.set_receiving(false);
+        self.gone = Some(Vec::new());
+        self.gone = Some(self.handover.ports.let_go(self.switch).map_err(Error::other)?);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        // There is no way back.
+        self.handover.enter(Phase::Ending);
+        (&self.handover.wake).write_all(b"x")?;
+        self.handover.wait_for(Phase::Freed);
+        Ok(())
+    }
+}
+
 /// Writes an answer in parts.
-struct Parts<'a> {
-    to: &'a UnixStream,
+struct Parts<W> {
+    to: W,
     part: Vec<u8>,
 }
 
-impl<'a> Parts<'a> {
-    fn new(to: &'a UnixStream) -> Parts<'a> {
-        Parts { to, part: Vec::with_capacity(PART_MAX) }
+impl<W: Write> Parts<W> {
+    fn new(to: W) -> Parts<W> {
+        Parts { to, part: Vec::new() }
     }
 
     fn send(&mut self) -> std::io::Result<()> {
@@ -219,7 +310,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Write for Parts<'_> {
+impl<W: Write> Write for Parts<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let room = PART_MAX - self.part.len();
         let some = &bytes[..bytes.len().min(room)];
@@ -236,7 +327,7 @@ impl Write for Parts<'_> {
 }
 
 /// What the switch holds, as messages that add it elsewhere.
-fn entries(agent: &mut Agent, out: &mut Parts<'_>) -> std::io::Result<()> {
+fn entries(agent: &mut Agent, out: &mut dyn Write) -> std::io::Result<()> {
     let mut ask = |message: Message| {
         let mut replies = Vec::new();
         let done = agent.handle_into(VERSION, message, &mut |reply| replies.push(reply));
@@ -349,8 +440,10 @@ fn flow_mod(flow: FlowStats) -> FlowMod {
 }
 
 /// The running process, as the new one sees it.
-pub(crate) struct Running {
-    stream: BufReader<UnixStream>,
+pub(crate) struct Running<S> {
+    stream: BufReader<S>,
+    /// It knows how to stop before it ends.
+    steps: bool,
     began: Instant,
 }
 
@@ -358,11 +451,20 @@ fn lost(error: Error) -> Failure {
     Failure::Bad(format!("--take-over: the running switch has gone, its log may say why: {error}"))
 }
 
-impl Running {
+impl Running<UnixStream> {
     /// Asks the switch behind this control socket to hand over.
-    pub(crate) fn begin(path: &Path) -> Result<Running, Failure> {
-        let stream = ctl::talk(Some(path), &Request::TakeOver)?;
-        Ok(Running { stream, began: Instant::now() })
+    pub(crate) fn begin(path: &Path) -> Result<Running<UnixStream>, Failure> {
+        let (answer, stream) = ctl::talk(Some(path), &Request::TakeOver)?;
+        let steps = answer["take_over"].as_u64().is_some_and(|steps| steps >= STEPS);
+        let timeouts = stream.get_ref().set_read_timeout(Some(ANSWER_MAX));
+        timeouts.map_err(lost)?;
+        Ok(Running::of(stream, steps))
+    }
+}
+
+impl<S: Read + Write> Running<S> {
+    pub(crate) fn of(stream: BufReader<S>, steps: bool) -> Running<S> {
+        Running { stream, steps, began: Instant::now() }
     }
 
     fn ask(&mut self, what: &str) -> Result<Vec<u8>, Failure> {
@@ -371,6 +473,10 @@ impl Running {
 
     fn answer(&mut self, what: &str) -> std::io::Result<Vec<u8>> {
         self.stream.get_mut().write_all(format!("{what}\n").as_bytes())?;
+        self.parts()
+    }
+
+    fn parts(&mut self) -> std::io::Result<Vec<u8>> {
         let mut all = Vec::new();
         loop {
             let mut len = [0; 4];
@@ -383,6 +489,9 @@ impl Running {
                 return Err(Error::other("a part is longer than parts are"));
             }
             let at = all.len();
+            if at + len > OCTETS_MAX {
+                return Err(Error::other("an answer is longer than answers are"));
+            }
             all.resize(at + len, 0);
             self.stream.read_exact(&mut all[at..])?;
         }
@@ -426,11 +535,28 @@ impl Running {
         Ok(())
     }
 
-    /// Packets stop there: what has changed by then. From now on ports and sockets are free.
-    pub(crate) fn finish(mut self, switch: &Switch) -> Result<Paused, Failure> {
+    /// Packets stop there: what has changed by then. From now on its ports are free.
+    pub(crate) fn stop(&mut self, switch: &Switch) -> Result<Paused, Failure> {
         let since = Instant::now();
-        let changes = self.image(switch, "finish")?;
+        let changes = self.image(switch, if self.steps { "stop" } else { "finish" })?;
         Ok(Paused { since, before: since - self.began, changes })
+    }
+
+    /// Says that it is no more needed. There is no way back.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        if self.steps {
+            self.stream.get_mut().write_all(b"finish\n").map_err(lost)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it has let go of all that it had.
+    pub(crate) fn ended(mut self) {
+        if self.steps
+            && let Err(error) = self.parts()
+        {
+            tracing::warn!(%error, "the process that was taken over has not said that it ends");
+        }
     }
 
     fn image(&mut self, switch: &Switch, what: &str) -> Result<usize, Failure> {

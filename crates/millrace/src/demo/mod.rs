@@ -27,7 +27,7 @@ mod traffic;
 
 use crate::Failure;
 use crate::cli::{DemoName, DemoOptions};
-use crate::run::{Signals, came, lock, signals};
+use crate::run::{EndSignals, came, lock, signals};
 use console::Sample;
 use port::memory::Handle;
 use serde_json::json;
@@ -148,7 +148,7 @@ fn watch_live(
     title: &str,
     stage: &Stage,
     tally: &Tally,
-    signals: &Signals,
+    signals: &EndSignals,
     until: Option<Instant>,
 ) -> std::io::Result<()> {
     let over = || until.is_some_and(|t| Instant::now() >= t) || came(signals, Duration::ZERO);
@@ -157,7 +157,7 @@ fn watch_live(
 }
 
 /// A line a second on standard error.
-fn watch_lines(stage: &Stage, signals: &Signals, until: Option<Instant>) {
+fn watch_lines(stage: &Stage, signals: &EndSignals, until: Option<Instant>) {
     let mut before = Sample::read(stage.switch());
     loop {
         let second = Duration::from_secs(1);
