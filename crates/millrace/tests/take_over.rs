@@ -1,0 +1,219 @@
+//! A process that cannot take another one's place leaves it as it was, whatever is wrong, and however late.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What all that is waited for must happen within, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn millrace(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    command.args(words).stdin(Stdio::null()).output().expect("it was built for this test")
+}
+
+/// A running switch; killed if the test ends early.
+struct Running(Child);
+
+impl Running {
+    fn start(words: &[&str]) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let child =
+            command.args(words).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Running(child);
+        let mut lines = BufReader::new(running.0.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("millrace: ready") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
+        }
+        // What it says from now on must not fill the pipe.
+        std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+        running
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    fn ended(mut self) -> Option<i32> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it did not end within {PATIENCE:?}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It is gone already after `ended`.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A switch to be taken over, its files and its control socket.
+struct Bed {
+    dir: tempfile::TempDir,
+    old: Running,
+}
+
+impl Bed {
+    fn start() -> Bed {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::write(file("flows"), "in_port=1,actions=output:2\n").unwrap();
+        let listen = format!("punix:{}", file("of"));
+        let old = Running::start(&[
+            "run",
+            "--port",
+            "memory:a",
+            "--port",
+            "memory:b",
+            "--flows",
+            &file("flows"),
+            "--ctl",
+            &file("ctl"),
+            "--listen",
+            &listen,
+        ]);
+        Bed { dir, old }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// It forwards by its entry, and controllers may come.
+    fn lives(&self, why: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.file("of")).is_err() {
+            assert!(Instant::now() < deadline, "{why}: controllers cannot come");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let traced = millrace(&["trace", "in_port=1,tcp", "--ctl", &self.file("ctl")]);
+        let told = String::from_utf8_lossy(&traced.stdout).into_owned();
+        assert!(told.contains("\nout 2: "), "{why}: {told}");
+    }
+
+    /// A new process with these words and the old one's places: it must fail.
+    fn refused(&self, words: &[&str], status: i32, why: &str) {
+        let (ctl, listen) = (self.file("ctl"), format!("punix:{}", self.file("of")));
+        let mut all = vec!["run", "--take-over", &ctl, "--ctl", &ctl, "--listen", &listen];
+        all.extend(words);
+        let output = millrace(&all);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(status) && told.contains(why), "{words:?}: {told}");
+        self.lives(why);
+    }
+}
+
+#[test]
+fn whatever_is_wrong_with_the_new_one_the_old_one_goes_on() {
+    let bed = Bed::start();
+    std::fs::write(bed.file("wrong"), "in_port=1,actions=outptu:2\n").unwrap();
+    std::fs::write(bed.file("regular"), "precious").unwrap();
+    let wrong = bed.file("wrong");
+    let regular = bed.file("regular");
+    let punix = format!("punix:{regular}");
+    let state = bed.file("no/folder/state");
+    let tx = format!("pcap:tx={}", bed.file("no/folder/tx"));
+    let cases: [(&[&str], i32, &str); 16] = [
+        (&["--port", "af_packet:procno0"], 1, "there is no such interface"),
+        (&["--port", "af_xdp:procno0"], 1, "there is no such interface"),
+        (&["--port", "pcap:rx=/nonexistent"], 1, "/nonexistent"),
+        (&["--port", &tx], 1, "no/folder/tx"),
+        (&["--port", "memory:a", "--port", "memory:a"], 2, "is in use"),
+        (&["--port", "x:1=memory:a", "--port", "y:1=memory:b"], 2, "port number 1 is in use"),
+        (&["--listen", "ptcp:0:203.0.113.1"], 1, "cannot listen on ptcp:0:203.0.113.1"),
+        (&["--listen", &punix], 1, "no socket"),
+        (&["--flows", "/nonexistent"], 1, "/nonexistent"),
+        (&["--flows", &wrong], 1, "wrong:1: "),
+        (&["--groups", &wrong], 1, "wrong:1: "),
+        (
+            &["--private-key", "/nonexistent", "--certificate", "/nonexistent"],
+            1,
+            "TLS: /nonexistent",
+        ),
+        (&["--port", "memory:a", "--queue", "nosuch:1,min=1M"], 2, "there is no port \"nosuch\""),
+        (&["--service", "x transcoder key=00"], 1, "transcoder needs direction="),
+        (&["--state", &state], 1, "cannot be written"),
+        (&["--port", "memory:a", "--rx-worker", "a=7"], 2, "there is no worker 7"),
+    ];
+    for (words, status, why) in cases {
+        bed.refused(words, status, why);
+    }
+    assert_eq!(std::fs::read_to_string(&regular).unwrap(), "precious");
+    bed.old.signal(rustix::process::Signal::TERM);
+    assert_eq!(bed.old.ended(), Some(0));
+}
+
+/// Reads an answer in parts.
+fn answer(stream: &mut BufReader<UnixStream>) -> usize {
+    let mut all = 0;
+    loop {
+        let mut len = [0; 4];
+        stream.read_exact(&mut len).unwrap();
+        match u32::from_le_bytes(len) as usize {
+            0 => return all,
+            len => {
+                stream.read_exact(&mut vec![0; len]).unwrap();
+                all += len;
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_goes_away_at_any_step_before_the_last_is_as_if_it_had_not_come() {
+    let bed = Bed::start();
+    let steps = ["entries", "connections", "changes", "stop", "changes"];
+    for count in 0..=steps.len() {
+        // The one before may not have been noticed to have gone.
+        let deadline = Instant::now() + PATIENCE;
+        let mut stream = loop {
+            let mut stream = UnixStream::connect(bed.file("ctl")).unwrap();
+            stream.write_all(b"{\"command\":\"take_over\"}\n").unwrap();
+            let mut stream = BufReader::new(stream);
+            let mut line = String::new();
+            stream.read_line(&mut line).unwrap();
+            if line.contains("\"take_over\":2") {
+                break stream;
+            }
+            assert!(line.contains("already") && Instant::now() < deadline, "{line}");
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        for step in &steps[..count] {
+            stream.get_mut().write_all(format!("{step}\n").as_bytes()).unwrap();
+            answer(&mut stream);
+        }
+        drop(stream);
+        bed.lives(&format!("after {count} steps"));
+    }
+    bed.old.signal(rustix::process::Signal::TERM);
+    assert_eq!(bed.old.ended(), Some(0));
+}
+
+#[test]
+fn signals_that_mean_nothing_to_it_do_not_end_it_and_the_others_do_in_order() {
+    use rustix::process::Signal;
+    for last in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let bed = Bed::start();
+        for signal in
+            [Signal::HUP, Signal::USR1, Signal::USR2, Signal::PIPE, Signal::ALARM, Signal::XFSZ]
+        {
+            bed.old.signal(signal);
+            bed.lives(&format!("{signal:?}"));
+        }
+        let (ctl, of) = (bed.file("ctl"), bed.file("of"));
+        bed.old.signal(last);
+        assert_eq!(bed.old.ended(), Some(0), "{last:?}");
+        assert!(!std::path::Path::new(&ctl).exists() && !std::path::Path::new(&of).exists());
+    }
+}
