@@ -19,7 +19,7 @@ use switch::EngineKind;
 /// A configuration file.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct File {
+pub(crate) struct File {
     #[serde(default)]
     port: Vec<String>,
     #[serde(default)]
@@ -158,7 +158,7 @@ impl Config {
     }
 
     /// From the options and a file that was read.
-    fn of(file: File, options: RunOptions) -> Result<Config, Failure> {
+    pub(crate) fn of(file: File, options: RunOptions) -> Result<Config, Failure> {
         let both = |mut a: Vec<String>, b: Vec<String>| {
             a.extend(b);
             a
@@ -421,7 +421,7 @@ fn read(path: &Path) -> Result<File, Failure> {
 }
 
 /// What a file says. The error tells the place and not the line, which may hold a key.
-fn parse(text: &str) -> Result<File, String> {
+pub(crate) fn parse(text: &str) -> Result<File, String> {
     toml::from_str(text).map_err(|e| {
         let before = &text[..e.span().map_or(0, |span| text.floor_char_boundary(span.start))];
         let line = before.matches('\n').count() + 1;

@@ -361,6 +361,14 @@ fn serve(
     Ok(())
 }
 
+/// An outcome as it is answered.
+pub(crate) fn answer_of(outcome: Result<Value, String>) -> impl Serialize {
+    match outcome {
+        Ok(value) => Answer::Result(value),
+        Err(text) => Answer::Error(text),
+    }
+}
+
 /// Asks a running switch.
 pub(crate) fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
     begin(path, request).map(|(value, _)| value)

@@ -44,6 +44,8 @@ mod ctl;
 mod demo;
 mod doctor;
 mod filetest;
+#[doc(hidden)]
+pub mod fuzz;
 mod gauge;
 mod guard;
 mod image;

@@ -453,6 +453,19 @@ impl fmt::Display for Spec {
     }
 }
 
+/// Body of the fuzz target `port_spec`: any text is a specification that is written and read again the same, or refused
+/// with a place in it.
+pub fn fuzz(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Spec::parse(text) {
+        Ok(spec) => {
+            assert!(spec.number.is_none_or(|number| number > 0));
+            assert_eq!(Spec::parse(&spec.to_string()).as_ref(), Ok(&spec), "{text:?}");
+        }
+        Err(error) => assert!(error.to_string().starts_with("at "), "{error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -585,6 +598,34 @@ mod tests {
             if let Ok(spec) = Spec::parse(&text) {
                 assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
             }
+        }
+    }
+
+    #[test]
+    fn any_text_reads_back_or_is_refused() {
+        let seeds = [
+            "lan:7=af_xdp:eth0,queue=3,mode=native,busy-poll=20,send=live",
+            "a=pcap:rx=f,tx=g=h,loop",
+            "pcap:3=tap:t0",
+            "memory:3=4",
+            "x=memory:3=4",
+            "dpdk:net_pcap0,rx_pcap=a.pcap",
+        ];
+        seeds.iter().for_each(|seed| fuzz(seed.as_bytes()));
+        let letters = b":=,07+amepx-\xc3\xa9 \0\n";
+        for seed in 0..20_000 {
+            let mut random = crate::prng::Prng::new(seed);
+            let mut bytes = seeds[random.below(seeds.len() as u64) as usize].as_bytes().to_vec();
+            for _ in 0..random.below(5) {
+                let at = random.below(bytes.len() as u64 + 1) as usize;
+                let letter = letters[random.below(letters.len() as u64) as usize];
+                match (random.below(3), at < bytes.len()) {
+                    (0, true) => drop(bytes.remove(at)),
+                    (1, true) => bytes[at] = letter,
+                    _ => bytes.insert(at, letter),
+                }
+            }
+            fuzz(&bytes);
         }
     }
 }
