@@ -123,6 +123,23 @@ pub fn run_with(
     (run.checks, run.failures)
 }
 
+/// The body of the fuzz target: any text is run to its end, a line that is wrong is named, and the same file run again
+/// on a new engine says the same.
+///
+/// # Panics
+/// If it does not.
+pub fn fuzz(program: &crate::lower::Lowered, engine: impl Fn() -> Box<dyn Engine>, data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let run_once = || {
+        let mut control = Control::new(program.clone()).expect("the program is good");
+        run(&text, &mut control, &mut *engine())
+    };
+    let (checks, failures) = run_once();
+    let lines = text.lines().count();
+    assert!(failures.iter().all(|f| f.line <= lines && !f.text.is_empty()), "{failures:?}");
+    assert_eq!((checks, failures), run_once());
+}
+
 fn digits(text: &str) -> Result<Vec<Option<u8>>, String> {
     text.chars()
         .filter(|c| !c.is_whitespace())

@@ -33,3 +33,43 @@ fn what_cannot_be_said_is_refused_with_its_place() {
     });
     assert!(told.contains("the architecture of `Other` is not supported"), "{told}");
 }
+
+#[test]
+fn any_text_is_run_to_its_end() {
+    let names = ["profiles", "externs"];
+    let programs = names.map(|name| {
+        let path = files("filetests/p4", "stf")[0].with_file_name(format!("{name}.p4"));
+        common::compile(&path, &std::fs::read_to_string(&path).unwrap())
+    });
+    let engine = || -> Box<dyn ir::text::filetest::Engine> {
+        Box::new(interp::filetest::Interpreter::new())
+    };
+    let mut random = ir::testing::Rng::new(11);
+    for (name, program) in names.iter().zip(&programs) {
+        let path = files("filetests/p4", "stf")[0].with_file_name(format!("{name}.stf"));
+        let text = std::fs::read_to_string(path).unwrap();
+        p4::stf::fuzz(program, engine, text.as_bytes());
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        for _ in 0..200 {
+            // Some lines in any order, some octets of them changed, doubled or left out.
+            let n = random.below(12) as usize;
+            let mut bytes: Vec<u8> =
+                (0..n).flat_map(|_| [random.pick(&lines).as_bytes(), b"\n"].concat()).collect();
+            for _ in 0..random.below(6) {
+                if bytes.is_empty() {
+                    break;
+                }
+                let at = random.below(bytes.len() as u64) as usize;
+                match random.below(4) {
+                    0 => bytes[at] = random.below(256) as u8,
+                    1 => drop(bytes.remove(at)),
+                    2 => {
+                        bytes.insert(at, *random.pick(&[b' ', b':', b'0', b'*', b'-', b'$', b'(']))
+                    }
+                    _ => bytes.truncate(at),
+                }
+            }
+            p4::stf::fuzz(program, engine, &bytes);
+        }
+    }
+}
