@@ -5,14 +5,20 @@ use crate::calibrate;
 use crate::clock;
 use crate::control::{Control, Peer};
 use crate::error::Error;
+use crate::expect::Makes;
 use crate::filter::Filter;
 use crate::latency::{Latency, Summary};
 use crate::lua::Script;
 use crate::module::Module;
 use crate::probe::{self, Probe};
 use crate::record::Recording;
-use crate::report::{Machine, ModuleReport, Report, Run, SCHEMA, SwitchUnderTest, WIRE};
-use crate::traffic::{self, Capture, DataPort, Frames, Live, Plan, SLOT_NS, Turns};
+use crate::report::{
+    Ended, Finding, How, Machine, ModuleReport, REVISION, Report, Run, SCHEMA, SwitchUnderTest,
+    WIRE,
+};
+use crate::traffic::{
+    self, Capture, DRAIN_MAX, DataPort, Frames, Interrupt, Live, Odd, Plan, SLOT_NS, Turns,
+};
 use openflow::{
     Action, FieldId, FlowMod, Instruction, Match, Message, MultipartReplyBody,
     MultipartRequestBody, PacketOut, PortNo, Version,
@@ -105,6 +111,11 @@ pub struct Settings {
     pub attempts: u32,
     /// The share of probes that may miss their slot before a run is disturbed.
     pub late_share_max: f64,
+    /// How often each module is asked.
+    pub repetitions: u32,
+    /// Ends the session, from outside.
+    #[serde(skip)]
+    pub interrupt: Interrupt,
 }
 
 impl Default for Settings {
@@ -148,6 +159,8 @@ impl Default for Settings {
             settle_ms: 300,
             attempts: 3,
             late_share_max: 0.01,
+            repetitions: 1,
+            interrupt: Interrupt::default(),
         }
     }
 }
@@ -189,7 +202,15 @@ pub struct Bench {
     /// What was chosen.
     pub settings: Settings,
     stream: u16,
+    /// What was odd in the traffic of the run in progress.
+    odd: Odd,
+    /// Runs of the module in progress, which stand even if it breaks.
+    done: Vec<Run>,
 }
+
+/// Strangers' frames that do not yet disturb a run, and the share of its own from which on they do.
+const STRANGERS_MIN: u64 = 10;
+const STRANGERS_SHARE: f64 = 0.01;
 
 impl Bench {
     /// Puts a switch on the bench: all its flow entries are removed, and the wires are checked.
@@ -199,7 +220,9 @@ impl Bench {
         output: DataPort,
         settings: Settings,
     ) -> Result<Bench, Error> {
-        let mut bench = Bench { control, input, output, settings, stream: 0 };
+        let (odd, done) = (Odd::default(), Vec::new());
+        let mut bench = Bench { control, input, output, settings, stream: 0, odd, done };
+        bench.control.interrupt_by(bench.settings.interrupt.clone());
         bench.control.clear()?;
         bench.check_wire(false)?;
         bench.check_wire(true)?;
@@ -222,6 +245,10 @@ impl Bench {
             turns: Turns::Regular,
             frames: None,
             both: false,
+            makes: Makes::Same,
+            queue_max: None,
+            drain_max: DRAIN_MAX,
+            interrupt: self.settings.interrupt.clone(),
             filter: self.settings.filter.clone(),
             record: self.settings.record.clone(),
             drain: Duration::from_secs(2),
@@ -245,8 +272,15 @@ impl Bench {
         live: Live,
         during: impl FnOnce(&mut Control, &Live) -> Result<R, Error>,
     ) -> Result<(Capture, R), Error> {
-        let Bench { control, input, output, .. } = self;
-        run_beside(control, input, output, plan, live, during)
+        let Bench { control, input, output, odd, .. } = self;
+        let (capture, result) = run_beside(control, input, output, plan, live, during)?;
+        let mut seen = capture.odd.clone();
+        if matches!(plan.makes, Makes::Anything) {
+            // Rules that we do not know may copy and send back.
+            (seen.doubled, seen.returned) = (0, 0);
+        }
+        odd.add(&seen);
+        Ok((capture, result))
     }
 
     /// A rule that sends a flow of probes from the input port somewhere.
@@ -285,34 +319,81 @@ impl Bench {
     }
 
     /// Repeats a run until it is undisturbed, as often as the settings say.
+    ///
+    /// What is wrong whatever a module asks (frames doubled, changed, returned; replies doubled) is added to its findings.
+    /// A run that stays disturbed accuses nobody: what it would have found is kept as a remark.
     pub fn repeat(
         &mut self,
+        run: impl FnMut(&mut Bench) -> Result<Run, Error>,
+    ) -> Result<Run, Error> {
+        self.repeat_up_to(self.settings.attempts, run)
+    }
+
+    /// The same, at most so often.
+    pub fn repeat_up_to(
+        &mut self,
+        attempts: u32,
         mut run: impl FnMut(&mut Bench) -> Result<Run, Error>,
     ) -> Result<Run, Error> {
-        let mut attempts = 0;
+        let (mut attempt, mut remarks) = (0, Vec::new());
         loop {
-            attempts += 1;
+            attempt += 1;
+            self.odd = Odd::default();
+            self.control.take_doubled();
+            self.control.take_link_changes();
             let mut done = run(self)?;
-            done.attempts = attempts;
-            if done.disturbed.is_empty() || attempts >= self.settings.attempts {
-                return Ok(done);
+            // What is still on its way on the channel is of this run; a channel that has ended shows.
+            let ended = self.control.settle();
+            done.attempts = attempt;
+            let odd = std::mem::take(&mut self.odd);
+            for reason in disturbing(&odd) {
+                if !done.disturbed.contains(&reason) {
+                    done.disturbed.push(reason);
+                }
+            }
+            done.findings.extend(wrongs(&odd));
+            done.findings.extend(self.control.take_doubled());
+            done.notes.extend(strangers(&odd));
+            done.notes.extend(self.control.take_link_changes());
+            let refused = self.control.take_errors();
+            done.notes
+                .extend(refused.iter().map(|(_, e)| format!("the switch refused: {:?}", e.kind)));
+            if !done.disturbed.is_empty() {
+                let reasons = done.disturbed.join("; ");
+                remarks.push(format!("attempt {attempt} was disturbed: {reasons}"));
+                let not = |f: Finding| format!("not believed: {}: {}", f.what, f.text);
+                done.notes.extend(done.findings.drain(..).map(not));
+            }
+            let last = done.disturbed.is_empty() || attempt >= attempts || ended.is_err();
+            if last {
+                if done.disturbed.is_empty() {
+                    done.notes.append(&mut remarks);
+                }
+                self.done.push(done.clone());
+                return ended.map(|()| done);
             }
         }
     }
 
     /// What disturbed a capture of so many probes.
     pub fn disturbances(&self, capture: &Capture) -> Vec<String> {
-        let mut reasons = Vec::new();
-        let all = capture.due.len() as u64;
-        if capture.late as f64 > all as f64 * self.settings.late_share_max {
-            let ms = SLOT_NS / 1_000_000;
-            reasons.push(format!(
-                "{} of {all} probes missed their slot by over {ms} ms",
-                capture.late
-            ));
-        }
+        let mut reasons: Vec<String> = self.lateness(capture).into_iter().collect();
         reasons.extend(blindness(capture));
         reasons
+    }
+
+    /// Whether too many probes missed their slot.
+    pub fn lateness(&self, capture: &Capture) -> Option<String> {
+        let all = capture.due.len() as u64;
+        let ms = SLOT_NS / 1_000_000;
+        (capture.late as f64 > all as f64 * self.settings.late_share_max)
+            .then(|| format!("{} of {all} probes missed their slot by over {ms} ms", capture.late))
+    }
+
+    /// Waits for a port of ours whose link is gone, for at most so long; says whether both have theirs.
+    fn wait_for_links(&mut self, most: Duration) -> bool {
+        let (input, output) = (&mut self.input, &mut self.output);
+        wait(most, || input.has_link() && output.has_link())
     }
 
     fn check_wire(&mut self, of_input: bool) -> Result<(), Error> {
@@ -379,7 +460,70 @@ pub fn blindness(capture: &Capture) -> Vec<String> {
     if capture.refused > 0 {
         reasons.push(format!("our port refused to send {} probes", capture.refused));
     }
+    reasons.extend(disturbing(&capture.odd));
     reasons
+}
+
+/// What else disturbs a run: links that went, and others that use the ports.
+fn disturbing(odd: &Odd) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if odd.link_gone > 0 {
+        reasons.push("the link of one of our ports went down".to_string());
+    }
+    let strangers = odd.strangers() + odd.sent_by_others;
+    let share = odd.looked_at as f64 * STRANGERS_SHARE;
+    if strangers > STRANGERS_MIN && strangers as f64 > share {
+        reasons.push(format!("others used the ports: {}", strangers_told(odd)));
+    }
+    reasons
+}
+
+fn strangers_told(odd: &Odd) -> String {
+    let kinds = [
+        (odd.others, "probes of another run came out (another gauge, or a capture played back)"),
+        (odd.earlier, "probes of earlier runs came out"),
+        (odd.foreign, "frames came out that are no probes"),
+        (odd.sent_by_others, "frames were sent to the switch by others"),
+    ];
+    let there = kinds.iter().filter(|(n, _)| *n > 0);
+    there.map(|(n, what)| format!("{n} {what}")).collect::<Vec<_>>().join(", ")
+}
+
+fn strangers(odd: &Odd) -> Option<String> {
+    (odd.strangers() + odd.sent_by_others > 0).then(|| strangers_told(odd))
+}
+
+/// What is wrong with what came out, whatever was asked.
+fn wrongs(odd: &Odd) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut found = |what, n: u64, did: &str| {
+        if n > 0 {
+            let text = format!("{n} of {} frames {did}", odd.looked_at);
+            findings.push(Finding { what, text });
+        }
+    };
+    let fields = || {
+        let each = odd.fields.iter().map(|(name, n)| format!("{name} ({n})"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    // The same bit each time is no accident.
+    let stuck = odd.corrupted > 1 && odd.bit.is_some_and(|(_, same)| same);
+    let (corrupted, changed) = match stuck {
+        true => (0, odd.changed + odd.corrupted),
+        false => (odd.corrupted, odd.changed),
+    };
+    found("frames_doubled", odd.doubled, "came out more than once");
+    let text = format!("came out with a bit flipped, in {}", fields());
+    found("frames_corrupted", corrupted, &text);
+    let text = format!("came out other than the rule makes them; what differs: {}", fields());
+    found("frames_changed", changed, &text);
+    let text = "came out as they went in, though the rule changes them";
+    found("action_not_done", odd.undone, text);
+    let text = "came out, but what they are can no longer be read";
+    found("frames_unreadable", odd.unreadable, text);
+    let text = "came back at the port that sends them, which no rule names";
+    found("frames_returned", odd.returned, text);
+    findings
 }
 
 /// A packet-out of a shortest probe by one of the switch's ports.
@@ -443,7 +587,8 @@ fn ports(control: &mut Control) -> Result<Vec<String>, Error> {
 /// Measures one switch: calibration, then the modules in their order. `pair`: two ports joined back
 /// to back for the calibration. `progress` is told what happens, a line each.
 ///
-/// All flow entries of the switch are removed before, between and after the modules.
+/// All flow entries of the switch are removed before, between and after the modules. Whatever happens, the report
+/// tells what was measured until then, and how it ended ([`Report::ended`]).
 pub fn gauge(
     peer: &Peer,
     versions: &[Version],
@@ -452,69 +597,184 @@ pub fn gauge(
     settings: Settings,
     modules: &[&Module],
     progress: &mut dyn FnMut(&str),
-) -> Result<Report, Error> {
-    progress("calibration");
-    let calibration = calibrate::run(pair, &settings)?;
-    progress(&format!("control channel: {peer}"));
-    let control = Control::open(peer, versions)?;
+) -> Report {
     let wired = |p: &DataPort| {
         let DataPort { name, kind, number, stamps, .. } = p;
         format!("{name} ({kind}, stamped by the {stamps}) is wired to port {number}")
     };
+    let mut report = Report {
+        schema: SCHEMA,
+        revision: REVISION,
+        version: env!("CARGO_PKG_VERSION"),
+        machine: Machine::this(),
+        switch: SwitchUnderTest {
+            peer: peer.to_string(),
+            ports: vec![wired(&input), wired(&output)],
+            ..SwitchUnderTest::default()
+        },
+        settings: settings.clone(),
+        calibration: calibrate::Calibration::default(),
+        modules: Vec::new(),
+        broken_thresholds: Vec::new(),
+        ended: Ended::default(),
+        good: false,
+    };
+    let names = modules.iter().map(|m| m.name.to_string());
+    let scripts = settings.scripts.iter().map(|s| s.name.clone());
+    report.modules = names.chain(scripts).map(ModuleReport::named).collect();
+    if let Err(error) =
+        session(peer, versions, (input, output), pair, settings, modules, progress, &mut report)
+    {
+        progress(&format!("cut short: {error}"));
+        let left_behind = report.ended.left_behind.take();
+        report.ended = Ended { how: how(&error), why: error.to_string(), left_behind };
+    }
+    let why = report.ended.why.clone();
+    for module in report.modules.iter_mut().filter(|m| !m.is_asked()) {
+        module.skipped = Some(format!("not reached: {why}"));
+    }
+    report.judge(&[]);
+    report
+}
+
+fn how(error: &Error) -> How {
+    match error {
+        Error::Interrupted => How::Interrupted,
+        error if error.is_of_switch() => How::SwitchFailed,
+        _ => How::NotMeasured,
+    }
+}
+
+/// How long a channel that closed is tried to be opened again, and a link that went is waited for.
+const BACK: Duration = Duration::from_secs(5);
+/// So many modules that break one after the other end the session.
+const BROKEN_MAX: u32 = 2;
+
+#[allow(clippy::too_many_arguments, reason = "they are gauge's, and what they fill")]
+fn session(
+    peer: &Peer,
+    versions: &[Version],
+    (input, output): (DataPort, DataPort),
+    pair: Option<(&mut DataPort, &mut DataPort)>,
+    settings: Settings,
+    modules: &[&Module],
+    progress: &mut dyn FnMut(&str),
+    report: &mut Report,
+) -> Result<(), Error> {
+    progress("calibration");
+    report.calibration = calibrate::run(pair, &settings)?;
+    progress(&format!("control channel: {peer}"));
+    let control = Control::open(peer, versions)?;
     let d = control.description();
-    let switch = SwitchUnderTest {
-        peer: peer.to_string(),
+    report.switch = SwitchUnderTest {
         openflow: control.version().to_string(),
         datapath_id: format!("{:016x}", control.features().datapath_id),
         manufacturer: d.manufacturer.clone(),
         hardware: d.hardware.clone(),
         software: d.software.clone(),
-        ports: vec![wired(&input), wired(&output)],
+        ..std::mem::take(&mut report.switch)
     };
-    let mut bench = Bench::new(control, input, output, settings.clone())?;
-    let mut reports = Vec::new();
-    let scripts = settings.scripts.clone();
-    for module in modules {
-        progress(module.name);
-        bench.control.clear()?;
-        let runs = (module.run)(&mut bench, progress);
-        reports.push(asked(module.name, runs, progress)?);
-    }
-    for script in &scripts {
-        let runs = script.run(&mut bench, progress);
-        reports.push(asked(&script.name, runs, progress)?);
-    }
-    bench.control.clear()?;
-    let mut report = Report {
-        schema: SCHEMA,
-        version: env!("CARGO_PKG_VERSION"),
-        machine: Machine::this(),
-        switch,
-        settings,
-        calibration,
-        modules: reports,
-        broken_thresholds: Vec::new(),
-        good: false,
+    let (repetitions, scripts) = (settings.repetitions, settings.scripts.clone());
+    let mut bench = Bench::new(control, input, output, settings)?;
+    let ended = ask_all(&mut bench, modules, &scripts, repetitions, progress, report);
+    bench.control.interrupt_by(Interrupt::default());
+    let left = match bench.control.leave() {
+        Err(error) if error.is_of_switch() => back(&mut bench).and_then(|()| bench.control.leave()),
+        left => left,
     };
-    report.judge(&[]);
-    Ok(report)
+    report.ended.left_behind = left.err().map(|error| error.to_string());
+    ended
 }
 
-/// What came of a module, if that does not end the session.
-fn asked(
-    name: &str,
-    runs: Result<Vec<Run>, Error>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<ModuleReport, Error> {
-    let (runs, skipped) = match runs {
-        Ok(runs) => (runs, None),
-        Err(e) if e.is_of_one_module() => {
-            progress(&format!("{name}: skipped: {e}"));
-            (Vec::new(), Some(e.to_string()))
+/// Opens the channel anew, after it broke.
+fn back(bench: &mut Bench) -> Result<(), Error> {
+    let until = std::time::Instant::now() + BACK;
+    loop {
+        match bench.control.reopen() {
+            Ok(()) => return Ok(()),
+            Err(error) if std::time::Instant::now() >= until => return Err(error),
+            Err(_) if bench.settings.interrupt.is_raised() => return Err(Error::Interrupted),
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }
-        Err(e) => return Err(e),
-    };
-    Ok(ModuleReport { module: name.to_string(), skipped, runs })
+    }
+}
+
+fn ask_all(
+    bench: &mut Bench,
+    modules: &[&Module],
+    scripts: &[Script],
+    repetitions: u32,
+    progress: &mut dyn FnMut(&str),
+    report: &mut Report,
+) -> Result<(), Error> {
+    let (mut broken, mut failed) = (0, None);
+    for repetition in 0..repetitions {
+        for at in 0..modules.len() + scripts.len() {
+            bench.done.clear();
+            let runs = match modules.get(at) {
+                Some(module) => {
+                    progress(module.name);
+                    bench.control.clear().and_then(|()| (module.run)(bench, progress))
+                }
+                None => scripts[at - modules.len()].run(bench, progress),
+            };
+            let there = &mut report.modules[at];
+            there.asked = true;
+            let (mut runs, error) = match runs {
+                Ok(runs) => (runs, None),
+                // What it had measured until then stands.
+                Err(error) => (std::mem::take(&mut bench.done), Some(error)),
+            };
+            runs.iter_mut().for_each(|run| run.repetition = repetition);
+            there.runs.append(&mut runs);
+            let Some(error) = error else {
+                broken = 0;
+                continue;
+            };
+            let name = there.module.clone();
+            if error.is_of_one_module() {
+                progress(&format!("{name}: skipped: {error}"));
+                there.skipped = Some(error.to_string());
+                continue;
+            }
+            if matches!(error, Error::Interrupted) {
+                there.broke = Some(error.to_string());
+                return Err(error);
+            }
+            progress(&format!("{name}: broken off: {error}"));
+            there.broke = Some(error.to_string());
+            if error.is_of_switch() {
+                let what = if matches!(error, Error::Timeout { .. }) {
+                    "no_answer"
+                } else {
+                    "channel_closed"
+                };
+                let finding = Finding { what, text: error.to_string() };
+                let label = "the control channel".into();
+                there.runs.push(Run {
+                    label,
+                    attempts: 1,
+                    findings: vec![finding],
+                    repetition,
+                    ..Run::default()
+                });
+            }
+            broken += 1;
+            if broken >= BROKEN_MAX {
+                return Err(error);
+            }
+            let again = match error.is_of_switch() {
+                true => back(bench).is_ok(),
+                false => bench.wait_for_links(BACK),
+            };
+            if !again {
+                return Err(error);
+            }
+            // It goes on, but it failed.
+            failed.get_or_insert(error);
+        }
+    }
+    failed.map_or(Ok(()), Err)
 }
 
 /// Sums up a capture's latencies.

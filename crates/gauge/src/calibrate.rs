@@ -6,13 +6,14 @@
 //! to a peer in this process over TCP on the loopback, one that answers echo requests at once.
 
 use crate::arrivals::Arrivals;
-use crate::bench::{Settings, wires};
+use crate::bench::{Settings, blindness, wires};
 use crate::control::{Control, Peer, read_message};
 use crate::error::Error;
+use crate::expect::Makes;
 use crate::latency::{Latency, Summary};
 use crate::module::echo;
 use crate::report::floor;
-use crate::traffic::{self, DataPort, Live, Plan, Turns};
+use crate::traffic::{self, Capture, DRAIN_MAX, DataPort, Live, Plan, SLOT_NS, Turns};
 use openflow::{
     Capabilities, Features, Hello, Message, MultipartReply, MultipartReplyBody, Version,
     VersionSet, codec,
@@ -25,7 +26,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// What the instrument itself costs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Calibration {
     /// What the data path was looped back over.
     pub data_over: String,
@@ -49,6 +50,10 @@ pub struct Calibration {
     pub data_sends: Option<String>,
     /// From an echo request's being due to its reply.
     pub control: Summary,
+    /// How often it was tried until it was undisturbed, or given up.
+    pub attempts: u32,
+    /// What disturbed it; then no difference of latencies means anything.
+    pub disturbed: Vec<String>,
 }
 
 /// The table's lines.
@@ -76,16 +81,17 @@ impl fmt::Display for Calibration {
         if let Some(sends) = &self.data_sends {
             writeln!(f, "               sent {sends}")?;
         }
-        writeln!(f, "       control {}, over TCP on the loopback", floor(&self.control))
+        writeln!(f, "       control {}, over TCP on the loopback", floor(&self.control))?;
+        for reason in &self.disturbed {
+            writeln!(f, "       INVALID after {} attempts: {reason}", self.attempts)?;
+        }
+        Ok(())
     }
 }
 
-/// Measures both loops. `pair`: two ports that are joined back to back, if there are some.
-pub fn run(
-    pair: Option<(&mut DataPort, &mut DataPort)>,
-    settings: &Settings,
-) -> Result<Calibration, Error> {
-    let plan = Plan {
+/// The traffic of the data loop.
+pub(crate) fn plan(settings: &Settings) -> Plan {
+    Plan {
         stream: 0xca1b,
         probes: settings.probes,
         flows: 1,
@@ -98,14 +104,26 @@ pub fn run(
         turns: Turns::Regular,
         frames: None,
         both: false,
+        makes: Makes::Same,
+        queue_max: None,
+        drain_max: DRAIN_MAX,
+        interrupt: settings.interrupt.clone(),
         filter: None,
         record: None,
         drain: Duration::from_secs(2),
-    };
-    let (data_over, data_stamps, data_sends, capture) = match pair {
+    }
+}
+
+/// Measures both loops. `pair`: two ports that are joined back to back, if there are some.
+pub fn run(
+    pair: Option<(&mut DataPort, &mut DataPort)>,
+    settings: &Settings,
+) -> Result<Calibration, Error> {
+    let plan = plan(settings);
+    let (data_over, data_stamps, data_sends, (capture, attempts, disturbed)) = match pair {
         Some((tx, rx)) => {
             let over = format!("{} {} to {}", tx.kind, tx.name, rx.name);
-            let capture = traffic::drive(tx, rx, &plan, &Live::default())?;
+            let capture = best(settings, || traffic::drive(tx, rx, &plan, &Live::default()))?;
             (over, rx.stamps.word(), tx.sending(), capture)
         }
         None => {
@@ -115,7 +133,8 @@ pub fn run(
             let mut a = DataPort::new("loop-a", 0, Box::new(a))?;
             let mut b = DataPort::new("loop-b", 0, Box::new(b))?;
             let over = "a cable in this process".to_string();
-            let capture = traffic::drive(&mut a, &mut b, &plan, &Live::default())?;
+            let capture =
+                best(settings, || traffic::drive(&mut a, &mut b, &plan, &Live::default()))?;
             (over, b.stamps.word(), None, capture)
         }
     };
@@ -131,7 +150,7 @@ pub fn run(
         data_over,
         data: data.summary(),
         data_wire: wires(&capture).map(|wire| wire.summary()),
-        data_lost: capture.sent_count() - capture.received_count(),
+        data_lost: capture.lost_count(),
         data_late: capture.late,
         data_sent_pps: a_second(capture.sent_count(), capture.sending_ns),
         data_captured_pps: a_second(capture.received_count(), captured_ns),
@@ -139,7 +158,44 @@ pub fn run(
         data_stamps,
         data_sends,
         control: control(settings)?,
+        attempts,
+        disturbed,
     })
+}
+
+/// The first undisturbed of some captures, or the one with the fewest late probes; how often it was tried, and what disturbed it.
+fn best(
+    settings: &Settings,
+    mut drive: impl FnMut() -> Result<Capture, Error>,
+) -> Result<(Capture, u32, Vec<String>), Error> {
+    let mut best: Option<(Capture, Vec<String>)> = None;
+    for attempt in 1.. {
+        let capture = drive()?;
+        let reasons = disturbances(&capture, settings.late_share_max);
+        let is_better = best.as_ref().is_none_or(|(b, _)| capture.late < b.late);
+        if reasons.is_empty() || is_better {
+            best = Some((capture, reasons));
+        }
+        if let Some((capture, reasons)) =
+            best.take_if(|(_, reasons)| reasons.is_empty() || attempt >= settings.attempts)
+        {
+            return Ok((capture, attempt, reasons));
+        }
+    }
+    unreachable!("attempts end")
+}
+
+/// What makes a floor worthless.
+fn disturbances(capture: &Capture, late_share_max: f64) -> Vec<String> {
+    let (mut reasons, all) = (blindness(capture), capture.due.len());
+    if capture.late as f64 > all as f64 * late_share_max {
+        let ms = SLOT_NS / 1_000_000;
+        reasons.push(format!("{} of {all} probes missed their slot by over {ms} ms", capture.late));
+    }
+    if capture.lost_count() > 0 {
+        reasons.push(format!("{} of {all} probes were lost in the loop", capture.lost_count()));
+    }
+    reasons
 }
 
 fn control(settings: &Settings) -> Result<Summary, Error> {
@@ -202,11 +258,37 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_disturbed_floor_is_taken_anew_and_said_to_be_one() {
+        let settings = Settings { attempts: 3, ..Settings::default() };
+        let capture = |late: u64, lost: usize| {
+            let received = (0..100).map(|i| u64::from(i >= lost)).collect();
+            Capture { due: vec![1; 100], sent: vec![1; 100], received, late, ..Capture::default() }
+        };
+        let mut tries = [capture(50, 0), capture(0, 2), capture(60, 0)].into_iter();
+        let (best, attempts, reasons) =
+            super::best(&settings, || Ok(tries.next().unwrap())).unwrap();
+        assert_eq!((best.late, attempts), (0, 3));
+        assert_eq!(reasons, ["2 of 100 probes were lost in the loop"]);
+        let mut tries = [capture(50, 0), capture(1, 0)].into_iter();
+        let (_, attempts, reasons) = super::best(&settings, || Ok(tries.next().unwrap())).unwrap();
+        assert_eq!((attempts, reasons.len()), (2, 0));
+        let (_, _, reasons) = super::best(&settings, || Ok(capture(2, 0))).unwrap();
+        assert_eq!(reasons, ["2 of 100 probes missed their slot by over 1 ms"]);
+        // Strangers in the loop disturb it, too.
+        let odd = traffic::Odd { foreign: 11, ..traffic::Odd::default() };
+        assert_eq!(disturbances(&Capture { odd, ..capture(0, 0) }, 0.01).len(), 1);
+    }
+
+    #[test]
     fn measures_both_loops() {
         let settings = Settings { probes: 2000, echoes: 200, ..Settings::default() };
         let calibration = run(None, &settings).unwrap();
         assert_eq!((calibration.data.count, calibration.data_lost), (2000, 0));
         assert_eq!(calibration.control.count, 200);
+        assert_eq!(
+            calibration.disturbed.is_empty(),
+            calibration.attempts < settings.attempts || calibration.data_late <= 20
+        );
         assert!(calibration.data.spread_ns() > 0 && calibration.control.min_ns > 0);
     }
 }

@@ -9,15 +9,20 @@
 
 use crate::clock;
 use crate::error::Error;
+use crate::report::Finding;
 use crate::stream::Stream;
+use crate::traffic::Interrupt;
 use of_channel::{Listen, Target, TlsFiles};
 use openflow::codec::{self, Frame, Header};
 use openflow::{
-    ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, Hello, Match, Message,
-    MultipartReplyBody, MultipartRequest, MultipartRequestBody, PacketIn, SwitchConfig, SwitchDesc,
-    TableId, Version, VersionSet, Xid,
+    BucketId, ErrorMessage, Features, FlowMod, FlowModCommand, FragmentHandling, GroupId, GroupMod,
+    GroupModCommand, GroupType, Hello, Match, Message, MeterFlags, MeterId, MeterMod,
+    MeterModCommand, MultipartReplyBody, MultipartRequest, MultipartRequestBody, PacketIn,
+    PortState, SwitchConfig, SwitchDesc, TableId, Version, VersionSet, Xid,
 };
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::str::FromStr;
@@ -30,6 +35,10 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(20);
 /// Messages that may wait for the measuring thread.
 pub const INBOX_MAX: usize = 1 << 16;
+/// How long what is still on its way is waited for after a run.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How soon an interrupt is noticed.
+const INTERRUPTED: Duration = Duration::from_millis(50);
 
 /// How the switch is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +125,58 @@ pub struct Control {
     description: SwitchDesc,
     errors: Vec<(Xid, ErrorMessage)>,
     packet_ins: Vec<(u64, PacketIn)>,
+    interrupt: Interrupt,
+    /// What became of the latest requests, by the low bits of their transactions.
+    asked: Vec<Asked>,
+    doubled: BTreeMap<&'static str, u64>,
+    unasked: BTreeMap<&'static str, u64>,
+    link_changes: Vec<String>,
+    /// Groups and meters that we added and have not removed.
+    groups: BTreeSet<u32>,
+    meters: BTreeSet<u32>,
+}
+
+/// A request, and what has come of it.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    xid: u32,
+    answered: bool,
+    /// Of the last part of an answer in several: a part that comes twice is none of them.
+    part: u64,
+}
+
+/// Requests of which it is remembered whether they were answered.
+const ASKED_MAX: usize = 1 << 16;
+/// Changes of the switch's links that are remembered.
+const CHANGES_MAX: usize = 20;
+
+/// What a reply is called, if it is the answer to one request of ours.
+fn reply_kind(message: &Message) -> Option<&'static str> {
+    Some(match message {
+        Message::EchoReply(_) => "echo replies",
+        Message::BarrierReply => "barrier replies",
+        Message::MultipartReply(_) => "statistics replies",
+        Message::FeaturesReply(_) => "features replies",
+        Message::GetConfigReply(_) => "configuration replies",
+        Message::RoleReply(_) => "role replies",
+        Message::QueueGetConfigReply(_) => "queue replies",
+        Message::GetAsyncReply(_) => "asynchronous configuration replies",
+        _ => return None,
+    })
+}
+
+fn is_request(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::EchoRequest(_)
+            | Message::BarrierRequest
+            | Message::MultipartRequest(_)
+            | Message::FeaturesRequest
+            | Message::GetConfigRequest
+            | Message::RoleRequest(_)
+            | Message::QueueGetConfigRequest(_)
+            | Message::GetAsyncRequest
+    )
 }
 
 impl Control {
@@ -206,6 +267,13 @@ impl Control {
             description: SwitchDesc::default(),
             errors: Vec::new(),
             packet_ins: Vec::new(),
+            interrupt: Interrupt::default(),
+            asked: vec![Asked::default(); ASKED_MAX],
+            doubled: BTreeMap::new(),
+            unasked: BTreeMap::new(),
+            link_changes: Vec::new(),
+            groups: BTreeSet::new(),
+            meters: BTreeSet::new(),
         };
         match control.ask("the features request", &Message::FeaturesRequest)?.message {
             Message::FeaturesReply(features) => control.features = features,
@@ -226,8 +294,125 @@ impl Control {
     /// Closes the channel and opens it again, after the switch was restarted. If that fails, this
     /// one stays, closed or not.
     pub fn reopen(&mut self) -> Result<(), Error> {
-        *self = Control::open(&self.peer.clone(), &self.offered.clone())?;
+        let mut fresh = Control::open(&self.peer.clone(), &self.offered.clone())?;
+        fresh.interrupt = self.interrupt.clone();
+        fresh.groups = std::mem::take(&mut self.groups);
+        fresh.meters = std::mem::take(&mut self.meters);
+        *self = fresh;
         Ok(())
+    }
+
+    /// Whoever waits for an answer stops waiting when this is raised.
+    pub fn interrupt_by(&mut self, interrupt: Interrupt) {
+        self.interrupt = interrupt;
+    }
+
+    /// Takes what has come until now: a barrier is asked for and its reply waited for, for a while. That there is none is no
+    /// error here; that the channel has ended is.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let (_, xid) = self.send(&Message::BarrierRequest)?;
+        let until = Instant::now() + SETTLED;
+        while Instant::now() < until {
+            match self.next(until.saturating_duration_since(Instant::now()))? {
+                Some(received) if received.xid != xid => {}
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Replies that came twice, and those that nobody asked for, since the last call.
+    pub fn take_doubled(&mut self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for (what, kinds, did) in [
+            ("replies_doubled", std::mem::take(&mut self.doubled), "came a second time"),
+            ("replies_unasked", std::mem::take(&mut self.unasked), "answer nothing that was asked"),
+        ] {
+            let each = kinds.iter().map(|(kind, n)| format!("{n} {kind}"));
+            let each = each.collect::<Vec<_>>().join(", ");
+            if !kinds.is_empty() {
+                findings.push(Finding { what, text: format!("{each} {did}") });
+            }
+        }
+        findings
+    }
+
+    /// What the switch has said of its links since the last call.
+    pub fn take_link_changes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.link_changes)
+    }
+
+    /// Leaves the switch without anything of ours: no flow entries, and none of our groups and meters. It goes on even if
+    /// we were interrupted.
+    pub fn leave(&mut self) -> Result<(), Error> {
+        self.interrupt = Interrupt::default();
+        let mut messages = vec![Message::FlowMod(delete_all())];
+        for id in std::mem::take(&mut self.groups) {
+            messages.push(Message::GroupMod(GroupMod {
+                command: GroupModCommand::Delete,
+                group_type: GroupType::All,
+                group_id: GroupId(id),
+                command_bucket: BucketId::ALL,
+                selection: None,
+                buckets: Vec::new(),
+            }));
+        }
+        for id in std::mem::take(&mut self.meters) {
+            messages.push(Message::MeterMod(MeterMod {
+                command: MeterModCommand::Delete,
+                flags: MeterFlags::empty(),
+                meter_id: MeterId(id),
+                bands: Vec::new(),
+            }));
+        }
+        self.send_all(&messages)?;
+        self.barrier("removing what is ours")?;
+        Ok(())
+    }
+
+    /// Takes note of what we ask for and add.
+    fn note_sent(&mut self, message: &Message, xid: u32) {
+        if is_request(message) {
+            self.asked[xid as usize % ASKED_MAX] = Asked { xid, answered: false, part: 0 };
+        }
+        match message {
+            Message::GroupMod(group) => match group.command {
+                GroupModCommand::Delete => drop(self.groups.remove(&group.group_id.0)),
+                _ => drop(self.groups.insert(group.group_id.0)),
+            },
+            Message::MeterMod(meter) => match meter.command {
+                MeterModCommand::Delete => drop(self.meters.remove(&meter.meter_id.0)),
+                _ => drop(self.meters.insert(meter.meter_id.0)),
+            },
+            _ => {}
+        }
+    }
+
+    /// Whether a reply is the first to its request; others are counted.
+    fn is_first(&mut self, received: &Received) -> bool {
+        let Some(kind) = reply_kind(&received.message) else { return true };
+        let slot = &mut self.asked[received.xid.0 as usize % ASKED_MAX];
+        if slot.xid != received.xid.0 || received.xid.0 < 16 {
+            // Of a request that is long forgotten nothing is said.
+            if received.xid.0 > self.next_xid || received.xid.0 < 16 {
+                *self.unasked.entry(kind).or_default() += 1;
+            }
+            return true;
+        }
+        let mut part = DefaultHasher::new();
+        let (mut more, mut again) = (false, slot.answered);
+        if let Message::MultipartReply(reply) = &received.message {
+            more = reply.more;
+            format!("{:?}", reply.body).hash(&mut part);
+            let part = part.finish() | 1;
+            again |= slot.part == part;
+            slot.part = part;
+        }
+        slot.answered |= !more;
+        if again {
+            *self.doubled.entry(kind).or_default() += 1;
+        }
+        !again
     }
 
     /// The version spoken.
@@ -251,6 +436,7 @@ impl Control {
         for message in messages {
             self.next_xid = self.next_xid.wrapping_add(1).max(16);
             codec::encode_into(&mut bytes, self.version, Xid(self.next_xid), message)?;
+            self.note_sent(message, self.next_xid);
         }
         let mut stream = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let at = clock::now();
@@ -265,21 +451,40 @@ impl Control {
 
     /// The next message, or none within `wait`. Errors and packet-ins are kept aside for
     /// [`take_errors`](Self::take_errors) and [`take_packet_ins`](Self::take_packet_ins), too.
+    ///
+    /// A reply that comes twice is counted and passed over.
     pub fn next(&mut self, wait: Duration) -> Result<Option<Received>, Error> {
-        match self.inbox.recv_timeout(wait) {
-            Ok(Ok(received)) => {
-                match &received.message {
-                    Message::Error(error) => self.errors.push((received.xid, error.clone())),
-                    Message::PacketIn(packet) if self.packet_ins.len() < INBOX_MAX => {
-                        self.packet_ins.push((received.at, packet.clone()));
-                    }
-                    _ => {}
-                }
-                Ok(Some(received))
+        let until = Instant::now() + wait;
+        loop {
+            if self.interrupt.is_raised() {
+                return Err(Error::Interrupted);
             }
-            Ok(Err(reason)) => Err(Error::Closed { reason: Some(reason) }),
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::Closed { reason: None }),
+            let left = until.saturating_duration_since(Instant::now());
+            let received = match self.inbox.recv_timeout(left.min(INTERRUPTED)) {
+                Ok(Ok(received)) => received,
+                Ok(Err(reason)) => return Err(Error::Closed { reason: Some(reason) }),
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= until => return Ok(None),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Closed { reason: None }),
+            };
+            if !self.is_first(&received) {
+                continue;
+            }
+            match &received.message {
+                Message::Error(error) => self.errors.push((received.xid, error.clone())),
+                Message::PacketIn(packet) if self.packet_ins.len() < INBOX_MAX => {
+                    self.packet_ins.push((received.at, packet.clone()));
+                }
+                Message::PortStatus(status) if self.link_changes.len() < CHANGES_MAX => {
+                    let down = status.desc.state.contains(PortState::LINK_DOWN);
+                    let (number, word) = (status.desc.port_no, if down { "down" } else { "up" });
+                    let text =
+                        format!("the switch said that the link of its port {number} is {word}");
+                    self.link_changes.push(text);
+                }
+                _ => {}
+            }
+            return Ok(Some(received));
         }
     }
 
@@ -348,11 +553,7 @@ impl Control {
     /// Removes every flow entry, and lets the switch drop what no entry forwards: without an entry
     /// for that, OpenFlow 1.0 would send it all to us (1.0.0 §3.4).
     pub fn clear(&mut self) -> Result<(), Error> {
-        let all = FlowMod {
-            command: FlowModCommand::Delete,
-            table_id: TableId::ALL,
-            ..FlowMod::add(Match::new(), Default::default())
-        };
+        let all = delete_all();
         let drop = FlowMod { priority: 0, ..FlowMod::add(Match::new(), Default::default()) };
         self.send_all(&[Message::FlowMod(all), Message::FlowMod(drop)])?;
         self.barrier("removing all flow entries and adding one that drops")?;
@@ -368,6 +569,14 @@ impl Control {
     /// Packet-ins that came, with the times at which they did; at most [`INBOX_MAX`] are kept.
     pub fn take_packet_ins(&mut self) -> Vec<(u64, PacketIn)> {
         std::mem::take(&mut self.packet_ins)
+    }
+}
+
+fn delete_all() -> FlowMod {
+    FlowMod {
+        command: FlowModCommand::Delete,
+        table_id: TableId::ALL,
+        ..FlowMod::add(Match::new(), Default::default())
     }
 }
 

@@ -71,12 +71,21 @@ pub enum Error {
     /// A script is wrong, or went wrong.
     #[error("{0}")]
     Script(String),
+    /// Somebody asked us to end.
+    #[error("interrupted")]
+    Interrupted,
     /// The switch's ports are not wired as we were told.
     #[error("{0}")]
     Wiring(String),
 }
 
 impl Error {
+    /// Whether the switch failed: it cannot be reached, closed the channel, or stopped answering.
+    pub fn is_of_switch(&self) -> bool {
+        use Error::{Closed, Connect, Timeout, Version};
+        matches!(self, Connect { .. } | Version { .. } | Closed { .. } | Timeout { .. })
+    }
+
     /// Whether it only means that one module has no answer; others may be asked.
     pub fn is_of_one_module(&self) -> bool {
         use Error::{Encode, NotAsked, Refused, Script};

@@ -10,6 +10,7 @@
 //! | [`control`] | the controller's end of the channel, messages stamped as they come |
 //! | [`traffic`] | data ports; probes sent on schedule and captured |
 //! | [`arrivals`], [`probe`], [`clock`] | when probes are due, what they look like, by which clock |
+//! | [`expect`] | what a rule makes of a frame, and how what came out differs |
 //! | [`latency`] | histograms; percentiles with confidence |
 //! | [`describe`] | traffic by ranges of header fields, and from capture files |
 //! | [`filter`], [`record`] | which frames are captured; a file of those that were |
@@ -40,6 +41,7 @@ pub mod compare;
 pub mod control;
 pub mod describe;
 pub mod error;
+pub mod expect;
 pub mod filter;
 pub mod junit;
 pub mod latency;
@@ -65,4 +67,4 @@ pub use module::{MODULES, Module};
 pub use record::Recording;
 pub use report::{Report, Run, Threshold};
 pub use stored::Stored;
-pub use traffic::DataPort;
+pub use traffic::{DataPort, Interrupt};

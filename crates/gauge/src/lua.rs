@@ -19,7 +19,8 @@
 //! it happened; a script needs no locks. Messages are sent when the function that asked for them has returned.
 //!
 //! Holds true: a script cannot reach files, processes or the network but through `t`; one that does not return
-//! within [`PATIENCE`] or takes more than [`MEMORY_MAX`] is stopped with an error, unless it catches that. Captures that came faster than
+//! within [`PATIENCE`] or takes more than [`MEMORY_MAX`] is stopped with an error, which it cannot catch; but for one that
+//! has a pattern backtrack without end, which is one instruction. What it has us keep is bounded, too. Captures that came faster than
 //! the script took them are counted, and the run is marked invalid.
 //!
 //! Checked by: the tests below and of `tests/`, which run the examples.
@@ -29,6 +30,7 @@ use crate::clock;
 use crate::control::{Control, Received};
 use crate::describe::described;
 use crate::error::Error;
+use crate::expect::Makes;
 use crate::filter::Filter;
 use crate::latency::Latency;
 use crate::metrics;
@@ -57,8 +59,16 @@ pub const MEMORY_MAX: usize = 256 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 /// Captures that may wait for the script.
 const CAPTURES_MAX: usize = 1 << 16;
-/// Points of a series, samples of a latency have no bound of their own: memory has.
+/// Names of figures, of latencies and of series, and findings.
 const NAMES_MAX: usize = 200;
+/// Bytes of a name, and of a finding or a note.
+const NAME_LEN_MAX: usize = 200;
+/// Likewise.
+const TEXT_LEN_MAX: usize = 4096;
+/// Messages, timers, notes and requests to managements that may wait at once, each.
+const WAITING_MAX: usize = 10_000;
+/// Points of all series.
+const POINTS_MAX: usize = 1 << 20;
 
 /// A script, read.
 #[derive(Clone, Debug)]
@@ -94,10 +104,14 @@ struct Shared {
 
 impl Shared {
     /// Queues a message; its transaction.
-    fn send(&mut self, message: Message) -> u32 {
+    fn send(&mut self, message: Message) -> mlua::Result<u32> {
+        room("messages", self.outgoing.len())?;
+        // One that cannot be said is refused here, not when the others are sent.
+        openflow::codec::encode(self.version(), Xid(0), &message)
+            .map_err(|e| bad(e.to_string()))?;
         self.outgoing.push(message);
         self.next_xid = self.next_xid.wrapping_add(1).max(16);
-        self.next_xid
+        Ok(self.next_xid)
     }
 
     fn version(&self) -> Version {
@@ -108,6 +122,37 @@ impl Shared {
 /// `t` of a script.
 #[derive(Clone, Default)]
 struct Measurement(Rc<RefCell<Shared>>);
+
+/// One more of what waits, if there is room.
+fn room(what: &str, there: usize) -> mlua::Result<()> {
+    match there < WAITING_MAX {
+        true => Ok(()),
+        false => Err(bad(format!("more than {WAITING_MAX} {what} wait"))),
+    }
+}
+
+/// A name that is not too long.
+fn named(name: String) -> mlua::Result<String> {
+    match name.len() <= NAME_LEN_MAX {
+        true => Ok(name),
+        false => Err(bad(format!("a name has {} bytes, more than {NAME_LEN_MAX}", name.len()))),
+    }
+}
+
+/// A number that a report can hold.
+fn finite(name: &str, value: f64) -> mlua::Result<f64> {
+    match value.is_finite() {
+        true => Ok(value),
+        false => Err(bad(format!("{name}: {value} is no number that a report can hold"))),
+    }
+}
+
+/// As much of a text as is kept.
+fn cut(mut text: String) -> String {
+    let end = (0..=text.len().min(TEXT_LEN_MAX)).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
+    text
+}
 
 fn bad(text: impl Into<String>) -> mlua::Error {
     mlua::Error::RuntimeError(text.into())
@@ -151,27 +196,26 @@ impl UserData for Measurement {
             };
             let flow = syntax::parse_flow(whole.trim(), &cx)
                 .map_err(|e| bad(format!("flow {text:?}: {e}")))?;
-            Ok(shared.send(Message::FlowMod(openflow::FlowMod { command: *command, ..flow })))
+            shared.send(Message::FlowMod(openflow::FlowMod { command: *command, ..flow }))
         });
         methods.add_method("group", |_, t, text: String| {
             let mut shared = t.0.borrow_mut();
             let cx = Context::new(shared.version());
             let group =
                 syntax::parse_group(&text, &cx).map_err(|e| bad(format!("group {text:?}: {e}")))?;
-            Ok(shared.send(Message::GroupMod(group)))
+            shared.send(Message::GroupMod(group))
         });
         methods.add_method("meter", |_, t, text: String| {
             let mut shared = t.0.borrow_mut();
             let cx = Context::new(shared.version());
             let meter =
                 syntax::parse_meter(&text, &cx).map_err(|e| bad(format!("meter {text:?}: {e}")))?;
-            Ok(shared.send(Message::MeterMod(meter)))
+            shared.send(Message::MeterMod(meter))
         });
-        methods
-            .add_method("barrier", |_, t, ()| Ok(t.0.borrow_mut().send(Message::BarrierRequest)));
+        methods.add_method("barrier", |_, t, ()| t.0.borrow_mut().send(Message::BarrierRequest));
         methods.add_method("echo", |_, t, data: Option<mlua::LuaString>| {
             let data = data.map_or_else(Vec::new, |d| d.as_bytes().to_vec());
-            Ok(t.0.borrow_mut().send(Message::EchoRequest(data)))
+            t.0.borrow_mut().send(Message::EchoRequest(data))
         });
         methods.add_method("stats", |_, t, what: String| {
             let body = match what.as_str() {
@@ -181,30 +225,36 @@ impl UserData for Measurement {
                 _ => return Err(bad(format!("stats {what:?}: expected flow, port or table"))),
             };
             let request = MultipartRequest { more: false, body };
-            Ok(t.0.borrow_mut().send(Message::MultipartRequest(request)))
+            t.0.borrow_mut().send(Message::MultipartRequest(request))
         });
         methods.add_method("packet_out", |_, t, (port, seq): (u32, Option<u32>)| {
             let mut shared = t.0.borrow_mut();
             let probe = Probe { stream: 0, seq: seq.unwrap_or(0), due: clock::now() };
             let message = packet_out(shared.version(), port, probe);
-            Ok(shared.send(message))
+            shared.send(message)
         });
         methods.add_method("after", |_, t, (wait, id): (f64, Option<i64>)| {
             if !(0.0..=3600.0).contains(&wait) {
                 return Err(bad(format!("after {wait}: expected seconds from 0 to 3600")));
             }
             let due = clock::now() + (wait * 1e9) as u64;
-            t.0.borrow_mut().timers.insert((due, id.unwrap_or(0)));
+            let timers = &mut t.0.borrow_mut().timers;
+            room("timers", timers.len())?;
+            timers.insert((due, id.unwrap_or(0)));
             Ok(())
         });
         methods.add_method("scrape", |_, t, url: String| {
-            t.0.borrow_mut().scrapes.push(url);
+            let scrapes = &mut t.0.borrow_mut().scrapes;
+            room("scrapes", scrapes.len())?;
+            scrapes.push(url);
             Ok(())
         });
         methods.add_method(
             "snmp",
             |_, t, (agent, community, oids): (String, String, Vec<String>)| {
-                t.0.borrow_mut().polls.push((agent, community, oids));
+                let polls = &mut t.0.borrow_mut().polls;
+                room("requests to SNMP agents", polls.len())?;
+                polls.push((agent, community, oids));
                 Ok(())
             },
         );
@@ -220,8 +270,10 @@ impl UserData for Measurement {
             Ok(())
         });
         methods.add_method("figure", |_, t, (name, value): (String, f64)| {
-            let mut shared = t.0.borrow_mut();
-            if shared.figures.len() >= NAMES_MAX {
+            let (name, mut shared) = (named(name)?, t.0.borrow_mut());
+            let value = finite(&name, value)?;
+            let known = shared.figures.iter().any(|(n, _)| *n == name);
+            if shared.figures.len() >= NAMES_MAX && !known {
                 return Err(bad(format!("more than {NAMES_MAX} figures")));
             }
             shared.figures.retain(|(known, _)| *known != name);
@@ -229,7 +281,8 @@ impl UserData for Measurement {
             Ok(())
         });
         methods.add_method("latency", |_, t, (name, took): (String, f64)| {
-            let mut shared = t.0.borrow_mut();
+            let (name, mut shared) = (named(name)?, t.0.borrow_mut());
+            let took = finite(&name, took)?;
             if shared.latencies.len() >= NAMES_MAX && !shared.latencies.contains_key(&name) {
                 return Err(bad(format!("more than {NAMES_MAX} latencies")));
             }
@@ -237,7 +290,11 @@ impl UserData for Measurement {
             Ok(())
         });
         methods.add_method("point", |_, t, (name, x, y): (String, f64, f64)| {
-            let mut shared = t.0.borrow_mut();
+            let (name, mut shared) = (named(name)?, t.0.borrow_mut());
+            let (x, y) = (finite(&name, x)?, finite(&name, y)?);
+            if shared.series.values().map(Vec::len).sum::<usize>() >= POINTS_MAX {
+                return Err(bad(format!("more than {POINTS_MAX} points")));
+            }
             if shared.series.len() >= NAMES_MAX && !shared.series.contains_key(&name) {
                 return Err(bad(format!("more than {NAMES_MAX} series")));
             }
@@ -248,14 +305,16 @@ impl UserData for Measurement {
             Ok(())
         });
         methods.add_method("finding", |_, t, (what, text): (String, String)| {
-            let mut shared = t.0.borrow_mut();
+            let (what, mut shared) = (named(what)?, t.0.borrow_mut());
             if shared.findings.len() < NAMES_MAX {
-                shared.findings.push(Finding { what: intern(&what), text });
+                shared.findings.push(Finding { what: intern(&what), text: cut(text) });
             }
             Ok(())
         });
         methods.add_method("note", |_, t, text: String| {
-            t.0.borrow_mut().notes.push(text);
+            let notes = &mut t.0.borrow_mut().notes;
+            room("notes", notes.len())?;
+            notes.push(cut(text));
             Ok(())
         });
     }
@@ -265,32 +324,88 @@ impl UserData for Measurement {
 struct Machine {
     lua: Lua,
     until: Rc<RefCell<Instant>>,
+    patience: Duration,
     t: Measurement,
     path: String,
 }
 
+/// How much a script may use.
+#[derive(Clone, Copy)]
+struct Budget {
+    memory: usize,
+    patience: Duration,
+    /// Instructions in all, in units of [`STEP`].
+    steps: u64,
+}
+
+/// Instructions between two looks at the time.
+const STEP: u32 = 10_000;
+
+const BUDGET: Budget = Budget { memory: MEMORY_MAX, patience: PATIENCE, steps: u64::MAX };
+
+/// What the libraries would let a script do that nothing could end or that is not its own: an error that says that its time is
+/// over is not to be caught (`pcall`, `xpcall`, coroutines), finalizers run where it cannot be stopped, bytecode is not
+/// verified, and a move over all numbers is one instruction.
+const GUARDS: &str = r#"
+local over = ...
+local pcall, xpcall, resume, load, type, rawget = pcall, xpcall, coroutine.resume, load, type, rawget
+local setmetatable, move, error, close = setmetatable, table.move, error, coroutine.close
+local wrap, create = coroutine.wrap, coroutine.create
+local function checked(...) over() return ... end
+_G.pcall = function(...) return checked(pcall(...)) end
+_G.xpcall = function(...) return checked(xpcall(...)) end
+coroutine.resume = function(...) return checked(resume(...)) end
+coroutine.close = function(...) return checked(close(...)) end
+_G.load = function(chunk, name, mode, ...)
+    if select('#', ...) > 0 then return load(chunk, name, 't', (...)) end
+    return load(chunk, name, 't')
+end
+_G.setmetatable = function(t, m)
+    if type(m) == 'table' and rawget(m, '__gc') ~= nil then error('finalizers (__gc) are not allowed', 2) end
+    return setmetatable(t, m)
+end
+table.move = function(a, from, to, ...)
+    if type(from) == 'number' and type(to) == 'number' and to - from > 1e7 then error('table.move: too many elements', 2) end
+    return move(a, from, to, ...)
+end
+dofile, loadfile, collectgarbage = nil, nil, nil
+"#;
+
 impl Machine {
     fn new(path: &str, text: &str) -> Result<Machine, String> {
+        Machine::within(BUDGET, path, text)
+    }
+
+    fn within(budget: Budget, path: &str, text: &str) -> Result<Machine, String> {
         let libraries =
             StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::UTF8 | StdLib::COROUTINE;
         let failed = |e: mlua::Error| format!("{path}: {e}");
         let lua = Lua::new_with(libraries, LuaOptions::default()).map_err(failed)?;
-        lua.set_memory_limit(MEMORY_MAX).map_err(failed)?;
-        let until = Rc::new(RefCell::new(Instant::now() + PATIENCE));
-        let deadline = until.clone();
-        lua.set_global_hook(HookTriggers::new().every_nth_instruction(100_000), move |_, _| {
-            match Instant::now() > *deadline.borrow() {
-                true => Err(bad(format!("did not return within {} s", PATIENCE.as_secs()))),
-                false => Ok(VmState::Continue),
-            }
+        lua.set_memory_limit(budget.memory).map_err(failed)?;
+        let until = Rc::new(RefCell::new(Instant::now() + budget.patience));
+        let steps = Rc::new(RefCell::new(0u64));
+        let (deadline, spent) = (until.clone(), steps.clone());
+        let is_over =
+            Rc::new(move || *spent.borrow() > budget.steps || Instant::now() > *deadline.borrow());
+        let late = || bad(format!("did not return within {} s", PATIENCE.as_secs()));
+        let (hooked, guarded) = (is_over.clone(), is_over);
+        lua.set_global_hook(HookTriggers::new().every_nth_instruction(STEP), move |_, _| {
+            *steps.borrow_mut() += 1;
+            if hooked() { Err(late()) } else { Ok(VmState::Continue) }
         })
         .map_err(failed)?;
-        // What reads files does not come with the libraries above, but with the base.
-        for name in ["dofile", "loadfile"] {
-            lua.globals().set(name, Value::Nil).map_err(failed)?;
-        }
-        lua.load(text).set_name(format!("@{path}")).exec().map_err(failed)?;
-        Ok(Machine { lua, until, t: Measurement::default(), path: path.to_string() })
+        let over = lua.create_function(move |_, ()| if guarded() { Err(late()) } else { Ok(()) });
+        lua.load(GUARDS)
+            .set_mode(mlua::chunk::ChunkMode::Text)
+            .call::<()>(over.map_err(failed)?)
+            .map_err(failed)?;
+        lua.load(text)
+            .set_mode(mlua::chunk::ChunkMode::Text)
+            .set_name(format!("@{path}"))
+            .exec()
+            .map_err(failed)?;
+        let patience = budget.patience;
+        Ok(Machine { lua, until, patience, t: Measurement::default(), path: path.to_string() })
     }
 
     fn text(&self, name: &str) -> Result<String, String> {
@@ -306,7 +421,7 @@ impl Machine {
         let Value::Function(function) = self.lua.globals().get(name).map_err(failed)? else {
             return Ok(Value::Nil);
         };
-        *self.until.borrow_mut() = Instant::now() + PATIENCE;
+        *self.until.borrow_mut() = Instant::now() + self.patience;
         function.call((self.t.clone(), argument)).map_err(failed)
     }
 }
@@ -345,7 +460,7 @@ impl Script {
             shared.began = clock::now();
         }
         machine.call("init", Value::Nil)?;
-        let mut plan = self.plan(bench, &machine)?;
+        let mut plan = self.plan(bench.plan(), &machine)?;
         let filter = self.filter(&machine.call("filter", Value::Nil)?)?;
         let (captured, came) = sync_channel(CAPTURES_MAX);
         let live = match &filter.captures {
@@ -443,11 +558,12 @@ impl Script {
         Ok(wanted)
     }
 
-    fn plan(&self, bench: &mut Bench, machine: &Machine) -> Result<Plan, Error> {
+    fn plan(&self, base: Plan, machine: &Machine) -> Result<Plan, Error> {
         let failed = |text: String| Error::Script(format!("{}: traffic: {text}", self.path));
-        let idle = Plan { probes: 1, transmit: false, ..bench.plan() };
+        let makes = Makes::Anything;
+        let idle = Plan { probes: 1, transmit: false, makes: makes.clone(), ..base.clone() };
         let Value::Table(wanted) = machine.call("traffic", Value::Nil)? else { return Ok(idle) };
-        let mut plan = Plan { drain: Duration::from_millis(500), ..bench.plan() };
+        let mut plan = Plan { drain: Duration::from_millis(500), makes, ..base };
         for pair in wanted.pairs::<String, Value>() {
             let (key, value) = pair.map_err(|e| failed(e.to_string()))?;
             let number = || value.as_f64().or(value.as_i64().map(|n| n as f64));
@@ -694,4 +810,185 @@ fn message_table(machine: &Machine, word: &str, received: &Received) -> mlua::Re
         _ => {}
     }
     Ok(table)
+}
+
+/// A script of any bytes: its text, if it begins with a comment or an empty line, else calls of `t` and their arguments. All
+/// its functions are called with what a measurement would give them. A fuzz target's body.
+#[doc(hidden)]
+pub fn fuzz(data: &[u8]) {
+    let Some((first, rest)) = data.split_first() else { return };
+    let text = match first {
+        b'-' | b'\n' => String::from_utf8_lossy(data).into_owned(),
+        _ => calls(rest),
+    };
+    let text = format!("name = 'f' about = 'f'\n{text}");
+    let budget = Budget { memory: 8 << 20, patience: Duration::from_secs(5), steps: 10 };
+    let Ok(machine) = Machine::within(budget, "f", &text) else { return };
+    let script = Script { name: "f".into(), about: "f".into(), path: "f".into(), text };
+    {
+        let mut shared = machine.t.0.borrow_mut();
+        shared.version = Some(Version::ALL[usize::from(*first) / 2 % Version::ALL.len()]);
+        (shared.input, shared.output) = (1, 2);
+    }
+    let base = Plan { transmit: true, ..crate::calibrate::plan(&crate::Settings::default()) };
+    let _ = machine.call("init", Value::Nil);
+    let plan = script.plan(base, &machine);
+    if let Ok(plan) = &plan {
+        assert!(plan.probes >= 1 && plan.flows_in_all() >= 1 && plan.rate_pps >= 1.0);
+    }
+    let _ = machine.call("filter", Value::Nil).and_then(|value| script.filter(&value));
+    let _ = machine.call("start", Value::Nil);
+    let _ = machine.call("timer", Value::Integer(i64::from(*first)));
+    let probe = Probe { stream: 1, seq: 7, due: 9 };
+    for message in [
+        Message::BarrierReply,
+        Message::EchoReply(rest.to_vec()),
+        Message::MultipartReply(openflow::MultipartReply {
+            more: false,
+            body: MultipartReplyBody::Table(vec![Default::default()]),
+        }),
+    ] {
+        let received = Received { at: 5, xid: Xid(16), message };
+        let word = word(&received.message);
+        if let Ok(table) = message_table(&machine, word, &received) {
+            let _ = machine.call("message", Value::Table(table));
+        }
+    }
+    if let Ok(plan) = &plan {
+        let bytes = probe::frame(60, 0, probe).into();
+        let came = Came { probe: Some((7, 9)), at: 11, returned: false, bytes };
+        if let Ok(table) = captured_table(&machine, plan, &came) {
+            let _ = machine.call("capture", table);
+        }
+    }
+    let _ = machine.call("destroy", Value::Nil);
+    let shared = machine.t.0.borrow();
+    assert!(shared.figures.iter().all(|(n, v)| n.len() <= NAME_LEN_MAX && v.is_finite()));
+    assert!(shared.outgoing.len() <= WAITING_MAX && shared.timers.len() <= WAITING_MAX);
+    assert!(shared.notes.iter().all(|note| note.len() <= TEXT_LEN_MAX));
+    for message in &shared.outgoing {
+        assert!(openflow::codec::encode(shared.version(), Xid(1), message).is_ok());
+    }
+}
+
+/// A script that calls what the bytes choose.
+fn calls(bytes: &[u8]) -> String {
+    const FUNCTIONS: [&str; 8] =
+        ["init", "traffic", "filter", "start", "timer", "message", "capture", "destroy"];
+    const METHODS: [&str; 21] = [
+        "now",
+        "version",
+        "ports",
+        "address",
+        "flow",
+        "group",
+        "meter",
+        "barrier",
+        "echo",
+        "stats",
+        "packet_out",
+        "after",
+        "scrape",
+        "snmp",
+        "limit",
+        "stop",
+        "figure",
+        "latency",
+        "point",
+        "finding",
+        "note",
+    ];
+    const VALUES: [&str; 24] = [
+        "nil",
+        "0",
+        "-1",
+        "1.5",
+        "0/0",
+        "1/0",
+        "math.mininteger",
+        "4294967296",
+        "''",
+        "'add'",
+        "'flow'",
+        "'priority=1,ip actions=output:2'",
+        "'group_id=1,type=all,bucket=output:1'",
+        "('x'):rep(70000)",
+        "'\\xff\\0'",
+        "{}",
+        "{1, 2, a = {}}",
+        "{rate = 0/0, probes = -1}",
+        "{capture = 'udp', messages = {'stats'}}",
+        "{description = 'udp_dst=1-9,len=64-70'}",
+        "t",
+        "function() return t:barrier() end",
+        "setmetatable({}, {__index = function(_, k) return k end})",
+        "coroutine.wrap(function() t:note('y') end)",
+    ];
+    let mut text = String::new();
+    for part in bytes.chunks(12).take(40) {
+        let pick = |i: usize, of: usize| usize::from(part.get(i).copied().unwrap_or(0)) % of;
+        let name = FUNCTIONS[pick(0, FUNCTIONS.len())];
+        let arguments: Vec<&str> =
+            (0..pick(2, 4)).map(|i| VALUES[pick(3 + i, VALUES.len())]).collect();
+        let call = format!("t:{}({})", METHODS[pick(1, METHODS.len())], arguments.join(", "));
+        let call = match pick(7, 4) {
+            0 => call,
+            1 => format!("pcall(function() {call} end)"),
+            2 => format!("for i = 1, 10100 do {call} end"),
+            _ => format!("while true do pcall(function() {call} end) end"),
+        };
+        let gives = VALUES[pick(8, VALUES.len())];
+        text.push_str(&format!(
+            "do local before = {name} function {name}(t, v) if before then before(t, v) end {call} return {gives} end end\n"
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use port::prng::Prng;
+
+    #[test]
+    fn any_script_ends() {
+        let mut prng = Prng::new(3);
+        for round in 0..40 {
+            let mut bytes: Vec<u8> =
+                (0..1 + prng.below(120)).map(|_| prng.next_u64() as u8).collect();
+            bytes[0] = round as u8;
+            fuzz(&bytes);
+        }
+        for text in [
+            "while true do pcall(function() while true do end end) end",
+            "local f = coroutine.wrap(function() while true do end end) f()",
+            "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
+            "function init(t) while true do pcall(t.barrier, t) end end",
+            "setmetatable({}, {__gc = function() while true do end end})",
+            "table.move({}, 1, math.maxinteger - 1, 2)",
+            "load('\x1bLua')()",
+            "\x1bLua",
+            "function message(t, m) for k, v in pairs(m) do t:note(tostring(v)) end end",
+        ] {
+            fuzz(format!("\n{text}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_a_script_has_us_keep_is_bounded() {
+        let error = |text: &str| {
+            let text = format!("function init(t) {text} end");
+            let machine = Machine::new("f", &text).unwrap();
+            machine.call("init", Value::Nil).unwrap_err().to_string()
+        };
+        assert!(error("while true do t:barrier() end").contains("more than 10000 messages wait"));
+        assert!(error("for i = 1, 1e9 do t:after(1, i) end").contains("more than 10000 timers"));
+        assert!(error("while true do t:note('') end").contains("more than 10000 notes"));
+        assert!(error("t:figure('a', 0/0)").contains("no number that a report can hold"));
+        assert!(error("t:point('a', 1, 1/0)").contains("no number that a report can hold"));
+        assert!(error("t:figure(('a'):rep(300), 1)").contains("a name has 300 bytes"));
+        assert!(error("t:echo(('a'):rep(70000))").contains("65535 is the most"));
+        assert!(error("setmetatable({}, {__gc = print})").contains("finalizers"));
+        assert!(error("assert(load(string.dump(function() end)))").contains("binary"));
+    }
 }

@@ -73,7 +73,16 @@ fn head(out: &mut String, name: &str, report: &Stored, several: bool) {
     for broken in &report.broken_thresholds {
         put(out, format_args!("<p class=\"bad\">Threshold: {}</p>", escape(broken)));
     }
+    if report.ended.how != crate::report::How::Complete {
+        put(out, format_args!("<p class=\"bad\">Cut short: {}</p>", escape(&report.ended.why)));
+    }
     let c = &report.calibration;
+    for reason in &c.disturbed {
+        put(
+            out,
+            format_args!("<p class=\"bad\">The calibration is invalid: {}</p>", escape(reason)),
+        );
+    }
     put(
         out,
         format_args!(
@@ -127,6 +136,10 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
     }
     for (name, report) in reports {
         let who = if reports.len() > 1 { format!("{name}, ") } else { String::new() };
+        for reason in report.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.broke) {
+            let text = escape(&format!("{who}broken off: {reason}"));
+            put(out, format_args!("<p class=\"bad\">{text}</p>"));
+        }
         for reason in report.modules.iter().filter(|m| m.module == module).flat_map(|m| &m.skipped)
         {
             let text = escape(&format!("{who}skipped: {reason}"));
@@ -135,7 +148,10 @@ fn section(out: &mut String, module: &str, reports: &[(&str, &Stored)]) {
     }
     for (_, name, _, run) in runs_of(module, reports) {
         let who = if reports.len() > 1 { format!("{name}, ") } else { String::new() };
-        let label = escape(&format!("{who}{}", run.label));
+        let label = escape(&format!("{who}{}", run.name()));
+        for note in &run.notes {
+            put(out, format_args!("<p class=\"note\">{label}: {}</p>", escape(note)));
+        }
         for finding in &run.findings {
             let (what, text) = (escape(&finding.what), escape(&finding.text));
             put(out, format_args!("<p class=\"bad\">{label}: {what}: {text}</p>"));
@@ -229,7 +245,7 @@ fn plots(module: &str, reports: &[(&str, &Stored)]) -> Vec<(Plot, &'static str)>
 fn legend(who: &str, run: &Run, reports: &[(&str, &Stored)]) -> String {
     let who = if reports.len() > 1 { format!("{who}: ") } else { String::new() };
     let invalid = if run.disturbed.is_empty() { "" } else { " (invalid)" };
-    format!("{who}{}{invalid}", run.label)
+    format!("{who}{}{invalid}", run.name())
 }
 
 /// How a latency is distributed in each run, and on the floor.

@@ -2,9 +2,12 @@
 //!
 //! A probe is an Ethernet frame with an IPv4 UDP packet of the addresses that RFC 2544 (C.2.2) sets
 //! aside for tests, 198.18.0.0/15. The destination address is that of the *flow*, so that a rule can
-//! match one flow. The payload holds a mark, the stream (one measurement run), the sequence number
-//! and the time at which the probe was due; it fits the shortest Ethernet frame to the byte. The
-//! UDP checksum is 0, none (RFC 768), so that a probe is rewritten by two stores.
+//! match one flow. The payload holds the process's number ([`nonce`]), the stream (one measurement run), the
+//! sequence number, the time at which the probe was due, and a check over these (a CRC of 16 bits); it fits the
+//! shortest Ethernet frame to the byte. The UDP checksum is 0, none (RFC 768).
+//!
+//! So a probe of another process, or of a capture that is played back, is told apart, and one whose bits were
+//! flipped on its way is not taken for another probe: [`read`] says which it is, and undoes one flipped bit.
 //!
 //! A frame of any other kind, from a description or a capture file, becomes a probe by the same 18
 //! bytes written over its end ([`stamp`]). A captured frame is searched for the mark where a switch that
@@ -21,8 +24,14 @@ pub const FLOWS_MAX: u32 = 1 << 20;
 /// Flows of which each has an address of its own; a rule by [`address`] tells no more apart.
 pub const ADDRESSES_MAX: u32 = 1 << 16;
 
-const MARK: [u8; 4] = *b"mrg1";
-const MARK_LEN: usize = 4 + 2 + 4 + 8;
+/// Nonce, stream, sequence number, due time, check.
+const MARK_LEN: usize = 4 + 2 + 4 + 6 + 2;
+/// What the check is over.
+const CHECKED: usize = MARK_LEN - 2;
+/// How probes of versions before began.
+const OLD_MARK: [u8; 4] = *b"mrg1";
+/// The bits of a due time that a probe has room for: three days.
+const DUE_BITS: u32 = 48;
 /// Where the payload of a probe of our own form begins.
 pub(crate) const PAYLOAD: usize = 14 + 20 + 8;
 /// Bytes that a switch may put before a payload or take away: a VLAN tag or an MPLS entry.
@@ -68,7 +77,6 @@ pub fn frame(len: usize, flow: u32, probe: Probe) -> Vec<u8> {
     bytes[34..36].copy_from_slice(&SOURCE_PORT.to_be_bytes());
     bytes[36..38].copy_from_slice(&9u16.to_be_bytes());
     bytes[38..40].copy_from_slice(&((len - 34) as u16).to_be_bytes());
-    bytes[PAYLOAD..PAYLOAD + 4].copy_from_slice(&MARK);
     rewrite(&mut bytes, flow, probe);
     bytes
 }
@@ -78,13 +86,13 @@ pub fn rewrite(bytes: &mut [u8], flow: u32, probe: Probe) {
     bytes[30..34].copy_from_slice(&address(flow).to_be_bytes());
     bytes[34..36].copy_from_slice(&source_port(flow).to_be_bytes());
     checksum(&mut bytes[14..34]);
-    write(&mut bytes[PAYLOAD + 4..PAYLOAD + MARK_LEN], probe);
+    write(&mut bytes[PAYLOAD..PAYLOAD + MARK_LEN], probe);
 }
 
 /// Makes another probe of the same flow of the frame of one.
 #[inline]
 pub fn renumber(bytes: &mut [u8], probe: Probe) {
-    write(&mut bytes[PAYLOAD + 4..PAYLOAD + MARK_LEN], probe);
+    write(&mut bytes[PAYLOAD..PAYLOAD + MARK_LEN], probe);
 }
 
 /// Gives a frame of [`frame`]'s other IPv4 addresses.
@@ -105,10 +113,66 @@ pub(crate) fn checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
+/// What tells the probes of this process from all others: a number that it made up when it began.
+pub fn nonce() -> u32 {
+    use std::hash::{BuildHasher, Hasher};
+    static NONCE: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *NONCE.get_or_init(|| {
+        let mut hasher = std::hash::RandomState::new().build_hasher();
+        hasher.write_u32(std::process::id());
+        hasher.finish() as u32
+    })
+}
+
+/// For each place and value of a byte, what it adds to the check (CRC-16, polynomial 0x1021): the check is linear, so
+/// one flipped bit always changes it by the same.
+const PARTS: [[u16; 256]; CHECKED] = {
+    let mut parts = [[0; 256]; CHECKED];
+    let mut value = 0;
+    while value < 256 {
+        let (mut crc, mut bit) = ((value as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc & 0x8000 != 0 { crc << 1 ^ 0x1021 } else { crc << 1 };
+            bit += 1;
+        }
+        parts[CHECKED - 1][value] = crc;
+        value += 1;
+    }
+    let mut at = CHECKED - 1;
+    while at > 0 {
+        let mut value = 0;
+        while value < 256 {
+            let after = parts[at][value];
+            parts[at - 1][value] = after << 8 ^ parts[CHECKED - 1][(after >> 8) as usize];
+            value += 1;
+        }
+        at -= 1;
+    }
+    parts
+};
+
+fn check(bytes: &[u8]) -> u16 {
+    // Not 0, so that zeros are no probe.
+    PARTS.iter().zip(bytes).fold(0x6d72, |sum, (part, byte)| sum ^ part[usize::from(*byte)])
+}
+
 fn write(bytes: &mut [u8], probe: Probe) {
-    bytes[..2].copy_from_slice(&probe.stream.to_be_bytes());
-    bytes[2..6].copy_from_slice(&probe.seq.to_be_bytes());
-    bytes[6..14].copy_from_slice(&probe.due.to_be_bytes());
+    write_by(bytes, nonce(), probe);
+}
+
+fn write_by(bytes: &mut [u8], nonce: u32, probe: Probe) {
+    bytes[..4].copy_from_slice(&nonce.to_be_bytes());
+    bytes[4..6].copy_from_slice(&probe.stream.to_be_bytes());
+    bytes[6..10].copy_from_slice(&probe.seq.to_be_bytes());
+    bytes[10..16].copy_from_slice(&probe.due.to_be_bytes()[2..]);
+    let check = check(&bytes[..CHECKED]);
+    bytes[16..18].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Makes a frame of [`frame`]'s one of another process; for tests.
+#[doc(hidden)]
+pub fn estrange(bytes: &mut [u8], probe: Probe) {
+    write_by(&mut bytes[PAYLOAD..PAYLOAD + MARK_LEN], !nonce(), probe);
 }
 
 /// Writes a probe over the last 18 bytes of any frame of at least [`LEN_MIN`]; a shorter one is left
@@ -117,8 +181,7 @@ pub fn stamp(bytes: &mut [u8], probe: Probe) {
     let Some(at) = bytes.len().checked_sub(MARK_LEN).filter(|_| bytes.len() >= LEN_MIN) else {
         return;
     };
-    bytes[at..at + 4].copy_from_slice(&MARK);
-    write(&mut bytes[at + 4..], probe);
+    write(&mut bytes[at..], probe);
 }
 
 /// Makes a frame fit to be stamped: as long as the shortest one at least, and, if it is a UDP packet
@@ -139,36 +202,102 @@ pub fn uncheck(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Reads a probe; none if the frame is none of ours.
+/// What a captured frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// A probe of this process.
+    Ours(Probe),
+    /// One whose mark had one bit flipped; undone.
+    Damaged(Probe),
+    /// A probe of another process: another gauge, or a capture that is played back.
+    Others,
+}
+
+/// Reads a probe of this process; none if the frame is none, or damaged.
 pub fn parse(bytes: &[u8]) -> Option<Probe> {
+    match read(bytes) {
+        Some(Reading::Ours(probe)) => Some(probe),
+        _ => None,
+    }
+}
+
+/// Reads a probe; none if the frame is none, or can no longer be read.
+#[inline]
+pub fn read(bytes: &[u8]) -> Option<Reading> {
+    read_by(bytes, nonce())
+}
+
+fn read_by(bytes: &[u8], nonce: u32) -> Option<Reading> {
     if bytes.len() < LEN_MIN - 4 {
         return None;
     }
     let end = bytes.len() - MARK_LEN;
-    MOVED.into_iter().chain([end]).find_map(|at| {
-        let payload = bytes.get(at..at + MARK_LEN)?;
-        let (stream, rest) = payload.strip_prefix(&MARK)?.split_first_chunk()?;
-        let (seq, rest) = rest.split_first_chunk()?;
-        let due = rest.first_chunk()?;
-        Some(Probe {
-            stream: u16::from_be_bytes(*stream),
-            seq: u32::from_be_bytes(*seq),
-            due: u64::from_be_bytes(*due),
-        })
-    })
+    let marks = || {
+        let at = MOVED.into_iter().chain([end]);
+        at.filter_map(|at| bytes.get(at..)?.first_chunk::<MARK_LEN>())
+    };
+    let ours = |mark: &[u8; MARK_LEN]| mark[..4] == nonce.to_be_bytes();
+    let is_whole = |mark: &[u8; MARK_LEN]| syndrome(mark) == 0;
+    if let Some(mark) = marks().find(|mark| ours(mark) && is_whole(mark)) {
+        return Some(Reading::Ours(probe_of(mark)));
+    }
+    if let Some(mark) = marks().filter_map(mended).find(ours) {
+        return Some(Reading::Damaged(probe_of(&mark)));
+    }
+    let others = |mark: &[u8; MARK_LEN]| is_whole(mark) || mark[..4] == OLD_MARK;
+    marks().any(others).then_some(Reading::Others)
+}
+
+fn probe_of(mark: &[u8; MARK_LEN]) -> Probe {
+    let number =
+        |at: std::ops::Range<usize>| mark[at].iter().fold(0, |n, b| n << 8 | u64::from(*b));
+    Probe { stream: number(4..6) as u16, seq: number(6..10) as u32, due: number(10..16) }
+}
+
+/// What the check should be, against what it is; 0 if nothing is wrong.
+fn syndrome(mark: &[u8; MARK_LEN]) -> u16 {
+    check(&mark[..CHECKED]) ^ u16::from_be_bytes([mark[16], mark[17]])
+}
+
+/// The mark as it was before one bit was flipped, if that explains it.
+fn mended(mark: &[u8; MARK_LEN]) -> Option<[u8; MARK_LEN]> {
+    let wrong = syndrome(mark);
+    let bits = (0..MARK_LEN * 8).map(|bit| (bit / 8, 1u8 << (bit % 8)));
+    let by = |(at, bit): (usize, u8)| match at {
+        16 => u16::from(bit) << 8,
+        17 => u16::from(bit),
+        _ => PARTS[at][usize::from(bit)],
+    };
+    let (at, bit) = bits.clone().find(|place| wrong != 0 && by(*place) == wrong)?;
+    let mut whole = *mark;
+    whole[at] ^= bit;
+    Some(whole)
+}
+
+/// A due time as a probe can say it.
+pub fn due_told(due: u64) -> u64 {
+    due & ((1 << DUE_BITS) - 1)
 }
 
 /// Any captured frame: what is read as a probe can be written again. A fuzz target's body.
 #[doc(hidden)]
 pub fn fuzz(data: &[u8]) {
-    if let Some(found) = parse(data) {
+    // A number that a fuzzer can find, and ours.
+    if let Some(Reading::Ours(found) | Reading::Damaged(found)) = read_by(data, 0x0102_0304) {
+        assert_eq!(found.due, due_told(found.due));
         assert_eq!(parse(&frame(data.len(), found.seq, found)), Some(found));
     }
+    let _ = read(data);
     let (mut any, probe) = (data.to_vec(), Probe { stream: 1, seq: 2, due: 3 });
     uncheck(&mut any);
     stamp(&mut any, probe);
-    // It may hold an older mark where a probe would have it.
-    assert!(parse(&any).is_some());
+    assert!(matches!(read(&any), Some(Reading::Ours(_))));
+    // One bit of the mark is undone, whichever it is.
+    let bits = MARK_LEN * 8;
+    let bit = data.first().map_or(0, |b| usize::from(*b) % bits);
+    let at = any.len() - MARK_LEN + bit / 8;
+    any[at] ^= 1 << (bit % 8);
+    assert!(read(&any).is_some());
 }
 
 #[cfg(test)]
@@ -176,7 +305,7 @@ mod tests {
     use super::*;
     use port::prng::Prng;
 
-    const PROBE: Probe = Probe { stream: 7, seq: 0x0102_0304, due: u64::MAX - 5 };
+    const PROBE: Probe = Probe { stream: 7, seq: 0x0102_0304, due: (1 << 48) - 5 };
 
     #[test]
     fn says_what_was_written_at_every_length() {
@@ -237,10 +366,25 @@ mod tests {
         for len in 0..60 {
             assert_eq!(parse(&bytes[..len]), None);
         }
-        for at in [42, 45] {
+        // One flipped bit of the mark is undone; two are not.
+        for bit in 42 * 8..60 * 8 {
             let mut other = bytes.clone();
-            other[at] ^= 1;
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read(&other), Some(Reading::Damaged(PROBE)), "{bit}");
             assert_eq!(parse(&other), None);
+            other[42 + (bit / 8 - 42 + 5) % 18] ^= 0x10;
+            assert!(!matches!(read(&other), Some(Reading::Ours(_) | Reading::Damaged(_))), "{bit}");
         }
+        assert_eq!(read(&[0; 60]), None);
+    }
+
+    #[test]
+    fn probes_of_other_processes_are_told_apart() {
+        let mut bytes = frame(60, 0, PROBE);
+        estrange(&mut bytes, PROBE);
+        assert_eq!((read(&bytes), parse(&bytes)), (Some(Reading::Others), None));
+        bytes[42..46].copy_from_slice(&OLD_MARK);
+        bytes[50] ^= 0xff;
+        assert_eq!(read(&bytes), Some(Reading::Others));
     }
 }

@@ -17,6 +17,9 @@ use std::sync::{Mutex, PoisonError};
 /// The name and version of a report's form.
 pub const SCHEMA: &str = "millrace-gauge/1";
 
+/// What a later version has added to the form, counted; a reader of an earlier one passes over it.
+pub const REVISION: u32 = 2;
+
 /// A name that a script has made up, to stand where ours do. Each is kept once, as long as the process lives;
 /// beyond [`NAMES_MAX`] all are one.
 pub fn intern(name: &str) -> &'static str {
@@ -41,6 +44,8 @@ pub const NAMES_MAX: usize = 10_000;
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: &'static str,
+    /// [`REVISION`].
+    pub revision: u32,
     /// millrace's version.
     pub version: &'static str,
     /// Where it ran.
@@ -55,8 +60,64 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// Thresholds that are broken, a sentence each.
     pub broken_thresholds: Vec<String>,
+    /// How the session ended.
+    pub ended: Ended,
     /// Whether nothing was found, no threshold is broken and no run is invalid.
     pub good: bool,
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// In a word.
+    pub how: How,
+    /// In a sentence; empty where all was asked.
+    pub why: String,
+    /// Why rules of ours may still be in the switch; none if they were removed.
+    pub left_behind: Option<String>,
+}
+
+/// See [`Ended`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// All that was to be asked was asked.
+    #[default]
+    Complete,
+    /// The switch could not be reached, closed the channel or stopped answering.
+    SwitchFailed,
+    /// A port or a file of ours failed, or the wires are not as we were told.
+    NotMeasured,
+    /// By a signal.
+    Interrupted,
+}
+
+/// What a session comes to, and the exit status that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing was found, no threshold is broken, no run was disturbed: 0.
+    Good,
+    /// Something was found, or a threshold is broken: 1.
+    Wanting,
+    /// The switch failed: 3.
+    SwitchFailed,
+    /// A run or the calibration stayed disturbed, or our own side failed; nothing accuses the switch: 4.
+    Undecided,
+    /// A signal ended it: 5.
+    Interrupted,
+}
+
+impl Verdict {
+    /// The exit status.
+    pub fn status(self) -> u8 {
+        match self {
+            Verdict::Good => 0,
+            Verdict::Wanting => 1,
+            Verdict::SwitchFailed => 3,
+            Verdict::Undecided => 4,
+            Verdict::Interrupted => 5,
+        }
+    }
 }
 
 /// Where it ran.
@@ -104,14 +165,30 @@ pub struct SwitchUnderTest {
 }
 
 /// What a module found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct ModuleReport {
     /// Its name.
     pub module: String,
     /// Why it was not asked, or could not be asked to its end.
     pub skipped: Option<String>,
+    /// What broke it, where that was the switch's or our own failing.
+    pub broke: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
+    /// Whether it was reached.
+    #[serde(skip)]
+    pub(crate) asked: bool,
+}
+
+impl ModuleReport {
+    /// One that was not asked yet.
+    pub(crate) fn named(module: String) -> ModuleReport {
+        ModuleReport { module, ..ModuleReport::default() }
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked
+    }
 }
 
 /// One run: one set of parameters.
@@ -135,6 +212,10 @@ pub struct Run {
     pub floor: Floor,
     /// What the switch did wrong.
     pub findings: Vec<Finding>,
+    /// What a reader should know besides; accuses nobody.
+    pub notes: Vec<String>,
+    /// Which repetition of the module it is of, from 0.
+    pub repetition: u32,
 }
 
 /// Points in their order.
@@ -174,6 +255,14 @@ pub struct Finding {
 }
 
 impl Run {
+    /// Its label, with the repetition that it is of, but for the first.
+    pub fn name(&self) -> String {
+        match self.repetition {
+            0 => self.label.clone(),
+            n => format!("{} (repetition {})", self.label, n + 1),
+        }
+    }
+
     /// A figure or percentile by the name that thresholds use; none if this run has none.
     pub fn value(&self, name: &str) -> Option<f64> {
         if let Some((_, value)) = self.figures.iter().find(|(n, _)| *n == name) {
@@ -249,9 +338,24 @@ impl Report {
     /// Judges: fills in the broken thresholds, and whether all is good.
     pub fn judge(&mut self, thresholds: &[Threshold]) {
         self.broken_thresholds = thresholds.iter().flat_map(|t| self.against(t)).collect();
+        self.good = self.verdict() == Verdict::Good;
+    }
+
+    /// What it comes to.
+    pub fn verdict(&self) -> Verdict {
         let runs = || self.modules.iter().flat_map(|m| &m.runs);
-        self.good = self.broken_thresholds.is_empty()
-            && runs().all(|r| r.findings.is_empty() && r.disturbed.is_empty());
+        let broke = self.modules.iter().any(|m| m.broke.is_some());
+        let disturbed =
+            !self.calibration.disturbed.is_empty() || runs().any(|r| !r.disturbed.is_empty());
+        match self.ended.how {
+            How::Interrupted => Verdict::Interrupted,
+            How::SwitchFailed => Verdict::SwitchFailed,
+            _ if runs().any(|r| !r.findings.is_empty()) => Verdict::Wanting,
+            How::Complete if !self.broken_thresholds.is_empty() => Verdict::Wanting,
+            How::NotMeasured => Verdict::Undecided,
+            How::Complete if broke || disturbed => Verdict::Undecided,
+            How::Complete => Verdict::Good,
+        }
     }
 
     fn against(&self, threshold: &Threshold) -> Vec<String> {
@@ -288,6 +392,9 @@ impl fmt::Display for Report {
             if let Some(reason) = &module.skipped {
                 writeln!(f, "  skipped: {reason}")?;
             }
+            if let Some(reason) = &module.broke {
+                writeln!(f, "  BROKEN OFF: {reason}")?;
+            }
             for run in &module.runs {
                 self.run(f, run)?;
             }
@@ -299,13 +406,19 @@ impl fmt::Display for Report {
         let runs = || self.modules.iter().flat_map(|m| &m.runs);
         let findings = runs().map(|r| r.findings.len()).sum::<usize>();
         let invalid = runs().filter(|r| !r.disturbed.is_empty()).count();
+        if self.ended.how != How::Complete {
+            writeln!(f, "cut short: {}", self.ended.why)?;
+        }
+        if let Some(why) = &self.ended.left_behind {
+            writeln!(f, "rules of ours may still be in the switch: {why}")?;
+        }
         writeln!(f, "{} runs, {invalid} invalid, {findings} findings", runs().count())
     }
 }
 
 impl Report {
     fn run(&self, f: &mut fmt::Formatter<'_>, run: &Run) -> fmt::Result {
-        let mut line = format!("  {:<24}", run.label);
+        let mut line = format!("  {:<24}", run.name());
         for (name, value) in &run.figures {
             let _ = write!(line, " {name} {}", short(*value));
         }
@@ -323,6 +436,9 @@ impl Report {
         }
         for finding in &run.findings {
             writeln!(f, "    FOUND {}: {}", finding.what, finding.text)?;
+        }
+        for note in &run.notes {
+            writeln!(f, "    note: {note}")?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! Checked by: the tests below and of [`page`](crate::page), [`compare`](crate::compare).
 
 use crate::latency::Summary;
-use crate::report::{Floor, SCHEMA, WIRE};
+use crate::report::{Ended, Floor, SCHEMA, WIRE};
 use serde::Deserialize;
 
 /// [`report::Report`](crate::report::Report), read back.
@@ -29,6 +29,9 @@ pub struct Stored {
     pub modules: Vec<Module>,
     /// Thresholds that are broken.
     pub broken_thresholds: Vec<String>,
+    /// How the session ended.
+    #[serde(default)]
+    pub ended: Ended,
     /// The verdict.
     pub good: bool,
 }
@@ -97,6 +100,9 @@ pub struct Calibration {
     pub data_wire: Option<Summary>,
     /// From an echo request's being due to its reply.
     pub control: Summary,
+    /// What disturbed it.
+    #[serde(default)]
+    pub disturbed: Vec<String>,
 }
 
 /// What a module found.
@@ -107,6 +113,9 @@ pub struct Module {
     /// Why it was not asked, if it was not.
     #[serde(default)]
     pub skipped: Option<String>,
+    /// What broke it, if anything did.
+    #[serde(default)]
+    pub broke: Option<String>,
     /// Its runs.
     pub runs: Vec<Run>,
 }
@@ -134,6 +143,12 @@ pub struct Run {
     pub floor: Floor,
     /// What the switch did wrong.
     pub findings: Vec<Finding>,
+    /// What a reader should know besides.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Which repetition of the module it is of, from 0.
+    #[serde(default)]
+    pub repetition: u32,
 }
 
 /// Points in their order.
@@ -159,6 +174,14 @@ pub struct Finding {
 }
 
 impl Run {
+    /// Its label, with the repetition that it is of, but for the first.
+    pub fn name(&self) -> String {
+        match self.repetition {
+            0 => self.label.clone(),
+            n => format!("{} (repetition {})", self.label, n + 1),
+        }
+    }
+
     /// A single figure.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|(n, _)| n == name).map(|(_, value)| *value)
@@ -256,6 +279,7 @@ pub(crate) mod tests {
             .push(report::Finding { what: "frames_lost", text: "3 of <10> & more".into() });
         Report {
             schema: SCHEMA,
+            revision: report::REVISION,
             version: "0.0.0",
             machine: report::Machine::default(),
             switch: SwitchUnderTest { software: software.into(), ..Default::default() },
@@ -272,20 +296,23 @@ pub(crate) mod tests {
                 data_stamps: "process",
                 data_sends: None,
                 control: summary(5),
+                attempts: 1,
+                disturbed: Vec::new(),
             },
             modules: vec![
                 ModuleReport {
                     module: "forwarding".into(),
-                    skipped: None,
                     runs: vec![forwarding(64.0, 0), wrong],
+                    ..ModuleReport::default()
                 },
                 ModuleReport {
                     module: "insertion".into(),
-                    skipped: None,
                     runs: vec![insertion(1.0), insertion(10.0)],
+                    ..ModuleReport::default()
                 },
             ],
             broken_thresholds: vec!["forwarding.lost is 3 > 0".into()],
+            ended: Ended::default(),
             good: false,
         }
     }

@@ -17,19 +17,24 @@
 //! when this process ran ([`Capture::wires`]). It tells nothing of probes that were held up before they left, so it stands
 //! beside the latency and not in its place.
 //!
+//! What comes out is compared with what the rule makes of what was sent ([`Plan::makes`]), byte by byte, and the port that
+//! sends is looked at, too: what is not right, and what is not ours, is kept in [`Odd`].
+//!
 //! Cost: one look at the clock for each burst in either direction, and no allocation for a frame: a probe of the
 //! same flow as the one before it is made by writing its number and time into that one's frame.
 
 use crate::arrivals::{Arrivals, Offsets};
 use crate::clock;
 use crate::error::Error;
+use crate::expect::{self, Makes};
 use crate::filter::Filter;
-use crate::probe::{self, Probe};
+use crate::probe::{self, Probe, Reading};
 use crate::record::Recording;
 use port::prng::Prng;
 use port::{
     BURST_MAX, Burst, Frame, Pool, Port, RxError, RxQueue, StampedBy, TxQueue, wait_readable,
 };
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -46,6 +51,18 @@ const SENT_MAX: usize = 4 * BURST_MAX;
 pub const STAMPED_MAX_PPS: f64 = 25_000.0;
 /// The loop sleeps only if nothing is due for so long; shorter waits are spent looking.
 const SPIN_NS: u64 = 300_000;
+/// How often the port that sends is looked at for what came back, and the links for whether they are there.
+const ASIDE_NS: u64 = 1_000_000;
+/// Likewise, for links.
+const LINK_NS: u64 = 100_000_000;
+/// Latencies that stay above [`Plan::queue_max`] for so long are those of a queue, and no stall of ours.
+const QUEUED_NS: u64 = 100_000_000;
+
+/// Frames that an interface has received and sent in all, ours and others', where somebody counts them.
+type Counted = Box<dyn FnMut() -> Option<[u64; 2]> + Send>;
+
+/// The longest that is waited for what is still on its way, unless a plan says otherwise.
+pub const DRAIN_MAX: Duration = Duration::from_secs(60);
 
 /// A port of ours, wired to one of the switch's.
 pub struct DataPort {
@@ -62,6 +79,16 @@ pub struct DataPort {
     rx: Vec<Box<dyn RxQueue>>,
     tx: Box<dyn TxQueue>,
     lost: u64,
+    counted: Option<Counted>,
+}
+
+/// Frames that an interface of this thread's network namespace has received and sent (proc_pid_net(5)).
+fn passed_by_interface(name: &str) -> Option<[u64; 2]> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+    let of = |line: &str| line.trim().strip_prefix(name)?.strip_prefix(':').map(str::to_owned);
+    let line = text.lines().find_map(of)?;
+    let number = |at: usize| line.split_whitespace().nth(at)?.parse().ok();
+    Some([number(1)?, number(9)?])
 }
 
 impl DataPort {
@@ -75,9 +102,35 @@ impl DataPort {
         let tx = port.tx_queue().map_err(failed)?;
         let kind = port.info().kind;
         let name = name.to_string();
-        let mut port = DataPort { name, number, kind, stamps, port, rx, tx, lost: 0 };
+        let counted: Option<Counted> = match kind {
+            "af_packet" => {
+                let interface = port.info().name.clone();
+                Some(Box::new(move || passed_by_interface(&interface)))
+            }
+            _ => None,
+        };
+        let mut port = DataPort { name, number, kind, stamps, port, rx, tx, lost: 0, counted };
         port.lost = port.lost_in_all();
         Ok(port)
+    }
+
+    /// Has another say how many frames its interface has received and sent in all.
+    pub fn counted_by(
+        mut self,
+        counted: impl FnMut() -> Option<[u64; 2]> + Send + 'static,
+    ) -> DataPort {
+        self.counted = Some(Box::new(counted));
+        self
+    }
+
+    /// Frames that its interface has received and sent in all, where that is known.
+    pub fn passed_in_all(&mut self) -> Option<[u64; 2]> {
+        self.counted.as_mut()?()
+    }
+
+    /// Whether there is a link now.
+    pub fn has_link(&mut self) -> bool {
+        self.port.glance().unwrap_or_else(|| self.port.link().is_up())
     }
 
     /// The longest probe that fits, without the frame check sequence.
@@ -174,8 +227,17 @@ pub struct Plan {
     pub turns: Turns,
     /// What to send, if not probes of our own form.
     pub frames: Option<Arc<Frames>>,
-    /// Looks for probes at the sending port, too.
+    /// What comes back at the sending port has come out, too; else that is a fault.
     pub both: bool,
+    /// What the rule makes of the frames.
+    pub makes: Makes,
+    /// Latencies that have grown by more than this, and stay so, end the sending: there is a queue, which need not be
+    /// filled.
+    pub queue_max: Option<Duration>,
+    /// The longest that is waited in all at the end, however much still comes.
+    pub drain_max: Duration,
+    /// Ends it, from outside.
+    pub interrupt: Interrupt,
     /// Only frames that it passes are captured.
     pub filter: Option<Arc<Filter>>,
     /// Where captured frames are written, too.
@@ -204,6 +266,105 @@ impl Plan {
         match &self.frames {
             Some(frames) => frames.frames.len() as u32,
             None => self.flows.clamp(1, probe::FLOWS_MAX),
+        }
+    }
+}
+
+/// Says that all is to end as soon as it can; clones say the same.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// One that is raised by setting this.
+    pub fn by(flag: Arc<AtomicBool>) -> Interrupt {
+        Interrupt(flag)
+    }
+
+    /// All is to end.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether all is to end.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// What is wrong with frames that came out, whatever the rules are, and what came that is not of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Odd {
+    /// Frames that were compared, or are probes.
+    pub looked_at: u64,
+    /// Copies beyond the first.
+    pub doubled: u64,
+    /// Probes that came back at the port that sends.
+    pub returned: u64,
+    /// Frames of which one bit was flipped.
+    pub corrupted: u64,
+    /// Frames that differ otherwise from what they should be.
+    pub changed: u64,
+    /// Frames that came out as they went in, though the rule changes them.
+    pub undone: u64,
+    /// Frames that look like ours but whose mark cannot be read.
+    pub unreadable: u64,
+    /// The fields that differ, and in how many frames.
+    pub fields: BTreeMap<&'static str, u64>,
+    /// The bit that was flipped first, and whether it was always that one.
+    pub bit: Option<(usize, bool)>,
+    /// Probes of another process.
+    pub others: u64,
+    /// Probes of earlier runs of this process.
+    pub earlier: u64,
+    /// Frames that are no probes.
+    pub foreign: u64,
+    /// Bytes of these, and of others' and earlier probes.
+    pub strange_bytes: u64,
+    /// Frames that others have sent out of the sending port's interface.
+    pub sent_by_others: u64,
+    /// How often a link was found gone.
+    pub link_gone: u64,
+}
+
+impl Odd {
+    /// Adds what another run saw.
+    pub fn add(&mut self, more: &Odd) {
+        let Odd { looked_at, doubled, returned, corrupted, changed, undone, unreadable, .. } = more;
+        self.looked_at += looked_at;
+        self.doubled += doubled;
+        self.returned += returned;
+        self.corrupted += corrupted;
+        self.changed += changed;
+        self.undone += undone;
+        self.unreadable += unreadable;
+        more.fields.iter().for_each(|(name, n)| *self.fields.entry(name).or_default() += n);
+        self.bit = match (self.bit, more.bit) {
+            (Some((a, same)), Some((b, too))) => Some((a, same && too && a == b)),
+            (a, b) => a.or(b),
+        };
+        self.others += more.others;
+        self.earlier += more.earlier;
+        self.foreign += more.foreign;
+        self.strange_bytes += more.strange_bytes;
+        self.sent_by_others += more.sent_by_others;
+        self.link_gone += more.link_gone;
+    }
+
+    /// Frames that came out and are not of the run.
+    pub fn strangers(&self) -> u64 {
+        self.others + self.earlier + self.foreign
+    }
+
+    fn differs(&mut self, expected: &[u8], came: &[u8]) {
+        match expect::flipped(expected, came) {
+            Some(bit) => {
+                self.corrupted += 1;
+                self.bit = Some(self.bit.map_or((bit, true), |(b, same)| (b, same && b == bit)));
+            }
+            None => self.changed += 1,
+        }
+        for name in expect::differences(expected, came) {
+            *self.fields.entry(name).or_default() += 1;
         }
     }
 }
@@ -266,6 +427,11 @@ impl Live {
         self.returned.load(Ordering::Acquire)
     }
 
+    /// Waits until something is so or the run ends, for at most so long; says whether it is so.
+    pub fn wait(&self, most: Duration, so: impl Fn() -> bool) -> bool {
+        crate::bench::wait(most, || so() || self.stop.load(Ordering::Acquire)) && so()
+    }
+
     /// Takes the receiving port's link away from the switch, until the run ends.
     pub fn cut(&self) {
         self.cut.store(true, Ordering::Release);
@@ -302,8 +468,10 @@ pub struct Capture {
     pub came_first: u64,
     /// Likewise.
     pub came_last: u64,
-    /// Copies beyond the first.
-    pub duplicates: u64,
+    /// What is wrong with what came, and what is not ours.
+    pub odd: Odd,
+    /// Whether the sending ended early, as latencies said that there is a queue.
+    pub queued: bool,
     /// Probes that came after a later one of the same flow.
     pub reordered: u64,
     /// Probes that our port refused to send.
@@ -318,6 +486,11 @@ impl Capture {
     /// Probes sent.
     pub fn sent_count(&self) -> u64 {
         self.sent.iter().filter(|t| **t > 0).count() as u64
+    }
+
+    /// Probes that were sent and did not come out. What came but could not be read is not counted here.
+    pub fn lost_count(&self) -> u64 {
+        self.sent_count().saturating_sub(self.received_count() + self.odd.unreadable)
     }
 
     /// Probes that came back, each counted once.
@@ -347,6 +520,14 @@ struct Seen<'a> {
     flows: Vec<bool>,
     received: u64,
     last_at: u64,
+    /// The frame that should come, and of which flow it is.
+    expected: Vec<u8>,
+    expected_flow: Option<u32>,
+    /// The first bytes of all frames that are sent; made when one is first needed.
+    heads: Option<HashSet<[u8; 12]>>,
+    /// The least latency since the run began, and since when latencies are too great.
+    least: u64,
+    queued_since: u64,
 }
 
 impl Seen<'_> {
@@ -381,17 +562,24 @@ impl Seen<'_> {
             }
             let age = if by_kernel { wall.saturating_sub(frame.rx_ns) } else { 0 };
             let at = now.saturating_sub(age);
-            if let Some(record) = &self.plan.record {
+            let aside = returned && !self.plan.both;
+            if let Some(record) = self.plan.record.as_ref().filter(|_| !aside) {
                 record.write(port::now_ns().saturating_sub(age), bytes);
             }
-            let probe = probe::parse(bytes).filter(|probe| probe.stream == self.plan.stream);
-            if self.live.frames {
-                let probe = probe.map(|probe| (probe.seq, probe.due));
+            let probe = self.read(bytes, aside);
+            if self.live.frames && !aside {
+                let probe = probe.map(|(probe, _)| (probe.seq, probe.due));
                 self.tell(Came { probe, at, returned, bytes: bytes.into() });
             }
-            if let Some(probe) = probe {
+            if let Some((probe, whole)) = probe {
+                if aside {
+                    self.capture.odd.returned += 1;
+                    continue;
+                }
                 let stamp = if by_kernel { frame.rx_ns } else { 0 };
-                self.one(probe, at, stamp, returned);
+                if self.one(probe, at, stamp, returned) {
+                    self.judge(probe, bytes, whole);
+                }
             }
         }
         burst.recycle(pool);
@@ -407,18 +595,139 @@ impl Seen<'_> {
         }
     }
 
+    /// Which probe of the run a frame is, and whether its mark was whole; what else came is counted.
     #[inline]
-    fn one(&mut self, probe: Probe, at: u64, stamp: u64, returned: bool) {
+    fn read(&mut self, bytes: &[u8], aside: bool) -> Option<(Probe, bool)> {
+        let odd = &mut self.capture.odd;
+        let (probe, whole) = match probe::read(bytes) {
+            Some(Reading::Ours(probe)) => (probe, true),
+            Some(Reading::Damaged(probe)) => (probe, false),
+            Some(Reading::Others) => {
+                odd.others += u64::from(!aside);
+                odd.strange_bytes += if aside { 0 } else { bytes.len() as u64 };
+                return None;
+            }
+            None => {
+                self.unread(bytes, aside);
+                return None;
+            }
+        };
+        if probe.stream != self.plan.stream {
+            odd.earlier += u64::from(!aside);
+            odd.strange_bytes += if aside { 0 } else { bytes.len() as u64 };
+            return None;
+        }
+        // What we send ourselves we know by heart.
+        let due = self.capture.due.get(probe.seq as usize).copied();
+        let fits = match self.plan.transmit {
+            true => due.is_some_and(|due| due > 0 && probe::due_told(due) == probe.due),
+            false => due.is_some(),
+        };
+        if !fits {
+            self.unread(bytes, aside);
+            return None;
+        }
+        Some((
+            Probe { due: due.filter(|_| self.plan.transmit).unwrap_or(probe.due), ..probe },
+            whole,
+        ))
+    }
+
+    /// A frame that is no probe: one of ours that is beyond recognition, or somebody else's.
+    fn unread(&mut self, bytes: &[u8], aside: bool) {
+        let plan = self.plan;
+        let heads = self.heads.get_or_insert_with(|| match &plan.frames {
+            Some(frames) => frames.frames.iter().filter_map(|f| f.first_chunk().copied()).collect(),
+            None => {
+                let probe = Probe { stream: 0, seq: 0, due: 0 };
+                let own = probe::frame(probe::LEN_MIN, 0, probe);
+                own.first_chunk().copied().into_iter().collect()
+            }
+        });
+        let ours = bytes.first_chunk().is_some_and(|head: &[u8; 12]| heads.contains(head));
+        let odd = &mut self.capture.odd;
+        match (ours, aside) {
+            (true, true) => odd.returned += 1,
+            (false, true) => {}
+            (true, false) => {
+                odd.unreadable += 1;
+                odd.looked_at += 1;
+                *odd.fields.entry("mark").or_default() += 1;
+            }
+            (false, false) => {
+                odd.foreign += 1;
+                odd.strange_bytes += bytes.len() as u64;
+            }
+        }
+    }
+
+    /// Compares a frame with what the rule makes of it.
+    #[inline]
+    fn judge(&mut self, probe: Probe, came: &[u8], whole: bool) {
+        self.capture.odd.looked_at += 1;
+        let flow = self.plan.flow(probe.seq);
+        let template = match (&self.plan.makes, &self.plan.frames) {
+            (Makes::Anything, _) => {
+                if !whole {
+                    self.capture.odd.corrupted += 1;
+                    *self.capture.odd.fields.entry("mark").or_default() += 1;
+                }
+                return;
+            }
+            (_, Some(frames)) => Some(&frames.frames[flow as usize]),
+            (_, None) => None,
+        };
+        match template {
+            Some(template) => {
+                self.expected.clear();
+                self.expected.extend_from_slice(template);
+                probe::stamp(&mut self.expected, probe);
+            }
+            None if self.expected_flow == Some(flow) => probe::renumber(&mut self.expected, probe),
+            None => probe::rewrite(&mut self.expected, flow, probe),
+        }
+        self.expected_flow = Some(flow);
+        match &self.plan.makes {
+            Makes::Changed(actions) => {
+                let mut made = self.expected.clone();
+                // Actions that nobody knows here are not judged.
+                if expect::apply(actions, &mut made).is_none() || came == made {
+                    return;
+                }
+                match came == self.expected {
+                    true => self.capture.odd.undone += 1,
+                    false => self.capture.odd.differs(&made, came),
+                }
+            }
+            _ if came == self.expected => {}
+            _ => self.capture.odd.differs(&self.expected, came),
+        }
+    }
+
+    /// Takes note of a probe; `false` if it had come before.
+    #[inline]
+    fn one(&mut self, probe: Probe, at: u64, stamp: u64, returned: bool) -> bool {
         let seq = probe.seq as usize;
         let capture = &mut self.capture;
-        let Some(received) = capture.received.get_mut(seq) else { return };
+        let Some(received) = capture.received.get_mut(seq) else { return false };
         if *received != 0 {
-            capture.duplicates += 1;
-            return;
+            capture.odd.doubled += 1;
+            return false;
         }
         // A clock that was set back in between must not make it "never".
         *received = at.max(probe.due).max(1);
         capture.due[seq] = probe.due;
+        if let Some(most) = self.plan.queue_max {
+            let took = at.saturating_sub(capture.sent.get(seq).copied().unwrap_or(at));
+            self.least = self.least.min(took);
+            if took <= self.least.saturating_add(most.as_nanos() as u64) {
+                self.queued_since = 0;
+            } else if self.queued_since == 0 {
+                self.queued_since = at;
+            } else if at.saturating_sub(self.queued_since) > QUEUED_NS {
+                capture.queued = true;
+            }
+        }
         if let Some([_, came]) = capture.on_wire.get_mut(seq) {
             *came = stamp;
         }
@@ -442,6 +751,7 @@ impl Seen<'_> {
             let probe = Some((probe.seq, probe.due));
             self.tell(Came { probe, at, returned, bytes: Box::default() });
         }
+        true
     }
 }
 
@@ -517,6 +827,11 @@ fn driven(
         flows: vec![false; flows as usize],
         received: 0,
         last_at: 0,
+        expected: probe::frame(len, 0, Probe { stream: plan.stream, seq: 0, due: 0 }),
+        expected_flow: None,
+        heads: None,
+        least: u64::MAX,
+        queued_since: 0,
     };
     let mut offsets = match plan.frames.as_ref().and_then(|f| f.offsets.as_ref()) {
         Some(recorded) => Schedule::Recorded(recorded.iter()),
@@ -527,8 +842,11 @@ fn driven(
         Frame::copy_of(&probe::frame(len, 0, Probe { stream: plan.stream, seq: 0, due: 0 }));
     // What came in before is not of this run.
     while seen.take(rx, &mut burst, &mut pool, false)? > 0 {}
-    while plan.both && seen.take(tx, &mut burst, &mut pool, true)? > 0 {}
+    while seen.take(tx, &mut burst, &mut pool, true)? > 0 {}
+    seen.capture.odd = Odd::default();
     rx.newly_lost();
+    let counted = tx.passed_in_all();
+    let (mut aside_at, mut link_at, mut had_link) = (0, 0, true);
     let sent_max = if tx.sending().is_some() { SENT_MAX } else { BURST_MAX };
     let start = clock::now() + 500_000;
     let mut next = 0;
@@ -543,7 +861,11 @@ fn driven(
     let mut unseen = 0;
     loop {
         let mut waiting = 0;
-        let stopped = live.stop.load(Ordering::Acquire);
+        if plan.interrupt.is_raised() {
+            live.stop();
+            return Err(Error::Interrupted);
+        }
+        let stopped = live.stop.load(Ordering::Acquire) || seen.capture.queued;
         if seen.capture.cut_at == 0 && live.cut.load(Ordering::Acquire) {
             seen.capture.cut_at = clock::now();
             rx.set_link(false)?;
@@ -595,8 +917,16 @@ fn driven(
                 break;
             }
         }
-        if plan.both {
-            got += seen.take(tx, &mut burst, &mut pool, true)?;
+        if plan.both || now.saturating_sub(aside_at) > ASIDE_NS {
+            aside_at = now;
+            let back = seen.take(tx, &mut burst, &mut pool, true)?;
+            got += if plan.both { back } else { 0 };
+        }
+        if now.saturating_sub(link_at) > LINK_NS && !live.cut.load(Ordering::Acquire) {
+            link_at = now;
+            let has = tx.has_link() && rx.has_link();
+            seen.capture.odd.link_gone += u64::from(had_link && !has);
+            had_link = has;
         }
         unseen = if got > 0 { 0 } else { unseen + waiting };
         if unseen >= BURST_MAX {
@@ -617,7 +947,11 @@ fn driven(
             let last_is_back = expected > 0 && seen.capture.received[expected - 1] != 0;
             let quiet = if last_is_back { GRACE_NS } else { plan.drain.as_nanos() as u64 };
             let quiet_since = (*done_at.get_or_insert(now)).max(seen.last_at);
-            if seen.received >= expected as u64 || now.saturating_sub(quiet_since) >= quiet {
+            let waited = now.saturating_sub(done_at.unwrap_or(now));
+            if seen.received >= expected as u64
+                || now.saturating_sub(quiet_since) >= quiet
+                || waited >= plan.drain_max.as_nanos() as u64
+            {
                 break;
             }
         }
@@ -636,7 +970,11 @@ fn driven(
     if stamped {
         departures(&mut *tx.tx, &taken, &mut seen.capture.on_wire);
     }
+    while seen.take(tx, &mut burst, &mut pool, true)? == BURST_MAX {}
     let mut capture = seen.capture;
+    if let (Some([_, before]), Some([_, after])) = (counted, tx.passed_in_all()) {
+        capture.odd.sent_by_others = after.saturating_sub(before).saturating_sub(next as u64);
+    }
     capture.came_last = seen.last_at;
     capture.missed = rx.newly_lost();
     if plan.transmit {
@@ -681,6 +1019,10 @@ mod tests {
             turns: Turns::Regular,
             frames: None,
             both: false,
+            makes: Makes::Same,
+            queue_max: None,
+            drain_max: DRAIN_MAX,
+            interrupt: Interrupt::default(),
             filter: None,
             record: None,
             drain: Duration::from_millis(300),
@@ -698,8 +1040,9 @@ mod tests {
     #[test]
     fn a_cable_loses_nothing_and_adds_up() {
         let capture = over(Faults::default());
+        let clean = Odd { looked_at: 5000, ..Odd::default() };
         assert_eq!((capture.sent_count(), capture.received_count()), (5000, 5000));
-        assert_eq!((capture.duplicates, capture.reordered, capture.missed), (0, 0, 0));
+        assert_eq!((&capture.odd, capture.reordered, capture.missed), (&clean, 0, 0));
         assert!(capture.due.is_sorted());
         for i in 0..5000 {
             assert!(capture.due[i] <= capture.sent[i] && capture.sent[i] <= capture.received[i]);
@@ -712,9 +1055,71 @@ mod tests {
     fn losses_copies_and_disorder_are_told_apart() {
         let capture = over(Faults { loss: 0.05, ..Faults::default() });
         assert!((100..500).contains(&(capture.sent_count() - capture.received_count())));
-        assert_eq!((capture.duplicates, capture.reordered), (0, 0));
+        assert_eq!((capture.odd.doubled, capture.reordered), (0, 0));
         let capture = over(Faults { duplication: 0.05, ..Faults::default() });
-        assert!(capture.duplicates > 100 && capture.received_count() == 5000);
+        assert!(capture.odd.doubled > 100 && capture.received_count() == 5000);
+    }
+
+    #[test]
+    fn flipped_bits_are_corruption_and_nothing_else() {
+        let capture = over(Faults { corruption: 0.05, ..Faults::default() });
+        let odd = &capture.odd;
+        assert!((150..350).contains(&odd.corrupted), "{odd:?}");
+        assert_eq!(
+            (capture.lost_count(), odd.doubled, capture.reordered, odd.changed),
+            (0, 0, 0, 0)
+        );
+        // Anywhere in the frame: the mark is 18 bytes of 60.
+        assert!(odd.fields["payload"] * 2 < odd.corrupted && odd.fields.len() > 8, "{odd:?}");
+        assert!(odd.bit.is_some_and(|(_, same)| !same));
+        assert!(capture.latencies().all(|ns| ns < 60_000_000_000));
+    }
+
+    #[test]
+    fn what_others_send_and_what_comes_back_is_told() {
+        let (a, far_a) = memory::port("a", memory::Config::default()).unwrap();
+        let (b, far_b) = memory::port("b", memory::Config::default()).unwrap();
+        let mut sent = [0, 0].into_iter().chain([0, 5300]);
+        let counted = move || sent.nth(1).map(|n| [0, n]);
+        let mut a = DataPort::new("a", 1, Box::new(a)).unwrap().counted_by(counted);
+        let mut b = DataPort::new("b", 2, Box::new(b)).unwrap();
+        let live = Live::default();
+        let plan = Plan { probes: 5000, ..plan(5000) };
+        let capture = std::thread::scope(|scope| {
+            let run = scope.spawn(|| drive(&mut a, &mut b, &plan, &live));
+            let mut stranger = probe::frame(60, 1, Probe { stream: 3, seq: 9, due: 9 });
+            probe::estrange(&mut stranger, Probe { stream: 3, seq: 9, due: 9 });
+            let stale = probe::frame(60, 1, Probe { stream: 2, seq: 9, due: 9 });
+            let mut n = 0;
+            while !run.is_finished() {
+                let Some(frame) = far_a.take_within(Duration::from_millis(5)) else { continue };
+                // A hub, and somebody else's frames.
+                if n < 100 {
+                    far_a.inject_bytes(frame.data());
+                    far_b.inject_bytes(&stranger);
+                    far_b.inject_bytes(&[7; 60]);
+                    far_b.inject_bytes(&stale);
+                }
+                far_b.inject_bytes(frame.data());
+                n += 1;
+            }
+            run.join().unwrap().unwrap()
+        });
+        let odd = &capture.odd;
+        assert_eq!((capture.lost_count(), odd.doubled, capture.reordered), (0, 0, 0));
+        assert_eq!((odd.returned, odd.others, odd.foreign, odd.earlier), (100, 100, 100, 100));
+        assert_eq!((odd.sent_by_others, odd.looked_at), (300, 5000));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_run() {
+        let (a, b) = memory::cable("a", "b", memory::Config::default()).unwrap();
+        let mut a = DataPort::new("a", 1, Box::new(a)).unwrap();
+        let mut b = DataPort::new("b", 2, Box::new(b)).unwrap();
+        let plan = plan(1_000_000);
+        plan.interrupt.raise();
+        let ended = drive(&mut a, &mut b, &plan, &Live::default());
+        assert!(matches!(ended, Err(Error::Interrupted)));
     }
 
     #[test]

@@ -8,18 +8,23 @@ use gauge::bench::{Bench, Settings};
 use gauge::describe::described;
 use gauge::lua::Script;
 use gauge::module::{self, MODULES, Module};
-use gauge::report::{Run, WIRE};
+use gauge::report::{How, Report, Run, WIRE};
 use gauge::{Control, DataPort, Peer};
 use of_channel::connection::Timing;
 use of_channel::{Channel, Config, Listen, TlsFiles};
 use of_pipeline::lower::{self, ProgramConfig};
 use of_pipeline::{Agent, AgentConfig};
 use openflow::codec::{self, Frame};
-use openflow::{FlowModCommand, Message, MultipartReplyBody, Version, Xid};
+use openflow::{
+    FlowModCommand, FlowStatsRequest, Message, MultipartReplyBody, MultipartRequestBody, Version,
+    Xid,
+};
 use port::fault::{FaultInjector, Faults};
+use port::prng::Prng;
 use port::{Port, memory};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -32,14 +37,52 @@ struct Lies {
     early_barrier: Option<Duration>,
     /// One in so many frames is lost on its way out.
     loses: Option<u32>,
-    /// Flow entries are said to have counted so many packets too many, and ports a tenth more.
-    miscounts: u64,
+    /// A counter that is told wrongly, and by how much.
+    miscounts: Option<(Counter, u64)>,
     /// What flow entries count is told so late.
     stale: Option<Duration>,
     /// Every second rule is added so long before the one that was sent before it.
     reorders: Option<Duration>,
     /// One in so many echo requests is not answered.
     deaf: Option<u32>,
+    /// What the path does to frames on their way out.
+    bends: Option<Bend>,
+    /// One in so many new rules never reaches the switch.
+    forgets: Option<u32>,
+    /// Messages from the switch that are sent twice.
+    doubles: Option<fn(&Message) -> bool>,
+    /// The channel is closed, once, at so many echo requests.
+    closes: Option<u32>,
+}
+
+/// A counter of the switch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Counter {
+    FlowPackets,
+    FlowBytes,
+    PortTx,
+    PortRxBytes,
+    PortRxErrors,
+    PortTxDropped,
+    /// In thousandths.
+    PortRxShare,
+    TableLookups,
+    Aggregate,
+}
+
+/// What becomes of a frame on its way from the switch.
+#[derive(Clone, Copy)]
+enum Bend {
+    /// This is done to each.
+    Each(fn(&mut Vec<u8>)),
+    /// One bit of one in a hundred is flipped.
+    Bits,
+    /// One in so many comes twice.
+    Twice(u32),
+    /// Each comes back by the input port, too.
+    Hub,
+    /// With each of ours, one of another process's comes, by the same path.
+    Strangers,
 }
 
 /// A switch, the shim before it, and both on the bench.
@@ -48,10 +91,97 @@ struct Lab {
     channel: Option<Channel>,
     switch: Switch,
     shim: Option<JoinHandle<()>>,
+    path: Option<JoinHandle<()>>,
+    over: Arc<AtomicBool>,
+    /// Where the switch itself can be reached.
+    port: u16,
+    shim_port: u16,
+}
+
+/// Carries frames between our ports and the switch's, and bends those that come out. The wires: in, then out, each our
+/// port's far end, then the switch's.
+fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over: &AtomicBool) {
+    let [(our_in, its_in), (our_out, its_out)] = wires else { panic!("two wires") };
+    let (mut count, mut random) = (0u32, Prng::new(7));
+    while !over.load(Ordering::Relaxed) {
+        let mut busy = false;
+        for (from, to) in [(our_in, its_in), (our_out, its_out), (its_in, our_in)] {
+            busy |= from.take_into(64, |frame| drop(to.inject(frame))) > 0;
+        }
+        busy |= its_out.take_into(64, |frame| {
+            count += 1;
+            let mut bytes = frame.data().to_vec();
+            let is_ours = gauge::probe::parse(&bytes).is_some();
+            match bend {
+                Bend::Each(change) if is_ours => change(&mut bytes),
+                Bend::Bits if is_ours && random.below(100) == 0 => {
+                    let bit = random.below(bytes.len() as u64 * 8) as usize;
+                    bytes[bit / 8] ^= 1 << (bit % 8);
+                }
+                Bend::Twice(n) if count % n == 0 => drop(our_out.inject_bytes(&bytes)),
+                Bend::Hub => drop(our_in.inject_bytes(&bytes)),
+                Bend::Strangers => {
+                    if let Some(probe) = gauge::probe::parse(&bytes) {
+                        let mut other = bytes.clone();
+                        gauge::probe::estrange(&mut other, probe);
+                        our_out.inject_bytes(&other);
+                    }
+                }
+                _ => {}
+            }
+            our_out.inject_bytes(&bytes);
+        }) > 0;
+        if !busy {
+            // What comes by either end wakes it soon enough.
+            port::wait_readable(its_out.fd(), Duration::from_micros(100));
+        }
+    }
 }
 
 impl Lab {
     fn new(version: Version, lies: Lies) -> Lab {
+        let (mut lab, peer, [input, output], settings) = Lab::start(version, lies);
+        let control = Control::open(&peer, &[version]).unwrap();
+        lab.bench = Some(Bench::new(control, input, output, settings).unwrap());
+        lab
+    }
+
+    /// A whole session of these modules; the report, and the flow entries that are there after it.
+    fn session(
+        version: Version,
+        lies: Lies,
+        names: &[&str],
+        change: impl FnOnce(&mut Settings),
+    ) -> (Report, usize) {
+        Lab::session_told(version, lies, names, change, &mut |_| {})
+    }
+
+    /// The same, with somebody who hears of its progress.
+    fn session_told(
+        version: Version,
+        lies: Lies,
+        names: &[&str],
+        change: impl FnOnce(&mut Settings),
+        progress: &mut dyn FnMut(&str),
+    ) -> (Report, usize) {
+        let (lab, peer, [input, output], mut settings) = Lab::start(version, lies);
+        change(&mut settings);
+        let find = |name: &&str| MODULES.iter().find(|m| m.name == *name).unwrap();
+        let modules: Vec<&Module> = names.iter().map(find).collect();
+        let ports = (input, output);
+        let report = gauge::gauge(&peer, &[version], ports, None, settings, &modules, progress);
+        let mut control = Control::open(&Peer::loopback(lab.port), &[version]).unwrap();
+        let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
+        let parts = control.multipart("flow statistics", body).unwrap();
+        let left = parts.iter().map(|part| match part {
+            MultipartReplyBody::Flow(entries) => entries.len(),
+            _ => 0,
+        });
+        (report, left.sum())
+    }
+
+    /// A switch and its shim: how the shim is reached, our ports, and settings for a small session.
+    fn start(version: Version, lies: Lies) -> (Lab, Peer, [DataPort; 2], Settings) {
         let (program, _) = lower::program(&ProgramConfig::default());
         let config = switch::Config {
             program: Arc::new(program),
@@ -64,18 +194,35 @@ impl Lab {
         let mut services = Services::default();
         services.track(service::conntrack::Config::new(1 << 18, 7));
         let switch = Switch::start_with(config, services).unwrap();
+        let config = memory::Config { capacity: 1 << 16, ..Default::default() };
+        let mut wires = Vec::new();
         let ours = ["in", "out"].map(|name| {
-            let config = memory::Config { capacity: 1 << 16, ..Default::default() };
-            let (ours, theirs) = memory::cable(name, name, config).unwrap();
-            let theirs: Box<dyn Port> = match lies.loses {
-                Some(n) if name == "out" => {
-                    let faults = Faults { loss: 1.0 / f64::from(n), ..Faults::default() };
-                    Box::new(FaultInjector::new(Box::new(theirs), faults, 11))
+            let (theirs, far): (Box<dyn Port>, Box<dyn Port>) = match (lies.bends, lies.loses) {
+                (Some(_), _) => {
+                    let (theirs, wire) = memory::port(name, config.clone()).unwrap();
+                    let (ours, far) = memory::port(name, config.clone()).unwrap();
+                    wires.push((far, wire));
+                    (Box::new(theirs), Box::new(ours))
                 }
-                _ => Box::new(theirs),
+                (None, loses) => {
+                    let (ours, theirs) = memory::cable(name, name, config.clone()).unwrap();
+                    let theirs: Box<dyn Port> = match loses {
+                        Some(n) if name == "out" => {
+                            let faults = Faults { loss: 1.0 / f64::from(n), ..Faults::default() };
+                            Box::new(FaultInjector::new(Box::new(theirs), faults, 11))
+                        }
+                        _ => Box::new(theirs),
+                    };
+                    (theirs, Box::new(ours))
+                }
             };
             let number = switch.add_port(None, theirs).unwrap();
-            DataPort::new(name, number, Box::new(ours)).unwrap()
+            DataPort::new(name, number, far).unwrap()
+        });
+        let over = Arc::new(AtomicBool::new(false));
+        let path = lies.bends.map(|bend| {
+            let (over, wires) = (over.clone(), std::mem::take(&mut wires));
+            std::thread::spawn(move || path(&wires, bend, &over))
         });
         let agent = Agent::new(switch.clone(), AgentConfig::default()).unwrap();
         let listen = Listen::Tcp { address: Ipv4Addr::LOCALHOST.into(), port: 0 };
@@ -89,11 +236,17 @@ impl Lab {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let shim_port = listener.local_addr().unwrap().port();
         let shim = std::thread::spawn(move || {
-            let (controller, _) = listener.accept().unwrap();
-            let switch = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let Ok((controller, _)) = listener.accept() else { return };
+            // Whoever wants the shim gone connects and says nothing.
+            let Ok(switch) = TcpStream::connect(("127.0.0.1", port)) else { return };
             shim(controller, switch, version, lies);
+            if lies.closes.is_some() {
+                // It can be reached again, and then is honest.
+                let (controller, _) = listener.accept().unwrap();
+                let switch = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                shim(controller, switch, version, Lies::default());
+            }
         });
-        let control = Control::open(&Peer::loopback(shim_port), &[version]).unwrap();
         let settings = Settings {
             probes: 3000,
             rate_pps: 10_000.0,
@@ -122,9 +275,17 @@ impl Lab {
             late_share_max: 1.0,
             ..Settings::default()
         };
-        let [input, output] = ours;
-        let bench = Bench::new(control, input, output, settings).unwrap();
-        Lab { bench: Some(bench), channel: Some(channel), switch, shim: Some(shim) }
+        let lab = Lab {
+            bench: None,
+            channel: Some(channel),
+            switch,
+            shim: Some(shim),
+            path,
+            over,
+            port,
+            shim_port,
+        };
+        (lab, Peer::loopback(shim_port), ours, settings)
     }
 
     fn ask(&mut self, module: &Module) -> Vec<Run> {
@@ -147,7 +308,11 @@ impl Drop for Lab {
     fn drop(&mut self) {
         self.bench = None;
         self.channel = None;
+        self.over.store(true, Ordering::Relaxed);
         self.switch.stop();
+        if let Some(path) = self.path.take() {
+            let _ = path.join();
+        }
         if let Some(shim) = self.shim.take() {
             let _ = shim.join();
         }
@@ -164,13 +329,19 @@ fn shim(controller: TcpStream, switch: TcpStream, version: Version, lies: Lies) 
             each(&mut switch, |bytes| {
                 let Some(bytes) = bytes else { return true };
                 let bytes = miscount(version, bytes, lies, &mut first_counted);
+                if let (Some(doubles), Ok((_, m))) = (lies.doubles, codec::decode(version, &bytes))
+                    && doubles(&m)
+                    && up.lock().unwrap().write_all(&bytes).is_err()
+                {
+                    return false;
+                }
                 up.lock().unwrap().write_all(&bytes).is_ok()
             });
             let _ = up.lock().unwrap().shutdown(Shutdown::Both);
         })
     };
     let (mut controller, mut down) = (controller, switch);
-    let mut echoes = 0;
+    let (mut echoes, mut rules) = (0, 0);
     let mut held = Vec::new();
     if lies.reorders.is_some() {
         // What comes within this time of what came before is of one batch.
@@ -203,6 +374,20 @@ fn shim(controller: TcpStream, switch: TcpStream, version: Version, lies: Lies) 
                     let _ = down.write_all(&bytes);
                 });
                 return true;
+            }
+            (Ok((_, Message::FlowMod(f))), Lies { forgets: Some(n), .. })
+                if f.priority == 1000 && f.command != FlowModCommand::Delete =>
+            {
+                rules += 1;
+                if rules % n == 0 {
+                    return true;
+                }
+            }
+            (Ok((_, Message::EchoRequest(_))), Lies { closes: Some(n), .. }) => {
+                echoes += 1;
+                if echoes == n {
+                    return false;
+                }
             }
             (Ok((_, Message::EchoRequest(_))), Lies { deaf: Some(n), .. }) => {
                 echoes += 1;
@@ -270,17 +455,22 @@ fn miscount(
     lies: Lies,
     first_counted: &mut Option<Instant>,
 ) -> Vec<u8> {
-    if lies.miscounts == 0 && lies.stale.is_none() {
+    if lies.miscounts.is_none() && lies.stale.is_none() {
         return bytes;
     }
     let Ok((Xid(xid), Message::MultipartReply(mut reply))) = codec::decode(version, &bytes) else {
         return bytes;
     };
+    let lie = |counter| match lies.miscounts {
+        Some((wrong, by)) if wrong == counter => by,
+        _ => 0,
+    };
     match &mut reply.body {
         MultipartReplyBody::Flow(entries) => {
             for entry in entries.iter_mut().filter(|e| e.priority == 1000) {
-                entry.packet_count += lies.miscounts;
                 if entry.packet_count > 0 {
+                    entry.packet_count += lie(Counter::FlowPackets);
+                    entry.byte_count += lie(Counter::FlowBytes);
                     first_counted.get_or_insert_with(Instant::now);
                 }
                 if lies.stale.is_some_and(|by| first_counted.is_some_and(|f| f.elapsed() < by)) {
@@ -288,9 +478,19 @@ fn miscount(
                 }
             }
         }
-        MultipartReplyBody::PortStats(ports) if lies.miscounts > 0 => {
-            ports.iter_mut().for_each(|p| p.tx_packets += p.tx_packets / 10);
+        MultipartReplyBody::PortStats(ports) => {
+            for p in ports.iter_mut().filter(|p| p.rx_packets + p.tx_packets > 500) {
+                p.tx_packets += p.tx_packets / 10 * lie(Counter::PortTx);
+                p.rx_packets += p.rx_packets * lie(Counter::PortRxShare) / 1000;
+                p.rx_bytes += p.rx_packets / 10 * lie(Counter::PortRxBytes);
+                p.rx_errors += p.rx_packets / 100 * lie(Counter::PortRxErrors);
+                p.tx_dropped += p.tx_packets / 100 * lie(Counter::PortTxDropped);
+            }
         }
+        MultipartReplyBody::Table(tables) if lie(Counter::TableLookups) > 0 => {
+            tables.iter_mut().for_each(|t| t.lookup_count /= 2);
+        }
+        MultipartReplyBody::Aggregate(sum) => sum.packet_count += lie(Counter::Aggregate),
         _ => {}
     }
     codec::encode(version, Xid(xid), &Message::MultipartReply(reply)).unwrap()
@@ -606,12 +806,301 @@ fn late_counters_are_found() {
 
 #[test]
 fn wrong_counters_are_found() {
-    let mut lab = Lab::new(Version::V10, Lies { miscounts: 1, ..Lies::default() });
-    for _ in 0..rounds() {
-        assert_eq!(lab.findings(&module::statistics::MODULE), ["flow_count_wrong"]);
-        assert_eq!(lab.findings(&module::counters::MODULE), ["port_count_wrong"]);
+    for (counter, by, found) in [
+        (Counter::FlowPackets, 1, "flow_count_wrong"),
+        (Counter::FlowBytes, 7, "flow_count_wrong"),
+        (Counter::TableLookups, 1, "table_count_wrong"),
+        (Counter::Aggregate, 1, "aggregate_count_wrong"),
+    ] {
+        let miscounts = Some((counter, by));
+        let mut lab = Lab::new(Version::V13, Lies { miscounts, ..Lies::default() });
+        assert_eq!(lab.findings(&module::statistics::MODULE), [found], "{counter:?}");
     }
-    assert_eq!(lab.findings(&module::forwarding::MODULE), [""; 0]);
+    for (counter, by) in [
+        (Counter::PortTx, 1),
+        (Counter::PortRxShare, 9),
+        (Counter::PortRxBytes, 1),
+        (Counter::PortRxErrors, 1),
+        (Counter::PortTxDropped, 1),
+    ] {
+        let version = if by == 9 { Version::V13 } else { Version::V10 };
+        let miscounts = Some((counter, by));
+        let mut lab = Lab::new(version, Lies { miscounts, ..Lies::default() });
+        assert_eq!(lab.findings(&module::counters::MODULE), ["port_count_wrong"], "{counter:?}");
+    }
+}
+
+/// The checksum of an IPv4 header behind an untagged Ethernet header.
+fn sum(frame: &mut [u8]) {
+    frame[24..26].fill(0);
+    let words = frame[14..34].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[24..26].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+}
+
+#[test]
+fn frames_that_came_out_changed_are_found_and_the_field_is_named() {
+    let changes: [(fn(&mut Vec<u8>), &str, &str); 6] = [
+        (|f| (f[22] = 61, sum(f)).1, "frames_changed", "ip_ttl"),
+        (|f| (f[26..30].fill(6), sum(f)).1, "frames_changed", "ip_src"),
+        (|f| f[5] ^= 0x55, "frames_changed", "eth_dst"),
+        (
+            |f| f.get_mut(200..216).into_iter().for_each(|b| b.fill(0xff)),
+            "frames_changed",
+            "payload",
+        ),
+        (|f| f.truncate(200), "frames_changed", "length"),
+        // The frames that look for the wires are short.
+        (
+            |f| {
+                if f.len() > 60 {
+                    f[42..60].fill(0xee)
+                }
+            },
+            "frames_unreadable",
+            "mark",
+        ),
+    ];
+    for (change, what, field) in changes {
+        let bends = Some(Bend::Each(change));
+        let mut lab = Lab::new(Version::V13, Lies { bends, ..Lies::default() });
+        lab.bench.as_mut().unwrap().settings.sizes = vec![512];
+        lab.bench.as_mut().unwrap().settings.probes = 1000;
+        let run = lab.ask(&module::forwarding::MODULE).remove(0);
+        let [found] = &run.findings[..] else { panic!("{field}: {:?}", run.findings) };
+        assert_eq!(found.what, what, "{field}: {found:?}");
+        let named = found.text.contains(field) || field == "mark";
+        assert!(named && found.text.starts_with("1000 of 1000"), "{field}: {found:?}");
+        assert_eq!(run.value("lost"), Some(0.0), "{field}");
+    }
+}
+
+#[test]
+fn an_action_that_is_not_done_is_found() {
+    // UDP's destination is as it was before, whatever the rule says.
+    let bends = Some(Bend::Each(|f| f[36..38].copy_from_slice(&9u16.to_be_bytes())));
+    let mut lab = Lab::new(Version::V13, Lies { bends, ..Lies::default() });
+    let settings = &mut lab.bench.as_mut().unwrap().settings;
+    (settings.sizes, settings.probes) = (vec![128], 800);
+    for run in lab.ask(&module::actions::MODULE) {
+        let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+        let expected: &[&str] = match run.label.split(',').next().unwrap() {
+            "set UDP destination" => &["action_not_done"],
+            // What follows a tag or a label lies elsewhere.
+            "push VLAN" | "push MPLS" => &["frames_changed"],
+            _ => &[],
+        };
+        assert_eq!(found, expected, "{}: {:?}", run.label, run.findings);
+    }
+}
+
+#[test]
+fn flipped_bits_are_found_and_not_taken_for_other_faults() {
+    let mut lab = Lab::new(Version::V13, Lies { bends: Some(Bend::Bits), ..Lies::default() });
+    lab.bench.as_mut().unwrap().settings.sizes = vec![64];
+    for module in [&module::forwarding::MODULE, &module::loss::MODULE] {
+        let run = lab.ask(module).remove(0);
+        let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+        assert_eq!(found, ["frames_corrupted"], "{:?}", run.findings);
+        for figure in ["lost", "doubled", "reordered"] {
+            assert_eq!(run.value(figure), Some(0.0), "{figure}");
+        }
+    }
+}
+
+#[test]
+fn doubled_frames_and_those_that_come_back_are_found() {
+    for (bend, what) in [(Bend::Twice(100), "frames_doubled"), (Bend::Hub, "frames_returned")] {
+        let mut lab = Lab::new(Version::V13, Lies { bends: Some(bend), ..Lies::default() });
+        lab.bench.as_mut().unwrap().settings.sizes = vec![64];
+        for module in [&module::forwarding::MODULE, &module::cliffs::FLOWS, &module::load::POLLING]
+        {
+            for run in lab.ask(module) {
+                let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+                assert_eq!(found, [what], "{} {:?}", module.name, run.findings);
+            }
+        }
+    }
+}
+
+#[test]
+fn probes_of_others_accuse_nobody() {
+    let mut lab = Lab::new(Version::V13, Lies { bends: Some(Bend::Strangers), ..Lies::default() });
+    let settings = &mut lab.bench.as_mut().unwrap().settings;
+    (settings.sizes, settings.attempts) = (vec![64], 2);
+    for module in
+        [&module::forwarding::MODULE, &module::statistics::MODULE, &module::counters::MODULE]
+    {
+        for run in lab.ask(module) {
+            assert_eq!(run.findings, [], "{}", module.name);
+            assert_eq!(run.attempts, 2);
+            let told = run.disturbed.join(" ");
+            assert!(told.contains("probes of another run came out"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_disturbed_run_accuses_nobody() {
+    let mut lab = Lab::new(Version::V13, Lies { loses: Some(50), ..Lies::default() });
+    let settings = &mut lab.bench.as_mut().unwrap().settings;
+    // No probe leaves so early that none is late.
+    (settings.late_share_max, settings.attempts, settings.sizes) = (-1.0, 2, vec![64]);
+    for module in [&module::forwarding::MODULE, &module::loss::MODULE, &module::load::POLLING] {
+        for run in lab.ask(module) {
+            assert_eq!((run.findings.len(), run.attempts), (0, 2), "{} {run:?}", module.name);
+            assert!(!run.disturbed.is_empty());
+            let kept = |note: &String| note.starts_with("not believed: frames_lost");
+            // What `loss` would find it does not even look at then.
+            assert!(
+                module.name == "loss" || run.notes.iter().any(kept),
+                "{} {:?}",
+                module.name,
+                run.notes
+            );
+        }
+    }
+}
+
+#[test]
+fn rules_that_never_come_are_not_late() {
+    let mut lab = Lab::new(Version::V13, Lies { forgets: Some(10), ..Lies::default() });
+    lab.bench.as_mut().unwrap().settings.batches = vec![20];
+    use module::updates;
+    for module in
+        [&updates::INSERTION, &module::barrier::MODULE, &updates::ORDER, &updates::MODIFICATION]
+    {
+        for run in lab.ask(module) {
+            let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+            assert_eq!(found, ["rule_inactive"], "{} {:?}", module.name, run.findings);
+        }
+    }
+}
+
+#[test]
+fn doubled_replies_are_found() {
+    let cases: [(fn(&Message) -> bool, &Module, &str, &str); 5] = [
+        (
+            |m| matches!(m, Message::EchoReply(_)),
+            &module::echo::MODULE,
+            "replies_doubled",
+            "200 echo replies",
+        ),
+        (
+            |m| matches!(m, Message::BarrierReply),
+            &module::updates::INSERTION,
+            "replies_doubled",
+            "barrier replies",
+        ),
+        (
+            |m| matches!(m, Message::MultipartReply(_)),
+            &module::statistics::MODULE,
+            "replies_doubled",
+            "statistics replies",
+        ),
+        (
+            |m| matches!(m, Message::MultipartReply(_)),
+            &module::load::POLLING,
+            "replies_doubled",
+            "statistics replies",
+        ),
+        (
+            |m| matches!(m, Message::PacketIn(_)),
+            &module::punt::PACKET_IN,
+            "packet_in_doubled",
+            "100 of 100",
+        ),
+    ];
+    for (doubles, module, what, text) in cases {
+        let mut lab = Lab::new(Version::V13, Lies { doubles: Some(doubles), ..Lies::default() });
+        let runs = lab.ask(module);
+        // Without anything asked there is nothing to double.
+        for run in runs.iter().filter(|r| r.label != "nothing asked") {
+            let [found] = &run.findings[..] else { panic!("{}: {:?}", module.name, run.findings) };
+            assert!(found.what == what && found.text.contains(text), "{}: {found:?}", module.name);
+        }
+    }
+}
+
+/// Parts of one answer are not taken for doubles of each other.
+#[test]
+fn long_answers_are_not_doubled() {
+    let mut lab = Lab::new(Version::V13, Lies::default());
+    lab.bench.as_mut().unwrap().settings.polled_entries = 3000;
+    assert_eq!(lab.findings(&module::load::POLLING), [""; 0]);
+}
+
+/// What was measured until the channel closed is told; it is opened again, and what follows is measured.
+#[test]
+fn a_closed_channel_leaves_a_report() {
+    let lies = Lies { closes: Some(70), ..Lies::default() };
+    let modules = ["echo", "loss", "packet_out"];
+    let (report, left) = Lab::session(Version::V13, lies, &modules, |_| {});
+    assert_eq!((report.ended.how, report.verdict().status()), (How::SwitchFailed, 3), "{report}");
+    let broke: Vec<bool> = report.modules.iter().map(|m| m.broke.is_some()).collect();
+    assert_eq!(broke, [true, false, false], "{report}");
+    let found = report.modules.iter().flat_map(|m| &m.runs).flat_map(|r| &r.findings);
+    assert_eq!(found.map(|f| f.what).collect::<Vec<_>>(), ["channel_closed"]);
+    // The others were asked by a new channel, and nothing of ours is left.
+    assert!(report.modules[1..].iter().all(|m| m.runs.len() == 1), "{report}");
+    assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0));
+    let stored = gauge::Stored::parse(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert!(gauge::junit::junit(&stored).contains("<error message=\"broken off\">"));
+}
+
+#[test]
+fn an_interrupt_leaves_a_report_and_no_rules() {
+    let modules = ["echo", "forwarding", "loss", "statistics"];
+    // Raised when the third begins; what it does to traffic on its way is tested beside the code.
+    let interrupt = gauge::Interrupt::default();
+    let raise = interrupt.clone();
+    let (report, left) = Lab::session_told(
+        Version::V13,
+        Lies::default(),
+        &modules,
+        |s| (s.sizes, s.interrupt) = (vec![64], interrupt),
+        &mut |line| {
+            if line == "loss" {
+                raise.raise();
+            }
+        },
+    );
+    assert_eq!((report.ended.how, report.verdict().status()), (How::Interrupted, 5), "{report}");
+    assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0));
+    let runs: Vec<usize> = report.modules.iter().map(|m| m.runs.len()).collect();
+    assert_eq!(runs, [1, 1, 0, 0], "{report}");
+    assert_eq!(report.modules[2].broke.as_deref(), Some("interrupted"));
+    assert!(report.modules[3].skipped.as_deref().unwrap().starts_with("not reached: interrupted"));
+}
+
+#[test]
+fn a_switch_that_cannot_be_reached_leaves_a_report() {
+    let (lab, _, [input, output], settings) = Lab::start(Version::V13, Lies::default());
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let modules = [&module::echo::MODULE];
+    let peer = Peer::loopback(gone);
+    let ports = (input, output);
+    let report = gauge::gauge(&peer, &[Version::V13], ports, None, settings, &modules, &mut |_| {});
+    assert_eq!((report.ended.how, report.verdict().status()), (How::SwitchFailed, 3));
+    assert!(
+        report.modules[0].skipped.as_deref().unwrap().starts_with("not reached: tcp:127.0.0.1")
+    );
+    // The shim waits for somebody.
+    drop(TcpStream::connect(("127.0.0.1", lab.shim_port)).unwrap());
+}
+
+#[test]
+fn modules_are_asked_as_often_as_told() {
+    let (report, left) =
+        Lab::session(Version::V13, Lies::default(), &["echo", "packet_out"], |s| {
+            s.repetitions = 3;
+        });
+    assert_eq!((report.ended.how, left), (How::Complete, 0), "{report}");
+    for module in &report.modules {
+        let repetitions: Vec<u32> = module.runs.iter().map(|r| r.repetition).collect();
+        assert_eq!(repetitions, [0, 1, 2]);
+    }
 }
 
 #[test]

@@ -708,11 +708,14 @@ pub(crate) struct GaugeOptions {
 /// What can be done about a switch.
 #[derive(Subcommand, Debug)]
 pub(crate) enum GaugeCommand {
-    /// Measure a switch; this removes all its flow entries
+    /// Measure a switch; this removes all its flow entries. Exit status: 0 good; 1 found wanting: a finding, or a broken
+    /// bound; 2 wrong usage; 3 the switch failed: not reached, channel closed, no answer; 4 undecided: a run or the
+    /// calibration stayed disturbed, or a port or file of ours failed; 5 interrupted. In all but 2 the report is written
     Run(Box<GaugeRunOptions>),
     /// Draw reports as one page of plots and tables; several are laid over each other
     Page(GaugePageOptions),
-    /// Lay two reports side by side
+    /// Lay reports of two sides next to each other. A difference is claimed only where three repetitions a side show it
+    /// (`gauge run --repeat`, or several reports). Exit status: 0 nothing differs, 1 something does, 4 nothing could be judged
     Compare(GaugeCompareOptions),
     /// Measure the instrument only: what it costs, and whether it keeps up with a rate
     Calibrate(GaugeCalibrateOptions),
@@ -734,13 +737,13 @@ pub(crate) struct GaugePageOptions {
 /// `millrace gauge compare`.
 #[derive(Args, Debug)]
 pub(crate) struct GaugeCompareOptions {
-    /// A report that `gauge run --out` has written
-    #[arg(value_name = "A")]
-    pub(crate) a: PathBuf,
-    /// The one it is compared with
-    #[arg(value_name = "B")]
-    pub(crate) b: PathBuf,
-    /// Draw both as one page, too
+    /// Two reports that `gauge run --out` has written; with --against, all those of one side
+    #[arg(required = true, value_name = "REPORT")]
+    pub(crate) reports: Vec<PathBuf>,
+    /// The reports that they are compared with, where a side has several
+    #[arg(long, value_name = "REPORT", num_args = 1..)]
+    pub(crate) against: Vec<PathBuf>,
+    /// Draw all as one page, too
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }
@@ -874,6 +877,9 @@ pub(crate) struct GaugeRunOptions {
     /// The switch's process on this machine, to tell its processor load
     #[arg(long, value_name = "PID")]
     pub(crate) switch_pid: Option<u32>,
+    /// How often all modules are asked, one round after the other; three or more let `gauge compare` claim differences
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
     /// How often a disturbed run is tried
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub(crate) attempts: u32,

@@ -509,7 +509,7 @@ mod tests {
 
     fn text(failure: Failure) -> String {
         match failure {
-            Failure::Bad(text) | Failure::Usage(text) => text,
+            Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text) => text,
         }
     }
 

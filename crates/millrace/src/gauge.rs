@@ -2,8 +2,8 @@
 //!
 //! In: how to reach the switch, and two ports wired to it. Out: a table, or with `--json` one object;
 //! progress on standard error; on demand a page of plots and JUnit XML. `gauge page` and `gauge compare`
-//! make theirs from the reports in files. Exit status 0 says that nothing was found, no threshold is broken and
-//! no run was invalid; 1 the contrary, or that nothing could be measured.
+//! make theirs from the reports in files. Exit status of `gauge run`: 0 good, 1 found wanting, 2 usage, 3 the switch
+//! failed, 4 undecided, 5 interrupted ([`Verdict`]). Whatever ends a session, the report is written first.
 
 use crate::Failure;
 use crate::cli::{GaugeCalibrateOptions, GaugeCommand, GaugeRunOptions};
@@ -14,9 +14,11 @@ use ::gauge::lua::Script;
 use ::gauge::module::cliffs::MASKS_MAX;
 use ::gauge::page::page;
 use ::gauge::probe::{ADDRESSES_MAX, FLOWS_MAX};
+use ::gauge::report::Verdict;
 use ::gauge::traffic::Frames;
 use ::gauge::{
-    Arrivals, DataPort, Filter, MODULES, Module, Peer, Recording, Settings, Stored, Threshold,
+    Arrivals, DataPort, Filter, Interrupt, MODULES, Module, Peer, Recording, Settings, Stored,
+    Threshold,
 };
 use of_channel::TlsFiles;
 use openflow::Version;
@@ -24,6 +26,7 @@ use port::spec::{Kind, Spec, Xdp, XdpSend};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// `millrace gauge`.
 pub(crate) fn run(command: GaugeCommand) -> Result<(), Failure> {
@@ -38,12 +41,34 @@ pub(crate) fn run(command: GaugeCommand) -> Result<(), Failure> {
         GaugeCommand::Run(options) => measure(*options),
         GaugeCommand::Page(options) => draw(&options.reports, &options.out),
         GaugeCommand::Compare(options) => {
-            let (a, b) = (read(&options.a)?, read(&options.b)?);
-            let names = names(&[options.a.clone(), options.b.clone()]);
-            print!("{}", compare([&names[0], &names[1]], &a, &b));
-            match &options.html {
-                Some(out) => draw(&[options.a, options.b], out),
-                None => Ok(()),
+            let mut files = [options.reports, options.against];
+            if files[1].is_empty() {
+                if files[0].len() != 2 {
+                    let text = "expected two reports, or reports --against REPORT...";
+                    return Err(Failure::Usage(format!("compare: {text}, not {}", files[0].len())));
+                }
+                files[1] = files[0].split_off(1);
+            }
+            let all = files.concat();
+            let sides =
+                [0, 1].map(|i| files[i].iter().map(|p| read(p)).collect::<Result<Vec<_>, _>>());
+            let [a, b] = sides;
+            let (a, b) = (a?, b?);
+            let called = names(&all);
+            let (of_a, of_b) = called.split_at(a.len());
+            let (a, b): (Vec<&Stored>, Vec<&Stored>) = (a.iter().collect(), b.iter().collect());
+            let compared = compare([&of_a.join("+"), &of_b.join("+")], &a, &b);
+            print!("{compared}");
+            if let Some(out) = &options.html {
+                draw(&all, out)?;
+            }
+            match compared.status() {
+                0 => Ok(()),
+                1 => Err(Failure::Bad("the two sides differ".into())),
+                status => Err(Failure::Status(
+                    status,
+                    "nothing could be judged: it takes three undisturbed repetitions a side (gauge run --repeat 3)".into(),
+                )),
             }
         }
     }
@@ -92,6 +117,11 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
         .map(|t| Threshold::parse(t, &scripts).map_err(Failure::usage))
         .collect::<Result<Vec<Threshold>, _>>()?;
     let record = settings.record.clone();
+    let settings = Settings {
+        interrupt: interrupted()
+            .map_err(|e| Failure::bad(format!("cannot wait for signals: {e}")))?,
+        ..settings
+    };
     let [input, output] = two(&options.ports, "--port", "where probes go in, where they come out")?;
     let dpdk = dpdk(options.eal.as_deref())?;
     let ports = (open(&input, 1, &dpdk)?, open(&output, 2, &dpdk)?);
@@ -99,33 +129,67 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     let pair = looped.as_mut().map(|(a, b)| (a, b));
     let mut progress = |line: &str| eprintln!("millrace: gauge: {line}");
     let mut report =
-        ::gauge::gauge(&peer, &versions, ports, pair, settings, &modules, &mut progress)
-            .map_err(Failure::bad)?;
-    if let Some(record) = record {
-        record.end().map_err(|e| Failure::Bad(format!("{}: {e}", record.path())))?;
-    }
+        ::gauge::gauge(&peer, &versions, ports, pair, settings, &modules, &mut progress);
     report.judge(&thresholds);
+    // All that was asked for is written, as far as that goes; the first that cannot be is told at the end.
+    let mut unwritten = None;
+    let mut keep = |done: Result<(), Failure>| {
+        if let Err(Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text)) = done {
+            unwritten.get_or_insert(text);
+        }
+    };
+    if let Some(record) = record {
+        keep(record.end().map_err(|e| Failure::Bad(format!("{}: {e}", record.path()))));
+    }
     let json = serde_json::to_string(&report).map_err(Failure::bad)?;
     if let Some(path) = &options.out {
-        write(path, &json)?;
+        keep(write(path, &json));
     }
     // Drawn from what a reader of the file would have.
     let stored = Stored::parse(&json).map_err(Failure::bad)?;
     if let Some(path) = &options.html {
-        write(path, &page(&[("report", &stored)]))?;
+        keep(write(path, &page(&[("report", &stored)])));
     }
     if let Some(path) = &options.junit {
-        write(path, &junit(&stored))?;
+        keep(write(path, &junit(&stored)));
     }
     if options.json {
         println!("{json}");
     } else {
         print!("{report}");
     }
-    if report.good {
-        return Ok(());
+    let verdict = report.verdict();
+    let why = match verdict {
+        Verdict::Good => match unwritten {
+            None => return Ok(()),
+            Some(text) => return Err(Failure::Status(Verdict::Undecided.status(), text)),
+        },
+        Verdict::Wanting => "the switch was found wanting; see the report".to_string(),
+        Verdict::SwitchFailed => format!("the switch failed: {}", report.ended.why),
+        Verdict::Undecided if !report.ended.why.is_empty() => report.ended.why.clone(),
+        Verdict::Undecided => {
+            "a run or the calibration stayed disturbed; see the report".to_string()
+        }
+        Verdict::Interrupted => {
+            "interrupted; the report tells what was measured until then".to_string()
+        }
+    };
+    let why = unwritten.map_or(why.clone(), |text| format!("{why}; {text}"));
+    Err(Failure::Status(verdict.status(), why))
+}
+
+/// From now on the first SIGINT or SIGTERM ends the session, with its report; the second ends the process.
+fn interrupted() -> std::io::Result<Interrupt> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            i32::from(Verdict::Interrupted.status()),
+            flag.clone(),
+        )?;
+        signal_hook::flag::register(signal, flag.clone())?;
     }
-    Err(Failure::Bad("the switch was found wanting, or a run was invalid; see the report".into()))
+    Ok(Interrupt::by(flag))
 }
 
 fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
@@ -141,8 +205,12 @@ fn calibrate(options: &GaugeCalibrateOptions) -> Result<(), Failure> {
     } else {
         print!("{done}");
     }
-    if done.data_lost == 0 {
+    if done.data_lost == 0 && done.disturbed.is_empty() {
         return Ok(());
+    }
+    if done.data_lost == 0 {
+        let text = format!("the calibration was disturbed: {}", done.disturbed.join("; "));
+        return Err(Failure::Status(Verdict::Undecided.status(), text));
     }
     Err(Failure::Bad("probes were lost without a switch between: the rate is too high".into()))
 }
@@ -249,6 +317,7 @@ fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
     within("--rate", options.rate, 1.0, 2e7)?;
     within("--probes", options.probes.into(), 1.0, 1e8)?;
     within("--rounds", options.rounds.into(), 1.0, 1e4)?;
+    within("--repeat", options.repeat.into(), 1.0, 1000.0)?;
     within("--attempts", options.attempts.into(), 1.0, 100.0)?;
     for size in &options.sizes {
         within("--sizes", *size as f64, 64.0, 1518.0)?;
@@ -282,6 +351,7 @@ fn settings(options: &GaugeRunOptions) -> Result<Settings, Failure> {
         batches: options.batches.clone(),
         barrier_rounds: options.rounds,
         attempts: options.attempts,
+        repetitions: options.repeat,
         more_rates_pps: options.more_rates.clone(),
         loss_probes: options.loss_probes,
         loss_pps: options.loss_rate,

@@ -75,6 +75,8 @@ pub(crate) enum Failure {
     Bad(String),
     /// The command was used wrongly: 2.
     Usage(String),
+    /// With an exit status of its own, which the command documents.
+    Status(u8, String),
 }
 
 impl Failure {
@@ -86,7 +88,7 @@ impl Failure {
     /// What to print.
     pub(crate) fn text(self) -> String {
         match self {
-            Failure::Bad(text) | Failure::Usage(text) => text,
+            Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text) => text,
         }
     }
 
@@ -153,6 +155,10 @@ pub fn main() -> ExitCode {
         Err(Failure::Bad(text)) => {
             logging::say(&format!("millrace: {text}"));
             ExitCode::from(1)
+        }
+        Err(Failure::Status(status, text)) => {
+            eprintln!("millrace: {text}");
+            ExitCode::from(status)
         }
         Err(Failure::Usage(text)) => {
             logging::say(&format!("millrace: {text}"));

@@ -160,7 +160,7 @@ impl Host {
         let started = Instant::now();
         let limits = ::p4::limits::Limits::running(workers);
         let (lowered, told) = crate::p4::compile_told(source, limits).map_err(|e| match e {
-            Failure::Bad(text) | Failure::Usage(text) => text,
+            Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text) => text,
         })?;
         let lowered = lowered.ok_or_else(|| {
             format!(

@@ -7,9 +7,11 @@
 use super::{Module, Over};
 use crate::bench::{Bench, blindness, both_latencies, latencies, wires};
 use crate::error::Error;
+use crate::expect::Makes;
 use crate::report::{Finding, Run, WIRE};
 use crate::traffic::Plan;
 use openflow::{Action, FieldId, FlowMod, Instruction, PortNo};
+use std::sync::Arc;
 
 /// The module.
 pub const MODULE: Module = Module {
@@ -92,21 +94,21 @@ fn once(bench: &mut Bench, name: &str, actions: &[Action], size: usize) -> Resul
         ..plain.clone()
     };
     let len = size.saturating_sub(4);
-    let mut measure = |rule: FlowMod| {
+    let mut measure = |rule: FlowMod, makes: Makes| {
         bench.only(rule)?;
-        let warm_up = Plan { probes: 200, ..bench.plan() };
+        let warm_up = Plan { probes: 200, makes: makes.clone(), ..bench.plan() };
         bench.traffic(&warm_up, |_, _| Ok(()))?;
         let probes = bench.settings.probes.div_ceil(4);
-        let plan = Plan { len, probes, ..bench.plan() };
+        let plan = Plan { len, probes, makes, ..bench.plan() };
         Ok::<_, Error>((bench.traffic(&plan, |_, _| Ok(()))?.0, plan))
     };
-    let (before, _) = measure(plain)?;
-    let (capture, plan) = measure(changing)?;
+    let (before, _) = measure(plain, Makes::Same)?;
+    let (capture, plan) = measure(changing, Makes::Changed(Arc::new(actions.to_vec())))?;
     let sent = capture.sent_count();
-    let lost = sent - capture.received_count();
+    let lost = capture.lost_count();
     let mut findings = Vec::new();
     if lost > 0 && blindness(&capture).is_empty() {
-        let text = format!("{lost} of {sent} frames did not come out unharmed ({name})");
+        let text = format!("{lost} of {sent} frames did not come out ({name})");
         findings.push(Finding { what: "frames_lost", text });
     }
     let (plain, changed) = (latencies(&before).summary(), latencies(&capture).summary());

@@ -3,6 +3,7 @@
 //! A probe of the rule that is *sent* after the barrier's reply has *come* must be forwarded (1.3.5
 //! §7.3.8: all before the barrier is done). A single lost probe is no proof, as a switch may lose
 //! frames; a rule is late if two or more of its probes in a row, from the reply on, did not come out.
+//! A rule of which no probe ever came out is not late but missing, which says nothing of the barrier (`rule_inactive`).
 //! So a lie shorter than two turns of the probes is not seen; `resolution_us` says how long that is.
 
 use super::updates::{Batch, Change, Priorities, SILENT_MIN, update};
@@ -15,7 +16,7 @@ use crate::report::{Finding, Run};
 pub const MODULE: Module = Module {
     name: "barrier",
     about: "whether rules are active when the barrier behind them is answered",
-    figures: &["late", "late_us", "resolution_us"],
+    figures: &["late", "late_us", "inactive", "resolution_us"],
     latencies: &[],
     over: &[],
     run,
@@ -34,7 +35,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
 }
 
 fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
-    let (mut late, mut late_ns, mut silent_rounds) = (0, 0, 0);
+    let (mut late, mut late_ns, mut silent_rounds, mut inactive) = (0, 0, 0, 0);
     let (mut disturbed, mut turn_ns) = (Vec::new(), 0);
     let rounds = bench.settings.barrier_rounds;
     for _ in 0..rounds {
@@ -50,10 +51,13 @@ fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
         }
         let before = late;
         for (silent, first) in inserted.silent_after_barrier() {
-            if silent >= SILENT_MIN {
-                late += 1;
-                let until = first.or(inserted.capture.sent.iter().copied().max());
-                late_ns = late_ns.max(until.unwrap_or(0).saturating_sub(inserted.barrier_at));
+            match first {
+                Some(first) if silent >= SILENT_MIN => {
+                    late += 1;
+                    late_ns = late_ns.max(first.saturating_sub(inserted.barrier_at));
+                }
+                None if silent >= SILENT_MIN => inactive += 1,
+                _ => {}
             }
         }
         silent_rounds += u32::from(late > before);
@@ -68,12 +72,20 @@ fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
         );
         findings.push(Finding { what: "barrier_early", text });
     }
+    if inactive > 0 {
+        let text = format!(
+            "{inactive} of {} rules forwarded nothing for as long as was looked, 2 s and more after the barrier's reply",
+            rules * rounds
+        );
+        findings.push(Finding { what: "rule_inactive", text });
+    }
     Ok(Run {
         label: format!("{rules} rules, {rounds} times"),
         disturbed,
         figures: vec![
             ("late", f64::from(late)),
             ("late_us", late_ns as f64 / 1000.0),
+            ("inactive", f64::from(inactive)),
             ("resolution_us", (turn_ns * u64::from(SILENT_MIN)) as f64 / 1000.0),
         ],
         findings,

@@ -149,7 +149,7 @@ fn once(
 ) -> Result<Run, Error> {
     let (capture, ()) = bench.traffic(plan, |_, _| Ok(()))?;
     let sent = capture.sent_count();
-    let lost = sent - capture.received_count();
+    let lost = capture.lost_count();
     Ok(Run {
         label: format!("{label}, {} a second", plan.rate_pps),
         disturbed: bench.disturbances(&capture),

@@ -49,10 +49,15 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         priority: 1000,
         ..FlowMod::add(matching, [apply].into_iter().collect())
     })?;
+    Ok(vec![bench.repeat_up_to(1, |bench| searched(bench, progress))?])
+}
+
+fn searched(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Run, Error> {
     let max = bench.settings.rate_max_pps;
     let mut first_flow = 0;
-    let searched = search(max, &[bench.settings.loss_goal], |rate_pps| {
-        let plan = Plan { flows: probe::FLOWS_MAX, first_flow, ..trial_plan(bench, rate_pps) };
+    let searched = search(max, &[bench.settings.loss_goal], |rate_pps, longer| {
+        let plan =
+            Plan { flows: probe::FLOWS_MAX, first_flow, ..trial_plan(bench, rate_pps, longer) };
         first_flow = (first_flow + plan.probes) % probe::FLOWS_MAX;
         let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
         let trial = trial_of(&capture);
@@ -64,15 +69,14 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         Ok(trial)
     })?;
     // The same rule, packets of one connection: what the tracker costs without making entries.
-    let existing = search(max, &[bench.settings.loss_goal], |rate_pps| {
-        let plan = Plan { flows: 1, ..trial_plan(bench, rate_pps) };
+    let existing = search(max, &[bench.settings.loss_goal], |rate_pps, longer| {
+        let plan = Plan { flows: 1, ..trial_plan(bench, rate_pps, longer) };
         let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
         Ok(trial_of(&capture))
     })?;
     let (low, high) = searched.bounds.first().copied().unwrap_or_default();
-    Ok(vec![Run {
+    Ok(Run {
         label: "UDP, a packet each".into(),
-        attempts: 1,
         figures: vec![
             ("connections_per_second", low.round()),
             ("upper", high.unwrap_or(low).round()),
@@ -80,5 +84,5 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
             ("trials", searched.trials.len() as f64),
         ],
         ..Run::default()
-    }])
+    })
 }

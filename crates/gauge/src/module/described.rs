@@ -51,11 +51,16 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
             let plan = Plan { probes, frames: Some(frames.clone()), drain, ..bench.plan() };
             let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
             let sent = capture.sent_count();
-            let lost = sent - capture.received_count();
+            let lost = capture.lost_count();
             let mut findings = Vec::new();
-            if lost > 0 && blindness(&capture).is_empty() {
-                let text = format!("{lost} of {sent} frames did not come out");
-                findings.push(Finding { what: "frames_lost", text });
+            for (what, n, did) in [
+                ("frames_lost", lost, "did not come out"),
+                ("frames_reordered", capture.reordered, "came out after one that was sent later"),
+            ] {
+                if n > 0 && blindness(&capture).is_empty() {
+                    let text = format!("{n} of {sent} frames {did}");
+                    findings.push(Finding { what, text });
+                }
             }
             let bytes: usize = list.iter().map(Vec::len).sum();
             let mean = bytes as f64 / count as f64;
@@ -67,7 +72,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
                     ("frames", count as f64),
                     ("sent", sent as f64),
                     ("lost", lost as f64),
-                    ("doubled", capture.duplicates as f64),
+                    ("doubled", capture.odd.doubled as f64),
                     ("reordered", capture.reordered as f64),
                     ("bytes_per_second", (mean * sent as f64 / seconds).round()),
                 ],

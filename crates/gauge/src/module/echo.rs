@@ -75,13 +75,17 @@ pub fn exchange(
 fn run(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
     let (requests, rate) = (bench.settings.echoes, bench.settings.echo_pps);
     let arrivals = bench.settings.arrivals;
+    Ok(vec![bench.repeat(|bench| once(bench, requests, rate, arrivals))?])
+}
+
+fn once(bench: &mut Bench, requests: u32, rate: f64, arrivals: Arrivals) -> Result<Run, Error> {
     let echoes = exchange(&mut bench.control, requests, rate, arrivals)?;
     let mut findings = Vec::new();
     if echoes.unanswered > 0 {
         let text = format!("{} of {requests} requests had no reply", echoes.unanswered);
         findings.push(Finding { what: "echo_unanswered", text });
     }
-    Ok(vec![Run {
+    Ok(Run {
         label: format!("{rate} a second"),
         attempts: 1,
         figures: vec![("sent", requests.into()), ("unanswered", echoes.unanswered.into())],
@@ -89,5 +93,5 @@ fn run(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
         floor: Floor::Control,
         findings,
         ..Run::default()
-    }])
+    })
 }

@@ -79,7 +79,7 @@ fn endless(bench: &mut Bench, rate_pps: f64, seconds: f64) -> Plan {
 }
 
 fn lost(capture: &Capture) -> u64 {
-    capture.sent_count().saturating_sub(capture.received_count())
+    capture.lost_count()
 }
 
 fn echo_loaded(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {

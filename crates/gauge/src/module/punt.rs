@@ -5,7 +5,7 @@ use crate::bench::{Bench, blindness, latencies, packet_out};
 use crate::clock;
 use crate::error::Error;
 use crate::latency::Latency;
-use crate::probe::{self, Probe};
+use crate::probe::{self, Probe, Reading};
 use crate::report::{Finding, Run};
 use crate::traffic::Plan;
 use openflow::PortNo;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const PACKET_IN: Module = Module {
     name: "packet_in",
     about: "how long a packet takes to the controller",
-    figures: &["sent", "lost"],
+    figures: &["sent", "lost", "doubled", "changed"],
     latencies: &["latency"],
     over: &[],
     run: packet_in,
@@ -26,7 +26,7 @@ pub const PACKET_IN: Module = Module {
 pub const PACKET_OUT: Module = Module {
     name: "packet_out",
     about: "how long a packet takes from the controller",
-    figures: &["sent", "lost"],
+    figures: &["sent", "lost", "doubled", "changed"],
     latencies: &["latency"],
     over: &[],
     run: packet_out_run,
@@ -46,24 +46,47 @@ fn packet_in(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Err
         bench.control.take_packet_ins();
         let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
         let (mut latency, mut seen) = (Latency::default(), HashSet::new());
+        let (mut doubled, mut changed) = (0u64, 0u64);
         loop {
             for (at, packet) in bench.control.take_packet_ins() {
-                match probe::parse(&packet.data) {
-                    Some(probe) if probe.stream == plan.stream && seen.insert(probe.seq) => {
-                        latency.record(at.saturating_sub(probe.due));
-                    }
-                    _ => {}
+                let read = match probe::read(&packet.data) {
+                    Some(Reading::Ours(probe) | Reading::Damaged(probe)) => probe,
+                    _ => continue,
+                };
+                let due = capture.due.get(read.seq as usize).copied();
+                if read.stream != plan.stream || due.map(probe::due_told) != Some(read.due) {
+                    continue;
                 }
+                if !seen.insert(read.seq) {
+                    doubled += 1;
+                    continue;
+                }
+                changed += u64::from(probe::frame(plan.len, 0, read) != packet.data);
+                latency.record(at.saturating_sub(read.due));
             }
             let all = latency.count() >= capture.sent_count();
             if all || bench.control.next(Duration::from_secs(2))?.is_none() {
                 break;
             }
         }
-        let lost = capture.sent_count() - latency.count();
+        // The last one's double comes after it.
+        bench.control.settle()?;
+        for (_, packet) in bench.control.take_packet_ins() {
+            let again = |p: Probe| p.stream == plan.stream && seen.contains(&p.seq);
+            doubled += u64::from(probe::parse(&packet.data).is_some_and(again));
+        }
+        let lost = capture.sent_count().saturating_sub(latency.count());
         let blind = !blindness(&capture).is_empty();
         let disturbed = bench.disturbances(&capture);
-        Ok(result(&plan, capture.sent_count(), lost, latency, disturbed, blind, "packet_in_lost"))
+        let of = Came { sent: capture.sent_count(), lost, doubled, changed };
+        Ok(result(
+            &plan,
+            of,
+            latency,
+            disturbed,
+            blind,
+            ["packet_in_lost", "packet_in_doubled", "packet_in_changed"],
+        ))
     })?])
 }
 
@@ -85,34 +108,52 @@ fn packet_out_run(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>
             live.stop();
             Ok(late)
         })?;
-        let lost = u64::from(plan.probes) - capture.received_count();
+        let lost = u64::from(plan.probes)
+            .saturating_sub(capture.received_count() + capture.odd.unreadable);
         let capture = crate::traffic::Capture { late, ..capture };
         let blind = !blindness(&capture).is_empty();
         let disturbed = bench.disturbances(&capture);
-        let sent = plan.probes.into();
-        Ok(result(&plan, sent, lost, latencies(&capture), disturbed, blind, "packet_out_lost"))
+        let (odd, sent) = (&capture.odd, plan.probes.into());
+        let of = Came { sent, lost, doubled: odd.doubled, changed: odd.changed + odd.corrupted };
+        // What is wrong with them is found as that of all frames is.
+        Ok(result(&plan, of, latencies(&capture), disturbed, blind, ["packet_out_lost", "", ""]))
     })?])
+}
+
+/// What became of packets.
+struct Came {
+    sent: u64,
+    lost: u64,
+    doubled: u64,
+    changed: u64,
 }
 
 fn result(
     plan: &Plan,
-    sent: u64,
-    lost: u64,
+    of: Came,
     latency: Latency,
     disturbed: Vec<String>,
     blind: bool,
-    what: &'static str,
+    words: [&'static str; 3],
 ) -> Run {
     let mut findings = Vec::new();
-    if lost > 0 && !blind {
-        let text =
-            format!("{lost} of {sent} packets did not arrive, at {} a second", plan.rate_pps);
-        findings.push(Finding { what, text });
+    let Came { sent, lost, doubled, changed } = of;
+    let did = ["did not arrive", "arrived more than once", "arrived other than they were sent"];
+    for ((what, n), did) in words.into_iter().zip([lost, doubled, changed]).zip(did) {
+        if n > 0 && !blind && !what.is_empty() {
+            let text = format!("{n} of {sent} packets {did}, at {} a second", plan.rate_pps);
+            findings.push(Finding { what, text });
+        }
     }
     Run {
         label: format!("64 bytes, {} a second", plan.rate_pps),
         disturbed,
-        figures: vec![("sent", sent as f64), ("lost", lost as f64)],
+        figures: vec![
+            ("sent", sent as f64),
+            ("lost", lost as f64),
+            ("doubled", doubled as f64),
+            ("changed", changed as f64),
+        ],
         latencies: vec![("latency", latency.summary())],
         findings,
         ..Run::default()

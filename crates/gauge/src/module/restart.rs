@@ -33,6 +33,10 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
         return Err(Error::NotAsked(text.into()));
     };
     progress(&format!("restart: {command}"));
+    Ok(vec![bench.repeat_up_to(1, |bench| once(bench, &command))?])
+}
+
+fn once(bench: &mut Bench, command: &str) -> Result<Run, Error> {
     let rule = bench.forward(0);
     bench.only(rule.clone())?;
     let seconds = PATIENCE.as_secs_f64() * 2.0 + 10.0;
@@ -42,7 +46,7 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
     let (capture, (kept, control_ns, waited_ns)) = bench.traffic(&plan, |control, live| {
         wait(Duration::from_secs(2), || live.received() > 100);
         let began = clock::now();
-        let status = Command::new("sh").args(["-c", &command]).status();
+        let status = Command::new("sh").args(["-c", command]).status();
         let status = status.map_err(|e| Error::NotAsked(format!("{command}: {e}")))?;
         if !status.success() {
             return Err(Error::NotAsked(format!("{command}: {status}")));
@@ -82,18 +86,17 @@ fn run(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Er
             .to_string();
         findings.push(Finding { what: "not_back", text });
     }
-    Ok(vec![Run {
+    Ok(Run {
         label: format!("{rate_pps} a second"),
-        attempts: 1,
         figures: vec![
             ("outage_ms", outage_ns as f64 / 1e6),
             ("control_ms", control_ns as f64 / 1e6),
             ("rules_kept", f64::from(u8::from(kept))),
-            ("lost", (capture.sent_count() - capture.received_count()) as f64),
+            ("lost", capture.lost_count() as f64),
         ],
         findings,
         ..Run::default()
-    }])
+    })
 }
 
 /// How long traffic was lost by the restart: not while we only looked whether the rules would come back by themselves.

@@ -2,7 +2,11 @@
 //!
 //! So many probes are sent through one entry, then its counters are asked for until they are right.
 //! Right is any number from those that came out to those that were sent: what a switch lost before
-//! its lookup it need not count. Bytes may count the frame check sequence or not.
+//! its lookup it need not count. Bytes are those of so many packets, with the frame check sequence or without.
+//!
+//! Beside the entry's, two more tell the same: the sum over all entries (aggregate statistics), and what the table looked up
+//! and matched, of which there is no upper bound here, as other ports may have traffic. An entry that is new has counted
+//! nothing.
 
 use super::Module;
 use crate::bench::{Bench, blindness};
@@ -10,14 +14,14 @@ use crate::clock;
 use crate::error::Error;
 use crate::report::{Finding, Floor, Run};
 use crate::traffic::Plan;
-use openflow::{FlowStatsRequest, MultipartReplyBody, MultipartRequestBody};
+use openflow::{FlowStats, FlowStatsRequest, MultipartReplyBody, MultipartRequestBody};
 use std::time::Duration;
 
 /// The module.
 pub const MODULE: Module = Module {
     name: "statistics",
     about: "whether a flow entry's counters are right, and after how long",
-    figures: &["sent", "packets", "bytes", "fresh_us"],
+    figures: &["sent", "packets", "bytes", "lookups", "matched", "fresh_us"],
     latencies: &["reply"],
     over: &[],
     run,
@@ -35,6 +39,10 @@ fn run(bench: &mut Bench, _: &mut dyn FnMut(&str)) -> Result<Vec<Run>, Error> {
 fn once(bench: &mut Bench) -> Result<Run, Error> {
     let rule = bench.forward(0);
     bench.only(rule)?;
+    // What another entry has counted may still be on its way to be told.
+    std::thread::sleep(Duration::from_millis(bench.settings.fresh_max_ms.min(1500).into()));
+    let (inherited, _) = ours(&entries(bench)?);
+    let table_before = table(bench)?;
     let plan = Plan { probes: bench.settings.probes.min(5000), ..bench.plan() };
     let (capture, ()) = bench.traffic(&plan, |_, _| Ok(()))?;
     let (sent, received) = (capture.sent_count(), capture.received_count());
@@ -44,19 +52,13 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
     let mut right_since = None;
     let (packets, bytes, fresh_ns) = loop {
         let asked = clock::now();
-        let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
-        let parts = bench.control.multipart("flow statistics", body)?;
+        let (packets, bytes) = ours(&entries(bench)?);
+        let (packets, bytes) =
+            (packets - inherited.min(packets), bytes - (inherited * len).min(bytes));
         let now = clock::now();
         reply.record(now - asked);
-        let entries = parts.into_iter().flat_map(|part| match part {
-            MultipartReplyBody::Flow(entries) => entries,
-            _ => Vec::new(),
-        });
-        let (packets, bytes) = entries
-            .filter(|entry| entry.priority == 1000)
-            .fold((0, 0), |(p, b), entry| (p + entry.packet_count, b + entry.byte_count));
-        let fits = |count: u64, unit: u64| (received * unit..=sent * unit).contains(&count);
-        if fits(packets, 1) && (fits(bytes, len) || fits(bytes, len + 4)) {
+        let whole = bytes == packets * len || bytes == packets * (len + 4);
+        if (received..=sent).contains(&packets) && whole {
             let right = *right_since.get_or_insert(now);
             if now - right >= STEADY_NS {
                 break (packets, bytes, Some(right.saturating_sub(since)));
@@ -70,6 +72,38 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
         std::thread::sleep(Duration::from_millis(20));
     };
     let mut findings = Vec::new();
+    let others = capture.odd.sent_by_others + capture.odd.strangers();
+    if inherited > 0 && others == 0 && blindness(&capture).is_empty() {
+        let text = format!("a new entry had counted {inherited} packets before any was sent to it");
+        findings.push(Finding { what: "flow_count_inherited", text });
+    }
+    let (mut figures_of_table, mut wrong) = (Vec::new(), None);
+    if let Some([lookups, matched]) = table_before {
+        // Late like the entry's, which were right by now or are not judged.
+        let until = clock::now() + STEADY_NS * 2;
+        let (looked_up, matched) = loop {
+            let now = table(bench)?.unwrap_or_default();
+            let grown = (now[0].wrapping_sub(lookups), now[1].wrapping_sub(matched));
+            if (grown.0 >= received && grown.1 >= received) || clock::now() > until {
+                break grown;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        figures_of_table = vec![("lookups", looked_up as f64), ("matched", matched as f64)];
+        if looked_up < received || matched < received || matched > looked_up {
+            wrong = Some(format!(
+                "after {sent} frames were sent and {received} had come out, the table counts {looked_up} lookups and \
+                 {matched} matches more"
+            ));
+        }
+    }
+    if let Some(text) = wrong.filter(|_| fresh_ns.is_some() && blindness(&capture).is_empty()) {
+        findings.push(Finding { what: "table_count_wrong", text });
+    }
+    let summed = if fresh_ns.is_some() { aggregate(bench)? } else { None };
+    if let Some(text) = summed.filter(|_| blindness(&capture).is_empty()) {
+        findings.push(Finding { what: "aggregate_count_wrong", text });
+    }
     if fresh_ns.is_none() && blindness(&capture).is_empty() {
         let text = format!(
             "{} s after {sent} frames of {len} bytes were sent and {received} had come out, the entry \
@@ -87,6 +121,7 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
     }
     let mut figures =
         vec![("sent", sent as f64), ("packets", packets as f64), ("bytes", bytes as f64)];
+    figures.append(&mut figures_of_table);
     figures.extend(fresh_ns.map(|ns| ("fresh_us", ns as f64 / 1000.0)));
     Ok(Run {
         label: format!("{sent} frames"),
@@ -98,4 +133,65 @@ fn once(bench: &mut Bench) -> Result<Run, Error> {
         findings,
         ..Run::default()
     })
+}
+
+fn entries(bench: &mut Bench) -> Result<Vec<FlowStats>, Error> {
+    let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
+    let parts = bench.control.multipart("flow statistics", body)?;
+    let of = |part| match part {
+        MultipartReplyBody::Flow(entries) => entries,
+        _ => Vec::new(),
+    };
+    Ok(parts.into_iter().flat_map(of).collect())
+}
+
+/// Packets and bytes of the entry that forwards.
+fn ours(entries: &[FlowStats]) -> (u64, u64) {
+    let entries = entries.iter().filter(|entry| entry.priority == 1000);
+    entries.fold((0, 0), |(p, b), entry| (p + entry.packet_count, b + entry.byte_count))
+}
+
+/// What the first table has looked up and matched; none if the switch does not tell or does not count.
+fn table(bench: &mut Bench) -> Result<Option<[u64; 2]>, Error> {
+    let parts = match bench.control.multipart("table statistics", MultipartRequestBody::Table) {
+        Ok(parts) => parts,
+        Err(e) if e.is_of_one_module() => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let first = parts.into_iter().find_map(|part| match part {
+        MultipartReplyBody::Table(tables) => tables.into_iter().find(|t| t.table_id.0 == 0),
+        _ => None,
+    });
+    let counts = first.map(|t| [t.lookup_count, t.matched_count]);
+    Ok(counts.filter(|counts| !counts.contains(&u64::MAX)))
+}
+
+/// In how far the sums over all entries are not those of the entries, asked for before and after.
+fn aggregate(bench: &mut Bench) -> Result<Option<String>, Error> {
+    let sums = |entries: &[FlowStats]| {
+        entries.iter().fold([0, 0, 0], |[n, p, b], e| [n + 1, p + e.packet_count, b + e.byte_count])
+    };
+    let before = sums(&entries(bench)?);
+    let body = MultipartRequestBody::Aggregate(FlowStatsRequest::all());
+    let parts = match bench.control.multipart("aggregate statistics", body) {
+        Ok(parts) => parts,
+        Err(e) if e.is_of_one_module() => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    let after = sums(&entries(bench)?);
+    let told = parts.into_iter().find_map(|part| match part {
+        MultipartReplyBody::Aggregate(sum) => {
+            Some([u64::from(sum.flow_count), sum.packet_count, sum.byte_count])
+        }
+        _ => None,
+    });
+    let Some(told) = told else { return Ok(None) };
+    let fits = (0..3).all(|i| (before[i]..=after[i]).contains(&told[i]));
+    let [entries, packets, bytes] = told;
+    Ok((!fits).then(|| {
+        format!(
+            "the sums are told as {entries} entries, {packets} packets, {bytes} bytes, but the entries are {}, with {} and {}",
+            after[0], after[1], after[2]
+        )
+    }))
 }

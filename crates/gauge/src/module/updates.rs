@@ -16,7 +16,7 @@
 //! of its own probes were sent that came to nothing.
 
 use super::{Module, Over, add_run};
-use crate::bench::{Bench, blindness, wait};
+use crate::bench::{Bench, blindness};
 use crate::error::Error;
 use crate::latency::Latency;
 use crate::report::{Finding, Floor, Run, Series};
@@ -103,7 +103,7 @@ pub const OCCUPANCY: Module = Module {
 pub const ORDER: Module = Module {
     name: "order",
     about: "whether rules with barriers between them become active in their order",
-    figures: &["rules", "disordered", "resolution_us"],
+    figures: &["rules", "disordered", "inactive", "resolution_us"],
     latencies: &[],
     over: &[],
     run: order,
@@ -289,7 +289,9 @@ impl Updated {
             overtaken[i] = overtaken[i + 1].min(next);
         }
         let silent = self.silent_since(|rule| overtaken[rule]);
-        silent.iter().filter(|(silent, _)| *silent >= SILENT_MIN).count() as u32
+        // One that never forwarded is missing, and has no place in an order.
+        silent.iter().filter(|(silent, first)| *silent >= SILENT_MIN && first.is_some()).count()
+            as u32
     }
 }
 
@@ -396,7 +398,7 @@ pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated,
     let plan = Plan { probes, flows, rate_pps, ..bench.plan() };
     let (capture, (at, barrier_at)) = bench.traffic(&plan, |control, live| {
         let patience = Duration::from_secs(5) + turn * 2;
-        wait(patience, || live.sent() >= u64::from(flows) * 2);
+        live.wait(patience, || live.sent() >= u64::from(flows) * 2);
         let stale = change != Change::Delete && !silence(live, flows, turn);
         let (at, xid) = control.send_all(&messages)?;
         let reply = control.answer("a batch of flow-mods and a barrier", xid)?;
@@ -407,7 +409,10 @@ pub fn update(bench: &mut Bench, batch: Batch, occupied: u32) -> Result<Updated,
             Change::Delete => std::thread::sleep(Duration::from_millis(300) + turn),
             // Flows that have been seen are not those of new rules only.
             _ if stale => std::thread::sleep(Duration::from_secs(2) + turn),
-            _ => drop(wait(Duration::from_secs(2) + turn, || live.flows_seen() >= flows.into())),
+            _ => {
+                let _ =
+                    live.wait(Duration::from_secs(2) + turn, || live.flows_seen() >= flows.into());
+            }
         }
         std::thread::sleep(turn * 3);
         live.stop();
@@ -585,6 +590,12 @@ fn order(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
             let disordered = updated.disordered();
             let mut findings = Vec::new();
             let blind = blindness(&updated.capture);
+            let changed = updated.changed();
+            let inactive = changed.iter().filter(|at| **at == 0).count();
+            if inactive > 0 && blind.is_empty() {
+                let text = format!("{inactive} of {rules} rules forwarded nothing within 2 s");
+                findings.push(Finding { what: "rule_inactive", text });
+            }
             if disordered > 0 && blind.is_empty() {
                 let text = format!(
                     "{disordered} of {rules} rules were inactive though one that was asked for later, behind a \
@@ -599,9 +610,10 @@ fn order(bench: &mut Bench, progress: &mut dyn FnMut(&str)) -> Result<Vec<Run>, 
                 figures: vec![
                     ("rules", f64::from(rules)),
                     ("disordered", f64::from(disordered)),
+                    ("inactive", inactive as f64),
                     ("resolution_us", updated.turn_ns as f64 / 1000.0),
                 ],
-                series: series(&updated.changed(), updated.at),
+                series: series(&changed, updated.at),
                 findings,
                 ..Run::default()
             })
@@ -665,6 +677,16 @@ mod tests {
         assert_eq!(updated.changed(), [225, 145]);
         // From 125 on, three of the first rule's probes came to nothing.
         assert_eq!(updated.silent_after_barrier()[0], (3, Some(220)));
+    }
+
+    #[test]
+    fn a_rule_that_never_comes_is_neither_late_nor_out_of_order() {
+        let add = Change::Add(Priorities::Equal);
+        let turns = [[false, true, true]; 4];
+        let updated = updated(add, &turns);
+        assert_eq!(updated.disordered(), 0);
+        assert_eq!(updated.silent_after_barrier()[0], (3, None));
+        assert_eq!(updated.changed()[0], 0);
     }
 
     #[test]
