@@ -289,8 +289,6 @@ mod tests {
     }
 
     fn compared(a: &[Stored], b: &[Stored]) -> Comparison {
-        let of = |side: &[Stored]| side.iter().cloned().collect::<Vec<_>>();
-        let (a, b) = (of(a), of(b));
         let (a, b): (Vec<&Stored>, Vec<&Stored>) = (a.iter().collect(), b.iter().collect());
         compare(["a", "b"], &a, &b)
     }

@@ -50,7 +50,7 @@ struct Lies {
     /// One in so many new rules never reaches the switch.
     forgets: Option<u32>,
     /// Messages from the switch that are sent twice.
-    doubles: Option<fn(&Message) -> bool>,
+    doubles: Option<Which>,
     /// The channel is closed, once, at so many echo requests.
     closes: Option<u32>,
 }
@@ -70,11 +70,16 @@ enum Counter {
     Aggregate,
 }
 
+/// What is done to a frame.
+type Change = fn(&mut Vec<u8>);
+/// Which messages are meant.
+type Which = fn(&Message) -> bool;
+
 /// What becomes of a frame on its way from the switch.
 #[derive(Clone, Copy)]
 enum Bend {
     /// This is done to each.
-    Each(fn(&mut Vec<u8>)),
+    Each(Change),
     /// One bit of one in a hundred is flipped.
     Bits,
     /// One in so many comes twice.
@@ -841,7 +846,7 @@ fn sum(frame: &mut [u8]) {
 
 #[test]
 fn frames_that_came_out_changed_are_found_and_the_field_is_named() {
-    let changes: [(fn(&mut Vec<u8>), &str, &str); 6] = [
+    let changes: [(Change, &str, &str); 6] = [
         (|f| (f[22] = 61, sum(f)).1, "frames_changed", "ip_ttl"),
         (|f| (f[26..30].fill(6), sum(f)).1, "frames_changed", "ip_src"),
         (|f| f[5] ^= 0x55, "frames_changed", "eth_dst"),
@@ -980,7 +985,7 @@ fn rules_that_never_come_are_not_late() {
 
 #[test]
 fn doubled_replies_are_found() {
-    let cases: [(fn(&Message) -> bool, &Module, &str, &str); 5] = [
+    let cases: [(Which, &Module, &str, &str); 5] = [
         (
             |m| matches!(m, Message::EchoReply(_)),
             &module::echo::MODULE,

@@ -134,7 +134,7 @@ fn measure(options: GaugeRunOptions) -> Result<(), Failure> {
     // All that was asked for is written, as far as that goes; the first that cannot be is told at the end.
     let mut unwritten = None;
     let mut keep = |done: Result<(), Failure>| {
-        if let Err(Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text)) = done {
+        if let Err(text) = done.map_err(Failure::text) {
             unwritten.get_or_insert(text);
         }
     };

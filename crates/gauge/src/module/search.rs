@@ -529,7 +529,7 @@ mod tests {
         // A long way that is always as long is none either.
         let (sent, mut received) = queue(5000.0, 1.0, 1e9, usize::MAX);
         received.iter_mut().for_each(|r| *r += 500_000_000);
-        assert_eq!(judged(&sent, &received).queues, false);
+        assert!(!judged(&sent, &received).queues);
         assert_eq!(judged(&[], &[]).lost, 0.0);
     }
 }

@@ -258,7 +258,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        if let Err(Failure::Bad(text) | Failure::Usage(text)) =
+        if let Err(Failure::Bad(text) | Failure::Usage(text) | Failure::Status(_, text)) =
             ip(&format!("netns del {}", self.name))
         {
             eprintln!("millrace: {text}");

@@ -59,7 +59,7 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for words in self.made.iter().rev() {
-            if let Err(Failure::Bad(text) | Failure::Usage(text)) = run_command("ip", words) {
+            if let Err(text) = run_command("ip", words).map_err(Failure::text) {
                 eprintln!("millrace: {text}");
             }
         }

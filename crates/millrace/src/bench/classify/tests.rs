@@ -121,7 +121,7 @@ fn what_cannot_be_done_is_refused_in_words() {
     let (_folder, path) = file(["nothing".to_string()].into_iter());
     let path = path.to_str().unwrap();
     let refused = |arguments: &[&str]| match run(&options(arguments)) {
-        Err(Failure::Bad(why) | Failure::Usage(why)) => why,
+        Err(Failure::Bad(why) | Failure::Usage(why) | Failure::Status(_, why)) => why,
         Ok(()) => panic!("{arguments:?} went well"),
     };
     assert!(refused(&["--rules", path]).contains("rules: line 1: it must begin with @"));
