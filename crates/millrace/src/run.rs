@@ -191,12 +191,13 @@ impl Begun<'_> {
             Ok((mut ready, paused)) => {
                 self.switch.set_receiving(true);
                 paused.over();
-                // Nobody can go back any more: what fails now is told, and the switch runs.
+                running.ended();
+                // Nobody can go back any more: what fails now is told, and the switch runs. The other one
+                // has removed its own socket by now, and cannot take ours for it.
                 if let Some(Err(error)) = ready.server.as_mut().map(Server::settle) {
                     let path = self.place.path.display();
                     tracing::error!(%path, %error, "the control socket has not come to its place");
                 }
-                running.ended();
                 Ok(ready)
             }
             Err(failure) => {
