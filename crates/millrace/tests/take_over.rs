@@ -97,9 +97,9 @@ impl Bed {
             assert!(Instant::now() < deadline, "{why}: controllers cannot come");
             std::thread::sleep(Duration::from_millis(10));
         }
-        let traced = millrace(&["trace", "in_port=1,tcp", "--ctl", &self.file("ctl")]);
-        let told = String::from_utf8_lossy(&traced.stdout).into_owned();
-        assert!(told.contains("\nout 2: "), "{why}: {told}");
+        let traced = millrace(&["trace", "in_port=1,tcp", "--ctl", &self.file("ctl"), "--json"]);
+        let told: serde_json::Value = serde_json::from_slice(&traced.stdout).expect("it answers");
+        assert_eq!(told["outputs"][0]["port"], 2, "{why}: {told}");
     }
 
     /// A new process with these words and the old one's places: it must fail.
