@@ -52,20 +52,18 @@ fn any_text_is_run_to_its_end() {
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         for _ in 0..200 {
             // Some lines in any order, some octets of them changed, doubled or left out.
-            let n = random.below(12) as usize;
+            let n = random.below(12);
             let mut bytes: Vec<u8> =
                 (0..n).flat_map(|_| [random.pick(&lines).as_bytes(), b"\n"].concat()).collect();
             for _ in 0..random.below(6) {
                 if bytes.is_empty() {
                     break;
                 }
-                let at = random.below(bytes.len() as u64) as usize;
+                let at = random.below(bytes.len());
                 match random.below(4) {
                     0 => bytes[at] = random.below(256) as u8,
                     1 => drop(bytes.remove(at)),
-                    2 => {
-                        bytes.insert(at, *random.pick(&[b' ', b':', b'0', b'*', b'-', b'$', b'(']))
-                    }
+                    2 => bytes.insert(at, random.pick(&[b' ', b':', b'0', b'*', b'-', b'$', b'('])),
                     _ => bytes.truncate(at),
                 }
             }
