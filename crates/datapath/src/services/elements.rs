@@ -587,7 +587,7 @@ mod tests {
         assert_eq!(count(&elements, 1, "nobody"), 2);
         let pair = |key: &str, value: &str| (key.to_string(), value.to_string());
         let shown = elements.get(1).unwrap().settings();
-        assert_eq!(shown, [pair("backends", "x:1:down,y:1:down"), pair("key", "...")]);
+        assert_eq!(shown, [pair("backends", "x@1:1:down,y@2:1:down"), pair("key", "...")]);
         add(&elements, 3, "c", Counter::default());
         assert!(
             elements
