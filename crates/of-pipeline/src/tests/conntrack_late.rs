@@ -33,7 +33,7 @@ fn fragments(ident: u16, from: (IpAddr, u16), to: (IpAddr, u16)) -> Vec<Vec<u8>>
     let body = whole.bytes()[34..].to_vec();
     let part = |(n, part): (usize, &[u8])| Frame {
         body: part.to_vec(),
-        fragment: (ident, n as u16 * 2 | if n < 2 { 0x2000 } else { 0 }),
+        fragment: (ident, (n as u16 * 2) | if n < 2 { 0x2000 } else { 0 }),
         ..whole.clone()
     };
     body.chunks(16).enumerate().map(|part_of| part(part_of).bytes()).collect()
