@@ -333,8 +333,8 @@ fn a_load_balancer_does_the_same() {
     optimised(&flows, Bail::default());
     let optimised = optimised(&flows, Bail::ALL);
     let left = left(&optimised);
-    // What the source address is an input of: IPv4's, TCP's and UDP's.
-    assert_eq!((left.tables, left.checksums), (1, 3));
+    // What the source address is an input of: IPv4's, TCP's and UDP's, and the latter in first fragments.
+    assert_eq!((left.tables, left.checksums), (1, 5));
     // TCP's ports are matched, and TCP may be behind IPv6, too.
     let idle = ["arp", "icmp", "icmpv6", "nd", "sctp", "itag"];
     assert!(!left.extracted.iter().any(|h| idle.contains(&h.as_str())), "{:?}", left.extracted);
@@ -355,9 +355,21 @@ const GATEWAY: &str = "
 fn an_access_gateway_has_four_tables() {
     let optimised = optimised(&Flows::of(16, &[], GATEWAY), Bail::default());
     let left = left(&optimised);
-    assert_eq!((left.tables, left.checksums), (4, 3));
+    assert_eq!((left.tables, left.checksums), (4, 5));
     // Of IPv6, the hop limit may be decremented; what is behind it does not change.
-    let extracted = ["eth", "ipv4", "ipv4_options", "ipv6", "mpls", "snap", "tcp", "udp", "vlan"];
+    let extracted = [
+        "eth",
+        "first_tcp",
+        "first_udp",
+        "ipv4",
+        "ipv4_options",
+        "ipv6",
+        "mpls",
+        "snap",
+        "tcp",
+        "udp",
+        "vlan",
+    ];
     assert_eq!(left.extracted, extracted);
     let ipv6 = optimised.program.parser.iter().find(|state| state.name == "ipv6").unwrap();
     assert_eq!((ipv6.ops.len(), &ipv6.next), (1, &ir::Transition::Accept));

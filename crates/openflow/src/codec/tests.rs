@@ -276,7 +276,7 @@ fn other_requests_are_refused_with_their_codes() {
     };
     assert_eq!(v13(14, &flow_mod("05", "0000")), FmfcBadCommand);
     assert_eq!(v13(14, &flow_mod("00", "0020")), FmfcBadFlags);
-    assert_eq!(v13(9, "0003 0080"), ScfcBadFlags);
+    assert_eq!(v13(9, "0004 0080"), ScfcBadFlags);
     assert_eq!(v13(9, "0000"), BrcBadLen);
     assert_eq!(v13(15, "0003 00 00 00000001"), GmfcBadCommand);
     assert_eq!(v13(15, "0000 04 00 00000001"), GmfcBadType);

@@ -275,7 +275,7 @@ fn of_groups_and_meters() {
             ),
             (
                 "group_id=1,type=select,selection_method=hash,bucket=1",
-                "column 24: `selection_method`: Nicira extension not supported yet",
+                "column 24: `selection_method`: OpenFlow13 has no such setting",
             ),
         ],
         |text| parse_group(text, &cx(Version::V13)),
