@@ -164,7 +164,8 @@ def icmp_sequence(rng):
 
 def other_sequence(rng):
     family = rng.choice([4, 6])
-    protocol = rng.choice([50, 4, 89, 200])
+    # None whose checksum has the addresses in it, over IPv6 alone (OSPF, PIM): Linux leaves those wrong, millrace does not.
+    protocol = rng.choice([50, 4, 115, 200])
     return "other", [(side, packet(family, side, protocol, bytes(20)), f"proto {protocol} {side}")
                      for side in (rng.choice("ab") for _ in range(rng.randrange(1, 6)))]
 

@@ -146,7 +146,7 @@ V13 = [
     ("push PBB with a wrong type", {(ACTION, 5)}, lambda r: with_action(action(26, b"\x81\x00\0\0"))),
     ("set an unknown field", {(ACTION, 13), (ACTION, 0)}, lambda r: with_action(action(25, oxm(r.randint(60, 126), bytes(4)) + bytes(4)))),
     ("set with the wrong length", {(ACTION, 14), (ACTION, 1)}, lambda r: with_action(action(25, oxm(5, bytes(4)) + bytes(4)))),
-    ("set the ingress port", {(ACTION, 13), (ACTION, 15)}, lambda r: with_action(action(25, oxm(0, struct.pack("!I", 1)) + bytes(4)))),
+    ("set the physical ingress port", {(ACTION, 13), (ACTION, 15)}, lambda r: with_action(action(25, oxm(1, struct.pack("!I", 1)) + bytes(4)))),
     ("set a field that the match does not promise", {(ACTION, 10), (MATCH, 9)},
      lambda r: with_action(action(25, oxm(11, r.randbytes(4)) + bytes(4)))),
     ("set a VLAN identifier too large", {(ACTION, 15)},
