@@ -217,7 +217,8 @@ fn a_packet_for_a_service_that_is_gone_is_dropped_and_counted() {
         assert!(elements.remove(number("idle")));
         bed.send(1, &frame);
         bed.silent(2);
-        assert_eq!((elements.for_nobody(), drops(&bed, DropReason::Service)), (1, 1));
+        assert_eq!(drops(&bed, DropReason::Service), 1);
+        assert_eq!(elements.for_nobody(), 1);
     }
 }
 
@@ -258,9 +259,20 @@ fn flows_are_dumped_as_they_were_written() {
     assert_eq!(of(&mut bed, 80).1.as_deref(), Some("softflow(conntrack,1)"));
 }
 
-/// Packets that were given up for a reason.
+/// Packets that were given up for a reason, of which there is one at least: it is waited for, on a machine that is busy.
 fn drops(bed: &Bed, reason: DropReason) -> u64 {
-    let ports = bed.agent.switch().port_counters();
-    let all = ports.into_iter().flat_map(|(_, counters, _)| counters.drops);
-    all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
+    let count = || {
+        let ports = bed.agent.switch().port_counters();
+        let all = ports.into_iter().flat_map(|(_, counters, _)| counters.drops);
+        all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
+    };
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        match count() {
+            0 if std::time::Instant::now() < until => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            n => return n,
+        }
+    }
 }
