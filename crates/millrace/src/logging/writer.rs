@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) trait Sink: Send {
     /// Writes one or more whole lines.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
-    /// Nothing more is there for now.
+    /// No more lines wait: what is buffered may be written out.
     fn rest(&mut self) {}
     /// So many lines were lost since that was last said.
     fn lost(&self, lines: u64) -> Vec<u8>;
