@@ -631,10 +631,11 @@ fn packet_ins_of_format_2() {
             "NXT_PACKET_IN2",
             "table_id=7 cookie=0x5 total_len=60 metadata=0x77,in_port=3 (via action) data_len=60",
             "userdata=01.02.ff",
-            "continuation",
         ] {
             assert!(printed.contains(part), "{version}: {part:?} is not in {printed}");
         }
+        // Readers take the continuation apart before they print the packet, though nothing in it is for them.
+        assert!(!printed.contains("decode error"), "{version}: {printed}");
         // Too long for any message: nothing is left in the buffer.
         let long = PacketIn { data: vec![0; 70_000], ..packet };
         let before = file.len();

@@ -21,6 +21,10 @@ const METADATA: u16 = 6;
 const USERDATA: u16 = 7;
 const CONTINUATION: u16 = 8;
 
+/// The one property in a continuation. Open vSwitch's numbers, from 0 on, tell what only its own datapath can
+/// resume; readers skip numbers that they do not know.
+const OWN: u16 = 0x4d52;
+
 /// `NXT_RESUME`'s subtype.
 pub(super) const RESUME: u32 = 28;
 
@@ -71,7 +75,7 @@ fn encode(buf: &mut Vec<u8>, version: Version, xid: Xid, packet: &PacketIn) -> E
         bytes(buf, USERDATA, &packet.userdata);
     }
     if !packet.continuation.is_empty() {
-        bytes(buf, CONTINUATION, &packet.continuation);
+        put_continuation(buf, &packet.continuation);
     }
     let length = buf.len() - start;
     if length > MESSAGE_LEN_MAX {
@@ -102,7 +106,7 @@ pub(super) fn decode_resume(r: &mut Reader<'_>) -> Result<Resume> {
         match number {
             PACKET => data = property.rest().to_vec(),
             METADATA => matching = nicira::decode_fields(&mut property)?,
-            CONTINUATION => continuation = property.rest().to_vec(),
+            CONTINUATION => continuation = read_continuation(&mut property)?,
             _ => {}
         }
     }
@@ -120,6 +124,28 @@ pub(super) fn encode_resume(buf: &mut Vec<u8>, version: Version, resume: &Resume
     };
     bytes(buf, PACKET, &resume.data);
     metadata(buf, version, &resume.matching)?;
-    bytes(buf, CONTINUATION, &resume.continuation);
+    put_continuation(buf, &resume.continuation);
     Ok(())
+}
+
+/// Writes a continuation: four zeros, then a list of properties, as every reader of the message takes it apart.
+fn put_continuation(buf: &mut Vec<u8>, continuation: &[u8]) {
+    let outer = property::begin(buf, CONTINUATION);
+    buf.pad(4);
+    let own = property::begin(buf, OWN);
+    buf.extend_from_slice(continuation);
+    property::end(buf, own);
+    property::end(buf, outer);
+}
+
+/// Reads a continuation; it is empty where it is another switch's.
+fn read_continuation(outer: &mut Reader<'_>) -> Result<Vec<u8>> {
+    outer.skip(4)?;
+    let mut continuation = Vec::new();
+    while let Some((number, mut property)) = property::next(outer, "property of a continuation")? {
+        if number == OWN {
+            continuation = property.rest().to_vec();
+        }
+    }
+    Ok(continuation)
 }
