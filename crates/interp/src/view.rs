@@ -25,6 +25,18 @@ pub trait View {
     /// fields only that matter to the lookup.
     fn lookup(&self, table: TableId, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Entry>;
 
+    /// The same for whoever has values as bytes: `key` writes the value of a key field, right-aligned and big-endian,
+    /// to as many bytes as its width takes.
+    fn lookup_packed(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Option<&Entry> {
+        let fields = self.program().tables[table.index()].key.clone();
+        self.lookup(table, &mut |at| {
+            let width = fields[usize::from(at)].width;
+            let mut bytes = vec![0; width.div_ceil(8) as usize];
+            key(at, &mut bytes);
+            Bits::from_be_bytes(&bytes, width)
+        })
+    }
+
     /// What happens when no entry of the table matches.
     fn default_action(&self, table: TableId) -> &ActionCall;
 

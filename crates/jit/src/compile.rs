@@ -74,6 +74,9 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
+    /// A program has something for which there is no code.
+    #[error("no code for a whole program: {0}")]
+    Whole(String),
 }
 
 /// A segment as text.
@@ -288,7 +291,7 @@ const WORTH_A_THREAD: usize = 500;
 type Made = (Machine, Option<Arc<Text>>);
 
 /// Machine code of functions, and their texts if `keep_text`, in the functions' order.
-fn machines(
+pub(crate) fn machines(
     isa: &dyn TargetIsa,
     functions: Vec<Function>,
     keep_text: bool,

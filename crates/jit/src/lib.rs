@@ -55,6 +55,7 @@ pub mod unit;
 mod unused;
 pub mod value;
 mod version;
+pub mod whole;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use run::{Answered, Scratch};

@@ -1,0 +1,236 @@
+//! A whole program as machine code: its parser, blocks, key fields, checksums, and the actions there are.
+//!
+//! None of it depends on entries: what a table holds is looked up, and arguments are handed over. So code is made
+//! once for a program, and once for each action that comes later.
+
+use super::function::{Making, Site};
+use super::layout::Layout;
+use crate::compile::{Error, machines};
+use crate::isa::{self, Settings};
+use crate::memory::{self, Entry};
+use crate::value::{Base, store_be};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_frontend::FunctionBuilderContext;
+use ir::{Action, ActionId, Key, Op, Program, Terminator};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Functions that were made together, and what Rust does for them.
+#[derive(Debug)]
+struct Made {
+    entries: Vec<Entry>,
+    _sites: Vec<Box<Site>>,
+}
+
+/// A block.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockCode {
+    /// Its operations; none if it has none, and decides nothing.
+    pub(crate) entry: Option<Entry>,
+    pub(crate) end: Terminator,
+}
+
+/// An action.
+#[derive(Clone, Debug)]
+pub(crate) struct ActionCode {
+    action: Arc<Action>,
+    /// None if it does nothing.
+    pub(crate) entry: Option<Entry>,
+    /// It does nothing, or ends the pass at once.
+    pub(crate) idle: bool,
+    _made: Option<Arc<Made>>,
+}
+
+/// A whole program as machine code. Shared between threads, never changed.
+#[derive(Clone, Debug)]
+pub struct Code {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) parser: Option<Entry>,
+    pub(crate) blocks: Arc<Vec<BlockCode>>,
+    /// Lists of key fields, each field as a function that writes it.
+    pub(crate) keys: Arc<Vec<Vec<Entry>>>,
+    /// By table, which of the lists it has.
+    pub(crate) key_of: Arc<Vec<usize>>,
+    pub(crate) sums: Option<Entry>,
+    pub(crate) actions: HashMap<ActionId, ActionCode>,
+    _made: Arc<Made>,
+    compile_time: Duration,
+}
+
+/// What makes code.
+pub struct Compiler {
+    isa: OwnedTargetIsa,
+    frontend: FunctionBuilderContext,
+}
+
+impl std::fmt::Debug for Compiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compiler")
+    }
+}
+
+impl Compiler {
+    /// For the machine that this runs on.
+    pub fn new(settings: Settings) -> Result<Compiler, Error> {
+        Ok(Compiler { isa: isa::host(settings)?, frontend: FunctionBuilderContext::new() })
+    }
+}
+
+/// What is known of functions once they are made.
+struct Numbered {
+    parser: Option<usize>,
+    blocks: Vec<Option<usize>>,
+    keys: Vec<Vec<usize>>,
+    sums: Option<usize>,
+}
+
+impl Compiler {
+    fn making<'m>(&'m mut self, layout: &'m Layout) -> Making<'m> {
+        Making {
+            layout,
+            isa: &*self.isa,
+            frontend: &mut self.frontend,
+            sites: Vec::new(),
+            bodies: Vec::new(),
+            made: Vec::new(),
+            functions: 0,
+            failed: None,
+        }
+    }
+
+    /// Makes a program's code, without actions.
+    pub fn program(&mut self, program: &Arc<Program>) -> Result<Code, Error> {
+        let begun = Instant::now();
+        let layout = Arc::new(Layout::new(program));
+        let mut making = self.making(&layout);
+        let parser = (!program.parser.is_empty()).then(|| making.function(&[], |g| g.states()));
+        let block = |block: &ir::Block| {
+            let decides = matches!(block.end, Terminator::If { .. });
+            let idle = block.ops.is_empty() && !decides;
+            (!idle).then(|| making.function(&[], |g| g.block_of(&block.ops, &block.end)))
+        };
+        let blocks = program.blocks.iter().map(block).collect();
+        let sums = (!program.checksums.is_empty()).then(|| making.function(&[], |g| g.checksums()));
+        // Tables share lists of key fields.
+        let mut lists: Vec<&Arc<[Key]>> = Vec::new();
+        let mut key_of = Vec::new();
+        for table in &program.tables {
+            let at = lists.iter().position(|list| Arc::ptr_eq(list, &table.key));
+            key_of.push(at.unwrap_or(lists.len()));
+            if at.is_none() {
+                lists.push(&table.key);
+            }
+        }
+        let mut key = |key: &Key| {
+            making.function(&[], |g| {
+                let value = g.value(&key.expr);
+                let bytes = key.width.div_ceil(8) as i32;
+                let value = value.cast(&mut g.b, key.width).cast(&mut g.b, 8 * bytes as u32);
+                let to = Base::new(g.args, super::function::flags());
+                store_be(&mut g.b, to, 0, 0, 8 * bytes as u32, 0..bytes, &value);
+                g.ret(super::function::end::NONE);
+            })
+        };
+        let keys = lists.iter().map(|list| list.iter().map(&mut key).collect()).collect();
+        let numbered = Numbered { parser, blocks, keys, sums };
+        let made = finish(making)?;
+        let entry = |number: usize| made.entries[number].clone();
+        let ends = program.blocks.iter().map(|block| block.end.clone());
+        let blocks = numbered.blocks.iter().zip(ends);
+        let blocks = blocks.map(|(n, end)| BlockCode { entry: n.map(entry), end }).collect();
+        let keys = numbered.keys.iter().map(|list| list.iter().map(|n| entry(*n)).collect());
+        Ok(Code {
+            parser: numbered.parser.map(entry),
+            blocks: Arc::new(blocks),
+            keys: Arc::new(keys.collect()),
+            key_of: Arc::new(key_of),
+            sums: numbered.sums.map(entry),
+            actions: HashMap::new(),
+            _made: Arc::new(made),
+            compile_time: begun.elapsed(),
+            layout,
+        })
+    }
+
+    /// Makes code of these actions and lets the others go.
+    pub fn actions<'a>(
+        &mut self,
+        code: &Code,
+        actions: impl Iterator<Item = (ActionId, &'a Arc<Action>)>,
+    ) -> Result<Code, Error> {
+        let begun = Instant::now();
+        let layout = code.layout.clone();
+        let mut making = self.making(&layout);
+        let mut all = HashMap::new();
+        let mut new = Vec::new();
+        for (id, action) in actions {
+            match code.actions.get(&id) {
+                Some(known) if known.action == *action => drop(all.insert(id, known.clone())),
+                _ => {
+                    let body = &action.body;
+                    let number = (!body.is_empty()).then(|| {
+                        making.function(&action.param_widths(), |g| {
+                            g.clear_missed(body);
+                            if g.ops(body) == super::function::Flow::On {
+                                g.ret(super::function::end::NONE);
+                            }
+                        })
+                    });
+                    new.push((id, action.clone(), number));
+                }
+            }
+        }
+        let made = Arc::new(finish(making)?);
+        for (id, action, number) in new {
+            let entry = number.map(|number| made.entries[number].clone());
+            let idle = action.body.iter().all(|op| matches!(op, Op::Exit));
+            all.insert(id, ActionCode { action, entry, idle, _made: Some(made.clone()) });
+        }
+        Ok(Code { actions: all, compile_time: begun.elapsed(), ..code.clone() })
+    }
+}
+
+/// Compiles what was generated.
+fn finish(making: Making<'_>) -> Result<Made, Error> {
+    let Making { isa, sites, made, failed, .. } = making;
+    if let Some(why) = failed {
+        return Err(Error::Whole(why));
+    }
+    let machines: Vec<_> = machines(isa, made, false)?.into_iter().map(|(m, _)| m).collect();
+    let entries = memory::publish_many(&machines)?;
+    for site in &sites {
+        if let Some(entry) = site.body.and_then(|body| entries.get(body)) {
+            let _ = site.entry.set(entry.clone());
+        }
+    }
+    Ok(Made { entries, _sites: sites })
+}
+
+impl Code {
+    /// The program that it is of.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.layout.program
+    }
+
+    /// This action, as it is, is no part of it.
+    pub fn lacks(&self, id: ActionId, action: &Arc<Action>) -> bool {
+        self.actions.get(&id).is_none_or(|known| !same(&known.action, action))
+    }
+
+    /// How long the last step of making it took.
+    pub fn compile_time(&self) -> Duration {
+        self.compile_time
+    }
+
+    /// Bytes of machine code, of the program and of its actions.
+    pub fn code_bytes(&self) -> (usize, usize) {
+        let of = |entries: &[Entry]| entries.iter().map(|e| e.bytes().len()).sum();
+        let actions = self.actions.values().filter_map(|a| a.entry.as_ref());
+        (of(&self._made.entries), actions.map(|e| e.bytes().len()).sum())
+    }
+}
+
+fn same(a: &Arc<Action>, b: &Arc<Action>) -> bool {
+    Arc::ptr_eq(a, b) || a == b
+}

@@ -1,0 +1,190 @@
+//! Where a packet's values lie in the memory that code of whole programs works on.
+//!
+//! First words that code and driver share ([`at`]), then validity, one byte a header, then metadata in whole
+//! words, then how long varbit fields are, then headers as they lie in a packet. What a pass begins with as zeros
+//! is one run of bytes.
+
+use ir::{ChecksumMode, Expr, FieldRef, HeaderId, Program, StackId};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Words that code and driver share, by number.
+pub(crate) mod at {
+    /// The packet's [`Copy`](super::super::state::Copy).
+    pub(crate) const COPY: usize = 0;
+    /// The run that it belongs to.
+    pub(crate) const RUN: usize = 1;
+    /// The bytes that are parsed.
+    pub(crate) const DATA: usize = 2;
+    /// How many bits they are.
+    pub(crate) const BITS: usize = 3;
+    /// Where the unparsed rest begins, in bits.
+    pub(crate) const CURSOR: usize = 4;
+    /// Where an action wants control to go: one more than the block's number.
+    pub(crate) const GOTO: usize = 5;
+    /// A header, or metadata that a checksum looks at, may differ from what was parsed.
+    pub(crate) const CHANGED: usize = 6;
+    /// Emitting the valid headers gives the bits that were parsed, as long as nothing changed.
+    pub(crate) const IN_ORDER: usize = 7;
+    /// Where the next header in order may be in the deparser's list.
+    pub(crate) const NEXT_ORDER: usize = 8;
+    /// The lookup missed, its default action does nothing, and nothing was done since.
+    pub(crate) const MISSED: usize = 9;
+    /// Bytes that an output has at most.
+    pub(crate) const CUT: usize = 10;
+    /// Parser states entered.
+    pub(crate) const STEPS: usize = 11;
+    /// The first word of values.
+    pub(crate) const VALUES: usize = 12;
+}
+
+/// Bits of a field within its header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FieldPlace {
+    pub(crate) offset: u32,
+    pub(crate) width: u32,
+    pub(crate) varbit: bool,
+}
+
+/// A header type.
+#[derive(Clone, Debug)]
+pub(crate) struct TypePlace {
+    pub(crate) fields: Vec<FieldPlace>,
+    /// Bits of all fixed-width fields.
+    pub(crate) fixed: u32,
+    /// Greatest width of the varbit field; 0 without one.
+    pub(crate) varbit: u32,
+}
+
+/// A header instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeaderPlace {
+    /// Its first byte.
+    pub(crate) at: usize,
+    /// Room in bytes.
+    pub(crate) bytes: usize,
+    pub(crate) ty: usize,
+    /// Its place in the deparser's order, if it is there exactly once.
+    pub(crate) order: Option<u32>,
+}
+
+/// The layout of a program. Places are in bytes from the first word on.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) program: Arc<Program>,
+    /// The first word and the width of each metadata field.
+    pub(crate) meta: Vec<(usize, u32)>,
+    /// All of it.
+    pub(crate) meta_bytes: Range<usize>,
+    /// The first header's length of its varbit field, 4 bytes each.
+    pub(crate) varbit: usize,
+    pub(crate) headers: Vec<HeaderPlace>,
+    pub(crate) types: Vec<TypePlace>,
+    /// Checksums that code has written: a word of bits, then what each field held.
+    pub(crate) sums: usize,
+    /// Words in all.
+    pub(crate) words: usize,
+    /// Metadata that some checksum looks at.
+    pub(crate) checksum_meta: Vec<bool>,
+    /// Some checksum is written at every emission.
+    pub(crate) checksum_always: bool,
+}
+
+/// Validity, one byte a header.
+pub(crate) const VALID: usize = 8 * at::VALUES;
+
+impl Layout {
+    pub(crate) fn new(program: &Arc<Program>) -> Layout {
+        let mut end = VALID + program.headers.len().next_multiple_of(8);
+        let mut place = |bytes: usize| {
+            let start = end;
+            end += bytes.next_multiple_of(8);
+            start
+        };
+        let meta_start = place(0);
+        let meta: Vec<_> = program
+            .metadata
+            .iter()
+            .map(|m| (place(8 * (m.width as usize).div_ceil(64)), m.width))
+            .collect();
+        let meta_bytes = meta_start..place(0);
+        let varbit = place(4 * program.headers.len());
+        let types: Vec<TypePlace> = program
+            .header_types
+            .iter()
+            .map(|ty| {
+                let mut offset = 0;
+                let fields = ty.fields.iter().map(|f| {
+                    let field = FieldPlace { offset, width: f.width, varbit: f.varbit };
+                    offset += f.width;
+                    field
+                });
+                TypePlace {
+                    fields: fields.collect(),
+                    fixed: ty.fixed_width(),
+                    varbit: ty.fields.iter().filter(|f| f.varbit).map(|f| f.width).sum(),
+                }
+            })
+            .collect();
+        let mut headers: Vec<HeaderPlace> = program
+            .headers
+            .iter()
+            .map(|h| {
+                let ty = h.header_type.index();
+                let bytes = (types[ty].fixed + types[ty].varbit).div_ceil(8) as usize;
+                // Code may copy whole words.
+                HeaderPlace { at: place(bytes + 7), bytes, ty, order: None }
+            })
+            .collect();
+        for (at, header) in (0u32..).zip(&program.deparser) {
+            let once = program.deparser.iter().filter(|h| *h == header).count() == 1;
+            headers[header.index()].order = once.then_some(at);
+        }
+        let sums = place(8 * (1 + program.checksums.len()));
+        let mut checksum_meta = vec![false; program.metadata.len()];
+        let mut note = |e: &Expr| {
+            if let Expr::Field(FieldRef::Meta(id)) = e {
+                checksum_meta[id.index()] = true;
+            }
+        };
+        for checksum in &program.checksums {
+            checksum.inputs.iter().chain(&checksum.condition).for_each(|e| e.visit(&mut note));
+        }
+        Layout {
+            meta,
+            meta_bytes,
+            varbit,
+            headers,
+            types,
+            sums,
+            words: end / 8,
+            checksum_meta,
+            checksum_always: program.checksums.iter().any(|c| c.mode == ChecksumMode::Always),
+            program: program.clone(),
+        }
+    }
+
+    pub(crate) fn type_of(&self, header: HeaderId) -> &TypePlace {
+        &self.types[self.headers[header.index()].ty]
+    }
+
+    /// The elements of a stack, by number of their headers.
+    pub(crate) fn stack(&self, stack: StackId) -> Range<usize> {
+        let stack = &self.program.stacks[stack.index()];
+        let first = stack.first.index();
+        first..first + stack.size as usize
+    }
+
+    pub(crate) fn width(&self, field: FieldRef) -> u32 {
+        self.program.field_width(field).unwrap_or(0)
+    }
+
+    pub(crate) fn is_varbit(&self, field: FieldRef) -> bool {
+        let (header, field) = match field {
+            FieldRef::Meta(_) => return false,
+            FieldRef::Header(header, field) => (header, field),
+            FieldRef::Last(stack, field) => (self.program.stacks[stack.index()].first, field),
+        };
+        self.type_of(header).fields[field.index()].varbit
+    }
+}

@@ -1,0 +1,913 @@
+//! The driver of whole programs: passes, blocks, tables, copies; and what it does for code.
+//!
+//! It follows the interpreter's bounds and order of effects step by step ([`interp::limits`]); what a step comes to
+//! is code's. Code gets the packet's words, in which are the addresses of the packet and of the run, for when it
+//! calls back.
+
+#![allow(unsafe_code)]
+
+use super::bits;
+use super::code::Code;
+use super::emit::Buffers;
+use super::eval::Env;
+use super::function::{Site, What, end};
+use super::groups::Draw;
+use super::hash;
+use super::layout::{Layout, at};
+use super::state::{Copy, Source, Values};
+use crate::memory::Entry;
+use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, GROUP_DEPTH_MAX, PASSES_MAX, REPARSES_MAX};
+use interp::{Externs, Input, Punt, Sink, Start, View};
+use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
+use ir::program::{intrinsic, parser_error};
+use ir::{
+    Bits, BlockId, Bucket, DropReason, Expr, FieldRef, Group, GroupId, GroupKind, MeterId, Op,
+    PuntReason, TableId, Terminator, Verdict,
+};
+use smallvec::SmallVec;
+
+/// Buckets looked at to find out whether one is live, at most.
+const LIVENESS_STEPS_MAX: u32 = 4096;
+
+/// What a worker keeps between packets: buffers, nothing of meaning.
+#[derive(Debug, Default)]
+pub struct Machine {
+    main: Copy,
+    spare: Vec<Copy>,
+    buffers: Buffers,
+}
+
+impl Machine {
+    /// Without buffers yet.
+    pub fn new() -> Machine {
+        Machine::default()
+    }
+
+    /// Runs a packet, as [`interp::Machine::run`] does. None, with nothing done, if the packet begins with an action
+    /// that is not code.
+    ///
+    /// `view` has no action that [`Code::lacks`].
+    pub fn run(
+        &mut self,
+        code: &Code,
+        view: &dyn View,
+        input: Input<'_>,
+        externs: &mut dyn Externs,
+        sink: &mut dyn Sink,
+    ) -> Option<Verdict> {
+        let Start::Pipeline = input.start else { return None };
+        let mut main = std::mem::take(&mut self.main);
+        let mut run = Run {
+            view,
+            code,
+            layout: &code.layout,
+            input: input.bytes,
+            in_port: input.in_port,
+            now_ns: input.now_ns,
+            externs,
+            sink,
+            spare: &mut self.spare,
+            buffers: &mut self.buffers,
+            passes: 0,
+            reparses: 0,
+            copies: 0,
+            rounds: 0,
+            calls: 0,
+            call_depth: 0,
+            output: false,
+            punted: None,
+            lost: None,
+        };
+        let verdict = run.received(&mut main);
+        self.main = main;
+        Some(verdict)
+    }
+}
+
+/// Why a pass ended.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Exit,
+    Drop(DropReason),
+    /// Another pass with the bytes as they came in.
+    Resubmit,
+    /// Another pass with the bytes as they are now.
+    Recirculate,
+}
+
+impl End {
+    /// From what code said, if it ended.
+    fn of(code: u64) -> Option<End> {
+        match code & 0xff {
+            end::EXIT => Some(End::Exit),
+            end::DROP => {
+                let reason = DropReason::ALL.get((code >> 8) as usize).copied();
+                Some(End::Drop(reason.unwrap_or(DropReason::NoOutput)))
+            }
+            end::RESUBMIT => Some(End::Resubmit),
+            end::RECIRCULATE => Some(End::Recirculate),
+            _ => None,
+        }
+    }
+
+    fn code(self) -> u64 {
+        match self {
+            End::Exit => end::EXIT,
+            End::Drop(reason) => end::DROP | (reason as u64) << 8,
+            End::Resubmit => end::RESUBMIT,
+            End::Recirculate => end::RECIRCULATE,
+        }
+    }
+}
+
+/// One received frame, while it runs.
+pub(crate) struct Run<'a> {
+    view: &'a dyn View,
+    pub(crate) code: &'a Code,
+    pub(crate) layout: &'a Layout,
+    pub(crate) input: &'a [u8],
+    in_port: u32,
+    now_ns: u64,
+    externs: &'a mut dyn Externs,
+    sink: &'a mut dyn Sink,
+    spare: &'a mut Vec<Copy>,
+    pub(crate) buffers: &'a mut Buffers,
+    passes: u32,
+    reparses: u32,
+    copies: u32,
+    rounds: u32,
+    calls: u32,
+    call_depth: u32,
+    output: bool,
+    punted: Option<PuntReason>,
+    lost: Option<DropReason>,
+}
+
+/// The words of arguments.
+type Words = SmallVec<[u64; 8]>;
+
+fn words_of(values: &[Bits]) -> Words {
+    values.iter().flat_map(Bits::limbs).copied().collect()
+}
+
+impl<'a> Run<'a> {
+    /// Runs code on a packet.
+    pub(crate) fn enter(&mut self, copy: &mut Copy, entry: &Entry, args: *const u64) -> u64 {
+        type Function = unsafe extern "C" fn(*mut u64, *const u64) -> u64;
+        let address = entry.address();
+        copy.words[at::RUN] = std::ptr::from_mut(self) as u64;
+        copy.words[at::COPY] = std::ptr::from_mut(copy) as u64;
+        let words = copy.words.as_mut_ptr();
+        // SAFETY: the entry is a function of this signature, made for words of this layout, which `copy` has; `args` are the
+        // words that its parameters take. While it runs, nobody but it and what it calls uses `self` and `copy`,
+        // whose addresses it was given. The entry keeps its memory alive.
+        unsafe {
+            let function: Function = std::mem::transmute(address);
+            function(words, args)
+        }
+    }
+
+    fn received(&mut self, copy: &mut Copy) -> Verdict {
+        copy.reset(self.layout, self.input.len());
+        self.intrinsics(copy, false, 0);
+        let end = match self.parse(copy) {
+            false => End::Drop(DropReason::ParserReject),
+            true => self.blocks(copy, BlockId(0), None),
+        };
+        let dropped = self.follow(copy, end).or(self.lost);
+        match (self.output, self.punted, dropped) {
+            (true, ..) => Verdict::Forward,
+            (false, Some(reason), _) => Verdict::Punt(reason),
+            (false, None, Some(reason)) => Verdict::Drop(reason),
+            (false, None, None) if copy.words[at::MISSED] != 0 => {
+                Verdict::Drop(DropReason::TableMiss)
+            }
+            (false, None, None) => Verdict::Drop(DropReason::NoOutput),
+        }
+    }
+
+    /// Goes on after the end of a pass, until there is no further one; why the last one was given up, if it was.
+    fn follow(&mut self, copy: &mut Copy, mut end: End) -> Option<DropReason> {
+        loop {
+            let again = match end {
+                End::Exit => return None,
+                End::Drop(reason) => return Some(reason),
+                End::Resubmit => false,
+                End::Recirculate => true,
+            };
+            if self.passes == PASSES_MAX {
+                return Some(DropReason::RecirculationLimit);
+            }
+            self.passes += 1;
+            if again {
+                self.emit_to_source(copy);
+                copy.origin.clone_from(&copy.source);
+                let length = copy.source.bytes(self.input).len();
+                copy.length = u32::try_from(length).unwrap_or(u32::MAX);
+            } else {
+                copy.source.clone_from(&copy.origin);
+            }
+            copy.begin_pass();
+            let keep = std::mem::take(&mut copy.keep);
+            copy.keep_meta(self.layout, &keep);
+            copy.keep = keep;
+            self.intrinsics(copy, true, 1 + u64::from(again));
+            end = match self.parse(copy) {
+                true => self.blocks(copy, BlockId(0), None),
+                false => End::Drop(DropReason::ParserReject),
+            };
+        }
+    }
+
+    /// Fills in intrinsic metadata for a pass that begins, except what was kept.
+    fn intrinsics(&mut self, copy: &mut Copy, kept: bool, pass: u64) {
+        let layout = self.layout;
+        let kept = |copy: &Copy, id| kept && copy.keep.contains(&id);
+        if !kept(copy, intrinsic::IN_PORT) {
+            copy.set_meta(layout, intrinsic::IN_PORT, u64::from(self.in_port));
+        }
+        if !kept(copy, intrinsic::NOW) {
+            copy.set_meta(layout, intrinsic::NOW, self.now_ns);
+        }
+        let length = u64::from(copy.length);
+        copy.set_meta(layout, intrinsic::PACKET_LENGTH, length);
+        copy.set_meta(layout, intrinsic::PASS, pass);
+    }
+
+    /// Parses the source. False: rejected, and the program does not go on with rejected packets.
+    fn parse(&mut self, copy: &mut Copy) -> bool {
+        copy.begin_parsing(self.layout, self.input);
+        let code = match &self.code.parser {
+            Some(parser) => self.enter(copy, parser, std::ptr::null()),
+            None => 0,
+        };
+        // What the parser assigned to metadata is part of what was parsed.
+        copy.words[at::CHANGED] = 0;
+        let error = code.checked_sub(1).unwrap_or(u64::from(parser_error::NONE));
+        copy.set_meta(self.layout, intrinsic::PARSER_ERROR, error);
+        code == 0 || self.layout.program.reject_continues
+    }
+
+    /// Makes the packet as it is now the source that is parsed next.
+    fn emit_to_source(&mut self, copy: &mut Copy) {
+        let emitted = self.emit(copy);
+        copy.source = match emitted.same {
+            true => Source::default(),
+            false => Source::new(self.buffers.emitted.clone(), self.input, emitted.payload),
+        };
+    }
+
+    /// Makes a copy, lets `f` use it up, and remembers why it was given up, if it was. False, with nothing done, if
+    /// there were too many.
+    fn copy(&mut self, of: &Copy, f: impl FnOnce(&mut Self, &mut Copy) -> End) -> bool {
+        if self.copies == COPIES_MAX {
+            return false;
+        }
+        self.copies += 1;
+        let mut copy = self.spare.pop().unwrap_or_default();
+        copy.copy_from(of);
+        let end = f(self, &mut copy);
+        if let Some(reason) = self.follow(&mut copy, end) {
+            self.lost.get_or_insert(reason);
+        }
+        self.spare.push(copy);
+        true
+    }
+
+    /// Runs blocks until the pass ends, or control would come to a block.
+    fn blocks(&mut self, copy: &mut Copy, start: BlockId, until: Option<BlockId>) -> End {
+        let code = self.code;
+        let mut at = start;
+        while let Some(block) = code.blocks.get(at.index())
+            && Some(at) != until
+        {
+            let said = match &block.entry {
+                Some(entry) => self.enter(copy, entry, std::ptr::null()),
+                None => end::NONE,
+            };
+            if let Some(end) = End::of(said) {
+                return end;
+            }
+            let next = match (take_goto(copy), &block.end) {
+                (Some(block), _) => block,
+                (None, Terminator::Jump(next)) => *next,
+                (None, Terminator::If { .. }) => BlockId((said >> 8) as u32),
+                (None, Terminator::Apply { table, hit, miss, by_action }) => {
+                    let applied = match self.apply(copy, *table) {
+                        Ok(applied) => applied,
+                        Err(end) => return end,
+                    };
+                    let listed = || by_action.iter().find(|(a, _)| *a == applied.1);
+                    let ended = if applied.0 { *hit } else { *miss };
+                    let by_table = || listed().map_or(ended, |(_, block)| *block);
+                    take_goto(copy).unwrap_or_else(by_table)
+                }
+                (None, Terminator::Exit) => break,
+            };
+            // The verifier lets control move to later blocks only.
+            if next <= at {
+                break;
+            }
+            at = next;
+        }
+        End::Exit
+    }
+
+    /// Looks a table up and runs the action: whether something matched, and the action.
+    fn apply(&mut self, copy: &mut Copy, id: TableId) -> Result<(bool, ir::ActionId), End> {
+        let (view, layout, code) = (self.view, self.layout, self.code);
+        let table = &layout.program.tables[id.index()];
+        let real = match &copy.guise {
+            Some((in_port, tables)) if tables.contains(&id) => {
+                let real = copy.meta_u32(layout, intrinsic::IN_PORT);
+                let seen = u64::from(*in_port);
+                copy.set_meta(layout, intrinsic::IN_PORT, seen);
+                Some(real)
+            }
+            _ => None,
+        };
+        let keys = &code.keys[code.key_of[id.index()]];
+        let mut key = |i: u16, out: &mut [u8]| {
+            // Code writes whole words.
+            let mut room = [0u64; KEY_WORDS_MAX];
+            self.enter(copy, &keys[usize::from(i)], room.as_mut_ptr());
+            let bytes = super::state::bytes(&room);
+            out.copy_from_slice(&bytes[..out.len()]);
+        };
+        let entry = view.lookup_packed(id, &mut key);
+        let call = entry.map_or_else(|| view.default_action(id), |e| &e.action);
+        if let Some(real) = real {
+            copy.set_meta(layout, intrinsic::IN_PORT, real.into());
+        }
+        self.externs.count_table(id, entry.is_some());
+        if let Some(entry) = entry
+            && table.counters
+        {
+            self.externs.count_entry(id, entry.id, copy.length);
+        }
+        copy.last = Some((id, entry.map(|e| e.id)));
+        let action = code.actions.get(&call.action);
+        let end = action.and_then(|action| self.action(copy, action, &call.args));
+        let idle = action.is_none_or(|action| action.idle);
+        copy.words[at::MISSED] = u64::from(entry.is_none() && idle);
+        match end {
+            Some(end) => Err(end),
+            None => Ok((entry.is_some(), call.action)),
+        }
+    }
+
+    /// Runs an action's code.
+    fn action(
+        &mut self,
+        copy: &mut Copy,
+        action: &super::code::ActionCode,
+        args: &[Bits],
+    ) -> Option<End> {
+        let entry = action.entry.as_ref()?;
+        let args = words_of(args);
+        End::of(self.enter(copy, entry, args.as_ptr()))
+    }
+
+    /// What expressions may look at.
+    pub(crate) fn env<'s>(&'s self, copy: &'s Copy, args: &'s [Bits]) -> Env<'s> {
+        let source = copy.source.bytes(self.input);
+        Env { layout: self.layout, values: copy.now(), args, source, cursor: copy.cursor() }
+    }
+
+    /// Writes a field.
+    fn assign(&mut self, copy: &mut Copy, field: FieldRef, value: &Bits) {
+        if copy.touch_field(self.layout, field) {
+            copy.write(self.layout, field, value);
+        }
+    }
+
+    // What code asks for.
+
+    /// Does what stands at a site; what it ended with, or what was asked.
+    fn site(&mut self, copy: &mut Copy, site: &Site, words: *const u64, args: *const u64) -> u64 {
+        match &site.what {
+            What::Op(op) => self.op(copy, op, site, words, args).map_or(end::NONE, End::code),
+            What::Write(field) => {
+                let value = &values(site, words)[0];
+                self.assign(copy, *field, value);
+                0
+            }
+            What::Extract(header) => self.extract(copy, *header, site, words),
+            What::ValueSet(id) => {
+                let value = &values(site, words)[0];
+                let mut members = self.view.value_set(*id).iter();
+                u64::from(members.any(|member| is_member(member, value)))
+            }
+            What::Checksum(number) => {
+                let checksum = &self.layout.program.checksums[*number];
+                self.checksum(copy, checksum);
+                0
+            }
+            What::Eval(_) => 0,
+        }
+    }
+
+    /// Reads a header, or, where a width is handed over, its varbit field: 0, or one more than the error.
+    fn extract(&mut self, copy: &mut Copy, h: ir::HeaderId, site: &Site, words: *const u64) -> u64 {
+        let (layout, ty) = (self.layout, self.layout.type_of(h));
+        let mut bits = ty.fixed as usize;
+        let width = values(site, words).first().map(|width| width.low_u64() as usize);
+        let at = copy.cursor();
+        if let Some(width) = width {
+            let left = (copy.words[at::BITS] as usize).saturating_sub(at + bits);
+            let error = if width > ty.varbit as usize {
+                Some(parser_error::HEADER_TOO_SHORT)
+            } else if width > left {
+                Some(parser_error::PACKET_TOO_SHORT)
+            } else {
+                None
+            };
+            if let Some(error) = error {
+                copy.set_invalid(h);
+                copy.words[at::IN_ORDER] = 0;
+                return u64::from(error) + 1;
+            }
+            bits += width;
+        }
+        let source = copy.source.clone();
+        bits::copy(source.bytes(self.input), at, bits, copy.header_mut(layout, h));
+        if let Some(width) = width {
+            copy.set_varbit(layout, h, width as u32);
+            copy.words[at::CURSOR] = (at + bits) as u64;
+        }
+        0
+    }
+
+    fn op(
+        &mut self,
+        copy: &mut Copy,
+        op: &Op,
+        site: &Site,
+        words: *const u64,
+        args: *const u64,
+    ) -> Option<End> {
+        let layout = self.layout;
+        let told = values(site, words);
+        let number = |i: usize| told.get(i).map_or(0, Bits::low_u32);
+        match op {
+            Op::SetValid(h) => copy.set_valid(layout, *h),
+            Op::CopyHeader { to, from } => {
+                copy.touch(layout);
+                copy.copy_header(layout, *to, *from);
+            }
+            Op::CopyVarbit { to, from } => {
+                if copy.touch_field(layout, *to) {
+                    copy.copy_varbit(layout, *to, *from);
+                }
+            }
+            Op::PushFront(stack, count) => {
+                copy.touch(layout);
+                if !copy.push_front(layout, *stack, *count) {
+                    return Some(End::Drop(DropReason::HeaderStackOverflow));
+                }
+            }
+            Op::PopFront(stack, count) => {
+                copy.touch(layout);
+                copy.pop_front(layout, *stack, *count);
+            }
+            Op::PayloadSum { field } => {
+                let sum = Bits::from_u128(self.payload_sum(copy).into(), 16);
+                self.assign(copy, *field, &sum);
+            }
+            Op::PayloadHash { field, hash } => {
+                let Expr::Hash { algorithm, width, inputs } = hash else { return None };
+                let args = args_of(site, args);
+                let mut bytes = Vec::new();
+                let bits = self.env(copy, &args).concat(inputs, &mut bytes, true);
+                let value = self.payload_hash(copy, *algorithm, bytes, bits);
+                self.assign(copy, *field, &value.cast(*width));
+            }
+            Op::Reparse => {
+                if self.reparses == REPARSES_MAX {
+                    return Some(End::Drop(DropReason::RecirculationLimit));
+                }
+                self.reparses += 1;
+                self.emit_to_source(copy);
+                if !self.parse(copy) {
+                    return Some(End::Drop(DropReason::ParserReject));
+                }
+            }
+            Op::Output { .. } => {
+                let queue = copy.meta_u32(layout, intrinsic::QUEUE);
+                let emitted = self.emit_cut(copy);
+                let packet = emitted.packet(&self.buffers.emitted, self.input);
+                self.sink.output(number(0), queue, packet);
+                self.output = true;
+            }
+            Op::Group { .. } => self.group(copy, GroupId(number(0))),
+            Op::Clone { block, copy: of } => self.clone_to(copy, *block, *of),
+            Op::OnCopy { .. } => self.on_copy(copy, site, args),
+            Op::Call { block, until, guise } => {
+                return self.call(copy, *block, *until, guise.as_ref(), number(0));
+            }
+            Op::PortLive { field, .. } => {
+                let live = self.externs.port_live(number(0));
+                self.assign(copy, *field, &Bits::from_bool(live));
+            }
+            Op::Resubmit { keep } => {
+                copy.keep = SmallVec::from_slice(keep);
+                return Some(End::Resubmit);
+            }
+            Op::Recirculate { keep } => {
+                copy.keep = SmallVec::from_slice(keep);
+                return Some(End::Recirculate);
+            }
+            Op::Punt { reason, .. } => {
+                let emitted = self.emit(copy);
+                let packet = emitted.packet(&self.buffers.emitted, self.input);
+                let table = copy.last.map(|(table, _)| table);
+                let entry = copy.last.and_then(|(_, entry)| entry);
+                self.sink.punt(Punt { reason: *reason, table, entry, args: &told, packet });
+                self.punted.get_or_insert(*reason);
+            }
+            Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
+            Op::Service { service, results, .. } => {
+                return self.service(copy, *service, &told, results);
+            }
+            Op::Meter { color, level, .. } => {
+                let answer = self.externs.meter(MeterId(number(0)), copy.length);
+                self.assign(copy, *color, &Bits::from_u128(answer.color.into(), 8));
+                self.assign(copy, *level, &Bits::from_u128(answer.level.into(), 8));
+            }
+            Op::Count { counter, .. } => {
+                self.externs.count_indirect(*counter, number(0), copy.length);
+            }
+            Op::RegisterRead { field, register, .. } => {
+                let width = layout.program.registers[register.index()].width;
+                let value = self.externs.register_read(*register, number(0));
+                let value = value.unwrap_or_else(|| Bits::zero(width));
+                self.assign(copy, *field, &value);
+            }
+            Op::RegisterWrite { register, .. } => {
+                if let [index, value] = &told[..] {
+                    self.externs.register_write(*register, index.low_u32(), value.clone());
+                }
+            }
+            Op::Random { field, .. } => {
+                if let [lo, hi] = &told[..] {
+                    let value = self.externs.random(lo, hi);
+                    self.assign(copy, *field, &value);
+                }
+            }
+            // Code does these itself.
+            Op::Assign(..)
+            | Op::AssignSlice(..)
+            | Op::SetInvalid(_)
+            | Op::Truncate { .. }
+            | Op::Loop { .. }
+            | Op::If { .. }
+            | Op::Goto(_)
+            | Op::Drop(_)
+            | Op::Exit => {}
+        }
+        None
+    }
+
+    fn service(
+        &mut self,
+        copy: &mut Copy,
+        id: ir::ServiceId,
+        told: &[Bits],
+        results: &[ir::MetaId],
+    ) -> Option<End> {
+        let service = &self.layout.program.services[id.index()];
+        if service.edits {
+            if self.reparses == REPARSES_MAX {
+                return Some(End::Drop(DropReason::RecirculationLimit));
+            }
+            self.reparses += 1;
+        }
+        let mut answers: SmallVec<[Bits; 4]> =
+            service.results.iter().map(|r| Bits::zero(r.width)).collect();
+        let emitted = self.emit(copy);
+        let packet = emitted.packet(&self.buffers.emitted, self.input);
+        let headers = packet.headers.len();
+        let mut bytes = packet.to_vec();
+        if !self.externs.service(service, told, &mut bytes, &mut answers) {
+            return Some(End::Drop(DropReason::Service));
+        }
+        if service.edits {
+            // What it left alone of the payload stays where it is.
+            let kept = bytes.get(headers..) == Some(&self.input[emitted.payload..]);
+            let same = kept && emitted.same && bytes[..headers] == self.input[..headers];
+            copy.source = match (same, kept) {
+                (true, _) => Source::default(),
+                (false, true) => {
+                    bytes.truncate(headers);
+                    Source::new(bytes, self.input, emitted.payload)
+                }
+                (false, false) => Source::new(bytes, self.input, self.input.len()),
+            };
+            if !self.parse(copy) {
+                return Some(End::Drop(DropReason::ParserReject));
+            }
+        }
+        for (meta, answer) in results.iter().zip(&answers) {
+            self.assign(copy, FieldRef::Meta(*meta), answer);
+        }
+        None
+    }
+
+    fn clone_to(&mut self, copy: &Copy, block: BlockId, of: ir::Copy) {
+        let made = copy.clone_depth < CLONE_DEPTH_MAX
+            && self.copy(copy, |run, clone| {
+                clone.clone_depth += 1;
+                clone.words[at::GOTO] = 0;
+                clone.touch_field(run.layout, FieldRef::Meta(intrinsic::PASS));
+                clone.set_meta(run.layout, intrinsic::PASS, 3);
+                if of == ir::Copy::Ingress {
+                    clone.source.clone_from(&clone.origin);
+                    if !run.parse(clone) {
+                        return End::Drop(DropReason::ParserReject);
+                    }
+                }
+                run.blocks(clone, block, None)
+            });
+        if !made {
+            self.lose(DropReason::RecirculationLimit);
+        }
+    }
+
+    fn on_copy(&mut self, copy: &Copy, site: &Site, args: *const u64) {
+        let body = site.entry.get();
+        let made = copy.clone_depth < CLONE_DEPTH_MAX
+            && self.copy(copy, |run, copy| {
+                copy.clone_depth += 1;
+                copy.words[at::GOTO] = 0;
+                let said = body.map_or(end::NONE, |body| run.enter(copy, body, args));
+                End::of(said).unwrap_or(End::Exit)
+            });
+        if !made {
+            self.lose(DropReason::RecirculationLimit);
+        }
+    }
+
+    /// Why the pass ends behind a call, if it does.
+    fn call(
+        &mut self,
+        copy: &mut Copy,
+        block: BlockId,
+        until: BlockId,
+        guise: Option<&Guise>,
+        in_port: u32,
+    ) -> Option<End> {
+        if self.calls == CALLS_MAX || self.call_depth == CALL_DEPTH_MAX {
+            return Some(End::Drop(DropReason::LoopLimit));
+        }
+        self.calls += 1;
+        self.call_depth += 1;
+        let seen = guise.map(|g| (in_port, SmallVec::from_slice(&g.tables)));
+        let before = (copy.last, copy.words[at::GOTO]);
+        copy.words[at::GOTO] = 0;
+        let outer = std::mem::replace(&mut copy.guise, seen);
+        let end = self.blocks(copy, block, Some(until));
+        (copy.last, copy.words[at::GOTO]) = before;
+        copy.guise = outer;
+        // What it missed was looked up by the way.
+        copy.words[at::MISSED] = 0;
+        self.call_depth -= 1;
+        match end {
+            End::Exit => None,
+            End::Drop(DropReason::LoopLimit) => Some(end),
+            End::Drop(reason) => {
+                self.lose(reason);
+                None
+            }
+            End::Resubmit | End::Recirculate => Some(end),
+        }
+    }
+
+    // Groups.
+
+    fn group(&mut self, copy: &Copy, id: GroupId) {
+        match self.view.group(id) {
+            None => self.lose(DropReason::GroupUnknown),
+            Some(_) if copy.group_depth == GROUP_DEPTH_MAX => self.lose(DropReason::GroupLoop),
+            Some(group) => self.group_found(copy, group),
+        }
+    }
+
+    fn group_found(&mut self, copy: &Copy, group: &'a Group) {
+        self.externs.count(group.counter, copy.length);
+        let chosen = match group.kind {
+            GroupKind::All => {
+                group.buckets.iter().for_each(|bucket| self.bucket(copy, bucket));
+                if group.buckets.is_empty() {
+                    self.lose(DropReason::GroupDead);
+                }
+                return;
+            }
+            GroupKind::Indirect => group.buckets.first(),
+            GroupKind::FastFailover => group.buckets.iter().find(|b| self.live(b)),
+            GroupKind::Select => {
+                let mut bytes = std::mem::take(&mut self.buffers.emitted);
+                self.env(copy, &[]).concat(&group.hash, &mut bytes, true);
+                let hash = hash::crc32c(&[&bytes]);
+                self.buffers.emitted = bytes;
+                let live = group.buckets.iter().enumerate();
+                let live = live.filter(|(_, b)| b.weight > 0 && self.live(b));
+                live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight)).map(|(_, b)| b)
+            }
+        };
+        match chosen {
+            Some(bucket) => self.bucket(copy, bucket),
+            None => self.lose(DropReason::GroupDead),
+        }
+    }
+
+    fn bucket(&mut self, copy: &Copy, bucket: &'a Bucket) {
+        let action = self.code.actions.get(&bucket.action.action);
+        let made = self.copy(copy, |run, copy| {
+            copy.group_depth += 1;
+            run.externs.count(bucket.counter, copy.length);
+            let end = action.and_then(|action| run.action(copy, action, &bucket.action.args));
+            end.unwrap_or(End::Exit)
+        });
+        if !made {
+            self.lose(DropReason::GroupLoop);
+        }
+    }
+
+    fn live(&self, bucket: &Bucket) -> bool {
+        self.live_within(bucket, 0, &mut LIVENESS_STEPS_MAX.clone())
+    }
+
+    fn live_within(&self, bucket: &Bucket, depth: u32, steps: &mut u32) -> bool {
+        if *steps == 0 {
+            return false;
+        }
+        *steps -= 1;
+        let mut group_live = |id| {
+            let group = self.view.group(id).filter(|_| depth < GROUP_DEPTH_MAX);
+            group.is_some_and(|g| g.buckets.iter().any(|b| self.live_within(b, depth + 1, steps)))
+        };
+        match (bucket.watch_port, bucket.watch_group) {
+            (None, None) => true,
+            (Some(port), _) if self.externs.port_live(port) => true,
+            (_, Some(id)) => group_live(id),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// A copy was given up before it was made.
+    fn lose(&mut self, reason: DropReason) {
+        self.lost.get_or_insert(reason);
+    }
+}
+
+/// Words of a key field, at most: the verifier bounds their widths.
+const KEY_WORDS_MAX: usize = ir::program::FIELD_WIDTH_MAX as usize / 64 + 1;
+
+/// Where an action wants control to go, if it does.
+fn take_goto(copy: &mut Copy) -> Option<BlockId> {
+    let goto = std::mem::take(&mut copy.words[at::GOTO]);
+    goto.checked_sub(1).map(|block| BlockId(block as u32))
+}
+
+fn is_member(member: &ir::Select, value: &Bits) -> bool {
+    match member {
+        ir::Select::Any => true,
+        ir::Select::Masked(v, mask) => value.and(mask).compare(&v.and(mask)).is_eq(),
+        ir::Select::Range(lo, hi) => value.compare(lo).is_ge() && value.compare(hi).is_le(),
+        // A value set holds patterns only, no other value sets.
+        ir::Select::ValueSet(_) => false,
+    }
+}
+
+/// Values of these widths, one behind the other.
+fn read(widths: &[u32], mut words: *const u64) -> SmallVec<[Bits; 4]> {
+    let mut value = |width: &u32| {
+        let n = (*width as usize).div_ceil(64);
+        if n == 0 {
+            return Bits::zero(0);
+        }
+        // SAFETY: code hands over as many words as these widths take, and they stay while it waits.
+        let limbs = unsafe { std::slice::from_raw_parts(words, n) };
+        words = words.wrapping_add(n);
+        Bits::from_words(limbs, *width)
+    };
+    widths.iter().map(&mut value).collect()
+}
+
+/// The values that code has handed over.
+fn values(site: &Site, words: *const u64) -> SmallVec<[Bits; 4]> {
+    read(&site.widths, words)
+}
+
+/// The action's arguments.
+fn args_of(site: &Site, args: *const u64) -> SmallVec<[Bits; 4]> {
+    read(&site.params, args)
+}
+
+/// What code calls.
+pub(crate) mod helper {
+    use super::*;
+
+    /// The packet and the run that words belong to.
+    ///
+    /// # Safety
+    /// Code was [entered](Run::enter) with these words and calls now.
+    unsafe fn of<'w>(words: *mut u64) -> (&'w mut Copy, &'w mut Run<'w>) {
+        // SAFETY: both addresses were stored when code was entered, and nobody else uses either until it returns.
+        unsafe {
+            let copy = *words.add(at::COPY) as *mut Copy;
+            let run = *words.add(at::RUN) as *mut Run<'w>;
+            (&mut *copy, &mut *run)
+        }
+    }
+
+    unsafe extern "C" fn site(
+        words: *mut u64,
+        site: *const Site,
+        told: *const u64,
+        args: *const u64,
+    ) -> u64 {
+        // SAFETY: code calls with its words and with a site that lives as long as it does.
+        let ((copy, run), site) = unsafe { (of(words), &*site) };
+        run.site(copy, site, told, args)
+    }
+
+    unsafe extern "C" fn eval(
+        words: *mut u64,
+        base: *const u64,
+        site: *const Site,
+        args: *const u64,
+        out: *mut u64,
+    ) -> u64 {
+        // SAFETY: as above; `base` is the packet's words, or what was parsed, which has as many.
+        let (copy, run, site, base) = unsafe {
+            let (copy, run) = of(words);
+            let base = Values::at(run.layout, base);
+            (copy, run, &*site, base)
+        };
+        let args = args_of(site, args);
+        if let What::Eval(e) = &site.what {
+            let value = Env { values: base, ..run.env(copy, &args) }.eval(e);
+            let limbs = value.limbs();
+            // SAFETY: code has room there for a value of the expression's width.
+            unsafe { std::ptr::copy_nonoverlapping(limbs.as_ptr(), out, limbs.len()) };
+        }
+        0
+    }
+
+    unsafe extern "C" fn touch(words: *mut u64) -> u64 {
+        // SAFETY: as above.
+        let (copy, run) = unsafe { of(words) };
+        copy.touch(run.layout);
+        0
+    }
+
+    unsafe extern "C" fn peek(words: *mut u64, skip: u64, width: u64) -> u64 {
+        // SAFETY: as above.
+        let (copy, run) = unsafe { of(words) };
+        let at = copy.cursor().saturating_add(skip as usize);
+        bits::peek(copy.source.bytes(run.input), at, width as u32)
+    }
+
+    unsafe extern "C" fn round(words: *mut u64) -> u64 {
+        // SAFETY: as above.
+        let (_, run) = unsafe { of(words) };
+        if run.rounds == ROUNDS_MAX {
+            return End::Drop(DropReason::LoopLimit).code();
+        }
+        run.rounds += 1;
+        end::NONE
+    }
+
+    unsafe extern "C" fn payload(words: *mut u64) -> u64 {
+        // SAFETY: as above.
+        let (copy, run) = unsafe { of(words) };
+        run.payload_sum(copy).into()
+    }
+
+    macro_rules! addresses {
+        ($($(#[$doc:meta])* $name:ident = $function:ident: $ty:ty;)*) => {$(
+            $(#[$doc])*
+            #[allow(non_snake_case)]
+            pub(crate) fn $name() -> usize {
+                let function: $ty = $function;
+                function as *const () as usize
+            }
+        )*};
+    }
+
+    addresses! {
+        /// Does what stands at a site.
+        SITE = site: unsafe extern "C" fn(*mut u64, *const Site, *const u64, *const u64) -> u64;
+        /// Works out the expression of a site over values at an address.
+        EVAL = eval: unsafe extern "C" fn(*mut u64, *const u64, *const Site, *const u64, *mut u64) -> u64;
+        /// Something that the emitted bytes depend on is about to change.
+        TOUCH = touch: unsafe extern "C" fn(*mut u64) -> u64;
+        /// Bits of the unparsed rest.
+        PEEK = peek: unsafe extern "C" fn(*mut u64, u64, u64) -> u64;
+        /// One more round of a loop.
+        ROUND = round: unsafe extern "C" fn(*mut u64) -> u64;
+        /// The sum of the unparsed rest.
+        PAYLOAD = payload: unsafe extern "C" fn(*mut u64) -> u64;
+    }
+}

@@ -1,0 +1,176 @@
+//! Code of whole programs against the interpreter: random programs, programs of real headers, OpenFlow pipelines.
+//! Every copy, punt, digest, count, register cell and verdict is the same, packet by packet.
+
+#[path = "../../opt/tests/common/flows.rs"]
+#[allow(dead_code)] // the rest serves other tests
+mod flows;
+
+use flows::{Flows, frames};
+use interp::{Collect, Color, Input, MemoryExterns, Start};
+use ir::testing::{self, Rng};
+use ir::{Action, ActionId, MeterId, Pipeline};
+use jit::isa::Settings;
+use jit::whole::{Code, Compiler};
+use std::sync::Arc;
+
+/// An interpreter and code, with an outside each.
+struct Both {
+    pipeline: Pipeline,
+    code: Code,
+    externs: [MemoryExterns; 2],
+    interp: interp::Machine,
+    whole: jit::whole::Machine,
+    /// Steps of the interpreter's that came to something, by how often.
+    effects: u64,
+}
+
+fn actions(pipeline: &Pipeline) -> Vec<(ActionId, Arc<Action>)> {
+    let program = pipeline.program();
+    let own = (0u32..).zip(&program.actions).map(|(id, a)| (ActionId(id), a.clone()));
+    own.chain(pipeline.added_actions().map(|(id, a)| (id, a.clone()))).collect()
+}
+
+impl Both {
+    fn new(pipeline: &Pipeline, compiler: &mut Compiler) -> Both {
+        let code = compiler.program(pipeline.program()).unwrap_or_else(|e| panic!("{e}"));
+        let all = actions(pipeline);
+        let code = compiler.actions(&code, all.iter().map(|(id, a)| (*id, a)));
+        let code = code.unwrap_or_else(|e| panic!("{e}"));
+        assert!(all.iter().all(|(id, action)| !code.lacks(*id, action)));
+        let mut externs = MemoryExterns::new(pipeline.program());
+        externs.dead_ports = [2, 7].into();
+        for id in 0..4 {
+            let color = Color { color: id as u8 % 3, level: id as u8 };
+            externs.meters.insert(MeterId(id), color);
+        }
+        Both {
+            pipeline: pipeline.clone(),
+            code,
+            externs: [externs.clone(), externs],
+            interp: interp::Machine::new(),
+            whole: jit::whole::Machine::new(),
+            effects: 0,
+        }
+    }
+
+    fn packet(&mut self, in_port: u32, bytes: &[u8], now_ns: u64, what: &dyn Fn() -> String) {
+        let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
+        let [first, second] = &mut self.externs;
+        let (mut right, mut is) = (Collect::default(), Collect::default());
+        let wanted = self.interp.run(&self.pipeline, input, first, &mut right, None);
+        let verdict = self.whole.run(&self.code, &self.pipeline, input, second, &mut is);
+        let same = verdict == Some(wanted) && right == is;
+        let same = same && format!("{first:?}") == format!("{second:?}");
+        if !same {
+            let mut trace = interp::Trace::new();
+            let (externs, sink) = (&mut first.clone(), &mut Collect::default());
+            self.interp.run(&self.pipeline, input, externs, sink, Some(&mut trace));
+            panic!(
+                "{}, port {in_port}, {bytes:02x?}:\nverdict {wanted:?}, code {verdict:?}\n\
+                 {right:#02x?}\ncode:\n{is:#02x?}\n{first:?}\n{second:?}\n{}\n{}",
+                what(),
+                trace.lines().join("\n"),
+                ir::text::print_pipeline(&self.pipeline)
+            );
+        }
+        self.effects += (right.outputs.len() + right.punts.len() + right.digests.len()) as u64;
+    }
+}
+
+fn compiler() -> Compiler {
+    Compiler::new(Settings::default()).unwrap()
+}
+
+#[test]
+fn random_programs() {
+    let mut compiler = compiler();
+    let mut effects = 0;
+    let seeds = std::env::var("MILLRACE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    for seed in 0..seeds {
+        let mut pipeline = testing::pipeline(seed);
+        let mut rng = Rng::new(seed ^ 0xbead);
+        for round in 0..3 {
+            let mut both = Both::new(&pipeline, &mut compiler);
+            for n in 0..60 {
+                let bytes = testing::packet(&mut rng);
+                let what = || format!("seed {seed}, round {round}, packet {n}");
+                both.packet(rng.below(4) as u32, &bytes, n, &what);
+            }
+            effects += both.effects;
+            for _ in 0..10 {
+                let update = testing::update(&pipeline, &mut rng);
+                let _ = pipeline.transact(&[update]);
+            }
+        }
+    }
+    assert!(effects > 50 * seeds, "{effects} effects only");
+}
+
+#[test]
+fn programs_of_real_headers() {
+    let mut compiler = compiler();
+    let mut effects = 0;
+    for seed in 0..40 {
+        let mut source = testing::shaped(seed);
+        let mut pipeline = Pipeline::new(source.program()).unwrap();
+        for round in 0..3 {
+            for _ in 0..20 {
+                let update = source.update(&pipeline);
+                let _ = pipeline.transact(&[update]);
+            }
+            let mut both = Both::new(&pipeline, &mut compiler);
+            let mut bytes = Vec::new();
+            for n in 0..80 {
+                bytes.clear();
+                let port = source.packet(&mut bytes);
+                let what = || format!("seed {seed}, round {round}, packet {n}");
+                both.packet(port, &bytes, n, &what);
+            }
+            effects += both.effects;
+        }
+    }
+    assert!(effects > 2000, "{effects} effects only");
+}
+
+/// Every kind of action, group and instruction that there is.
+#[test]
+fn openflow() {
+    let groups = [
+        "group_id=1,type=all,bucket=set_field:5->ip_ttl,output:1,bucket=output:2,bucket=output:3",
+        "group_id=2,type=select,bucket=weight=1,output:1,bucket=weight=3,output:3,bucket=weight=2,dec_ttl,output:4",
+        "group_id=3,type=ff,bucket=watch_port=2,output:2,bucket=watch_port=3,output:3",
+        "group_id=4,type=indirect,bucket=group:2",
+        "group_id=5,type=ff,bucket=watch_port=2,output:2",
+    ];
+    let lines = "\
+table=0,priority=9,dl_vlan=3 actions=pop_vlan,dec_ttl,goto_table:1
+table=0,priority=8,ip,nw_tos=4 actions=group:4,set_field:1.2.3.4->ip_dst,output:1
+table=0,priority=8,tcp,tp_dst=80 actions=output:1,set_field:8080->tcp_dst,output:3,dec_ttl,output:4,output:5,output:6
+table=0,priority=8,udp actions=group:1,group:3,group:5,goto_table:1
+table=0,priority=7,mpls actions=pop_mpls:0x0800,dec_ttl,output:3
+table=0,priority=6,ip actions=write_actions(set_field:7->ip_dscp,group:2),write_metadata:5,goto_table:1
+table=0,priority=6,ipv6 actions=dec_ttl,set_field:2001:db8::1->ipv6_dst,controller:64,flood
+table=0,priority=5,arp actions=resubmit(,2),all
+table=0,priority=1 actions=push_vlan:0x8100,set_field:4099->vlan_vid,push_mpls:0x8847,set_field:77->mpls_label,output:1,in_port
+table=1,priority=5,tcp actions=learn(table=3,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),output:3
+table=1,priority=4,icmp actions=clone(set_field:3->ip_ttl,output:3),output:4
+table=1,priority=3,metadata=5 actions=bundle(eth_src,1,hrw,ofport,slaves:1,3,4),multipath(symmetric_l4,50,modulo_n,4,0,NXM_NX_REG0[]),output:NXM_NX_REG0[]
+table=1,priority=2 actions=move:NXM_OF_ETH_SRC[0..15]->NXM_NX_REG3[0..15],load:0x12345->NXM_NX_REG4[],clear_actions,goto_table:2
+table=2,priority=5,arp actions=set_field:1->reg5,controller(reason=action,max_len=20)
+table=2,priority=1 actions=note:01.02.03,output:1,resubmit(,3),strip_vlan,output:2,output:3";
+    let flows = Flows::of(4, &groups, lines);
+    let mut both = Both::new(&flows.pipeline, &mut compiler());
+    let (mut rng, all) = (Rng::new(5), frames());
+    for n in 0..6000 {
+        let mut bytes = rng.pick(&all);
+        for _ in 0..rng.below(4) {
+            let at = rng.below(bytes.len().max(1));
+            match rng.below(8) {
+                0 => bytes.truncate(at),
+                _ => bytes.get_mut(at).into_iter().for_each(|b| *b = rng.next_u64() as u8),
+            }
+        }
+        both.packet(1 + rng.below(4) as u32, &bytes, n, &|| format!("packet {n}"));
+    }
+    assert!(both.effects > 6000, "{} effects only", both.effects);
+}
