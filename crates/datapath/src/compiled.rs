@@ -39,6 +39,7 @@ use crate::aside::{Aside, Next};
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::records::RETIRED;
 use crate::replica::{Beside, InterpEngine, Replica, Served};
+use crate::tally::{Reason, Tally};
 use classify::Kind;
 use ir::{Action, ActionCall, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
 use jit::{NodeSpec, Unit};
@@ -48,7 +49,7 @@ use plan::Model;
 use plan::choose::{self, TablePlan};
 use plan::decompose::Goal;
 use state::counters::CounterArena;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -171,8 +172,27 @@ pub struct Code {
     restless: Vec<TableId>,
     /// By node: what of the table is looked up there, if that is not all of it.
     pub(crate) views: Vec<Option<opt::View>>,
+    /// By the number of a bail-out, what it is counted under.
+    reasons: Box<[Reason]>,
     /// How long it took.
     pub compile_time: Duration,
+}
+
+impl Code {
+    /// What packets are counted under that leave by the bail-out of this number.
+    pub(crate) fn reason(&self, bail: u32) -> Reason {
+        self.reasons.get(bail as usize).copied().unwrap_or(Reason::OTHER)
+    }
+}
+
+/// The numbers to count bail-outs under, those of the code's own.
+fn reasons(compiled: &jit::Compiled, tally: &Tally) -> Box<[Reason]> {
+    let own: HashSet<&str> = compiled.leaves().iter().map(|text| &**text).collect();
+    let number = |text: &Arc<str>| match own.contains(&**text) {
+        true => tally.reason(text),
+        false => Reason::OTHER,
+    };
+    compiled.bails().iter().map(number).collect()
 }
 
 /// Whether code can serve a version.
@@ -203,6 +223,7 @@ struct Input {
     epoch: u64,
     passes: opt::Options,
     options: jit::Options,
+    tally: Arc<Tally>,
 }
 
 impl Input {
@@ -269,6 +290,7 @@ impl Input {
         let compiled = jit::compile(&unit, cache, &self.options)?;
         Ok(Code {
             unit,
+            reasons: reasons(&compiled, &self.tally),
             compiled,
             contents: self.contents,
             changes: self.changes,
@@ -388,7 +410,8 @@ impl JitEngine {
         arena: Arc<CounterArena>,
         options: Options,
     ) -> Result<(JitEngine, Arc<dyn Forward>), jit::Error> {
-        let (mut replicas, _) = InterpEngine::new(program.clone(), workers, arena);
+        let (mut replicas, _) =
+            InterpEngine::without_code(program.clone(), workers, arena, Reason::NO_CODE);
         if let Some(Template::Index(kind)) = options.template
             && kind != Kind::Decomposed
         {
@@ -502,6 +525,7 @@ impl JitEngine {
             epoch: self.epoch,
             passes: self.options.passes,
             options: self.options.code,
+            tally: self.replicas.tally().clone(),
         }
     }
 
@@ -742,6 +766,15 @@ impl JitEngine {
             }
         }
         out
+    }
+
+    /// By table: packets may come to it that code has left.
+    fn behind_leaves(&self) -> Vec<bool> {
+        let input = self.input(self.replicas.serving());
+        let passes = opt::Options { bail: opt::Bail::default(), ..self.options.passes };
+        let whole = opt::optimise(&input.program, &input.contents, &passes);
+        let reached = crate::reach::tables(&input.program, &input.contents);
+        whole.tables.iter().zip(reached).map(|(live, reached)| live.is_some() && reached).collect()
     }
 
     /// How a table is looked up behind services, one line for each pass.
@@ -1117,13 +1150,26 @@ impl Engine for JitEngine {
         }
     }
 
+    fn leaves(&self) -> Vec<String> {
+        match &self.code {
+            Some(code) => code.compiled.leaves().iter().map(|text| text.to_string()).collect(),
+            None => {
+                let why = self.failed.as_deref().or(self.wanted.as_deref());
+                vec![format!("everything: there is no code now, {}", why.unwrap_or("ask again"))]
+            }
+        }
+    }
+
     fn explain(&self) -> Vec<TableExplanation> {
         let replica = self.replicas.serving();
         let node = |table: TableId| {
             let code = self.code.as_deref()?;
-            let at = code.unit.nodes.iter().position(|n| n.table == table)?;
-            Some(&code.unit.nodes[at])
+            let nodes = &code.unit.nodes;
+            // The table's own lookup, else one in a copy of the pipeline.
+            let own = nodes.iter().find(|node| node.applied == table);
+            own.or_else(|| nodes.iter().find(|node| node.table == table))
         };
+        let behind = self.code.as_ref().map(|_| self.behind_leaves());
         let tables = (0..self.program.tables.len() as u32).map(TableId);
         let with_entries = tables.filter(|id| replica.len(*id) > 0);
         let explained = with_entries.map(|id| {
@@ -1134,6 +1180,10 @@ impl Engine for JitEngine {
                 None => format!("{name} ({} entries)", replica.len(id)),
             };
             let serves = match node(id) {
+                None if behind.as_ref().is_some_and(|behind| behind[id.index()]) => format!(
+                    "{} serves; packets come to it only behind what the code for bursts leaves",
+                    replica.kind(id)
+                ),
                 None if self.code.is_some() => "no packet can reach it".to_string(),
                 Some(node) if node.direct.is_some() => {
                     "direct_code serves: its entries are part of the code".to_string()

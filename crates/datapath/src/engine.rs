@@ -9,6 +9,7 @@
 use crate::lane::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
+use crate::tally::{Ran, Reason, Tally};
 use interp::{Externs, Input, Machine, Sink};
 use ir::{Pipeline, Update, Verdict};
 use std::sync::Arc;
@@ -22,6 +23,12 @@ pub struct Scratch {
     pub code: jit::Scratch,
     /// Bursts run so far, counted around.
     pub bursts: u32,
+    /// What [`Forward::run`] had the packet run by. Before each call it is the interpreter; whoever runs it
+    /// otherwise says so.
+    pub ran: Ran,
+    /// Why that was not something faster, if [`Forward::run`] knows more than the packet's bail-out tells. None before
+    /// each call.
+    pub reason: Option<Reason>,
 }
 
 /// A published version, as a worker sees it. Immutable while any worker uses it.
@@ -31,6 +38,14 @@ pub trait Forward: Send + Sync {
 
     /// Table counters, registers, counter arrays: what its program's packets write.
     fn state(&self) -> &Arc<ProgramState>;
+
+    /// Packets by what ran them.
+    fn tally(&self) -> &Tally;
+
+    /// Why the code for bursts has left a packet, by the [`reason`](abi::Outcome::reason) of its outcome.
+    fn reason(&self, _bail: u32) -> Reason {
+        Reason::ENGINE
+    }
 
     /// What the meter with this number is, if it exists.
     fn meter(&self, meter: ir::MeterId) -> Option<&LiveMeter>;
@@ -152,6 +167,12 @@ pub trait Engine: Send {
     /// A stage of what was made of the pipeline, as text.
     fn dump(&self, stage: &str) -> Result<String, String> {
         Err(format!("the engine {} has no stage {stage:?}; it has ir", self.name()))
+    }
+
+    /// What the code for bursts leaves, one reason each, whether or not a packet has met it; the engine says more
+    /// only of packets that have ([`tally`](crate::tally)).
+    fn leaves(&self) -> Vec<String> {
+        vec![format!("everything: the engine is {}", self.name())]
     }
 
     /// How each table that has entries is looked up.

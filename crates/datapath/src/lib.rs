@@ -15,12 +15,14 @@
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |
+//! | `reach` | which tables packets may come to |
 //! | `stages` | a compiled pipeline as the cost model sees it |
 //! | [`services`] | what programs call by name: connection tracking |
 //! | [`sink`] | from the copies an engine sends to frames on ports |
 //! | [`validate`] | a sample of what compiled code did, checked by the interpreter |
 //! | [`program_state`] | what belongs to a program and is written by packets: table counters, registers |
 //! | [`meter`] | a meter at work |
+//! | [`tally`] | packets by what ran them: code, code for one packet, the interpreter; and why |
 //! | [`ports`] | port flags and counters, shared by control side and workers |
 //! | [`queues`] | a port's egress queues: rates, and who goes first |
 //! | [`punt`] | the ring to the control side, bounded in frames, bytes and rate |
@@ -43,12 +45,14 @@ pub mod program_state;
 pub mod publish;
 pub mod punt;
 pub mod queues;
+mod reach;
 pub mod records;
 pub mod replica;
 pub mod samples;
 pub mod services;
 pub mod sink;
 mod stages;
+pub mod tally;
 pub mod validate;
 pub mod worker;
 

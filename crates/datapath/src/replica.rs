@@ -24,6 +24,7 @@ use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::records::Records;
 use crate::samples::{EVERY, Samples};
+use crate::tally::{Reason, Tally};
 use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
@@ -611,6 +612,9 @@ pub struct Replica {
     meters: HashMap<MeterId, Arc<LiveMeter>>,
     value_sets: Vec<Vec<Select>>,
     forced: Option<Kind>,
+    tally: Arc<Tally>,
+    /// Why packets are interpreted if there is no code.
+    without: Reason,
     /// Code that fits what the tables hold.
     code: Option<Arc<Code>>,
     /// By node of the code, where it is looked up.
@@ -627,7 +631,12 @@ struct Place {
 }
 
 impl Replica {
-    fn new(program: Arc<Program>, state: Arc<ProgramState>, forced: Option<Kind>) -> Replica {
+    fn new(
+        program: Arc<Program>,
+        state: Arc<ProgramState>,
+        forced: Option<Kind>,
+        (tally, without): (Arc<Tally>, Reason),
+    ) -> Replica {
         Replica {
             version: 0,
             tables: program.tables.iter().map(|t| Index::new(t, forced)).collect(),
@@ -636,6 +645,8 @@ impl Replica {
             meters: HashMap::new(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
             forced,
+            tally,
+            without,
             code: None,
             looked_up: Vec::new(),
             state,
@@ -700,7 +711,8 @@ impl Replica {
             Step::SetMeter(id, meter) => set(&mut self.meters, *id, meter.clone()),
             Step::SetValueSet(id, members) => self.value_sets[id.index()] = members.clone(),
             Step::SetProgram(program, state) => {
-                *self = Replica::new(program.clone(), state.clone(), self.forced)
+                let counts = (self.tally.clone(), self.without);
+                *self = Replica::new(program.clone(), state.clone(), self.forced, counts)
             }
             Step::Version(version) => self.version = *version,
         }
@@ -992,6 +1004,14 @@ impl Forward for Replica {
         &self.state
     }
 
+    fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    fn reason(&self, bail: u32) -> Reason {
+        self.code.as_ref().map_or(self.without, |code| code.reason(bail))
+    }
+
     fn meter(&self, meter: MeterId) -> Option<&LiveMeter> {
         self.meters.get(&meter).map(|m| &**m)
     }
@@ -1073,8 +1093,20 @@ impl InterpEngine {
         workers: usize,
         arena: Arc<CounterArena>,
     ) -> (InterpEngine, Arc<dyn Forward>) {
+        InterpEngine::without_code(program, workers, arena, Reason::ENGINE)
+    }
+
+    /// As [`new`](InterpEngine::new), and why packets are interpreted that come by while there is no code.
+    pub(crate) fn without_code(
+        program: Arc<Program>,
+        workers: usize,
+        arena: Arc<CounterArena>,
+        why: Reason,
+    ) -> (InterpEngine, Arc<dyn Forward>) {
         let state = Arc::new(ProgramState::new(&program, workers));
-        let replica = || Arc::new(Replica::new(program.clone(), state.clone(), None));
+        let tally = Arc::new(Tally::new(workers));
+        let counts = || (tally.clone(), why);
+        let replica = || Arc::new(Replica::new(program.clone(), state.clone(), None, counts()));
         let serving = replica();
         let engine = InterpEngine {
             workers,
@@ -1165,6 +1197,11 @@ impl InterpEngine {
         &self.following
     }
 
+    /// Packets by what ran them.
+    pub(crate) fn tally(&self) -> &Arc<Tally> {
+        &self.serving.tally
+    }
+
     /// The replica that workers use.
     pub(crate) fn serving(&self) -> &Replica {
         &self.serving
@@ -1187,7 +1224,8 @@ impl InterpEngine {
     pub(crate) fn force(&mut self, kind: Kind) {
         for replica in [&mut self.serving, &mut self.following] {
             let (program, state) = (replica.program.clone(), replica.state.clone());
-            *replica = Arc::new(Replica::new(program, state, Some(kind)));
+            let counts = (replica.tally.clone(), replica.without);
+            *replica = Arc::new(Replica::new(program, state, Some(kind), counts));
         }
     }
 

@@ -26,6 +26,7 @@ use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
 use crate::services::{Begins, Kept, Services, Waits};
 use crate::sink::{Collector, Notes, Outgoing, mend};
+use crate::tally::{Ran, Reason};
 use crate::validate::{Done, Sampler};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -528,7 +529,7 @@ impl Worker {
                 let begins = Begins::Action(injection.action, injection.args);
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
-                self.process(frame, &control, &begins, (0, &[]), now_ns);
+                self.process(frame, &control, &begins, (0, &[], Reason::INJECTED), now_ns);
                 self.fate = Fate::default();
                 self.watch.settle();
             }
@@ -642,6 +643,7 @@ impl Worker {
             now_ns,
         };
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
+        held.forward.tally().count_given(self.index, packets.len());
     }
 
     /// Runs frames that are still their driver's, and that nobody looks at. Where all are dropped or go to one
@@ -773,7 +775,8 @@ impl Worker {
                 }
                 _ => {
                     let answered = self.scratch.code.answered(gone + at);
-                    let done = (outcome.lookups, &answered[..]);
+                    let reason = self.left(outcome.reason);
+                    let done = (outcome.lookups, &answered[..], reason);
                     self.process(frame.take(), from, &Begins::Pipeline, done, now_ns);
                 }
             }
@@ -788,6 +791,13 @@ impl Worker {
         if !self.watch.is_off() {
             self.watch.settle();
         }
+    }
+
+    /// Why compiled code has left a packet, which is counted.
+    fn left(&mut self, bail: u32) -> Reason {
+        let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
+        held.forward.tally().count_left(self.index);
+        held.forward.reason(bail)
     }
 
     /// Sends what compiled code has forwarded to one port, with nobody looking: what nearly all
@@ -821,21 +831,21 @@ impl Worker {
         self.finish(frame, from, now_ns);
     }
 
-    /// Runs one frame by the interpreter, and behind it those that have waited for it; so many lookups were counted already,
-    /// and these calls answered.
+    /// Runs one frame that compiled code has left, and behind it those that have waited for it; so many lookups were
+    /// counted already, and these calls answered; and why.
     fn process(
         &mut self,
         frame: Frame,
         from: &Arc<PortShared>,
         begins: &Begins,
-        done: (u32, &[Answered]),
+        done: (u32, &[Answered], Reason),
         now_ns: u64,
     ) {
         self.interpret(frame, from, begins, done, now_ns);
         while let Some(kept) = self.ready.pop_front() {
-            let Kept { frame, from, begins, version, counted, answered } = kept;
+            let Kept { frame, from, begins, version, counted, answered, reason } = kept;
             let same = self.held.as_ref().is_some_and(|held| held.forward.version() == version);
-            let done = if same { (counted, &answered[..]) } else { (0, &[][..]) };
+            let done = if same { (counted, &answered[..], reason) } else { (0, &[][..], reason) };
             // It is the burst's frame of which is told what becomes of it.
             let fate = std::mem::take(&mut self.fate);
             self.interpret(frame, &from, &begins, done, now_ns);
@@ -848,7 +858,7 @@ impl Worker {
         frame: Frame,
         from: &Arc<PortShared>,
         begins: &Begins,
-        (counted, answered): (u32, &[Answered]),
+        (counted, answered, reason): (u32, &[Answered], Reason),
         now_ns: u64,
     ) {
         let cell = from.cell(self.index);
@@ -882,6 +892,7 @@ impl Worker {
         };
         let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
         let mut resumed = Resumed::new(&mut externs, counted, answered);
+        (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
         let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
         let (version, late) = (held.forward.version(), externs.late);
         for reason in &collector.refused {
@@ -906,10 +917,13 @@ impl Worker {
                     version,
                     counted: counted + late.lookups,
                     answered: answered.collect(),
+                    reason,
                 };
                 return self.wait(waits, kept);
             }
         }
+        let reason = self.scratch.reason.unwrap_or(reason);
+        held.forward.tally().count(self.index, self.scratch.ran, reason);
         if let Verdict::Drop(reason) = verdict {
             cell.count_drop(reason, 1);
         }
@@ -929,9 +943,9 @@ impl Worker {
     fn wait(&mut self, waits: Waits, kept: Kept) {
         let mut copy = Frame::copy_of(kept.frame.data());
         copy.copy_metadata(&kept.frame);
-        let Kept { frame, from, begins, version, counted, answered } = kept;
+        let Kept { frame, from, begins, version, counted, answered, reason } = kept;
         self.pool.give(frame);
-        let kept = Kept { frame: copy, from, begins, version, counted, answered };
+        let kept = Kept { frame: copy, from, begins, version, counted, answered, reason };
         self.ready.extend(self.services.keep(waits, kept));
     }
 

@@ -447,6 +447,9 @@ impl Forward for Panics {
     fn state(&self) -> &Arc<datapath::program_state::ProgramState> {
         self.0.state()
     }
+    fn tally(&self) -> &datapath::tally::Tally {
+        self.0.tally()
+    }
     fn meter(&self, _: ir::MeterId) -> Option<&datapath::meter::LiveMeter> {
         None
     }

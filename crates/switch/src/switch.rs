@@ -26,6 +26,7 @@ use datapath::publish::Publisher;
 use datapath::punt::{Message, PuntReceiver};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
+use datapath::tally::Counted;
 use datapath::worker::{
     BURSTS_MAX, COMMANDS_TIME, Command, Handle, Injection, Worker, WorkerConfig,
 };
@@ -769,6 +770,18 @@ impl Switch {
         let mut control = lock(&self.inner.control);
         self.inner.publish(&mut control);
         control.engine.explain()
+    }
+
+    /// What the code for bursts leaves, one reason each, whether or not a packet has met it.
+    pub fn leaves(&self) -> Vec<String> {
+        let mut control = lock(&self.inner.control);
+        self.inner.publish(&mut control);
+        control.engine.leaves()
+    }
+
+    /// Packets by what has run them, and why it was not the code for bursts.
+    pub fn ran(&self) -> Counted {
+        self.inner.publisher.snapshot().tally().counted()
     }
 
     /// A fresh counter, which is also a fresh entry id: packets, bytes and last use begin at zero.

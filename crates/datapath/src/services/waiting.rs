@@ -13,6 +13,7 @@
 //! Bounded by the services, which say what waits.
 
 use crate::ports::PortShared;
+use crate::tally::Reason;
 use hashbrown::HashMap;
 use ir::{Action, Bits, DropReason};
 use jit::Answered;
@@ -43,6 +44,8 @@ pub struct Kept {
     pub counted: u32,
     /// Calls that were answered.
     pub answered: Vec<Answered>,
+    /// Why compiled code has left it.
+    pub reason: Reason,
 }
 
 impl Kept {
@@ -139,7 +142,15 @@ mod tests {
     fn kept(from: &Arc<PortShared>) -> Kept {
         let (begins, from) = (Begins::Pipeline, from.clone());
         let frame = Frame::copy_of(&[1; 60]);
-        Kept { frame, from, begins, version: 1, counted: 0, answered: Vec::new() }
+        Kept {
+            frame,
+            from,
+            begins,
+            version: 1,
+            counted: 0,
+            answered: Vec::new(),
+            reason: Reason::OTHER,
+        }
     }
 
     #[test]

@@ -148,6 +148,10 @@ impl Forward for WrongForward {
         self.forward.state()
     }
 
+    fn tally(&self) -> &datapath::tally::Tally {
+        self.forward.tally()
+    }
+
     fn meter(&self, meter: ir::MeterId) -> Option<&LiveMeter> {
         self.forward.meter(meter)
     }
