@@ -40,6 +40,7 @@ use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
 use crate::records::RETIRED;
 use crate::replica::{Beside, InterpEngine, Replica, Served};
 use crate::tally::{Reason, Tally};
+use crate::whole::{Made, Whole};
 use classify::Kind;
 use ir::{Action, ActionCall, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
 use jit::{NodeSpec, Unit};
@@ -108,6 +109,8 @@ pub struct Options {
     pub model: Arc<Model>,
     /// Rewrites of the program.
     pub passes: opt::Options,
+    /// Packets that the code of bursts leaves run by code, too ([`jit::whole`]); else the interpreter runs them.
+    pub whole: bool,
     /// Compiles before each publication that wants it, however long that takes.
     pub synchronous: bool,
     /// A table is quiet when it has not changed for so long; how it is looked up is thought over then, and
@@ -127,6 +130,7 @@ impl Default for Options {
             model: Arc::new(Model::builtin()),
             // What the code generator leaves to the interpreter has no effect on code.
             passes: opt::Options { bail: BAIL, ..opt::Options::default() },
+            whole: true,
             synchronous: false,
             quiet: QUIET,
             code: jit::Options::default(),
@@ -394,6 +398,8 @@ pub struct JitEngine {
     /// With whoever compiles in the background, if there is none.
     cache: Option<jit::Cache>,
     compiling: bool,
+    /// Code for packets that the code of bursts leaves.
+    whole: Whole,
     budget: Budget,
     /// The interpreter could run all the traffic there is.
     light: bool,
@@ -417,6 +423,7 @@ impl JitEngine {
         {
             replicas.force(kind);
         }
+        let whole = Whole::new(options.whole.then_some(options.code.settings));
         let mut engine = JitEngine {
             replicas,
             options,
@@ -434,6 +441,7 @@ impl JitEngine {
             asides: 0,
             cache: Some(jit::Cache::default()),
             compiling: false,
+            whole,
             budget: Budget::new(),
             light: false,
             checked: Instant::now(),
@@ -471,6 +479,7 @@ impl JitEngine {
         self.epoch += 1;
         self.program = program;
         self.new_program = true;
+        self.whole.forget();
     }
 
     fn touch(&mut self, table: TableId) {
@@ -739,8 +748,12 @@ impl JitEngine {
             code.compiled.reused().0,
             code.compile_time.as_secs_f64() * 1e3
         );
+        let to = match self.whole.why_not() {
+            None => "the code of whole programs".to_string(),
+            Some(why) => format!("the interpreter ({why})"),
+        };
         for bail in code.compiled.leaves() {
-            let _ = writeln!(text, "left to the interpreter: {bail}");
+            let _ = writeln!(text, "left to {to}: {bail}");
         }
         text
     }
@@ -864,6 +877,19 @@ impl JitEngine {
         }
     }
 
+    /// Decides whether packets that the code of bursts leaves run by code in the next snapshot.
+    fn choose_whole(&mut self) {
+        if self.whole.serves(&self.actions).is_none()
+            && self.options.synchronous
+            && self.whole.wants_work()
+        {
+            let made = self.whole.task(&self.program, &self.actions).run();
+            self.whole.finish(made, &self.program);
+        }
+        let code = self.whole.serves(&self.actions).cloned();
+        self.replicas.bind_whole(code);
+    }
+
     fn wants_code(&self) -> bool {
         self.wanted.is_some() && self.failed.is_none() && !self.compiling
     }
@@ -950,9 +976,11 @@ impl Engine for JitEngine {
                 | Update::SetDefault(t, _) => self.touch(*t),
                 Update::AddAction(id, action) => {
                     self.actions.insert(*id, action.clone());
+                    self.whole.changed();
                 }
                 Update::RemoveAction(id) => {
                     self.actions.remove(id);
+                    self.whole.changed();
                 }
                 Update::SetValueSet(id, members) => {
                     self.value_sets[id.index()] = members.clone();
@@ -985,6 +1013,7 @@ impl Engine for JitEngine {
         }
         self.choose_code();
         self.replicas.bind(self.code.clone());
+        self.choose_whole();
         self.replicas.swap()
     }
 
@@ -1003,12 +1032,16 @@ impl Engine for JitEngine {
 
     fn wants_work(&self) -> bool {
         let aside = self.aside.as_ref().is_some_and(Aside::wants_work);
-        (self.wants_code() || aside) && self.replicas.is_published()
+        (self.wants_code() || self.whole.wants_work() || aside) && self.replicas.is_published()
     }
 
     fn job(&mut self) -> Option<Job> {
         if !self.wants_work() {
             return None;
+        }
+        if !self.wants_code() && self.whole.wants_work() {
+            let task = self.whole.task(&self.program, &self.actions);
+            return Some(Box::new(move || Box::new(task.run())));
         }
         if !self.wants_code() {
             let aside = self.aside.as_mut()?;
@@ -1033,6 +1066,10 @@ impl Engine for JitEngine {
     fn finish(&mut self, done: Done) -> bool {
         let done = match done.downcast::<Rearranged>() {
             Ok(outcome) => return self.rearranged(*outcome),
+            Err(done) => done,
+        };
+        let done = match done.downcast::<Made>() {
+            Ok(made) => return self.whole.finish(*made, &self.program),
             Err(done) => done,
         };
         let Ok(outcome) = done.downcast::<Outcome>() else { return false };

@@ -21,6 +21,8 @@ pub struct Scratch {
     pub machine: Machine,
     /// Compiled code's.
     pub code: jit::Scratch,
+    /// Of code that runs whole programs.
+    pub whole: jit::whole::Machine,
     /// Bursts run so far, counted around.
     pub bursts: u32,
     /// What [`Forward::run`] had the packet run by. Before each call it is the interpreter; whoever runs it

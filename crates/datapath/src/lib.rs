@@ -54,6 +54,8 @@ pub mod sink;
 mod stages;
 pub mod tally;
 pub mod validate;
+
+mod whole;
 pub mod worker;
 
 pub use engine::{Engine, Forward, Scratch};

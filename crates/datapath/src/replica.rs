@@ -24,7 +24,7 @@ use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::records::Records;
 use crate::samples::{EVERY, Samples};
-use crate::tally::{Reason, Tally};
+use crate::tally::{Ran, Reason, Tally};
 use classify::{Hit, InsertError, Kind, Layout, Range, Rule, RuleError};
 use hashbrown::HashMap;
 use interp::{Externs, Input, Sink, Trace, View};
@@ -557,6 +557,15 @@ impl Index {
     }
 
     fn lookup(&self, table: &Table, key: &mut dyn FnMut(u16) -> Bits) -> Option<&Arc<Entry>> {
+        self.lookup_packed(table, &mut |at, out| pack(&key(at), out))
+    }
+
+    /// `key` writes a key field's value, right-aligned, to as many bytes as it takes.
+    fn lookup_packed(
+        &self,
+        table: &Table,
+        key: &mut dyn FnMut(u16, &mut [u8]),
+    ) -> Option<&Arc<Entry>> {
         if self.entries.is_empty() {
             return None;
         }
@@ -571,14 +580,21 @@ impl Index {
         };
         let mut at = 0;
         for (k, len) in self.used.iter().zip(&self.lens) {
-            pack(&key(*k), &mut packed[at..at + len]);
+            key(*k, &mut packed[at..at + len]);
             at += len;
         }
         let hit = self.table.lookup(packed);
         let mut best = hit.is_hit().then_some(hit.entry);
         for id in &self.unindexed {
             let better = best.is_none_or(|b| self.place(table, *id) > self.place(table, b));
-            let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&key(m.key)));
+            let mut value = |at: u16| {
+                let width = table.key[usize::from(at)].width;
+                let mut bytes: SmallVec<[u8; KEY_INLINE]> = SmallVec::new();
+                bytes.resize(width.div_ceil(8) as usize, 0);
+                key(at, &mut bytes);
+                Bits::from_be_bytes(&bytes, width)
+            };
+            let mut all = |e: &Entry| e.matches.iter().all(|m| m.pattern.matches(&value(m.key)));
             if better && self.entries.get(id).is_some_and(|held| all(&held.entry)) {
                 best = Some(*id);
             }
@@ -619,6 +635,8 @@ pub struct Replica {
     code: Option<Arc<Code>>,
     /// By node of the code, where it is looked up.
     looked_up: Vec<Place>,
+    /// Code that runs what that code leaves; it has all actions.
+    whole: Option<Arc<jit::whole::Code>>,
 }
 
 /// Where a node's lookups go.
@@ -649,6 +667,7 @@ impl Replica {
             without,
             code: None,
             looked_up: Vec::new(),
+            whole: None,
             state,
             program,
         }
@@ -883,6 +902,11 @@ impl Replica {
         }
         self.code = code;
     }
+
+    /// Runs packets by this code from now on.
+    pub(crate) fn bind_whole(&mut self, code: Option<Arc<jit::whole::Code>>) {
+        self.whole = code;
+    }
 }
 
 /// No table, or no part of one.
@@ -982,6 +1006,11 @@ impl View for Replica {
         self.tables[table.index()].lookup(&self.program.tables[table.index()], key).map(|e| &**e)
     }
 
+    fn lookup_packed(&self, table: TableId, key: &mut dyn FnMut(u16, &mut [u8])) -> Option<&Entry> {
+        let of = &self.program.tables[table.index()];
+        self.tables[table.index()].lookup_packed(of, key).map(|e| &**e)
+    }
+
     fn default_action(&self, table: TableId) -> &ActionCall {
         &self.tables[table.index()].default
     }
@@ -1049,6 +1078,12 @@ impl Forward for Replica {
         externs: &mut dyn Externs,
         sink: &mut dyn Sink,
     ) -> Verdict {
+        if let Some(code) = &self.whole
+            && let Some(verdict) = scratch.whole.run(code, self, input, externs, sink)
+        {
+            scratch.ran = Ran::Whole;
+            return verdict;
+        }
         scratch.machine.run(self, input, externs, sink, None)
     }
 
@@ -1216,6 +1251,14 @@ impl InterpEngine {
     pub(crate) fn bind(&mut self, code: Option<Arc<Code>>) {
         match Arc::get_mut(&mut self.following) {
             Some(replica) => replica.bind(code),
+            None => unreachable!("code is bound after the replica has caught up"),
+        }
+    }
+
+    /// The same for code that runs what that leaves.
+    pub(crate) fn bind_whole(&mut self, code: Option<Arc<jit::whole::Code>>) {
+        match Arc::get_mut(&mut self.following) {
+            Some(replica) => replica.bind_whole(code),
             None => unreachable!("code is bound after the replica has caught up"),
         }
     }

@@ -43,7 +43,7 @@ impl Bed {
     fn with(options: Options) -> Bed {
         let truth = ir::text::pipeline(PROGRAM).unwrap();
         let arena = Arc::new(CounterArena::new(1 << 16));
-        let options = Options { quiet: Duration::ZERO, ..options };
+        let options = Options { quiet: Duration::ZERO, whole: false, ..options };
         let program = truth.program().clone();
         let (engine, forward) = JitEngine::new(program, 1, arena.clone(), options).unwrap();
         (0..9000).for_each(|_| assert!(arena.allocate().is_ok()));

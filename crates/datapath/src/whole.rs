@@ -1,0 +1,153 @@
+//! The engine's second code: whole programs, one packet at a time ([`jit::whole`]), for packets that the code of
+//! bursts leaves.
+//!
+//! It does not depend on entries, so it stays while they change. A program's own takes tens of milliseconds and is
+//! made on a control core, as is that of actions that are new; until then the interpreter runs what is left. An
+//! engine that compiles while a transaction waits makes this, too.
+
+use ir::{Action, ActionId, Program};
+use jit::whole::{Code, Compiler};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Actions by id.
+type Actions = BTreeMap<ActionId, Arc<Action>>;
+
+/// What the engine has of it.
+pub(crate) struct Whole {
+    /// None if there shall be none.
+    settings: Option<jit::isa::Settings>,
+    /// With whoever compiles, if there is none.
+    compiler: Option<Compiler>,
+    /// Of the program, and of some of its actions.
+    code: Option<Arc<Code>>,
+    /// It has all actions.
+    complete: bool,
+    /// Program or actions have changed since that was found out.
+    stale: bool,
+    /// Why there is none; not tried again until something changes.
+    failed: Option<String>,
+    compiling: bool,
+}
+
+/// Code to be made.
+pub(crate) struct Task {
+    compiler: Option<Compiler>,
+    settings: jit::isa::Settings,
+    code: Option<Arc<Code>>,
+    program: Arc<Program>,
+    actions: Actions,
+}
+
+/// What came of it.
+pub(crate) struct Made {
+    program: Arc<Program>,
+    compiler: Option<Compiler>,
+    code: Result<Code, jit::Error>,
+}
+
+impl Task {
+    /// Makes it; takes its time.
+    pub(crate) fn run(self) -> Made {
+        let Task { compiler, settings, code, program, actions } = self;
+        let mut compiler = match compiler.map_or_else(|| Compiler::new(settings), Ok) {
+            Ok(compiler) => compiler,
+            Err(error) => return Made { program, compiler: None, code: Err(error) },
+        };
+        let code = match code {
+            Some(code) => Ok(code),
+            None => compiler.program(&program).map(Arc::new),
+        };
+        let actions = actions.iter().map(|(id, action)| (*id, action));
+        let code = code.and_then(|code| compiler.actions(&code, actions));
+        Made { program, compiler: Some(compiler), code }
+    }
+}
+
+impl Whole {
+    pub(crate) fn new(settings: Option<jit::isa::Settings>) -> Whole {
+        Whole {
+            settings,
+            compiler: None,
+            code: None,
+            complete: false,
+            stale: true,
+            failed: None,
+            compiling: false,
+        }
+    }
+
+    /// Another program is there.
+    pub(crate) fn forget(&mut self) {
+        (self.code, self.failed) = (None, None);
+        self.changed();
+    }
+
+    /// Other actions are there.
+    pub(crate) fn changed(&mut self) {
+        (self.complete, self.stale) = (false, true);
+        self.failed = None;
+    }
+
+    /// The code, if it has all of these actions.
+    pub(crate) fn serves(&mut self, actions: &Actions) -> Option<&Arc<Code>> {
+        if self.stale {
+            self.stale = false;
+            self.complete = self
+                .code
+                .as_ref()
+                .is_some_and(|code| actions.iter().all(|(id, action)| !code.lacks(*id, action)));
+        }
+        self.code.as_ref().filter(|_| self.complete)
+    }
+
+    /// Why packets that the code of bursts leaves are interpreted, if they are.
+    pub(crate) fn why_not(&self) -> Option<&str> {
+        match (&self.failed, self.settings) {
+            (_, None) => Some("the interpreter is to run what the code of bursts leaves"),
+            (Some(failed), _) => Some(failed),
+            _ => (!self.complete).then_some("the code for whole programs is being made"),
+        }
+    }
+
+    /// There is code to be made.
+    pub(crate) fn wants_work(&self) -> bool {
+        self.settings.is_some() && !self.complete && self.failed.is_none() && !self.compiling
+    }
+
+    /// What is to be made, for a control core.
+    pub(crate) fn task(&mut self, program: &Arc<Program>, actions: &Actions) -> Task {
+        self.compiling = true;
+        Task {
+            compiler: self.compiler.take(),
+            settings: self.settings.unwrap_or_default(),
+            code: self.code.clone(),
+            program: program.clone(),
+            actions: actions.clone(),
+        }
+    }
+
+    /// Takes what was made; true if it is of use.
+    pub(crate) fn finish(&mut self, made: Made, program: &Arc<Program>) -> bool {
+        self.compiling = false;
+        self.compiler = made.compiler;
+        // The program may have been replaced meanwhile.
+        if !Arc::ptr_eq(&made.program, program) {
+            return false;
+        }
+        match made.code {
+            Ok(code) => {
+                let (us, (program, actions)) = (code.compile_time().as_micros(), code.code_bytes());
+                tracing::debug!(us, program, actions, "code for whole programs");
+                self.code = Some(Arc::new(code));
+                self.stale = true;
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the interpreter runs what the code of bursts leaves");
+                self.failed = Some(error.to_string());
+                false
+            }
+        }
+    }
+}
