@@ -14,10 +14,11 @@
 //!   what only misses did when the code was made.
 //!
 //! What is wanted is compiled at once, before the publication, while compiling takes little time in
-//! all ([`Budget`]): workers go on by the old version meanwhile. Else, and while so little traffic comes that the
-//! interpreter could run it ([`LIGHT`]), the snapshot goes out with what
-//! fits, at worst with no code, so that the interpreter runs everything, and the code is made on a
-//! control core ([`Engine::job`]) and published when it is done. A table that changes often is not
+//! all ([`Budget`]): workers go on by the old version meanwhile. Else, and while so little traffic comes that it need
+//! not run in bursts ([`LIGHT_WHOLE`]; [`LIGHT`], where the interpreter would run it), the snapshot goes out with what
+//! fits, at worst with no code, so that packets run one at a time, and the code is made on a
+//! control core ([`Engine::job`]) and published when it is done. What runs them one at a time is code of whole programs
+//! (module `whole`), which does not depend on entries. A table that changes often is not
 //! compiled into the code but looked up in its index, until it has been quiet. Which structure that index should be
 //! is thought over when the table has been quiet; where a general form serves, also when an eighth of it has changed, or
 //! when lookups of the keys that workers have sampled ([`samples`](crate::samples)) have come to take longer than
@@ -152,6 +153,8 @@ const NARROW_MAX: usize = 4096;
 const CHANGES_MAX: u32 = 4;
 /// So few packets a second the interpreter runs beside all else, at some microseconds each.
 const LIGHT: u64 = 20_000;
+/// So few a second and worker the code of whole programs runs beside all else, at a fraction of a microsecond each.
+const LIGHT_WHOLE: u64 = 1_500_000;
 /// A table is quiet when it has not changed for so long.
 const QUIET: Duration = Duration::from_millis(100);
 /// How much longer a lookup may take, by what traffic of now has been measured to take, before another arrangement
@@ -401,8 +404,8 @@ pub struct JitEngine {
     /// Code for packets that the code of bursts leaves.
     whole: Whole,
     budget: Budget,
-    /// The interpreter could run all the traffic there is.
-    light: bool,
+    /// Packets that have come in lately, a second.
+    traffic: u64,
     /// When tables were last looked at for having become quiet.
     checked: Instant,
 }
@@ -443,7 +446,7 @@ impl JitEngine {
             compiling: false,
             whole,
             budget: Budget::new(),
-            light: false,
+            traffic: u64::MAX,
             checked: Instant::now(),
             program: program.clone(),
         };
@@ -711,7 +714,11 @@ impl JitEngine {
         // Workers go on with the old program until there is code for the new one.
         let at_once = std::mem::take(&mut self.new_program) || self.options.synchronous;
         // Whoever changes an entry then has the answer in a fraction of what compiling takes.
-        let waits = at_once || (!self.light && self.budget.allows());
+        let light = match self.whole.serves(&self.actions) {
+            Some(_) => LIGHT_WHOLE * self.replicas.workers() as u64,
+            None => LIGHT,
+        };
+        let waits = at_once || (self.traffic >= light && self.budget.allows());
         if self.failed.is_none() && waits {
             match self.compile_now() {
                 Ok(code) => {
@@ -877,17 +884,16 @@ impl JitEngine {
         }
     }
 
-    /// Decides whether packets that the code of bursts leaves run by code in the next snapshot.
-    fn choose_whole(&mut self) {
-        if self.whole.serves(&self.actions).is_none()
-            && self.options.synchronous
-            && self.whole.wants_work()
+    /// Makes code of whole programs while the transaction waits, if that takes little time or has to be.
+    fn make_whole(&mut self) {
+        let whole = &mut self.whole;
+        if whole.serves(&self.actions).is_none()
+            && whole.wants_work()
+            && (self.options.synchronous || whole.lacks_little(&self.actions))
         {
-            let made = self.whole.task(&self.program, &self.actions).run();
-            self.whole.finish(made, &self.program);
+            let made = whole.task(&self.program, &self.actions).run();
+            whole.finish(made, &self.program);
         }
-        let code = self.whole.serves(&self.actions).cloned();
-        self.replicas.bind_whole(code);
     }
 
     fn wants_code(&self) -> bool {
@@ -1011,14 +1017,16 @@ impl Engine for JitEngine {
                 self.replicas.serve(table, served);
             }
         }
+        self.make_whole();
         self.choose_code();
         self.replicas.bind(self.code.clone());
-        self.choose_whole();
+        let whole = self.whole.serves(&self.actions).cloned();
+        self.replicas.bind_whole(whole);
         self.replicas.swap()
     }
 
     fn note_traffic(&mut self, per_second: u64) {
-        self.light = per_second < LIGHT;
+        self.traffic = per_second;
     }
 
     fn settle(&mut self) -> bool {

@@ -1232,6 +1232,11 @@ impl InterpEngine {
         &self.following
     }
 
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers
+    }
+
     /// Packets by what ran them.
     pub(crate) fn tally(&self) -> &Arc<Tally> {
         &self.serving.tally

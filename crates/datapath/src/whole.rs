@@ -2,8 +2,8 @@
 //! bursts leaves.
 //!
 //! It does not depend on entries, so it stays while they change. A program's own takes tens of milliseconds and is
-//! made on a control core, as is that of actions that are new; until then the interpreter runs what is left. An
-//! engine that compiles while a transaction waits makes this, too.
+//! made on a control core, as is that of many actions that are new; until then the interpreter runs what is left. Code
+//! of a few actions is made while the transaction waits.
 
 use ir::{Action, ActionId, Program};
 use jit::whole::{Code, Compiler};
@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 /// Actions by id.
 type Actions = BTreeMap<ActionId, Arc<Action>>;
+
+/// So many actions are made while a transaction waits, each in some hundred microseconds.
+const AT_ONCE_MAX: usize = 4;
 
 /// What the engine has of it.
 pub(crate) struct Whole {
@@ -99,6 +102,12 @@ impl Whole {
                 .is_some_and(|code| actions.iter().all(|(id, action)| !code.lacks(*id, action)));
         }
         self.code.as_ref().filter(|_| self.complete)
+    }
+
+    /// Only code of so few actions is to be made that nobody minds to wait for it.
+    pub(crate) fn lacks_little(&self, actions: &Actions) -> bool {
+        let Some(code) = &self.code else { return false };
+        actions.iter().filter(|(id, action)| code.lacks(**id, action)).count() <= AT_ONCE_MAX
     }
 
     /// Why packets that the code of bursts leaves are interpreted, if they are.

@@ -85,7 +85,11 @@ fn code_is_made_on_a_control_core_and_again_for_what_is_new() {
     bed.work();
     assert_eq!(bed.run(), Ran::Whole);
     assert!(bed.plan().contains("left to the code of whole programs: "), "{}", bed.plan());
+    // One action does not take long.
     bed.apply(&new_action(50));
+    assert_eq!(bed.run(), Ran::Whole);
+    let many: Vec<Update> = (51..60).flat_map(new_action).collect();
+    bed.apply(&many);
     assert_eq!(bed.run(), Ran::Interpreter);
     bed.work();
     assert_eq!(bed.run(), Ran::Whole);
@@ -112,13 +116,8 @@ fn another_program_has_code_of_its_own() {
     let mut bed = Bed::new(Options::default());
     bed.work();
     let job = {
-        bed.apply(&new_action(60));
-        loop {
-            match bed.engine.job() {
-                Some(job) => break job,
-                None => panic!("an action without code is work"),
-            }
-        }
+        bed.apply(&(60..70).flat_map(new_action).collect::<Vec<_>>());
+        bed.engine.job().expect("actions without code are work")
     };
     let other = ir::text::pipeline(&PROGRAM.replace("output 2", "output 3")).unwrap();
     bed.apply(&[Update::SetProgram(other.program().clone())]);
@@ -142,4 +141,21 @@ fn who_compiles_while_a_transaction_waits_never_interprets() {
     let mut bed = Bed::new(Options { synchronous: true, whole: false, ..Options::default() });
     assert_eq!(bed.run(), Ran::Interpreter);
     assert!(bed.plan().contains("left to the interpreter (the interpreter is to run"));
+}
+
+/// While packets are not too many to be run one at a time, a change does not wait for code of bursts.
+#[test]
+fn a_change_waits_for_code_of_bursts_only_if_much_traffic_comes() {
+    let mut bed = Bed::new(Options::default());
+    bed.work();
+    let waited = [1_400_000, 1_600_000].map(|per_second| {
+        bed.engine.note_traffic(per_second);
+        bed.apply(&new_action(per_second as u32));
+        assert_eq!(bed.run(), Ran::Whole);
+        let waited = bed.engine.code().is_some();
+        bed.work();
+        assert!(bed.engine.code().is_some());
+        waited
+    });
+    assert_eq!(waited, [false, true]);
 }
