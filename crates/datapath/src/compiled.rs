@@ -887,10 +887,8 @@ impl JitEngine {
     /// Makes code of whole programs while the transaction waits, if that takes little time or has to be.
     fn make_whole(&mut self) {
         let whole = &mut self.whole;
-        if whole.serves(&self.actions).is_none()
-            && whole.wants_work()
-            && (self.options.synchronous || whole.lacks_little(&self.actions))
-        {
+        whole.serves(&self.actions);
+        if whole.wants_work() && (self.options.synchronous || whole.lacks_little(&self.actions)) {
             let made = whole.task(&self.program, &self.actions).run();
             whole.finish(made, &self.program);
         }
@@ -993,10 +991,9 @@ impl Engine for JitEngine {
                     self.epoch += 1;
                 }
                 Update::SetProgram(program) => self.set_program(program.clone()),
-                Update::SetGroup(..)
-                | Update::RemoveGroup(_)
-                | Update::SetMeter(..)
-                | Update::RemoveMeter(_) => {}
+                Update::SetGroup(id, group) => self.whole.set_group(*id, Some(group)),
+                Update::RemoveGroup(id) => self.whole.set_group(*id, None),
+                Update::SetMeter(..) | Update::RemoveMeter(_) => {}
             }
         }
         self.replicas.apply(pipeline, updates, now_ns);
@@ -1023,6 +1020,11 @@ impl Engine for JitEngine {
         let whole = self.whole.serves(&self.actions).cloned();
         self.replicas.bind_whole(whole);
         self.replicas.swap()
+    }
+
+    fn begins_with(&mut self, action: &Arc<Action>) -> bool {
+        self.whole.begins_with(action);
+        self.whole.wants_work() && self.whole.lacks_little(&self.actions)
     }
 
     fn note_traffic(&mut self, per_second: u64) {

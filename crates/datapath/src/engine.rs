@@ -11,7 +11,7 @@ use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::tally::{Ran, Reason, Tally};
 use interp::{Externs, Input, Machine, Sink};
-use ir::{Pipeline, Update, Verdict};
+use ir::{Action, Pipeline, Update, Verdict};
 use std::sync::Arc;
 
 /// What a worker keeps between frames for its engine: buffers, nothing of meaning.
@@ -117,6 +117,13 @@ pub trait Engine: Send {
     /// [`publish`](Engine::publish) would wait for no worker.
     fn is_free(&mut self) -> bool {
         true
+    }
+
+    /// A packet of the control side's that comes next begins with this action. True: the engine has something better
+    /// to publish for it, and those alike.
+    fn begins_with(&mut self, action: &Arc<Action>) -> bool {
+        let _ = action;
+        false
     }
 
     /// So many packets a second have come in lately. While they are few, an engine that has better code to make need not

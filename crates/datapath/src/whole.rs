@@ -5,9 +5,9 @@
 //! made on a control core, as is that of many actions that are new; until then the interpreter runs what is left. Code
 //! of a few actions is made while the transaction waits.
 
-use ir::{Action, ActionId, Program};
-use jit::whole::{Code, Compiler};
-use std::collections::BTreeMap;
+use ir::{Action, ActionId, Group, GroupId, GroupKind, Program};
+use jit::whole::{Code, Compiler, Parts};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Actions by id.
@@ -15,6 +15,9 @@ type Actions = BTreeMap<ActionId, Arc<Action>>;
 
 /// So many actions are made while a transaction waits, each in some hundred microseconds.
 const AT_ONCE_MAX: usize = 4;
+
+/// So many actions of packets of the control side's have code.
+const INJECTED_MAX: usize = 64;
 
 /// What the engine has of it.
 pub(crate) struct Whole {
@@ -24,6 +27,12 @@ pub(crate) struct Whole {
     compiler: Option<Compiler>,
     /// Of the program, and of some of its actions.
     code: Option<Arc<Code>>,
+    /// Actions that packets of the control side's began with, the oldest ones first.
+    injected: VecDeque<Arc<Action>>,
+    /// Groups that choose by a hash.
+    groups: BTreeMap<GroupId, Arc<Group>>,
+    /// Some of these have no code, or some of those.
+    lacks: bool,
     /// It has all actions.
     complete: bool,
     /// Program or actions have changed since that was found out.
@@ -40,6 +49,8 @@ pub(crate) struct Task {
     code: Option<Arc<Code>>,
     program: Arc<Program>,
     actions: Actions,
+    injected: Vec<Arc<Action>>,
+    groups: Vec<Arc<Group>>,
 }
 
 /// What came of it.
@@ -52,7 +63,7 @@ pub(crate) struct Made {
 impl Task {
     /// Makes it; takes its time.
     pub(crate) fn run(self) -> Made {
-        let Task { compiler, settings, code, program, actions } = self;
+        let Task { compiler, settings, code, program, actions, injected, groups } = self;
         let mut compiler = match compiler.map_or_else(|| Compiler::new(settings), Ok) {
             Ok(compiler) => compiler,
             Err(error) => return Made { program, compiler: None, code: Err(error) },
@@ -62,7 +73,8 @@ impl Task {
             None => compiler.program(&program).map(Arc::new),
         };
         let actions = actions.iter().map(|(id, action)| (*id, action));
-        let code = code.and_then(|code| compiler.actions(&code, actions));
+        let parts = Parts { injected: &injected, groups: &groups };
+        let code = code.and_then(|code| compiler.actions(&code, actions, parts));
         Made { program, compiler: Some(compiler), code }
     }
 }
@@ -73,6 +85,9 @@ impl Whole {
             settings,
             compiler: None,
             code: None,
+            injected: VecDeque::new(),
+            groups: BTreeMap::new(),
+            lacks: false,
             complete: false,
             stale: true,
             failed: None,
@@ -83,6 +98,10 @@ impl Whole {
     /// Another program is there.
     pub(crate) fn forget(&mut self) {
         (self.code, self.failed) = (None, None);
+        // Actions of another program's may mean what this one does not have.
+        self.injected.clear();
+        self.groups.clear();
+        self.lacks = false;
         self.changed();
     }
 
@@ -90,6 +109,31 @@ impl Whole {
     pub(crate) fn changed(&mut self) {
         (self.complete, self.stale) = (false, true);
         self.failed = None;
+    }
+
+    /// A packet of the control side's begins with this action.
+    pub(crate) fn begins_with(&mut self, action: &Arc<Action>) {
+        let known =
+            |known: &Arc<Action>| known.body == action.body && known.params == action.params;
+        if self.settings.is_none() || self.injected.iter().rev().any(known) {
+            return;
+        }
+        if self.injected.len() == INJECTED_MAX {
+            self.injected.pop_front();
+        }
+        self.injected.push_back(action.clone());
+        (self.lacks, self.failed) = (true, None);
+    }
+
+    /// This group is another one now.
+    pub(crate) fn set_group(&mut self, id: GroupId, group: Option<&Arc<Group>>) {
+        match group.filter(|group| group.kind == GroupKind::Select) {
+            Some(group) => {
+                self.groups.insert(id, group.clone());
+                self.lacks = true;
+            }
+            None => drop(self.groups.remove(&id)),
+        }
     }
 
     /// The code, if it has all of these actions.
@@ -104,10 +148,17 @@ impl Whole {
         self.code.as_ref().filter(|_| self.complete)
     }
 
+    /// How much code lacks, beside actions of entries.
+    fn lacking(&self, code: &Code) -> usize {
+        let injected = self.injected.iter().filter(|action| !code.injects(action)).count();
+        injected + self.groups.values().filter(|group| !code.hashes(group)).count()
+    }
+
     /// Only code of so few actions is to be made that nobody minds to wait for it.
     pub(crate) fn lacks_little(&self, actions: &Actions) -> bool {
         let Some(code) = &self.code else { return false };
-        actions.iter().filter(|(id, action)| code.lacks(**id, action)).count() <= AT_ONCE_MAX
+        let lacks = actions.iter().filter(|(id, action)| code.lacks(**id, action)).count();
+        lacks + self.lacking(code) <= AT_ONCE_MAX
     }
 
     /// Why packets that the code of bursts leaves are interpreted, if they are.
@@ -121,7 +172,8 @@ impl Whole {
 
     /// There is code to be made.
     pub(crate) fn wants_work(&self) -> bool {
-        self.settings.is_some() && !self.complete && self.failed.is_none() && !self.compiling
+        let wants = !self.complete || self.lacks;
+        self.settings.is_some() && wants && self.failed.is_none() && !self.compiling
     }
 
     /// What is to be made, for a control core.
@@ -133,6 +185,8 @@ impl Whole {
             code: self.code.clone(),
             program: program.clone(),
             actions: actions.clone(),
+            injected: self.injected.iter().cloned().collect(),
+            groups: self.groups.values().cloned().collect(),
         }
     }
 
@@ -148,6 +202,7 @@ impl Whole {
             Ok(code) => {
                 let (us, (program, actions)) = (code.compile_time().as_micros(), code.code_bytes());
                 tracing::debug!(us, program, actions, "code for whole programs");
+                self.lacks = self.lacking(&code) > 0;
                 self.code = Some(Arc::new(code));
                 self.stale = true;
                 true

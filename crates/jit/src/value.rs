@@ -34,6 +34,9 @@ use ir::{BinaryOp, Bits, UnaryOp};
 use limb::{Limb, ones};
 use smallvec::SmallVec;
 
+/// Bits that are multiplied, at most.
+pub const MULTIPLIED_MAX: u32 = 256;
+
 /// Widest result of an operation in generated code, in bits.
 pub const WIDTH_MAX: u32 = 4096;
 
@@ -42,8 +45,8 @@ type Limbs = SmallVec<[Limb; 2]>;
 /// Why an operation is left to the interpreter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Unsupported {
-    /// A multiplication of more than 64 bits.
-    #[error("multiplication of {0} bits; generated code multiplies up to 64")]
+    /// A multiplication of more than [`MULTIPLIED_MAX`] bits.
+    #[error("multiplication of {0} bits; generated code multiplies up to {MULTIPLIED_MAX}")]
     Multiplication(u32),
     /// The two sides of a choice have different widths.
     #[error("choice between {0} and {1} bits; generated code needs equal widths")]
@@ -304,11 +307,10 @@ impl Val {
             BinaryOp::Add => left.add(b, right),
             BinaryOp::Sub => left.sub(b, right),
             BinaryOp::Mul => {
-                if left.width > 64 {
+                if left.width > MULTIPLIED_MAX {
                     return Err(Unsupported::Multiplication(left.width));
                 }
-                let product = left.limb(0).mul(b, right.limb(0));
-                Val::trimmed(b, left.width, SmallVec::from_slice(&[product]))
+                left.product(b, right)
             }
             BinaryOp::AddSat => left.add_sat(b, right),
             BinaryOp::SubSat => left.sub_sat(b, right),
@@ -399,6 +401,28 @@ impl Val {
     pub fn sub(&self, b: &mut FunctionBuilder<'_>, other: &Val) -> Val {
         let (limbs, _) = self.difference(b, other);
         Val::trimmed(b, self.width, limbs)
+    }
+
+    /// Wrapping multiplication, limb by limb.
+    fn product(&self, b: &mut FunctionBuilder<'_>, other: &Val) -> Val {
+        let n = self.limbs.len();
+        let mut sum: Limbs = SmallVec::from_elem(Limb::ZERO, n);
+        for i in 0..n {
+            let mut carry = Limb::ZERO;
+            for j in 0..n - i {
+                let (x, y) = (self.limb(i), other.limb(j));
+                let low = x.mul(b, y);
+                let (here, first) = sum[i + j].add_carry(b, low);
+                let (here, second) = here.add_carry(b, carry);
+                sum[i + j] = here;
+                if i + j + 1 < n {
+                    // A product's high limb is not all ones, so two carries fit.
+                    let high = x.mul_high(b, y).add(b, first);
+                    carry = high.add(b, second);
+                }
+            }
+        }
+        Val::trimmed(b, self.width, sum)
     }
 
     fn add_sat(&self, b: &mut FunctionBuilder<'_>, other: &Val) -> Val {

@@ -15,7 +15,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use ir::{BinaryOp, Bits, UnaryOp};
 use jit::isa::{self, Machine, OptLevel, Settings};
 use jit::memory;
-use jit::value::{self, Adjust, Unsupported, Val};
+use jit::value::{self, Adjust, MULTIPLIED_MAX, Unsupported, Val};
 use std::sync::{PoisonError, RwLock};
 
 /// A sequence of numbers that look random (splitmix64).
@@ -587,7 +587,7 @@ fn every_operator_at_many_widths() {
             };
             steps.push(Step::Binary(op, a, b));
             let (case, refused) = program(&mut random, steps, 8);
-            let wide_product = op == BinaryOp::Mul && width > 64;
+            let wide_product = op == BinaryOp::Mul && width > MULTIPLIED_MAX;
             let expected = wide_product.then_some(Unsupported::Multiplication(width));
             assert_eq!(refused, expected.as_slice());
             cases.push(case);

@@ -8,9 +8,9 @@ mod flows;
 use flows::{Flows, frames};
 use interp::{Collect, Color, Input, MemoryExterns, Start};
 use ir::testing::{self, Rng};
-use ir::{Action, ActionId, MeterId, Pipeline};
+use ir::{Action, ActionId, Bits, MeterId, Pipeline};
 use jit::isa::Settings;
-use jit::whole::{Code, Compiler};
+use jit::whole::{Code, Compiler, Parts};
 use std::sync::Arc;
 
 /// An interpreter and code, with an outside each.
@@ -34,7 +34,11 @@ impl Both {
     fn new(pipeline: &Pipeline, compiler: &mut Compiler) -> Both {
         let code = compiler.program(pipeline.program()).unwrap_or_else(|e| panic!("{e}"));
         let all = actions(pipeline);
-        let code = compiler.actions(&code, all.iter().map(|(id, a)| (*id, a)));
+        // Packets of the control side's may begin with half of them.
+        let begin: Vec<_> = all.iter().map(|(_, action)| action.clone()).step_by(2).collect();
+        let groups: Vec<_> = pipeline.groups().map(|(_, group)| group.clone()).collect();
+        let parts = Parts { injected: &begin, groups: &groups };
+        let code = compiler.actions(&code, all.iter().map(|(id, a)| (*id, a)), parts);
         let code = code.unwrap_or_else(|e| panic!("{e}"));
         assert!(all.iter().all(|(id, action)| !code.lacks(*id, action)));
         let mut externs = MemoryExterns::new(pipeline.program());
@@ -53,8 +57,24 @@ impl Both {
         }
     }
 
+    /// A packet of the control side's, which begins with some action.
+    fn injected(&mut self, rng: &mut Rng, bytes: &[u8], now_ns: u64, what: &dyn Fn() -> String) {
+        let (_, action) = rng.pick(&actions(&self.pipeline));
+        let args: Vec<Bits> = action.params.iter().map(|p| rng.bits(p.width)).collect();
+        // Its name does not matter.
+        let action = Action { name: "any".into(), ..(*action).clone() };
+        let start = Start::Action(&action, &args);
+        if self.code.injects(&action) {
+            self.run(Input { bytes, in_port: 1, now_ns, start }, what);
+        }
+    }
+
     fn packet(&mut self, in_port: u32, bytes: &[u8], now_ns: u64, what: &dyn Fn() -> String) {
-        let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
+        self.run(Input { bytes, in_port, now_ns, start: Start::Pipeline }, what);
+    }
+
+    fn run(&mut self, input: Input<'_>, what: &dyn Fn() -> String) {
+        let Input { bytes, in_port, .. } = input;
         let [first, second] = &mut self.externs;
         let (mut right, mut is) = (Collect::default(), Collect::default());
         let wanted = self.interp.run(&self.pipeline, input, first, &mut right, None);
@@ -95,6 +115,9 @@ fn random_programs() {
                 let bytes = testing::packet(&mut rng);
                 let what = || format!("seed {seed}, round {round}, packet {n}");
                 both.packet(rng.below(4) as u32, &bytes, n, &what);
+                if n % 3 == 0 {
+                    both.injected(&mut rng, &bytes, n, &what);
+                }
             }
             effects += both.effects;
             for _ in 0..10 {

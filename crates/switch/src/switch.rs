@@ -870,7 +870,11 @@ impl Switch {
     /// that was committed before the call; it has been sent when [`sync`](Self::sync) returns. Waits
     /// while too many packets wait already.
     pub fn inject(&self, injection: Injection) {
-        self.inner.publish(&mut lock(&self.inner.control));
+        {
+            let control = &mut lock(&self.inner.control);
+            control.pending |= control.engine.begins_with(&injection.action);
+            self.inner.publish(control);
+        }
         // Packets for one port in one order: always the same worker.
         let worker = &self.inner.workers[0];
         wait_until(|| worker.waiting() < INJECTED_MAX);

@@ -402,6 +402,20 @@ impl Limb {
         }
     }
 
+    /// The high 64 bits of the product.
+    pub(super) fn mul_high(self, b: &mut FunctionBuilder<'_>, other: Limb) -> Limb {
+        let high = |x: u64, y: u64| (u128::from(x) * u128::from(y) >> 64) as u64;
+        match (self, other) {
+            (Known(x), Known(y)) => Known(high(x, y)),
+            (x, y) if high(x.may(), y.may()) == 0 => Known(0),
+            (x, y) => {
+                let may = up_to_highest(high(x.may(), y.may()));
+                let (x, y) = (x.value(b), y.value(b));
+                Limb::new(b.ins().umulhi(x, y), may)
+            }
+        }
+    }
+
     /// Shift left by a constant; zero from 64 on.
     pub(super) fn shl(self, b: &mut FunctionBuilder<'_>, by: u32) -> Limb {
         match self {

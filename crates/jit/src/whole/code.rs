@@ -9,10 +9,14 @@ use crate::compile::{Error, machines};
 use crate::isa::{self, Settings};
 use crate::memory::{self, Entry};
 use crate::value::{Base, store_be};
+use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
-use ir::{Action, ActionId, Key, Op, Program, Terminator};
+use foldhash::fast::FixedState;
+use ir::{Action, ActionId, Expr, Group, HashAlgorithm, Key, Op, Program, Terminator};
+use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,7 +43,25 @@ pub(crate) struct ActionCode {
     pub(crate) entry: Option<Entry>,
     /// It does nothing, or ends the pass at once.
     pub(crate) idle: bool,
+    /// It changes nothing of the packet.
+    pub(crate) plain: bool,
     _made: Option<Arc<Made>>,
+}
+
+/// A group's hash.
+#[derive(Clone, Debug)]
+struct HashCode {
+    group: Arc<Group>,
+    entry: Entry,
+}
+
+/// What code of a program is made of beside it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts<'a> {
+    /// Actions that packets of the control side's begin with.
+    pub injected: &'a [Arc<Action>],
+    /// Groups that choose by a hash.
+    pub groups: &'a [Arc<Group>],
 }
 
 /// A whole program as machine code. Shared between threads, never changed.
@@ -53,7 +75,12 @@ pub struct Code {
     /// By table, which of the lists it has.
     pub(crate) key_of: Arc<Vec<usize>>,
     pub(crate) sums: Option<Entry>,
-    pub(crate) actions: HashMap<ActionId, ActionCode>,
+    pub(crate) actions: HashMap<ActionId, ActionCode, FixedState>,
+    /// Actions that the control side's packets begin with, by what they do.
+    injected: HashMap<u64, ActionCode, FixedState>,
+    /// Inputs of groups' hashes, by where they lie in memory, as functions that work the hash out. The groups are
+    /// kept, so that nothing else comes to lie there.
+    hashes: HashMap<usize, HashCode, FixedState>,
     _made: Arc<Made>,
     compile_time: Duration,
 }
@@ -146,48 +173,99 @@ impl Compiler {
             keys: Arc::new(keys.collect()),
             key_of: Arc::new(key_of),
             sums: numbered.sums.map(entry),
-            actions: HashMap::new(),
+            actions: HashMap::default(),
+            injected: HashMap::default(),
+            hashes: HashMap::default(),
             _made: Arc::new(made),
             compile_time: begun.elapsed(),
             layout,
         })
     }
 
-    /// Makes code of these actions and lets the others go.
+    /// Makes code of these actions and of these parts, and lets all others go.
     pub fn actions<'a>(
         &mut self,
         code: &Code,
         actions: impl Iterator<Item = (ActionId, &'a Arc<Action>)>,
+        parts: Parts<'_>,
     ) -> Result<Code, Error> {
         let begun = Instant::now();
         let layout = code.layout.clone();
         let mut making = self.making(&layout);
-        let mut all = HashMap::new();
+        let mut all = HashMap::default();
+        let mut packets = HashMap::default();
         let mut new = Vec::new();
+        let mut make = |action: &Arc<Action>| {
+            let body = &action.body;
+            (!body.is_empty()).then(|| {
+                making.function(&action.param_widths(), |g| {
+                    g.clear_missed(body);
+                    if g.ops(body) == super::function::Flow::On {
+                        g.ret(super::function::end::NONE);
+                    }
+                })
+            })
+        };
         for (id, action) in actions {
             match code.actions.get(&id) {
-                Some(known) if known.action == *action => drop(all.insert(id, known.clone())),
-                _ => {
-                    let body = &action.body;
-                    let number = (!body.is_empty()).then(|| {
-                        making.function(&action.param_widths(), |g| {
-                            g.clear_missed(body);
-                            if g.ops(body) == super::function::Flow::On {
-                                g.ret(super::function::end::NONE);
-                            }
+                Some(known) if same(&known.action, action) => drop(all.insert(id, known.clone())),
+                _ => new.push((Ok(id), action.clone(), make(action))),
+            }
+        }
+        for action in parts.injected {
+            match code.injected(action) {
+                Some(known) => drop(packets.insert(shape(action), known.clone())),
+                None => new.push((Err(shape(action)), action.clone(), make(action))),
+            }
+        }
+        let (mut hashes, mut new_hashes) = (HashMap::default(), Vec::new());
+        for group in parts.groups {
+            let at = group.hash.as_ptr() as usize;
+            match code.hashes.values().find(|known| known.group.hash == group.hash) {
+                Some(HashCode { entry, .. }) => {
+                    let (group, entry) = (group.clone(), entry.clone());
+                    hashes.insert(at, HashCode { group, entry });
+                }
+                None => {
+                    let alike = |(_, other): &(_, &Arc<Group>)| other.hash == group.hash;
+                    let known = new_hashes.iter().find(|(_, other)| alike(&((), *other)));
+                    let number = known.map(|(number, _)| *number).unwrap_or_else(|| {
+                        let hash = Expr::Hash {
+                            algorithm: HashAlgorithm::Crc32c,
+                            width: 32,
+                            inputs: group.hash.clone(),
+                        };
+                        making.function(&[], |g| {
+                            let value = g.value(&hash).to_i64_low(&mut g.b);
+                            g.b.ins().return_(&[value]);
                         })
                     });
-                    new.push((id, action.clone(), number));
+                    new_hashes.push((number, group));
                 }
             }
         }
         let made = Arc::new(finish(making)?);
+        for (number, group) in new_hashes {
+            let (at, entry) = (group.hash.as_ptr() as usize, made.entries[number].clone());
+            hashes.insert(at, HashCode { group: group.clone(), entry });
+        }
         for (id, action, number) in new {
             let entry = number.map(|number| made.entries[number].clone());
             let idle = action.body.iter().all(|op| matches!(op, Op::Exit));
-            all.insert(id, ActionCode { action, entry, idle, _made: Some(made.clone()) });
+            let plain = is_plain(&action.body);
+            let code = ActionCode { action, entry, idle, plain, _made: Some(made.clone()) };
+            match id {
+                Ok(id) => drop(all.insert(id, code)),
+                Err(shape) => drop(packets.insert(shape, code)),
+            }
         }
-        Ok(Code { actions: all, compile_time: begun.elapsed(), ..code.clone() })
+        Ok(Code {
+            actions: all,
+            injected: packets,
+            hashes,
+            compile_time: begun.elapsed(),
+            ..code.clone()
+        })
     }
 }
 
@@ -218,9 +296,37 @@ impl Code {
         self.actions.get(&id).is_none_or(|known| !same(&known.action, action))
     }
 
+    /// Code of an action that a packet of the control side's begins with, if it does the same as one that there is
+    /// code for; its name does not matter.
+    pub(crate) fn injected(&self, action: &Action) -> Option<&ActionCode> {
+        let known = self.injected.get(&shape(action))?;
+        let same = known.action.body == action.body && widths(&known.action).eq(widths(action));
+        same.then_some(known)
+    }
+
+    /// Packets of the control side's that begin with this action run by this code.
+    pub fn injects(&self, action: &Action) -> bool {
+        self.injected(action).is_some()
+    }
+
+    /// Code of a group's hash.
+    pub(crate) fn group_hash(&self, group: &Group) -> Option<&Entry> {
+        self.hashes.get(&(group.hash.as_ptr() as usize)).map(|known| &known.entry)
+    }
+
+    /// The hash of this group is worked out by code.
+    pub fn hashes(&self, group: &Group) -> bool {
+        self.group_hash(group).is_some()
+    }
+
     /// How long the last step of making it took.
     pub fn compile_time(&self) -> Duration {
         self.compile_time
+    }
+
+    /// Words that a packet's values take.
+    pub fn words(&self) -> usize {
+        self.layout.words
     }
 
     /// Bytes of machine code, of the program and of its actions.
@@ -229,6 +335,26 @@ impl Code {
         let actions = self.actions.values().filter_map(|a| a.entry.as_ref());
         (of(&self._made.entries), actions.map(|e| e.bytes().len()).sum())
     }
+}
+
+fn widths(action: &Action) -> impl Iterator<Item = u32> {
+    action.params.iter().map(|param| param.width)
+}
+
+/// A number for what an action does.
+fn shape(action: &Action) -> u64 {
+    let widths: SmallVec<[u32; 8]> = widths(action).collect();
+    FixedState::default().hash_one((&widths[..], &action.body))
+}
+
+/// These operations change nothing of the packet.
+fn is_plain(ops: &[Op]) -> bool {
+    ops.iter().all(|op| match op {
+        Op::Output { .. } | Op::Punt { .. } | Op::Digest { .. } | Op::Count { .. } => true,
+        Op::Drop(_) | Op::Exit => true,
+        Op::If { then, or_else, .. } => is_plain(then) && is_plain(or_else),
+        _ => false,
+    })
 }
 
 fn same(a: &Arc<Action>, b: &Arc<Action>) -> bool {

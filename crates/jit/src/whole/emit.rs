@@ -95,18 +95,19 @@ impl Run<'_> {
     /// Checksum fields hold again what they held.
     fn take_back(&mut self, copy: &mut Copy) {
         let (layout, first) = (self.layout, self.layout.sums / 8);
+        while let Some((field, old)) = self.buffers.undo.pop() {
+            copy.write(layout, field, &old);
+        }
         let written = copy.words[first];
         if written != 0 {
-            for (i, checksum) in layout.program.checksums.iter().enumerate().take(64) {
+            // The last one first, as two may have written one field.
+            for (i, checksum) in layout.program.checksums.iter().enumerate().take(64).rev() {
                 if written >> i & 1 == 1 {
                     let width = layout.width(checksum.field);
                     let old = Bits::from_words(&[copy.words[first + 1 + i]], width);
                     copy.write(layout, checksum.field, &old);
                 }
             }
-        }
-        while let Some((field, old)) = self.buffers.undo.pop() {
-            copy.write(layout, field, &old);
         }
     }
 
@@ -138,11 +139,18 @@ impl Run<'_> {
     }
 
     /// Writes a checksum that code leaves to this.
-    pub(crate) fn checksum(&mut self, copy: &mut Copy, checksum: &Checksum) {
+    pub(crate) fn checksum(&mut self, copy: &mut Copy, number: usize, checksum: &Checksum) {
         if let Some(value) = self.checksum_value(copy, checksum) {
             let layout = self.layout;
             let old = copy.now().read(layout, checksum.field);
-            self.buffers.undo.push((checksum.field, old));
+            let first = layout.sums / 8;
+            match old.width() {
+                ..=64 if number < 64 => {
+                    copy.words[first] |= 1 << number;
+                    copy.words[first + 1 + number] = old.low_u64();
+                }
+                _ => self.buffers.undo.push((checksum.field, old)),
+            }
             copy.write(layout, checksum.field, &value);
         }
     }

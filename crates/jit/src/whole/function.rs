@@ -70,6 +70,9 @@ pub(crate) enum Flow {
     Ended,
 }
 
+/// Bytes that are hashed at once, at most.
+const HASHED_BYTES_MAX: u32 = 1024;
+
 pub(crate) fn flags() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
@@ -231,6 +234,16 @@ impl Gen<'_> {
         self.call(run::helper::SITE(), &[self.words, site, handed, self.args])
     }
 
+    /// Has Rust do an operation that takes one number, or none.
+    pub(crate) fn site_of(&mut self, op: &Op, number: Option<&Val>, body: Option<usize>) -> Value {
+        let number = match number {
+            Some(value) => value.cast(&mut self.b, 64).to_i64_low(&mut self.b),
+            None => self.constant(0),
+        };
+        let site = self.new_site(What::Op(op.clone()), Vec::new(), body);
+        self.call(run::helper::NUMBER(), &[self.words, site, number, self.args])
+    }
+
     fn new_site(&mut self, what: What, widths: Vec<u32>, body: Option<usize>) -> Value {
         let site = Box::new(Site {
             what,
@@ -299,6 +312,13 @@ impl Gen<'_> {
     pub(crate) fn set_valid_byte(&mut self, h: HeaderId, valid: bool) {
         let valid = self.b.ins().iconst(types::I8, i64::from(valid));
         self.b.ins().store(flags(), valid, self.words, (VALID + h.index()) as i32);
+    }
+
+    /// How many bits a header's varbit field has.
+    pub(crate) fn varbit_at(&mut self, base: Value, h: HeaderId) -> Val {
+        let at = self.layout.varbit + 4 * h.index();
+        let bits = self.b.ins().uload32(flags(), base, at as i32);
+        Val::from_i64(&mut self.b, bits, 32)
     }
 
     pub(crate) fn set_varbit(&mut self, h: HeaderId, bits: u32) {
@@ -520,10 +540,49 @@ impl Gen<'_> {
             }
             Expr::Hash { algorithm, width, inputs } => {
                 let values: Option<Vec<Val>> = inputs.iter().map(|e| self.eval(e, base)).collect();
-                let hash = crate::value::hash(&mut self.b, *algorithm, &values?).ok()?;
-                hash.cast(&mut self.b, *width)
+                self.hash(*algorithm, *width, &values?)?
             }
         })
+    }
+
+    /// A hash of values. Of more than a few bytes a CRC is quicker by tables, which Rust has.
+    fn hash(&mut self, algorithm: HashAlgorithm, width: u32, values: &[Val]) -> Option<Val> {
+        let bits: u32 = values.iter().map(|v| v.width).sum();
+        let named = [HashAlgorithm::Crc16, HashAlgorithm::Crc32, HashAlgorithm::Crc32c];
+        if bits <= 64 || bits <= crate::value::HASHED_MAX && !named.contains(&algorithm) {
+            let hash = crate::value::hash(&mut self.b, algorithm, values).ok()?;
+            return Some(hash.cast(&mut self.b, width));
+        }
+        if !named.contains(&algorithm) || bits > 8 * HASHED_BYTES_MAX {
+            return None;
+        }
+        let room = self.room((bits as usize).div_ceil(64));
+        self.string(room, values);
+        let number = self.constant(match algorithm {
+            HashAlgorithm::Crc16 => 0,
+            HashAlgorithm::Crc32 => 1,
+            _ => 2,
+        });
+        let bytes = self.constant(u64::from(bits.div_ceil(8)));
+        let hash = self.call(run::helper::CRC(), &[number, room, bytes]);
+        Some(Val::from_i64(&mut self.b, hash, 32).cast(&mut self.b, width))
+    }
+
+    /// Writes values one after the other, padded with zero bits to whole bytes; how many bits they are.
+    pub(crate) fn string(&mut self, to: Value, values: &[Val]) -> u32 {
+        let bits: u32 = values.iter().map(|v| v.width).sum();
+        let bytes = bits.div_ceil(8) as i32;
+        let to = Base::new(to, flags());
+        if !bits.is_multiple_of(8) {
+            let zero = Val::zero(8);
+            store_be(&mut self.b, to, bytes - 1, 0, 8, 0..bytes, &zero);
+        }
+        let mut at = 0;
+        for value in values {
+            store_be(&mut self.b, to, (at / 8) as i32, at % 8, value.width, 0..bytes, value);
+            at += value.width;
+        }
+        bits
     }
 
     /// It is a varbit field, which has as many bits as it has.

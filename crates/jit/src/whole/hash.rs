@@ -34,30 +34,49 @@ fn ended(crc: Crc, register: u32) -> u32 {
     register ^ crc.xor_out
 }
 
-/// What each byte, as it comes in, makes of a CRC's register.
+/// The register of a CRC whose bytes come in lowest bit first, after each byte and up to seven bytes of zeros behind
+/// it (Kounavis and Berry 2005).
 #[derive(Debug)]
 struct Table {
     crc: Crc,
-    of: [u32; 256],
+    of: [[u32; 256]; 8],
 }
 
 impl Table {
+    /// For a CRC that is reflected on both ends.
     fn new(crc: Crc) -> Table {
-        let mut of = [0; 256];
-        // By the byte as the register sees it.
-        (0u8..=255).zip(&mut of).for_each(|(byte, entry)| {
-            *entry = step(Crc { reflect_in: false, ..crc }, 0, byte);
-        });
+        let polynomial = crc.polynomial.reverse_bits() >> (32 - crc.width);
+        let mut of = [[0; 256]; 8];
+        for (byte, entry) in (0u32..).zip(&mut of[0]) {
+            let step = |r: u32, _| if r & 1 == 1 { r >> 1 ^ polynomial } else { r >> 1 };
+            *entry = (0..8).fold(byte, step);
+        }
+        for behind in 1..8 {
+            for byte in 0..256 {
+                let before = of[behind - 1][byte];
+                of[behind][byte] = before >> 8 ^ of[0][(before & 0xff) as usize];
+            }
+        }
         Table { crc, of }
     }
 
     fn run(&self, runs: &[&[u8]]) -> u32 {
-        let mut register = begun(self.crc);
-        for byte in runs.iter().copied().flatten() {
-            let byte = if self.crc.reflect_in { byte.reverse_bits() } else { *byte };
-            register = register << 8 ^ self.of[usize::from((register >> 24) as u8 ^ byte)];
+        let of = &self.of;
+        let at = |table: usize, byte: u8| of[table][usize::from(byte)];
+        let mut register = self.crc.init.reverse_bits() >> (32 - self.crc.width);
+        for run in runs {
+            let (words, rest) = run.as_chunks::<8>();
+            for w in words {
+                let first = register ^ u32::from_le_bytes([w[0], w[1], w[2], w[3]]);
+                let f = first.to_le_bytes();
+                register = at(7, f[0]) ^ at(6, f[1]) ^ at(5, f[2]) ^ at(4, f[3]);
+                register ^= at(3, w[4]) ^ at(2, w[5]) ^ at(1, w[6]) ^ at(0, w[7]);
+            }
+            for byte in rest {
+                register = register >> 8 ^ at(0, register as u8 ^ byte);
+            }
         }
-        ended(self.crc, register)
+        register ^ self.crc.xor_out
     }
 }
 
@@ -196,6 +215,19 @@ mod tests {
         assert_eq!(of(HashAlgorithm::Xor16, &[1, 2, 3]), 0x0102 ^ 0x0300);
         // RFC 1624 §4.
         assert_eq!(adjust(0xdd2f, &[0x55, 0x55], &[0x32, 0x85]), 0x0000);
+    }
+
+    #[test]
+    fn a_crc_does_not_depend_on_where_the_runs_are_cut() {
+        let bytes: Vec<u8> = (0u8..40).map(|i| i.wrapping_mul(37)).collect();
+        let whole = crc32c(&[&bytes]);
+        for cut in 0..bytes.len() {
+            assert_eq!(crc32c(&[&bytes[..cut], &bytes[cut..]]), whole);
+            for crc in [HashAlgorithm::Crc16, HashAlgorithm::Crc32, HashAlgorithm::Crc32c] {
+                let by_bits = HashAlgorithm::Crc(crc.crc().unwrap());
+                assert_eq!(of(crc, &bytes[cut..]), of(by_bits, &bytes[cut..]));
+            }
+        }
     }
 
     #[test]

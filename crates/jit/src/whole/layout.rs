@@ -84,6 +84,8 @@ pub(crate) struct Layout {
     pub(crate) sums: usize,
     /// Words in all.
     pub(crate) words: usize,
+    /// Words that checksums may look at, which are kept as they were parsed.
+    pub(crate) kept: Vec<Range<usize>>,
     /// Metadata that some checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
     /// Some checksum is written at every emission.
@@ -150,7 +152,13 @@ impl Layout {
         for checksum in &program.checksums {
             checksum.inputs.iter().chain(&checksum.condition).for_each(|e| e.visit(&mut note));
         }
+        // All but metadata, if no checksum looks at that.
+        let kept = match checksum_meta.iter().any(|looks| *looks) {
+            true => vec![at::VALUES..sums / 8],
+            false => vec![at::VALUES..meta_start / 8, varbit / 8..sums / 8],
+        };
         Layout {
+            kept,
             meta,
             meta_bytes,
             varbit,

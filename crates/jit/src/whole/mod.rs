@@ -36,5 +36,5 @@ mod run;
 mod state;
 mod sums;
 
-pub use code::{Code, Compiler};
+pub use code::{Code, Compiler, Parts};
 pub use run::Machine;

@@ -54,7 +54,7 @@ impl Gen<'_> {
                 let zeros = Val::zero(8 * place.bytes.next_multiple_of(8) as u32);
                 match zeros.width {
                     0..=1024 => store_words(&mut self.b, to, place.at as i32, &zeros),
-                    _ => drop(self.site(What::Op(op.clone()), &[], None)),
+                    _ => drop(self.site_of(op, None, None)),
                 }
                 self.set_varbit(*h, 0);
                 self.mark_valid(*h);
@@ -82,10 +82,10 @@ impl Gen<'_> {
             }
             Op::OnCopy { body } => {
                 let number = self.body(body);
-                self.site(What::Op(Op::OnCopy { body: Vec::new() }), &[], Some(number));
+                self.site_of(&Op::OnCopy { body: Vec::new() }, None, Some(number));
             }
             Op::Resubmit { .. } | Op::Recirculate { .. } => {
-                let ended = self.site(What::Op(op.clone()), &[], None);
+                let ended = self.site_of(op, None, None);
                 self.b.ins().return_(&[ended]);
                 return Flow::Ended;
             }
@@ -124,6 +124,10 @@ impl Gen<'_> {
         let mut exprs: Vec<Expr> = Vec::new();
         op.exprs(&mut |e| exprs.push(e.clone()));
         let values: Vec<Val> = exprs.iter().map(|e| self.value(e)).collect();
+        let lists = matches!(op, Op::Punt { .. } | Op::Digest { .. } | Op::Service { .. });
+        if let ([] | [_], false) = (&values[..], lists) {
+            return self.site_of(op, values.first(), None);
+        }
         self.site(What::Op(op.clone()), &values, None)
     }
 

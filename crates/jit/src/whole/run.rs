@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::bits;
-use super::code::Code;
+use super::code::{ActionCode, Code};
 use super::emit::Buffers;
 use super::eval::Env;
 use super::function::{Site, What, end};
@@ -21,8 +21,8 @@ use interp::{Externs, Input, Punt, Sink, Start, View};
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
 use ir::program::{intrinsic, parser_error};
 use ir::{
-    Bits, BlockId, Bucket, DropReason, Expr, FieldRef, Group, GroupId, GroupKind, MeterId, Op,
-    PuntReason, TableId, Terminator, Verdict,
+    Bits, BlockId, Bucket, DropReason, Expr, FieldRef, Group, GroupId, GroupKind, HashAlgorithm,
+    MeterId, Op, PuntReason, TableId, Terminator, Verdict,
 };
 use smallvec::SmallVec;
 
@@ -44,7 +44,7 @@ impl Machine {
     }
 
     /// Runs a packet, as [`interp::Machine::run`] does. None, with nothing done, if the packet begins with an action
-    /// that is not code.
+    /// that is not code ([`Code::injects`]).
     ///
     /// `view` has no action that [`Code::lacks`].
     pub fn run(
@@ -55,7 +55,10 @@ impl Machine {
         externs: &mut dyn Externs,
         sink: &mut dyn Sink,
     ) -> Option<Verdict> {
-        let Start::Pipeline = input.start else { return None };
+        let begins = match input.start {
+            Start::Pipeline => None,
+            Start::Action(action, args) => Some((code.injected(action)?, args)),
+        };
         let mut main = std::mem::take(&mut self.main);
         let mut run = Run {
             view,
@@ -78,7 +81,7 @@ impl Machine {
             punted: None,
             lost: None,
         };
-        let verdict = run.received(&mut main);
+        let verdict = run.received(&mut main, begins);
         self.main = main;
         Some(verdict)
     }
@@ -167,12 +170,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn received(&mut self, copy: &mut Copy) -> Verdict {
+    /// Runs the packet; one of the control side's begins with an action.
+    fn received(&mut self, copy: &mut Copy, begins: Option<(&'a ActionCode, &[Bits])>) -> Verdict {
         copy.reset(self.layout, self.input.len());
-        self.intrinsics(copy, false, 0);
-        let end = match self.parse(copy) {
-            false => End::Drop(DropReason::ParserReject),
-            true => self.blocks(copy, BlockId(0), None),
+        self.intrinsics(copy, false, if begins.is_some() { 4 } else { 0 });
+        let end = match (self.parse(copy), begins) {
+            (false, _) => End::Drop(DropReason::ParserReject),
+            (true, None) => self.blocks(copy, BlockId(0), None),
+            (true, Some((action, args))) => {
+                match (self.action(copy, action, args), take_goto(copy)) {
+                    (Some(end), _) => end,
+                    (None, Some(block)) => self.blocks(copy, block, None),
+                    (None, None) => End::Exit,
+                }
+            }
         };
         let dropped = self.follow(copy, end).or(self.lost);
         match (self.output, self.punted, dropped) {
@@ -328,11 +339,10 @@ impl<'a> Run<'a> {
         };
         let keys = &code.keys[code.key_of[id.index()]];
         let mut key = |i: u16, out: &mut [u8]| {
-            // Code writes whole words.
-            let mut room = [0u64; KEY_WORDS_MAX];
-            self.enter(copy, &keys[usize::from(i)], room.as_mut_ptr());
-            let bytes = super::state::bytes(&room);
-            out.copy_from_slice(&bytes[..out.len()]);
+            let bytes = table.key[usize::from(i)].width.div_ceil(8) as usize;
+            // Code writes so many, no more and no less.
+            let out = &mut out[..bytes];
+            self.enter(copy, &keys[usize::from(i)], out.as_mut_ptr().cast::<u64>().cast_const());
         };
         let entry = view.lookup_packed(id, &mut key);
         let call = entry.map_or_else(|| view.default_action(id), |e| &e.action);
@@ -357,12 +367,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs an action's code.
-    fn action(
-        &mut self,
-        copy: &mut Copy,
-        action: &super::code::ActionCode,
-        args: &[Bits],
-    ) -> Option<End> {
+    fn action(&mut self, copy: &mut Copy, action: &ActionCode, args: &[Bits]) -> Option<End> {
         let entry = action.entry.as_ref()?;
         let args = words_of(args);
         End::of(self.enter(copy, entry, args.as_ptr()))
@@ -386,7 +391,7 @@ impl<'a> Run<'a> {
     /// Does what stands at a site; what it ended with, or what was asked.
     fn site(&mut self, copy: &mut Copy, site: &Site, words: *const u64, args: *const u64) -> u64 {
         match &site.what {
-            What::Op(op) => self.op(copy, op, site, words, args).map_or(end::NONE, End::code),
+            What::Op(op) => self.told(copy, op, site, words, args).map_or(end::NONE, End::code),
             What::Write(field) => {
                 let value = &values(site, words)[0];
                 self.assign(copy, *field, value);
@@ -400,7 +405,7 @@ impl<'a> Run<'a> {
             }
             What::Checksum(number) => {
                 let checksum = &self.layout.program.checksums[*number];
-                self.checksum(copy, checksum);
+                self.checksum(copy, *number, checksum);
                 0
             }
             What::Eval(_) => 0,
@@ -438,7 +443,8 @@ impl<'a> Run<'a> {
         0
     }
 
-    fn op(
+    /// Does an operation that takes several values.
+    fn told(
         &mut self,
         copy: &mut Copy,
         op: &Op,
@@ -446,10 +452,63 @@ impl<'a> Run<'a> {
         words: *const u64,
         args: *const u64,
     ) -> Option<End> {
-        let layout = self.layout;
         let told = values(site, words);
-        let number = |i: usize| told.get(i).map_or(0, Bits::low_u32);
         match op {
+            Op::PayloadHash { field, hash } => {
+                let Expr::Hash { algorithm, width, inputs } = hash else { return None };
+                let args = args_of(site, args);
+                let mut bytes = Vec::new();
+                let bits = self.env(copy, &args).concat(inputs, &mut bytes, true);
+                let value = self.payload_hash(copy, *algorithm, bytes, bits);
+                self.assign(copy, *field, &value.cast(*width));
+            }
+            Op::Punt { reason, .. } => {
+                let emitted = self.emit(copy);
+                let packet = emitted.packet(&self.buffers.emitted, self.input);
+                let table = copy.last.map(|(table, _)| table);
+                let entry = copy.last.and_then(|(_, entry)| entry);
+                self.sink.punt(Punt { reason: *reason, table, entry, args: &told, packet });
+                self.punted.get_or_insert(*reason);
+            }
+            Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
+            Op::Service { service, results, .. } => {
+                return self.service(copy, *service, &told, results);
+            }
+            Op::RegisterWrite { register, .. } => {
+                if let [index, value] = &told[..] {
+                    self.externs.register_write(*register, index.low_u32(), value.clone());
+                }
+            }
+            Op::Random { field, .. } => {
+                if let [lo, hi] = &told[..] {
+                    let value = self.externs.random(lo, hi);
+                    self.assign(copy, *field, &value);
+                }
+            }
+            _ => unreachable!("{op:?} takes a number or none"),
+        }
+        None
+    }
+
+    /// Does an operation that takes a number, or none.
+    fn op(
+        &mut self,
+        copy: &mut Copy,
+        op: &Op,
+        site: &Site,
+        number: u32,
+        args: *const u64,
+    ) -> Option<End> {
+        let layout = self.layout;
+        match op {
+            Op::Output { .. } => {
+                let queue = copy.meta_u32(layout, intrinsic::QUEUE);
+                let emitted = self.emit_cut(copy);
+                let packet = emitted.packet(&self.buffers.emitted, self.input);
+                self.sink.output(number, queue, packet);
+                self.output = true;
+            }
+            Op::Group { .. } => self.group(copy, GroupId(number)),
             Op::SetValid(h) => copy.set_valid(layout, *h),
             Op::CopyHeader { to, from } => {
                 copy.touch(layout);
@@ -474,14 +533,6 @@ impl<'a> Run<'a> {
                 let sum = Bits::from_u128(self.payload_sum(copy).into(), 16);
                 self.assign(copy, *field, &sum);
             }
-            Op::PayloadHash { field, hash } => {
-                let Expr::Hash { algorithm, width, inputs } = hash else { return None };
-                let args = args_of(site, args);
-                let mut bytes = Vec::new();
-                let bits = self.env(copy, &args).concat(inputs, &mut bytes, true);
-                let value = self.payload_hash(copy, *algorithm, bytes, bits);
-                self.assign(copy, *field, &value.cast(*width));
-            }
             Op::Reparse => {
                 if self.reparses == REPARSES_MAX {
                     return Some(End::Drop(DropReason::RecirculationLimit));
@@ -492,21 +543,13 @@ impl<'a> Run<'a> {
                     return Some(End::Drop(DropReason::ParserReject));
                 }
             }
-            Op::Output { .. } => {
-                let queue = copy.meta_u32(layout, intrinsic::QUEUE);
-                let emitted = self.emit_cut(copy);
-                let packet = emitted.packet(&self.buffers.emitted, self.input);
-                self.sink.output(number(0), queue, packet);
-                self.output = true;
-            }
-            Op::Group { .. } => self.group(copy, GroupId(number(0))),
             Op::Clone { block, copy: of } => self.clone_to(copy, *block, *of),
             Op::OnCopy { .. } => self.on_copy(copy, site, args),
             Op::Call { block, until, guise } => {
-                return self.call(copy, *block, *until, guise.as_ref(), number(0));
+                return self.call(copy, *block, *until, guise.as_ref(), number);
             }
             Op::PortLive { field, .. } => {
-                let live = self.externs.port_live(number(0));
+                let live = self.externs.port_live(number);
                 self.assign(copy, *field, &Bits::from_bool(live));
             }
             Op::Resubmit { keep } => {
@@ -517,53 +560,21 @@ impl<'a> Run<'a> {
                 copy.keep = SmallVec::from_slice(keep);
                 return Some(End::Recirculate);
             }
-            Op::Punt { reason, .. } => {
-                let emitted = self.emit(copy);
-                let packet = emitted.packet(&self.buffers.emitted, self.input);
-                let table = copy.last.map(|(table, _)| table);
-                let entry = copy.last.and_then(|(_, entry)| entry);
-                self.sink.punt(Punt { reason: *reason, table, entry, args: &told, packet });
-                self.punted.get_or_insert(*reason);
-            }
-            Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
-            Op::Service { service, results, .. } => {
-                return self.service(copy, *service, &told, results);
-            }
             Op::Meter { color, level, .. } => {
-                let answer = self.externs.meter(MeterId(number(0)), copy.length);
+                let answer = self.externs.meter(MeterId(number), copy.length);
                 self.assign(copy, *color, &Bits::from_u128(answer.color.into(), 8));
                 self.assign(copy, *level, &Bits::from_u128(answer.level.into(), 8));
             }
             Op::Count { counter, .. } => {
-                self.externs.count_indirect(*counter, number(0), copy.length);
+                self.externs.count_indirect(*counter, number, copy.length);
             }
             Op::RegisterRead { field, register, .. } => {
                 let width = layout.program.registers[register.index()].width;
-                let value = self.externs.register_read(*register, number(0));
+                let value = self.externs.register_read(*register, number);
                 let value = value.unwrap_or_else(|| Bits::zero(width));
                 self.assign(copy, *field, &value);
             }
-            Op::RegisterWrite { register, .. } => {
-                if let [index, value] = &told[..] {
-                    self.externs.register_write(*register, index.low_u32(), value.clone());
-                }
-            }
-            Op::Random { field, .. } => {
-                if let [lo, hi] = &told[..] {
-                    let value = self.externs.random(lo, hi);
-                    self.assign(copy, *field, &value);
-                }
-            }
-            // Code does these itself.
-            Op::Assign(..)
-            | Op::AssignSlice(..)
-            | Op::SetInvalid(_)
-            | Op::Truncate { .. }
-            | Op::Loop { .. }
-            | Op::If { .. }
-            | Op::Goto(_)
-            | Op::Drop(_)
-            | Op::Exit => {}
+            _ => unreachable!("{op:?} is code, or takes several values"),
         }
         None
     }
@@ -684,7 +695,7 @@ impl<'a> Run<'a> {
 
     // Groups.
 
-    fn group(&mut self, copy: &Copy, id: GroupId) {
+    fn group(&mut self, copy: &mut Copy, id: GroupId) {
         match self.view.group(id) {
             None => self.lose(DropReason::GroupUnknown),
             Some(_) if copy.group_depth == GROUP_DEPTH_MAX => self.lose(DropReason::GroupLoop),
@@ -692,7 +703,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn group_found(&mut self, copy: &Copy, group: &'a Group) {
+    fn group_found(&mut self, copy: &mut Copy, group: &'a Group) {
         self.externs.count(group.counter, copy.length);
         let chosen = match group.kind {
             GroupKind::All => {
@@ -705,10 +716,7 @@ impl<'a> Run<'a> {
             GroupKind::Indirect => group.buckets.first(),
             GroupKind::FastFailover => group.buckets.iter().find(|b| self.live(b)),
             GroupKind::Select => {
-                let mut bytes = std::mem::take(&mut self.buffers.emitted);
-                self.env(copy, &[]).concat(&group.hash, &mut bytes, true);
-                let hash = hash::crc32c(&[&bytes]);
-                self.buffers.emitted = bytes;
+                let hash = self.group_hash(copy, group);
                 let live = group.buckets.iter().enumerate();
                 let live = live.filter(|(_, b)| b.weight > 0 && self.live(b));
                 live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight)).map(|(_, b)| b)
@@ -720,12 +728,38 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn bucket(&mut self, copy: &Copy, bucket: &'a Bucket) {
+    fn group_hash(&mut self, copy: &mut Copy, group: &Group) -> u32 {
+        if let Some(entry) = self.code.group_hash(group) {
+            return self.enter(copy, entry, std::ptr::null()) as u32;
+        }
+        let mut bytes = std::mem::take(&mut self.buffers.emitted);
+        self.env(copy, &[]).concat(&group.hash, &mut bytes, true);
+        let hash = hash::crc32c(&[&bytes]);
+        self.buffers.emitted = bytes;
+        hash
+    }
+
+    fn bucket(&mut self, copy: &mut Copy, bucket: &'a Bucket) {
         let action = self.code.actions.get(&bucket.action.action);
+        let args = &bucket.action.args;
+        if let Some(action) = action
+            && action.plain
+            && self.copies < COPIES_MAX
+        {
+            // The copy would be as the packet is.
+            self.copies += 1;
+            self.externs.count(bucket.counter, copy.length);
+            let missed = copy.words[at::MISSED];
+            if let Some(End::Drop(reason)) = self.action(copy, action, args) {
+                self.lose(reason);
+            }
+            copy.words[at::MISSED] = missed;
+            return;
+        }
         let made = self.copy(copy, |run, copy| {
             copy.group_depth += 1;
             run.externs.count(bucket.counter, copy.length);
-            let end = action.and_then(|action| run.action(copy, action, &bucket.action.args));
+            let end = action.and_then(|action| run.action(copy, action, args));
             end.unwrap_or(End::Exit)
         });
         if !made {
@@ -759,9 +793,6 @@ impl<'a> Run<'a> {
         self.lost.get_or_insert(reason);
     }
 }
-
-/// Words of a key field, at most: the verifier bounds their widths.
-const KEY_WORDS_MAX: usize = ir::program::FIELD_WIDTH_MAX as usize / 64 + 1;
 
 /// Where an action wants control to go, if it does.
 fn take_goto(copy: &mut Copy) -> Option<BlockId> {
@@ -832,6 +863,22 @@ pub(crate) mod helper {
         run.site(copy, site, told, args)
     }
 
+    unsafe extern "C" fn number(
+        words: *mut u64,
+        site: *const Site,
+        number: u64,
+        args: *const u64,
+    ) -> u64 {
+        // SAFETY: as above.
+        let ((copy, run), site) = unsafe { (of(words), &*site) };
+        match &site.what {
+            What::Op(op) => {
+                run.op(copy, op, site, number as u32, args).map_or(end::NONE, End::code)
+            }
+            _ => end::NONE,
+        }
+    }
+
     unsafe extern "C" fn eval(
         words: *mut u64,
         base: *const u64,
@@ -869,6 +916,17 @@ pub(crate) mod helper {
         bits::peek(copy.source.bytes(run.input), at, width as u32)
     }
 
+    unsafe extern "C" fn crc(number: u64, bytes: *const u8, len: u64) -> u64 {
+        // SAFETY: code has written so many bytes there.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, len as usize) };
+        let algorithm = match number {
+            0 => HashAlgorithm::Crc16,
+            1 => HashAlgorithm::Crc32,
+            _ => HashAlgorithm::Crc32c,
+        };
+        hash::hash(algorithm, bytes, 8 * bytes.len()).low_u64()
+    }
+
     unsafe extern "C" fn round(words: *mut u64) -> u64 {
         // SAFETY: as above.
         let (_, run) = unsafe { of(words) };
@@ -899,12 +957,16 @@ pub(crate) mod helper {
     addresses! {
         /// Does what stands at a site.
         SITE = site: unsafe extern "C" fn(*mut u64, *const Site, *const u64, *const u64) -> u64;
+        /// Does the operation of a site, which takes a number or none.
+        NUMBER = number: unsafe extern "C" fn(*mut u64, *const Site, u64, *const u64) -> u64;
         /// Works out the expression of a site over values at an address.
         EVAL = eval: unsafe extern "C" fn(*mut u64, *const u64, *const Site, *const u64, *mut u64) -> u64;
         /// Something that the emitted bytes depend on is about to change.
         TOUCH = touch: unsafe extern "C" fn(*mut u64) -> u64;
         /// Bits of the unparsed rest.
         PEEK = peek: unsafe extern "C" fn(*mut u64, u64, u64) -> u64;
+        /// CRC-16, CRC-32 or CRC-32C of so many bytes.
+        CRC = crc: unsafe extern "C" fn(u64, *const u8, u64) -> u64;
         /// One more round of a loop.
         ROUND = round: unsafe extern "C" fn(*mut u64) -> u64;
         /// The sum of the unparsed rest.

@@ -151,7 +151,10 @@ impl Copy {
         if !self.is_changed() {
             self.words[at::CHANGED] = 1;
             if !layout.program.checksums.is_empty() {
-                self.parsed.clone_from(&self.words);
+                self.parsed.resize(self.words.len(), 0);
+                for kept in &layout.kept {
+                    self.parsed[kept.clone()].copy_from_slice(&self.words[kept.clone()]);
+                }
             }
         }
     }

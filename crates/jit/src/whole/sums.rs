@@ -2,8 +2,7 @@
 //! A field that it writes is noted, with what it held, among the words ([`Layout::sums`]), so that the driver can
 //! take it back.
 //!
-//! What is left to Rust: CRC-32C, inputs of varying length, fields that two checksums write, and more than 64 of
-//! them.
+//! What is left to Rust: CRC-32C, varbit fields that have bits, and more than 64 checksums.
 
 use super::function::{Gen, What, end};
 use super::layout::Layout;
@@ -15,21 +14,28 @@ use ir::{BinaryOp, Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldRef};
 /// Code can do it.
 fn by_code(layout: &Layout, number: usize, checksum: &Checksum) -> bool {
     let field = checksum.field;
-    let twice = layout.program.checksums.iter().filter(|c| c.field == field).count() > 1;
+    // A varbit field may be an input, but no part of one.
+    let whole = |e: &Expr| matches!(e, Expr::Field(FieldRef::Header(..)));
     let varies = |e: &Expr| {
         let mut varies = false;
         e.visit(&mut |e| {
             varies |= matches!(e, Expr::Field(f) if layout.is_varbit(*f));
             varies |= matches!(e, Expr::Lookahead { .. } | Expr::Remaining);
         });
-        varies
+        varies && !whole(e)
     };
+    let conditions =
+        checksum.condition.iter().any(|e| varies(e) || whole(e) && !is_fixed(layout, e));
     number < 64
-        && !twice
         && checksum.algorithm == ChecksumAlgorithm::Csum16
         && matches!(field, FieldRef::Header(..))
         && layout.width(field) == 16
-        && !checksum.inputs.iter().chain(&checksum.condition).any(varies)
+        && !conditions
+        && !checksum.inputs.iter().any(varies)
+}
+
+fn is_fixed(layout: &Layout, e: &Expr) -> bool {
+    !matches!(e, Expr::Field(f) if layout.is_varbit(*f))
 }
 
 impl Gen<'_> {
@@ -39,7 +45,16 @@ impl Gen<'_> {
         for (number, checksum) in program.checksums.iter().enumerate() {
             match by_code(self.layout, number, checksum) {
                 true => self.checksum(number, checksum),
-                false => drop(self.site(What::Checksum(number), &[], None)),
+                false => {
+                    let rest = self.block();
+                    if let FieldRef::Header(h, _) = checksum.field {
+                        let valid = self.valid(h);
+                        self.only_if(&valid, rest);
+                    }
+                    self.site(What::Checksum(number), &[], None);
+                    self.jump(rest);
+                    self.enter(rest);
+                }
             }
         }
         self.ret(end::NONE);
@@ -58,6 +73,15 @@ impl Gen<'_> {
         let rest = self.block();
         let valid = self.valid(h);
         self.only_if(&valid, rest);
+        let varbits = self.varbits(checksum);
+        if varbits.known_truth() != Some(false) {
+            let (long, short) = (self.block(), self.block());
+            self.branch(&varbits, long, short);
+            self.enter(long);
+            self.site(What::Checksum(number), &[], None);
+            self.jump(rest);
+            self.enter(short);
+        }
         if let Some(condition) = &checksum.condition {
             let holds = self.value(condition);
             self.only_if(&holds, rest);
@@ -73,6 +97,11 @@ impl Gen<'_> {
                 let (mut adjust, mut position) = (Adjust::new(), 0u64);
                 let mut differs = Val::bool(false);
                 for e in &checksum.inputs {
+                    if self.has_varbit(e) {
+                        // As long as can be, and all zeros.
+                        position += u64::from(e.width(&self.layout.program, &[]).unwrap_or(0));
+                        continue;
+                    }
                     let (is, was) = (self.value_at(e, now), self.value_at(e, then));
                     let here = is.differs(&mut self.b, &was);
                     differs = self.either(&differs, &here);
@@ -89,7 +118,7 @@ impl Gen<'_> {
                 self.branch(&before, look, anew);
                 self.enter(look);
                 let mut differs = Val::bool(false);
-                for e in &checksum.inputs {
+                for e in checksum.inputs.iter().filter(|e| is_fixed(self.layout, e)) {
                     let (is, was) = (self.value_at(e, now), self.value_at(e, then));
                     let here = is.differs(&mut self.b, &was);
                     differs = self.either(&differs, &here);
@@ -107,6 +136,25 @@ impl Gen<'_> {
         self.enter(rest);
     }
 
+    /// Some varbit field among the inputs has bits, or had.
+    fn varbits(&mut self, checksum: &Checksum) -> Val {
+        let mut any = Val::bool(false);
+        for e in &checksum.inputs {
+            let Expr::Field(FieldRef::Header(h, _)) = e else { continue };
+            if !self.has_varbit(e) {
+                continue;
+            }
+            for base in [self.words, self.args] {
+                let bits = self.varbit_at(base, *h);
+                let valid = self.value_at(&Expr::Valid(*h), base);
+                let none = Val::zero(32);
+                let bits = Val::mux(&mut self.b, &valid, &bits, &none).unwrap_or(bits);
+                any = self.either(&any, &bits);
+            }
+        }
+        any
+    }
+
     fn valid_then(&mut self, h: ir::HeaderId, then: Value) -> Val {
         self.value_at(&Expr::Valid(h), then)
     }
@@ -118,7 +166,7 @@ impl Gen<'_> {
     /// The checksum of all inputs.
     fn renew(&mut self, number: usize, checksum: &Checksum, old: &Val) {
         let (mut sum, mut position) = (Adjust::new(), 0u32);
-        for e in &checksum.inputs {
+        for e in checksum.inputs.iter().filter(|e| is_fixed(self.layout, e)) {
             let value = self.value(e);
             sum.include(&mut self.b, &value, position % 16);
             position += value.width;
