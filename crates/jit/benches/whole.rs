@@ -117,7 +117,9 @@ fn main() {
             .actions(&code, all, Parts { groups: &groups, ..Parts::default() })
             .expect("it can be compiled");
         let took = began.elapsed();
-        if name == &"output" { println!("{} words", code.words()); }
+        if name == &"output" {
+            println!("{} words", code.words());
+        }
         let input = Input { bytes: &frame, in_port: 1, now_ns: 5, start: Start::Pipeline };
         let (mut machine, mut whole) = (interp::Machine::new(), jit::whole::Machine::new());
         let (mut externs, mut sink) = (NullExterns, Looks(0));

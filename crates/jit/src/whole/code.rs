@@ -13,12 +13,16 @@ use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_frontend::FunctionBuilderContext;
 use foldhash::fast::FixedState;
-use ir::{Action, ActionId, Expr, Group, HashAlgorithm, Key, Op, Program, Terminator};
+use ir::{Action, ActionId, Expr, FieldRef, Group, HashAlgorithm, Key, Op, Program, Terminator};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Words of metadata that are kept while an action runs in place of a copy, at most.
+pub(crate) const WRITES_MAX: usize = 8;
 
 /// Functions that were made together, and what Rust does for them.
 #[derive(Debug)]
@@ -43,8 +47,8 @@ pub(crate) struct ActionCode {
     pub(crate) entry: Option<Entry>,
     /// It does nothing, or ends the pass at once.
     pub(crate) idle: bool,
-    /// It changes nothing of the packet.
-    pub(crate) plain: bool,
+    /// It changes nothing of the packet but these words of metadata; none if it changes more.
+    pub(crate) writes: Option<SmallVec<[Range<usize>; 2]>>,
     _made: Option<Arc<Made>>,
 }
 
@@ -252,8 +256,9 @@ impl Compiler {
         for (id, action, number) in new {
             let entry = number.map(|number| made.entries[number].clone());
             let idle = action.body.iter().all(|op| matches!(op, Op::Exit));
-            let plain = is_plain(&action.body);
-            let code = ActionCode { action, entry, idle, plain, _made: Some(made.clone()) };
+            let mut words = SmallVec::new();
+            let writes = writes(&layout, &action.body, &mut words).then_some(words);
+            let code = ActionCode { action, entry, idle, writes, _made: Some(made.clone()) };
             match id {
                 Ok(id) => drop(all.insert(id, code)),
                 Err(shape) => drop(packets.insert(shape, code)),
@@ -347,12 +352,23 @@ fn shape(action: &Action) -> u64 {
     FixedState::default().hash_one((&widths[..], &action.body))
 }
 
-/// These operations change nothing of the packet.
-fn is_plain(ops: &[Op]) -> bool {
+/// These operations change nothing of the packet but metadata that no checksum looks at, whose words are listed.
+fn writes(layout: &Layout, ops: &[Op], words: &mut SmallVec<[Range<usize>; 2]>) -> bool {
     ops.iter().all(|op| match op {
         Op::Output { .. } | Op::Punt { .. } | Op::Digest { .. } | Op::Count { .. } => true,
         Op::Drop(_) | Op::Exit => true,
-        Op::If { then, or_else, .. } => is_plain(then) && is_plain(or_else),
+        Op::If { then, or_else, .. } => {
+            writes(layout, then, words) && writes(layout, or_else, words)
+        }
+        Op::Assign(FieldRef::Meta(id), _) if !layout.checksum_meta[id.index()] => {
+            let (at, width) = layout.meta[id.index()];
+            let range = at / 8..at / 8 + (width as usize).div_ceil(64);
+            if !words.contains(&range) {
+                words.push(range);
+            }
+            // To keep many costs more than a copy of the packet.
+            words.iter().map(Range::len).sum::<usize>() <= WRITES_MAX
+        }
         _ => false,
     })
 }

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::bits;
-use super::code::{ActionCode, Code};
+use super::code::{ActionCode, Code, WRITES_MAX};
 use super::emit::Buffers;
 use super::eval::Env;
 use super::function::{Site, What, end};
@@ -743,16 +743,19 @@ impl<'a> Run<'a> {
         let action = self.code.actions.get(&bucket.action.action);
         let args = &bucket.action.args;
         if let Some(action) = action
-            && action.plain
+            && let Some(writes) = &action.writes
             && self.copies < COPIES_MAX
         {
-            // The copy would be as the packet is.
+            // A copy would be as the packet is.
             self.copies += 1;
             self.externs.count(bucket.counter, copy.length);
             let missed = copy.words[at::MISSED];
+            let written = || writes.iter().cloned().flatten();
+            let kept: SmallVec<[u64; WRITES_MAX]> = written().map(|at| copy.words[at]).collect();
             if let Some(End::Drop(reason)) = self.action(copy, action, args) {
                 self.lose(reason);
             }
+            written().zip(kept).for_each(|(at, word)| copy.words[at] = word);
             copy.words[at::MISSED] = missed;
             return;
         }
