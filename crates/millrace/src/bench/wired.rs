@@ -23,18 +23,11 @@ const QUIET: Duration = Duration::from_millis(120);
 /// Whatever is waited for is there by then, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Who programs the switch.
-pub(super) enum Control {
-    /// An OpenFlow agent.
-    Agent(Box<Agent>),
-    /// A P4 program's host.
-    Host(Box<Host>),
-}
-
 /// A switch, and the near ends of its ports 1, 2, ...
 pub(super) struct Wired {
     switch: Switch,
-    control: Control,
+    /// None of a P4 program.
+    agent: Option<Box<Agent>>,
     feeds: Vec<Feed>,
     /// Frames of each port's trace.
     lengths: Vec<u64>,
@@ -50,8 +43,8 @@ impl Wired {
     ) -> Result<Wired, Failure> {
         let switch = run::start(1, Vec::new(), punt_rate, engine, None)?;
         let (feeds, lengths) = wire(&switch, ports, trace)?;
-        let control = Control::Agent(Box::new(run::agent(&switch, Some(1))?));
-        Ok(Wired { switch, control, feeds, lengths })
+        let agent = Some(Box::new(run::agent(&switch, Some(1))?));
+        Ok(Wired { switch, agent, feeds, lengths })
     }
 
     /// With a P4 program, its entries given as commands.
@@ -75,7 +68,7 @@ impl Wired {
         host.tell(name, commands)?;
         let switch = host.switch().clone();
         let (feeds, lengths) = wire(&switch, ports, trace)?;
-        Ok(Wired { switch, control: Control::Host(Box::new(host)), feeds, lengths })
+        Ok(Wired { switch, agent: None, feeds, lengths })
     }
 
     /// The switch.
@@ -85,9 +78,9 @@ impl Wired {
 
     /// Gives the agent a line in `ovs-ofctl`'s syntax.
     pub(super) fn tell(&mut self, what: Told, line: &str) -> Result<(), String> {
-        match &mut self.control {
-            Control::Agent(agent) => run::tell(agent, what, line, &|_| None),
-            Control::Host(_) => Err("a P4 program takes no flow entries".to_owned()),
+        match &mut self.agent {
+            Some(agent) => run::tell(agent, what, line, &|_| None),
+            None => Err("a P4 program takes no flow entries".to_owned()),
         }
     }
 
@@ -96,11 +89,11 @@ impl Wired {
         let mut told = 0;
         while let Some(message) = self.switch.try_message() {
             told += 1;
-            if let Control::Agent(agent) = &mut self.control {
+            if let Some(agent) = &mut self.agent {
                 agent.receive(message);
             }
         }
-        if let Control::Agent(agent) = &mut self.control {
+        if let Some(agent) = &mut self.agent {
             agent.poll();
         }
         told
@@ -111,19 +104,16 @@ impl Wired {
         self.pump();
         self.switch.sync();
         let until = Instant::now() + PATIENCE;
-        for _ in 0..2 {
-            while self
-                .switch
-                .leaves()
-                .iter()
-                .any(|text| text.starts_with("everything: there is no code"))
-            {
-                if Instant::now() > until {
-                    return Err(Failure::bad("there is no code after a minute"));
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
+        // The engine makes code of tables that have been quiet for a while.
+        if self.switch.engine() != "interp" {
             std::thread::sleep(QUIET);
+        }
+        let no_code = |text: &String| text.starts_with("everything: there is no code");
+        while self.switch.leaves().iter().any(no_code) {
+            if Instant::now() > until {
+                return Err(Failure::bad("there is no code after a minute"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
         self.switch.sync();
         Ok(())
@@ -172,6 +162,14 @@ impl Wired {
         }
         self.switch.sync();
         Ok((frames, told + self.pump()))
+    }
+
+    /// Entries of all tables.
+    pub(super) fn entries(&self) -> usize {
+        self.switch.with_pipeline(|pipeline| {
+            let tables = (0..pipeline.program().tables.len() as u32).map(ir::TableId);
+            tables.map(|table| pipeline.entries(table).len()).sum()
+        })
     }
 
     /// Frames that were sent so far, by port.
