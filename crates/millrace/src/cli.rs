@@ -918,12 +918,37 @@ pub(crate) enum BenchCommand {
     Pipeline(Box<BenchPipelineOptions>),
     /// Write a use case's flow entries and traffic to files
     UseCase(BenchUseCaseOptions),
+    /// Time every action, instruction, group, meter and extern beside plain output, and say what runs its packets
+    Constructs(BenchConstructsOptions),
     /// Look headers up among rules in ClassBench's form, by one lookup structure or another
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
     /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
     Xdp(BenchXdpOptions),
+}
+
+/// `millrace bench constructs`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchConstructsOptions {
+    /// Only of one language
+    #[arg(long, value_enum)]
+    pub(crate) language: Option<crate::bench::Language>,
+    /// Only those whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 0.02)]
+    pub(crate) seconds: f64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Time nothing; fail if the interpreter has run a packet
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `millrace bench xdp`.
@@ -952,6 +977,12 @@ pub(crate) struct BenchPipelineOptions {
     /// Flow entries, in ovs-ofctl's syntax
     #[arg(long, value_name = "FILE", conflicts_with_all = ["use_case", "p4"])]
     pub(crate) flows: Option<PathBuf>,
+    /// Groups that the flow entries name, in ovs-ofctl's syntax
+    #[arg(long = "groups", value_name = "FILE", requires = "flows")]
+    pub(crate) groups: Vec<PathBuf>,
+    /// Meters that the flow entries name, in ovs-ofctl's syntax
+    #[arg(long = "meters", value_name = "FILE", requires = "flows")]
+    pub(crate) meters: Vec<PathBuf>,
     /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N, softflow:a|b|c|d:N
     #[arg(long, value_name = "NAME[:PARAMETERS]", conflicts_with = "p4")]
     pub(crate) use_case: Option<String>,
@@ -1069,13 +1100,40 @@ pub(crate) struct BenchCalibrateOptions {
 /// `millrace bench use-case`.
 #[derive(Args, Debug)]
 pub(crate) struct BenchUseCaseOptions {
-    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N
+    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N; or ovn, which is timed
     #[arg(value_name = "NAME[:PARAMETERS]")]
     pub(crate) name: String,
-    /// Where to: flows.txt, and portN.pcap for each port
+    /// Where to: flows.txt, and captures for each port
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Flows that the traffic is made of
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) active_flows: usize,
+    pub(crate) out: Option<PathBuf>,
+    /// Flows that the traffic is made of [default: 1000; of ovn 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) active_flows: Option<usize>,
+    /// What an OVN chassis's switch was programmed with: a folder of flows-NAME*, groups-NAME*, meters-NAME*
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+    /// The chassis's name in those
+    #[arg(long, value_name = "NAME", default_value = "c1")]
+    pub(crate) chassis: String,
+    /// Or single files: flow entries
+    #[arg(long = "flows", value_name = "FILE")]
+    pub(crate) flows: Vec<PathBuf>,
+    /// Groups
+    #[arg(long = "groups", value_name = "FILE")]
+    pub(crate) groups: Vec<PathBuf>,
+    /// Meters
+    #[arg(long = "meters", value_name = "FILE")]
+    pub(crate) meters: Vec<PathBuf>,
+    /// Length of each run of ovn
+    #[arg(long, value_name = "S", default_value_t = 0.1)]
+    pub(crate) seconds: f64,
+    /// Runs of ovn; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Fail if the interpreter has run a packet of ovn
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -15,7 +15,10 @@
 //! | [`measure`] | timed runs |
 //! | [`stages`] | what second passes behind services cost |
 //! | [`update`] | updates while frames flow |
+//! | [`constructs`] | every construct of either language, beside plain output |
+//! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
 //! | [`classify`] | lookup structures on ClassBench's rules |
+//! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
 //!
 //! What is compared is measured in turns: a run of one, a run of the other, and so on, medians of
@@ -26,21 +29,27 @@ mod cache;
 mod cases;
 mod check;
 mod classify;
+mod constructs;
 mod contents;
+mod feed;
 mod frame;
 mod lane;
 mod limit;
 mod measure;
+mod ovn;
 mod stages;
 mod trace;
 mod update;
+mod wired;
 mod xdp;
 
 pub(crate) use self::classify::HEADERS;
 pub(crate) use attack::Attack;
+pub(crate) use constructs::Language;
 
 use crate::Failure;
 use crate::cli::{BenchCommand, BenchPipelineOptions, BenchUseCaseOptions, EngineName};
+use crate::run::Told;
 use cases::Case;
 use contents::Contents;
 use lane::{Bed, Kind, Lane};
@@ -63,6 +72,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
+        BenchCommand::Constructs(options) => constructs::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => crate::model::calibrate(&options),
@@ -110,7 +120,13 @@ fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
     let ports = options.ports.unwrap_or(0);
     let contents = match (&options.p4, &options.flows) {
         (Some(p4), _) => Contents::p4(p4, options.entries.as_deref())?,
-        (None, Some(flows)) => Contents::read(flows, ports, options.services.clone())?,
+        (None, Some(flows)) => {
+            let meters = options.meters.iter().map(|path| (Told::Meter, path.as_path()));
+            let groups = options.groups.iter().map(|path| (Told::Group, path.as_path()));
+            let flows = [(Told::Flow, flows.as_path())];
+            let files: Vec<_> = meters.chain(groups).chain(flows).collect();
+            Contents::read(&files, ports, options.services.clone())?
+        }
         (None, None) => unreachable!("one of them was given, as was checked above"),
     };
     Ok(Subject { case: None, contents, trace, ports })
@@ -265,6 +281,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         "ns_least": spread.0 * workers as f64,
         "ns_most": spread.1 * workers as f64,
         "interpreted": tally.left,
+        "whole": tally.whole,
         "workers": workers,
         "runs": runs,
         "trace": { "packets": trace.len(), "in_ports": trace.in_ports() },
@@ -469,12 +486,13 @@ fn text(value: &Value) -> String {
     );
     let _ = writeln!(
         out,
-        "verdicts: {}; checked {}, mismatches {}; left to the interpreter {} of {}",
+        "verdicts: {}; checked {}, mismatches {}; of {}, interpreted {}, run one at a time {}",
         value["verdicts"],
         value["checked"],
         value["mismatches"],
+        value["packets"],
         value["interpreted"],
-        value["packets"]
+        value["whole"]
     );
     for table in value["tables"].as_array().into_iter().flatten() {
         let _ = writeln!(
@@ -515,13 +533,19 @@ fn text(value: &Value) -> String {
 
 /// `millrace bench use-case`: the entries, and a capture for each port.
 fn use_case(options: &BenchUseCaseOptions) -> Result<(), Failure> {
+    if options.name == "ovn" {
+        return ovn::run(options);
+    }
+    let Some(out) = &options.out else {
+        return Err(Failure::usage("say where to: --out FOLDER"));
+    };
     let case = cases::parse(&options.name).map_err(Failure::Usage)?;
-    let trace = Trace::of_case(&*case, active(options.active_flows)?, |_| {});
+    let trace = Trace::of_case(&*case, active(options.active_flows.unwrap_or(1000))?, |_| {});
     let at = |path: &Path, e: &dyn std::fmt::Display| {
         Failure::Bad(format!("cannot write {}: {e}", path.display()))
     };
-    std::fs::create_dir_all(&options.out).map_err(|e| at(&options.out, &e))?;
-    let path = options.out.join("flows.txt");
+    std::fs::create_dir_all(out).map_err(|e| at(out, &e))?;
+    let path = out.join("flows.txt");
     let write = || -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(File::create(&path)?);
         let mut result = Ok(());
@@ -535,7 +559,7 @@ fn use_case(options: &BenchUseCaseOptions) -> Result<(), Failure> {
     };
     write().map_err(|e| at(&path, &e))?;
     for port in trace.in_ports() {
-        let path = options.out.join(format!("port{port}.pcap"));
+        let path = out.join(format!("port{port}.pcap"));
         let write = || -> std::io::Result<()> {
             let mut writer = port::pcap::Writer::new(File::create(&path)?)?;
             for n in 0..trace.len() {
