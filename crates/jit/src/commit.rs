@@ -8,11 +8,11 @@
 //! makes valid, invalid or another; what is behind them stays where it is, and the packet's start
 //! moves.
 
-use crate::emit::{self, Ended, Env, Gen, packet, trusted};
+use crate::emit::{self, Ended, Env, Gen, UNCUT, fixed, packet, trusted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
-use abi::{PUSH_MAX, offset, status};
+use abi::{IMAGES_BYTES, LAID_MAX, OUTPUTS_MAX, PUSH_MAX, offset, size, status};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
@@ -29,9 +29,38 @@ struct Unit {
 
 type Units = SmallVec<[Unit; 8]>;
 
+/// Places of one function where a copy is laid, at most: each is a hundred instructions.
+const LAYINGS_MAX: u32 = 64;
+/// Bytes that are copied without a loop, at most.
+const COPIED_MAX: u64 = 256;
+
 impl<'f, 'p> Gen<'f, 'p> {
     /// The packet goes out.
     pub(crate) fn forward(&mut self) -> Ended {
+        // Where all outputs have copies of their own, the packet itself goes nowhere.
+        let unlaid = self.get(self.unlaid, 1);
+        let cut = self.b.use_var(self.cut);
+        let uncut = self.constant(UNCUT);
+        let is_cut = self.compare(IntCC::NotEqual, cut, uncut);
+        for (condition, lays) in [(self.not(&unlaid), false), (is_cut, true)] {
+            let rest = match condition.known_truth() {
+                Some(false) => continue,
+                Some(true) => None,
+                None => {
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&condition, yes, no);
+                    self.enter(yes);
+                    Some(no)
+                }
+            };
+            if !lays || self.lay().is_ok() {
+                self.done(false);
+            }
+            match rest {
+                Some(rest) => self.enter(rest),
+                None => return Ended,
+            }
+        }
         let moved = self.get(self.moved, 1).known_truth() != Some(false);
         if moved || self.any_dirty().known_truth() != Some(false) || self.always() {
             let facts = self.facts_at_end();
@@ -54,17 +83,31 @@ impl<'f, 'p> Gen<'f, 'p> {
         // All of it lies in one word.
         let word = u32::from(status::FORWARD)
             | u32::from(changed) << (8 * (offset::PACKET_CHANGED - offset::PACKET_STATUS));
-        let shift = 8 * (offset::PACKET_OUTPUTS_LEN - offset::PACKET_STATUS);
-        let outputs = self.b.use_var(self.outputs);
-        let word = match self.known(outputs) {
-            Some(outputs) => {
-                self.b.ins().iconst(types::I32, i64::from(word | (outputs as u32) << shift))
-            }
-            None => {
-                let outputs = self.b.ins().ireduce(types::I32, outputs);
-                let outputs = self.b.ins().ishl_imm_u(outputs, i64::from(shift));
-                self.b.ins().bor_imm_u(outputs, i64::from(word))
-            }
+        let (outputs, laid) = (self.b.use_var(self.outputs), self.b.use_var(self.laid));
+        let near = self.constant(OUTPUTS_MAX as u64);
+        let many = self.compare(IntCC::UnsignedGreaterThan, outputs, near);
+        let zero = self.constant(0);
+        let differ = self.compare(IntCC::NotEqual, laid, zero);
+        let several = self.or(&many, &differ);
+        let (forward, copies) = (
+            self.constant(u64::from(word)),
+            self.constant(u64::from(word ^ u32::from(status::FORWARD) ^ u32::from(status::COPIES))),
+        );
+        let mut word = self.select(&several, copies, forward);
+        for (of, at) in [(outputs, offset::PACKET_OUTPUTS_LEN), (laid, offset::PACKET_LAID)] {
+            let shift = 8 * (at - offset::PACKET_STATUS);
+            word = match (self.known(of), self.known(word)) {
+                (Some(0), _) => word,
+                (Some(of), Some(word)) => self.constant(word | of << shift),
+                _ => {
+                    let of = self.b.ins().ishl_imm_u(of, i64::from(shift));
+                    self.b.ins().bor(word, of)
+                }
+            };
+        }
+        let word = match self.known(word) {
+            Some(word) => self.b.ins().iconst(types::I32, word as i64),
+            None => self.b.ins().ireduce(types::I32, word),
         };
         self.b.ins().store(flags, word, self.packet, offset::PACKET_STATUS);
         self.b.ins().jump(self.next, &[]);
@@ -117,14 +160,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// not the packet's.
     pub(crate) fn images(&mut self) -> Result<(), Ended> {
         let plan = self.plan;
-        let mut kept: Vec<(Variable, Value)> = Vec::new();
-        for checksum in &plan.program.checksums {
-            let FieldRef::Header(h, f) = checksum.field else { continue };
-            let Some(vars) = self.fields[plan.shape.field(h, f)].clone() else { continue };
-            for var in vars.limbs.iter().chain([&vars.dirty]) {
-                kept.push((*var, self.b.use_var(*var)));
-            }
-        }
+        let kept = self.summed();
         self.checksums()?;
         let changed = self.b.declare_var(types::I64);
         self.set_known(changed, 0);
@@ -181,6 +217,207 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
         Ok(())
+    }
+
+    /// What is known of fields that hold checksums.
+    fn summed(&mut self) -> Vec<(Variable, Value)> {
+        let plan = self.plan;
+        let mut kept: Vec<(Variable, Value)> = Vec::new();
+        for checksum in &plan.program.checksums {
+            let FieldRef::Header(h, f) = checksum.field else { continue };
+            let Some(vars) = self.fields[plan.shape.field(h, f)].clone() else { continue };
+            for var in vars.limbs.iter().chain([&vars.dirty]) {
+                kept.push((*var, self.b.use_var(*var)));
+            }
+        }
+        kept
+    }
+
+    // Copies.
+
+    /// Lays a copy of the headers as they would leave beside the packet, for the outputs that have none yet. It has all that
+    /// any commit may write, so that the rest of it is the packet's for good. What the code knows of the packet stays as it is.
+    pub(crate) fn lay(&mut self) -> Result<(), Ended> {
+        self.layings += 1;
+        if self.layings > LAYINGS_MAX {
+            return Err(self.bail("the packet changes after outputs in too many places"));
+        }
+        let plan = self.plan;
+        let bytes = plan.program.deparser.iter().map(|h| {
+            let header = &plan.shape.headers[h.index()];
+            u64::from(header.fixed.div_ceil(8) + header.varbit.unwrap_or(0).div_ceil(8))
+        });
+        // What moves, and what lies behind it.
+        let Some(room) = (IMAGES_BYTES as u64).checked_sub(2 * bytes.sum::<u64>()) else {
+            return Err(self.bail("headers that are too long to be laid aside"));
+        };
+        let laid = self.b.use_var(self.laid);
+        let max = self.constant(LAID_MAX as u64);
+        let full = self.compare(IntCC::Equal, laid, max);
+        self.bail_if(&full, "more copies than there is room for")?;
+        let flags = trusted();
+        let used = self.b.ins().uload32(flags, self.context, offset::CONTEXT_IMAGES_LEN);
+        let room = self.constant(room);
+        let full = self.compare(IntCC::UnsignedGreaterThan, used, room);
+        self.bail_if(&full, "more copies than there is room for")?;
+        let kept = self.summed();
+        let changed = match self.always() {
+            true => Val::bool(true),
+            false => {
+                let (moved, dirty) = (self.get(self.moved, 1), self.any_dirty());
+                self.or(&moved, &dirty)
+            }
+        };
+        self.checksums()?;
+        let images = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_IMAGES);
+        let to = self.b.ins().iadd(images, used);
+        let mut bytes = self.constant(0);
+        let mut edge = self.constant(0);
+        if self.get(self.moved, 1).known_truth() != Some(false) {
+            bytes = self.lay_moving(to)?;
+            edge = self.b.use_var(self.edge);
+        }
+        let end = self.covered_end(edge);
+        let rest = self.minus(end, edge);
+        self.copy_some(edge, to, bytes, rest);
+        self.overlays(edge, to, bytes);
+        let len = self.sum(bytes, rest);
+        kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
+        let noted = self.noted();
+        let (noted, at) = match self.known(laid) {
+            Some(laid) => (noted, size::LAID as i32 * laid as i32),
+            None => {
+                let at = self.b.ins().imul_imm_u(laid, size::LAID as i64);
+                (self.b.ins().iadd(noted, at), 0)
+            }
+        };
+        let (outputs, cut) = (self.b.use_var(self.outputs), self.b.use_var(self.cut));
+        let changed = changed.cast(&mut self.b, 64).to_i64_low(&mut self.b);
+        for (value, of) in [
+            (outputs, offset::LAID_OUTPUTS),
+            (cut, offset::LAID_CUT),
+            (used, offset::LAID_AT),
+            (len, offset::LAID_LEN),
+            (end, offset::LAID_PAYLOAD),
+            (changed, offset::LAID_CHANGED),
+        ] {
+            let value = self.b.ins().ireduce(types::I32, value);
+            self.b.ins().store(flags, value, noted, offset::NOTED_LAID + at + of);
+        }
+        // The next ones begin at whole words.
+        let used = self.sum(used, len);
+        let used = self.plus(used, 7);
+        let used = self.b.ins().band_imm_s(used, -8);
+        let used = self.b.ins().ireduce(types::I32, used);
+        self.b.ins().store(flags, used, self.context, offset::CONTEXT_IMAGES_LEN);
+        let more = self.plus(laid, 1);
+        self.b.def_var(self.laid, more);
+        self.set_known(self.unlaid, 0);
+        Ok(())
+    }
+
+    /// Some commit may write to a header or move it.
+    fn covered(&self, h: HeaderId) -> bool {
+        let (shape, end) = (&self.plan.shape, &self.plan.flow.end);
+        let header = &shape.headers[h.index()];
+        let first = header.first_field;
+        let fields = first..first + self.plan.program.type_of(h).fields.len();
+        header.order.is_some_and(|order| {
+            end.moved && order < shape.moving || fields.clone().any(|f| end.dirty.has(f))
+        })
+    }
+
+    /// A place behind the packet's first byte.
+    fn distance(&mut self, base: Value) -> Value {
+        match self.know(base) {
+            Know::Data(k) => self.constant(k),
+            _ => self.b.ins().isub(base, self.data),
+        }
+    }
+
+    /// `x - y`.
+    fn minus(&mut self, x: Value, y: Value) -> Value {
+        match (self.known(x), self.known(y)) {
+            (Some(x), Some(y)) => self.constant(x.wrapping_sub(y)),
+            (_, Some(0)) => x,
+            _ => self.b.ins().isub(x, y),
+        }
+    }
+
+    /// Where the last header ends that a commit may write and that lies from `edge` on; the edge, if none does.
+    fn covered_end(&mut self, edge: Value) -> Value {
+        let plan = self.plan;
+        let moved = self.get(self.moved, 1).known_truth() != Some(false);
+        let mut end = edge;
+        for h in &plan.program.deparser {
+            let header = &plan.shape.headers[h.index()];
+            let moves = moved && header.order.is_some_and(|order| order < plan.shape.moving);
+            if !self.covered(*h) || moves {
+                continue;
+            }
+            let valid = self.valid(*h);
+            if valid.known_truth() == Some(false) {
+                continue;
+            }
+            let base = self.base(*h);
+            let at = self.distance(base);
+            let mut here = self.plus(at, u64::from(header.fixed / 8));
+            if header.varbit.is_some()
+                && let Some(vars) = self.headers[h.index()].clone()
+            {
+                let bytes = self.b.use_var(vars.varbit);
+                here = self.sum(here, bytes);
+            }
+            end = self.select(&valid, here, end);
+        }
+        end
+    }
+
+    /// Copies so many of the packet's bytes from `from` on to `to + at`.
+    fn copy_some(&mut self, from: Value, to: Value, at: Value, bytes: Value) {
+        let source = match self.known(from) {
+            Some(from) => self.place(from),
+            None => self.b.ins().iadd(self.data, from),
+        };
+        let target = self.sum(to, at);
+        match self.known(bytes) {
+            Some(bytes) if bytes <= COPIED_MAX => {
+                let (source, target) = (emit::bytes(source), emit::bytes(target));
+                copy_bytes(&mut self.b, source, 0, target, 0, bytes as u32);
+            }
+            _ => self.copy_run(source, target, bytes),
+        }
+    }
+
+    /// Stores written fields of headers that lie from `edge` on to a copy of them, which is at `to + at`.
+    fn overlays(&mut self, edge: Value, to: Value, at: Value) {
+        let plan = self.plan;
+        let moved = self.get(self.moved, 1).known_truth() != Some(false);
+        for h in &plan.program.deparser {
+            let Some(order) = plan.shape.headers[h.index()].order else { continue };
+            if moved && order < plan.shape.moving
+                || self.valid(*h).known_truth() == Some(false)
+                || self.any_dirty_of(*h).known_truth() == Some(false)
+            {
+                continue;
+            }
+            let base = self.base(*h);
+            let place = self.distance(base);
+            let place = self.minus(place, edge);
+            let place = self.sum(place, at);
+            let base = self.sum(to, place);
+            self.overlay(*h, base);
+        }
+    }
+
+    /// One bit: some field of a header was written.
+    fn any_dirty_of(&mut self, h: HeaderId) -> Val {
+        let mut any = Val::bool(false);
+        for f in 0..self.plan.program.type_of(h).fields.len() as u32 {
+            let dirty = self.dirty(h, FieldId(f));
+            any = self.or(&any, &dirty);
+        }
+        any
     }
 
     // Checksums.
@@ -508,6 +745,29 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         let plan = self.plan;
         // Into the scratch area first: they may overlap.
+        let bytes = self.lay_moving(self.scratch)?;
+        let edge = self.b.use_var(self.edge);
+        let shift = self.b.ins().isub(edge, bytes);
+        let flags = trusted();
+        let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
+        let most = self.b.ins().iconst(types::I64, PUSH_MAX as i64);
+        let room = self.b.ins().umin(headroom, most);
+        let after = self.b.ins().iadd(shift, room);
+        let none = self.constant(0);
+        let short = self.b.ins().icmp(IntCC::SignedLessThan, after, none);
+        let short = Val::from_flag(&mut self.b, short);
+        self.bail_if(&short, "not enough room in front of the packet")?;
+        self.stores(plan.shape.moving);
+        let to = self.b.ins().iadd(self.data, shift);
+        self.copy_front(to, bytes, after);
+        let shift = self.b.ins().ireduce(types::I32, shift);
+        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
+        Ok(())
+    }
+
+    /// Lays the headers that can move one behind the other; how many bytes they are.
+    fn lay_moving(&mut self, area: Value) -> Result<Value, Ended> {
+        let plan = self.plan;
         let at = self.b.declare_var(types::I64);
         let zero = self.constant(0);
         self.b.def_var(at, zero);
@@ -533,7 +793,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             };
             let fixed = header.fixed / 8;
             let place = self.b.use_var(at);
-            let to = self.sum(self.scratch, place);
+            let to = self.sum(area, place);
             let from = self.base(*h);
             copy_bytes(&mut self.b, emit::bytes(from), 0, emit::bytes(to), 0, fixed);
             let mut end = self.plus(place, u64::from(fixed));
@@ -553,24 +813,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 self.enter(rest);
             }
         }
-        let bytes = self.b.use_var(at);
-        let edge = self.b.use_var(self.edge);
-        let shift = self.b.ins().isub(edge, bytes);
-        let flags = trusted();
-        let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
-        let most = self.b.ins().iconst(types::I64, PUSH_MAX as i64);
-        let room = self.b.ins().umin(headroom, most);
-        let after = self.b.ins().iadd(shift, room);
-        let none = self.constant(0);
-        let short = self.b.ins().icmp(IntCC::SignedLessThan, after, none);
-        let short = Val::from_flag(&mut self.b, short);
-        self.bail_if(&short, "not enough room in front of the packet")?;
-        self.stores(plan.shape.moving);
-        let to = self.b.ins().iadd(self.data, shift);
-        self.copy_front(to, bytes, after);
-        let shift = self.b.ins().ireduce(types::I32, shift);
-        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
-        Ok(())
+        Ok(self.b.use_var(at))
     }
 
     /// Copies the new headers from the scratch area to the packet's new start. With room in front of

@@ -30,6 +30,9 @@ use ir::program::intrinsic;
 use ir::{BinaryOp, BlockId, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
 use std::collections::{BTreeMap, HashMap};
 
+/// No output is cut.
+pub(crate) const UNCUT: u64 = u32::MAX as u64;
+
 /// Code for the rest of the block is not needed: it was ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended;
@@ -113,6 +116,14 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) moved: Variable,
     /// How many outputs there are.
     pub(crate) outputs: Variable,
+    /// 1 if the last of them have no copy laid: they are as the packet is now.
+    pub(crate) unlaid: Variable,
+    /// How many copies were laid.
+    pub(crate) laid: Variable,
+    /// Bytes that outputs have from here on, at most.
+    pub(crate) cut: Variable,
+    /// Places where a copy may be laid, so far.
+    pub(crate) layings: u32,
     /// 1 if the last lookup missed and nothing was done since.
     pub(crate) missed: Variable,
     /// 0, or 1 more than the block that an action wants to go to.
@@ -228,6 +239,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (cursor, edge, in_order, moved) = (var(), var(), var(), var());
         let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
         let rounds = var();
+        let (unlaid, laid, cut) = (var(), var(), var());
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
@@ -262,6 +274,10 @@ impl<'f, 'p> Gen<'f, 'p> {
             in_order,
             moved,
             outputs,
+            unlaid,
+            laid,
+            cut,
+            layings: 0,
             missed,
             goto,
             lookups,
@@ -562,6 +578,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.cursor, self.edge, self.moved, self.outputs, self.missed, self.goto] {
             self.b.def_var(var, zero);
         }
+        for var in [self.unlaid, self.laid] {
+            self.b.def_var(var, zero);
+        }
+        self.set_known(self.cut, UNCUT);
         self.b.def_var(self.lookups, zero);
         self.b.def_var(self.rounds, zero);
         self.set_known(self.in_order, 1);

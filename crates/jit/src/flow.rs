@@ -31,6 +31,8 @@ pub(crate) struct May {
     pub(crate) moved: bool,
     /// Something may have been output.
     pub(crate) output: bool,
+    /// What is output may be cut.
+    pub(crate) cut: bool,
 }
 
 impl May {
@@ -40,6 +42,7 @@ impl May {
         self.dirty.join(&other.dirty);
         self.moved |= other.moved;
         self.output |= other.output;
+        self.cut |= other.cut;
     }
 }
 
@@ -330,6 +333,7 @@ impl Analysis<'_> {
             dirty: Set::new(self.shape.fields),
             moved: false,
             output: false,
+            cut: false,
         };
         if !graph.instances.is_empty() {
             may.meta.insert(intrinsic::PARSER_ERROR.index());
@@ -463,8 +467,8 @@ impl Analysis<'_> {
             | Op::RegisterWrite { .. }
             | Op::CopyVarbit { .. }
             | Op::PayloadHash { .. }
-            | Op::Truncate { .. }
             | Op::Random { .. } => {}
+            Op::Truncate { .. } => may.cut = true,
             Op::PayloadSum { field } => {
                 if let FieldRef::Meta(id) = field {
                     self.assigned.borrow_mut().insert(id.index());
@@ -484,7 +488,8 @@ impl Analysis<'_> {
                     // Of the headers as they were nothing is left.
                     let parsed = self.parsed();
                     may.meta.join(&parsed.meta);
-                    *may = May { meta: may.meta.clone(), output: may.output, ..parsed };
+                    let May { output, cut, .. } = *may;
+                    *may = May { meta: may.meta.clone(), output, cut, ..parsed };
                 }
                 for meta in results {
                     self.assigned.borrow_mut().insert(meta.index());

@@ -1,8 +1,7 @@
 //! Operations and blocks.
 //!
-//! An operation that is not compiled bails out when it is reached. A write to a header after an
-//! output bails out too, because all copies of a packet are alike; for the same reason so does
-//! `truncate`, which makes later copies shorter than earlier ones. State (registers, meters, arrays of
+//! An operation that is not compiled bails out when it is reached. Before a packet changes, a copy of its headers is
+//! laid aside for outputs that were noted ([`crate::commit`]). State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
 //! generated code makes none; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
@@ -15,7 +14,7 @@ use crate::stops::Origin;
 use crate::unit::NodeSpec;
 use crate::value::{Base, Val, load_words, store_columns, store_words};
 use crate::version::{BLOCK_VERSIONS, Facts, pick};
-use abi::{Hit, OUTPUTS_MAX, offset, size};
+use abi::{Hit, MORE_MAX, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
     Block, BlockCall, Endianness, InstBuilder, JumpTableData, MemFlagsData, Value,
     condcodes::IntCC, types,
@@ -215,7 +214,11 @@ impl<'f, 'p> Gen<'f, 'p> {
                 return Err(self.bail("a checksum of the payload behind a lookup"));
             }
             Op::PayloadHash { .. } => return Err(self.bail("a hash of the payload")),
-            Op::Truncate { .. } => return Err(self.bail("the packet is cut")),
+            Op::Truncate { length } => {
+                let length = self.value(length, env)?;
+                self.touch(&Val::bool(true))?;
+                self.truncate(&length);
+            }
             Op::Loop { condition, body } => self.rounds(condition, body, site)?,
         }
         Ok(())
@@ -307,12 +310,36 @@ impl<'f, 'p> Gen<'f, 'p> {
         Val::from_i64(&mut self.b, word, 16)
     }
 
-    /// Something that the emitted bytes depend on is about to change, if the condition holds: bails
-    /// out if something was output.
-    fn touch(&mut self, condition: &Val) -> Result<(), Ended> {
-        let outputs = self.get(self.outputs, 8);
-        let both = self.and(condition, &outputs);
-        self.bail_if(&both, "the packet changes after an output")
+    /// Something that the emitted bytes depend on is about to change, if the condition holds: what was output before is laid
+    /// aside.
+    pub(crate) fn touch(&mut self, condition: &Val) -> Result<(), Ended> {
+        let unlaid = self.get(self.unlaid, 1);
+        let both = self.and(condition, &unlaid);
+        match both.known_truth() {
+            Some(false) => Ok(()),
+            Some(true) => self.lay(),
+            None => {
+                let (yes, rest) = (self.b.create_block(), self.b.create_block());
+                self.branch(&both, yes, rest);
+                self.enter(yes);
+                if self.lay().is_ok() {
+                    self.b.ins().jump(rest, &[]);
+                }
+                self.enter(rest);
+                Ok(())
+            }
+        }
+    }
+
+    /// From here on, outputs have so many bytes at most.
+    fn truncate(&mut self, length: &Val) {
+        let length = length.cast(&mut self.b, 32);
+        let cut = self.get(self.cut, 32);
+        let less = length.less(&mut self.b, &cut);
+        let length = length.cast(&mut self.b, 64).to_i64_low(&mut self.b);
+        let cut = self.b.use_var(self.cut);
+        let cut = self.select(&less, length, cut);
+        self.b.def_var(self.cut, cut);
     }
 
     pub(crate) fn assign(&mut self, field: FieldRef, value: &Val) -> Result<(), Ended> {
@@ -537,24 +564,38 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
         let queue = self.read_meta(intrinsic::QUEUE);
         let count = self.b.use_var(self.outputs);
+        const NEAR: u64 = OUTPUTS_MAX as u64;
+        const ALL: u64 = (OUTPUTS_MAX + MORE_MAX) as u64;
+        const BYTES: i64 = size::OUTPUT as i64;
+        // Where output 0 would be, were they all beside the packet.
+        const MORE: i32 = offset::NOTED_MORE - OUTPUTS_MAX as i32 * size::OUTPUT as i32;
         let place = match self.known(count) {
-            Some(count) if count as usize >= OUTPUTS_MAX => {
+            Some(count) if count >= ALL => {
                 return Err(self.bail("more outputs than there is room for"));
             }
-            Some(count) => {
-                self.set_known(self.outputs, count + 1);
-                (self.packet, offset::PACKET_OUTPUTS + (size::OUTPUT as u64 * count) as i32)
+            Some(count) if count < NEAR => {
+                (self.packet, offset::PACKET_OUTPUTS + (BYTES as u64 * count) as i32)
             }
+            Some(count) => (self.noted(), MORE + (BYTES as u64 * count) as i32),
             None => {
-                let max = self.constant(OUTPUTS_MAX as u64);
+                let max = self.constant(ALL);
                 let full = self.compare(IntCC::Equal, count, max);
                 self.bail_if(&full, "more outputs than there is room for")?;
-                let more = self.plus(count, 1);
-                self.b.def_var(self.outputs, more);
-                let at = self.b.ins().imul_imm_u(count, size::OUTPUT as i64);
-                (self.b.ins().iadd(self.packet, at), offset::PACKET_OUTPUTS)
+                let near = self.constant(NEAR);
+                let near = self.compare(IntCC::UnsignedLessThan, count, near);
+                let noted = self.noted();
+                let (here, there) = (
+                    self.b.ins().iadd_imm_s(self.packet, i64::from(offset::PACKET_OUTPUTS)),
+                    self.b.ins().iadd_imm_s(noted, i64::from(MORE)),
+                );
+                let first = self.select(&near, here, there);
+                let at = self.b.ins().imul_imm_u(count, BYTES);
+                (self.b.ins().iadd(first, at), 0)
             }
         };
+        let more = self.plus(count, 1);
+        self.b.def_var(self.outputs, more);
+        self.set_known(self.unlaid, 1);
         if queue.known_truth() == Some(false) {
             // Port and queue lie side by side, the lower bytes first.
             let port = port.cast(&mut self.b, 32).to_i64_low(&mut self.b);
@@ -566,6 +607,13 @@ impl<'f, 'p> Gen<'f, 'p> {
             self.b.ins().store(trusted(), queue, place.0, place.1 + 4);
         }
         Ok(())
+    }
+
+    /// There are none, which is known here.
+    fn forget_outputs(&mut self) {
+        for var in [self.outputs, self.unlaid, self.laid] {
+            self.set_known(var, 0);
+        }
     }
 
     // Ends.
@@ -948,9 +996,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         let in_order = self.get(self.in_order, 1);
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
-        // Copies that were sent are as the packet was then.
         let stopped = &plan.stops.all[stop];
-        if stopped.edits || stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
+        if stopped.edits {
+            // It edits the frame itself, of which copies that were sent are the rest.
+            let outputs = self.get(self.outputs, 8);
+            self.bail_if(&outputs, "a service that edits, behind an output")?;
+            self.forget_outputs();
+        } else if stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
             self.touch(&Val::bool(true))?;
         }
         let env = Env { args: site.args, ..Env::default() };

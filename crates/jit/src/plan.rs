@@ -42,6 +42,10 @@ pub(crate) struct Slots {
     pub(crate) edge: Option<i32>,
     /// Whether headers lie in order.
     pub(crate) in_order: Option<i32>,
+    /// Whether there are outputs that no copy was laid for.
+    pub(crate) unlaid: Option<i32>,
+    /// Bytes that outputs have at most.
+    pub(crate) cut: Option<i32>,
     /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
     /// action's arguments.
     pub(crate) action: i32,
@@ -196,6 +200,12 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
         }
         if graph.disorder {
             slots.in_order = words(1);
+        }
+        if points().any(|p| p.may.output) {
+            slots.unlaid = words(1);
+        }
+        if points().any(|p| p.may.cut) {
+            slots.cut = words(1);
         }
     }
     slots.stride = (at as u32).next_multiple_of(64).max(64);

@@ -4,14 +4,25 @@
 mod support;
 
 use ir::testing::{self, Rng};
+use ir::{Expr, Op, Pipeline, Program};
 use jit::Cache;
+use std::sync::Arc;
 use support::{Both, Tally, Way, unit};
 
 /// Random pipelines from this seed on, each compiled several ways.
 fn random(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
+    every(seeds, packets, tally, &testing::pipeline);
+}
+
+fn every(
+    seeds: std::ops::Range<u64>,
+    packets: usize,
+    tally: &mut Tally,
+    pipeline: &dyn Fn(u64) -> Pipeline,
+) {
     let mut cache = Cache::new();
     for seed in seeds {
-        let pipeline = testing::pipeline(seed);
+        let pipeline = pipeline(seed);
         let mut rng = Rng::new(seed ^ 0xface);
         // Calls of services are compiled.
         let bail = opt::Bail { services: false, ..opt::Bail::ALL };
@@ -43,6 +54,86 @@ fn random_programs() {
     random(0..60, 150, &mut tally);
     tally.print("random programs");
     assert!(tally.share() > 0.3, "only {:.1} % ran natively", 100.0 * tally.share());
+}
+
+/// Outputs, cuts and copies in place of most operations that are not compiled.
+fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng) {
+    for op in ops.iter_mut() {
+        match op {
+            Op::If { then, or_else, .. } => {
+                outputs_among(then, rng);
+                outputs_among(or_else, rng);
+            }
+            // It makes no copies.
+            Op::Loop { body, .. } => body.retain(|op| matches!(op, Op::Assign(..))),
+            Op::OnCopy { body } => outputs_among(body, rng),
+            Op::Reparse
+            | Op::Group { .. }
+            | Op::Clone { .. }
+            | Op::Call { .. }
+            | Op::Resubmit { .. }
+            | Op::Recirculate { .. }
+            | Op::Punt { .. }
+            | Op::Digest { .. }
+            | Op::Meter { .. }
+            | Op::Count { .. }
+            | Op::RegisterRead { .. }
+            | Op::RegisterWrite { .. }
+            | Op::Random { .. }
+            | Op::PortLive { .. }
+            | Op::CopyVarbit { .. }
+            | Op::PayloadSum { .. }
+            | Op::PayloadHash { .. } => {
+                let port = Expr::int(rng.below(9) as u128, 32);
+                *op = match rng.below(8) {
+                    0 => Op::Truncate { length: Expr::int(rng.below(40) as u128, 32) },
+                    1 => Op::OnCopy { body: vec![Op::Output { port }] },
+                    _ => Op::Output { port },
+                };
+            }
+            _ => {}
+        }
+    }
+    // Several in a row, now and then more than lie in a packet's line.
+    if rng.one_in(4)
+        && let Some(at) = ops.iter().position(|op| matches!(op, Op::Output { .. }))
+    {
+        let more = ops[at].clone();
+        (0..rng.below(5)).for_each(|_| ops.insert(at, more.clone()));
+    }
+}
+
+/// A random pipeline that outputs much, all headers of which are of whole bytes.
+fn pipeline_of_copies(seed: u64) -> Pipeline {
+    let whole = |program: &Program| {
+        let types = program.headers.iter().map(|h| &program.header_types[h.header_type.index()]);
+        types
+            .clone()
+            .all(|ty| ty.fixed_width().is_multiple_of(8) && !ty.fields.iter().any(|f| f.varbit))
+    };
+    let mut programs = (0..).map(|n| testing::program(seed << 20 | n));
+    let mut program = programs.find(whole).expect("some program is like that");
+    let mut rng = Rng::new(seed ^ 0xc0b1e5);
+    program.blocks.iter_mut().for_each(|block| outputs_among(&mut block.ops, &mut rng));
+    for action in &mut program.actions {
+        outputs_among(&mut Arc::make_mut(action).body, &mut rng);
+    }
+    let mut pipeline = Pipeline::new(Arc::new(program)).expect("it obeys the verifier as before");
+    for _ in 0..rng.below(40) {
+        let update = testing::update(&pipeline, &mut rng);
+        // An update that the pipeline refuses is not in it.
+        let _ = pipeline.transact(&[update]);
+    }
+    pipeline
+}
+
+#[test]
+fn random_copies() {
+    let mut tally = Tally::default();
+    every(0..120, 100, &mut tally, &pipeline_of_copies);
+    tally.print("random copies");
+    assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
+    assert!(tally.laid > 10_000 && tally.many > 500, "{} {}", tally.laid, tally.many);
 }
 
 const CHOOSER: &str = "\
@@ -107,6 +198,10 @@ fn many_random_programs() {
     let (from, to) = seeds.split_once("..").expect("a range");
     let number = |s: &str| s.parse::<u64>().expect("a number");
     let mut tally = Tally::default();
-    random(number(from)..number(to), 200, &mut tally);
+    let seeds = number(from)..number(to);
+    random(seeds.clone(), 200, &mut tally);
     tally.print("random programs");
+    let mut tally = Tally::default();
+    every(seeds, 200, &mut tally, &pipeline_of_copies);
+    tally.print("random copies");
 }
