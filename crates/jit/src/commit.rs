@@ -273,7 +273,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let to = self.b.ins().iadd(images, used);
         let mut bytes = self.constant(0);
         let mut edge = self.constant(0);
-        if self.get(self.moved, 1).known_truth() != Some(false) {
+        if self.may_have_moved() {
             bytes = self.lay_moving(to)?;
             edge = self.b.use_var(self.edge);
         }
@@ -316,6 +316,11 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(())
     }
 
+    /// Headers may have moved. Where none ever does, nobody keeps what is needed to lay them anew.
+    fn may_have_moved(&mut self) -> bool {
+        self.plan.flow.end.moved && self.get(self.moved, 1).known_truth() != Some(false)
+    }
+
     /// Some commit may write to a header or move it.
     fn covered(&self, h: HeaderId) -> bool {
         let (shape, end) = (&self.plan.shape, &self.plan.flow.end);
@@ -347,7 +352,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Where the last header ends that a commit may write and that lies from `edge` on; the edge, if none does.
     fn covered_end(&mut self, edge: Value) -> Value {
         let plan = self.plan;
-        let moved = self.get(self.moved, 1).known_truth() != Some(false);
+        let moved = self.may_have_moved();
         let mut end = edge;
         for h in &plan.program.deparser {
             let header = &plan.shape.headers[h.index()];
@@ -392,7 +397,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Stores written fields of headers that lie from `edge` on to a copy of them, which is at `to + at`.
     fn overlays(&mut self, edge: Value, to: Value, at: Value) {
         let plan = self.plan;
-        let moved = self.get(self.moved, 1).known_truth() != Some(false);
+        let moved = self.may_have_moved();
         for h in &plan.program.deparser {
             let Some(order) = plan.shape.headers[h.index()].order else { continue };
             if moved && order < plan.shape.moving

@@ -57,6 +57,19 @@ pub(crate) struct FieldVars {
     pub(crate) limbs: Vec<Variable>,
 }
 
+/// How a copy that is made in the midst of operations ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyEnd {
+    /// The packet itself goes on here.
+    pub(crate) rest: Block,
+    /// Some way leads there.
+    pub(crate) ends: bool,
+    /// Operations may change what is output.
+    pub(crate) changes: bool,
+    /// Copies that it is inside of.
+    pub(crate) depth: u32,
+}
+
 /// What counting an entry takes: where cells are, how many there are, the time.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts {
@@ -122,6 +135,10 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) laid: Variable,
     /// Bytes that outputs have from here on, at most.
     pub(crate) cut: Variable,
+    /// 0, or 1 more than the reason that the first copy which was given up was given up for.
+    pub(crate) lost: Variable,
+    /// What is generated is done on a copy of the packet, which ends so.
+    pub(crate) copy: Option<CopyEnd>,
     /// Places where a copy may be laid, so far.
     pub(crate) layings: u32,
     /// 1 if the last lookup missed and nothing was done since.
@@ -239,7 +256,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (cursor, edge, in_order, moved) = (var(), var(), var(), var());
         let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
         let rounds = var();
-        let (unlaid, laid, cut) = (var(), var(), var());
+        let (unlaid, laid, cut, lost) = (var(), var(), var(), var());
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
@@ -277,6 +294,8 @@ impl<'f, 'p> Gen<'f, 'p> {
             unlaid,
             laid,
             cut,
+            lost,
+            copy: None,
             layings: 0,
             missed,
             goto,
@@ -546,6 +565,11 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Drops the packet.
     pub(crate) fn drop(&mut self, reason: u32) -> Ended {
         let reason = self.b.ins().iconst(types::I32, i64::from(reason));
+        self.drop_for(reason)
+    }
+
+    /// The same, for a reason of 32 bits.
+    pub(crate) fn drop_for(&mut self, reason: Value) -> Ended {
         self.b.ins().jump(self.drop_block, &[BlockArg::Value(reason)]);
         Ended
     }
@@ -578,7 +602,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.cursor, self.edge, self.moved, self.outputs, self.missed, self.goto] {
             self.b.def_var(var, zero);
         }
-        for var in [self.unlaid, self.laid] {
+        for var in [self.unlaid, self.laid, self.lost] {
             self.b.def_var(var, zero);
         }
         self.set_known(self.cut, UNCUT);

@@ -33,6 +33,8 @@ pub(crate) struct May {
     pub(crate) output: bool,
     /// What is output may be cut.
     pub(crate) cut: bool,
+    /// A copy may have been given up.
+    pub(crate) lost: bool,
 }
 
 impl May {
@@ -43,6 +45,7 @@ impl May {
         self.moved |= other.moved;
         self.output |= other.output;
         self.cut |= other.cut;
+        self.lost |= other.lost;
     }
 }
 
@@ -334,6 +337,7 @@ impl Analysis<'_> {
             moved: false,
             output: false,
             cut: false,
+            lost: false,
         };
         if !graph.instances.is_empty() {
             may.meta.insert(intrinsic::PARSER_ERROR.index());
@@ -454,7 +458,6 @@ impl Analysis<'_> {
             Op::Reparse
             | Op::Group { .. }
             | Op::Clone { .. }
-            | Op::OnCopy { .. }
             | Op::Call { .. }
             | Op::PortLive { .. }
             | Op::Resubmit { .. }
@@ -469,6 +472,12 @@ impl Analysis<'_> {
             | Op::PayloadHash { .. }
             | Op::Random { .. } => {}
             Op::Truncate { .. } => may.cut = true,
+            Op::OnCopy { body } => {
+                let mut copy = may.clone();
+                self.ops(body, &mut copy);
+                may.output |= copy.output;
+                may.lost = true;
+            }
             Op::PayloadSum { field } => {
                 if let FieldRef::Meta(id) = field {
                     self.assigned.borrow_mut().insert(id.index());
@@ -488,8 +497,8 @@ impl Analysis<'_> {
                     // Of the headers as they were nothing is left.
                     let parsed = self.parsed();
                     may.meta.join(&parsed.meta);
-                    let May { output, cut, .. } = *may;
-                    *may = May { meta: may.meta.clone(), output, cut, ..parsed };
+                    let May { output, cut, lost, .. } = *may;
+                    *may = May { meta: may.meta.clone(), output, cut, lost, ..parsed };
                 }
                 for meta in results {
                     self.assigned.borrow_mut().insert(meta.index());

@@ -40,6 +40,8 @@ enum Kept {
     Laid,
     /// Bytes that outputs have at most.
     Cut(i32),
+    /// Why a copy was given up.
+    Lost(i32),
     /// Lookups that were counted.
     Lookups,
 }
@@ -90,6 +92,9 @@ impl<'f, 'p> Gen<'f, 'p> {
         if point.may.cut {
             kept.extend(slots.cut.map(Kept::Cut));
         }
+        if point.may.lost {
+            kept.extend(slots.lost.map(Kept::Lost));
+        }
         kept.push(Kept::Lookups);
         kept
     }
@@ -123,6 +128,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Kept::Unlaid(_) => self.know_var(self.unlaid),
             Kept::Laid => self.know_var(self.laid),
             Kept::Cut(_) => self.know_var(self.cut),
+            Kept::Lost(_) => self.know_var(self.lost),
             Kept::Lookups => self.know_var(self.lookups),
         }
     }
@@ -194,6 +200,10 @@ impl<'f, 'p> Gen<'f, 'p> {
                 Kept::Cut(at) => {
                     let cut = self.get(self.cut, 64);
                     self.store_slot(at, &cut);
+                }
+                Kept::Lost(at) => {
+                    let lost = self.get(self.lost, 64);
+                    self.store_slot(at, &lost);
                 }
                 Kept::Lookups => {
                     let lookups = self.b.use_var(self.lookups);
@@ -281,6 +291,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                     self.b.def_var(self.laid, laid);
                 }
                 Kept::Cut(at) => self.restore_var(self.cut, known, at, 64),
+                Kept::Lost(at) => self.restore_var(self.lost, known, at, 64),
                 Kept::Lookups => {
                     let lookups = match known {
                         Some(lookups) => lookups,
@@ -326,10 +337,24 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
         }
         self.header_facts(&live.headers, &mut facts);
-        for var in [self.moved, self.outputs, self.unlaid, self.laid, self.cut, self.missed] {
+        for var in [self.moved, self.outputs, self.unlaid, self.laid, self.cut, self.lost] {
             facts.push(self.know_var(var));
         }
+        facts.push(self.know_var(self.missed));
         facts
+    }
+
+    /// What a copy takes along, so that the packet itself can go on with it.
+    pub(crate) fn taken_along(&self) -> Vec<Variable> {
+        let headers = self.headers.iter().flatten();
+        let fields = self.fields.iter().flatten();
+        let own =
+            [self.cursor, self.edge, self.in_order, self.moved, self.cut, self.missed, self.goto];
+        let mut all: Vec<Variable> = self.meta.iter().flatten().flatten().copied().collect();
+        all.extend(headers.flat_map(|vars| [vars.valid, vars.base, vars.varbit]));
+        all.extend(fields.flat_map(|vars| vars.limbs.iter().chain([&vars.dirty])));
+        all.extend(own);
+        all
     }
 
     /// What is known of headers.

@@ -7,7 +7,7 @@
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
-use crate::emit::{Counts, Ended, Env, Gen, fixed, packet, shared, trusted};
+use crate::emit::{CopyEnd, Counts, Ended, Env, Gen, fixed, packet, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::stops::Origin;
@@ -41,6 +41,9 @@ pub(crate) struct Site<'s> {
 const COMPARED_MAX: usize = 4;
 /// In one action, what follows a choice is generated for both sides so often, at most.
 const DOUBLED_MAX: u32 = 6;
+
+/// Copies that a copy may be inside of, as the interpreter has it.
+const DEPTH_MAX: u32 = 16;
 
 /// Rounds of loops that a packet takes in one segment. All segments of a packet together take fewer than
 /// the interpreter allows.
@@ -191,7 +194,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Reparse => return Err(self.bail("the packet is parsed again")),
             Op::Group { .. } => return Err(self.bail("a group")),
             Op::Clone { .. } => return Err(self.bail("a clone")),
-            Op::OnCopy { .. } => return Err(self.bail("a copy")),
+            Op::OnCopy { body } => self.on_copy(body, site)?,
             Op::Call { .. } => return Err(self.bail("a call")),
             Op::Service { args, .. } => return Err(self.stop(op, args, site)),
             Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
@@ -217,11 +220,64 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Truncate { length } => {
                 let length = self.value(length, env)?;
                 self.touch(&Val::bool(true))?;
-                self.truncate(&length);
+                self.truncate(&length)?;
             }
             Op::Loop { condition, body } => self.rounds(condition, body, site)?,
         }
         Ok(())
+    }
+
+    /// Does operations on a copy of the packet, which ends with them. What is output meanwhile is noted as all outputs are.
+    fn on_copy(&mut self, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
+        let depth = self.copy.map_or(0, |copy| copy.depth + 1);
+        if depth >= DEPTH_MAX || !self.plan.few_copies {
+            return Err(self.bail("a copy of copies, or one of many"));
+        }
+        let mut changes = false;
+        let checksum_meta = &self.plan.checksum_meta;
+        body.iter().for_each(|op| {
+            op.visit(&mut |op| {
+                changes |= match op {
+                    Op::Assign(FieldRef::Meta(id), _) => checksum_meta[id.index()],
+                    Op::Output { .. } | Op::If { .. } | Op::Drop(_) | Op::Exit => false,
+                    _ => true,
+                };
+            });
+        });
+        let kept = self.taken_along();
+        let kept: Vec<_> = kept.into_iter().map(|var| (var, self.b.use_var(var))).collect();
+        let copy = CopyEnd { rest: self.b.create_block(), ends: false, changes, depth };
+        let outer = self.copy.replace(copy);
+        if self.ops(body, site).is_ok() {
+            self.end_copy(None);
+        }
+        let copy = std::mem::replace(&mut self.copy, outer).unwrap_or(copy);
+        if !copy.ends {
+            // All ways bail out.
+            return Err(Ended);
+        }
+        self.enter(copy.rest);
+        kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
+        Ok(())
+    }
+
+    /// The copy that operations are done on ends, given up for a reason or not.
+    fn end_copy(&mut self, dropped: Option<DropReason>) -> Ended {
+        let Some(copy) = self.copy else { return Ended };
+        // What it has output is as it is now, which the packet itself is not.
+        if copy.changes && self.touch(&Val::bool(true)).is_err() {
+            return Ended;
+        }
+        if let Some(reason) = dropped {
+            let lost = self.b.use_var(self.lost);
+            let (none, here) = (self.constant(0), self.constant(reason as u64 + 1));
+            let first = self.compare(IntCC::Equal, lost, none);
+            let lost = self.select(&first, here, lost);
+            self.b.def_var(self.lost, lost);
+        }
+        self.b.ins().jump(copy.rest, &[]);
+        self.copy = Some(CopyEnd { ends: true, ..copy });
+        Ended
     }
 
     /// `while condition { body }`.
@@ -236,6 +292,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.switch_to_block(head);
         let env = Env { args: site.args, ..Env::default() };
         let done = match self.value(condition, env) {
+            Ok(condition) if condition.known_truth() == Some(false) => {
+                self.b.ins().jump(rest, &[]);
+                Ok(())
+            }
             Ok(condition) => {
                 self.branch(&condition, round, rest);
                 self.enter(round);
@@ -332,14 +392,14 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// From here on, outputs have so many bytes at most.
-    fn truncate(&mut self, length: &Val) {
+    fn truncate(&mut self, length: &Val) -> Result<(), Ended> {
         let length = length.cast(&mut self.b, 32);
         let cut = self.get(self.cut, 32);
         let less = length.less(&mut self.b, &cut);
-        let length = length.cast(&mut self.b, 64).to_i64_low(&mut self.b);
-        let cut = self.b.use_var(self.cut);
-        let cut = self.select(&less, length, cut);
-        self.b.def_var(self.cut, cut);
+        let cut = Val::mux(&mut self.b, &less, &length, &cut);
+        let cut = cut.map_err(|e| self.bail(&e.to_string()))?.cast(&mut self.b, 64);
+        self.set(self.cut, &cut);
+        Ok(())
     }
 
     pub(crate) fn assign(&mut self, field: FieldRef, value: &Val) -> Result<(), Ended> {
@@ -620,6 +680,9 @@ impl<'f, 'p> Gen<'f, 'p> {
 
     /// The pass ends, given up for a reason or not.
     pub(crate) fn end(&mut self, dropped: Option<DropReason>) -> Ended {
+        if self.copy.is_some() {
+            return self.end_copy(dropped);
+        }
         let outputs = self.get(self.outputs, 8);
         match outputs.known_truth() {
             Some(true) => return self.forward(),
@@ -635,6 +698,26 @@ impl<'f, 'p> Gen<'f, 'p> {
         match dropped {
             Some(reason) => self.drop(reason as u32),
             None => {
+                let (lost, one) = (self.b.use_var(self.lost), self.constant(1));
+                let none = self.compare(IntCC::UnsignedLessThan, lost, one);
+                let rest = self.b.create_block();
+                match none.known_truth() {
+                    Some(true) => {
+                        self.b.ins().jump(rest, &[]);
+                    }
+                    truth => {
+                        let some = self.b.create_block();
+                        self.branch(&none, rest, some);
+                        self.enter(some);
+                        let reason = self.b.ins().iadd_imm_s(lost, -1);
+                        let reason = self.b.ins().ireduce(types::I32, reason);
+                        self.drop_for(reason);
+                        if truth == Some(false) {
+                            return Ended;
+                        }
+                    }
+                }
+                self.enter(rest);
                 let missed = self.get(self.missed, 1);
                 match missed.known_truth() {
                     Some(true) => self.drop(DropReason::TableMiss as u32),
