@@ -6,6 +6,9 @@
 //! where ([`PointIo`]), so that no pointer leads to any of them. Within these, generated code goes by the
 //! offsets of [`offset`], which are derived from the declarations here; nothing else may be assumed.
 //!
+//! What few packets have lies elsewhere: more outputs than a [`Packet`] has room for, and copies of it as it was before it
+//! changed again ([`Noted`], [`Context::images`]).
+//!
 //! In: nothing. Out: types, offsets, status and reason numbers.
 //!
 //! Generated code calls no Rust function: the list of helpers is empty, and stays so as long as what

@@ -20,7 +20,7 @@
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
-//! | `copies` | where a packet goes, and copies that differ, as the worker reads them |
+//! | `lay`, `copies` | copies of a packet that goes on to change; where it goes, as the worker reads it |
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
@@ -43,6 +43,7 @@ mod frame;
 mod graph;
 pub mod isa;
 mod kept;
+mod lay;
 pub mod lookup;
 pub mod memory;
 mod ops;

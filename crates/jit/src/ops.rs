@@ -1,7 +1,7 @@
 //! Operations and blocks.
 //!
 //! An operation that is not compiled bails out when it is reached. Before a packet changes, a copy of its headers is
-//! laid aside for outputs that were noted ([`crate::commit`]). State (registers, meters, arrays of
+//! laid aside for outputs that were noted ([`crate::lay`]). State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
 //! generated code makes none; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
@@ -368,38 +368,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let word = self.b.ins().bswap(word);
         let word = self.b.ins().uextend(types::I64, word);
         Val::from_i64(&mut self.b, word, 16)
-    }
-
-    /// Something that the emitted bytes depend on is about to change, if the condition holds: what was output before is laid
-    /// aside.
-    pub(crate) fn touch(&mut self, condition: &Val) -> Result<(), Ended> {
-        let unlaid = self.get(self.unlaid, 1);
-        let both = self.and(condition, &unlaid);
-        match both.known_truth() {
-            Some(false) => Ok(()),
-            Some(true) => self.lay(),
-            None => {
-                let (yes, rest) = (self.b.create_block(), self.b.create_block());
-                self.branch(&both, yes, rest);
-                self.enter(yes);
-                if self.lay().is_ok() {
-                    self.b.ins().jump(rest, &[]);
-                }
-                self.enter(rest);
-                Ok(())
-            }
-        }
-    }
-
-    /// From here on, outputs have so many bytes at most.
-    fn truncate(&mut self, length: &Val) -> Result<(), Ended> {
-        let length = length.cast(&mut self.b, 32);
-        let cut = self.get(self.cut, 32);
-        let less = length.less(&mut self.b, &cut);
-        let cut = Val::mux(&mut self.b, &less, &length, &cut);
-        let cut = cut.map_err(|e| self.bail(&e.to_string()))?.cast(&mut self.b, 64);
-        self.set(self.cut, &cut);
-        Ok(())
     }
 
     pub(crate) fn assign(&mut self, field: FieldRef, value: &Val) -> Result<(), Ended> {
