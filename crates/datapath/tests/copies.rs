@@ -18,70 +18,12 @@ use datapath::{
     punt, validate,
 };
 use ir::Pipeline;
-use port::prng::Prng;
+use ir::testing::Rng;
 use port::{Csum, Frame, Port, RxQueue, TxQueue, memory};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use testkit::packet::Udp;
-
-const PORTS: u32 = 9;
-
-/// A program of two tables whose actions output much.
-fn program(random: &mut Prng) -> String {
-    let mut text = "\
-use std
-meta class: 8
-table t { key std.in_port exact; key eth.dst exact; actions a0 a1 a2 a3 a4; default a0 }
-table u { key class ternary; actions b0 b1 b2; default b0 }
-block first { apply t hit second miss second }
-block second { class = cast(8, ipv4.dst); apply u hit over miss over }
-block over { if eth.src == 02:00:00:00:00:09 { output 2; output 3; output 4; output 5 }; end }
-"
-    .to_owned();
-    for action in ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"] {
-        let body = list(random, 2);
-        text.push_str(&format!("action {action} {{ {body} }}\n"));
-    }
-    for at in 0..12 {
-        let (port, station, action) = (1 + at % 3, random.below(6), random.below(5));
-        // Of two alike, the first one stays.
-        let entry = format!("entry t {port} 02:00:00:00:00:0{station} => a{action}\n");
-        let key = entry.split(" =>").next().unwrap();
-        if !text.contains(key) {
-            text.push_str(&entry);
-        }
-    }
-    text.push_str("entry u 1 &&& 1 priority=2 => b1\nentry u 2 &&& 2 priority=1 => b2\n");
-    text
-}
-
-fn list(random: &mut Prng, depth: u32) -> String {
-    let n = random.below(7);
-    (0..n).map(|_| statement(random, depth)).collect::<Vec<_>>().join("; ")
-}
-
-fn statement(random: &mut Prng, depth: u32) -> String {
-    match random.below(20) {
-        // Some of no port, some of one that is down now and then.
-        0..=7 => format!("output {}", 1 + random.below(u64::from(PORTS) + 1)),
-        8 => "ipv4.ttl = ipv4.ttl - 1".to_owned(),
-        9 => format!("ipv4.dst = 10.0.0.{}", random.below(256)),
-        10 => "udp.dport = udp.dport + 1".to_owned(),
-        11 => "eth.src = eth.dst".to_owned(),
-        12 => "push vlan 1; vlan[0].type = eth.type; vlan[0].vid = 7; eth.type = 0x8100".to_owned(),
-        13 => "eth.type = vlan[0].type; pop vlan 1".to_owned(),
-        14 => format!("truncate {}", random.below(120)),
-        15 => format!("std.queue = {}", random.below(3)),
-        16 if depth > 0 => format!("on_copy {{ {} }}", list(random, depth - 1)),
-        17 if depth > 0 => {
-            let (then, or_else) = (list(random, depth - 1), list(random, depth - 1));
-            format!("if ipv4.ttl & 1 == 1 {{ {then} }} else {{ {or_else} }}")
-        }
-        18 if random.below(3) == 0 => "drop".to_owned(),
-        _ => "class = class + 1".to_owned(),
-    }
-}
+use testkit::copies::{self, PORTS};
 
 /// How a worker's frames are run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -243,25 +185,20 @@ impl Bench {
     }
 }
 
-fn frame(random: &mut Prng) -> Frame {
-    let mut udp = Udp::default();
-    udp.eth_dst[5] = random.below(6) as u8;
-    udp.eth_src[5] = if random.below(4) == 0 { 9 } else { 1 };
-    udp.dst[3] = random.below(256) as u8;
-    udp.vlans = (0..random.below(3)).map(|_| random.below(4096) as u16).collect();
-    udp.payload = vec![random.below(256) as u8; random.below(80) as usize];
-    if random.below(3) == 0 && udp.vlans.is_empty() {
+fn frame(rng: &mut Rng) -> Frame {
+    let udp = copies::packet(rng);
+    if rng.one_in(3) && udp.vlans.is_empty() {
         let (bytes, place) = udp.partial();
         let mut frame = Frame::copy_of(&bytes);
         frame.offload.csum = Csum::Partial { start: place.start, offset: place.offset };
         return frame;
     }
     let mut bytes = udp.frame();
-    if random.below(8) == 0 {
-        bytes.truncate(14 + random.below(40) as usize);
+    if rng.one_in(8) {
+        bytes.truncate(14 + rng.below(40));
     }
     let mut frame = Frame::copy_of(&bytes);
-    if random.below(3) == 0 {
+    if rng.one_in(3) {
         frame.offload.csum = Csum::Valid;
     }
     frame
@@ -271,15 +208,15 @@ fn frame(random: &mut Prng) -> Frame {
 fn copies_leave_as_the_interpreter_has_them() {
     let (mut all, mut captured) = (0, 0);
     for seed in 0..30 {
-        let mut random = Prng::new(seed);
-        let text = program(&mut random);
+        let mut random = Rng::new(seed);
+        let text = copies::program(seed);
         let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let hows = [How::Interpreted, How::Compiled, How::Lent];
         let mut benches = hows.map(|how| Bench::new(how, &pipeline));
         let mut watched = false;
         for step in 0..60 {
-            let number = 1 + random.below(PORTS.into()) as u32;
-            let (on, what) = (random.below(3) == 0, random.below(12));
+            let number = 1 + random.below(PORTS as usize) as u32;
+            let (on, what) = (random.one_in(3), random.below(12));
             for bench in &mut benches {
                 match what {
                     0 => bench.ports.get(number).unwrap().set_flag(PortFlags::UP, !on),
@@ -293,16 +230,16 @@ fn copies_leave_as_the_interpreter_has_them() {
             if what == 3 {
                 watched = on;
             }
-            let from = 1 + random.below(3) as usize;
+            let from = random.below(copies::IN_PORTS as usize);
             // Frames that owe something are no driver's.
-            let plain = random.below(2) == 0;
+            let plain = random.one_in(2);
             for _ in 0..random.below(70) {
                 let mut frame = frame(&mut random);
                 if plain && !frame.offload.is_plain() {
                     frame.offload.csum = Csum::None;
                 }
                 for bench in &benches {
-                    assert!(bench.ends[from - 1].inject(frame.clone()).is_ok());
+                    assert!(bench.ends[from].inject(frame.clone()).is_ok());
                 }
             }
             benches.iter_mut().for_each(|bench| (0..6).for_each(|_| bench.round()));

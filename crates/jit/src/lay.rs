@@ -17,7 +17,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use ir::{FieldId, HeaderId};
 
 /// Places of one function where a copy is laid, at most.
-const LAYINGS_MAX: u32 = 64;
+const LAYINGS_MAX: u32 = 128;
 /// Bytes that are copied without a loop, at most.
 const COPIED_MAX: u64 = 256;
 

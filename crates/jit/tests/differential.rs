@@ -8,6 +8,7 @@ use ir::{Expr, Op, Pipeline, Program};
 use jit::Cache;
 use std::sync::Arc;
 use support::{Both, Tally, Way, unit};
+use testkit::copies;
 
 /// Random pipelines from this seed on, each compiled several ways.
 fn random(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
@@ -138,6 +139,51 @@ fn random_copies() {
     assert!(tally.laid > 10_000 && tally.many > 500, "{} {}", tally.laid, tally.many);
 }
 
+/// Frames of every kind that a program of [`copies`] looks at, some cut short.
+fn frames_of_copies(rng: &mut Rng, n: usize) -> Vec<(u32, Vec<u8>)> {
+    let one = |rng: &mut Rng| {
+        let mut bytes = copies::packet(rng).frame();
+        if rng.one_in(8) {
+            bytes.truncate(rng.below(bytes.len()));
+        }
+        (1 + rng.below(copies::IN_PORTS as usize) as u32, bytes)
+    };
+    (0..n).map(|_| one(rng)).collect()
+}
+
+fn changing(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
+    let mut cache = Cache::new();
+    for seed in seeds {
+        let text = copies::program(seed);
+        let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let mut rng = Rng::new(seed ^ 0xface);
+        let frames = frames_of_copies(&mut rng, packets);
+        let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+        let ways: [Way<'_>; 3] = [
+            ("phased, not optimised", opt::Options::none(), &|_| false),
+            ("phased", opt::Options { bail, ..opt::Options::default() }, &|_| false),
+            ("direct", opt::Options { bail, ..opt::Options::default() }, &|_| true),
+        ];
+        for (what, options, direct) in ways {
+            let unit = unit(&pipeline, &options, direct);
+            let mut both = Both::new(&pipeline, &unit, &mut cache);
+            for burst in frames.chunks(64) {
+                both.burst(burst, 5, tally, &format!("seed {seed}, {what}: {text}"));
+            }
+        }
+    }
+}
+
+/// Packets that change on the way from one port to the next, checksums and tags included.
+#[test]
+fn random_changes_between_outputs() {
+    let mut tally = Tally::default();
+    changing(0..16, 200, &mut tally);
+    tally.print("changes between outputs");
+    assert!(tally.share() > 0.9, "only {:.1} % ran natively", 100.0 * tally.share());
+    assert!(tally.laid > 10_000 && tally.many > 1000, "{} {}", tally.laid, tally.many);
+}
+
 const CHOOSER: &str = "\
 meta way: 8
 type h { a: 8; b: 16; c: 3; d: 13 }
@@ -204,6 +250,9 @@ fn many_random_programs() {
     random(seeds.clone(), 200, &mut tally);
     tally.print("random programs");
     let mut tally = Tally::default();
-    every(seeds, 200, &mut tally, &pipeline_of_copies);
+    every(seeds.clone(), 200, &mut tally, &pipeline_of_copies);
     tally.print("random copies");
+    let mut tally = Tally::default();
+    changing(seeds, 200, &mut tally);
+    tally.print("changes between outputs");
 }
