@@ -290,7 +290,9 @@ impl Noted {
     };
 }
 
-const _: () = assert!(OUTPUTS_MAX + MORE_MAX <= u8::MAX as usize && LAID_MAX <= u8::MAX as usize);
+// Numbers of a byte.
+const _: () = assert!(OUTPUTS_MAX + MORE_MAX <= u8::MAX as usize);
+const _: () = assert!(LAID_MAX <= u8::MAX as usize);
 
 /// A burst, as generated code sees it. The only argument of a segment is a pointer to it, and what else
 /// belongs to the burst lies behind it.
