@@ -152,9 +152,12 @@ fn frames_of_copies(rng: &mut Rng, n: usize) -> Vec<(u32, Vec<u8>)> {
 }
 
 fn changing(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
+    changed(seeds.map(|seed| (seed, copies::program(seed))), packets, tally);
+}
+
+fn changed(programs: impl Iterator<Item = (u64, String)>, packets: usize, tally: &mut Tally) {
     let mut cache = Cache::new();
-    for seed in seeds {
-        let text = copies::program(seed);
+    for (seed, text) in programs {
         let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let mut rng = Rng::new(seed ^ 0xface);
         let frames = frames_of_copies(&mut rng, packets);
@@ -172,6 +175,44 @@ fn changing(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
             }
         }
     }
+}
+
+/// What packets keep while they wait for the second table: actions of the first one, and what the second one's does.
+#[test]
+fn copies_wait_for_tables() {
+    let bodies = [
+        // Nothing is written, but what lies in front of the rest.
+        ("output 1; pop vlan 1", "output 2"),
+        ("output 1; set_invalid udp", "output 2"),
+        ("on_copy { output 1 }", ""),
+        ("on_copy { eth.src = 5; output 1 }", "output 2"),
+        ("on_copy { drop }", ""),
+        ("on_copy { drop checksum_bad }; on_copy { drop }", "on_copy { drop }"),
+        ("truncate 30", "output 1"),
+        ("output 1; truncate 30; if ipv4.dst & 1 == 1 { truncate 20 }", "output 2; ipv4.ttl = 3"),
+        ("if ipv4.dst & 1 == 1 { output 1; ipv4.ttl = ipv4.ttl - 1 }", "output 2"),
+        ("if ipv4.dst & 1 == 1 { output 1; ipv4.ttl = 3; output 2 }", "ipv4.src = 10.0.0.1"),
+        (
+            "output 1; output 2; output 3; if ipv4.dst & 1 == 1 { output 4 }",
+            "eth.src = 1; output 5",
+        ),
+    ];
+    let program = |(first, second): (&str, &str)| {
+        let (first, second) = (first.to_owned(), second.to_owned());
+        format!(
+            "use std\ntable t {{ key std.in_port exact; actions a; default a }}\n\
+             table u {{ key eth.dst exact; actions b; default b }}\n\
+             block first {{ apply t hit next miss next }}\n\
+             block next {{ apply u hit over miss over }}\nblock over {{ end }}\n\
+             action a {{ {first} }}\naction b {{ {second} }}\n\
+             entry t 1 => a\nentry u 02:00:00:00:00:01 => b\n"
+        )
+    };
+    let mut tally = Tally::default();
+    changed((0..).zip(bodies.into_iter().map(program)), 128, &mut tally);
+    tally.print("copies that wait");
+    // Of checksums that cover what came or went, the interpreter is asked.
+    assert!(tally.share() > 0.9 && tally.reasons.len() == 1, "{:?}", tally.reasons);
 }
 
 /// Packets that change on the way from one port to the next, checksums and tags included.
