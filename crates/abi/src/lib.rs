@@ -6,6 +6,9 @@
 //! where ([`PointIo`]), so that no pointer leads to any of them. Within these, generated code goes by the
 //! offsets of [`offset`], which are derived from the declarations here; nothing else may be assumed.
 //!
+//! What few packets have lies elsewhere: more outputs than a [`Packet`] has room for, and copies of it as it was before it
+//! changed again ([`Noted`], [`Context::images`]).
+//!
 //! In: nothing. Out: types, offsets, status and reason numbers.
 //!
 //! Generated code calls no Rust function: the list of helpers is empty, and stays so as long as what
@@ -24,9 +27,14 @@ use std::ops::{Deref, DerefMut};
 
 /// Packets in a burst, at most.
 pub const BURST_MAX: usize = 64;
-/// Outputs of one packet that generated code can note; a packet with more bails out. So many fit
-/// into one cache line with the rest of a [`Packet`].
+/// Outputs of one packet that fit into one cache line with the rest of a [`Packet`].
 pub const OUTPUTS_MAX: usize = 3;
+/// Outputs of one packet behind those, which are [noted](Noted::more) beside it. A packet with still more bails out.
+pub const MORE_MAX: usize = 125;
+/// Copies of one packet that are [laid](Laid) beside it because it has changed since, at most; with more it bails out.
+pub const LAID_MAX: usize = 40;
+/// Room for the headers of copies that are laid, of all packets of a burst, in bytes.
+pub const IMAGES_BYTES: usize = 1 << 16;
 /// Bytes in front of a packet's data that a commit may use, at most.
 pub const PUSH_MAX: usize = 64;
 
@@ -46,6 +54,9 @@ pub mod status {
     /// The interpreter must run it from the start; [`Outcome::reason`](super::Outcome::reason) is the
     /// number of the bail-out. Its bytes are as they came in.
     pub const BAIL: u8 = 3;
+    /// It goes to ports, too, but its outputs are more than fit into [`Outcome::outputs`](super::Outcome::outputs), or not
+    /// all copies are alike: what lies in [`Noted`](super::Noted) belongs to it.
+    pub const COPIES: u8 = 4;
 }
 
 /// Where a copy of a packet goes.
@@ -64,18 +75,19 @@ pub struct Output {
 pub struct Outcome {
     /// What has become of it, of [`status`].
     pub status: u8,
-    /// How many of `outputs` are in use.
+    /// How many outputs there are: the first of them are `outputs`.
     pub outputs_len: u8,
     /// The bytes have changed (length and place, too, if `shift` is not zero).
     pub changed: u8,
-    reserved: u8,
+    /// How many copies were laid beside the packet.
+    pub laid: u8,
     /// Why it was dropped, or which bail-out it took.
     pub reason: u32,
     /// Table lookups that were counted for it so far, if it waits or has bailed out.
     pub lookups: u32,
     /// The packet now begins so many bytes later and is so much shorter.
     pub shift: i32,
-    /// Where it goes, in order; all copies are alike.
+    /// Where it goes, in order. If its status is [`FORWARD`](status::FORWARD), all copies are alike, and these are all.
     pub outputs: [Output; OUTPUTS_MAX],
 }
 
@@ -92,7 +104,7 @@ impl Outcome {
         status: status::PENDING,
         outputs_len: 0,
         changed: 0,
-        reserved: 0,
+        laid: 0,
         reason: 0,
         lookups: 0,
         shift: 0,
@@ -106,7 +118,7 @@ impl Outcome {
         (is == u16::from_ne_bytes([status::FORWARD, 1])).then_some(self.outputs[0].port)
     }
 
-    /// Where it goes.
+    /// Where it goes: the first outputs, if there are more.
     #[inline]
     pub fn outputs(&self) -> &[Output] {
         &self.outputs[..usize::from(self.outputs_len).min(OUTPUTS_MAX)]
@@ -241,6 +253,47 @@ pub struct PointIo {
     pub reserved: u32,
 }
 
+/// A copy of a packet as it was before it changed: new headers, then what came in from some byte on. It goes to the outputs that
+/// were noted since the one before it; outputs behind the last one have the packet as code has left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Laid {
+    /// How many outputs had been noted when the packet changed.
+    pub outputs: u32,
+    /// Bytes that this copy has at most.
+    pub cut: u32,
+    /// Where its headers begin among [`Context::images`].
+    pub at: u32,
+    /// How many bytes they are.
+    pub len: u32,
+    /// Where, in the packet as it came in, the rest begins.
+    pub payload: u32,
+    /// Not zero: its bytes may differ from those that came in.
+    pub changed: u32,
+}
+
+/// What generated code notes beside a packet.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Noted {
+    /// Copies that were laid, as many as [`Outcome::laid`] says.
+    pub laid: [Laid; LAID_MAX],
+    /// Outputs behind those in the packet's line.
+    pub more: [Output; MORE_MAX],
+}
+
+impl Noted {
+    /// Nothing.
+    pub const NONE: Noted = Noted {
+        laid: [Laid { outputs: 0, cut: 0, at: 0, len: 0, payload: 0, changed: 0 }; LAID_MAX],
+        more: [Output { port: 0, queue: 0 }; MORE_MAX],
+    };
+}
+
+// Numbers of a byte.
+const _: () = assert!(OUTPUTS_MAX + MORE_MAX <= u8::MAX as usize);
+const _: () = assert!(LAID_MAX <= u8::MAX as usize);
+
 /// A burst, as generated code sees it. The only argument of a segment is a pointer to it, and what else
 /// belongs to the burst lies behind it.
 #[derive(Clone, Copy, Debug)]
@@ -258,6 +311,14 @@ pub struct Context {
     pub len: u32,
     /// The time, in nanoseconds of the switch's clock.
     pub now_ns: u64,
+    /// What is noted of each packet, by place; looked at only by code that says so.
+    pub noted: *mut Noted,
+    /// Headers of copies: [`IMAGES_BYTES`].
+    pub images: *mut u8,
+    /// How many of these are in use.
+    pub images_len: u32,
+    /// Padding.
+    pub reserved: u32,
 }
 
 /// The signature of a segment.
@@ -265,7 +326,7 @@ pub type Segment = unsafe extern "C" fn(*mut Context);
 
 /// Offsets in bytes for generated code.
 pub mod offset {
-    use super::{Cell, Context, NodeIo, Packet, PointIo, TableCell};
+    use super::{Cell, Context, Laid, NodeIo, Noted, Packet, PointIo, TableCell};
 
     macro_rules! offsets {
         ($($(#[$doc:meta])* $name:ident = $ty:ty, $($field:ident).+;)*) => {$(
@@ -289,6 +350,8 @@ pub mod offset {
         PACKET_OUTPUTS_LEN = Packet<'static>, outcome.outputs_len;
         /// `Outcome::changed`.
         PACKET_CHANGED = Packet<'static>, outcome.changed;
+        /// `Outcome::laid`.
+        PACKET_LAID = Packet<'static>, outcome.laid;
         /// `Outcome::reason`.
         PACKET_REASON = Packet<'static>, outcome.reason;
         /// `Outcome::lookups`.
@@ -327,6 +390,28 @@ pub mod offset {
         CONTEXT_LEN = Context, len;
         /// [`Context::now_ns`](super::Context::now_ns).
         CONTEXT_NOW_NS = Context, now_ns;
+        /// [`Context::noted`](super::Context::noted).
+        CONTEXT_NOTED = Context, noted;
+        /// [`Context::images`](super::Context::images).
+        CONTEXT_IMAGES = Context, images;
+        /// [`Context::images_len`](super::Context::images_len).
+        CONTEXT_IMAGES_LEN = Context, images_len;
+        /// [`Noted::laid`](super::Noted::laid).
+        NOTED_LAID = Noted, laid;
+        /// [`Noted::more`](super::Noted::more).
+        NOTED_MORE = Noted, more;
+        /// [`Laid::outputs`](super::Laid::outputs).
+        LAID_OUTPUTS = Laid, outputs;
+        /// [`Laid::cut`](super::Laid::cut).
+        LAID_CUT = Laid, cut;
+        /// [`Laid::at`](super::Laid::at).
+        LAID_AT = Laid, at;
+        /// [`Laid::len`](super::Laid::len).
+        LAID_LEN = Laid, len;
+        /// [`Laid::payload`](super::Laid::payload).
+        LAID_PAYLOAD = Laid, payload;
+        /// [`Laid::changed`](super::Laid::changed).
+        LAID_CHANGED = Laid, changed;
     }
 
     /// The entry within a [`Hit`](super::Hit).
@@ -349,4 +434,8 @@ pub mod size {
     pub const HIT: usize = size_of::<super::Hit>();
     /// An [`Output`](super::Output).
     pub const OUTPUT: usize = size_of::<super::Output>();
+    /// A [`Laid`](super::Laid).
+    pub const LAID: usize = size_of::<super::Laid>();
+    /// What is noted of a packet.
+    pub const NOTED: usize = size_of::<super::Noted>();
 }

@@ -17,7 +17,7 @@ impl Packet<'_> {
         (self.data, self.len, self.headroom, self.in_port) = (data, len, headroom, in_port);
         let outcome = &mut self.outcome;
         (outcome.status, outcome.outputs_len) = (status::PENDING, 0);
-        (outcome.changed, outcome.reserved) = (0, 0);
+        (outcome.changed, outcome.laid) = (0, 0);
         (outcome.reason, outcome.lookups, outcome.shift) = (0, 0, 0);
     }
 }

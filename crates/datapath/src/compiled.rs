@@ -140,7 +140,7 @@ impl Default for Options {
 }
 
 /// What the code generator leaves to the interpreter.
-const BAIL: opt::Bail = opt::Bail { services: false, ..opt::Bail::ALL };
+const BAIL: opt::Bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
 
 /// Tables of so many entries at most become code, if they do not change often.
 pub const DIRECT_MAX: usize = 16;

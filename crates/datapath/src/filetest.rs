@@ -8,6 +8,7 @@
 use crate::compiled::{JitEngine, Options};
 use crate::engine::{Engine as _, Forward, Scratch};
 use crate::lane::{Counts, Imitated, Resumed};
+use crate::validate::spelt;
 use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
@@ -142,19 +143,15 @@ impl Engine for Compiled {
             Counts { worker: 0, state: forward.state(), counters, services: &mut services, now_ns };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
-        let (status, reason, lookups) = (done.status, done.reason, done.lookups);
-        let (shift, outputs) = (done.shift, done.outputs().to_vec());
+        let outcome = *done;
+        let (status, reason, lookups) = (outcome.status, outcome.reason, outcome.lookups);
         let mut events = Events::new(&running.program);
         let verdict = match status {
-            abi::status::FORWARD => {
-                let start = HEADROOM.saturating_add_signed(shift as isize);
-                for output in outputs {
-                    events.events.push(Event::Out {
-                        port: output.port,
-                        queue: output.queue,
-                        bytes: buffer[start..].to_vec(),
-                    });
-                }
+            abi::status::FORWARD | abi::status::COPIES => {
+                let copies = self.scratch.code.copies(0, &outcome);
+                let copies = spelt(&outcome, copies, (&buffer, HEADROOM, bytes.len()));
+                let out = |(port, queue, bytes)| Event::Out { port, queue, bytes };
+                events.events.extend(copies.into_iter().map(out));
                 Verdict::Forward
             }
             abi::status::DROP => {

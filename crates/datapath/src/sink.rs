@@ -5,6 +5,9 @@
 //! becomes a frame; the last one reuses the received frame's buffer, so that a packet that goes to
 //! one port is not copied, however long its payload (64 KiB GSO frames).
 //!
+//! What compiled code has sent is noted likewise ([`Notes::send_all`]): copies that are as the packet is in the end are the
+//! received frame, in which code has written the changes; those that were sent before it changed have their headers beside it.
+//!
 //! A frame whose transport checksum is left to the port (virtio-net partial checksum) keeps that
 //! when its headers change: the field must then hold the sum of the new pseudo header, which is
 //! written anew.
@@ -27,10 +30,13 @@ pub const ETHERNET_MIN: usize = 60;
 enum Content {
     /// The received frame as it is.
     Same,
-    /// Header bytes at this place of the scratch buffer, then the received frame from `payload` on.
-    Headers { start: usize, end: usize, payload: usize },
+    /// Header bytes at this place of the scratch buffer, then the received frame from `payload` on. If they are not `changed`,
+    /// they are those that came in.
+    Headers { start: usize, end: usize, payload: usize, changed: bool },
     /// All bytes at this place of the scratch buffer.
     Whole { start: usize, end: usize },
+    /// The received frame as compiled code has left it. Behind such a copy all are like it.
+    Left { shift: i32, changed: bool },
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +93,10 @@ impl interp::Sink for Collector<'_> {
             let start = self.notes.bytes.len();
             self.notes.bytes.extend_from_slice(packet.headers);
             match payload_offset(self.input, packet.payload) {
-                Some(payload) => Content::Headers { start, end: self.notes.bytes.len(), payload },
+                Some(payload) => {
+                    let end = self.notes.bytes.len();
+                    Content::Headers { start, end, payload, changed: true }
+                }
                 None => {
                     self.notes.bytes.extend_from_slice(packet.payload);
                     Content::Whole { start, end: self.notes.bytes.len() }
@@ -154,6 +163,45 @@ impl Notes {
         self.notes.push(Note { port, queue, content: Content::Same });
     }
 
+    /// Notes all copies that compiled code has sent of a frame, which is as it came in but for what code has written.
+    pub fn send_all<'c>(
+        &mut self,
+        frame: &Frame,
+        outcome: &abi::Outcome,
+        copies: impl Iterator<Item = jit::Copy<'c>>,
+    ) {
+        // Several copies one behind the other may have the same headers.
+        let mut last: Option<(usize, Content)> = None;
+        for jit::Copy { output, headers } in copies {
+            let content = match (headers, &last) {
+                (None, _) => Content::Left { shift: outcome.shift, changed: outcome.changed != 0 },
+                (Some(headers), Some((number, content))) if headers.number == *number => {
+                    content.clone()
+                }
+                (Some(headers), _) => {
+                    let content = self.lay(&headers, frame);
+                    last = Some((headers.number, content.clone()));
+                    content
+                }
+            };
+            self.notes.push(Note { port: output.port, queue: output.queue, content });
+        }
+    }
+
+    fn lay(&mut self, headers: &jit::Headers<'_>, frame: &Frame) -> Content {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(headers.bytes);
+        let (mut payload, mut changed) = (headers.payload, headers.changed);
+        let rest = frame.data().get(payload..).unwrap_or_default();
+        if headers.bytes.len() + rest.len() > headers.cut {
+            // What is left of the rest is no tail of the frame any more.
+            self.bytes.extend_from_slice(&rest[..headers.rest(rest.len())]);
+            self.bytes.truncate(start + headers.cut);
+            (payload, changed) = (frame.len(), true);
+        }
+        Content::Headers { start, end: self.bytes.len(), payload, changed }
+    }
+
     /// Nothing was noted.
     pub fn forget(&mut self) {
         self.notes.clear();
@@ -182,12 +230,23 @@ impl Notes {
         };
         self.notes.retain(|note| !refuse(note));
         let last = self.notes.pop();
+        let mut left = false;
+        // From the first copy on that is as code has left the frame, it is that itself.
+        let mut leave = |frame: &mut Frame, shift: i32, changed: bool| {
+            if !std::mem::replace(&mut left, true) {
+                edit(frame, shift, changed);
+            }
+        };
         for note in self.notes.drain(..) {
             let copy = match note.content {
                 Content::Same => pool.clone_of(&frame),
-                Content::Headers { start, end, payload } => {
+                Content::Left { shift, changed } => {
+                    leave(&mut frame, shift, changed);
+                    pool.clone_of(&frame)
+                }
+                Content::Headers { start, end, payload, changed } => {
                     let mut copy = pool.clone_of(&frame);
-                    rewrite(&mut copy, &self.bytes[start..end], payload);
+                    rewrite(&mut copy, &self.bytes[start..end], payload, changed);
                     copy
                 }
                 Content::Whole { start, end } => whole(&frame, &self.bytes[start..end], pool),
@@ -197,8 +256,9 @@ impl Notes {
         if let Some(note) = last {
             match note.content {
                 Content::Same => {}
-                Content::Headers { start, end, payload } => {
-                    rewrite(&mut frame, &self.bytes[start..end], payload)
+                Content::Left { shift, changed } => leave(&mut frame, shift, changed),
+                Content::Headers { start, end, payload, changed } => {
+                    rewrite(&mut frame, &self.bytes[start..end], payload, changed)
                 }
                 Content::Whole { start, end } => {
                     let new = whole(&frame, &self.bytes[start..end], pool);
@@ -214,7 +274,7 @@ impl Notes {
 }
 
 /// Puts new headers in place of the first `payload` bytes.
-fn rewrite(frame: &mut Frame, headers: &[u8], payload: usize) {
+fn rewrite(frame: &mut Frame, headers: &[u8], payload: usize, changed: bool) {
     let before = frame.len();
     if headers.len() < payload {
         frame.pull_front(payload - headers.len());
@@ -222,7 +282,26 @@ fn rewrite(frame: &mut Frame, headers: &[u8], payload: usize) {
         frame.push_front(headers.len() - payload);
     }
     frame.data_mut()[..headers.len()].copy_from_slice(headers);
-    mend(frame, before);
+    if changed {
+        mend(frame, before);
+    }
+}
+
+/// Makes the frame what compiled code has made of its bytes, which are edited already.
+#[inline]
+pub(crate) fn edit(frame: &mut Frame, shift: i32, changed: bool) {
+    let before = frame.len();
+    match shift {
+        0 => {}
+        // The bytes are there: they were written into the headroom.
+        shift if shift < 0 => {
+            frame.push_front(shift.unsigned_abs() as usize);
+        }
+        shift => frame.pull_front(shift.unsigned_abs() as usize),
+    }
+    if changed {
+        mend(frame, before);
+    }
 }
 
 fn whole(frame: &Frame, bytes: &[u8], pool: &mut Pool) -> Frame {

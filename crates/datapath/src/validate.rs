@@ -28,10 +28,12 @@ pub struct Sample {
     now_ns: u64,
     before: Vec<u8>,
     verdict: Verdict,
-    outputs: Vec<(u32, u32)>,
-    after: Vec<u8>,
+    copies: Vec<Spelt>,
     answered: Vec<Answered>,
 }
+
+/// A copy in full: port, queue, bytes.
+pub type Spelt = (u32, u32, Vec<u8>);
 
 /// A worker's end: which packets to take, and where to put them.
 #[derive(Clone)]
@@ -92,32 +94,43 @@ impl Sampler {
             in_port,
             now_ns,
             before: picked.before,
-            verdict: match done.status {
-                abi::status::FORWARD => Verdict::Forward,
+            verdict: match done.outcome.status {
+                abi::status::FORWARD | abi::status::COPIES => Verdict::Forward,
                 _ => Verdict::Drop(
                     DropReason::ALL
-                        .get(done.reason as usize)
+                        .get(done.outcome.reason as usize)
                         .copied()
                         .unwrap_or(DropReason::NoOutput),
                 ),
             },
-            outputs: done.outputs.iter().map(|o| (o.port, o.queue)).collect(),
-            after: done.bytes.to_vec(),
+            copies: done.copies,
             answered: done.answered,
         });
     }
 }
 
-/// What compiled code left in a packet.
+/// The copies that code has sent of a packet, in full. It lies in this buffer, and came in so far behind the buffer's start and so
+/// long.
+pub fn spelt<'c>(
+    outcome: &abi::Outcome,
+    copies: impl Iterator<Item = jit::Copy<'c>>,
+    (buffer, start, len): (&[u8], usize, usize),
+) -> Vec<Spelt> {
+    let end = start + len;
+    let left = start.saturating_add_signed(outcome.shift as isize);
+    let bytes = |copy: &jit::Copy<'_>| match copy.headers {
+        None => buffer[left..end].to_vec(),
+        Some(headers) => headers.to_vec(&buffer[start + headers.payload..end]),
+    };
+    copies.map(|copy| (copy.output.port, copy.output.queue, bytes(&copy))).collect()
+}
+
+/// What compiled code made of a packet.
 pub struct Done<'a> {
-    /// Its status.
-    pub status: u8,
-    /// Its drop reason.
-    pub reason: u32,
-    /// Its outputs.
-    pub outputs: &'a [abi::Output],
-    /// Its bytes.
-    pub bytes: &'a [u8],
+    /// What it says of it.
+    pub outcome: &'a abi::Outcome,
+    /// The copies that it has sent.
+    pub copies: Vec<Spelt>,
     /// What services have said of it.
     pub answered: Vec<Answered>,
 }
@@ -135,9 +148,8 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
     let mut externs = NullExterns;
     let mut externs = Resumed::new(&mut externs, 0, &sample.answered);
     let verdict = sample.forward.run(scratch, input, &mut externs, &mut sink);
-    let outputs: Vec<(u32, u32)> = sink.outputs.iter().map(|o| (o.port, o.queue)).collect();
-    let same_bytes = sink.outputs.iter().all(|o| o.bytes == sample.after);
-    if verdict == sample.verdict && outputs == sample.outputs && same_bytes {
+    let wanted: Vec<Spelt> = sink.outputs.into_iter().map(|o| (o.port, o.queue, o.bytes)).collect();
+    if verdict == sample.verdict && wanted == sample.copies {
         return Ok(());
     }
     let hex = |bytes: &[u8]| {
@@ -147,18 +159,22 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
             text
         })
     };
-    let wanted: Vec<String> =
-        sink.outputs.iter().map(|o| format!("{}: {}", o.port, hex(&o.bytes))).collect();
+    let list = |copies: &[Spelt]| {
+        let one = |(port, queue, bytes): &Spelt| match queue {
+            0 => format!("{port}: {}", hex(bytes)),
+            _ => format!("{port} queue {queue}: {}", hex(bytes)),
+        };
+        copies.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
     Err(format!(
-        "version {}: packet {} from port {}: code says {} to {:?} as {}, the interpreter {} to [{}]",
+        "version {}: packet {} from port {}: code says {} to [{}], the interpreter {} to [{}]",
         sample.forward.version(),
         hex(&sample.before),
         sample.in_port,
         sample.verdict,
-        sample.outputs,
-        hex(&sample.after),
+        list(&sample.copies),
         verdict,
-        wanted.join(", ")
+        list(&wanted)
     ))
 }
 

@@ -25,9 +25,9 @@ use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
 use crate::services::{Begins, Kept, Services, Waits};
-use crate::sink::{Collector, Notes, Outgoing, mend};
+use crate::sink::{Collector, Notes, Outgoing, edit};
 use crate::tally::{Ran, Reason};
-use crate::validate::{Done, Sampler};
+use crate::validate::{Done, Sampler, spelt};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use interp::{Input, Start};
@@ -729,14 +729,9 @@ impl Worker {
         {
             let answered = self.scratch.code.answered(picked.at);
             let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
-            let bytes = &buffer[start.saturating_add_signed(outcome.shift as isize)..start + len];
-            let done = Done {
-                status: outcome.status,
-                reason: outcome.reason,
-                outputs: outcome.outputs(),
-                bytes,
-                answered,
-            };
+            let copies = self.scratch.code.copies(picked.at, outcome);
+            let done =
+                Done { outcome, copies: spelt(outcome, copies, (buffer, start, len)), answered };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
         self.conclude(burst, (&outcomes, 0), from, before, now_ns);
@@ -762,8 +757,13 @@ impl Worker {
                     self.forwarded_once(frame, outcome, from, now_ns);
                 }
                 abi::status::FORWARD => {
-                    edit(frame, outcome);
+                    edit(frame, outcome.shift, outcome.changed != 0);
                     self.forwarded(frame.take(), outcome.outputs(), from, now_ns);
+                }
+                abi::status::COPIES => {
+                    let copies = self.scratch.code.copies(gone + at, outcome);
+                    self.notes.send_all(frame, outcome, copies);
+                    self.finish(frame.take(), from, now_ns);
                 }
                 abi::status::DROP => {
                     let reason = drop_reason(outcome.reason);
@@ -810,7 +810,7 @@ impl Worker {
         from: &PortShared,
         now_ns: u64,
     ) {
-        edit(frame, outcome);
+        edit(frame, outcome.shift, outcome.changed != 0);
         let sends = PortFlags::UP | PortFlags::NO_FORWARD | PortFlags::QUEUES;
         match self.tx.get(outcome.outputs[0].port) {
             Some(tx) if tx.shared.flags().0 & sends == PortFlags::UP => {
@@ -1103,23 +1103,6 @@ fn hand_over(line: &mut Line, batch: &mut Batch, pool: &mut Pool, index: usize) 
 /// Why compiled code has dropped a packet, from its outcome.
 fn drop_reason(reason: u32) -> DropReason {
     DropReason::ALL.get(reason as usize).copied().unwrap_or(DropReason::NoOutput)
-}
-
-/// Makes the frame what compiled code has made of its bytes, which are edited already.
-#[inline]
-fn edit(frame: &mut Frame, outcome: &Outcome) {
-    let before = frame.len();
-    match outcome.shift {
-        0 => {}
-        // The bytes are there: they were written into the headroom.
-        shift if shift < 0 => {
-            frame.push_front(shift.unsigned_abs() as usize);
-        }
-        shift => frame.pull_front(shift.unsigned_abs() as usize),
-    }
-    if outcome.changed != 0 {
-        mend(frame, before);
-    }
 }
 
 /// However a worker ends, by command, by a panic or because its thread could not start: nobody

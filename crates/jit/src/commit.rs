@@ -8,11 +8,11 @@
 //! makes valid, invalid or another; what is behind them stays where it is, and the packet's start
 //! moves.
 
-use crate::emit::{self, Ended, Env, Gen, packet, trusted};
+use crate::emit::{self, Ended, Env, Gen, UNCUT, packet, trusted};
 use crate::shape::{Read, reads};
 use crate::value::{Adjust, Val, copy_bytes, load_be, store_be, store_pieces};
 use crate::version::{COMMIT_VERSIONS, Know, pick};
-use abi::{PUSH_MAX, offset, status};
+use abi::{OUTPUTS_MAX, PUSH_MAX, offset, status};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Variable;
 use ir::{Checksum, ChecksumAlgorithm, ChecksumMode, Expr, FieldId, FieldRef, HeaderId};
@@ -32,6 +32,30 @@ type Units = SmallVec<[Unit; 8]>;
 impl<'f, 'p> Gen<'f, 'p> {
     /// The packet goes out.
     pub(crate) fn forward(&mut self) -> Ended {
+        // Where all outputs have copies of their own, the packet itself goes nowhere.
+        let unlaid = self.get(self.unlaid, 1);
+        let cut = self.b.use_var(self.cut);
+        let uncut = self.constant(UNCUT);
+        let is_cut = self.compare(IntCC::NotEqual, cut, uncut);
+        for (condition, lays) in [(self.not(&unlaid), false), (is_cut, true)] {
+            let rest = match condition.known_truth() {
+                Some(false) => continue,
+                Some(true) => None,
+                None => {
+                    let (yes, no) = (self.b.create_block(), self.b.create_block());
+                    self.branch(&condition, yes, no);
+                    self.enter(yes);
+                    Some(no)
+                }
+            };
+            if !lays || self.lay().is_ok() {
+                self.done(false);
+            }
+            match rest {
+                Some(rest) => self.enter(rest),
+                None => return Ended,
+            }
+        }
         let moved = self.get(self.moved, 1).known_truth() != Some(false);
         if moved || self.any_dirty().known_truth() != Some(false) || self.always() {
             let facts = self.facts_at_end();
@@ -54,17 +78,31 @@ impl<'f, 'p> Gen<'f, 'p> {
         // All of it lies in one word.
         let word = u32::from(status::FORWARD)
             | u32::from(changed) << (8 * (offset::PACKET_CHANGED - offset::PACKET_STATUS));
-        let shift = 8 * (offset::PACKET_OUTPUTS_LEN - offset::PACKET_STATUS);
-        let outputs = self.b.use_var(self.outputs);
-        let word = match self.known(outputs) {
-            Some(outputs) => {
-                self.b.ins().iconst(types::I32, i64::from(word | (outputs as u32) << shift))
-            }
-            None => {
-                let outputs = self.b.ins().ireduce(types::I32, outputs);
-                let outputs = self.b.ins().ishl_imm_u(outputs, i64::from(shift));
-                self.b.ins().bor_imm_u(outputs, i64::from(word))
-            }
+        let (outputs, laid) = (self.b.use_var(self.outputs), self.b.use_var(self.laid));
+        let near = self.constant(OUTPUTS_MAX as u64);
+        let many = self.compare(IntCC::UnsignedGreaterThan, outputs, near);
+        let zero = self.constant(0);
+        let differ = self.compare(IntCC::NotEqual, laid, zero);
+        let several = self.or(&many, &differ);
+        let (forward, copies) = (
+            self.constant(u64::from(word)),
+            self.constant(u64::from(word ^ u32::from(status::FORWARD) ^ u32::from(status::COPIES))),
+        );
+        let mut word = self.select(&several, copies, forward);
+        for (of, at) in [(outputs, offset::PACKET_OUTPUTS_LEN), (laid, offset::PACKET_LAID)] {
+            let shift = 8 * (at - offset::PACKET_STATUS);
+            word = match (self.known(of), self.known(word)) {
+                (Some(0), _) => word,
+                (Some(of), Some(word)) => self.constant(word | of << shift),
+                _ => {
+                    let of = self.b.ins().ishl_imm_u(of, i64::from(shift));
+                    self.b.ins().bor(word, of)
+                }
+            };
+        }
+        let word = match self.known(word) {
+            Some(word) => self.b.ins().iconst(types::I32, word as i64),
+            None => self.b.ins().ireduce(types::I32, word),
         };
         self.b.ins().store(flags, word, self.packet, offset::PACKET_STATUS);
         self.b.ins().jump(self.next, &[]);
@@ -117,14 +155,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// not the packet's.
     pub(crate) fn images(&mut self) -> Result<(), Ended> {
         let plan = self.plan;
-        let mut kept: Vec<(Variable, Value)> = Vec::new();
-        for checksum in &plan.program.checksums {
-            let FieldRef::Header(h, f) = checksum.field else { continue };
-            let Some(vars) = self.fields[plan.shape.field(h, f)].clone() else { continue };
-            for var in vars.limbs.iter().chain([&vars.dirty]) {
-                kept.push((*var, self.b.use_var(*var)));
-            }
-        }
+        let kept = self.summed();
         self.checksums()?;
         let changed = self.b.declare_var(types::I64);
         self.set_known(changed, 0);
@@ -183,10 +214,24 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(())
     }
 
+    /// What is known of fields that hold checksums.
+    pub(crate) fn summed(&mut self) -> Vec<(Variable, Value)> {
+        let plan = self.plan;
+        let mut kept: Vec<(Variable, Value)> = Vec::new();
+        for checksum in &plan.program.checksums {
+            let FieldRef::Header(h, f) = checksum.field else { continue };
+            let Some(vars) = self.fields[plan.shape.field(h, f)].clone() else { continue };
+            for var in vars.limbs.iter().chain([&vars.dirty]) {
+                kept.push((*var, self.b.use_var(*var)));
+            }
+        }
+        kept
+    }
+
     // Checksums.
 
     /// Works out checksums of what was written.
-    fn checksums(&mut self) -> Result<(), Ended> {
+    pub(crate) fn checksums(&mut self) -> Result<(), Ended> {
         let plan = self.plan;
         for (checksum, may) in plan.program.checksums.iter().zip(&plan.flow.checksums) {
             if *may || checksum.mode == ChecksumMode::Always {
@@ -376,7 +421,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Stores a header's written fields at an address.
-    fn overlay(&mut self, h: HeaderId, base: Value) {
+    pub(crate) fn overlay(&mut self, h: HeaderId, base: Value) {
         let plan = self.plan;
         if let Some(units) = self.units(h) {
             let written = |unit: Unit| Some((unit.at, unit.bytes, unit.value?));
@@ -508,6 +553,29 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         let plan = self.plan;
         // Into the scratch area first: they may overlap.
+        let bytes = self.lay_moving(self.scratch)?;
+        let edge = self.b.use_var(self.edge);
+        let shift = self.b.ins().isub(edge, bytes);
+        let flags = trusted();
+        let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
+        let most = self.b.ins().iconst(types::I64, PUSH_MAX as i64);
+        let room = self.b.ins().umin(headroom, most);
+        let after = self.b.ins().iadd(shift, room);
+        let none = self.constant(0);
+        let short = self.b.ins().icmp(IntCC::SignedLessThan, after, none);
+        let short = Val::from_flag(&mut self.b, short);
+        self.bail_if(&short, "not enough room in front of the packet")?;
+        self.stores(plan.shape.moving);
+        let to = self.b.ins().iadd(self.data, shift);
+        self.copy_front(to, bytes, after);
+        let shift = self.b.ins().ireduce(types::I32, shift);
+        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
+        Ok(())
+    }
+
+    /// Lays the headers that can move one behind the other; how many bytes they are.
+    pub(crate) fn lay_moving(&mut self, area: Value) -> Result<Value, Ended> {
+        let plan = self.plan;
         let at = self.b.declare_var(types::I64);
         let zero = self.constant(0);
         self.b.def_var(at, zero);
@@ -533,7 +601,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             };
             let fixed = header.fixed / 8;
             let place = self.b.use_var(at);
-            let to = self.sum(self.scratch, place);
+            let to = self.sum(area, place);
             let from = self.base(*h);
             copy_bytes(&mut self.b, emit::bytes(from), 0, emit::bytes(to), 0, fixed);
             let mut end = self.plus(place, u64::from(fixed));
@@ -553,24 +621,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                 self.enter(rest);
             }
         }
-        let bytes = self.b.use_var(at);
-        let edge = self.b.use_var(self.edge);
-        let shift = self.b.ins().isub(edge, bytes);
-        let flags = trusted();
-        let headroom = self.b.ins().uload32(flags, self.packet, offset::PACKET_HEADROOM);
-        let most = self.b.ins().iconst(types::I64, PUSH_MAX as i64);
-        let room = self.b.ins().umin(headroom, most);
-        let after = self.b.ins().iadd(shift, room);
-        let none = self.constant(0);
-        let short = self.b.ins().icmp(IntCC::SignedLessThan, after, none);
-        let short = Val::from_flag(&mut self.b, short);
-        self.bail_if(&short, "not enough room in front of the packet")?;
-        self.stores(plan.shape.moving);
-        let to = self.b.ins().iadd(self.data, shift);
-        self.copy_front(to, bytes, after);
-        let shift = self.b.ins().ireduce(types::I32, shift);
-        self.b.ins().store(flags, shift, self.packet, offset::PACKET_SHIFT);
-        Ok(())
+        Ok(self.b.use_var(at))
     }
 
     /// Copies the new headers from the scratch area to the packet's new start. With room in front of
@@ -607,7 +658,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Copies a number of bytes that is known at run time only, between runs that do not overlap.
-    fn copy_run(&mut self, from: Value, to: Value, bytes: Value) {
+    pub(crate) fn copy_run(&mut self, from: Value, to: Value, bytes: Value) {
         // Whole words, then single bytes.
         let done = self.b.declare_var(types::I64);
         let zero = self.constant(0);

@@ -195,6 +195,8 @@ pub struct Compiled {
     pub(crate) frame: Frame,
     /// How many points there are.
     pub(crate) points: usize,
+    /// Outputs or copies are noted beside packets.
+    pub(crate) notes: bool,
     /// Numbers of the tables that are looked up are below this.
     pub(crate) tables: usize,
     pub(crate) table_changed: u32,
@@ -455,6 +457,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         slots: plan.slots.clone(),
         frame: plan.frame.clone(),
         points: points.len(),
+        notes: points.notes,
         tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,
         left_apart,

@@ -30,6 +30,9 @@ use ir::program::intrinsic;
 use ir::{BinaryOp, BlockId, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, MetaId, StackId};
 use std::collections::{BTreeMap, HashMap};
 
+/// No output is cut.
+pub(crate) const UNCUT: u64 = u32::MAX as u64;
+
 /// Code for the rest of the block is not needed: it was ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended;
@@ -52,6 +55,19 @@ pub(crate) struct FieldVars {
     pub(crate) dirty: Variable,
     /// Then this is its value.
     pub(crate) limbs: Vec<Variable>,
+}
+
+/// How a copy that is made in the midst of operations ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyEnd {
+    /// The packet itself goes on here.
+    pub(crate) rest: Block,
+    /// Some way leads there.
+    pub(crate) ends: bool,
+    /// Operations may change what is output.
+    pub(crate) changes: bool,
+    /// Copies that it is inside of.
+    pub(crate) depth: u32,
 }
 
 /// What counting an entry takes: where cells are, how many there are, the time.
@@ -113,6 +129,18 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) moved: Variable,
     /// How many outputs there are.
     pub(crate) outputs: Variable,
+    /// 1 if the last of them have no copy laid: they are as the packet is now.
+    pub(crate) unlaid: Variable,
+    /// How many copies were laid.
+    pub(crate) laid: Variable,
+    /// Bytes that outputs have from here on, at most.
+    pub(crate) cut: Variable,
+    /// 0, or 1 more than the reason that the first copy which was given up was given up for.
+    pub(crate) lost: Variable,
+    /// What is generated is done on a copy of the packet, which ends so.
+    pub(crate) copy: Option<CopyEnd>,
+    /// Places where a copy may be laid, so far.
+    pub(crate) layings: u32,
     /// 1 if the last lookup missed and nothing was done since.
     pub(crate) missed: Variable,
     /// 0, or 1 more than the block that an action wants to go to.
@@ -228,6 +256,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (cursor, edge, in_order, moved) = (var(), var(), var(), var());
         let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
         let rounds = var();
+        let (unlaid, laid, cut, lost) = (var(), var(), var(), var());
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
@@ -262,6 +291,12 @@ impl<'f, 'p> Gen<'f, 'p> {
             in_order,
             moved,
             outputs,
+            unlaid,
+            laid,
+            cut,
+            lost,
+            copy: None,
+            layings: 0,
             missed,
             goto,
             lookups,
@@ -530,6 +565,11 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Drops the packet.
     pub(crate) fn drop(&mut self, reason: u32) -> Ended {
         let reason = self.b.ins().iconst(types::I32, i64::from(reason));
+        self.drop_for(reason)
+    }
+
+    /// The same, for a reason of 32 bits.
+    pub(crate) fn drop_for(&mut self, reason: Value) -> Ended {
         self.b.ins().jump(self.drop_block, &[BlockArg::Value(reason)]);
         Ended
     }
@@ -562,6 +602,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.cursor, self.edge, self.moved, self.outputs, self.missed, self.goto] {
             self.b.def_var(var, zero);
         }
+        for var in [self.unlaid, self.laid, self.lost] {
+            self.b.def_var(var, zero);
+        }
+        self.set_known(self.cut, UNCUT);
         self.b.def_var(self.lookups, zero);
         self.b.def_var(self.rounds, zero);
         self.set_known(self.in_order, 1);

@@ -31,6 +31,10 @@ pub(crate) struct May {
     pub(crate) moved: bool,
     /// Something may have been output.
     pub(crate) output: bool,
+    /// What is output may be cut.
+    pub(crate) cut: bool,
+    /// A copy may have been given up.
+    pub(crate) lost: bool,
 }
 
 impl May {
@@ -40,6 +44,8 @@ impl May {
         self.dirty.join(&other.dirty);
         self.moved |= other.moved;
         self.output |= other.output;
+        self.cut |= other.cut;
+        self.lost |= other.lost;
     }
 }
 
@@ -330,6 +336,8 @@ impl Analysis<'_> {
             dirty: Set::new(self.shape.fields),
             moved: false,
             output: false,
+            cut: false,
+            lost: false,
         };
         if !graph.instances.is_empty() {
             may.meta.insert(intrinsic::PARSER_ERROR.index());
@@ -450,7 +458,6 @@ impl Analysis<'_> {
             Op::Reparse
             | Op::Group { .. }
             | Op::Clone { .. }
-            | Op::OnCopy { .. }
             | Op::Call { .. }
             | Op::PortLive { .. }
             | Op::Resubmit { .. }
@@ -463,8 +470,14 @@ impl Analysis<'_> {
             | Op::RegisterWrite { .. }
             | Op::CopyVarbit { .. }
             | Op::PayloadHash { .. }
-            | Op::Truncate { .. }
             | Op::Random { .. } => {}
+            Op::Truncate { .. } => may.cut = true,
+            Op::OnCopy { body } => {
+                let mut copy = may.clone();
+                self.ops(body, &mut copy);
+                may.output |= copy.output;
+                may.lost = true;
+            }
             Op::PayloadSum { field } => {
                 if let FieldRef::Meta(id) = field {
                     self.assigned.borrow_mut().insert(id.index());
@@ -484,7 +497,8 @@ impl Analysis<'_> {
                     // Of the headers as they were nothing is left.
                     let parsed = self.parsed();
                     may.meta.join(&parsed.meta);
-                    *may = May { meta: may.meta.clone(), output: may.output, ..parsed };
+                    let May { output, cut, lost, .. } = *may;
+                    *may = May { meta: may.meta.clone(), output, cut, lost, ..parsed };
                 }
                 for meta in results {
                     self.assigned.borrow_mut().insert(meta.index());

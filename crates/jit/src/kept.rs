@@ -34,6 +34,14 @@ enum Kept {
     Moved(bool),
     /// How many outputs there are, if there can be some.
     Outputs(bool),
+    /// Whether no copy was laid for the last of them.
+    Unlaid(i32),
+    /// How many copies were laid.
+    Laid,
+    /// Bytes that outputs have at most.
+    Cut(i32),
+    /// Why a copy was given up.
+    Lost(i32),
     /// Lookups that were counted.
     Lookups,
 }
@@ -76,7 +84,18 @@ impl<'f, 'p> Gen<'f, 'p> {
         }
         kept.extend(slots.edge.map(Kept::Edge));
         kept.extend(slots.in_order.map(Kept::InOrder));
-        kept.extend([Kept::Moved(point.may.moved), Kept::Outputs(point.may.output), Kept::Lookups]);
+        kept.extend([Kept::Moved(point.may.moved), Kept::Outputs(point.may.output)]);
+        if point.may.output {
+            kept.extend(slots.unlaid.map(Kept::Unlaid));
+            kept.push(Kept::Laid);
+        }
+        if point.may.cut {
+            kept.extend(slots.cut.map(Kept::Cut));
+        }
+        if point.may.lost {
+            kept.extend(slots.lost.map(Kept::Lost));
+        }
+        kept.push(Kept::Lookups);
         kept
     }
 
@@ -106,6 +125,10 @@ impl<'f, 'p> Gen<'f, 'p> {
             Kept::InOrder(_) => self.know_var(self.in_order),
             Kept::Moved(_) => self.know_var(self.moved),
             Kept::Outputs(_) => self.know_var(self.outputs),
+            Kept::Unlaid(_) => self.know_var(self.unlaid),
+            Kept::Laid => self.know_var(self.laid),
+            Kept::Cut(_) => self.know_var(self.cut),
+            Kept::Lost(_) => self.know_var(self.lost),
             Kept::Lookups => self.know_var(self.lookups),
         }
     }
@@ -165,6 +188,23 @@ impl<'f, 'p> Gen<'f, 'p> {
                     self.store_slot(at, &in_order);
                 }
                 Kept::Outputs(true) => self.store_outputs(),
+                Kept::Unlaid(at) => {
+                    let unlaid = self.get(self.unlaid, 1);
+                    self.store_slot(at, &unlaid);
+                }
+                Kept::Laid => {
+                    let laid = self.b.use_var(self.laid);
+                    let laid = self.b.ins().ireduce(types::I8, laid);
+                    self.b.ins().store(trusted(), laid, self.packet, offset::PACKET_LAID);
+                }
+                Kept::Cut(at) => {
+                    let cut = self.get(self.cut, 64);
+                    self.store_slot(at, &cut);
+                }
+                Kept::Lost(at) => {
+                    let lost = self.get(self.lost, 64);
+                    self.store_slot(at, &lost);
+                }
                 Kept::Lookups => {
                     let lookups = self.b.use_var(self.lookups);
                     let lookups = self.b.ins().ireduce(types::I32, lookups);
@@ -239,6 +279,19 @@ impl<'f, 'p> Gen<'f, 'p> {
                     }
                     None => {}
                 },
+                Kept::Unlaid(at) => self.restore_var(self.unlaid, known, at, 1),
+                Kept::Laid => {
+                    let laid = match known {
+                        Some(laid) => laid,
+                        None => {
+                            let (flags, at) = (trusted(), offset::PACKET_LAID);
+                            self.b.ins().uload8(types::I64, flags, self.packet, at)
+                        }
+                    };
+                    self.b.def_var(self.laid, laid);
+                }
+                Kept::Cut(at) => self.restore_var(self.cut, known, at, 64),
+                Kept::Lost(at) => self.restore_var(self.lost, known, at, 64),
                 Kept::Lookups => {
                     let lookups = match known {
                         Some(lookups) => lookups,
@@ -284,10 +337,24 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
         }
         self.header_facts(&live.headers, &mut facts);
-        for var in [self.moved, self.outputs, self.missed] {
+        for var in [self.moved, self.outputs, self.unlaid, self.laid, self.cut, self.lost] {
             facts.push(self.know_var(var));
         }
+        facts.push(self.know_var(self.missed));
         facts
+    }
+
+    /// What a copy takes along, so that the packet itself can go on with it.
+    pub(crate) fn taken_along(&self) -> Vec<Variable> {
+        let headers = self.headers.iter().flatten();
+        let fields = self.fields.iter().flatten();
+        let own =
+            [self.cursor, self.edge, self.in_order, self.moved, self.cut, self.missed, self.goto];
+        let mut all: Vec<Variable> = self.meta.iter().flatten().flatten().copied().collect();
+        all.extend(headers.flat_map(|vars| [vars.valid, vars.base, vars.varbit]));
+        all.extend(fields.flat_map(|vars| vars.limbs.iter().chain([&vars.dirty])));
+        all.extend(own);
+        all
     }
 
     /// What is known of headers.

@@ -20,6 +20,7 @@
 //! | `segment` | one function: a loop over packets |
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
+//! | `lay`, `copies` | copies of a packet that goes on to change; where it goes, as the worker reads it |
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
@@ -34,6 +35,7 @@
 mod bails;
 mod commit;
 mod compile;
+mod copies;
 mod emit;
 mod fan;
 mod flow;
@@ -41,6 +43,7 @@ mod frame;
 mod graph;
 pub mod isa;
 mod kept;
+mod lay;
 pub mod lookup;
 pub mod memory;
 mod ops;
@@ -58,6 +61,7 @@ mod version;
 pub mod whole;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
+pub use copies::{Copy, Headers};
 pub use run::{Answered, Scratch};
 pub use unit::{
     DirectEntry, Handed, NoServices, NodeSpec, Services, Tables, Unit, are_twins, pair_twins,

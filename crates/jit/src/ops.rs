@@ -1,21 +1,20 @@
 //! Operations and blocks.
 //!
-//! An operation that is not compiled bails out when it is reached. A write to a header after an
-//! output bails out too, because all copies of a packet are alike; for the same reason so does
-//! `truncate`, which makes later copies shorter than earlier ones. State (registers, meters, arrays of
+//! An operation that is not compiled bails out when it is reached. Before a packet changes, a copy of its headers is
+//! laid aside for outputs that were noted ([`crate::lay`]). State (registers, meters, arrays of
 //! counters, random numbers), further passes and what goes to the control plane would need calls, and
 //! generated code makes none; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
-use crate::emit::{Counts, Ended, Env, Gen, fixed, packet, shared, trusted};
+use crate::emit::{CopyEnd, Counts, Ended, Env, Gen, fixed, packet, shared, trusted};
 use crate::flow::gotos;
 use crate::shape::elements;
 use crate::stops::Origin;
 use crate::unit::NodeSpec;
 use crate::value::{Base, Val, load_words, store_columns, store_words};
 use crate::version::{BLOCK_VERSIONS, Facts, pick};
-use abi::{Hit, OUTPUTS_MAX, offset, size};
+use abi::{Hit, MORE_MAX, OUTPUTS_MAX, offset, size};
 use cranelift_codegen::ir::{
     Block, BlockCall, Endianness, InstBuilder, JumpTableData, MemFlagsData, Value,
     condcodes::IntCC, types,
@@ -42,6 +41,9 @@ pub(crate) struct Site<'s> {
 const COMPARED_MAX: usize = 4;
 /// In one action, what follows a choice is generated for both sides so often, at most.
 const DOUBLED_MAX: u32 = 6;
+
+/// Copies that a copy may be inside of, as the interpreter has it.
+const DEPTH_MAX: u32 = 16;
 
 /// Rounds of loops that a packet takes in one segment. All segments of a packet together take fewer than
 /// the interpreter allows.
@@ -192,7 +194,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::Reparse => return Err(self.bail("the packet is parsed again")),
             Op::Group { .. } => return Err(self.bail("a group")),
             Op::Clone { .. } => return Err(self.bail("a clone")),
-            Op::OnCopy { .. } => return Err(self.bail("a copy")),
+            Op::OnCopy { body } => self.on_copy(body, site)?,
             Op::Call { .. } => return Err(self.bail("a call")),
             Op::Service { args, .. } => return Err(self.stop(op, args, site)),
             Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
@@ -215,10 +217,67 @@ impl<'f, 'p> Gen<'f, 'p> {
                 return Err(self.bail("a checksum of the payload behind a lookup"));
             }
             Op::PayloadHash { .. } => return Err(self.bail("a hash of the payload")),
-            Op::Truncate { .. } => return Err(self.bail("the packet is cut")),
+            Op::Truncate { length } => {
+                let length = self.value(length, env)?;
+                self.touch(&Val::bool(true))?;
+                self.truncate(&length)?;
+            }
             Op::Loop { condition, body } => self.rounds(condition, body, site)?,
         }
         Ok(())
+    }
+
+    /// Does operations on a copy of the packet, which ends with them. What is output meanwhile is noted as all outputs are.
+    fn on_copy(&mut self, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
+        let depth = self.copy.map_or(0, |copy| copy.depth + 1);
+        if depth >= DEPTH_MAX || !self.plan.few_copies {
+            return Err(self.bail("a copy of copies, or one of many"));
+        }
+        let mut changes = false;
+        let checksum_meta = &self.plan.checksum_meta;
+        body.iter().for_each(|op| {
+            op.visit(&mut |op| {
+                changes |= match op {
+                    Op::Assign(FieldRef::Meta(id), _) => checksum_meta[id.index()],
+                    Op::Output { .. } | Op::If { .. } | Op::Drop(_) | Op::Exit => false,
+                    _ => true,
+                };
+            });
+        });
+        let kept = self.taken_along();
+        let kept: Vec<_> = kept.into_iter().map(|var| (var, self.b.use_var(var))).collect();
+        let copy = CopyEnd { rest: self.b.create_block(), ends: false, changes, depth };
+        let outer = self.copy.replace(copy);
+        if self.ops(body, site).is_ok() {
+            self.end_copy(None);
+        }
+        let copy = std::mem::replace(&mut self.copy, outer).unwrap_or(copy);
+        if !copy.ends {
+            // All ways bail out.
+            return Err(Ended);
+        }
+        self.enter(copy.rest);
+        kept.into_iter().for_each(|(var, value)| self.b.def_var(var, value));
+        Ok(())
+    }
+
+    /// The copy that operations are done on ends, given up for a reason or not.
+    fn end_copy(&mut self, dropped: Option<DropReason>) -> Ended {
+        let Some(copy) = self.copy else { return Ended };
+        // What it has output is as it is now, which the packet itself is not.
+        if copy.changes && self.touch(&Val::bool(true)).is_err() {
+            return Ended;
+        }
+        if let Some(reason) = dropped {
+            let lost = self.b.use_var(self.lost);
+            let (none, here) = (self.constant(0), self.constant(reason as u64 + 1));
+            let first = self.compare(IntCC::Equal, lost, none);
+            let lost = self.select(&first, here, lost);
+            self.b.def_var(self.lost, lost);
+        }
+        self.b.ins().jump(copy.rest, &[]);
+        self.copy = Some(CopyEnd { ends: true, ..copy });
+        Ended
     }
 
     /// `while condition { body }`.
@@ -233,6 +292,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.switch_to_block(head);
         let env = Env { args: site.args, ..Env::default() };
         let done = match self.value(condition, env) {
+            Ok(condition) if condition.known_truth() == Some(false) => {
+                self.b.ins().jump(rest, &[]);
+                Ok(())
+            }
             Ok(condition) => {
                 self.branch(&condition, round, rest);
                 self.enter(round);
@@ -305,14 +368,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         let word = self.b.ins().bswap(word);
         let word = self.b.ins().uextend(types::I64, word);
         Val::from_i64(&mut self.b, word, 16)
-    }
-
-    /// Something that the emitted bytes depend on is about to change, if the condition holds: bails
-    /// out if something was output.
-    fn touch(&mut self, condition: &Val) -> Result<(), Ended> {
-        let outputs = self.get(self.outputs, 8);
-        let both = self.and(condition, &outputs);
-        self.bail_if(&both, "the packet changes after an output")
     }
 
     pub(crate) fn assign(&mut self, field: FieldRef, value: &Val) -> Result<(), Ended> {
@@ -537,24 +592,38 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
         let queue = self.read_meta(intrinsic::QUEUE);
         let count = self.b.use_var(self.outputs);
+        const NEAR: u64 = OUTPUTS_MAX as u64;
+        const ALL: u64 = (OUTPUTS_MAX + MORE_MAX) as u64;
+        const BYTES: i64 = size::OUTPUT as i64;
+        // Where output 0 would be, were they all beside the packet.
+        const MORE: i32 = offset::NOTED_MORE - OUTPUTS_MAX as i32 * size::OUTPUT as i32;
         let place = match self.known(count) {
-            Some(count) if count as usize >= OUTPUTS_MAX => {
+            Some(count) if count >= ALL => {
                 return Err(self.bail("more outputs than there is room for"));
             }
-            Some(count) => {
-                self.set_known(self.outputs, count + 1);
-                (self.packet, offset::PACKET_OUTPUTS + (size::OUTPUT as u64 * count) as i32)
+            Some(count) if count < NEAR => {
+                (self.packet, offset::PACKET_OUTPUTS + (BYTES as u64 * count) as i32)
             }
+            Some(count) => (self.noted(), MORE + (BYTES as u64 * count) as i32),
             None => {
-                let max = self.constant(OUTPUTS_MAX as u64);
+                let max = self.constant(ALL);
                 let full = self.compare(IntCC::Equal, count, max);
                 self.bail_if(&full, "more outputs than there is room for")?;
-                let more = self.plus(count, 1);
-                self.b.def_var(self.outputs, more);
-                let at = self.b.ins().imul_imm_u(count, size::OUTPUT as i64);
-                (self.b.ins().iadd(self.packet, at), offset::PACKET_OUTPUTS)
+                let near = self.constant(NEAR);
+                let near = self.compare(IntCC::UnsignedLessThan, count, near);
+                let noted = self.noted();
+                let (here, there) = (
+                    self.b.ins().iadd_imm_s(self.packet, i64::from(offset::PACKET_OUTPUTS)),
+                    self.b.ins().iadd_imm_s(noted, i64::from(MORE)),
+                );
+                let first = self.select(&near, here, there);
+                let at = self.b.ins().imul_imm_u(count, BYTES);
+                (self.b.ins().iadd(first, at), 0)
             }
         };
+        let more = self.plus(count, 1);
+        self.b.def_var(self.outputs, more);
+        self.set_known(self.unlaid, 1);
         if queue.known_truth() == Some(false) {
             // Port and queue lie side by side, the lower bytes first.
             let port = port.cast(&mut self.b, 32).to_i64_low(&mut self.b);
@@ -568,10 +637,20 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(())
     }
 
+    /// There are none, which is known here.
+    fn forget_outputs(&mut self) {
+        for var in [self.outputs, self.unlaid, self.laid] {
+            self.set_known(var, 0);
+        }
+    }
+
     // Ends.
 
     /// The pass ends, given up for a reason or not.
     pub(crate) fn end(&mut self, dropped: Option<DropReason>) -> Ended {
+        if self.copy.is_some() {
+            return self.end_copy(dropped);
+        }
         let outputs = self.get(self.outputs, 8);
         match outputs.known_truth() {
             Some(true) => return self.forward(),
@@ -587,6 +666,26 @@ impl<'f, 'p> Gen<'f, 'p> {
         match dropped {
             Some(reason) => self.drop(reason as u32),
             None => {
+                let (lost, one) = (self.b.use_var(self.lost), self.constant(1));
+                let none = self.compare(IntCC::UnsignedLessThan, lost, one);
+                let rest = self.b.create_block();
+                match none.known_truth() {
+                    Some(true) => {
+                        self.b.ins().jump(rest, &[]);
+                    }
+                    truth => {
+                        let some = self.b.create_block();
+                        self.branch(&none, rest, some);
+                        self.enter(some);
+                        let reason = self.b.ins().iadd_imm_s(lost, -1);
+                        let reason = self.b.ins().ireduce(types::I32, reason);
+                        self.drop_for(reason);
+                        if truth == Some(false) {
+                            return Ended;
+                        }
+                    }
+                }
+                self.enter(rest);
                 let missed = self.get(self.missed, 1);
                 match missed.known_truth() {
                     Some(true) => self.drop(DropReason::TableMiss as u32),
@@ -948,9 +1047,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         let in_order = self.get(self.in_order, 1);
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
-        // Copies that were sent are as the packet was then.
         let stopped = &plan.stops.all[stop];
-        if stopped.edits || stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
+        if stopped.edits {
+            // It edits the frame itself, of which copies that were sent are the rest.
+            let outputs = self.get(self.outputs, 8);
+            self.bail_if(&outputs, "a service that edits, behind an output")?;
+            self.forget_outputs();
+        } else if stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
             self.touch(&Val::bool(true))?;
         }
         let env = Env { args: site.args, ..Env::default() };

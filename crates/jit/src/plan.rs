@@ -7,7 +7,7 @@ use crate::set::Set;
 use crate::shape::Shape;
 use crate::stops::Stops;
 use crate::unit::Unit;
-use ir::{FieldRef, HeaderId, Program};
+use ir::{FieldRef, HeaderId, Op, Program};
 
 /// A unit and what follows from it.
 pub(crate) struct Plan<'u> {
@@ -21,6 +21,8 @@ pub(crate) struct Plan<'u> {
     pub(crate) frame: Frame,
     /// Metadata that a checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
+    /// No packet makes more copies in the midst of operations than the interpreter allows.
+    pub(crate) few_copies: bool,
 }
 
 /// The layout of the state area: zeros twice, scratch, then slots for each packet.
@@ -42,6 +44,12 @@ pub(crate) struct Slots {
     pub(crate) edge: Option<i32>,
     /// Whether headers lie in order.
     pub(crate) in_order: Option<i32>,
+    /// Whether there are outputs that no copy was laid for.
+    pub(crate) unlaid: Option<i32>,
+    /// Bytes that outputs have at most.
+    pub(crate) cut: Option<i32>,
+    /// Why a copy was given up.
+    pub(crate) lost: Option<i32>,
     /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
     /// action's arguments.
     pub(crate) action: i32,
@@ -97,8 +105,19 @@ impl<'u> Plan<'u> {
             }
         }
         let frame = Frame::default();
-        let mut plan =
-            Plan { unit, program, shape, graph, flow, stops, slots, frame, checksum_meta };
+        let few_copies = copies(unit) <= COPIES_MAX;
+        let mut plan = Plan {
+            unit,
+            program,
+            shape,
+            graph,
+            flow,
+            stops,
+            slots,
+            frame,
+            checksum_meta,
+            few_copies,
+        };
         plan.frame = Frame::of(&plan);
         plan
     }
@@ -135,6 +154,26 @@ impl<'u> Plan<'u> {
         let len: usize = bytes.sum();
         (len.next_multiple_of(8).max(8), len)
     }
+}
+
+/// Copies that a packet makes in the midst of operations, at most: the interpreter makes more, of which others are some.
+const COPIES_MAX: usize = 1024;
+
+/// How many of them a packet makes, at most: it comes to each block once, and runs one action there.
+fn copies(unit: &Unit) -> usize {
+    let count = |ops: &[Op]| {
+        let mut n = 0;
+        let mut one = |op: &Op| n += usize::from(matches!(op, Op::OnCopy { .. }));
+        ops.iter().for_each(|op| op.visit(&mut one));
+        n
+    };
+    let blocks = unit.program.program.blocks.iter().map(|block| count(&block.ops));
+    let actions = unit.nodes.iter().map(|node| {
+        let bodies = crate::flow::actions(node).into_iter();
+        let bodies = bodies.filter_map(|id| unit.program.actions.get(&id));
+        bodies.map(|action| count(&action.body)).max().unwrap_or(0)
+    });
+    blocks.chain(actions).sum()
 }
 
 /// Headers of whole bytes that are written at some stop, when the packet is handed over as it would leave.
@@ -196,6 +235,15 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
         }
         if graph.disorder {
             slots.in_order = words(1);
+        }
+        if points().any(|p| p.may.output) {
+            slots.unlaid = words(1);
+        }
+        if points().any(|p| p.may.cut) {
+            slots.cut = words(1);
+        }
+        if points().any(|p| p.may.lost) {
+            slots.lost = words(1);
         }
     }
     slots.stride = (at as u32).next_multiple_of(64).max(64);

@@ -15,7 +15,9 @@
 use crate::compile::{Behind, Compiled, Node, Segment, StopNode};
 use crate::frame::{Frame, Station};
 use crate::unit::{Handed, Services, Tables};
-use abi::{BURST_MAX, Context, Counters, Hit, NodeIo, Packet, PointIo, status};
+use abi::{
+    BURST_MAX, Context, Counters, Hit, IMAGES_BYTES, NodeIo, Noted, Packet, PointIo, status,
+};
 use classify::Review;
 use smallvec::SmallVec;
 use std::mem::{MaybeUninit, transmute};
@@ -44,6 +46,9 @@ pub struct Scratch {
     edited: Vec<Edited>,
     /// Bytes of packets before calls that might change them, and after.
     bytes: Vec<u8>,
+    /// What code notes beside packets, and headers of copies; none before some code does.
+    pub(crate) noted: Vec<Noted>,
+    pub(crate) images: Vec<u8>,
 }
 
 /// Packets were handed to a service. One for all of a burst that came to the call: only those that bail out behind it ask.
@@ -110,6 +115,10 @@ impl Scratch {
     fn prepare(&mut self, code: &Compiled) {
         if self.id == Some(code.id) {
             return;
+        }
+        if code.notes && self.noted.is_empty() {
+            self.noted.resize(BURST_MAX, Noted::NONE);
+            self.images.resize(IMAGES_BYTES, 0);
         }
         self.block.clear();
         let lines = code.frame.bytes(code.points).div_ceil(size_of::<Line>());
@@ -310,7 +319,13 @@ impl Compiled {
             return;
         }
         for edited in &scratch.edited {
-            packets[edited.packet as usize].changed = 1;
+            let packet = edited.packet as usize;
+            packets[packet].changed = 1;
+            // Copies are of the packet as it was edited.
+            if let Some(noted) = scratch.noted.get_mut(packet) {
+                let laid = usize::from(packets[packet].laid);
+                noted.laid[..laid].iter_mut().for_each(|laid| laid.changed = 1);
+            }
         }
         scratch.undo(packets);
     }
@@ -331,11 +346,16 @@ impl Compiled {
             cells_len: counters.cells.ready(),
             len: packets.len() as u32,
             now_ns,
+            noted: scratch.noted.as_mut_ptr(),
+            images: scratch.images.as_mut_ptr(),
+            images_len: 0,
+            reserved: 0,
         };
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context. The code was compiled for
         // this machine. A `Packet` owns its buffer for as long as it lives, and what it says about it is right.
-        // The counters are those of at least as many tables as the program has.
+        // The counters are those of at least as many tables as the program has. Where the code notes anything, there is room
+        // for what it notes of every packet, and it stays within `IMAGES_BYTES`.
         unsafe {
             block.at.cast::<Context>().write(context);
             block.call(&self.start);

@@ -3,7 +3,7 @@
 //! A segment loops over its packets. Each runs until it waits at a node, is done, or bails out.
 
 use crate::bails::Bails;
-use crate::emit::{Gen, trusted};
+use crate::emit::{Gen, fixed, trusted};
 use crate::plan::Plan;
 use crate::unused::drop_unused;
 use crate::version::{Facts, Points};
@@ -191,6 +191,18 @@ impl Gen<'_, '_> {
                 self.b.ins().load(types::I64, flags, at, first + offset::NODE_RECORDS)
             }
         }
+    }
+
+    /// What is noted beside the packet: where.
+    pub(crate) fn noted(&mut self) -> Value {
+        self.points.notes = true;
+        const { assert!(size::PACKET == 64 && size::NOTED.is_multiple_of(64)) };
+        let flags = fixed();
+        let packets = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_PACKETS);
+        let noted = self.b.ins().load(types::I64, flags, self.context, offset::CONTEXT_NOTED);
+        let number = self.b.ins().isub(self.packet, packets);
+        let at = self.b.ins().imul_imm_u(number, size::NOTED as i64 / 64);
+        self.b.ins().iadd(noted, at)
     }
 
     /// An item of a list in the burst's memory, of items of so many bytes (as a power of two): the list's

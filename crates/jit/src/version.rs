@@ -81,6 +81,8 @@ pub(crate) struct Points {
     /// Where packets wait that the entry does not parse.
     rest: Option<u32>,
     len: u32,
+    /// Some code notes outputs or copies beside packets.
+    pub(crate) notes: bool,
 }
 
 impl Points {
@@ -90,7 +92,14 @@ impl Points {
         for (place, node) in order.iter().enumerate() {
             places[*node] = place;
         }
-        Points { by_node: vec![Vec::new(); order.len()], order, places, rest: None, len: 0 }
+        Points {
+            by_node: vec![Vec::new(); order.len()],
+            order,
+            places,
+            rest: None,
+            len: 0,
+            notes: false,
+        }
     }
 
     /// How many there are in all.

@@ -4,17 +4,29 @@
 mod support;
 
 use ir::testing::{self, Rng};
+use ir::{Expr, Op, Pipeline, Program};
 use jit::Cache;
+use std::sync::Arc;
 use support::{Both, Tally, Way, unit};
+use testkit::copies;
 
 /// Random pipelines from this seed on, each compiled several ways.
 fn random(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
+    every(seeds, packets, tally, &testing::pipeline);
+}
+
+fn every(
+    seeds: std::ops::Range<u64>,
+    packets: usize,
+    tally: &mut Tally,
+    pipeline: &dyn Fn(u64) -> Pipeline,
+) {
     let mut cache = Cache::new();
     for seed in seeds {
-        let pipeline = testing::pipeline(seed);
+        let pipeline = pipeline(seed);
         let mut rng = Rng::new(seed ^ 0xface);
         // Calls of services are compiled.
-        let bail = opt::Bail { services: false, ..opt::Bail::ALL };
+        let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
         let ways: [Way<'_>; 4] = [
             ("phased, not optimised", opt::Options::none(), &|_| false),
             ("direct, not optimised", opt::Options::none(), &|_| true),
@@ -43,6 +55,174 @@ fn random_programs() {
     random(0..60, 150, &mut tally);
     tally.print("random programs");
     assert!(tally.share() > 0.3, "only {:.1} % ran natively", 100.0 * tally.share());
+}
+
+/// Outputs, cuts and copies in place of most operations that are not compiled.
+fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng) {
+    for op in ops.iter_mut() {
+        match op {
+            Op::If { then, or_else, .. } => {
+                outputs_among(then, rng);
+                outputs_among(or_else, rng);
+            }
+            // It makes no copies.
+            Op::Loop { body, .. } => body.retain(|op| matches!(op, Op::Assign(..))),
+            Op::OnCopy { body } => outputs_among(body, rng),
+            Op::Reparse
+            | Op::Group { .. }
+            | Op::Clone { .. }
+            | Op::Call { .. }
+            | Op::Resubmit { .. }
+            | Op::Recirculate { .. }
+            | Op::Punt { .. }
+            | Op::Digest { .. }
+            | Op::Meter { .. }
+            | Op::Count { .. }
+            | Op::RegisterRead { .. }
+            | Op::RegisterWrite { .. }
+            | Op::Random { .. }
+            | Op::PortLive { .. }
+            | Op::CopyVarbit { .. }
+            | Op::PayloadSum { .. }
+            | Op::PayloadHash { .. } => {
+                let port = Expr::int(rng.below(9) as u128, 32);
+                *op = match rng.below(8) {
+                    0 => Op::Truncate { length: Expr::int(rng.below(40) as u128, 32) },
+                    1 => Op::OnCopy { body: vec![Op::Output { port }] },
+                    _ => Op::Output { port },
+                };
+            }
+            _ => {}
+        }
+    }
+    // Several in a row, now and then more than lie in a packet's line.
+    if rng.one_in(4)
+        && let Some(at) = ops.iter().position(|op| matches!(op, Op::Output { .. }))
+    {
+        let more = ops[at].clone();
+        (0..rng.below(5)).for_each(|_| ops.insert(at, more.clone()));
+    }
+}
+
+/// A random pipeline that outputs much, all headers of which are of whole bytes.
+fn pipeline_of_copies(seed: u64) -> Pipeline {
+    let whole = |program: &Program| {
+        let types = program.headers.iter().map(|h| &program.header_types[h.header_type.index()]);
+        types
+            .clone()
+            .all(|ty| ty.fixed_width().is_multiple_of(8) && !ty.fields.iter().any(|f| f.varbit))
+    };
+    let mut programs = (0..).map(|n| testing::program(seed << 20 | n));
+    let mut program = programs.find(whole).expect("some program is like that");
+    let mut rng = Rng::new(seed ^ 0xc0b1e5);
+    program.blocks.iter_mut().for_each(|block| outputs_among(&mut block.ops, &mut rng));
+    for action in &mut program.actions {
+        outputs_among(&mut Arc::make_mut(action).body, &mut rng);
+    }
+    let mut pipeline = Pipeline::new(Arc::new(program)).expect("it obeys the verifier as before");
+    for _ in 0..rng.below(40) {
+        let update = testing::update(&pipeline, &mut rng);
+        // An update that the pipeline refuses is not in it.
+        let _ = pipeline.transact(&[update]);
+    }
+    pipeline
+}
+
+#[test]
+fn random_copies() {
+    let mut tally = Tally::default();
+    every(0..120, 100, &mut tally, &pipeline_of_copies);
+    // A loop of no round, behind which nothing is known, in a program in which no header ever moves.
+    every(4402..4403, 100, &mut tally, &pipeline_of_copies);
+    tally.print("random copies");
+    assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
+    assert!(tally.laid > 10_000 && tally.many > 500, "{} {}", tally.laid, tally.many);
+}
+
+/// Frames of every kind that a program of [`copies`] looks at, some cut short.
+fn frames_of_copies(rng: &mut Rng, n: usize) -> Vec<(u32, Vec<u8>)> {
+    let one = |rng: &mut Rng| {
+        let mut bytes = copies::packet(rng).frame();
+        if rng.one_in(8) {
+            bytes.truncate(rng.below(bytes.len()));
+        }
+        (1 + rng.below(copies::IN_PORTS as usize) as u32, bytes)
+    };
+    (0..n).map(|_| one(rng)).collect()
+}
+
+fn changing(seeds: std::ops::Range<u64>, packets: usize, tally: &mut Tally) {
+    changed(seeds.map(|seed| (seed, copies::program(seed))), packets, tally);
+}
+
+fn changed(programs: impl Iterator<Item = (u64, String)>, packets: usize, tally: &mut Tally) {
+    let mut cache = Cache::new();
+    for (seed, text) in programs {
+        let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let mut rng = Rng::new(seed ^ 0xface);
+        let frames = frames_of_copies(&mut rng, packets);
+        let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+        let ways: [Way<'_>; 3] = [
+            ("phased, not optimised", opt::Options::none(), &|_| false),
+            ("phased", opt::Options { bail, ..opt::Options::default() }, &|_| false),
+            ("direct", opt::Options { bail, ..opt::Options::default() }, &|_| true),
+        ];
+        for (what, options, direct) in ways {
+            let unit = unit(&pipeline, &options, direct);
+            let mut both = Both::new(&pipeline, &unit, &mut cache);
+            for burst in frames.chunks(64) {
+                both.burst(burst, 5, tally, &format!("seed {seed}, {what}: {text}"));
+            }
+        }
+    }
+}
+
+/// What packets keep while they wait for the second table: actions of the first one, and what the second one's does.
+#[test]
+fn copies_wait_for_tables() {
+    let bodies = [
+        // Nothing is written, but what lies in front of the rest.
+        ("output 1; pop vlan 1", "output 2"),
+        ("output 1; set_invalid udp", "output 2"),
+        ("on_copy { output 1 }", ""),
+        ("on_copy { eth.src = 5; output 1 }", "output 2"),
+        ("on_copy { drop }", ""),
+        ("on_copy { drop checksum_bad }; on_copy { drop }", "on_copy { drop }"),
+        ("truncate 30", "output 1"),
+        ("output 1; truncate 30; if ipv4.dst & 1 == 1 { truncate 20 }", "output 2; ipv4.ttl = 3"),
+        ("if ipv4.dst & 1 == 1 { output 1; ipv4.ttl = ipv4.ttl - 1 }", "output 2"),
+        ("if ipv4.dst & 1 == 1 { output 1; ipv4.ttl = 3; output 2 }", "ipv4.src = 10.0.0.1"),
+        (
+            "output 1; output 2; output 3; if ipv4.dst & 1 == 1 { output 4 }",
+            "eth.src = 1; output 5",
+        ),
+    ];
+    let program = |(first, second): (&str, &str)| {
+        let (first, second) = (first.to_owned(), second.to_owned());
+        format!(
+            "use std\ntable t {{ key std.in_port exact; actions a; default a }}\n\
+             table u {{ key eth.dst exact; actions b; default b }}\n\
+             block first {{ apply t hit next miss next }}\n\
+             block next {{ apply u hit over miss over }}\nblock over {{ end }}\n\
+             action a {{ {first} }}\naction b {{ {second} }}\n\
+             entry t 1 => a\nentry u 02:00:00:00:00:01 => b\n"
+        )
+    };
+    let mut tally = Tally::default();
+    changed((0..).zip(bodies.into_iter().map(program)), 128, &mut tally);
+    tally.print("copies that wait");
+    // Of checksums that cover what came or went, the interpreter is asked.
+    assert!(tally.share() > 0.9 && tally.reasons.len() == 1, "{:?}", tally.reasons);
+}
+
+/// Packets that change on the way from one port to the next, checksums and tags included.
+#[test]
+fn random_changes_between_outputs() {
+    let mut tally = Tally::default();
+    changing(0..16, 200, &mut tally);
+    tally.print("changes between outputs");
+    assert!(tally.share() > 0.9, "only {:.1} % ran natively", 100.0 * tally.share());
+    assert!(tally.laid > 10_000 && tally.many > 1000, "{} {}", tally.laid, tally.many);
 }
 
 const CHOOSER: &str = "\
@@ -107,6 +287,13 @@ fn many_random_programs() {
     let (from, to) = seeds.split_once("..").expect("a range");
     let number = |s: &str| s.parse::<u64>().expect("a number");
     let mut tally = Tally::default();
-    random(number(from)..number(to), 200, &mut tally);
+    let seeds = number(from)..number(to);
+    random(seeds.clone(), 200, &mut tally);
     tally.print("random programs");
+    let mut tally = Tally::default();
+    every(seeds.clone(), 200, &mut tally, &pipeline_of_copies);
+    tally.print("random copies");
+    let mut tally = Tally::default();
+    changing(seeds, 200, &mut tally);
+    tally.print("changes between outputs");
 }

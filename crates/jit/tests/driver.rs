@@ -249,3 +249,45 @@ fn units_that_contradict_themselves_are_refused() {
     refused(&|unit| unit.nodes[0].record_words = 0);
     refused(&|unit| unit.nodes[0].block = ir::BlockId(1 << 20));
 }
+
+/// An action with so many outputs, with changes between them if asked; how many of so many packets, in bursts of 64, are native.
+fn outputs(outputs: usize, changes: bool, packets: usize) -> (u64, Tally) {
+    let one = |n: usize| match changes {
+        true => format!("output {n}; udp.dport = udp.dport + 1"),
+        false => format!("output {n}"),
+    };
+    let body = (0..outputs).map(one).collect::<Vec<_>>().join("; ");
+    let text = format!("use std\naction all {{ {body} }}\ntable t {{ default all }}\n");
+    let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let unit = unit(&pipeline, &opt::Options::default(), &|_| true);
+    let mut both = Both::new(&pipeline, &unit, &mut Cache::new());
+    let frames: Vec<(u32, Vec<u8>)> = (0..packets)
+        .map(|n| (1, frame(&format!("udp,nw_dst=10.0.0.1,tp_dst={}", n + 1))))
+        .collect();
+    let mut tally = Tally::default();
+    for burst in frames.chunks(64) {
+        both.burst(burst, 5, &mut tally, &format!("{outputs} outputs"));
+    }
+    (tally.native, tally)
+}
+
+#[test]
+fn outputs_and_copies_are_noted_up_to_bounds() {
+    let most = abi::OUTPUTS_MAX + abi::MORE_MAX;
+    for (n, native) in [(1, 70), (3, 70), (4, 70), (most, 70), (most + 1, 0)] {
+        let (is, tally) = outputs(n, false, 70);
+        assert_eq!((is, tally.laid), (native, 0), "{n} outputs: {:?}", tally.reasons);
+    }
+    // The change behind the last one is never seen, and left out.
+    for (n, native) in [(1, 20), (4, 20), (abi::LAID_MAX + 1, 20), (abi::LAID_MAX + 2, 0)] {
+        let (is, tally) = outputs(n, true, 20);
+        let laid = native * (n as u64 - 1);
+        assert_eq!((is, tally.laid), (native, laid), "{n} outputs: {:?}", tally.reasons);
+    }
+    // There is room for so many copies of so many packets, and no more.
+    let each = 38;
+    let room = (abi::IMAGES_BYTES / 48 / each) as u64;
+    let (is, tally) = outputs(each + 1, true, 64);
+    assert!((room - 1..=room).contains(&is), "{is} of {room}: {:?}", tally.reasons);
+    assert!(tally.reasons.keys().all(|why| why == "more copies than there is room for"));
+}

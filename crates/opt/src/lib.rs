@@ -195,9 +195,11 @@ pub struct Bail {
     pub reparses: bool,
     /// `Op::Resubmit`, `Op::Recirculate`.
     pub passes: bool,
-    /// `Op::Call`, `Op::OnCopy`. Where they are not given up, a program that has one of them is left
-    /// as it was: a call may lead back.
+    /// `Op::Call`. Where it is not given up, a program that has one is left as it was: a call may lead back.
     pub calls: bool,
+    /// `Op::OnCopy`. Where it is not given up, a program that has one is left as it was if something is done in it, and not
+    /// given up, that leads elsewhere.
+    pub copies: bool,
     /// `Op::Service`.
     pub services: bool,
 }
@@ -210,6 +212,7 @@ impl Bail {
         reparses: true,
         passes: true,
         calls: true,
+        copies: true,
         services: true,
     };
 
@@ -220,7 +223,8 @@ impl Bail {
             Op::Clone { .. } => self.clones,
             Op::Reparse => self.reparses,
             Op::Resubmit { .. } | Op::Recirculate { .. } => self.passes,
-            Op::Call { .. } | Op::OnCopy { .. } => self.calls,
+            Op::Call { .. } => self.calls,
+            Op::OnCopy { .. } => self.copies,
             Op::Service { .. } => self.services,
             _ => false,
         }
@@ -270,7 +274,7 @@ pub fn optimise_with(
     options: &Options,
     entries: Option<&Entries>,
 ) -> Optimised {
-    if !options.reach || !options.bail.calls && calls(program, contents) {
+    if !options.reach || calls(program, contents, options.bail) {
         return as_it_was(program, contents);
     }
     // A packet may go on from the last copy: then more of them serve, up to a bound.
@@ -360,13 +364,32 @@ fn passes(mut work: Work<'_>, options: &Options) -> Optimised {
     finish(work)
 }
 
-/// Something is called, or done on a copy in place.
-fn calls(program: &Program, contents: &Contents) -> bool {
+/// Something is called, or done on a copy in place that leads elsewhere, and not given up.
+fn calls(program: &Program, contents: &Contents, bail: Bail) -> bool {
+    let leads = |op: &Op| {
+        let kind = matches!(
+            op,
+            Op::Group { .. }
+                | Op::Clone { .. }
+                | Op::Call { .. }
+                | Op::Reparse
+                | Op::Resubmit { .. }
+                | Op::Recirculate { .. }
+                | Op::Service { .. }
+        );
+        kind && !bail.at(op)
+    };
     let blocks = program.blocks.iter().map(|b| &b.ops);
     let actions = program.actions.iter().chain(contents.actions.values()).map(|a| &a.body);
     let mut found = false;
     for ops in blocks.chain(actions) {
-        let mut at = |op: &Op| found |= matches!(op, Op::Call { .. } | Op::OnCopy { .. });
+        let mut at = |op: &Op| match op {
+            Op::Call { .. } => found |= !bail.calls,
+            Op::OnCopy { body } if !bail.copies => {
+                body.iter().for_each(|op| op.visit(&mut |op| found |= leads(op)));
+            }
+            _ => {}
+        };
         ops.iter().for_each(|op| op.visit(&mut at));
     }
     found

@@ -161,7 +161,7 @@ impl Uses {
                 }
             }
             Op::Output { .. } => self.metas.insert(intrinsic::QUEUE.index()),
-            Op::Group { .. } | Op::Call { .. } | Op::OnCopy { .. } => self.all = true,
+            Op::Group { .. } | Op::Call { .. } => self.all = true,
             // It is handed the packet as it would leave; what it finds in there is its own affair.
             Op::Service { results, .. } => {
                 results.iter().for_each(|meta| self.write(program, FieldRef::Meta(*meta)));
@@ -176,6 +176,7 @@ impl Uses {
             | Op::RegisterWrite { .. }
             | Op::Truncate { .. }
             | Op::Loop { .. }
+            | Op::OnCopy { .. }
             | Op::If { .. }
             | Op::Goto(_)
             | Op::Drop(_)

@@ -38,6 +38,7 @@ fn options(rng: &mut Rng) -> Options {
             reparses: bit(),
             passes: bit(),
             calls: bit(),
+            copies: bit(),
             services: bit(),
         };
     }

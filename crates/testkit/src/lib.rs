@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`copies`] | random programs whose packets go to many ports and change between them |
 //! | [`heap`] | an allocator that counts |
 //! | [`packet`] | frames from header values |
 //! | [`station`] | a small program of two tables, whose entries say where each station's frames go |
@@ -10,6 +11,7 @@
 //! Everything is seeded: the same seed gives the same thing on every machine. What breaks an
 //! invariant panics, as tests do.
 
+pub mod copies;
 pub mod heap;
 pub mod lookups;
 pub mod packet;

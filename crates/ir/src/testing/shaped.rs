@@ -198,6 +198,51 @@ fn changes(r: &mut Rng, n: &Names) -> Vec<Op> {
     }
 }
 
+/// Outputs, of which some are of the packet as it was before it changed again.
+fn copies(r: &mut Rng, n: &Names, depth: u32) -> Vec<Op> {
+    let out = |r: &mut Rng| match r.below(4) {
+        0 => Op::Output { port: Expr::Param(0) },
+        1 => Op::Output { port: Expr::meta(n.port) },
+        _ => Op::Output { port: Expr::int(1 + r.below(6) as u128, 32) },
+    };
+    let mut ops = Vec::new();
+    for _ in 0..2 + r.below(6) {
+        match r.below(14) {
+            0..=4 => ops.push(out(r)),
+            5 | 6 => ops.extend(changes(r, n)),
+            7 => ops.push(Op::Assign(header(n.tag, at::VID), Expr::int(r.below(4096) as u128, 12))),
+            8 => ops.push(Op::PopFront(n.vlan, 1)),
+            9 => ops.extend([
+                Op::PushFront(n.vlan, 1),
+                Op::Assign(header(n.tag, at::TAG_TYPE), value(header(n.eth, at::ETH_TYPE))),
+                Op::Assign(header(n.eth, at::ETH_TYPE), Expr::int(0x8100, 16)),
+            ]),
+            10 if r.one_in(2) => {
+                let few = r.below(100) as u128;
+                ops.push(Op::Truncate { length: Expr::int(few, 32) });
+            }
+            11 => ops.push(Op::Assign(
+                FieldRef::Meta(intrinsic::QUEUE),
+                Expr::int(r.below(3) as u128, 32),
+            )),
+            // To every port.
+            12 if r.one_in(2) => {
+                let port = |port| Op::Output { port: Expr::int(port, 32) };
+                ops.extend((0..4 + r.below(6) as u128).map(port));
+            }
+            12 if depth > 0 => ops.push(Op::OnCopy { body: copies(r, n, depth - 1) }),
+            12 => ops.push(Op::Drop(DropReason::Action)),
+            13 if depth > 0 => {
+                let odd = value(header(n.v4, at::TTL4)).slice(0, 0);
+                let (then, or_else) = (copies(r, n, depth - 1), copies(r, n, depth - 1));
+                ops.push(when(odd, then, or_else));
+            }
+            _ => ops.push(out(r)),
+        }
+    }
+    ops
+}
+
 fn value(f: FieldRef) -> Expr {
     Expr::Field(f)
 }
@@ -592,7 +637,7 @@ impl Shaped {
             ]
         };
         let r = &mut self.rng;
-        match r.below(27) {
+        match r.below(30) {
             0 | 1 => (vec![("port", 32)], vec![out(p(0))]),
             2 | 3 => (vec![("port", 32)], vec![set(meta(n.port), p(0))]),
             4..=6 => {
@@ -692,6 +737,7 @@ impl Shaped {
                 };
                 (vec![("port", 32)], body)
             }
+            26..=28 => (vec![("port", 32)], copies(r, n, 2)),
             24 => {
                 (vec![("port", 32)], vec![set(QUEUE, Expr::int(r.below(3) as u128, 32)), out(p(0))])
             }

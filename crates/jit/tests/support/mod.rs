@@ -258,6 +258,10 @@ pub struct Tally {
     pub native: u64,
     pub forwarded: u64,
     pub changed: u64,
+    /// Outputs of packets that changed behind them.
+    pub laid: u64,
+    /// Packets with more outputs than lie in their line.
+    pub many: u64,
     pub bailed: u64,
     pub reasons: BTreeMap<String, u64>,
 }
@@ -267,6 +271,8 @@ impl Tally {
         self.native += other.native;
         self.forwarded += other.forwarded;
         self.changed += other.changed;
+        self.laid += other.laid;
+        self.many += other.many;
         self.bailed += other.bailed;
         for (reason, n) in other.reasons {
             *self.reasons.entry(reason).or_default() += n;
@@ -279,10 +285,13 @@ impl Tally {
 
     pub fn print(&self, what: &str) {
         println!(
-            "{what}: {} native ({} forwarded, {} of them changed), {} bailed out: {:.1} % native",
+            "{what}: {} native ({} forwarded, {} of them changed; {} copies that differ; {} with many \
+             outputs), {} bailed out: {:.1} % native",
             self.native,
             self.forwarded,
             self.changed,
+            self.laid,
+            self.many,
             self.bailed,
             100.0 * self.share()
         );
@@ -343,30 +352,14 @@ impl<'a> Both<'a> {
         let (scan, scratch) = (&self.scan, &mut self.scratch);
         self.code.run(scan, counters, &mut services, scratch, &mut packets, now_ns);
         let counted = self.native.take(self.pipeline);
-        struct Done {
-            status: u8,
-            outputs: Vec<abi::Output>,
-            changed: u8,
-            reason: u32,
-            lookups: u32,
-            shift: i32,
-        }
-        let done: Vec<Done> = packets
-            .iter()
-            .map(|p| Done {
-                status: p.status,
-                outputs: p.outputs().to_vec(),
-                changed: p.changed,
-                reason: p.reason,
-                lookups: p.lookups,
-                shift: p.shift,
-            })
-            .collect();
+        let done: Vec<abi::Outcome> = packets.iter().map(|p| **p).collect();
         drop(packets);
 
         let mut expected = Counted::default();
         let (mut lookups, mut bailed) = (0, false);
-        for ((done, buffer), (port, bytes)) in done.iter().zip(&buffers).zip(frames) {
+        for (at, ((done, buffer), (port, bytes))) in
+            done.iter().zip(&buffers).zip(frames).enumerate()
+        {
             let context = || {
                 format!(
                     "{what}: packet {bytes:02x?} from port {port}\n{}",
@@ -395,27 +388,39 @@ impl<'a> Both<'a> {
             lookups += after - before;
             assert!(sink.punts.is_empty() && sink.digests.is_empty(), "{}", context());
             let native = match done.status {
-                status::FORWARD => Verdict::Forward,
+                status::FORWARD | status::COPIES => Verdict::Forward,
                 status::DROP => Verdict::Drop(DropReason::ALL[done.reason as usize]),
                 other => panic!("status {other}: {}", context()),
             };
             assert_eq!(native, verdict, "{}", context());
             let start = (HEADROOM as i32 + done.shift) as usize;
             let out = &buffer[start..HEADROOM + bytes.len()];
-            assert_eq!(done.outputs.len(), sink.outputs.len(), "{}", context());
-            for (native, output) in done.outputs.iter().zip(&sink.outputs) {
+            let copies: Vec<jit::Copy<'_>> = self.scratch.copies(at, done).collect();
+            assert_eq!(copies.len(), sink.outputs.len(), "{}", context());
+            for (native, output) in copies.iter().zip(&sink.outputs) {
                 assert_eq!(
-                    (native.port, native.queue),
+                    (native.output.port, native.output.queue),
                     (output.port, output.queue),
                     "{}",
                     context()
                 );
-                assert_eq!(out, &output.bytes[..], "{}", context());
-                if done.changed == 0 {
-                    assert_eq!(out, &bytes[..], "{}", context());
+                let (is, changed) = match native.headers {
+                    None => (out.to_vec(), done.changed != 0),
+                    Some(headers) => {
+                        let payload = &buffer[HEADROOM + headers.payload..HEADROOM + bytes.len()];
+                        let is = headers.to_vec(payload);
+                        let changed = headers.changed || is.len() == headers.cut;
+                        (is, changed)
+                    }
+                };
+                assert_eq!(is, output.bytes, "{}", context());
+                if !changed {
+                    assert_eq!(is, bytes[..], "{}", context());
                 }
+                tally.laid += u64::from(native.headers.is_some());
             }
-            if done.status == status::FORWARD {
+            tally.many += u64::from(copies.len() > abi::OUTPUTS_MAX);
+            if verdict == Verdict::Forward {
                 tally.forwarded += 1;
                 tally.changed += u64::from(done.changed);
             }

@@ -70,19 +70,25 @@ pub(crate) struct Checked {
     pub(crate) left: usize,
 }
 
+/// A copy: where it goes, and, if it differs from the frame as code has left it, its headers, where the rest begins in the
+/// frame as it came in, and how long it is at most.
+type Copied = (abi::Output, Option<(Vec<u8>, usize, usize)>);
+
 /// Collects a burst's outcomes.
 #[derive(Default)]
 struct Collector {
-    /// Status, reason, shift, outputs, length as it came in.
-    compiled: Vec<(usize, u8, u32, i32, Vec<abi::Output>, usize)>,
+    /// What code says, the copies, length as it came in.
+    compiled: Vec<(usize, abi::Outcome, Vec<Copied>, usize)>,
     interpreted: Vec<(usize, Outcome)>,
 }
 
 impl Seen for Collector {
-    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>) {
-        let outputs = packet.outputs().to_vec();
-        let len = packet.len() as usize;
-        self.compiled.push((i, packet.status, packet.reason, packet.shift, outputs, len));
+    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch) {
+        let copied = |copy: jit::Copy<'_>| {
+            (copy.output, copy.headers.map(|h| (h.bytes.to_vec(), h.payload, h.cut)))
+        };
+        let copies = code.copies(i, packet).map(copied).collect();
+        self.compiled.push((i, **packet, copies, packet.len() as usize));
     }
 
     fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran)) {
@@ -95,16 +101,24 @@ impl Seen for Collector {
 impl Collector {
     fn outcomes(self, lane: &Lane) -> Vec<Option<Outcome>> {
         let mut outcomes = vec![None; BURST];
-        for (i, status, reason, shift, outputs, len) in self.compiled {
-            let verdict = match status {
-                abi::status::FORWARD => Some(Verdict::Forward),
+        for (i, code, copies, len) in self.compiled {
+            let verdict = match code.status {
+                abi::status::FORWARD | abi::status::COPIES => Some(Verdict::Forward),
                 abi::status::DROP => {
-                    DropReason::ALL.get(reason as usize).map(|reason| Verdict::Drop(*reason))
+                    DropReason::ALL.get(code.reason as usize).map(|reason| Verdict::Drop(*reason))
                 }
                 _ => None,
             };
-            let bytes = lane.bytes(i, shift, len);
-            let outputs = outputs.iter().map(|o| (o.port, o.queue, bytes.to_vec())).collect();
+            let bytes = |headers: Option<(Vec<u8>, usize, usize)>| match headers {
+                None => lane.bytes(i, code.shift, len).to_vec(),
+                Some((mut bytes, payload, cut)) => {
+                    bytes.extend_from_slice(&lane.bytes(i, 0, len)[payload..]);
+                    bytes.truncate(cut);
+                    bytes
+                }
+            };
+            let outputs = copies.into_iter().map(|(o, headers)| (o.port, o.queue, bytes(headers)));
+            let outputs = outputs.collect();
             outcomes[i] = verdict.map(|verdict| Outcome { verdict, outputs, punts: Vec::new() });
         }
         for (i, outcome) in self.interpreted {

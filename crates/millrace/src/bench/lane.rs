@@ -179,13 +179,13 @@ fn fetch<'r>(trace: &Trace, at: usize, room: &'r mut [u8]) -> abi::Packet<'r> {
 /// Told what became of each frame of a burst.
 pub(crate) trait Seen {
     /// Compiled code has done with frame `i`.
-    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>);
+    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch);
     /// Compiled code has done with these frames, but for those that it has left. True if it has left
     /// some.
-    fn burst(&mut self, packets: &[abi::Packet<'_>]) -> bool {
+    fn burst(&mut self, packets: &[abi::Packet<'_>], code: &jit::Scratch) -> bool {
         let done = |packet: &abi::Packet<'_>| packet.status != abi::status::BAIL;
         let all = packets.iter().enumerate();
-        all.clone().filter(|(_, p)| done(p)).for_each(|(i, packet)| self.compiled(i, packet));
+        all.clone().filter(|(_, p)| done(p)).for_each(|(i, packet)| self.compiled(i, packet, code));
         !packets.iter().all(done)
     }
     /// Frame `i`, which the code for bursts has left, is run with the sink that this gives to `run`, which says by what.
@@ -250,7 +250,7 @@ impl Lane {
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let mut left: SmallVec<[(usize, u32); BURST]> = SmallVec::new();
-        if seen.burst(&packets) {
+        if seen.burst(&packets, &self.scratch.code) {
             let bailed = packets.iter().enumerate();
             let bailed = bailed.filter(|(_, packet)| packet.status == abi::status::BAIL);
             left.extend(bailed.map(|(i, packet)| (i, packet.lookups)));

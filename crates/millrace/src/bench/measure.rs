@@ -97,16 +97,28 @@ impl Sink for Tally {
 }
 
 impl Seen for Tally {
-    fn compiled(&mut self, _: usize, packet: &abi::Packet<'_>) {
-        self.burst(std::slice::from_ref(packet));
+    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch) {
+        match packet.status {
+            abi::status::COPIES => {
+                code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
+                self.forward += 1;
+            }
+            _ => {
+                self.burst(std::slice::from_ref(packet), code);
+            }
+        }
     }
 
     // All at once, so that what is counted stays in registers.
     #[inline]
-    fn burst(&mut self, packets: &[abi::Packet<'_>]) -> bool {
+    fn burst(&mut self, packets: &[abi::Packet<'_>], code: &jit::Scratch) -> bool {
         let (mut sent, mut left) = (0u64, 0u64);
-        for packet in packets {
+        for (i, packet) in packets.iter().enumerate() {
             match packet.outputs() {
+                _ if packet.status == abi::status::COPIES => {
+                    code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
+                    sent += 1;
+                }
                 [one] => {
                     self.sent(one.port);
                     sent += 1;

@@ -324,7 +324,7 @@ struct Out {
 }
 
 impl Seen for Out {
-    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>) {
+    fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, _: &jit::Scratch) {
         let port = packet.outputs().first().map_or(0, |o| o.port);
         self.compiled.push((i, port, packet.shift, packet.len() as usize));
     }

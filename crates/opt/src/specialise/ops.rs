@@ -131,10 +131,12 @@ impl Flow<'_> {
                 same()
             }
             // The engine gives the packet up there, or no pass runs.
-            Op::Call { .. } | Op::OnCopy { .. } => {
+            Op::Call { .. } => {
                 *state = State::anything(program);
                 same()
             }
+            // What is done on a copy is not done to the packet.
+            Op::OnCopy { .. } => same(),
             Op::PortLive { field, port } => {
                 let port = build.then(|| self.simplified(port, state, args));
                 state.write(*field, Known::nothing(1));

@@ -158,6 +158,7 @@ fn bails(trace: &Trace, bail: Bail) -> bool {
             let here = match event.kind {
                 trace::Kind::Group => bail.groups,
                 trace::Kind::Clone if event.text.starts_with("clone ") => bail.clones,
+                trace::Kind::Clone if event.text.starts_with("on_copy") => bail.copies,
                 trace::Kind::Clone => bail.calls,
                 trace::Kind::Pass => bail.passes,
                 trace::Kind::Parse => {

@@ -3,9 +3,10 @@
 use super::case::{Case, Incoming, Step};
 use super::effects::{Count, Effects, Outside, Plain, draw};
 use super::{Made, Subject, Tested};
-use abi::{BURST_MAX, OUTPUTS_MAX, Output, status};
+use abi::{BURST_MAX, status};
 use datapath::lane::{Counts, Resumed, Serve};
 use datapath::services::one_by_one;
+use datapath::validate::{Spelt, spelt};
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
 use ir::{
@@ -33,6 +34,8 @@ pub(crate) struct Stats {
     pub(crate) packets: u64,
     /// Of these, so many left by a port.
     pub(crate) forwarded: u64,
+    /// And of these, so many as compiled code has them by more ports than a few, or by copies that differ.
+    pub(crate) copied: u64,
     /// Lookups, and those that matched.
     pub(crate) lookups: u64,
     pub(crate) matches: u64,
@@ -46,6 +49,7 @@ impl Stats {
     pub(crate) fn add(&mut self, other: &Stats) {
         self.packets += other.packets;
         self.forwarded += other.forwarded;
+        self.copied += other.copied;
         self.lookups += other.lookups;
         self.matches += other.matches;
         self.transactions += other.transactions;
@@ -183,12 +187,8 @@ impl Externs for Live<'_> {
 
 /// What compiled code says of a packet, copied out so that the buffers are free again.
 struct Said {
-    status: u8,
-    changed: bool,
-    shift: i32,
-    reason: u32,
-    lookups: u32,
-    outputs: SmallVec<[Output; OUTPUTS_MAX]>,
+    outcome: abi::Outcome,
+    copies: Vec<Spelt>,
 }
 
 /// A worker with its oracle beside it, for one engine's counters.
@@ -284,7 +284,7 @@ impl Lane {
                 let verdict = b.machine.run(pipeline, input, &mut outside, &mut b.right, None);
                 b.right.end(verdict);
                 if b.effects[i] != b.right {
-                    let by = match b.said[i].status {
+                    let by = match b.said[i].outcome.status {
                         status::BAIL => "the interpreter, after compiled code left it",
                         _ => "compiled code",
                     };
@@ -329,30 +329,32 @@ impl Lane {
             now_ns: self.now_ns,
         };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
-        b.said.extend(list.iter().map(|p| Said {
-            status: p.status,
-            changed: p.changed != 0,
-            shift: p.shift,
-            reason: p.reason,
-            lookups: p.lookups,
-            outputs: p.outputs().iter().copied().collect(),
-        }));
+        b.said.extend(list.iter().map(|p| Said { outcome: **p, copies: Vec::new() }));
         drop(list);
+        // Before the interpreter runs any.
+        for (i, (said, packet)) in b.said.iter_mut().zip(packets).enumerate() {
+            let start = HEADROOM as i64 + i64::from(said.outcome.shift);
+            if !(0..=b.frames[i].len() as i64).contains(&start) {
+                return Err((i, format!("the packet begins {} bytes later", said.outcome.shift)));
+            }
+            let copies = b.scratch.code.copies(i, &said.outcome);
+            said.copies =
+                spelt(&said.outcome, copies, (&b.frames[i], HEADROOM, packet.bytes.len()));
+        }
         for (i, packet) in packets.iter().enumerate() {
-            let (said, frame, effects) = (&b.said[i], &b.frames[i], &mut b.effects[i]);
+            let (Said { outcome: said, copies }, frame, effects) =
+                (&b.said[i], &b.frames[i], &mut b.effects[i]);
             effects.clear();
             let same = frame[HEADROOM..] == packet.bytes[..];
             match said.status {
-                status::FORWARD => {
-                    let start = HEADROOM as i64 + i64::from(said.shift);
-                    let bytes = usize::try_from(start).ok().and_then(|start| frame.get(start..));
-                    let Some(bytes) = bytes else {
-                        return Err((i, format!("the packet begins {} bytes later", said.shift)));
-                    };
-                    if !(said.changed || same && said.shift == 0) {
+                status::FORWARD | status::COPIES => {
+                    if !(said.changed != 0 || same && said.shift == 0) {
                         return Err((i, "its bytes changed, and nothing says so".to_string()));
                     }
-                    said.outputs.iter().for_each(|out| effects.out(out.port, out.queue, bytes));
+                    copies
+                        .iter()
+                        .for_each(|(port, queue, bytes)| effects.out(*port, *queue, bytes));
+                    self.stats.copied += u64::from(said.status == status::COPIES);
                     effects.end(Verdict::Forward);
                 }
                 status::DROP => match DropReason::ALL.get(said.reason as usize) {
