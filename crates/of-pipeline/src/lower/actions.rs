@@ -322,6 +322,10 @@ pub fn lower_packet_out(
 /// A bucket's actions, in the order in which [`as_bucket`] has them done.
 pub fn lower_bucket(layout: &Layout, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
+    if actions.is_empty() {
+        call.step(Step::BucketDrop);
+        return Ok(call);
+    }
     let place = Place { context: Context::Bucket, table: None, tables: layout.tables };
     let actions = as_bucket(until_exit(actions));
     if actions.iter().any(|a| set_key(a).is_none() || is_partial(a)) {

@@ -227,6 +227,14 @@ pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: Op) -> Op {
     output_to(h, to, max_len, PuntReason::Action, normal, back)
 }
 
+/// An entry says drop: what earlier tables wrote is done all the same (1.3.5 §5.9), and an output to the
+/// ingress port that did not happen stays the reason.
+pub fn drop_unless_set(layout: &Layout) -> Op {
+    let unset = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
+    let suppressed = Expr::meta(layout.headers.suppressed);
+    when(unset.and(suppressed.not()), vec![Op::Drop(DropReason::Action)])
+}
+
 /// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.
 /// A meter that drops there drops the packet; an `exit` there ends it here, too, once the action set
 /// (at `until`) is done, which that of a `copy` is not.

@@ -9,7 +9,9 @@ use super::action_set::{Kind, field_bit};
 use super::fields;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
-use ir::{Action, BinaryOp, BlockId, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId};
+use ir::{
+    Action, BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId,
+};
 use openflow::{Bits, BundleAlgorithm, FieldId, HashAlgorithm, HashFields, PortNo, Subfield};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -36,6 +38,8 @@ pub enum Step {
     BucketEnd,
     /// A copy to NORMAL, of a bucket.
     BucketNormal,
+    /// A bucket without actions: it says drop.
+    BucketDrop,
     /// The packet itself to NORMAL, and then to the action set.
     NormalTail,
     /// A copy to the first table.
@@ -250,6 +254,7 @@ impl Build<'_> {
                 vec![Op::Call { block, until, guise: None }]
             }
             Step::BucketNormal => vec![ops::call_on_copy(layout.normal, layout.nowhere)],
+            Step::BucketDrop => vec![Op::Drop(DropReason::Action)],
             Step::NormalTail => vec![Op::Goto(layout.normal_tail)],
             Step::Table => vec![ops::run_copy(BlockId(0))],
             Step::Controller(reason) => {
@@ -595,6 +600,7 @@ fn word(step: &Step, out: &mut String) {
         Step::Bucket => write!(out, "bucket"),
         Step::BucketEnd => write!(out, "end_bucket"),
         Step::BucketNormal => write!(out, "bucket_normal"),
+        Step::BucketDrop => write!(out, "bucket_drop"),
         Step::NormalTail => write!(out, "then_normal"),
         Step::Table => write!(out, "table"),
         Step::Controller(reason) => match reason {
@@ -739,6 +745,11 @@ pub fn name(shape: &[Step]) -> String {
     if shape.is_empty() { "of.drop".to_string() } else { out }
 }
 
+/// Nothing is done but that earlier tables' writes are forgotten: so `actions=drop` is written.
+fn says_drop(shape: &[Step]) -> bool {
+    shape.iter().all(|step| matches!(step, Step::Clear | Step::Found))
+}
+
 /// The action of a shape.
 pub fn build(shape: &[Step], layout: &Layout) -> Action {
     let mut b = Build {
@@ -751,6 +762,9 @@ pub fn build(shape: &[Step], layout: &Layout) -> Action {
         bucket: false,
     };
     shape.iter().for_each(|step| b.add(*step));
+    if says_drop(shape) {
+        b.body.push(ops::drop_unless_set(layout));
+    }
     Action { name: name(shape), params: b.params, body: b.body }
 }
 

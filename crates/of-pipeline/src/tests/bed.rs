@@ -5,6 +5,7 @@ pub(super) use crate::bed::program;
 use crate::lower::ProgramConfig;
 use crate::{Agent, Event, Refusal, Synchronised};
 use datapath::services::Services;
+use ir::DropReason;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
     Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
@@ -152,6 +153,15 @@ impl Bed {
             Some(frame) => frame.data().to_vec(),
             None => panic!("nothing came out of port {port}"),
         }
+    }
+
+    /// How many packets were given up for a reason, of all that were put on ports and injected.
+    pub(super) fn drops(&self, reason: DropReason) -> u64 {
+        self.settle();
+        let switch = self.agent.switch();
+        let ports = switch.port_counters().into_iter().map(|(_, counters, _)| counters);
+        let all = ports.chain([switch.injected()]).flat_map(|counters| counters.drops);
+        all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
     }
 
     /// Nothing comes out of a port of all that was put on ports.
