@@ -262,6 +262,13 @@ pub fn resubmit(
     ]
 }
 
+/// Does something with IP packets that have been tracked and belong to a connection.
+pub fn if_tracked(h: &Headers, then: Vec<Op>) -> Op {
+    let is = |ether_type| Expr::meta(h.ether_type).eq(Expr::int(ether_type, 16));
+    let tracked = super::fields::read(h, FieldId::CtNwProto).ne(Expr::int(0, 8));
+    when(tracked.and(is(0x0800).or(is(0x86dd))), then)
+}
+
 /// Bits of the mark or label that the next `ct` sets; `value` has no others than those of `mask`.
 pub fn ct_set(h: &Headers, id: FieldId, value: Expr, mask: Expr) -> Vec<Op> {
     let at = if id == FieldId::CtMark { 0 } else { 2 };

@@ -150,6 +150,10 @@ pub enum Step {
     Resubmit(u8),
     /// The same as if the packet came by another port: port 32.
     ResubmitPort(u8),
+    /// Runs the entries of a table as if the packet were its connection's first one, and goes on here.
+    ResubmitCt(u8),
+    /// The same as if it came by another port: port 32.
+    ResubmitCtPort(u8),
     /// Nothing is set in the connection that the next [`Step::Ct`] keeps.
     CtExec,
     /// Bits of the connection's mark or label: value and mask, of its width.
@@ -233,6 +237,21 @@ impl Build<'_> {
         };
         self.params.push(Param { name, width });
         Expr::Param(self.params.len() as u32 - 1)
+    }
+
+    /// The port by which a lookup sees the packet: it reads it by what actions made of it.
+    fn other_port(&mut self) -> Expr {
+        let changed = Expr::meta(self.layout.headers.in_port_changed);
+        Expr::binary(BinaryOp::Xor, self.param("in_port", 32), changed)
+    }
+
+    /// Runs the entries of a table that see the packet otherwise.
+    fn resubmit_as(&self, table: u8, in_port: Expr, columns: Vec<(u32, Expr)>) -> Vec<Op> {
+        let layout = self.layout;
+        let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
+        let lookup = Guise { in_port, columns, tables };
+        let (block, copy) = (Layout::block(table), !self.outer.is_empty());
+        ops::resubmit(&layout.headers, block, Some(lookup), layout.action_set, copy)
     }
 
     fn add(&mut self, step: Step) {
@@ -394,13 +413,18 @@ impl Build<'_> {
                 ops::resubmit(h, Layout::block(table), None, layout.action_set, copy)
             }
             Step::ResubmitPort(table) => {
-                let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
-                // The lookup reads the port by what actions made of it.
-                let changed = Expr::meta(h.in_port_changed);
-                let in_port = Expr::binary(BinaryOp::Xor, self.param("in_port", 32), changed);
-                let lookup = Guise { in_port, tables };
-                let copy = !self.outer.is_empty();
-                ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set, copy)
+                let in_port = self.other_port();
+                self.resubmit_as(table, in_port, Vec::new())
+            }
+            Step::ResubmitCt(table) => {
+                let in_port = Expr::meta(ir::program::intrinsic::IN_PORT);
+                let body = self.resubmit_as(table, in_port, fields::original_tuple(h));
+                vec![ops::if_tracked(h, body)]
+            }
+            Step::ResubmitCtPort(table) => {
+                let in_port = self.other_port();
+                let body = self.resubmit_as(table, in_port, fields::original_tuple(h));
+                vec![ops::if_tracked(h, body)]
             }
             Step::CtExec => {
                 let widths = [32, 32, 128, 128];
@@ -694,6 +718,8 @@ fn word(step: &Step, out: &mut String) {
         Step::CloneEnd => write!(out, "end_clone"),
         Step::Resubmit(table) => write!(out, "resubmit_{table}"),
         Step::ResubmitPort(table) => write!(out, "resubmit_port_{table}"),
+        Step::ResubmitCt(table) => write!(out, "resubmit_ct_{table}"),
+        Step::ResubmitCtPort(table) => write!(out, "resubmit_ct_port_{table}"),
         Step::CtExec => write!(out, "ct_exec"),
         Step::CtSet(id) => write!(out, "ct_set_{id}"),
         Step::CtCopy(bits, from, to) => {
