@@ -220,13 +220,23 @@ impl Bench {
         output: DataPort,
         settings: Settings,
     ) -> Result<Bench, Error> {
+        let mut bench = Bench::unchecked(control, input, output, settings);
+        bench.check()?;
+        Ok(bench)
+    }
+
+    fn unchecked(control: Control, input: DataPort, output: DataPort, settings: Settings) -> Bench {
         let (odd, done) = (Odd::default(), Vec::new());
         let mut bench = Bench { control, input, output, settings, stream: 0, odd, done };
         bench.control.interrupt_by(bench.settings.interrupt.clone());
-        bench.control.clear()?;
-        bench.check_wire(false)?;
-        bench.check_wire(true)?;
-        Ok(bench)
+        bench
+    }
+
+    /// Empties the switch, and checks that its ports are wired as we were told.
+    fn check(&mut self) -> Result<(), Error> {
+        self.control.clear()?;
+        self.check_wire(false)?;
+        self.check_wire(true)
     }
 
     /// A plan by the settings, for frames of the shortest length and one flow.
@@ -675,8 +685,11 @@ fn session(
         ..std::mem::take(&mut report.switch)
     };
     let (repetitions, scripts) = (settings.repetitions, settings.scripts.clone());
-    let mut bench = Bench::new(control, input, output, settings)?;
-    let ended = ask_all(&mut bench, modules, &scripts, repetitions, progress, report);
+    let mut bench = Bench::unchecked(control, input, output, settings);
+    // From here on there are rules of ours in the switch, however it ends.
+    let ended = bench
+        .check()
+        .and_then(|()| ask_all(&mut bench, modules, &scripts, repetitions, progress, report));
     bench.control.interrupt_by(Interrupt::default());
     let left = match bench.control.leave() {
         Err(error) if error.is_of_switch() => back(&mut bench).and_then(|()| bench.control.leave()),

@@ -224,7 +224,7 @@ fn answer_all(mut stream: TcpStream) {
     let mut input = Vec::new();
     // Without delay or with: the figures then show it.
     let _ = stream.set_nodelay(true);
-    while let Ok(bytes) = read_message(&mut stream, &mut input) {
+    while let Ok(bytes) = read_message(&mut stream, &mut input, None) {
         let Ok((xid, message)) = codec::decode(Version::V13, &bytes) else { return };
         let answer = match message {
             Message::Hello(_) => {

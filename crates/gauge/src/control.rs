@@ -226,7 +226,8 @@ impl Control {
         let hello = Message::Hello(Hello { versions: Some(ours) });
         stream.write_all(&codec::encode(newest, Xid(1), &hello)?).map_err(io("saying hello"))?;
         let mut input = Vec::new();
-        let first = read_message(&mut stream, &mut input).map_err(io("waiting for its hello"))?;
+        let first =
+            read_message(&mut stream, &mut input, None).map_err(io("waiting for its hello"))?;
         let version = match (Header::parse(&first), codec::decode(newest, &first)) {
             (Some(header), Ok((_, Message::Hello(hello)))) => {
                 VersionSet::negotiate(ours, header.version, hello.versions)
@@ -292,8 +293,10 @@ impl Control {
     }
 
     /// Closes the channel and opens it again, after the switch was restarted. If that fails, this
-    /// one stays, closed or not.
+    /// one stays, closed.
     pub fn reopen(&mut self) -> Result<(), Error> {
+        // A switch may serve one at a time.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).shutdown();
         let mut fresh = Control::open(&self.peer.clone(), &self.offered.clone())?;
         fresh.interrupt = self.interrupt.clone();
         fresh.groups = std::mem::take(&mut self.groups);
@@ -619,13 +622,23 @@ fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
     }
 }
 
-/// Reads one message; what follows it stays in `input`.
+/// Reads one message, of a version if one was agreed on; what follows it stays in `input`.
 pub(crate) fn read_message(
     stream: &mut impl Read,
     input: &mut Vec<u8>,
+    version: Option<Version>,
 ) -> std::io::Result<Vec<u8>> {
     let mut chunk = [0; 1 << 16];
     loop {
+        // What is no message may seem to be a long one, for whose end one would wait.
+        if let (Some(version), Some(header)) = (version, Header::parse(input))
+            && header.version != version.wire()
+        {
+            let first = &input[..openflow::codec::HEADER_LEN];
+            let text =
+                format!("what it sent is no message of {version}: it begins with {first:02x?}");
+            return Err(std::io::Error::new(ErrorKind::InvalidData, text));
+        }
         match codec::frame(input) {
             Frame::Message { length } => return Ok(input.drain(..length).collect()),
             Frame::Bad { .. } => {
@@ -651,7 +664,7 @@ fn read_all(
     outbox: &SyncSender<Result<Received, String>>,
 ) {
     loop {
-        let bytes = match read_message(&mut stream, &mut input) {
+        let bytes = match read_message(&mut stream, &mut input, Some(version)) {
             Ok(bytes) => bytes,
             Err(e) => {
                 let _ = outbox.send(Err(e.to_string()));

@@ -47,12 +47,16 @@ struct Lies {
     deaf: Option<u32>,
     /// What the path does to frames on their way out.
     bends: Option<Bend>,
-    /// One in so many new rules never reaches the switch.
-    forgets: Option<u32>,
+    /// Of these messages, one in so many never reaches the switch.
+    forgets: Option<(Which, u32)>,
     /// Messages from the switch that are sent twice.
     doubles: Option<Which>,
-    /// The channel is closed, once, at so many echo requests.
-    closes: Option<u32>,
+    /// The channel is closed, once, at so many of these messages.
+    closes: Option<(Which, u32)>,
+    /// How often it cannot be opened again then.
+    crashes: u32,
+    /// What the switch says from then on is none of OpenFlow.
+    babbles: bool,
 }
 
 /// A counter of the switch.
@@ -88,6 +92,16 @@ enum Bend {
     Hub,
     /// With each of ours, one of another process's comes, by the same path.
     Strangers,
+    /// A cable is pulled once so many frames have come, and is back a while later.
+    Pulled(Cable, u32),
+}
+
+/// Whose link goes when the cable is pulled: the far end does not see it, as behind a media converter.
+#[derive(Clone, Copy, Debug)]
+enum Cable {
+    OurInput,
+    OurOutput,
+    SwitchOutput,
 }
 
 /// A switch, the shim before it, and both on the bench.
@@ -108,6 +122,7 @@ struct Lab {
 fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over: &AtomicBool) {
     let [(our_in, its_in), (our_out, its_out)] = wires else { panic!("two wires") };
     let (mut count, mut random) = (0u32, Prng::new(7));
+    let mut pulled: Option<(&memory::Handle, Instant)> = None;
     while !over.load(Ordering::Relaxed) {
         let mut busy = false;
         for (from, to) in [(our_in, its_in), (our_out, its_out), (its_in, our_in)] {
@@ -125,6 +140,15 @@ fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over: &AtomicBoo
                 }
                 Bend::Twice(n) if count % n == 0 => drop(our_out.inject_bytes(&bytes)),
                 Bend::Hub => drop(our_in.inject_bytes(&bytes)),
+                Bend::Pulled(cable, at) if count == at => {
+                    let end = match cable {
+                        Cable::OurInput => our_in,
+                        Cable::OurOutput => our_out,
+                        Cable::SwitchOutput => its_out,
+                    };
+                    end.set_carrier(false);
+                    pulled = Some((end, Instant::now()));
+                }
                 Bend::Strangers => {
                     if let Some(probe) = gauge::probe::parse(&bytes) {
                         let mut other = bytes.clone();
@@ -136,6 +160,12 @@ fn path(wires: &[(memory::Handle, memory::Handle)], bend: Bend, over: &AtomicBoo
             }
             our_out.inject_bytes(&bytes);
         }) > 0;
+        if let Some((end, since)) = pulled
+            && since.elapsed() > Duration::from_millis(400)
+        {
+            end.set_carrier(true);
+            pulled = None;
+        }
         if !busy {
             // What comes by either end wakes it soon enough.
             port::wait_readable(its_out.fd(), Duration::from_micros(100));
@@ -246,7 +276,10 @@ impl Lab {
             let Ok(switch) = TcpStream::connect(("127.0.0.1", port)) else { return };
             shim(controller, switch, version, lies);
             if lies.closes.is_some() {
-                // It can be reached again, and then is honest.
+                // It can be reached again, sooner or later, and then is honest.
+                for _ in 0..lies.crashes {
+                    drop(listener.accept().unwrap());
+                }
                 let (controller, _) = listener.accept().unwrap();
                 let switch = TcpStream::connect(("127.0.0.1", port)).unwrap();
                 shim(controller, switch, version, Lies::default());
@@ -346,7 +379,7 @@ fn shim(controller: TcpStream, switch: TcpStream, version: Version, lies: Lies) 
         })
     };
     let (mut controller, mut down) = (controller, switch);
-    let (mut echoes, mut rules) = (0, 0);
+    let (mut echoes, mut forgotten, mut closes) = (0, 0, 0);
     let mut held = Vec::new();
     if lies.reorders.is_some() {
         // What comes within this time of what came before is of one batch.
@@ -380,17 +413,19 @@ fn shim(controller: TcpStream, switch: TcpStream, version: Version, lies: Lies) 
                 });
                 return true;
             }
-            (Ok((_, Message::FlowMod(f))), Lies { forgets: Some(n), .. })
-                if f.priority == 1000 && f.command != FlowModCommand::Delete =>
-            {
-                rules += 1;
-                if rules % n == 0 {
+            (Ok((_, message)), Lies { forgets: Some((which, n)), .. }) if which(message) => {
+                forgotten += 1;
+                if forgotten % n == 0 {
                     return true;
                 }
             }
-            (Ok((_, Message::EchoRequest(_))), Lies { closes: Some(n), .. }) => {
-                echoes += 1;
-                if echoes == n {
+            (Ok((_, message)), Lies { closes: Some((which, n)), .. }) if which(message) => {
+                closes += 1;
+                if closes == n && lies.babbles {
+                    let _ = up.lock().unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+                    return true;
+                }
+                if closes == n {
                     return false;
                 }
             }
@@ -968,9 +1003,125 @@ fn a_disturbed_run_accuses_nobody() {
     }
 }
 
+/// A rule of a module is added or changed.
+fn is_new_rule(message: &Message) -> bool {
+    matches!(message, Message::FlowMod(f) if f.priority == 1000 && f.command != FlowModCommand::Delete)
+}
+
+/// One is removed, by itself.
+fn is_removal(message: &Message) -> bool {
+    matches!(message, Message::FlowMod(f) if f.command == FlowModCommand::DeleteStrict)
+}
+
+fn is_echo(message: &Message) -> bool {
+    matches!(message, Message::EchoRequest(_))
+}
+
+/// What a run that stays disturbed would have found is kept as a remark, whatever it is.
+#[test]
+fn no_kind_of_fault_is_claimed_of_a_disturbed_run() {
+    let lies = Lies::default();
+    // Late probes say nothing against counters and barriers; others' frames do.
+    let bends = Some(Bend::Strangers);
+    let wrong = Some((Counter::FlowPackets, 1));
+    let port = Some((Counter::PortTx, 1));
+    let late = Some(Duration::from_millis(60));
+    let changed: Change = |f| (f[22] = 61, sum(f)).1;
+    let cases: [(Lies, &Module, &str); 7] = [
+        (
+            Lies { bends: Some(Bend::Twice(20)), ..lies },
+            &module::forwarding::MODULE,
+            "frames_doubled",
+        ),
+        (
+            Lies { bends: Some(Bend::Each(changed)), ..lies },
+            &module::forwarding::MODULE,
+            "frames_changed",
+        ),
+        (Lies { bends: Some(Bend::Hub), ..lies }, &module::cliffs::FLOWS, "frames_returned"),
+        (Lies { miscounts: wrong, bends, ..lies }, &module::statistics::MODULE, "flow_count_wrong"),
+        (Lies { miscounts: port, bends, ..lies }, &module::counters::MODULE, "port_count_wrong"),
+        (Lies { early_barrier: late, bends, ..lies }, &module::barrier::MODULE, "barrier_early"),
+        (
+            Lies { forgets: Some((is_new_rule, 10)), ..lies },
+            &module::updates::INSERTION,
+            "rule_inactive",
+        ),
+    ];
+    for (lies, module, what) in cases {
+        let mut lab = Lab::new(Version::V13, lies);
+        let settings = &mut lab.bench.as_mut().unwrap().settings;
+        (settings.late_share_max, settings.attempts, settings.sizes) = (-1.0, 1, vec![64]);
+        settings.batches = vec![20];
+        for run in lab.ask(module) {
+            assert_eq!(run.findings, [], "{}", module.name);
+            assert!(!run.disturbed.is_empty(), "{} {run:?}", module.name);
+            // Some do not even look then.
+            let told = run.notes.iter().all(|n| !n.starts_with("not believed") || n.contains(what));
+            assert!(told, "{} {:?}", module.name, run.notes);
+        }
+    }
+}
+
+/// Who reads JUnit's form or the exit status is told the same.
+#[test]
+fn a_disturbed_session_is_undecided() {
+    let lies = Lies { loses: Some(50), ..Lies::default() };
+    let (report, _) = Lab::session(Version::V13, lies, &["forwarding", "loss"], |s| {
+        (s.late_share_max, s.attempts, s.sizes) = (-1.0, 1, vec![64]);
+    });
+    assert_eq!((report.ended.how, report.verdict().status()), (How::Complete, 4), "{report}");
+    let stored = gauge::Stored::parse(&serde_json::to_string(&report).unwrap()).unwrap();
+    let junit = gauge::junit::junit(&stored);
+    assert!(junit.contains("<error message=\"disturbed\">"), "{junit}");
+    assert!(!junit.contains("<failure"), "{junit}");
+}
+
+#[test]
+fn removals_that_never_come_are_not_late_ones() {
+    let forgets: Option<(Which, u32)> = Some((is_removal, 10));
+    let mut lab = Lab::new(Version::V13, Lies { forgets, ..Lies::default() });
+    lab.bench.as_mut().unwrap().settings.batches = vec![20];
+    for run in lab.ask(&module::updates::DELETION) {
+        let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+        assert_eq!(found, ["rule_undead"], "{:?}", run.findings);
+    }
+    assert_eq!(lab.findings(&module::barrier::MODULE), [""; 0]);
+}
+
+/// Other shares of them, another version, other modules.
+#[test]
+fn rules_that_never_come_are_named_as_such_however_many() {
+    use module::updates;
+    let cases: [(Version, u32, &Module); 6] = [
+        (Version::V13, 1, &module::barrier::MODULE),
+        (Version::V13, 1, &updates::INSERTION),
+        (Version::V13, 20, &module::barrier::MODULE),
+        (Version::V10, 10, &module::barrier::MODULE),
+        (Version::V10, 10, &updates::INSERTION),
+        (Version::V15, 10, &updates::ORDER),
+    ];
+    for (version, n, module) in cases {
+        let forgets: Option<(Which, u32)> = Some((is_new_rule, n));
+        let mut lab = Lab::new(version, Lies { forgets, ..Lies::default() });
+        lab.bench.as_mut().unwrap().settings.batches = vec![20];
+        for run in lab.ask(module) {
+            let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+            assert_eq!(
+                found,
+                ["rule_inactive"],
+                "{version} {n} {} {:?}",
+                module.name,
+                run.findings
+            );
+        }
+    }
+}
+
 #[test]
 fn rules_that_never_come_are_not_late() {
-    let mut lab = Lab::new(Version::V13, Lies { forgets: Some(10), ..Lies::default() });
+    let forgets: Option<(Which, u32)> = Some((is_new_rule, 10));
+    let mut lab = Lab::new(Version::V13, Lies { forgets, ..Lies::default() });
     lab.bench.as_mut().unwrap().settings.batches = vec![20];
     use module::updates;
     for module in
@@ -1039,7 +1190,8 @@ fn long_answers_are_not_doubled() {
 /// What was measured until the channel closed is told; it is opened again, and what follows is measured.
 #[test]
 fn a_closed_channel_leaves_a_report() {
-    let lies = Lies { closes: Some(70), ..Lies::default() };
+    let closes: Option<(Which, u32)> = Some((is_echo, 70));
+    let lies = Lies { closes, ..Lies::default() };
     let modules = ["echo", "loss", "packet_out"];
     let (report, left) = Lab::session(Version::V13, lies, &modules, |_| {});
     assert_eq!((report.ended.how, report.verdict().status()), (How::SwitchFailed, 3), "{report}");
@@ -1052,6 +1204,152 @@ fn a_closed_channel_leaves_a_report() {
     assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0));
     let stored = gauge::Stored::parse(&serde_json::to_string(&report).unwrap()).unwrap();
     assert!(gauge::junit::junit(&stored).contains("<error message=\"broken off\">"));
+}
+
+/// Whatever was being asked when it closed: a rule, a barrier, statistics, a packet-out.
+#[test]
+fn a_channel_that_closes_at_any_message_leaves_a_report() {
+    let cases: [(Which, u32, &str); 4] = [
+        (is_new_rule, 5, "insertion"),
+        (|m| matches!(m, Message::BarrierRequest), 7, "barrier"),
+        (|m| matches!(m, Message::MultipartRequest(_)), 20, "polling"),
+        (|m| matches!(m, Message::PacketOut(_)), 30, "packet_out"),
+    ];
+    for (which, n, broken) in cases {
+        let lies = Lies { closes: Some((which, n)), ..Lies::default() };
+        let (report, left) = Lab::session(Version::V13, lies, &["echo", broken, "loss"], |s| {
+            s.sizes = vec![64];
+        });
+        let verdict = (report.ended.how, report.verdict().status());
+        assert_eq!(verdict, (How::SwitchFailed, 3), "{broken} {report}");
+        let broke: Vec<bool> = report.modules.iter().map(|m| m.broke.is_some()).collect();
+        assert_eq!(broke, [false, true, false], "{broken} {report}");
+        let runs = report.modules.iter().flat_map(|m| &m.runs);
+        let found: Vec<&str> = runs.flat_map(|r| &r.findings).map(|f| f.what).collect();
+        assert_eq!(found, ["channel_closed"], "{broken} {report}");
+        assert!(report.modules[2].runs.len() == 1, "{broken}: it goes on {report}");
+        assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0), "{broken}");
+    }
+}
+
+/// A switch that crashes is away for a while; one that says what is none of OpenFlow is as good as gone.
+#[test]
+fn a_crash_leaves_a_report_and_the_session_goes_on_when_it_is_back() {
+    for (crashes, babbles) in [(0, true), (3, false)] {
+        let lies = Lies { closes: Some((is_echo, 70)), crashes, babbles, ..Lies::default() };
+        let (report, left) = Lab::session(Version::V13, lies, &["echo", "packet_out"], |_| {});
+        let verdict = (report.ended.how, report.verdict().status());
+        assert_eq!(verdict, (How::SwitchFailed, 3), "{report}");
+        let runs = report.modules.iter().flat_map(|m| &m.runs);
+        let found: Vec<&str> = runs.flat_map(|r| &r.findings).map(|f| f.what).collect();
+        assert_eq!(found, ["channel_closed"], "{report}");
+        assert!(report.modules[1].broke.is_none() && report.modules[1].runs.len() == 1, "{report}");
+        assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0));
+    }
+}
+
+/// One that does not come back leaves what was measured before it.
+#[test]
+fn a_crash_for_good_leaves_what_was_measured() {
+    let lies = Lies { closes: Some((is_new_rule, 5)), crashes: 1000, ..Lies::default() };
+    let (lab, peer, [input, output], settings) = Lab::start(Version::V13, lies);
+    let names = ["echo", "insertion", "loss"];
+    let find = |name: &&str| MODULES.iter().find(|m| m.name == *name).unwrap();
+    let modules: Vec<&Module> = names.iter().map(find).collect();
+    let ports = (input, output);
+    let report = gauge::gauge(&peer, &[Version::V13], ports, None, settings, &modules, &mut |_| {});
+    assert_eq!((report.ended.how, report.verdict().status()), (How::SwitchFailed, 3), "{report}");
+    assert!(report.modules[0].broke.is_none() && report.modules[0].runs.len() == 1, "{report}");
+    assert!(report.modules[1].broke.is_some(), "{report}");
+    assert!(report.modules[2].skipped.as_deref().unwrap().starts_with("not reached"), "{report}");
+    assert!(report.ended.left_behind.is_some(), "rules may still be there: {report}");
+    let stored = gauge::Stored::parse(&serde_json::to_string(&report).unwrap()).unwrap();
+    assert!(gauge::junit::junit(&stored).contains("<error message=\"cut short\">"));
+    // The shim waits for so many.
+    (0..1001).for_each(|_| drop(TcpStream::connect(("127.0.0.1", lab.shim_port))));
+}
+
+#[test]
+fn a_link_of_ours_that_goes_disturbs_and_accuses_nobody() {
+    for cable in [Cable::OurInput, Cable::OurOutput] {
+        let bends = Some(Bend::Pulled(cable, 1500));
+        let mut lab = Lab::new(Version::V13, Lies { bends, ..Lies::default() });
+        let settings = &mut lab.bench.as_mut().unwrap().settings;
+        (settings.sizes, settings.attempts) = (vec![64], 1);
+        for run in lab.ask(&module::forwarding::MODULE) {
+            assert_eq!(run.findings, [], "{cable:?} {run:?}");
+            let told = run.disturbed.join("; ");
+            assert!(told.contains("the link of one of our ports went down"), "{cable:?} {told}");
+        }
+        // It is asked again when the link is back, and then nothing is wrong.
+        let mut lab = Lab::new(Version::V13, Lies { bends, ..Lies::default() });
+        let settings = &mut lab.bench.as_mut().unwrap().settings;
+        (settings.sizes, settings.attempts) = (vec![64], 4);
+        for run in lab.ask(&module::forwarding::MODULE) {
+            assert!(run.findings.is_empty() && run.disturbed.is_empty(), "{cable:?} {run:?}");
+            assert!(
+                run.notes.iter().any(|n| n.contains("the link of one of our ports")),
+                "{run:?}"
+            );
+        }
+    }
+}
+
+/// What the switch lost while its link was gone it has lost; that it said why is told beside it.
+#[test]
+fn a_link_of_the_switch_that_goes_is_told() {
+    for (version, module) in [
+        (Version::V13, &module::forwarding::MODULE),
+        (Version::V10, &module::forwarding::MODULE),
+        (Version::V15, &module::loss::MODULE),
+    ] {
+        let bends = Some(Bend::Pulled(Cable::SwitchOutput, 1500));
+        let mut lab = Lab::new(version, Lies { bends, ..Lies::default() });
+        let settings = &mut lab.bench.as_mut().unwrap().settings;
+        (settings.sizes, settings.attempts) = (vec![64], 1);
+        for run in lab.ask(module) {
+            let found: Vec<&str> = run.findings.iter().map(|f| f.what).collect();
+            assert_eq!(found, ["frames_lost"], "{version} {} {run:?}", module.name);
+            for word in ["down", "up"] {
+                let told = format!("the link of its port 2 is {word}");
+                assert!(run.notes.iter().any(|n| n.contains(&told)), "{version} {run:?}");
+            }
+        }
+    }
+}
+
+/// At whatever it is raised: before anything was asked, at the first module, at the last, in a second round.
+#[test]
+fn an_interrupt_at_any_time_leaves_a_report_and_no_rules() {
+    let cases: [(&str, usize, [usize; 3]); 4] = [
+        ("control channel", 0, [0, 0, 0]),
+        ("echo", 0, [0, 0, 0]),
+        ("forwarding", 0, [1, 1, 0]),
+        ("echo", 1, [1, 1, 1]),
+    ];
+    for (at, round, expected) in cases {
+        let interrupt = gauge::Interrupt::default();
+        let (raise, mut seen) = (interrupt.clone(), 0);
+        let (report, left) = Lab::session_told(
+            Version::V13,
+            Lies::default(),
+            &["echo", "packet_out", "forwarding"],
+            |s| (s.sizes, s.repetitions, s.interrupt) = (vec![64], 2, interrupt),
+            &mut |line| {
+                if line.starts_with(at) {
+                    if seen == round {
+                        raise.raise();
+                    }
+                    seen += 1;
+                }
+            },
+        );
+        let verdict = (report.ended.how, report.verdict().status());
+        assert_eq!(verdict, (How::Interrupted, 5), "{at} {report}");
+        assert_eq!((report.ended.left_behind.as_deref(), left), (None, 0), "{at} {report}");
+        let runs: Vec<usize> = report.modules.iter().map(|m| m.runs.len()).collect();
+        assert_eq!(runs, expected, "{at} {report}");
+    }
 }
 
 #[test]
@@ -1077,6 +1375,24 @@ fn an_interrupt_leaves_a_report_and_no_rules() {
     assert_eq!(runs, [1, 1, 0, 0], "{report}");
     assert_eq!(report.modules[2].broke.as_deref(), Some("interrupted"));
     assert!(report.modules[3].skipped.as_deref().unwrap().starts_with("not reached: interrupted"));
+}
+
+/// Ports that are not wired as was said: nothing can be asked, and nothing stays behind.
+#[test]
+fn wrong_wires_leave_no_rules() {
+    let (lab, peer, [mut input, mut output], settings) = Lab::start(Version::V13, Lies::default());
+    let echo = [&module::echo::MODULE];
+    (input.number, output.number) = (output.number, input.number);
+    let crossed = (input, output);
+    let report = gauge::gauge(&peer, &[Version::V13], crossed, None, settings, &echo, &mut |_| {});
+    assert_eq!((report.ended.how, report.verdict().status()), (How::NotMeasured, 4), "{report}");
+    assert!(report.ended.why.contains("does not lead to our port"), "{report}");
+    assert_eq!(report.ended.left_behind, None, "{report}");
+    let mut control = Control::open(&Peer::loopback(lab.port), &[Version::V13]).unwrap();
+    let body = MultipartRequestBody::Flow(FlowStatsRequest::all());
+    let parts = control.multipart("flow statistics", body).unwrap();
+    let none = |part| matches!(part, MultipartReplyBody::Flow(entries) if entries.is_empty());
+    assert!(parts.into_iter().all(none));
 }
 
 #[test]

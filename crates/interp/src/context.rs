@@ -3,7 +3,7 @@
 use crate::layout::Layout;
 use crate::source::{Parts, Source};
 use crate::store::Store;
-use ir::{BlockId, EntryId, FieldRef, HeaderId, MetaId, TableId};
+use ir::{Bits, BlockId, EntryId, FieldRef, HeaderId, MetaId, TableId};
 use smallvec::SmallVec;
 
 /// A copy of the packet: values, unparsed rest, and what the end of its pass depends on.
@@ -41,8 +41,16 @@ pub(crate) struct Context {
     pub(crate) clone_depth: u32,
     /// Bytes that an output of this pass has at most.
     pub(crate) cut: u32,
-    /// The ingress port as the keys of some tables see it, during a call.
-    pub(crate) guise: Option<(u32, SmallVec<[TableId; 2]>)>,
+    /// What the keys of some tables see otherwise, during a call.
+    pub(crate) guise: Option<Seen>,
+}
+
+/// How the keys of some tables see a packet.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) in_port: u32,
+    pub(crate) columns: Vec<(u32, Bits)>,
+    pub(crate) tables: SmallVec<[TableId; 2]>,
 }
 
 impl Context {

@@ -385,17 +385,19 @@ impl<'a> Run<'a> {
     fn apply(&mut self, context: &mut Context, id: TableId) -> Result<Applied, End<'a>> {
         let view = self.view;
         let table = &self.layout.program.tables[id.index()];
-        let real = match &context.guise {
-            Some((in_port, tables)) if tables.contains(&id) => {
-                let real = context.store.meta_u32(self.layout, intrinsic::IN_PORT);
-                context.store.set_meta(self.layout, intrinsic::IN_PORT, (*in_port).into());
-                Some(real)
-            }
-            _ => None,
-        };
+        let seen = context.guise.take_if(|seen| seen.tables.contains(&id));
+        let real = seen.as_ref().map(|seen| {
+            let real = context.store.meta_u32(self.layout, intrinsic::IN_PORT);
+            context.store.set_meta(self.layout, intrinsic::IN_PORT, seen.in_port.into());
+            real
+        });
+        let columns = seen.as_ref().map_or(&[][..], |seen| &seen.columns);
         let env = self.env(context, &[]);
         let mut key = |i: u16| {
             let key = &table.key[i as usize];
+            if let Some((_, value)) = columns.iter().find(|(column, _)| *column == u32::from(i)) {
+                return value.clone();
+            }
             let value = env.eval(&key.expr).into_owned();
             if value.width() == key.width { value } else { value.cast(key.width) }
         };
@@ -413,6 +415,7 @@ impl<'a> Run<'a> {
         }
         if let Some(real) = real {
             context.store.set_meta(self.layout, intrinsic::IN_PORT, real.into());
+            context.guise = seen;
         }
         self.externs.count_table(id, entry.is_some());
         if let Some(entry) = entry

@@ -1,6 +1,6 @@
 //! Operations, one by one.
 
-use crate::context::Context;
+use crate::context::{Context, Seen};
 use crate::machine::{CLONE_DEPTH_MAX, End, REPARSES_MAX, Run};
 use crate::show;
 use crate::sink::Punt;
@@ -401,8 +401,13 @@ impl<'a> Run<'a> {
         self.calls += 1;
         self.call_depth += 1;
         let seen = guise.map(|g| {
-            let in_port = self.env(context, args).eval(&g.in_port).low_u32();
-            (in_port, SmallVec::from_slice(&g.tables))
+            let env = self.env(context, args);
+            let value = |(column, e): &(u32, Expr)| (*column, env.eval(e).into_owned());
+            Seen {
+                in_port: env.eval(&g.in_port).low_u32(),
+                columns: g.columns.iter().map(value).collect(),
+                tables: SmallVec::from_slice(&g.tables),
+            }
         });
         self.open(Kind::Clone, || format!("call {}", layout.program.blocks[block.index()].name));
         let before = (context.last, context.goto.take());

@@ -662,7 +662,8 @@ struct Names {
 #[test]
 fn calls_come_back_with_what_they_changed() {
     let call = |n: &Names, port: Option<u32>| {
-        let seen = |p: u32| ir::Guise { in_port: num(p, 32), tables: vec![n.table] };
+        let seen =
+            |p: u32| ir::Guise { in_port: num(p, 32), columns: vec![], tables: vec![n.table] };
         Op::Call { block: n.by_port, until: n.end, guise: port.map(seen) }
     };
     let out_m = |n: &Names| Op::Output { port: Expr::meta(n.m) };
@@ -677,6 +678,16 @@ fn calls_come_back_with_what_they_changed() {
     assert_eq!(run(&p, &[1]).verdict, Verdict::Forward);
     let p = called(|n| vec![call(n, Some(6))]);
     assert_eq!(run(&p, &[1]).verdict, Verdict::Drop(DropReason::Action));
+    // A column is seen as the call has it, and by its lookups alone.
+    let as_if = |n: &Names, port: u32| {
+        let columns = vec![(0, num(port, 32))];
+        let guise = ir::Guise { in_port: num(1u32, 32), columns, tables: vec![n.table] };
+        Op::Call { block: n.by_port, until: n.end, guise: Some(guise) }
+    };
+    let p = called(|n| vec![as_if(n, 5), out_m(n), call(n, None), out_m(n)]);
+    let ran = run(&p, &[1]);
+    assert_eq!(ran.ports(), [50, 80]);
+    assert_eq!(ran.sink.punts.iter().map(|p| p.args[0].low_u32()).collect::<Vec<_>>(), [7, 7]);
     // On a copy nothing comes back.
     let p = called(|n| {
         let body = vec![call(n, None), out_m(n), Op::Drop(DropReason::Action)];
@@ -688,7 +699,9 @@ fn calls_come_back_with_what_they_changed() {
 #[test]
 fn calls_end() {
     // The entry of port 4 calls its own table, where the port is 7 again: one level.
-    let seen = |n: &Names| Some(ir::Guise { in_port: num(4u32, 32), tables: vec![n.table] });
+    let seen = |n: &Names| {
+        Some(ir::Guise { in_port: num(4u32, 32), columns: vec![], tables: vec![n.table] })
+    };
     let p = called(|n| vec![Op::Call { block: n.by_port, until: n.end, guise: seen(n) }, out(1)]);
     assert_eq!(run(&p, &[1]).ports(), [8, 1]);
     // The real port is 4: it would never end.

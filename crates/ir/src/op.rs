@@ -22,11 +22,13 @@ pub enum Copy {
     Ingress,
 }
 
-/// Another ingress port for some lookups of a call.
+/// Another ingress port, and other values of key columns, for some lookups of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Guise {
     /// What `std.in_port` is to their keys, 32 bits.
     pub in_port: Expr,
+    /// Columns of their keys that have another value, of the column's width, as it is when the call begins.
+    pub columns: Vec<(u32, Expr)>,
     /// The tables that are looked up so.
     pub tables: Vec<TableId>,
 }
@@ -268,9 +270,12 @@ impl Op {
             | Op::Truncate { length: e }
             | Op::PayloadHash { hash: e, .. }
             | Op::PortLive { port: e, .. }
-            | Op::Call { guise: Some(Guise { in_port: e, .. }), .. }
             | Op::Loop { condition: e, .. }
             | Op::If { condition: e, .. } => f(e),
+            Op::Call { guise: Some(Guise { in_port, columns, .. }), .. } => {
+                f(in_port);
+                columns.iter().for_each(|(_, e)| f(e));
+            }
             Op::RegisterWrite { index, value, .. } => {
                 f(index);
                 f(value);

@@ -585,8 +585,16 @@ impl Maker {
                 let tables = self.p.tables.len();
                 let guise = in_port.map(|in_port| {
                     let table = TableId(self.rng.below(tables.max(1)) as u32);
+                    let key = self.p.tables.get(table.index()).map_or(&[][..], |t| &t.key);
+                    let widths: Vec<(u32, u32)> = (0..).zip(key.iter().map(|k| k.width)).collect();
                     let tables = if tables == 0 { vec![] } else { vec![table] };
-                    Guise { in_port, tables }
+                    let mut columns = Vec::new();
+                    for (column, width) in widths {
+                        if self.rng.one_in(3) {
+                            columns.push((column, self.expr(width, 1, site)));
+                        }
+                    }
+                    Guise { in_port, columns, tables }
                 });
                 let block = BlockId(self.rng.below(self.blocks) as u32);
                 Op::Call { block, until: BlockId(self.rng.below(self.blocks) as u32), guise }

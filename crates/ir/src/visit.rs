@@ -66,8 +66,11 @@ fn op(o: &mut Op, f: Change<'_>) {
         | Op::RegisterRead { index: e, .. }
         | Op::Truncate { length: e }
         | Op::PayloadHash { hash: e, .. }
-        | Op::PortLive { port: e, .. }
-        | Op::Call { guise: Some(Guise { in_port: e, .. }), .. } => expr(e, f),
+        | Op::PortLive { port: e, .. } => expr(e, f),
+        Op::Call { guise: Some(Guise { in_port, columns, .. }), .. } => {
+            expr(in_port, f);
+            columns.iter_mut().for_each(|(_, e)| expr(e, f));
+        }
         Op::RegisterWrite { index: a, value: b, .. } | Op::Random { lo: a, hi: b, .. } => {
             expr(a, f);
             expr(b, f);

@@ -5,7 +5,8 @@
 //! read it.
 //!
 //! `run --state` reads the file at the start, and writes it every `--state-interval` and when the switch stops: what
-//! is under the name is always whole, and no older than the interval, also if the switch was killed. A file that cannot
+//! is under the name is always whole, and no older than the interval, also if the switch was killed. An image of a
+//! switch that went on behind it tells so: TCP's windows of its connections are then not checked. A file that cannot
 //! be read as an image, or a place that cannot be written, stops the start before anything else has begun, so that
 //! nobody loses connections unawares.
 //!
@@ -99,8 +100,18 @@ fn read(path: &Path) -> Result<(Image, u64), String> {
     Ok((image, age))
 }
 
-fn restored(told: &Restored, age: u64) -> Value {
+/// Packets may have come behind an image that was not the last thing its switch did: windows have moved.
+fn loosened(image: &mut Image) -> bool {
+    let went_on = image.went_on();
+    if went_on {
+        image.loosen();
+    }
+    went_on
+}
+
+fn restored(told: &Restored, age: u64, unchecked: bool) -> Value {
     json!({
+        "windows_unchecked": unchecked,
         "imported": told.connections, "expired": told.expired, "known": told.known,
         "replaced": told.replaced, "no_room": told.no_room, "unbound": told.unbound, "age_seconds": age,
     })
@@ -110,8 +121,9 @@ fn restored(told: &Restored, age: u64) -> Value {
 pub(crate) fn answer(switch: &Switch, path: &Path) -> Result<Value, String> {
     let connections = connections(switch)?;
     let (mut image, age) = read(path)?;
+    let unchecked = loosened(&mut image);
     let told = connections.import(&mut image, &|| switch.now_ns());
-    Ok(restored(&told, age))
+    Ok(restored(&told, age, unchecked))
 }
 
 /// The switch's answer to an export.
@@ -177,7 +189,11 @@ fn print(value: &Value) -> String {
             out.push_str(&format!(", {} {what}", value[name]));
         }
     }
-    out.push_str(&format!("; taken {} seconds ago\n", value["age_seconds"]));
+    out.push_str(&format!("; taken {} seconds ago", value["age_seconds"]));
+    if value["windows_unchecked"] == true {
+        out.push_str(" of a switch that went on: TCP's windows are not checked");
+    }
+    out.push('\n');
     out
 }
 
@@ -233,8 +249,9 @@ impl State {
     pub(crate) fn begin(&mut self, switch: &Switch) -> Result<(), Failure> {
         let Some((mut image, age)) = self.left.take() else { return Ok(()) };
         let connections = connections(switch).map_err(Failure::Bad)?;
+        let unchecked = loosened(&mut image);
         let told = connections.import(&mut image, &|| switch.now_ns());
-        let told = print(&restored(&told, age));
+        let told = print(&restored(&told, age, unchecked));
         tracing::info!(path = %self.path.display(), "{}", told.trim_end());
         Ok(())
     }
@@ -254,7 +271,7 @@ impl State {
                 if *waits.unwrap_or_else(|poisoned| poisoned.into_inner()).0 {
                     return;
                 }
-                match (write(&switch, &path), failing) {
+                match (write(&switch, &path, false), failing) {
                     (Err(error), false) => {
                         failing = true;
                         tracing::warn!(%error, "--state: the file is as it was; it is tried again");
@@ -273,15 +290,20 @@ impl State {
 
     /// Leaves the connections of a switch that has stopped.
     pub(crate) fn end(&self, switch: &Switch) -> Result<(), Failure> {
-        let count = write(switch, &self.path).map_err(|e| Failure::Bad(format!("--state: {e}")))?;
+        let count =
+            write(switch, &self.path, true).map_err(|e| Failure::Bad(format!("--state: {e}")))?;
         tracing::info!(path = %self.path.display(), connections = count, "connections written");
         Ok(())
     }
 }
 
-fn write(switch: &Switch, path: &Path) -> Result<u64, String> {
+fn write(switch: &Switch, path: &Path, stopped: bool) -> Result<u64, String> {
     let connections = connections(switch)?;
-    replace(path, |out| connections.export(&|| switch.now_ns(), clock(), out))
+    let now_ns = || switch.now_ns();
+    replace(path, |out| match stopped {
+        true => connections.export_stopped(&now_ns, clock(), out),
+        false => connections.export(&now_ns, clock(), out),
+    })
 }
 
 #[cfg(test)]
@@ -308,7 +330,8 @@ mod tests {
     fn what_became_of_an_image_is_told_in_a_line() {
         let told = Restored { connections: 3, known: 1, ..Restored::default() };
         let line = "3 connections imported, 1 that the switch had; taken 9 seconds ago\n";
-        assert_eq!(print(&restored(&told, 9)), line);
+        assert_eq!(print(&restored(&told, 9, false)), line);
+        assert!(print(&restored(&told, 9, true)).contains("TCP's windows are not checked"));
     }
 
     fn switch() -> Switch {
@@ -356,10 +379,12 @@ mod tests {
         }
         drop(writing);
         // Who is killed leaves what was written last; who begins reads it, and leaves it there.
+        assert!(read(&path).unwrap().0.went_on());
         let mut state = State::open(&path, true).unwrap();
         state.begin(&switch).unwrap();
         assert!(path.exists());
         assert!(state.end(&switch).is_ok());
+        assert!(!read(&path).unwrap().0.went_on());
         switch.stop();
     }
 }

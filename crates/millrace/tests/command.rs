@@ -734,3 +734,150 @@ fn constructs_are_checked() {
     let none = millrace(&["bench", "constructs", "--only", "nothing of the kind"]);
     assert_eq!(none.status.code(), Some(2));
 }
+
+/// A P4 program with these declarations, ingress locals and statements.
+fn p4(top: &str, locals: &str, apply: &str) -> String {
+    format!(
+        "#include <core.p4>\n#include <v1model.p4>\n{top}
+        header e_t {{ bit<8> a; }} struct H {{ e_t e; }} struct M {{ bit<32> x; }}
+        parser P(packet_in b, out H h, inout M m, inout standard_metadata_t s) {{
+            state start {{ b.extract(h.e); transition accept; }} }}
+        control V(inout H h, inout M m) {{ apply {{}} }}
+        control I(inout H h, inout M m, inout standard_metadata_t s) {{ {locals} apply {{ {apply} }} }}
+        control E(inout H h, inout M m, inout standard_metadata_t s) {{ apply {{}} }}
+        control C(inout H h, inout M m) {{ apply {{}} }}
+        control D(packet_out b, in H h) {{ apply {{ b.emit(h); }} }}"
+    )
+}
+
+const MAIN: &str = "\nV1Switch(P(), V(), I(), E(), C(), D()) main;\n";
+
+/// Whether a program is good: `check` says what `build` does, and tells of it by its status.
+#[test]
+fn p4_check_fails_for_what_build_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("x.p4").display().to_string();
+    let with = |top, locals, apply| p4(top, locals, apply) + MAIN;
+    let good = with("", "", "s.egress_spec = 1;");
+    let cases: [(String, i32, &str); 9] = [
+        (good.clone(), 0, ""),
+        (with("", "", "bit<8> q; h.e.a = q;"), 0, "warning[uninitialised]"),
+        (with("", "", "h.e.setInvalid(); m.x = (bit<32>)h.e.a;"), 0, "warning[invalid-header]"),
+        // It is well typed, and no program.
+        (p4("", "", ""), 1, "main"),
+        (with("", "", "m.x = 5 +;"), 1, "x.p4:"),
+        (with("", "", "m.y = 5;"), 1, "`y`"),
+        // What is declared but not there.
+        (with("extern bit<32> mine(in bit<32> x);", "", "m.x = mine(m.x);"), 1, "mine"),
+        (with("", "register<bit<2048>>(4294967295) r;", "r.write(1, 1);"), 1, "4294967295"),
+        ("#include \"missing.p4\"\n".to_string() + &good, 1, "missing.p4"),
+    ];
+    for (text, status, says) in cases {
+        std::fs::write(&file, &text).unwrap();
+        let check = millrace(&["p4", "check", &file]);
+        let build = millrace(&["p4", "build", &file, "-o", "/dev/null"]);
+        let told = err(&check);
+        assert_eq!(check.status.code(), Some(status), "{text}: {told}");
+        assert_eq!(build.status.code(), Some(status), "{text}: {}", err(&build));
+        assert!(
+            told.contains(says) && (status, says) != (0, "") || told.is_empty(),
+            "{text}: {told}"
+        );
+        let report = millrace(&["p4", "check", "--json", &file]);
+        assert_eq!(report.status.code(), Some(status), "{text}");
+        let (errors, warnings) = (&json(&report)["errors"], &json(&report)["warnings"]);
+        assert_eq!(errors.as_u64() > Some(0), status == 1, "{text}: {errors}");
+        assert!(*warnings == u64::from(says.starts_with("warning")), "{text}: {warnings}");
+    }
+    // Of what cannot be read nothing is known; what is no plain file is refused, and not waited for.
+    let fifo = dir.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, rustix::fs::Mode::RWXU).unwrap();
+    for (path, says) in [
+        (fifo.display().to_string(), "a FIFO or pipe"),
+        (dir.path().display().to_string(), "a directory"),
+        ("/dev/zero".to_string(), "a character device"),
+    ] {
+        let check = millrace(&["p4", "check", &path]);
+        assert_eq!(check.status.code(), Some(2), "{path}");
+        assert!(err(&check).contains(says), "{path}: {}", err(&check));
+    }
+}
+
+/// Short programs that would become large ones are refused by a running switch, which goes on with the one it has.
+#[test]
+fn p4_load_refuses_what_would_take_the_switch_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let (good, bad, ctl) = (file("good.p4"), file("bad.p4"), file("ctl"));
+    let table = "table t { key = { h.e.a: exact; } actions = { NoAction; } }";
+    std::fs::write(&good, p4("", table, "t.apply();") + MAIN).unwrap();
+    // A switch that wants too much memory is ended by the kernel.
+    let run = "ulimit -v 8000000; exec \"$0\" run --p4 \"$1\" --port memory:a --ctl \"$2\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", run, env!("CARGO_BIN_EXE_millrace"), &good, &ctl]);
+    let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut switch = Ends(child);
+    let mut lines = BufReader::new(switch.0.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("millrace: ready") {
+        line.clear();
+        assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was ready");
+    }
+    std::thread::spawn(move || lines.read_to_end(&mut Vec::new()));
+    let doubling = |first: &str, next: &dyn Fn(u32) -> String| -> String {
+        (1..40).fold(first.to_string(), |all, n| all + "\n" + &next(n))
+    };
+    let controls = doubling("control c0(inout bit<32> x) { apply { x = x + 1; } }", &|n| {
+        let m = n - 1;
+        format!(
+            "control c{n}(inout bit<32> x) {{ c{m}() a; c{m}() b; apply {{ a.apply(x); b.apply(x); }} }}"
+        )
+    });
+    let structs = doubling("struct s0 { bit<32> a; }", &|n| {
+        format!("struct s{n} {{ s{m} a; s{m} b; }}", m = n - 1)
+    });
+    let functions = doubling("bit<32> f0(in bit<32> x) { return x + 1; }", &|n| {
+        format!("bit<32> f{n}(in bit<32> x) {{ return f{m}(x) + f{m}(x + 1); }}", m = n - 1)
+    });
+    let macros =
+        doubling("#define M0 m.x = m.x + 1;", &|n| format!("#define M{n} M{m} M{m}", m = n - 1));
+    let cases = [
+        ("a register", p4("", "register<bit<2048>>(4294967295) r;", "r.write(1, 1);")),
+        ("counters", p4("", "counter(4294967295, CounterType.bytes) c;", "c.count(1);")),
+        ("controls", p4(&controls, "c39() c;", "c.apply(m.x);")),
+        ("structs", p4(&structs, "", "s39 y; y = y;")),
+        ("functions", p4(&functions, "", "m.x = f39(m.x);")),
+        ("macros", p4(&macros, "", "M39")),
+        ("loops", p4("", "", "for (bit<32> i in 0 .. 0xffffffff) { m.x = m.x + i; }")),
+    ];
+    for (name, text) in cases {
+        std::fs::write(&bad, text + MAIN).unwrap();
+        let since = Instant::now();
+        let load = millrace(&["p4", "load", "--ctl", &ctl, &bad]);
+        assert_eq!(load.status.code(), Some(1), "{name}: {}", err(&load));
+        let told = err(&load);
+        assert!(told.contains("error[") || told.contains("millrace:"), "{name}: {told}");
+        assert!(!told.contains("nonsense"), "{name}: {told}");
+        assert!(since.elapsed() < PATIENCE, "{name}: {:?}", since.elapsed());
+        // It goes on with what it has.
+        let tables = millrace(&["p4", "do", "--ctl", &ctl, "show_tables"]);
+        assert!(tables.status.success() && out(&tables).contains("I.t"), "{name}: {tables:?}");
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", switch.0.id())).unwrap();
+    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
+    let kib: u64 = peak.trim().trim_end_matches("kB").trim().parse().unwrap();
+    assert!(kib < 2 << 20, "{kib} KiB at most");
+    let load = millrace(&["p4", "load", "--ctl", &ctl, &good]);
+    assert!(load.status.success(), "{}", err(&load));
+}
+
+/// A process that is killed with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 /// What all that is waited for must happen within, on the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+const MILLRACE: &str = env!("CARGO_BIN_EXE_millrace");
+
 /// A switch on memory ports, ended when dropped.
 struct Switch {
     child: Child,
@@ -23,10 +25,9 @@ struct Switch {
 }
 
 impl Switch {
-    fn spawn(words: &[&str]) -> (Child, tempfile::TempDir, ChildStderr) {
+    fn spawn(mut command: Command, words: &[&str]) -> (Child, tempfile::TempDir, ChildStderr) {
         let dir = tempfile::tempdir().unwrap();
         let of = format!("punix:{}", dir.path().join("of").display());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
         command.args(["run", "--port", "left=memory:a", "--port", "right=memory:b"]);
         command.args(["--listen", &of, "--ctl"]).arg(dir.path().join("ctl")).args(words);
         command.env_remove("RUST_LOG").stdin(Stdio::null()).stderr(Stdio::piped());
@@ -37,7 +38,11 @@ impl Switch {
 
     /// Its log is read all the time.
     fn start(words: &[&str]) -> Switch {
-        let (child, dir, stderr) = Switch::spawn(words);
+        Switch::start_by(Command::new(MILLRACE), words)
+    }
+
+    fn start_by(command: Command, words: &[&str]) -> Switch {
+        let (child, dir, stderr) = Switch::spawn(command, words);
         let log = Arc::<Mutex<Vec<String>>>::default();
         let to = log.clone();
         std::thread::spawn(move || {
@@ -69,7 +74,7 @@ impl Switch {
     }
 
     fn ask(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        let mut command = Command::new(MILLRACE);
         command.args(words).arg("--ctl").arg(self.path("ctl")).stdin(Stdio::null());
         command.output().unwrap()
     }
@@ -143,7 +148,7 @@ fn text(output: &Output) -> String {
 
 #[test]
 fn a_log_that_nobody_reads_holds_nothing_up() {
-    let (child, dir, stderr) = Switch::spawn(&[]);
+    let (child, dir, stderr) = Switch::spawn(Command::new(MILLRACE), &[]);
     let mut switch = Switch { child, dir, log: Arc::default() };
     // As far as the line that says it is ready, and no further; the pipe stays open.
     let mut reader = BufReader::new(stderr);
@@ -259,4 +264,21 @@ fn controllers_that_are_not_reached_are_named() {
     let line = switch.says("the controller is not reached");
     assert!(line.contains("level=warn") && line.contains("no-such-host.invalid"), "{line}");
     assert!(text(&switch.ask(&["stats"])).contains("controller_attempts_failed="));
+}
+
+#[test]
+fn ports_are_called_by_the_name_that_they_were_given() {
+    let may = Command::new("unshare").args(["--net", "test", "-c", "/dev/net/tun"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        println!("skipped: needs root and /dev/net/tun");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--net", MILLRACE]);
+    let switch = Switch::start_by(command, &["--port", "wan=tap:tap7"]);
+    let (pid, delete) = (switch.child.id().to_string(), ["-n", "ip", "link", "delete", "tap7"]);
+    let deleted = Command::new("nsenter").args(["-t", &pid]).args(delete).status();
+    assert!(deleted.unwrap().success());
+    let line = switch.says("made it again");
+    assert!(line.contains("port=wan interface=tap7"), "{line}");
 }

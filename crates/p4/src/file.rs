@@ -82,3 +82,80 @@ pub fn read_text(path: &Path, most: u64) -> Result<String, Unread> {
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType as Kind, Mode, mknodat};
+    use std::fs::File;
+    use std::os::unix::net::UnixListener;
+
+    /// A folder of its own, removed in the end.
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("p4-file-{name}-{}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&path);
+            std::fs::create_dir(&path).unwrap();
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn refused(path: &Path, most: u64) -> String {
+        read(path, most).map(|bytes| bytes.len()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_plain_files_are_read() {
+        let folder = Folder::new("kinds");
+        let path = |name: &str| folder.0.join(name);
+        assert_eq!(refused(&folder.0, 9), "this is a directory; only plain files are read");
+        // Nobody writes into it: opening it in the usual way would not return.
+        mknodat(CWD, path("fifo"), Kind::Fifo, Mode::RWXU, 0).unwrap();
+        assert_eq!(refused(&path("fifo"), 9), "this is a FIFO or pipe; only plain files are read");
+        let _listener = UnixListener::bind(path("socket")).unwrap();
+        assert_eq!(refused(&path("socket"), 9), "this is a socket; only plain files are read");
+        let device = refused(Path::new("/dev/zero"), 9);
+        assert_eq!(device, "this is a character device; only plain files are read");
+        // Nor by another name.
+        std::os::unix::fs::symlink("/dev/zero", path("link")).unwrap();
+        assert_eq!(refused(&path("link"), 9), device);
+        std::os::unix::fs::symlink(path("loop"), path("loop")).unwrap();
+        assert!(refused(&path("loop"), 9).contains("symbolic links"));
+    }
+
+    #[test]
+    fn no_more_is_read_than_is_allowed() {
+        let folder = Folder::new("sizes");
+        let path = folder.0.join("file");
+        std::fs::write(&path, "0123456789").unwrap();
+        assert_eq!(read(&path, 10).unwrap(), b"0123456789");
+        assert_eq!(refused(&path, 9), "the file has more than 9 bytes");
+        // Larger than memory, and nothing of it is on the disk.
+        File::create(&path).unwrap().set_len(1 << 42).unwrap();
+        assert_eq!(refused(&path, 1 << 20), "the file has more than 1 MiB");
+        // The kernel says that it is empty.
+        let maps = Path::new("/proc/self/maps");
+        assert_eq!(std::fs::metadata(maps).unwrap().len(), 0);
+        assert_eq!(refused(maps, 5), "the file has more than 5 bytes");
+        assert!(!read(maps, 1 << 20).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_from_what_cannot_be_read() {
+        let folder = Folder::new("missing");
+        let path = folder.0.join("file");
+        assert!(read(&path, 9).unwrap_err().missing());
+        std::fs::write(&path, [0xff, b'a']).unwrap();
+        assert!(read(&path.join("below"), 9).unwrap_err().missing());
+        assert!(!read(&folder.0, 9).unwrap_err().missing());
+        assert_eq!(read_text(&path, 9).unwrap(), "\u{fffd}a");
+    }
+}

@@ -59,6 +59,8 @@ fn start(name: &str, options: &Options) -> Result<(), Error> {
 /// The control side.
 pub(crate) struct Dpdk {
     info: PortInfo,
+    /// Its name in the switch.
+    called: String,
     device: Arc<Device>,
     rx_open: Vec<bool>,
     /// Transmit queues given out so far.
@@ -117,13 +119,18 @@ impl Dpdk {
                 .map(|queue| Arc::new(Mutex::new(TxLine::new(device.clone(), queue))))
                 .collect(),
         };
-        Ok(Dpdk { info, device, rx_open, tx_given: 0, tx_shared, admin_up: true })
+        let called = name.to_owned();
+        Ok(Dpdk { info, called, device, rx_open, tx_given: 0, tx_shared, admin_up: true })
     }
 }
 
 impl Port for Dpdk {
     fn info(&self) -> &PortInfo {
         &self.info
+    }
+
+    fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.called);
     }
 
     fn link(&mut self) -> LinkState {
@@ -139,7 +146,7 @@ impl Port for Dpdk {
     fn set_admin(&mut self, up: bool) -> Result<(), Error> {
         self.admin_up = up;
         if let Err(error) = self.device.set_link(up) {
-            tracing::debug!(port = %self.info.name, up, %error, "by the switch's flag alone");
+            tracing::debug!(port = %self.called, up, %error, "by the switch's flag alone");
         }
         Ok(())
     }

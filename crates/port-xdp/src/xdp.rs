@@ -43,6 +43,8 @@ const NOT_LIVE: &str = "there is no other way yet";
 /// The control side.
 pub struct Xdp {
     info: PortInfo,
+    /// Its name in the switch.
+    called: String,
     /// The interface's queues that the port takes.
     queues: Vec<u32>,
     mode: XdpMode,
@@ -159,6 +161,7 @@ impl Xdp {
         };
         let mut port = Xdp {
             info,
+            called: name.to_owned(),
             rx_open: vec![false; queues.len()],
             queues,
             mode: spec.mode,
@@ -221,7 +224,7 @@ impl Xdp {
                     return Ok(());
                 }
                 Err((action, error)) => {
-                    tracing::debug!(port = %self.info.name, native, action, %error, "declined");
+                    tracing::debug!(port = %self.called, interface = %self.info.name, native, action, %error, "declined");
                     refused = Some(self.failed(action, error));
                 }
             }
@@ -331,6 +334,10 @@ impl Port for Xdp {
         &self.info
     }
 
+    fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.called);
+    }
+
     fn link(&mut self) -> LinkState {
         self.watcher.drain();
         let state = match self.watcher.query(&self.info.name) {
@@ -341,12 +348,12 @@ impl Port for Xdp {
                 if self.ifindex.is_none() {
                     // It may vanish again at this very moment; the next call tries anew.
                     if let Err(error) = self.attach(&link) {
-                        tracing::warn!(%error, "could not re-open the interface");
+                        tracing::warn!(port = %self.called, interface = %self.info.name, %error, "could not re-open the interface");
                         self.detach();
                         self.shared.up.store(false, Relaxed);
                         return LinkState::GONE;
                     }
-                    tracing::info!(port = %self.info.name, ifindex = link.index, "re-opened");
+                    tracing::info!(port = %self.called, interface = %self.info.name, ifindex = link.index, "re-opened");
                     self.totals.restart();
                     if !link.state.admin_up {
                         // As at the first opening; if it fails, the state says so.

@@ -45,6 +45,8 @@ const TX_BUFFER_BYTES: i32 = 8 << 20;
 /// The control side.
 pub struct AfPacket {
     info: PortInfo,
+    /// Its name in the switch.
+    called: String,
     watcher: Watcher,
     ifindex: Option<u32>,
     rx: Weak<OwnedFd>,
@@ -74,6 +76,7 @@ impl AfPacket {
         };
         Ok(AfPacket {
             info,
+            called: name.to_owned(),
             watcher,
             ifindex: Some(link.index),
             rx: Weak::new(),
@@ -132,6 +135,10 @@ impl Port for AfPacket {
         &self.info
     }
 
+    fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.called);
+    }
+
     fn link(&mut self) -> LinkState {
         self.watcher.drain();
         let Ok(Some(link)) = self.watcher.query(&self.info.name) else {
@@ -141,11 +148,11 @@ impl Port for AfPacket {
         if self.ifindex != Some(link.index) {
             // It may vanish again at this very moment; the next call tries anew.
             if let Err(error) = self.rebind(link.index) {
-                tracing::warn!(port = %self.info.name, %error, "could not re-open the interface");
+                tracing::warn!(port = %self.called, interface = %self.info.name, %error, "could not re-open the interface");
                 self.ifindex = None;
                 return LinkState::GONE;
             }
-            tracing::info!(port = %self.info.name, ifindex = link.index, "re-opened");
+            tracing::info!(port = %self.called, interface = %self.info.name, ifindex = link.index, "re-opened");
             self.ifindex = Some(link.index);
             self.totals.restart();
             if !link.state.admin_up {

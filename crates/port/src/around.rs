@@ -39,6 +39,10 @@ impl<W: Around> Port for W {
         self.inner().info()
     }
 
+    fn set_name(&mut self, name: &str) {
+        self.inner_mut().set_name(name);
+    }
+
     fn link(&mut self) -> LinkState {
         self.inner_mut().link()
     }

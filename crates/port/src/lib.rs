@@ -173,6 +173,9 @@ pub trait Port: Send {
     /// What it is.
     fn info(&self) -> &PortInfo;
 
+    /// What it is called in the switch, which what it logs says beside the name of what is behind it.
+    fn set_name(&mut self, _: &str) {}
+
     /// The state of the link now. Drains pending events, and re-opens an interface that has come
     /// back. Cheap enough to call a few times per second without any event.
     fn link(&mut self) -> LinkState;

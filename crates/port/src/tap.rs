@@ -37,6 +37,8 @@ const FLAGS: u16 = ioctl::IFF_TAP | ioctl::IFF_NO_PI | ioctl::IFF_VNET_HDR;
 /// The control side.
 pub struct Tap {
     info: PortInfo,
+    /// Its name in the switch.
+    called: String,
     fd: Arc<OwnedFd>,
     watcher: Watcher,
     /// Whether the interface has left the namespace we were opened in.
@@ -68,7 +70,8 @@ impl Tap {
             warnings: Vec::new(),
         };
         let totals = Totals::starting_at(link.stats);
-        Ok(Tap { info, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
+        let called = name.to_owned();
+        Ok(Tap { info, called, fd: Arc::new(fd), watcher, moved: false, rx_open: false, totals })
     }
 
     /// The interface's present name, made again if it was deleted.
@@ -82,7 +85,7 @@ impl Tap {
             self.moved = false;
         }
         self.totals.restart();
-        tracing::info!(port = %self.info.name, "the interface was deleted; made it again");
+        tracing::info!(port = %self.called, interface = %self.info.name, "the interface was deleted; made it again");
         if let Some(link) = self.watcher.query(&self.info.name)? {
             self.watcher.set_up(link.index, true)?;
         }
@@ -121,6 +124,10 @@ impl Port for Tap {
         &self.info
     }
 
+    fn set_name(&mut self, name: &str) {
+        name.clone_into(&mut self.called);
+    }
+
     fn link(&mut self) -> LinkState {
         self.watcher.drain();
         match self.query() {
@@ -131,7 +138,7 @@ impl Port for Tap {
                 link.state
             }
             Err(error) => {
-                tracing::debug!(port = %self.info.name, %error, "the TAP interface is gone");
+                tracing::debug!(port = %self.called, interface = %self.info.name, %error, "the TAP interface is gone");
                 LinkState::GONE
             }
         }

@@ -196,6 +196,7 @@ impl Switch {
                 return Err(PortError::NoWorker { worker, workers });
             }
         }
+        port.set_name(&name);
         let shared = Arc::new(PortShared::new(number, &name, 0, workers));
         let mut rx: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         for queue in 0..queues {

@@ -176,6 +176,23 @@ impl Connections {
         self.write(begin, now_ns, out)
     }
 
+    /// The same of a switch that has stopped.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn export_stopped(
+        &self,
+        now_ns: &dyn Fn() -> u64,
+        taken_at: u64,
+        out: &mut dyn Write,
+    ) -> std::io::Result<u64> {
+        let begin = |tracker: &mut Tracker| {
+            let (writer, begun) = Writer::new(tracker, taken_at);
+            (writer.of_stopped(), begun)
+        };
+        self.write(begin, now_ns, out)
+    }
+
     /// The same; from then on it is noted what changes, for [`export_changes`](Self::export_changes), until
     /// [`unwatch`](Self::unwatch).
     ///

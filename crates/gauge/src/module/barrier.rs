@@ -49,6 +49,11 @@ fn rounds(bench: &mut Bench, rules: u32) -> Result<Run, Error> {
             disturbed.extend(blind);
             continue;
         }
+        // Not even the rule that was there before forwards.
+        if inserted.capture.received_count() == 0 {
+            inactive += rules;
+            continue;
+        }
         let before = late;
         for (silent, first) in inserted.silent_after_barrier() {
             match first {

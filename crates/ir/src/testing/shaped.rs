@@ -831,7 +831,7 @@ impl Shaped {
                 let block = r.pick(&[BlockId(0), n.egress, n.end]);
                 let guise = r.one_in(2).then(|| {
                     let in_port = small(value(header(n.v4, at::DST4)));
-                    crate::Guise { in_port, tables: vec![TableId(0)] }
+                    crate::Guise { in_port, columns: Vec::new(), tables: vec![TableId(0)] }
                 });
                 let first = Expr::meta(n.class).eq(Expr::int(0, 8));
                 let call = Op::Call { block, until: n.end, guise };

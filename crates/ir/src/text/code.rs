@@ -649,6 +649,10 @@ impl<'a> Names<'a> {
     /// What follows `in_port`.
     fn guise(&self, c: &mut Cursor<'_>) -> Parsed<Guise> {
         let in_port = self.expr(c, Some(32))?;
+        let mut columns = Vec::new();
+        while c.eat_word("column") {
+            columns.push((c.number("a column", 32)? as u32, self.expr(c, None)?));
+        }
         c.want_word("at")?;
         let list = &self.program.tables;
         let mut tables = Vec::new();
@@ -656,7 +660,7 @@ impl<'a> Names<'a> {
             let find = |n: &str| self.program.find_table(n);
             tables.push(lookup(c, "table", find, list.iter().map(|t| &*t.name))?);
         }
-        Ok(Guise { in_port, tables })
+        Ok(Guise { in_port, columns, tables })
     }
 
     pub(super) fn assigned_field(&self, c: &mut Cursor<'_>) -> Parsed<FieldRef> {

@@ -329,7 +329,11 @@ impl<'a> Printer<'a> {
                 let mut out =
                     format!("call {} until {}", self.block_name(*block), self.block_name(*until));
                 if let Some(guise) = guise {
-                    let _ = write!(out, " in_port {} at", self.expr(&guise.in_port, Some(32)));
+                    let _ = write!(out, " in_port {}", self.expr(&guise.in_port, Some(32)));
+                    for (column, e) in &guise.columns {
+                        let _ = write!(out, " column {column} {}", self.expr(e, None));
+                    }
+                    out.push_str(" at");
                     for table in &guise.tables {
                         let t = self.p.tables.get(table.index());
                         let t = t.map_or_else(|| table.to_string(), |t| name(&t.name));

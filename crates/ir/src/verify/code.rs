@@ -422,6 +422,14 @@ impl<'a> Scope<'a> {
                 let n = self.program.tables.len();
                 for table in &guise.tables {
                     ensure!(table.index() < n, N4, "there is no {table}; there are {n} tables");
+                    let key = &self.program.tables[table.index()].key;
+                    for (column, e) in &guise.columns {
+                        let Some(key) = key.get(*column as usize) else {
+                            let text = format!("{table} has no column {column}");
+                            return Err(Error::new(Rule::N4, text));
+                        };
+                        self.expr_of("a column", e, key.width)?;
+                    }
                 }
                 Ok(())
             }

@@ -468,11 +468,12 @@ fn actions_tables_blocks() {
         p.blocks[2].ops.push(call);
     });
     breaks(Rule::N4, |p| {
-        let guise = Some(crate::Guise { in_port: int(1, 32), tables: vec![TableId(99)] });
+        let guise =
+            Some(crate::Guise { in_port: int(1, 32), columns: vec![], tables: vec![TableId(99)] });
         p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
     });
     breaks(Rule::W3, |p| {
-        let guise = Some(crate::Guise { in_port: int(1, 8), tables: vec![] });
+        let guise = Some(crate::Guise { in_port: int(1, 8), columns: vec![], tables: vec![] });
         p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
     });
     breaks(Rule::W3, |p| p.blocks[2].ops.push(Op::PortLive { field: M, port: int(1, 32) }));

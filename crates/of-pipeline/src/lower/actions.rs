@@ -322,6 +322,10 @@ pub fn lower_packet_out(
 /// A bucket's actions, in the order in which [`as_bucket`] has them done.
 pub fn lower_bucket(layout: &Layout, actions: &[Action]) -> Result<Call, LowerError> {
     let mut call = Call::default();
+    if actions.is_empty() {
+        call.step(Step::BucketDrop);
+        return Ok(call);
+    }
     let place = Place { context: Context::Bucket, table: None, tables: layout.tables };
     let actions = as_bucket(until_exit(actions));
     if actions.iter().any(|a| set_key(a).is_none() || is_partial(a)) {
@@ -630,14 +634,17 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
                 call.with(Step::FinTimeout(table), 0u32, 32);
             }
         },
-        Action::Resubmit { ct: true, .. } => return Err(LowerError::NotDone("resubmit with ct")),
-        Action::Resubmit { in_port, table, ct: false } => {
+        Action::Resubmit { in_port, table, ct } => {
             let own = *table == TableId::ALL;
             let to = if own { place.table } else { Some(table.0) };
             match to.filter(|to| u32::from(*to) < place.tables) {
                 None => return Err(LowerError::Resubmit(place.tables)),
-                Some(to) if *in_port == PortNo::IN_PORT => call.step(Step::Resubmit(to)),
-                Some(to) => call.with(Step::ResubmitPort(to), in_port.0, 32),
+                Some(to) => match (*in_port, *ct) {
+                    (PortNo::IN_PORT, false) => call.step(Step::Resubmit(to)),
+                    (PortNo::IN_PORT, true) => call.step(Step::ResubmitCt(to)),
+                    (port, false) => call.with(Step::ResubmitPort(to), port.0, 32),
+                    (port, true) => call.with(Step::ResubmitCtPort(to), port.0, 32),
+                },
             }
         }
         Action::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),

@@ -23,6 +23,33 @@ pub fn key(h: &Headers) -> Arc<[Key]> {
     FIELDS.iter().filter(|info| !info.id.is_composite()).map(|info| column(info.id)).collect()
 }
 
+/// The key's columns as they are when a packet and the first one of its connection change places (ovs-actions(7),
+/// `resubmit` with `ct`): addresses, protocol and ports, ICMP's type and code being ports.
+pub fn original_tuple(h: &Headers) -> Vec<(u32, Expr)> {
+    use FieldId::*;
+    let read = |id: FieldId| read(h, id);
+    let byte = |id: FieldId| read(id).slice(7, 0);
+    // Of a packet without such a header it is 0.
+    let port = |ports: [FieldId; 3], types: [FieldId; 2]| {
+        let types = types.map(|id| read(id).cast(16));
+        let all = ports.map(&read).into_iter().chain(types);
+        all.reduce(|a, b| Expr::binary(BinaryOp::Or, a, b)).unwrap_or_else(|| Expr::int(0, 16))
+    };
+    let swapped = [(IpProto, CtNwProto), (Ipv4Src, CtNwSrc), (Ipv4Dst, CtNwDst)]
+        .into_iter()
+        .chain([(Ipv6Src, CtIpv6Src), (Ipv6Dst, CtIpv6Dst)])
+        .flat_map(|(own, original)| [(own, read(original)), (original, read(own))]);
+    let ports = [TcpSrc, UdpSrc, SctpSrc].map(|id| (id, read(CtTpSrc))).into_iter();
+    let ports = ports.chain([TcpDst, UdpDst, SctpDst].map(|id| (id, read(CtTpDst))));
+    let types = [Icmpv4Type, Icmpv6Type].map(|id| (id, byte(CtTpSrc))).into_iter();
+    let types = types.chain([Icmpv4Code, Icmpv6Code].map(|id| (id, byte(CtTpDst))));
+    let back = [
+        (CtTpSrc, port([TcpSrc, UdpSrc, SctpSrc], [Icmpv4Type, Icmpv6Type])),
+        (CtTpDst, port([TcpDst, UdpDst, SctpDst], [Icmpv4Code, Icmpv6Code])),
+    ];
+    swapped.chain(ports).chain(types).chain(back).map(|(id, e)| (id as u32, e)).collect()
+}
+
 /// `packet_type` of an Ethernet frame: namespace 0, type 0.
 pub const PACKET_TYPE_ETHERNET: u128 = 0;
 

@@ -227,6 +227,14 @@ pub fn output_named(h: &Headers, to: Expr, max_len: Expr, normal: Op) -> Op {
     output_to(h, to, max_len, PuntReason::Action, normal, back)
 }
 
+/// An entry says drop: what earlier tables wrote is done all the same (1.3.5 §5.9), and an output to the
+/// ingress port that did not happen stays the reason.
+pub fn drop_unless_set(layout: &Layout) -> Op {
+    let unset = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
+    let suppressed = Expr::meta(layout.headers.suppressed);
+    when(unset.and(suppressed.not()), vec![Op::Drop(DropReason::Action)])
+}
+
 /// Runs the entries of a table on the packet (Open vSwitch's `resubmit`), by its own port or another.
 /// A meter that drops there drops the packet; an `exit` there ends it here, too, once the action set
 /// (at `until`) is done, which that of a `copy` is not.
@@ -252,6 +260,13 @@ pub fn resubmit(
         when(red, vec![Op::Drop(DropReason::Meter)]),
         when(Expr::meta(h.exit), exit),
     ]
+}
+
+/// Does something with IP packets that have been tracked and belong to a connection.
+pub fn if_tracked(h: &Headers, then: Vec<Op>) -> Op {
+    let is = |ether_type| Expr::meta(h.ether_type).eq(Expr::int(ether_type, 16));
+    let tracked = super::fields::read(h, FieldId::CtNwProto).ne(Expr::int(0, 8));
+    when(tracked.and(is(0x0800).or(is(0x86dd))), then)
 }
 
 /// Bits of the mark or label that the next `ct` sets; `value` has no others than those of `mask`.

@@ -9,7 +9,9 @@ use super::action_set::{Kind, field_bit};
 use super::fields;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
-use ir::{Action, BinaryOp, BlockId, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId};
+use ir::{
+    Action, BinaryOp, BlockId, DropReason, Expr, FieldRef, Guise, Op, Param, PuntReason, TableId,
+};
 use openflow::{Bits, BundleAlgorithm, FieldId, HashAlgorithm, HashFields, PortNo, Subfield};
 use smallvec::SmallVec;
 use std::fmt::Write;
@@ -36,6 +38,8 @@ pub enum Step {
     BucketEnd,
     /// A copy to NORMAL, of a bucket.
     BucketNormal,
+    /// A bucket without actions: it says drop.
+    BucketDrop,
     /// The packet itself to NORMAL, and then to the action set.
     NormalTail,
     /// A copy to the first table.
@@ -146,6 +150,10 @@ pub enum Step {
     Resubmit(u8),
     /// The same as if the packet came by another port: port 32.
     ResubmitPort(u8),
+    /// Runs the entries of a table as if the packet were its connection's first one, and goes on here.
+    ResubmitCt(u8),
+    /// The same as if it came by another port: port 32.
+    ResubmitCtPort(u8),
     /// Nothing is set in the connection that the next [`Step::Ct`] keeps.
     CtExec,
     /// Bits of the connection's mark or label: value and mask, of its width.
@@ -231,6 +239,21 @@ impl Build<'_> {
         Expr::Param(self.params.len() as u32 - 1)
     }
 
+    /// The port by which a lookup sees the packet: it reads it by what actions made of it.
+    fn other_port(&mut self) -> Expr {
+        let changed = Expr::meta(self.layout.headers.in_port_changed);
+        Expr::binary(BinaryOp::Xor, self.param("in_port", 32), changed)
+    }
+
+    /// Runs the entries of a table that see the packet otherwise.
+    fn resubmit_as(&self, table: u8, in_port: Expr, columns: Vec<(u32, Expr)>) -> Vec<Op> {
+        let layout = self.layout;
+        let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
+        let lookup = Guise { in_port, columns, tables };
+        let (block, copy) = (Layout::block(table), !self.outer.is_empty());
+        ops::resubmit(&layout.headers, block, Some(lookup), layout.action_set, copy)
+    }
+
     fn add(&mut self, step: Step) {
         let layout = self.layout;
         let h = &layout.headers;
@@ -250,6 +273,7 @@ impl Build<'_> {
                 vec![Op::Call { block, until, guise: None }]
             }
             Step::BucketNormal => vec![ops::call_on_copy(layout.normal, layout.nowhere)],
+            Step::BucketDrop => vec![Op::Drop(DropReason::Action)],
             Step::NormalTail => vec![Op::Goto(layout.normal_tail)],
             Step::Table => vec![ops::run_copy(BlockId(0))],
             Step::Controller(reason) => {
@@ -389,13 +413,18 @@ impl Build<'_> {
                 ops::resubmit(h, Layout::block(table), None, layout.action_set, copy)
             }
             Step::ResubmitPort(table) => {
-                let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
-                // The lookup reads the port by what actions made of it.
-                let changed = Expr::meta(h.in_port_changed);
-                let in_port = Expr::binary(BinaryOp::Xor, self.param("in_port", 32), changed);
-                let lookup = Guise { in_port, tables };
-                let copy = !self.outer.is_empty();
-                ops::resubmit(h, Layout::block(table), Some(lookup), layout.action_set, copy)
+                let in_port = self.other_port();
+                self.resubmit_as(table, in_port, Vec::new())
+            }
+            Step::ResubmitCt(table) => {
+                let in_port = Expr::meta(ir::program::intrinsic::IN_PORT);
+                let body = self.resubmit_as(table, in_port, fields::original_tuple(h));
+                vec![ops::if_tracked(h, body)]
+            }
+            Step::ResubmitCtPort(table) => {
+                let in_port = self.other_port();
+                let body = self.resubmit_as(table, in_port, fields::original_tuple(h));
+                vec![ops::if_tracked(h, body)]
             }
             Step::CtExec => {
                 let widths = [32, 32, 128, 128];
@@ -595,6 +624,7 @@ fn word(step: &Step, out: &mut String) {
         Step::Bucket => write!(out, "bucket"),
         Step::BucketEnd => write!(out, "end_bucket"),
         Step::BucketNormal => write!(out, "bucket_normal"),
+        Step::BucketDrop => write!(out, "bucket_drop"),
         Step::NormalTail => write!(out, "then_normal"),
         Step::Table => write!(out, "table"),
         Step::Controller(reason) => match reason {
@@ -688,6 +718,8 @@ fn word(step: &Step, out: &mut String) {
         Step::CloneEnd => write!(out, "end_clone"),
         Step::Resubmit(table) => write!(out, "resubmit_{table}"),
         Step::ResubmitPort(table) => write!(out, "resubmit_port_{table}"),
+        Step::ResubmitCt(table) => write!(out, "resubmit_ct_{table}"),
+        Step::ResubmitCtPort(table) => write!(out, "resubmit_ct_port_{table}"),
         Step::CtExec => write!(out, "ct_exec"),
         Step::CtSet(id) => write!(out, "ct_set_{id}"),
         Step::CtCopy(bits, from, to) => {
@@ -739,6 +771,11 @@ pub fn name(shape: &[Step]) -> String {
     if shape.is_empty() { "of.drop".to_string() } else { out }
 }
 
+/// Nothing is done but that earlier tables' writes are forgotten: so `actions=drop` is written.
+fn says_drop(shape: &[Step]) -> bool {
+    shape.iter().all(|step| matches!(step, Step::Clear | Step::Found))
+}
+
 /// The action of a shape.
 pub fn build(shape: &[Step], layout: &Layout) -> Action {
     let mut b = Build {
@@ -751,6 +788,9 @@ pub fn build(shape: &[Step], layout: &Layout) -> Action {
         bucket: false,
     };
     shape.iter().for_each(|step| b.add(*step));
+    if says_drop(shape) {
+        b.body.push(ops::drop_unless_set(layout));
+    }
     Action { name: name(shape), params: b.params, body: b.body }
 }
 

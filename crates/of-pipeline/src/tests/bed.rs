@@ -5,12 +5,14 @@ pub(super) use crate::bed::program;
 use crate::lower::ProgramConfig;
 use crate::{Agent, Event, Refusal, Synchronised};
 use datapath::services::Services;
+use ir::DropReason;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
     Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,
     PortNo, TableId, Version,
 };
 use port::memory::Handle;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use switch::{EngineKind, Switch};
 
@@ -25,6 +27,8 @@ const SILENCE: Duration = Duration::from_millis(30);
 pub(super) struct Bed {
     pub(super) agent: Agent,
     pub(super) far: Vec<Handle>,
+    /// Frames that were put on ports.
+    sent: Cell<u64>,
 }
 
 impl Drop for Bed {
@@ -61,7 +65,7 @@ impl Bed {
         services.soft();
         let small = Small { engine, program, ports: ports as u32, synchronised };
         let (agent, far) = small.agent(|config| Switch::start_with(config, services));
-        Bed { agent, far }
+        Bed { agent, far, sent: Cell::new(0) }
     }
 
     /// Executes a request that must succeed.
@@ -124,6 +128,23 @@ impl Bed {
     pub(super) fn send(&self, port: usize, frame: &[u8]) {
         self.agent.switch().sync();
         assert!(self.far[port - 1].inject_bytes(frame));
+        self.sent.set(self.sent.get() + 1);
+    }
+
+    /// Returns when all frames that were put on ports are done with, however busy the machine is.
+    fn settle(&self) {
+        let switch = self.agent.switch();
+        let until = Instant::now() + Duration::from_secs(60);
+        let taken = || {
+            let ports = switch.port_counters().into_iter().map(|(_, counters, _)| counters);
+            ports.chain([switch.departed()]).map(|counters| counters.rx_packets).sum::<u64>()
+        };
+        while taken() < self.sent.get() {
+            assert!(Instant::now() < until, "frames that were put on ports are not received");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What a worker received counts before it is run: a command is obeyed behind it.
+        switch.set_receiving(true);
     }
 
     /// What comes out of a port, within patience.
@@ -134,9 +155,19 @@ impl Bed {
         }
     }
 
-    /// Nothing comes out of a port.
+    /// How many packets were given up for a reason, of all that were put on ports and injected.
+    pub(super) fn drops(&self, reason: DropReason) -> u64 {
+        self.settle();
+        let switch = self.agent.switch();
+        let ports = switch.port_counters().into_iter().map(|(_, counters, _)| counters);
+        let all = ports.chain([switch.injected()]).flat_map(|counters| counters.drops);
+        all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
+    }
+
+    /// Nothing comes out of a port of all that was put on ports.
     pub(super) fn silent(&self, port: usize) {
-        let frame = self.far[port - 1].take_within(SILENCE);
+        self.settle();
+        let frame = self.far[port - 1].take();
         assert!(frame.is_none(), "port {port} sent something");
     }
 
@@ -154,6 +185,7 @@ impl Bed {
 
     /// No event comes.
     pub(super) fn no_event(&mut self) {
+        self.settle();
         std::thread::sleep(SILENCE);
         assert_eq!(self.agent.poll(), []);
     }

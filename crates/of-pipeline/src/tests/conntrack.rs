@@ -168,6 +168,102 @@ fn sources_and_destinations_are_translated_both_ways() {
     assert_eq!(bed.receive(2), frame(service, c, Flags::SYN | Flags::ACK, (9, 6)));
 }
 
+/// A packet of either direction is looked up as its connection's first one was, and stays what it is.
+#[test]
+fn a_resubmit_sees_a_packet_as_its_connection_s_first_one() {
+    let v6 = |n: u16| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, n]);
+    for engine in [switch::EngineKind::Interp, switch::EngineKind::default()] {
+        let mut bed = Bed::by(engine.clone(), program(), 3);
+        for line in [
+            "in_port=1,ip actions=ct(commit),2",
+            "in_port=1,ipv6 actions=ct(commit),2",
+            "in_port=2,ip actions=ct(table=1)",
+            "in_port=2,ipv6 actions=ct(table=1)",
+            // Seen as the first one, then as itself.
+            "table=1 actions=resubmit(,2,ct),resubmit(,3)",
+            "table=2,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=1000,tp_dst=80,in_port=2 actions=1",
+            "table=2,tcp6,ipv6_src=fd00::1,ipv6_dst=fd00::2,tp_dst=80,in_port=2 actions=1",
+            "table=2,udp,nw_src=10.0.0.1,tp_src=1000,tp_dst=53 actions=1",
+            "table=3,priority=9,tcp,nw_src=10.0.0.2,nw_dst=10.0.0.1,tp_src=80,tp_dst=1000 actions=3",
+            "table=3,priority=9,tcp6,ipv6_src=fd00::2,tp_src=80 actions=3",
+            "table=3,priority=9,icmp,nw_src=10.0.0.9,icmp_type=3 actions=3",
+        ] {
+            bed.ok(flow(line));
+        }
+        let connections = [((v4(1), 1000), (v4(2), 80)), ((v6(1), 1000), (v6(2), 80))];
+        for (a, b) in connections {
+            let syn = Frame::tcp(a, b, Flags::SYN, (1, 0), 0).bytes();
+            bed.send(1, &syn);
+            assert_eq!(bed.receive(2), syn);
+            let answer = Frame::tcp(b, a, Flags::SYN | Flags::ACK, (7, 2), 0).bytes();
+            bed.send(2, &answer);
+            assert_eq!(bed.receive(1), answer);
+            assert_eq!(bed.receive(3), answer);
+        }
+        // An error has no ports: it is of the connection that its quotation is of.
+        let query = Frame::udp((v4(1), 1000), (v4(2), 53), 8);
+        bed.send(1, &query.bytes());
+        assert_eq!(bed.receive(2), query.bytes());
+        let error = query.error(v4(9), 3, 1, 60).bytes();
+        bed.send(2, &error);
+        assert_eq!(bed.receive(1), error);
+        assert_eq!(bed.receive(3), error);
+        // A new connection's first packet is itself.
+        let new = Frame::udp((v4(1), 1000), (v4(3), 53), 8).bytes();
+        bed.send(2, &new);
+        assert_eq!(bed.receive(1), new);
+        (1..=3).for_each(|port| bed.silent(port));
+    }
+}
+
+/// The first packet had the address that it was sent to, not the one that it was translated to; both tuples change
+/// places; another port may be told with it; a bucket may do it.
+#[test]
+fn a_resubmit_by_the_connection_knows_what_was_before_translation() {
+    for engine in [switch::EngineKind::Interp, switch::EngineKind::default()] {
+        let mut bed = Bed::by(engine.clone(), program(), 3);
+        let group = "group_id=1,type=all,bucket=actions=resubmit(,5,ct)";
+        bed.ok(openflow::syntax::parse_group(group, &Context::new(openflow::Version::V15)).unwrap());
+        for line in [
+            "in_port=1,ip actions=ct(commit,nat(dst=10.0.0.9:8080),table=1)",
+            "table=1,in_port=1,ip actions=2",
+            "in_port=2,ip actions=ct(nat,table=2)",
+            "table=2,ip actions=resubmit(3,4,ct),resubmit(,6),group:1",
+            "table=4,in_port=3,ct_state=+trk+rpl,tcp,nw_dst=10.0.0.2,tp_dst=80,ct_nw_src=10.0.0.2,\
+             ct_nw_dst=10.0.0.1,ct_tp_src=80,ct_tp_dst=1000,ct_nw_proto=6 actions=1",
+            "table=6,in_port=3 actions=3",
+            "table=5,tcp,nw_src=10.0.0.1,nw_dst=10.0.0.2 actions=3",
+        ] {
+            bed.ok(flow(line));
+        }
+        let (a, b, real) = ((v4(1), 1000), (v4(2), 80), (v4(9), 8080));
+        bed.send(1, &Frame::tcp(a, b, Flags::SYN, (1, 0), 0).bytes());
+        assert_eq!(bed.receive(2), Frame::tcp(a, real, Flags::SYN, (1, 0), 0).bytes());
+        bed.send(2, &Frame::tcp(real, a, Flags::SYN | Flags::ACK, (7, 2), 0).bytes());
+        let answer = Frame::tcp(b, a, Flags::SYN | Flags::ACK, (7, 2), 0).bytes();
+        assert_eq!(bed.receive(1), answer);
+        assert_eq!(bed.receive(3), answer, "by the bucket");
+        (1..=3).for_each(|port| bed.silent(port));
+    }
+}
+
+/// It waits for nothing that is not there: packets that are not tracked, or are none of IP, pass by.
+#[test]
+fn a_resubmit_by_the_connection_passes_by_what_has_none() {
+    for engine in [switch::EngineKind::Interp, switch::EngineKind::default()] {
+        let mut bed = Bed::by(engine.clone(), program(), 3);
+        bed.ok(flow("actions=resubmit(,1,ct),2"));
+        bed.ok(flow("table=1 actions=3"));
+        for bytes in
+            [Frame::tcp((v4(1), 1000), (v4(2), 80), Flags::SYN, (1, 0), 0).bytes(), frame(2, 1)]
+        {
+            bed.send(1, &bytes);
+            assert_eq!(bed.receive(2), bytes);
+            bed.silent(3);
+        }
+    }
+}
+
 #[test]
 fn what_is_wrong_is_refused() {
     let mut bed = with(&[]);

@@ -17,6 +17,7 @@ mod model;
 mod packets;
 mod pause;
 mod ports;
+mod reasons;
 mod scale;
 mod shapes;
 mod softflow;

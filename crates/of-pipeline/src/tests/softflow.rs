@@ -198,10 +198,10 @@ fn what_a_service_drops_is_a_service_drop_and_a_loop_ends() {
         bed.receive(2);
         bed.send(1, &frame);
         bed.silent(2);
-        assert_eq!(drops(&bed, DropReason::Service), 1);
+        assert_eq!(bed.drops(DropReason::Service), 1);
         bed.send(1, &Frame::udp(A, B, 3).bytes());
         bed.silent(2);
-        assert_eq!(drops(&bed, DropReason::RecirculationLimit), 1);
+        assert_eq!(bed.drops(DropReason::RecirculationLimit), 1);
     }
 }
 
@@ -217,7 +217,7 @@ fn a_packet_for_a_service_that_is_gone_is_dropped_and_counted() {
         assert!(elements.remove(number("idle")));
         bed.send(1, &frame);
         bed.silent(2);
-        assert_eq!(drops(&bed, DropReason::Service), 1);
+        assert_eq!(bed.drops(DropReason::Service), 1);
         assert_eq!(elements.for_nobody(), 1);
     }
 }
@@ -257,22 +257,4 @@ fn flows_are_dumped_as_they_were_written() {
     let expected = format!("sf_stage=1,sf_action={conntrack:#x},sf_metadata=0x1");
     assert_eq!(of(&mut bed, 100), (expected, None));
     assert_eq!(of(&mut bed, 80).1.as_deref(), Some("softflow(conntrack,1)"));
-}
-
-/// Packets that were given up for a reason, of which there is one at least: it is waited for, on a machine that is busy.
-fn drops(bed: &Bed, reason: DropReason) -> u64 {
-    let count = || {
-        let ports = bed.agent.switch().port_counters();
-        let all = ports.into_iter().flat_map(|(_, counters, _)| counters.drops);
-        all.filter(|(word, _)| *word == reason.word()).map(|(_, n)| n).sum()
-    };
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
-        match count() {
-            0 if std::time::Instant::now() < until => {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-            }
-            n => return n,
-        }
-    }
 }

@@ -1,14 +1,16 @@
 //! Warnings of values that are used before they are there: a variable read before anything is written to it, a
 //! header's field used behind `setInvalid()`, a field written in front of `setValid()`.
 //!
-//! Statements of one list are followed from one to the next, up to the first that might change what is
-//! known (a branch, a call, a mention in any other way). So what is told is certain on the way through
-//! the list, and what hangs on a condition is not told. Costs: each list is read once for each
-//! variable declared and each header set in it, up to [`AHEAD_MAX`] statements.
+//! Statements of one list are followed from one to the next, and into every branch, up to the first that
+//! might change what is known (a write, a call that may do one, a mention in any other way). So what is told
+//! is certain on some way through the program, whatever its conditions; what is there on one way to a
+//! statement and not on another is not told. Costs: what follows in a list, branches included, is read once
+//! for each variable declared and each header set in it, up to [`AHEAD_MAX`] statements of each list.
 
 use super::Checker;
 use crate::diag::Diagnostic;
-use crate::hir::{Builtin, Callee, Expr, ExprKind, Stmt, StmtKind};
+use crate::hir::{Builtin, Callee, Expr, ExprKind, ForSet, Stmt, StmtKind};
+use crate::source::Span;
 use crate::types::*;
 
 /// Statements that are looked at behind one.
@@ -58,6 +60,258 @@ fn validity(s: &Stmt) -> Option<(Place, Builtin)> {
     }
 }
 
+/// The parts of an expression.
+fn parts(e: &Expr) -> Vec<&Expr> {
+    match &e.kind {
+        ExprKind::Field(a, _)
+        | ExprKind::Next(a)
+        | ExprKind::Last(a)
+        | ExprKind::LastIndex(a)
+        | ExprKind::Slice(a, ..)
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a)
+        | ExprKind::TableField(a, _) => vec![a],
+        ExprKind::Index(a, b)
+        | ExprKind::PlusSlice(a, b, _)
+        | ExprKind::Binary(_, a, b)
+        | ExprKind::Mask(a, b)
+        | ExprKind::Range(a, b) => vec![a, b],
+        ExprKind::Mux(a, b, c) => vec![a, b, c],
+        ExprKind::Aggregate(all) | ExprKind::Reordered(all, _) | ExprKind::SetTuple(all) => {
+            all.iter().collect()
+        }
+        ExprKind::Construct(made) => made.args.iter().flatten().collect(),
+        ExprKind::Call(call) => {
+            let object = match &call.callee {
+                Callee::Method(object, ..)
+                | Callee::Apply(object, _)
+                | Callee::Builtin(object, _) => Some(object),
+                Callee::Function(_) | Callee::Action(_) | Callee::Table(_) => None,
+            };
+            object.into_iter().chain(call.args.iter().flatten()).collect()
+        }
+        ExprKind::Const
+        | ExprKind::Var(_)
+        | ExprKind::Invalid
+        | ExprKind::Instance(_)
+        | ExprKind::Any
+        | ExprKind::ValueSet(_)
+        | ExprKind::This
+        | ExprKind::Bad => Vec::new(),
+    }
+}
+
+/// Something of the expression is so.
+fn any(e: &Expr, so: &dyn Fn(&Expr) -> bool) -> bool {
+    so(e) || parts(e).into_iter().any(|part| any(part, so))
+}
+
+/// The expressions of a statement, and the lists in it of which one is done, or none.
+fn split(s: &Stmt) -> (Vec<&Expr>, Vec<&[Stmt]>) {
+    match &s.kind {
+        StmtKind::Assign(l, r) => (vec![r, l], Vec::new()),
+        StmtKind::Call(e) => (vec![e], Vec::new()),
+        StmtKind::If(c, then, or_else) => (vec![c], vec![then, or_else]),
+        StmtKind::Block(all) => (Vec::new(), vec![all]),
+        StmtKind::Return(e) | StmtKind::Var(_, e) => (e.iter().collect(), Vec::new()),
+        StmtKind::SwitchAction(e, cases, otherwise) => {
+            let cases = cases.iter().map(|(_, body)| &body[..]);
+            (vec![e], cases.chain(otherwise.as_deref()).collect())
+        }
+        StmtKind::Switch(e, cases, otherwise) => {
+            let labels = cases.iter().flat_map(|(labels, _)| labels);
+            let bodies = cases.iter().map(|(_, body)| &body[..]);
+            ([e].into_iter().chain(labels).collect(), bodies.chain(otherwise.as_deref()).collect())
+        }
+        StmtKind::For(init, c, update, body) => (vec![c], vec![init, update, body]),
+        StmtKind::ForIn(_, set, body) => match set {
+            ForSet::Range(a, b) => (vec![a, b], vec![body]),
+            ForSet::Expr(e) => (vec![e], vec![body]),
+        },
+        StmtKind::Exit | StmtKind::Break | StmtKind::Continue | StmtKind::Instance(_) => {
+            (Vec::new(), Vec::new())
+        }
+    }
+}
+
+/// All expressions of a statement and of what is in it are so.
+fn all_in(s: &Stmt, so: &dyn Fn(&Expr) -> bool) -> bool {
+    let (exprs, lists) = split(s);
+    exprs.into_iter().all(so) && lists.into_iter().flatten().all(|s| all_in(s, so))
+}
+
+/// The variable is mentioned.
+fn names(e: &Expr, v: VarId) -> bool {
+    any(e, &|e| matches!(&e.kind, ExprKind::Var(other) if *other == v))
+}
+
+/// Changes nothing of a header and does not ask whether it is valid. Actions and tables see what is around them;
+/// other calls, what they are given.
+fn harmless(e: &Expr, header: &Place) -> bool {
+    let ExprKind::Call(call) = &e.kind else {
+        return parts(e).into_iter().all(|part| harmless(part, header));
+    };
+    match &call.callee {
+        Callee::Action(_) | Callee::Table(_) => false,
+        Callee::Builtin(object, Builtin::IsValid | Builtin::SetValid | Builtin::SetInvalid) => {
+            place(object).is_some_and(|p| p != *header)
+        }
+        _ => !parts(e).into_iter().any(|part| names(part, header.0)),
+    }
+}
+
+/// What is behind such a statement in its list is not done.
+fn leaves(s: &Stmt) -> bool {
+    matches!(s.kind, StmtKind::Exit | StmtKind::Return(_) | StmtKind::Break | StmtKind::Continue)
+}
+
+/// What is in such a statement is done more than once.
+fn loops(s: &Stmt) -> bool {
+    matches!(s.kind, StmtKind::For(..) | StmtKind::ForIn(..))
+}
+
+/// What is found when statements are followed.
+enum Found {
+    /// The use that is looked for.
+    Use(Span),
+    /// What may change all that is known.
+    End,
+    /// Neither.
+    Nothing,
+}
+
+/// What is found in lists of which one is done, or none. One that leaves before it changes anything is no way to
+/// what follows.
+fn branches(lists: Vec<&[Stmt]>, follow: &dyn Fn(&[Stmt]) -> Found) -> Found {
+    let mut ended = false;
+    for list in lists {
+        match follow(list) {
+            Found::Use(at) => return Found::Use(at),
+            Found::End => ended = true,
+            Found::Nothing => {}
+        }
+    }
+    if ended { Found::End } else { Found::Nothing }
+}
+
+/// Where an expression certainly reads a place that is meant.
+fn first_read(e: &Expr, meant: &dyn Fn(&Place) -> bool) -> Option<Span> {
+    let mut at = None;
+    reads(e, &mut |e, p| {
+        if meant(&p) {
+            at.get_or_insert(e.span);
+        }
+    });
+    at
+}
+
+/// The first use of a variable in front of every write to it.
+fn unset_use(v: VarId, stmts: &[Stmt]) -> Found {
+    for s in stmts.iter().take(AHEAD_MAX) {
+        let (exprs, lists) = split(s);
+        let target = match &s.kind {
+            StmtKind::Assign(l, _) => Some(l),
+            _ => None,
+        };
+        for e in exprs.into_iter().filter(|e| target.is_none_or(|l| !std::ptr::eq(*e, l))) {
+            if let Some(at) = first_read(e, &|p| p.0 == v) {
+                return Found::Use(at);
+            }
+            if names(e, v) {
+                return Found::End;
+            }
+        }
+        if leaves(s) {
+            return Found::Nothing;
+        }
+        if target.is_some_and(|l| names(l, v)) {
+            return Found::End;
+        }
+        if loops(s) {
+            match all_in(s, &|e| !names(e, v)) {
+                false => return Found::End,
+                true => continue,
+            }
+        }
+        match branches(lists, &|list| unset_use(v, list)) {
+            Found::Nothing => {}
+            found => return found,
+        }
+    }
+    Found::Nothing
+}
+
+/// The first use of a field of an invalid header.
+fn invalid_use(header: &Place, stmts: &[Stmt]) -> Found {
+    let field = |p: &Place| within(p, header) && p != header;
+    for s in stmts.iter().take(AHEAD_MAX) {
+        let (exprs, lists) = split(s);
+        if let StmtKind::Assign(l, r) = &s.kind {
+            let Some(to) = place(l) else { return Found::End };
+            if to == *header || within(header, &to) {
+                return Found::End;
+            }
+            let read = first_read(r, &field).or(field(&to).then_some(l.span));
+            if let Some(at) = read {
+                return Found::Use(at);
+            }
+            if !harmless(r, header) {
+                return Found::End;
+            }
+            continue;
+        }
+        for e in exprs {
+            if let Some(at) = first_read(e, &field) {
+                return Found::Use(at);
+            }
+            if !harmless(e, header) {
+                return Found::End;
+            }
+        }
+        if leaves(s) {
+            return Found::Nothing;
+        }
+        if loops(s) {
+            match all_in(s, &|e| !names(e, header.0) && harmless(e, header)) {
+                false => return Found::End,
+                true => continue,
+            }
+        }
+        match branches(lists, &|list| invalid_use(header, list)) {
+            Found::Nothing => {}
+            found => return found,
+        }
+    }
+    Found::Nothing
+}
+
+/// Where the header certainly becomes valid, before anything else is done with it.
+fn made_valid(header: &Place, stmts: &[Stmt]) -> Found {
+    for s in stmts.iter().take(AHEAD_MAX) {
+        match validity(s) {
+            Some((p, Builtin::SetValid)) if p == *header => return Found::Use(s.span),
+            Some((p, _)) if p != *header => continue,
+            _ => {}
+        }
+        let (exprs, lists) = split(s);
+        if let StmtKind::Assign(l, r) = &s.kind {
+            let whole = place(l).is_none_or(|p| within(header, &p));
+            if whole || !harmless(r, header) {
+                return Found::End;
+            }
+            continue;
+        }
+        if leaves(s) || loops(s) || !exprs.into_iter().all(|e| harmless(e, header)) {
+            return Found::End;
+        }
+        match branches(lists, &|list| made_valid(header, list)) {
+            Found::Nothing => {}
+            found => return found,
+        }
+    }
+    Found::Nothing
+}
+
 /// The first place is the second or a part of it.
 fn within(part: &Place, whole: &Place) -> bool {
     part.0 == whole.0 && part.1.starts_with(&whole.1)
@@ -67,7 +321,7 @@ impl Checker<'_> {
     /// Tells what is certainly wrong in a list of statements.
     pub(super) fn follow(&mut self, stmts: &[Stmt]) {
         for (i, s) in stmts.iter().enumerate() {
-            let ahead = &stmts[i + 1..stmts.len().min(i + 1 + AHEAD_MAX)];
+            let ahead = &stmts[i + 1..];
             match &s.kind {
                 StmtKind::Var(v, None) if self.is_single(*v) => self.unset(*v, ahead),
                 StmtKind::Assign(l, _) => self.written_early(l, &stmts[..i], ahead),
@@ -86,33 +340,12 @@ impl Checker<'_> {
 
     /// A variable that is read in front of the first write.
     fn unset(&mut self, v: VarId, ahead: &[Stmt]) {
-        for s in ahead {
-            let (read, goes_on) = match &s.kind {
-                StmtKind::Assign(l, r) => (Some(r), place(l).is_some_and(|p| p.0 != v)),
-                StmtKind::Var(_, Some(r)) => (Some(r), true),
-                StmtKind::Var(_, None) => (None, true),
-                StmtKind::If(c, ..) => (Some(c), false),
-                _ => (None, false),
-            };
-            let mut at = None;
-            let plain = read.is_none_or(|r| {
-                reads(r, &mut |e, p| {
-                    if p.0 == v {
-                        at.get_or_insert(e.span);
-                    }
-                })
-            });
-            if let Some(at) = at {
-                let var = &self.p.vars[v.index()];
-                let text = format!("`{}` is read before anything is written to it", var.name);
-                let d = Diagnostic::warning("uninitialised", at, text);
-                let d = d.note(var.span, "it is declared here");
-                return self.d.add(d.help("give it a value where it is declared"));
-            }
-            if !plain || !goes_on {
-                return;
-            }
-        }
+        let Found::Use(at) = unset_use(v, ahead) else { return };
+        let var = &self.p.vars[v.index()];
+        let text = format!("`{}` is read before anything is written to it", var.name);
+        let d = Diagnostic::warning("uninitialised", at, text);
+        let d = d.note(var.span, "it is declared here");
+        self.d.add(d.help("give it a value where it is declared"));
     }
 
     /// A field that is written, and whose header then becomes valid.
@@ -131,41 +364,18 @@ impl Checker<'_> {
         if behind.iter().any(touched) {
             return;
         }
-        for s in ahead {
-            match (&s.kind, validity(s)) {
-                (_, Some((p, Builtin::SetValid))) if p == header => {
-                    let text = "the field is written before its header becomes valid, and is lost";
-                    let d = Diagnostic::warning("written-early", l.span, text);
-                    let d = d.note(s.span, "the header becomes valid here, all its fields unset");
-                    return self.d.add(d.help("call `setValid()` first"));
-                }
-                (StmtKind::Assign(..), _) => {}
-                _ => return,
-            }
-        }
+        let Found::Use(at) = made_valid(&header, ahead) else { return };
+        let text = "the field is written before its header becomes valid, and is lost";
+        let d = Diagnostic::warning("written-early", l.span, text);
+        let d = d.note(at, "the header becomes valid here, all its fields unset");
+        self.d.add(d.help("call `setValid()` first"));
     }
 
     /// A field of a header that was made invalid.
     fn used_invalid(&mut self, header: &Place, by: &Stmt, ahead: &[Stmt]) {
-        for s in ahead {
-            let StmtKind::Assign(l, r) = &s.kind else { return };
-            if place(l).is_none_or(|p| p == *header || within(header, &p)) {
-                return;
-            }
-            let mut at = place(l).filter(|p| within(p, header)).map(|_| l.span);
-            let plain = reads(r, &mut |e, p| {
-                if within(&p, header) && p != *header {
-                    at.get_or_insert(e.span);
-                }
-            });
-            if let Some(at) = at {
-                let d = Diagnostic::warning("invalid-header", at, "a field of an invalid header");
-                let d = d.note(by.span, "the header becomes invalid here");
-                return self.d.add(d.help("use the field first, or make the header valid"));
-            }
-            if !plain {
-                return;
-            }
-        }
+        let Found::Use(at) = invalid_use(header, ahead) else { return };
+        let d = Diagnostic::warning("invalid-header", at, "a field of an invalid header");
+        let d = d.note(by.span, "the header becomes invalid here");
+        self.d.add(d.help("use the field first, or make the header valid"));
     }
 }

@@ -22,7 +22,14 @@
 //! What is left is a duration, counted from the moment at which the connection was written. A reader that
 //! knows how long ago that was says so ([`Image::age`]).
 //!
-//! # Format, version 1
+//! # What went on behind it
+//!
+//! Packets that come after a connection was written move its windows. Who restores it from an image of a
+//! tracker that went on, and has no image of what changed, would take a segment of today for one outside of
+//! yesterday's window. An image tells whether its tracker had stopped ([`Image::went_on`]), and restores TCP's connections
+//! with windows that are not checked, as Linux has those of `conntrackd`, when it is [told to](Image::loosen).
+//!
+//! # Format, version 2
 //!
 //! Numbers have their least significant octet first. A header of 32 octets:
 //!
@@ -45,7 +52,7 @@
 //! | 4 | CRC-32C of the chunk's octets before |
 //!
 //! Pools come before all else, what is gone before connections, the end comes once and last; its payload is the
-//! number of connections, 8 octets. A pool: first address and number of addresses (16 each), 1 if IPv6, first and last port, ports in a
+//! number of connections, 8 octets, and 1 if the tracker had stopped, else 0 (version 1 does not tell). A pool: first address and number of addresses (16 each), 1 if IPv6, first and last port, ports in a
 //! block, blocks for a sender (2 each). A connection:
 //!
 //! | octets | are |
@@ -87,7 +94,9 @@ use wire::IpProtocol;
 use wire::crc32c::crc32c;
 
 const MAGIC: &[u8; 8] = b"millconn";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The oldest version that is read.
+const VERSION_MIN: u32 = 1;
 const HEADER_LEN: usize = 32;
 const CHUNK_HEADER_LEN: usize = 9;
 const CHUNK_MAX: usize = 1 << 20;
@@ -144,7 +153,7 @@ pub enum Error {
     #[error("this is no image of connections: it does not begin with \"millconn\"")]
     Magic,
     /// Made by another version.
-    #[error("the image is of version {0}; this program reads version {VERSION}")]
+    #[error("the image is of version {0}; this program reads versions {VERSION_MIN} to {VERSION}")]
     Version(u32),
     /// It ends too early.
     #[error("the image is cut short: it ends at octet {0}, before its end is told")]
@@ -436,6 +445,8 @@ pub struct Writer {
     watches: bool,
     /// Only what has changed is written.
     changes: bool,
+    /// No packet comes to the tracker any more.
+    stopped: bool,
 }
 
 impl Writer {
@@ -476,6 +487,7 @@ impl Writer {
             chunk: Vec::with_capacity(CHUNK_HEADER_LEN + (64 << 10)),
             watches: false,
             changes: false,
+            stopped: false,
         };
         let mut blocks_left = BLOCKS_MAX;
         for (at, pool) in tracker.pools.iter().enumerate() {
@@ -504,6 +516,12 @@ impl Writer {
             out.extend(writer.frame());
         }
         (writer, out)
+    }
+
+    /// No packet has come to the tracker since the image began, and none will.
+    #[must_use]
+    pub fn of_stopped(self) -> Writer {
+        Writer { stopped: true, ..self }
     }
 
     /// Looks at so many records and notes the connections among them, for [`Writer::frame`] to frame;
@@ -599,6 +617,7 @@ impl Writer {
     pub fn end(mut self) -> Vec<u8> {
         self.begin(kind::END);
         self.chunk.extend(self.connections.to_le_bytes());
+        self.chunk.push(self.stopped.into());
         self.frame();
         self.chunk
     }
@@ -637,6 +656,10 @@ pub struct Image {
     /// Connections that are gone, those that come next last.
     gone: Vec<Tuple>,
     supersedes: bool,
+    /// Its tracker had stopped.
+    stopped: bool,
+    /// TCP's windows are not checked.
+    loose: bool,
     taken_at: u64,
     age_ns: u64,
     restored: Restored,
@@ -654,10 +677,9 @@ impl Image {
         }
         let word =
             |at: usize| all.get(at..at + 4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
-        match word(8) {
-            Some(VERSION) => {}
-            Some(version) => return Err(Error::Version(version)),
-            None => return Err(Error::Short(all.len())),
+        let version = word(8).ok_or(Error::Short(all.len()))?;
+        if !(VERSION_MIN..=VERSION).contains(&version) {
+            return Err(Error::Version(version));
         }
         let mut header = all.get(12..HEADER_LEN).ok_or(Error::Short(all.len()))?;
         if word(28) != Some(crc32c(&all[..28])) {
@@ -666,7 +688,7 @@ impl Image {
         let taken_at = take(&mut header).map(u64::from_le_bytes).unwrap_or(0);
         let (mut answered, mut half_open) = (Vec::new(), Vec::new());
         let (mut pools, mut claims) = (Vec::<Pool>::new(), Vec::new());
-        let mut gone = Vec::new();
+        let (mut gone, mut stopped) = (Vec::new(), false);
         let mut at = HEADER_LEN;
         for number in 0.. {
             let short = || Error::Short(all.len());
@@ -733,9 +755,13 @@ impl Image {
                 }
                 kind::END => {
                     let has = (answered.len() + half_open.len()) as u64;
-                    let said: [u8; 8] =
-                        payload.try_into().map_err(|_| bad("the end is told in 8 octets"))?;
+                    let said = take(&mut payload).map_err(|_| bad("the end is cut short"))?;
                     let said = u64::from_le_bytes(said);
+                    stopped = match (version, payload) {
+                        (1, []) | (2, [0]) => false,
+                        (2, [1]) => true,
+                        _ => return Err(bad("the end is told otherwise than in this version")),
+                    };
                     if said != has {
                         return Err(Error::Count { said, has });
                     }
@@ -762,6 +788,8 @@ impl Image {
             spare: Vec::new(),
             gone,
             supersedes: false,
+            stopped,
+            loose: false,
             taken_at,
             age_ns: 0,
             restored: Restored::default(),
@@ -786,6 +814,16 @@ impl Image {
     /// Says how long ago it was taken: so much less time is left.
     pub fn age(&mut self, age_ns: u64) {
         self.age_ns = age_ns;
+    }
+
+    /// Its tracker had not stopped, or it does not say: packets may have come behind it.
+    pub fn went_on(&self) -> bool {
+        !self.stopped
+    }
+
+    /// Nothing is known of what came behind it: windows of TCP's connections are not checked.
+    pub fn loosen(&mut self) {
+        self.loose = true;
     }
 
     /// It is of [changes](Writer::changes): what the tracker has of an earlier image makes way, if no packet has
@@ -817,7 +855,10 @@ impl Image {
         let last = self.order.len().min(self.next.saturating_add(connections.max(1)));
         for at in &self.order[self.next..last] {
             // It was read before, when the image was checked.
-            let Ok(entry) = Entry::read(&mut &self.bytes[*at..]) else { continue };
+            let Ok(mut entry) = Entry::read(&mut &self.bytes[*at..]) else { continue };
+            if self.loose && entry.original.protocol == IpProtocol::TCP {
+                entry.progress.said = entry.progress.said.map(|said| said | tcp::UNCHECKED);
+            }
             let pool = entry.bound.and_then(|pool| self.ids.get(usize::from(pool))).copied();
             let times = (now_ns, self.age_ns);
             tracker.restore(&entry, pool, times, self.supersedes, &mut self.restored);

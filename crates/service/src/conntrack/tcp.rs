@@ -247,7 +247,7 @@ const SACK: u8 = 2;
 /// It was the first to close.
 const CLOSED_FIRST: u8 = 4;
 /// Its windows are not checked.
-const UNCHECKED: u8 = 8;
+pub(super) const UNCHECKED: u8 = 8;
 /// It has data under way.
 const UNACKNOWLEDGED: u8 = 16;
 /// Its `max_ack` is set.

@@ -69,7 +69,12 @@ fn later_actions_replace_and_clear_empties() {
     let mut bed = Bed::new();
     bed.flow(0, 1, all(), &[write(&[out(3)]), goto(1)]);
     bed.flow(1, 1, all(), &[Instruction::ClearActions]);
-    bed.send(1, &tcp4().bytes()).dropped(DropReason::NoOutput);
+    bed.send(1, &tcp4().bytes()).dropped(DropReason::Action);
+    // An entry that does nothing leaves the set to be done.
+    let mut bed = Bed::new();
+    bed.flow(0, 1, all(), &[write(&[out(3)]), goto(1)]);
+    bed.flow(1, 1, all(), &[]);
+    assert_eq!(bed.send(1, &tcp4().bytes()).ports(), [3]);
 }
 
 #[test]

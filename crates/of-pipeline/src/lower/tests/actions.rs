@@ -219,7 +219,8 @@ fn ports() {
     assert_eq!(send(&[to(PortNo::ALL)]).ports(), [2, 3]);
     assert_eq!(send(&[to(PortNo::FLOOD)]).ports(), [2, 3]);
     assert_eq!(send(&[to(PortNo::LOCAL)]).ports(), [0xffff_fffe]);
-    send(&[]).dropped(DropReason::NoOutput);
+    send(&[]).dropped(DropReason::Action);
+    send(&[DecNwTtl]).dropped(DropReason::NoOutput);
     let queue = send(&[SetQueue(QueueId(4)), out(2)]);
     assert_eq!(queue.one().queue, 4);
     let group = send(&[Group(GroupId(77))]);
@@ -279,7 +280,7 @@ fn packet_out() {
     assert_eq!(sent.punt().1.in_port, PortNo::CONTROLLER.0);
     let sent = bed.packet_out(PortNo(3), &[to(PortNo::CONTROLLER)], &f);
     assert_eq!(sent.punt().0.reason, PuntReason::PacketOut);
-    bed.packet_out(PortNo(3), &[], &f).dropped(DropReason::NoOutput);
+    bed.packet_out(PortNo(3), &[], &f).dropped(DropReason::Action);
 }
 
 #[test]

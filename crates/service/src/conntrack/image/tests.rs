@@ -226,6 +226,77 @@ fn blocks_of_ports_stay_bound() {
     }
 }
 
+/// Written by a tracker that goes on, or by one that has stopped, or by a program that did not say.
+#[test]
+fn an_image_tells_whether_its_tracker_went_on() {
+    let mut tracker = some(2);
+    let went_on = written(&mut tracker, 0, 100);
+    let stopped = {
+        let (writer, mut out) = Writer::new(&tracker, 1_800_000_000);
+        let mut writer = writer.of_stopped();
+        assert!(!writer.slice(&mut tracker, 0, 100));
+        out.extend(writer.frame());
+        out.extend(writer.end());
+        out
+    };
+    assert!(Image::read(went_on.clone()).unwrap().went_on());
+    assert!(!Image::read(stopped).unwrap().went_on());
+    // As version 1 ends: without the last octet of the last chunk.
+    let mut old = went_on;
+    old[8] = 1;
+    let sum = crc32c(&old[..28]);
+    old[28..32].copy_from_slice(&sum.to_le_bytes());
+    old.truncate(old.len() - 5);
+    let end = old.len() - 8 - CHUNK_HEADER_LEN;
+    old[end + 5] = 8;
+    let sum = crc32c(&old[end..]);
+    old.extend(sum.to_le_bytes());
+    let old = Image::read(old).unwrap();
+    assert!(old.went_on() && old.len() == 2);
+}
+
+/// What came behind the image is no reason to break a connection off.
+#[test]
+fn windows_that_moved_behind_an_image_are_not_held_against_a_connection() {
+    let request = Request { commit: true, ..Request::default() };
+    for v6 in [false, true] {
+        let (a, b) = (end(1, v6, 1000), end(2, v6, 80));
+        let tcp = |from, to, flags, numbers, len| {
+            Frame::tcp_with(from, to, flags, numbers, 500, &[], len)
+        };
+        let mut first = Tracker::new(Config::new(100, 1), 0);
+        let mut answers = Vec::new();
+        for frame in [
+            tcp(a, b, Tcp::SYN, (100, 0), 0),
+            tcp(b, a, Tcp::SYN | Tcp::ACK, (200, 101), 0),
+            tcp(a, b, Tcp::ACK, (101, 201), 10),
+        ] {
+            answers.push(pass(&mut first, 0, &frame, &request));
+        }
+        let bytes = written(&mut first, 0, 100);
+        // A million octets later, in either direction, and the end of it.
+        let far = 1_000_000;
+        let later = [
+            tcp(a, b, Tcp::ACK, (111 + far, 201 + far), 10),
+            tcp(b, a, Tcp::ACK, (201 + far, 121 + far), 10),
+            tcp(a, b, Tcp::ACK, (121 + far, 211 + far), 400),
+            tcp(b, a, Tcp::FIN | Tcp::ACK, (211 + far, 521 + far), 0),
+        ];
+        let invalid = |loosens: bool| {
+            let mut image = Image::read(bytes.clone()).unwrap();
+            if loosens {
+                image.loosen();
+            }
+            let mut second = Tracker::new(Config::new(100, 2), 0);
+            assert_eq!(restored(&mut image, &mut second, SECOND).connections, 1);
+            let said = later.each_ref().map(|f| pass(&mut second, SECOND, f, &request).0.state);
+            said.map(|state| state.contains(CtState::INVALID))
+        };
+        assert_eq!(invalid(true), [false; 4]);
+        assert_eq!(invalid(false)[0], true, "it is what was wrong");
+    }
+}
+
 /// UDP, a second apart; every other one was answered.
 fn some(count: u16) -> Tracker {
     let mut tracker = Tracker::new(Config::new(1000, 1), 0);
@@ -308,8 +379,8 @@ fn damage_is_found_and_named() {
     }
     let error = |bytes: Vec<u8>| Image::read(bytes).unwrap_err().to_string();
     let mut newer = bytes.clone();
-    newer[8] = 2;
-    assert_eq!(error(newer), "the image is of version 2; this program reads version 1");
+    newer[8] = 3;
+    assert_eq!(error(newer), "the image is of version 3; this program reads versions 1 to 2");
     let mut damaged = bytes.clone();
     damaged[60] ^= 1;
     let want = "the image is damaged: the checksum of chunk 0 at octet 32 is wrong";
