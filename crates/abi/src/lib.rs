@@ -51,7 +51,7 @@ pub mod status {
     pub const FORWARD: u8 = 1;
     /// It is dropped, for [`Outcome::reason`](super::Outcome::reason) (an `ir::DropReason`).
     pub const DROP: u8 = 2;
-    /// The interpreter must run it from the start; [`Outcome::reason`](super::Outcome::reason) is the
+    /// It must be run from the start, without this code; [`Outcome::reason`](super::Outcome::reason) is the
     /// number of the bail-out. Its bytes are as they came in.
     pub const BAIL: u8 = 3;
     /// It goes to ports, too, but its outputs are more than fit into [`Outcome::outputs`](super::Outcome::outputs), or not
@@ -217,7 +217,7 @@ impl<'a> Packet<'a> {
         (self.data, self.len as usize)
     }
 
-    /// Leaves it to the interpreter, for this reason.
+    /// Leaves it to whoever runs it from the start, for this reason.
     #[inline]
     pub fn bail(&mut self, reason: u32) {
         self.status = status::BAIL;

@@ -8,10 +8,11 @@
 //! | [`engine`] | the seam: what an engine is to the control side and to a worker |
 //! | [`replica`] | two replicas of the tables, one serving, one following: the interpreter engine |
 //! | [`compiled`] | the compiling engine: the same replicas, with code for them |
+//! | `whole` | when code of whole programs is made, for packets that the code of bursts leaves |
 //! | `aside` | a table is rearranged on a control core while it serves |
 //! | [`samples`] | keys that traffic has brought |
 //! | [`filetest`] | test files on the compiling engine |
-//! | [`lane`] | a worker's way through a snapshot: counts, and packets left to the interpreter |
+//! | [`lane`] | a worker's way through a snapshot: counts, and packets that code of bursts left |
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |

@@ -1,7 +1,7 @@
 //! Instruction sets, and the last step: a function becomes machine code.
 //!
-//! Generated code calls nothing and refers to nothing but its arguments, so it needs no relocations
-//! and runs wherever it is put; a function that would need one is refused. Code for the host uses
+//! Generated code refers to nothing but its arguments and, in whole programs, to addresses that it holds as numbers. So
+//! it needs no relocations and runs wherever it is put; a function that would need one is refused. Code for the host uses
 //! all its extensions; the two baselines exist so that tests compile for both on either.
 //!
 //! Cost: compiling takes most of the time between a change and its code; `docs/performance.md` has
@@ -108,7 +108,7 @@ fn finish(builder: Builder, wanted: Settings) -> Result<OwnedTargetIsa, Error> {
     for (name, value) in [
         ("opt_level", opt_level),
         ("enable_verifier", if wanted.verify { "true" } else { "false" }),
-        // Nothing unwinds through generated code: it calls nothing and does not trap.
+        // Nothing unwinds through generated code: it does not trap, and a panic in what it calls ends the process.
         ("unwind_info", "false"),
         ("preserve_frame_pointers", "false"),
         ("enable_probestack", "false"),

@@ -6,7 +6,8 @@
 //!
 //! One function, a *segment*, is made for the start of a burst, one for packets that come with a rare
 //! order of headers, and one for each version of what comes behind a lookup. A packet runs in a segment until it waits at the next lookup, is done, or *bails out*: it
-//! reached something that is not compiled, and the interpreter must run it from the start. Until a
+//! reached something that is not compiled, and must be run from the start by code of the whole program ([`whole`]) or
+//! the interpreter. Until a
 //! packet is done nothing of it is written, so bailing out is free, and correctness never depends on
 //! how much is compiled.
 //!
@@ -24,9 +25,10 @@
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
+//! | [`whole`] | a second compiler, of the whole language, for one packet at a time |
 //! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
 //!
-//! Invariants: generated code calls nothing, needs no relocations, and touches nothing but what
+//! Invariants, but for [`whole`]: generated code calls nothing, needs no relocations, and touches nothing but what
 //! [`abi::Context`] points to; a packet that did not bail out has the verdict, copies and counters
 //! that the interpreter would have given it.
 //! Checked by: `tests/differential.rs` (random programs) and `tests/openflow.rs`, both against the

@@ -222,8 +222,13 @@ pub(super) fn encode_mod(buf: &mut Vec<u8>, version: Version, m: &FlowMod) -> En
     match version {
         Version::V10 if m.extended => encode_nx_mod(buf, m),
         Version::V10 => {
+            let wildcards = buf.len();
             if !match10::encode_with_icmp(buf, &m.matching, m.uncounted.icmp) {
                 return Err(EncodeError::MatchBeyondV10);
+            }
+            if m.uncounted.priority.is_some() {
+                // Nothing was wild, fields of protocols that the packet does not have included.
+                buf[wildcards..wildcards + 4].fill(0);
             }
             let filters = m.command != FlowModCommand::Add;
             let deletes =
