@@ -192,12 +192,14 @@ impl Notes {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(headers.bytes);
         let (mut payload, mut changed) = (headers.payload, headers.changed);
-        let rest = frame.data().get(payload..).unwrap_or_default();
-        if headers.bytes.len() + rest.len() > headers.cut {
-            // What is left of the rest is no tail of the frame any more.
-            self.bytes.extend_from_slice(&rest[..headers.rest(rest.len())]);
-            self.bytes.truncate(start + headers.cut);
-            (payload, changed) = (frame.len(), true);
+        let rest = headers.received.unwrap_or(frame.data()).get(payload..).unwrap_or_default();
+        let is_cut = headers.bytes.len() + rest.len() > headers.cut;
+        if is_cut || headers.received.is_some() {
+            // The rest is no tail of the frame.
+            let room = headers.cut.saturating_sub(headers.bytes.len()).min(rest.len());
+            self.bytes.extend_from_slice(&rest[..room]);
+            self.bytes.truncate(start.saturating_add(headers.cut));
+            (payload, changed) = (frame.len(), changed || is_cut);
         }
         Content::Headers { start, end: self.bytes.len(), payload, changed }
     }

@@ -120,7 +120,7 @@ pub fn spelt<'c>(
     let left = start.saturating_add_signed(outcome.shift as isize);
     let bytes = |copy: &jit::Copy<'_>| match copy.headers {
         None => buffer[left..end].to_vec(),
-        Some(headers) => headers.to_vec(&buffer[start + headers.payload..end]),
+        Some(headers) => headers.to_vec(&buffer[start..end]),
     };
     copies.map(|copy| (copy.output.port, copy.output.queue, bytes(&copy))).collect()
 }

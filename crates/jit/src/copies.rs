@@ -22,6 +22,8 @@ pub struct Headers<'a> {
     pub bytes: &'a [u8],
     /// Where, in the packet as it came in, the others begin.
     pub payload: usize,
+    /// The packet as it came in, where a service might have changed it since.
+    pub received: Option<&'a [u8]>,
     /// It may differ from what came in.
     pub changed: bool,
     /// Bytes that it has at most.
@@ -31,15 +33,12 @@ pub struct Headers<'a> {
 }
 
 impl Headers<'_> {
-    /// Bytes of the packet from `payload` on that are left of so many.
-    pub fn rest(&self, bytes: usize) -> usize {
-        self.cut.saturating_sub(self.bytes.len()).min(bytes)
-    }
-
-    /// All of it; `payload` is the packet from there on.
-    pub fn to_vec(&self, payload: &[u8]) -> Vec<u8> {
-        let bytes = &self.bytes[..self.bytes.len().min(self.cut)];
-        [bytes, &payload[..self.rest(payload.len())]].concat()
+    /// All of it; `packet` is what came in, to which code may have written headers since.
+    pub fn to_vec(&self, packet: &[u8]) -> Vec<u8> {
+        let rest = self.received.unwrap_or(packet).get(self.payload..).unwrap_or_default();
+        let mut all = [self.bytes, rest].concat();
+        all.truncate(self.cut);
+        all
     }
 }
 
@@ -73,6 +72,7 @@ impl Scratch {
             let headers = laid.get(of).map(|laid| Headers {
                 bytes: &self.images[laid.at as usize..][..laid.len as usize],
                 payload: laid.payload as usize,
+                received: self.before(packet, of),
                 changed: laid.changed != 0,
                 cut: laid.cut as usize,
                 number: of,
@@ -101,7 +101,8 @@ mod tests {
         let copies: Vec<Copy<'_>> = scratch.copies(1, &outcome).collect();
         assert!(copies.iter().map(|copy| copy.output.port).eq(0..5));
         assert!(copies.iter().map(|copy| copy.output.queue).eq([0, 0, 0, 7, 7]));
-        let whole = |copy: &Copy<'_>| copy.headers.map(|headers| headers.to_vec(&[50, 51, 52]));
+        let whole =
+            |copy: &Copy<'_>| copy.headers.map(|headers| headers.to_vec(&[0, 0, 50, 51, 52]));
         let cut = Some(vec![8, 9, 50, 51]);
         let expected =
             [Some(vec![0, 1, 2, 50, 51, 52]), cut.clone(), cut.clone(), cut.clone(), None];

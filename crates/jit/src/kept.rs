@@ -192,11 +192,7 @@ impl<'f, 'p> Gen<'f, 'p> {
                     let unlaid = self.get(self.unlaid, 1);
                     self.store_slot(at, &unlaid);
                 }
-                Kept::Laid => {
-                    let laid = self.b.use_var(self.laid);
-                    let laid = self.b.ins().ireduce(types::I8, laid);
-                    self.b.ins().store(trusted(), laid, self.packet, offset::PACKET_LAID);
-                }
+                Kept::Laid => self.store_laid(),
                 Kept::Cut(at) => {
                     let cut = self.get(self.cut, 64);
                     self.store_slot(at, &cut);

@@ -38,6 +38,9 @@ impl Gen<'_, '_> {
                     self.b.ins().jump(rest, &[]);
                 }
                 self.enter(rest);
+                if condition.known_truth() == Some(true) {
+                    self.set_known(self.unlaid, 0);
+                }
                 Ok(())
             }
         }

@@ -637,13 +637,6 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(())
     }
 
-    /// There are none, which is known here.
-    fn forget_outputs(&mut self) {
-        for var in [self.outputs, self.unlaid, self.laid] {
-            self.set_known(var, 0);
-        }
-    }
-
     // Ends.
 
     /// The pass ends, given up for a reason or not.
@@ -886,6 +879,12 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.b.ins().store(trusted(), outputs, self.packet, offset::PACKET_OUTPUTS_LEN);
     }
 
+    pub(crate) fn store_laid(&mut self) {
+        let laid = self.b.use_var(self.laid);
+        let laid = self.b.ins().ireduce(types::I8, laid);
+        self.b.ins().store(trusted(), laid, self.packet, offset::PACKET_LAID);
+    }
+
     /// A packet that waited at a node and about which this is known goes on: `entry` is what it
     /// has hit, `record` the address of the action record.
     pub(crate) fn resume(&mut self, node: usize, facts: &Facts, entry: Value, record: Value) {
@@ -1048,13 +1047,13 @@ impl<'f, 'p> Gen<'f, 'p> {
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;
         let stopped = &plan.stops.all[stop];
-        if stopped.edits {
-            // It edits the frame itself, of which copies that were sent are the rest.
-            let outputs = self.get(self.outputs, 8);
-            self.bail_if(&outputs, "a service that edits, behind an output")?;
-            self.forget_outputs();
-        } else if stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
+        if stopped.edits || stopped.results.iter().any(|m| plan.checksum_meta[m.index()]) {
             self.touch(&Val::bool(true))?;
+        }
+        let laid = self.b.use_var(self.laid);
+        if stopped.edits && self.known(laid) != Some(0) {
+            // It edits the frame itself: the driver is told which copies go on with what came in.
+            self.store_laid();
         }
         let env = Env { args: site.args, ..Env::default() };
         let mut values: SmallVec<[Val; 8]> = SmallVec::new();

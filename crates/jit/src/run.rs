@@ -69,8 +69,11 @@ struct Call {
 #[derive(Clone, Copy, Debug)]
 struct Edited {
     packet: u32,
-    /// Where the packet's bytes before the call are.
+    /// How many copies had been laid beside it.
+    laid: u8,
+    /// Where the packet's bytes before the call are, and how many.
     before: u32,
+    len: u32,
     /// And behind it, if the packet has bailed out: where they are, and how many.
     after: Option<(u32, u32)>,
 }
@@ -161,6 +164,13 @@ impl Scratch {
             }
         });
         answered.collect()
+    }
+
+    /// The packet's bytes as they were when this copy of it was laid, if a service that might have changed them came behind.
+    pub(crate) fn before(&self, packet: usize, copy: usize) -> Option<&[u8]> {
+        let all = self.edited.iter().filter(|edited| edited.packet as usize == packet);
+        let edited = { all }.find(|edited| copy < edited.laid.into())?;
+        Some(&self.bytes[edited.before as usize..][..edited.len as usize])
     }
 
     /// Some service has seen, and might have changed, this packet of the last burst.
@@ -321,10 +331,11 @@ impl Compiled {
         for edited in &scratch.edited {
             let packet = edited.packet as usize;
             packets[packet].changed = 1;
-            // Copies are of the packet as it was edited.
+            // Later copies are of the packet as it was edited.
             if let Some(noted) = scratch.noted.get_mut(packet) {
                 let laid = usize::from(packets[packet].laid);
-                noted.laid[..laid].iter_mut().for_each(|laid| laid.changed = 1);
+                let later = noted.laid[..laid].iter_mut().skip(edited.laid.into());
+                later.for_each(|laid| laid.changed = 1);
             }
         }
         scratch.undo(packets);
@@ -489,9 +500,11 @@ impl Compiled {
             let place = usize::from(places[packet]);
             // SAFETY: items are numbers of packets of this burst, each there once, so that no bytes are
             // borrowed twice; places are below `BURST_MAX`, each there once.
-            let (bytes, args, results) = unsafe {
-                let (data, len) = (*packets.add(packet)).bytes();
+            let (laid, bytes, args, results) = unsafe {
+                let shown = &mut *packets.add(packet);
+                let (laid, (data, len)) = (shown.laid, shown.bytes());
                 (
+                    laid,
                     slice::from_raw_parts_mut(data, len),
                     slice::from_raw_parts(block.part::<u64>(args_at).add(place * told), *told),
                     slice::from_raw_parts_mut(answers.add(packet * said), said),
@@ -499,7 +512,8 @@ impl Compiled {
             };
             if *edits {
                 let before = scratch.bytes.len() as u32;
-                scratch.edited.push(Edited { packet: packet as u32, before, after: None });
+                let (packet, len) = (packet as u32, bytes.len() as u32);
+                scratch.edited.push(Edited { packet, laid, before, len, after: None });
                 scratch.bytes.extend_from_slice(bytes);
             }
             if changed(packet) != 0 {
@@ -746,7 +760,7 @@ mod tests {
             passes,
             edited,
         };
-        let edited = |packet, after| Edited { packet, before: 0, after };
+        let edited = |packet, after| Edited { packet, laid: 0, before: 0, len: 0, after };
         scratch.calls = vec![
             call(0, 2, 0b1101, 0b0101, None),
             call(2 * BURST_MAX, 1, 1 << 63 | 0b1010, 1 << 63, Some(0)),

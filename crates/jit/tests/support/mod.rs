@@ -407,8 +407,7 @@ impl<'a> Both<'a> {
                 let (is, changed) = match native.headers {
                     None => (out.to_vec(), done.changed != 0),
                     Some(headers) => {
-                        let payload = &buffer[HEADROOM + headers.payload..HEADROOM + bytes.len()];
-                        let is = headers.to_vec(payload);
+                        let is = headers.to_vec(&buffer[HEADROOM..HEADROOM + bytes.len()]);
                         let changed = headers.changed || is.len() == headers.cut;
                         (is, changed)
                     }

@@ -85,7 +85,11 @@ struct Collector {
 impl Seen for Collector {
     fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch) {
         let copied = |copy: jit::Copy<'_>| {
-            (copy.output, copy.headers.map(|h| (h.bytes.to_vec(), h.payload, h.cut)))
+            let headers = |h: jit::Headers<'_>| match h.received {
+                None => (h.bytes.to_vec(), h.payload, h.cut),
+                Some(received) => (h.to_vec(received), usize::MAX, h.cut),
+            };
+            (copy.output, copy.headers.map(headers))
         };
         let copies = code.copies(i, packet).map(copied).collect();
         self.compiled.push((i, **packet, copies, packet.len() as usize));
@@ -112,7 +116,7 @@ impl Collector {
             let bytes = |headers: Option<(Vec<u8>, usize, usize)>| match headers {
                 None => lane.bytes(i, code.shift, len).to_vec(),
                 Some((mut bytes, payload, cut)) => {
-                    bytes.extend_from_slice(&lane.bytes(i, 0, len)[payload..]);
+                    bytes.extend_from_slice(lane.bytes(i, 0, len).get(payload..).unwrap_or(&[]));
                     bytes.truncate(cut);
                     bytes
                 }
