@@ -780,8 +780,11 @@ impl Worker {
                     self.process(frame.take(), from, &Begins::Pipeline, done, now_ns);
                 }
             }
-            if let Some(before) = &mut before {
-                before.became(at, std::mem::take(&mut self.fate));
+            match &mut before {
+                Some(before) => before.became(at, std::mem::take(&mut self.fate)),
+                None if plain => {}
+                // Nobody asks what became of it, and of the next frame it is not to be told.
+                None => self.fate = Fate::default(),
             }
         }
         burst.clear();
