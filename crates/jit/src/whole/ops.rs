@@ -124,7 +124,10 @@ impl Gen<'_> {
         let mut exprs: Vec<Expr> = Vec::new();
         op.exprs(&mut |e| exprs.push(e.clone()));
         let values: Vec<Val> = exprs.iter().map(|e| self.value(e)).collect();
-        let lists = matches!(op, Op::Punt { .. } | Op::Digest { .. } | Op::Service { .. });
+        let lists = matches!(
+            op,
+            Op::Punt { .. } | Op::Digest { .. } | Op::Service { .. } | Op::Call { .. }
+        );
         if let ([] | [_], false) = (&values[..], lists) {
             return self.site_of(op, values.first(), None);
         }

@@ -14,7 +14,7 @@ use super::function::{Site, What, end};
 use super::groups::Draw;
 use super::hash;
 use super::layout::{Layout, at};
-use super::state::{Copy, Source, Values};
+use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
 use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, GROUP_DEPTH_MAX, PASSES_MAX, REPARSES_MAX};
 use interp::{Externs, Input, Punt, Sink, Start, View};
@@ -328,26 +328,28 @@ impl<'a> Run<'a> {
     fn apply(&mut self, copy: &mut Copy, id: TableId) -> Result<(bool, ir::ActionId), End> {
         let (view, layout, code) = (self.view, self.layout, self.code);
         let table = &layout.program.tables[id.index()];
-        let real = match &copy.guise {
-            Some((in_port, tables)) if tables.contains(&id) => {
-                let real = copy.meta_u32(layout, intrinsic::IN_PORT);
-                let seen = u64::from(*in_port);
-                copy.set_meta(layout, intrinsic::IN_PORT, seen);
-                Some(real)
-            }
-            _ => None,
-        };
+        let seen = copy.guise.take_if(|seen| seen.tables.contains(&id));
+        let real = seen.as_ref().map(|seen| {
+            let real = copy.meta_u32(layout, intrinsic::IN_PORT);
+            copy.set_meta(layout, intrinsic::IN_PORT, u64::from(seen.in_port));
+            real
+        });
+        let columns = seen.as_ref().map_or(&[][..], |seen| &seen.columns);
         let keys = &code.keys[code.key_of[id.index()]];
         let mut key = |i: u16, out: &mut [u8]| {
             let bytes = table.key[usize::from(i)].width.div_ceil(8) as usize;
             // Code writes so many, no more and no less.
             let out = &mut out[..bytes];
+            if let Some((_, value)) = columns.iter().find(|(column, _)| *column == u32::from(i)) {
+                return out.copy_from_slice(&value.to_be_bytes());
+            }
             self.enter(copy, &keys[usize::from(i)], out.as_mut_ptr().cast::<u64>().cast_const());
         };
         let entry = view.lookup_packed(id, &mut key);
         let call = entry.map_or_else(|| view.default_action(id), |e| &e.action);
         if let Some(real) = real {
             copy.set_meta(layout, intrinsic::IN_PORT, real.into());
+            copy.guise = seen;
         }
         self.externs.count_table(id, entry.is_some());
         if let Some(entry) = entry
@@ -471,6 +473,9 @@ impl<'a> Run<'a> {
                 self.punted.get_or_insert(*reason);
             }
             Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
+            Op::Call { block, until, guise } => {
+                return self.call(copy, *block, *until, guise.as_ref(), &told);
+            }
             Op::Service { service, results, .. } => {
                 return self.service(copy, *service, &told, results);
             }
@@ -545,9 +550,6 @@ impl<'a> Run<'a> {
             }
             Op::Clone { block, copy: of } => self.clone_to(copy, *block, *of),
             Op::OnCopy { .. } => self.on_copy(copy, site, args),
-            Op::Call { block, until, guise } => {
-                return self.call(copy, *block, *until, guise.as_ref(), number);
-            }
             Op::PortLive { field, .. } => {
                 let live = self.externs.port_live(number);
                 self.assign(copy, *field, &Bits::from_bool(live));
@@ -665,14 +667,18 @@ impl<'a> Run<'a> {
         block: BlockId,
         until: BlockId,
         guise: Option<&Guise>,
-        in_port: u32,
+        told: &[Bits],
     ) -> Option<End> {
         if self.calls == CALLS_MAX || self.call_depth == CALL_DEPTH_MAX {
             return Some(End::Drop(DropReason::LoopLimit));
         }
         self.calls += 1;
         self.call_depth += 1;
-        let seen = guise.map(|g| (in_port, SmallVec::from_slice(&g.tables)));
+        let seen = guise.zip(told.split_first()).map(|(guise, (in_port, values))| Seen {
+            in_port: in_port.low_u32(),
+            columns: guise.columns.iter().map(|(at, _)| *at).zip(values.iter().cloned()).collect(),
+            tables: SmallVec::from_slice(&guise.tables),
+        });
         let before = (copy.last, copy.words[at::GOTO]);
         copy.words[at::GOTO] = 0;
         let outer = std::mem::replace(&mut copy.guise, seen);

@@ -47,6 +47,15 @@ impl Source {
     }
 }
 
+/// What keys see of [`ir::op::Guise`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) in_port: u32,
+    /// Values of some key fields, by their places.
+    pub(crate) columns: SmallVec<[(u32, Bits); 2]>,
+    pub(crate) tables: SmallVec<[TableId; 2]>,
+}
+
 /// A copy of the packet.
 #[derive(Debug, Default)]
 pub(crate) struct Copy {
@@ -63,8 +72,8 @@ pub(crate) struct Copy {
     pub(crate) last: Option<(TableId, Option<EntryId>)>,
     pub(crate) group_depth: u32,
     pub(crate) clone_depth: u32,
-    /// The ingress port as the keys of some tables see it, during a call.
-    pub(crate) guise: Option<(u32, SmallVec<[TableId; 2]>)>,
+    /// What the keys of some tables see in place of what there is, during a call.
+    pub(crate) guise: Option<Seen>,
     /// Metadata that the next pass keeps.
     pub(crate) keep: SmallVec<[MetaId; 8]>,
 }
