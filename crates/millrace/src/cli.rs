@@ -918,12 +918,37 @@ pub(crate) enum BenchCommand {
     Pipeline(Box<BenchPipelineOptions>),
     /// Write a use case's flow entries and traffic to files
     UseCase(BenchUseCaseOptions),
+    /// Time every action, instruction, group, meter and extern beside plain output, and say what runs its packets
+    Constructs(BenchConstructsOptions),
     /// Look headers up among rules in ClassBench's form, by one lookup structure or another
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
     Calibrate(BenchCalibrateOptions),
     /// Forward between AF_XDP ports on veth, in turns with a bare AF_XDP forwarding loop; needs root
     Xdp(BenchXdpOptions),
+}
+
+/// `millrace bench constructs`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchConstructsOptions {
+    /// Only of one language
+    #[arg(long, value_enum)]
+    pub(crate) language: Option<crate::bench::Language>,
+    /// Only those whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) only: Option<String>,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 0.02)]
+    pub(crate) seconds: f64,
+    /// Runs; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Time nothing; fail if the interpreter has run a packet
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `millrace bench xdp`.

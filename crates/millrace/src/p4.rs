@@ -60,15 +60,25 @@ pub(crate) fn compile_told(
     limits: Limits,
 ) -> Result<(Option<::p4::lower::Lowered>, String), Failure> {
     let text = read(&source.file)?;
-    let preprocess = Options { limits, ..options(source) };
-    Ok(::p4::with_stack(|| {
-        let mut c = ::p4::front(&Disk, &preprocess, &source.file, &text);
+    Ok(lower(&source.file, &text, &Options { limits, ..options(source) }))
+}
+
+/// The text of a program by this name compiled, unless something is wrong with it.
+pub(crate) fn compile_text(name: &Path, text: &str) -> Result<::p4::lower::Lowered, Failure> {
+    let source = crate::p4_host::source(name);
+    let (lowered, told) = lower(name, text, &options(&source));
+    lowered.ok_or_else(|| Failure::Bad(told.trim_end().to_owned()))
+}
+
+fn lower(file: &Path, text: &str, options: &Options) -> (Option<::p4::lower::Lowered>, String) {
+    ::p4::with_stack(|| {
+        let mut c = ::p4::front(&Disk, options, file, text);
         let lowered = match c.diagnostics.errors() {
             0 => ::p4::lower::lower(&c.program, &mut c.diagnostics),
             _ => None,
         };
         (lowered, c.diagnostics.render(&c.map))
-    }))
+    })
 }
 
 /// `millrace p4 do`.

@@ -89,7 +89,8 @@ impl Host {
         Host::of(crate::p4::compile(&source(program))?, config)
     }
 
-    fn of(
+    /// The same, of a program that was compiled.
+    pub(crate) fn of(
         lowered: Lowered,
         config: impl FnOnce(Arc<ir::Program>) -> switch::Config,
     ) -> Result<Host, Failure> {
@@ -117,8 +118,13 @@ impl Host {
     /// Does the lines of a file of entries; all of them must be right.
     pub(crate) fn read(&mut self, path: &Path) -> Result<(), Failure> {
         let text = crate::p4::read(path)?;
-        let (_, wrong) = self.run(&text);
-        refuse(path, &wrong)
+        self.tell(path, &text)
+    }
+
+    /// Does the lines of a text by this name; all of them must be right.
+    pub(crate) fn tell(&mut self, name: &Path, text: &str) -> Result<(), Failure> {
+        let (_, wrong) = self.run(text);
+        refuse(name, &wrong)
     }
 
     fn run(&mut self, text: &str) -> (Vec<String>, Vec<Wrong>) {

@@ -8,7 +8,7 @@ use crate::cli::{DumpOptions, ExplainOptions, QueryOptions, Source, TraceOptions
 use crate::ctl::{Request, ask};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use switch::Switch;
+use switch::{Counted, Ran, Switch};
 
 /// `millrace stats`.
 pub(crate) fn stats(options: QueryOptions) -> Result<(), Failure> {
@@ -24,6 +24,7 @@ pub(crate) fn explain(options: ExplainOptions) -> Result<(), Failure> {
         if tables.is_empty() {
             return Err(Failure::Bad(format!("table {name} has no entries, or does not exist")));
         }
+        value["packets"] = Value::Null;
     }
     show(&value, options.json, print_explain)
 }
@@ -127,6 +128,8 @@ pub(crate) fn answer(
             "tables": switch.explain().iter().map(|t| json!({
                 "table": t.table, "entries": t.entries, "choice": t.choice, "memory_bytes": t.memory_bytes,
             })).collect::<Vec<_>>(),
+            "leaves": switch.leaves(),
+            "packets": packets_value(&switch.ran()),
         })),
         Request::Dump { stage } => {
             let text = switch.dump(&stage)?;
@@ -226,8 +229,50 @@ fn stats_value(switch: &Switch, controllers: Value) -> Value {
         "engine": switch.engine(), "version": switch.version(), "control": control,
         "uptime_seconds": switch.now_ns() / 1_000_000_000,
         "ports": ports, "tables": tables, "controllers": controllers,
+        "packets": packets_value(&switch.ran()),
         "validation": validation_value(switch),
     })
+}
+
+/// Packets by what ran them, and why it was not the code for bursts.
+pub(crate) fn packets_value(ran: &Counted) -> Value {
+    let engine = |engine: Ran| {
+        let (packets, reasons) = ran.of(engine);
+        let reasons: serde_json::Map<String, Value> =
+            reasons.iter().map(|(text, n)| (text.to_string(), json!(n))).collect();
+        let mut value = json!({"packets": packets});
+        if engine != Ran::Code {
+            value["reasons"] = Value::Object(reasons);
+        }
+        (engine.name().to_owned(), value)
+    };
+    Ran::ALL.into_iter().map(engine).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// The same for people: how many, and a line for each reason, the most first.
+fn print_packets(out: &mut String, packets: &Value) {
+    let count = |engine: Ran| packets[engine.name()]["packets"].as_u64().unwrap_or(0);
+    let all: u64 = Ran::ALL.into_iter().map(count).sum();
+    let share = |n: u64| 100.0 * n as f64 / all.max(1) as f64;
+    let engines: Vec<String> = Ran::ALL
+        .into_iter()
+        .map(|engine| {
+            format!("{} {} ({:.1} %)", engine.name(), count(engine), share(count(engine)))
+        })
+        .collect();
+    let _ = writeln!(out, "packets run by: {}", engines.join(", "));
+    for engine in [Ran::Interpreter, Ran::Whole] {
+        let reasons = packets[engine.name()]["reasons"].as_object();
+        let mut reasons: Vec<(&String, u64)> = reasons
+            .into_iter()
+            .flatten()
+            .map(|(text, n)| (text, n.as_u64().unwrap_or(0)))
+            .collect();
+        reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        for (text, n) in reasons {
+            let _ = writeln!(out, "  {}: {n}: {text}", engine.name());
+        }
+    }
 }
 
 fn validation_value(switch: &Switch) -> Value {
@@ -295,6 +340,7 @@ fn print_stats(value: &Value) -> String {
     if !control.is_empty() {
         let _ = writeln!(out, "control: {}", control.join(" "));
     }
+    print_packets(&mut out, &value["packets"]);
     let _ = writeln!(out, "{:<16} {:>10} {:>14} {:>14}", "table", "entries", "lookups", "matches");
     for t in list(&value["tables"]) {
         let n = |key: &str| t[key].as_u64().unwrap_or(0);
@@ -312,16 +358,29 @@ fn print_stats(value: &Value) -> String {
 
 fn print_explain(value: &Value) -> String {
     let tables = list(&value["tables"]);
+    let mut out = String::new();
     if tables.is_empty() {
-        return "no table has entries\n".to_string();
+        out.push_str("no table has entries\n");
     }
-    tables
-        .iter()
-        .map(|t| {
-            let choice = text(&t["choice"]).trim_end();
-            format!("{choice}\n  {} bytes\n", t["memory_bytes"])
-        })
-        .collect()
+    for t in tables {
+        let choice = text(&t["choice"]).trim_end();
+        let _ = writeln!(out, "{choice}\n  {} bytes", t["memory_bytes"]);
+    }
+    // Of one table that was asked for, that is all.
+    if value["packets"].is_null() {
+        return out;
+    }
+    match list(&value["leaves"]) {
+        [] => out.push_str("the code for bursts runs every packet\n"),
+        leaves => {
+            out.push_str("the code for bursts leaves:\n");
+            leaves.iter().for_each(|leaf| {
+                let _ = writeln!(out, "  {}", text(leaf));
+            });
+        }
+    }
+    print_packets(&mut out, &value["packets"]);
+    out
 }
 
 /// An entry that was hit, in a line: its priority, cookie and counters.
@@ -408,6 +467,33 @@ mod tests {
         let shown = |refused| print_stats(&json!({"ports": [port(refused)]}));
         assert!(shown(3).contains("  no_match=2 (digests refused: 3)\n"), "{}", shown(3));
         assert!(shown(0).contains("  no_match=2\n"), "{}", shown(0));
+    }
+
+    #[test]
+    fn packets_are_told_by_engine_and_reason_the_most_first() {
+        let left = |n: u64, texts: &[(&str, u64)]| {
+            let reasons = texts.iter().map(|(text, n)| ((*text).into(), *n)).collect();
+            datapath::tally::Left { packets: n, reasons }
+        };
+        let ran = Counted {
+            code: 90,
+            whole: left(6, &[("a clone", 6)]),
+            interpreter: left(4, &[("table b: a group", 3), ("a meter", 1)]),
+        };
+        let value = packets_value(&ran);
+        assert_eq!(value["interpreter"]["reasons"]["a meter"], 1);
+        assert_eq!(value["code"], json!({"packets": 90}));
+        let mut out = String::new();
+        print_packets(&mut out, &value);
+        let expected = "packets run by: code 90 (90.0 %), whole 6 (6.0 %), interpreter 4 (4.0 %)
+  interpreter: 3: table b: a group
+  interpreter: 1: a meter
+  whole: 6: a clone
+";
+        assert_eq!(out, expected);
+        let explained = print_explain(&json!({"leaves": ["a meter"], "packets": value}));
+        let head = "no table has entries\nthe code for bursts leaves:\n  a meter\npackets run by";
+        assert!(explained.starts_with(head), "{explained}");
     }
 
     #[test]

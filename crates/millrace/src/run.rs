@@ -449,33 +449,43 @@ pub(crate) fn load(
     meters: &[PathBuf],
 ) -> Result<(), Failure> {
     let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
-    let context = |version| Context { version, ports: &resolve };
-    let text = |error: syntax::SyntaxError| error.to_string();
     let mut agent = lock(agent);
-    let mut handle =
-        |version, message| agent.handle(version, message).map(|_| ()).map_err(|e| e.to_string());
-    for path in meters {
-        each_line(path, |line| {
-            let read = |version| syntax::parse_meter(line, &context(version));
-            let (version, meter) = syntax::in_a_version(read).map_err(text)?;
-            handle(version, Message::MeterMod(meter))
-        })?;
-    }
-    for path in groups {
-        each_line(path, |line| {
-            let read = |version| syntax::parse_group(line, &context(version));
-            let (version, group) = syntax::in_a_version(read).map_err(text)?;
-            handle(version, Message::GroupMod(group))
-        })?;
-    }
-    for path in flows {
-        each_line(path, |line| {
-            let read = |version| syntax::parse_flow(line, &context(version));
-            let (version, flow) = syntax::in_a_version(read).map_err(text)?;
-            handle(version, Message::FlowMod(flow))
-        })?;
+    for (what, paths) in [(Told::Meter, meters), (Told::Group, groups), (Told::Flow, flows)] {
+        for path in paths {
+            each_line(path, |line| tell(&mut agent, what, line, &resolve))?;
+        }
     }
     Ok(())
+}
+
+/// What a line in `ovs-ofctl`'s syntax is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// A meter to add.
+    Meter,
+    /// A group to add.
+    Group,
+    /// A flow entry to add.
+    Flow,
+}
+
+/// Has an agent take a line, in the version that has all its words.
+pub(crate) fn tell(
+    agent: &mut Agent,
+    what: Told,
+    line: &str,
+    ports: &dyn Fn(&str) -> Option<PortNo>,
+) -> Result<(), String> {
+    let read = |version| {
+        let context = Context { version, ports };
+        Ok(match what {
+            Told::Meter => Message::MeterMod(syntax::parse_meter(line, &context)?),
+            Told::Group => Message::GroupMod(syntax::parse_group(line, &context)?),
+            Told::Flow => Message::FlowMod(syntax::parse_flow(line, &context)?),
+        })
+    };
+    let (version, message) = syntax::in_a_version(read).map_err(|e| e.to_string())?;
+    agent.handle(version, message).map(|_| ()).map_err(|e| e.to_string())
 }
 
 /// Calls `f` on every line of a file that is neither empty nor a comment.

@@ -15,6 +15,8 @@
 //! | [`measure`] | timed runs |
 //! | [`stages`] | what second passes behind services cost |
 //! | [`update`] | updates while frames flow |
+//! | [`constructs`] | every construct of either language, beside plain output |
+//! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
 //!
@@ -26,7 +28,9 @@ mod cache;
 mod cases;
 mod check;
 mod classify;
+mod constructs;
 mod contents;
+mod feed;
 mod frame;
 mod lane;
 mod limit;
@@ -34,10 +38,12 @@ mod measure;
 mod stages;
 mod trace;
 mod update;
+mod wired;
 mod xdp;
 
 pub(crate) use self::classify::HEADERS;
 pub(crate) use attack::Attack;
+pub(crate) use constructs::Language;
 
 use crate::Failure;
 use crate::cli::{BenchCommand, BenchPipelineOptions, BenchUseCaseOptions, EngineName};
@@ -63,6 +69,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
     match command {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
+        BenchCommand::Constructs(options) => constructs::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => crate::model::calibrate(&options),

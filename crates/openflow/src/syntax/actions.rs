@@ -25,7 +25,7 @@ use crate::version::Version;
 use std::fmt::{self, Write};
 
 /// Every word of actions and instructions, with the first version that has it.
-const WORDS: &[(&str, Version)] = &[
+pub(super) const WORDS: &[(&str, Version)] = &[
     ("output", Version::V10),
     ("controller", Version::V10),
     ("in_port", Version::V10),

@@ -96,6 +96,11 @@ pub fn in_a_version<T>(
     Err(first.unwrap_or_else(|| SyntaxError::new(0, "", Fault::Refused(String::new()))))
 }
 
+/// The words that flow entries' actions and instructions begin with.
+pub fn action_words() -> impl Iterator<Item = &'static str> {
+    actions::WORDS.iter().map(|(word, _)| *word)
+}
+
 /// The lines of a file that say something: each with its number from 1, `#` comments, blanks at its
 /// end and empty lines left out. Columns of a [`SyntaxError`] hold for the line as it stands.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
