@@ -977,6 +977,12 @@ pub(crate) struct BenchPipelineOptions {
     /// Flow entries, in ovs-ofctl's syntax
     #[arg(long, value_name = "FILE", conflicts_with_all = ["use_case", "p4"])]
     pub(crate) flows: Option<PathBuf>,
+    /// Groups that the flow entries name, in ovs-ofctl's syntax
+    #[arg(long = "groups", value_name = "FILE", requires = "flows")]
+    pub(crate) groups: Vec<PathBuf>,
+    /// Meters that the flow entries name, in ovs-ofctl's syntax
+    #[arg(long = "meters", value_name = "FILE", requires = "flows")]
+    pub(crate) meters: Vec<PathBuf>,
     /// A built-in use case: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N, softflow:a|b|c|d:N
     #[arg(long, value_name = "NAME[:PARAMETERS]", conflicts_with = "p4")]
     pub(crate) use_case: Option<String>,
@@ -1094,13 +1100,40 @@ pub(crate) struct BenchCalibrateOptions {
 /// `millrace bench use-case`.
 #[derive(Args, Debug)]
 pub(crate) struct BenchUseCaseOptions {
-    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N
+    /// Which: l2:N, l3:N, lb:N, gateway:CxU,R, firewall:N; or ovn, which is timed
     #[arg(value_name = "NAME[:PARAMETERS]")]
     pub(crate) name: String,
-    /// Where to: flows.txt, and portN.pcap for each port
+    /// Where to: flows.txt, and captures for each port
     #[arg(long, value_name = "DIR")]
-    pub(crate) out: PathBuf,
-    /// Flows that the traffic is made of
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) active_flows: usize,
+    pub(crate) out: Option<PathBuf>,
+    /// Flows that the traffic is made of [default: 1000; of ovn 10000]
+    #[arg(long, value_name = "N")]
+    pub(crate) active_flows: Option<usize>,
+    /// What an OVN chassis's switch was programmed with: a folder of flows-NAME*, groups-NAME*, meters-NAME*
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from: Option<PathBuf>,
+    /// The chassis's name in those
+    #[arg(long, value_name = "NAME", default_value = "c1")]
+    pub(crate) chassis: String,
+    /// Or single files: flow entries
+    #[arg(long = "flows", value_name = "FILE")]
+    pub(crate) flows: Vec<PathBuf>,
+    /// Groups
+    #[arg(long = "groups", value_name = "FILE")]
+    pub(crate) groups: Vec<PathBuf>,
+    /// Meters
+    #[arg(long = "meters", value_name = "FILE")]
+    pub(crate) meters: Vec<PathBuf>,
+    /// Length of each run of ovn
+    #[arg(long, value_name = "S", default_value_t = 0.1)]
+    pub(crate) seconds: f64,
+    /// Runs of ovn; figures are medians
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Fail if the interpreter has run a packet of ovn
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -13,6 +13,7 @@
 //! | [`filetest`] | `test`: runs filetests |
 //! | [`bench`] | `bench`: what a pipeline costs a packet |
 //! | [`doctor`] | `doctor`: what this machine lacks |
+//! | [`dump`] | files of flow entries, groups and meters, and what `ovs-ofctl` dumps of them |
 //! | [`gauge`](mod@gauge) | `gauge`: characterises any OpenFlow switch |
 //! | [`p4`], [`stf`] | `p4`: looks into P4-16 programs; `stf`: runs p4c's packet tests on one |
 //!
@@ -43,6 +44,7 @@ mod conntrack;
 mod ctl;
 mod demo;
 mod doctor;
+mod dump;
 mod filetest;
 #[doc(hidden)]
 pub mod fuzz;

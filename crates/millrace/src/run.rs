@@ -488,15 +488,15 @@ pub(crate) fn tell(
     agent.handle(version, message).map(|_| ()).map_err(|e| e.to_string())
 }
 
-/// Calls `f` on every line of a file that is neither empty nor a comment.
-fn each_line(path: &Path, mut f: impl FnMut(&str) -> Result<(), String>) -> Result<(), Failure> {
+/// Calls `f` on every line of a file that is neither empty nor a comment, nor the head of a dump.
+pub(crate) fn each_line(
+    path: &Path,
+    mut f: impl FnMut(&str) -> Result<(), String>,
+) -> Result<(), Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or("").trim();
-        if !line.is_empty() {
-            f(line).map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))?;
-        }
+    for (number, line) in crate::dump::lines(&text) {
+        f(&line).map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))?;
     }
     Ok(())
 }

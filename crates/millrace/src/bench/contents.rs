@@ -5,10 +5,9 @@
 //! each engine that is measured, and the interpreter that judges it, gets the same updates.
 
 use crate::Failure;
-use crate::run;
+use crate::run::{self, Told};
 use ir::{Pipeline, Program, Update};
-use openflow::Message;
-use openflow::syntax::{self, Context};
+use of_pipeline::Agent;
 use std::path::Path;
 use std::sync::Arc;
 use switch::EngineKind;
@@ -22,6 +21,8 @@ pub(crate) struct Contents {
     pub(crate) updates: Vec<Update>,
     /// Counters and entries have ids below this.
     pub(crate) ids: u32,
+    /// Counters that meters and their bands take beside those.
+    pub(crate) meters: u32,
     /// The services that entries name: `NAME KIND [KEY=VALUE...]`.
     pub(crate) services: Vec<String>,
     /// Rewrites of the program.
@@ -38,6 +39,17 @@ impl Contents {
         services: Vec<String>,
         fill: impl FnOnce(&mut Entries<'_>) -> Result<(), Failure>,
     ) -> Result<Contents, Failure> {
+        Contents::told(ports, services, |agent| {
+            fill(&mut |line| run::tell(agent, Told::Flow, line, &|_| None))
+        })
+    }
+
+    /// Of a switch with so many ports and these services whose agent is told something.
+    fn told(
+        ports: u32,
+        services: Vec<String>,
+        tell: impl FnOnce(&mut Agent) -> Result<(), Failure>,
+    ) -> Result<Contents, Failure> {
         let switch = run::start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
         if let Some(elements) = switch.services().elements() {
             crate::services::add_all(elements, &services).map_err(Failure::Bad)?;
@@ -50,29 +62,23 @@ impl Contents {
             switch.add_port(Some(n), Box::new(port)).map_err(Failure::bad)?;
         }
         let mut agent = run::agent(&switch, Some(1))?;
-        fill(&mut |line| {
-            let read = |version| syntax::parse_flow(line, &Context::new(version));
-            let (version, flow) = syntax::in_a_version(read).map_err(|e| e.to_string())?;
-            let taken = agent.handle(version, Message::FlowMod(flow));
-            taken.map(|_| ()).map_err(|e| e.to_string())
-        })?;
+        // It learns of its ports.
+        agent.poll();
+        tell(&mut agent)?;
         let contents = switch.with_pipeline(Contents::of);
         switch.stop();
         Ok(Contents { services, ..contents })
     }
 
-    /// Of a file in `ovs-ofctl`'s syntax.
+    /// Of files in `ovs-ofctl`'s syntax: meters, groups and flow entries, in this order.
     pub(crate) fn read(
-        path: &Path,
+        files: &[(Told, &Path)],
         ports: u32,
         services: Vec<String>,
     ) -> Result<Contents, Failure> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
-        Contents::load(ports, services, |entry| {
-            syntax::lines(&text).try_for_each(|(number, line)| {
-                entry(line.trim())
-                    .map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))
+        Contents::told(ports, services, |agent| {
+            files.iter().try_for_each(|(what, path)| {
+                run::each_line(path, |line| run::tell(agent, *what, line, &|_| None))
             })
         })
     }
@@ -91,7 +97,7 @@ impl Contents {
 
     fn of(pipeline: &Pipeline) -> Contents {
         let updates = pipeline.contents();
-        let mut ids = 0;
+        let (mut ids, mut meters) = (0, 0);
         let mut id = |n: u32| ids = ids.max(n + 1);
         for update in &updates {
             match update {
@@ -100,11 +106,12 @@ impl Contents {
                     id(group.counter.0);
                     group.buckets.iter().for_each(|b| id(b.counter.0));
                 }
+                Update::SetMeter(_, meter) => meters += 1 + meter.bands.len() as u32,
                 _ => {}
             }
         }
         let passes = datapath::compiled::Options::default().passes;
         let program = pipeline.program().clone();
-        Contents { program, updates, ids, services: Vec::new(), passes }
+        Contents { program, updates, ids, meters, services: Vec::new(), passes }
     }
 }

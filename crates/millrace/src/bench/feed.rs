@@ -14,8 +14,9 @@ use port::{
 };
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::time::{ClockId, clock_gettime};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(super) struct Feed {
 }
 
 struct Shared {
+    /// The frames of the trace that are given, over and over.
+    from: AtomicUsize,
+    to: AtomicUsize,
     /// Frames that are still to be given. The bench sets it when it is 0; else the worker takes from it.
     left: AtomicU64,
     /// Readable while some are.
@@ -49,6 +53,8 @@ struct Far {
 /// A port by this name whose frames are those of a trace, in order and again from its beginning.
 pub(super) fn port(name: &str, trace: Arc<Trace>) -> std::io::Result<(Box<dyn Port>, Feed)> {
     let shared = Arc::new(Shared {
+        from: AtomicUsize::new(0),
+        to: AtomicUsize::new(0),
         left: AtomicU64::new(0),
         ready: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         done: AtomicBool::new(true),
@@ -73,8 +79,11 @@ pub(super) fn port(name: &str, trace: Arc<Trace>) -> std::io::Result<(Box<dyn Po
 }
 
 impl Feed {
-    /// Has so many more frames come in. All of those before have been [dealt with](Self::is_done).
-    pub(super) fn give(&self, frames: u64) {
+    /// Has so many more frames come in, of this part of the trace, from where it was left if that is in it. All of those
+    /// before have been [dealt with](Self::is_done).
+    pub(super) fn give(&self, part: Range<usize>, frames: u64) {
+        self.shared.from.store(part.start, Ordering::Relaxed);
+        self.shared.to.store(part.end, Ordering::Relaxed);
         self.shared.done.store(frames == 0, Ordering::Release);
         self.shared.left.store(frames, Ordering::Release);
         // Full only after 2^64-1 calls that no worker has heard: then it is readable all the same.
@@ -124,7 +133,8 @@ impl Port for Far {
     fn rx_queue(&mut self, queue: usize) -> Result<Box<dyn RxQueue>, Error> {
         self.info.check_rx_queue(queue, self.trace.is_none())?;
         let trace = self.trace.take().unwrap_or_default();
-        Ok(Box::new(Rx { shared: self.shared.clone(), trace, at: 0, began: None }))
+        let shared = self.shared.clone();
+        Ok(Box::new(Rx { shared, trace, part: 0..0, at: 0, began: None }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
@@ -135,6 +145,7 @@ impl Port for Far {
 struct Rx {
     shared: Arc<Shared>,
     trace: Arc<Trace>,
+    part: Range<usize>,
     at: usize,
     /// When the worker took the first of what it was given last; it is not done with it yet.
     began: Option<Duration>,
@@ -148,7 +159,7 @@ fn processor_time() -> Duration {
 impl RxQueue for Rx {
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError> {
         let left = self.shared.left.load(Ordering::Acquire);
-        if left == 0 || self.trace.len() == 0 {
+        if left == 0 {
             if let Some(began) = self.began.take() {
                 let spent = processor_time().saturating_sub(began);
                 let spent = u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX);
@@ -160,7 +171,16 @@ impl RxQueue for Rx {
             return Ok(0);
         }
         if self.began.is_none() {
+            let end = self.shared.to.load(Ordering::Relaxed).min(self.trace.len());
+            self.part = self.shared.from.load(Ordering::Relaxed)..end;
+            if !self.part.contains(&self.at) {
+                self.at = self.part.start;
+            }
             self.began = Some(processor_time());
+        }
+        if self.part.is_empty() {
+            self.shared.left.store(0, Ordering::Release);
+            return Ok(0);
         }
         let n = left.min(burst.room() as u64) as usize;
         for _ in 0..n {
@@ -172,7 +192,10 @@ impl RxQueue for Rx {
             } else {
                 place.replace(&self.trace.frame(self.at).1);
             }
-            self.at = if self.at + 1 == self.trace.len() { 0 } else { self.at + 1 };
+            self.at += 1;
+            if self.at == self.part.end {
+                self.at = self.part.start;
+            }
         }
         self.shared.left.store(left - n as u64, Ordering::Release);
         Ok(n)

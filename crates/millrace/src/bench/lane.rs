@@ -14,7 +14,7 @@ use datapath::lane::{Counts, Resumed, State};
 use datapath::publish::{Held, Publisher};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
-use datapath::{Engine, Forward, PortShared, PortTable, Scratch};
+use datapath::{Engine, Forward, PortFlags, PortShared, PortTable, Scratch};
 use interp::{Externs, Input, Sink, Start};
 use ir::{Pipeline, Update, Verdict};
 use port::prng::Prng;
@@ -67,7 +67,7 @@ impl Bed {
         ports: u32,
         lanes: usize,
     ) -> Result<Bed, Failure> {
-        let arena = Arc::new(CounterArena::new(contents.ids.max(1)));
+        let arena = Arc::new(CounterArena::new((contents.ids + contents.meters).max(1)));
         while arena.len() < contents.ids as usize {
             arena.allocate().map_err(Failure::bad)?;
         }
@@ -94,7 +94,7 @@ impl Bed {
         let first = started.elapsed();
         let mut table = PortTable::default();
         for n in 1..=ports {
-            table.insert(Arc::new(PortShared::new(n, &format!("bench{n}"), 0, lanes)));
+            table.insert(Arc::new(PortShared::new(n, &format!("bench{n}"), PortFlags::UP, lanes)));
         }
         let ports = Arc::new(table);
         let services = contents.services.clone();

@@ -18,6 +18,7 @@
 //! | [`constructs`] | every construct of either language, beside plain output |
 //! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
 //! | [`classify`] | lookup structures on ClassBench's rules |
+//! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
 //!
 //! What is compared is measured in turns: a run of one, a run of the other, and so on, medians of
@@ -35,6 +36,7 @@ mod frame;
 mod lane;
 mod limit;
 mod measure;
+mod ovn;
 mod stages;
 mod trace;
 mod update;
@@ -47,6 +49,7 @@ pub(crate) use constructs::Language;
 
 use crate::Failure;
 use crate::cli::{BenchCommand, BenchPipelineOptions, BenchUseCaseOptions, EngineName};
+use crate::run::Told;
 use cases::Case;
 use contents::Contents;
 use lane::{Bed, Kind, Lane};
@@ -117,7 +120,13 @@ fn subject(options: &BenchPipelineOptions) -> Result<Subject, Failure> {
     let ports = options.ports.unwrap_or(0);
     let contents = match (&options.p4, &options.flows) {
         (Some(p4), _) => Contents::p4(p4, options.entries.as_deref())?,
-        (None, Some(flows)) => Contents::read(flows, ports, options.services.clone())?,
+        (None, Some(flows)) => {
+            let meters = options.meters.iter().map(|path| (Told::Meter, path.as_path()));
+            let groups = options.groups.iter().map(|path| (Told::Group, path.as_path()));
+            let flows = [(Told::Flow, flows.as_path())];
+            let files: Vec<_> = meters.chain(groups).chain(flows).collect();
+            Contents::read(&files, ports, options.services.clone())?
+        }
         (None, None) => unreachable!("one of them was given, as was checked above"),
     };
     Ok(Subject { case: None, contents, trace, ports })
@@ -522,13 +531,19 @@ fn text(value: &Value) -> String {
 
 /// `millrace bench use-case`: the entries, and a capture for each port.
 fn use_case(options: &BenchUseCaseOptions) -> Result<(), Failure> {
+    if options.name == "ovn" {
+        return ovn::run(options);
+    }
+    let Some(out) = &options.out else {
+        return Err(Failure::usage("say where to: --out FOLDER"));
+    };
     let case = cases::parse(&options.name).map_err(Failure::Usage)?;
-    let trace = Trace::of_case(&*case, active(options.active_flows)?, |_| {});
+    let trace = Trace::of_case(&*case, active(options.active_flows.unwrap_or(1000))?, |_| {});
     let at = |path: &Path, e: &dyn std::fmt::Display| {
         Failure::Bad(format!("cannot write {}: {e}", path.display()))
     };
-    std::fs::create_dir_all(&options.out).map_err(|e| at(&options.out, &e))?;
-    let path = options.out.join("flows.txt");
+    std::fs::create_dir_all(out).map_err(|e| at(out, &e))?;
+    let path = out.join("flows.txt");
     let write = || -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(File::create(&path)?);
         let mut result = Ok(());
@@ -542,7 +557,7 @@ fn use_case(options: &BenchUseCaseOptions) -> Result<(), Failure> {
     };
     write().map_err(|e| at(&path, &e))?;
     for port in trace.in_ports() {
-        let path = options.out.join(format!("port{port}.pcap"));
+        let path = out.join(format!("port{port}.pcap"));
         let write = || -> std::io::Result<()> {
             let mut writer = port::pcap::Writer::new(File::create(&path)?)?;
             for n in 0..trace.len() {

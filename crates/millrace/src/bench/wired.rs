@@ -11,6 +11,7 @@ use crate::Failure;
 use crate::p4_host::Host;
 use crate::run::{self, Told};
 use of_pipeline::Agent;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,12 +127,24 @@ impl Wired {
         frames: u64,
         told: bool,
     ) -> Result<(Sample, u64), Failure> {
+        let all = 0..self.lengths[port as usize - 1] as usize;
+        self.run_part(port, all, frames, told)
+    }
+
+    /// The same, of a part of the port's frames.
+    pub(super) fn run_part(
+        &mut self,
+        port: u32,
+        part: Range<usize>,
+        frames: u64,
+        told: bool,
+    ) -> Result<(Sample, u64), Failure> {
         let slice = if told { SLICE } else { frames };
         let (mut left, mut spent, mut messages) = (frames, Duration::ZERO, 0);
         while left > 0 {
             let n = left.min(slice.max(1));
             let feed = &self.feeds[port as usize - 1];
-            feed.give(n);
+            feed.give(part.clone(), n);
             let until = Instant::now() + PATIENCE;
             while !feed.is_done() {
                 if Instant::now() > until {

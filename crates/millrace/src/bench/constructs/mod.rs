@@ -156,7 +156,7 @@ fn one(
 }
 
 /// What was counted since.
-fn since(now: &Counted, before: &Counted) -> Counted {
+pub(super) fn since(now: &Counted, before: &Counted) -> Counted {
     let left = |now: &datapath::tally::Left, before: &datapath::tally::Left| {
         let old =
             |text: &str| before.reasons.iter().find(|(t, _)| **t == *text).map_or(0, |(_, n)| *n);
