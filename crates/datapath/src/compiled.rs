@@ -1001,6 +1001,12 @@ impl Engine for JitEngine {
         self.ready.is_some()
     }
 
+    fn is_settled(&self) -> bool {
+        let works = self.compiling || self.ready.is_some() || self.aside.is_some();
+        let quiet = self.watches.iter().all(|watch| watch.recent == 0);
+        !works && quiet && (self.wanted.is_none() || self.failed.is_some())
+    }
+
     fn wants_work(&self) -> bool {
         let aside = self.aside.as_ref().is_some_and(Aside::wants_work);
         (self.wants_code() || aside) && self.replicas.is_published()
@@ -1153,7 +1159,7 @@ impl Engine for JitEngine {
     fn leaves(&self) -> Vec<String> {
         match &self.code {
             Some(code) => {
-                // A guard of the code's, which no packet meets while versions are bound as they are.
+                // What packets may meet between a change and the code that is made for it is in all code.
                 let leaves = code.compiled.leaves().iter().map(|text| text.to_string());
                 let calls = code.compiled.stops().next().is_some();
                 let own = |text: &String| match text.as_str() {

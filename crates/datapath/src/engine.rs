@@ -134,6 +134,11 @@ pub trait Engine: Send {
         false
     }
 
+    /// It has nothing better in mind for what was published, and all tables have been quiet for as long as it waits.
+    fn is_settled(&self) -> bool {
+        true
+    }
+
     /// There is a [`job`](Engine::job) to be done.
     fn wants_work(&self) -> bool {
         false

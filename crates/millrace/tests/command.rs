@@ -647,3 +647,90 @@ fn gauge_says_what_it_cannot_use() {
         assert!(err(&output).contains(text), "{words:?}: {}", err(&output));
     }
 }
+
+/// A table that is reached by a call that comes back, or by a group's bucket, is no table that no packet can reach.
+#[test]
+fn explain_tells_what_is_out_of_reach_from_what_code_leaves() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let flows = file(
+        "flows",
+        "table=0,priority=2,in_port=1,actions=resubmit(,1),output:3\n\
+         table=0,priority=1,in_port=2,actions=group:1\n\
+         table=1,in_port=1,actions=output:2\n\
+         table=2,in_port=2,actions=output:3\n\
+         table=3,in_port=3,actions=output:3\n",
+    );
+    let groups = file("groups", "group_id=1,type=indirect,bucket=actions=resubmit(,2)\n");
+    let options = ["explain", "--flows", &flows, "--groups", &groups, "--json"];
+    let explained = json(&millrace(&options));
+    let says = |table: &str| {
+        let tables = explained["tables"].as_array().unwrap();
+        let one = tables.iter().find(|t| t["table"] == table).expect("it has entries");
+        one["choice"].as_str().unwrap().contains("no packet can reach it")
+    };
+    assert_eq!(["t0", "t1", "t2", "t3"].map(says), [false, false, false, true], "{explained}");
+    assert!(explained["leaves"].is_array() && explained["packets"]["code"]["packets"] == 0);
+    let shown = out(&millrace(&options[..5]));
+    assert!(shown.contains("packets run by: code 0"), "{shown}");
+}
+
+/// What a bench needs of groups and meters is given as files, also as a switch dumps them.
+#[test]
+fn a_pipeline_is_benched_with_groups_and_meters() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let flows = file("flows", "table=0,actions=meter:1,group:1\n");
+    let groups = file(
+        "groups",
+        "OFPST_GROUP_DESC reply (OF1.5) (xid=0x2):\n group_id=1,type=ff,bucket=watch_port:2,actions=output:2\n",
+    );
+    let meters = file(
+        "meters",
+        "OFPST_METER_CONFIG reply (OF1.5) (xid=0x2):\nmeter=1 kbps stats bands=\ntype=drop rate=4000000000\n",
+    );
+    let case = dir.path().join("case").to_str().unwrap().to_owned();
+    let made = millrace(&["bench", "use-case", "l2:10", "--out", &case, "--active-flows", "10"]);
+    assert_eq!(made.status.code(), Some(0), "{}", err(&made));
+    let trace = format!("1={case}/port1.pcap");
+    let options =
+        ["bench", "pipeline", "--flows", &flows, "--groups", &groups, "--meters", &meters];
+    let rest = ["--trace", &trace, "--ports", "3", "--seconds", "0.01", "--runs", "1", "--json"];
+    let benched = json(&millrace(&[&options[..], &rest].concat()));
+    assert_eq!(benched["mismatches"], 0, "{benched}");
+    assert_eq!(benched["verdicts"]["drop"], 0, "{benched}");
+    let ports: Vec<&String> = benched["per_port"].as_object().unwrap().keys().collect();
+    assert_eq!(ports, ["2"], "{benched}");
+}
+
+/// One construct of each language does what its line says; how they fare is the bench's to say.
+#[test]
+fn constructs_are_checked() {
+    for language in ["openflow", "p4"] {
+        let words = [
+            "bench",
+            "constructs",
+            "--language",
+            language,
+            "--only",
+            "output",
+            "--check",
+            "--json",
+        ];
+        let done = millrace(&words);
+        let value: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
+        assert_eq!(value["wrong"], 0, "{value}");
+        let plain = &value["constructs"][0];
+        assert_eq!((&plain["interpreted"], &plain["whole"]), (&0.0.into(), &0.0.into()), "{value}");
+    }
+    let none = millrace(&["bench", "constructs", "--only", "nothing of the kind"]);
+    assert_eq!(none.status.code(), Some(2));
+}

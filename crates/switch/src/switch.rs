@@ -724,6 +724,13 @@ impl Switch {
         }
     }
 
+    /// Workers forward by all that was committed, and the engine has nothing better in mind: it has made what code and
+    /// arranged what tables it would. For callers who measure; [`advance`](Self::advance) hurries it on.
+    pub fn is_settled(&self) -> bool {
+        let control = lock(&self.inner.control);
+        !control.pending && control.engine.is_settled()
+    }
+
     /// The version that workers forward by, or are about to.
     pub fn version(&self) -> u64 {
         self.inner.publisher.version()

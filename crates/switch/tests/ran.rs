@@ -17,9 +17,7 @@ fn net(engine: EngineKind) -> Net {
     ];
     net.switch.transact(&updates).unwrap();
     net.switch.sync();
-    // Code is made of what was committed.
-    let no_code = |text: &String| text.starts_with("everything: there is no code");
-    until("there is code", || !net.switch.leaves().iter().any(no_code));
+    until("there is code for it", || net.switch.is_settled());
     net.switch.sync();
     net
 }

@@ -19,8 +19,8 @@ use switch::{EngineKind, Switch};
 
 /// Frames between looks at what the control side is told, where it is told something.
 const SLICE: u64 = 256;
-/// An engine has seen that all is quiet after so long.
-const QUIET: Duration = Duration::from_millis(120);
+/// Between looks whether the engine has come to rest.
+const PAUSE: Duration = Duration::from_millis(5);
 /// Whatever is waited for is there by then, or never.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -106,15 +106,12 @@ impl Wired {
         self.switch.sync();
         let until = Instant::now() + PATIENCE;
         // The engine makes code of tables that have been quiet for a while.
-        if self.switch.engine() != "interp" {
-            std::thread::sleep(QUIET);
-        }
-        let no_code = |text: &String| text.starts_with("everything: there is no code");
-        while self.switch.leaves().iter().any(no_code) {
+        while !self.switch.is_settled() {
             if Instant::now() > until {
-                return Err(Failure::bad("there is no code after a minute"));
+                return Err(Failure::bad("the engine has not come to rest in a minute"));
             }
-            std::thread::sleep(Duration::from_millis(1));
+            self.switch.advance();
+            std::thread::sleep(PAUSE);
         }
         self.switch.sync();
         Ok(())
