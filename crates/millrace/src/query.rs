@@ -8,7 +8,13 @@ use crate::cli::{DumpOptions, ExplainOptions, QueryOptions, Source, TraceOptions
 use crate::ctl::{Request, ask};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 use switch::{Counted, Ran, Switch};
+
+/// An engine comes to rest within so long, or is asked as it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between looks whether it has.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// `millrace stats`.
 pub(crate) fn stats(options: QueryOptions) -> Result<(), Failure> {
@@ -52,9 +58,19 @@ fn look(source: &Source, request: Request) -> Result<Value, Failure> {
     let Some(switch) = offline(source)? else {
         return ask(source.ctl.as_deref(), &request);
     };
+    rest(&switch);
     let value = answer(&switch, &|| Value::Null, request);
     switch.stop();
     value.map_err(Failure::Bad)
+}
+
+/// Waits until the engine has made what it would of the files' entries, as it does of a running switch's; not for ever.
+fn rest(switch: &Switch) {
+    let until = Instant::now() + PATIENCE;
+    while !switch.is_settled() && Instant::now() < until {
+        switch.advance();
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// `millrace trace`.
