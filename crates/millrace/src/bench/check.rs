@@ -10,6 +10,7 @@ use super::lane::{BURST, Bed, Kind, Lane, Seen};
 use super::limit::{self, Limit};
 use super::trace::Trace;
 use crate::Failure;
+use datapath::tally::Ran;
 use interp::Sink;
 use interp::sink::Collect;
 use ir::{DropReason, Verdict};
@@ -84,9 +85,9 @@ impl Seen for Collector {
         self.compiled.push((i, packet.status, packet.reason, packet.shift, outputs, len));
     }
 
-    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict) {
+    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran)) {
         let mut collect = Collect::default();
-        let verdict = run(&mut collect);
+        let (verdict, _) = run(&mut collect);
         self.interpreted.push((i, Outcome::of(verdict, collect)));
     }
 }

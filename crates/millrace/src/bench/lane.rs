@@ -14,6 +14,7 @@ use datapath::lane::{Counts, Resumed, State};
 use datapath::publish::{Held, Publisher};
 use datapath::replica::InterpEngine;
 use datapath::services::Services;
+use datapath::tally::Ran;
 use datapath::{Engine, Forward, PortFlags, PortShared, PortTable, Scratch};
 use interp::{Externs, Input, Sink, Start};
 use ir::{Pipeline, Update, Verdict};
@@ -187,8 +188,8 @@ pub(crate) trait Seen {
         all.clone().filter(|(_, p)| done(p)).for_each(|(i, packet)| self.compiled(i, packet));
         !packets.iter().all(done)
     }
-    /// The interpreter is to run frame `i`, with the sink that this gives to `run`.
-    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict);
+    /// Frame `i`, which the code for bursts has left, is run with the sink that this gives to `run`, which says by what.
+    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran));
 }
 
 /// Connections that a lane keeps, at most.
@@ -277,7 +278,9 @@ impl Lane {
             let externs: &mut dyn Externs = &mut externs;
             seen.interpreted(i, &mut |sink| {
                 let mut resumed = Resumed::new(externs, *lookups, &answered);
-                forward.run(scratch, input, &mut resumed, sink)
+                (scratch.ran, scratch.reason) = (Ran::Interpreter, None);
+                let verdict = forward.run(scratch, input, &mut resumed, sink);
+                (verdict, scratch.ran)
             });
         }
     }

@@ -12,6 +12,7 @@ use super::frame::LINE;
 use super::lane::{BURST, Lane, Seen};
 use super::limit::{self, DROP, Limit};
 use super::trace::Trace;
+use datapath::tally::Ran;
 use interp::{Packet, Punt, Sink};
 use ir::{Bits, DigestId, Verdict};
 use rustix::time::{ClockId, clock_gettime};
@@ -33,6 +34,8 @@ pub(crate) struct Tally {
     pub(crate) punt: u64,
     /// Frames that compiled code left to the interpreter.
     pub(crate) left: u64,
+    /// Frames that the code for bursts left to the code for one packet.
+    pub(crate) whole: u64,
     ports: Box<[u64]>,
     others: BTreeMap<u32, u64>,
 }
@@ -45,6 +48,7 @@ impl Tally {
             drop: 0,
             punt: 0,
             left: 0,
+            whole: 0,
             ports: vec![0; PORTS].into(),
             others: BTreeMap::new(),
         }
@@ -71,6 +75,7 @@ impl Tally {
         self.drop += other.drop;
         self.punt += other.punt;
         self.left += other.left;
+        self.whole += other.whole;
         self.ports.iter_mut().zip(&other.ports).for_each(|(a, b)| *a += b);
         for (port, n) in &other.others {
             *self.others.entry(*port).or_default() += n;
@@ -118,9 +123,13 @@ impl Seen for Tally {
         left > 0
     }
 
-    fn interpreted(&mut self, _: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict) {
-        self.left += 1;
-        match run(self) {
+    fn interpreted(&mut self, _: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran)) {
+        let (verdict, ran) = run(self);
+        match ran {
+            Ran::Whole => self.whole += 1,
+            Ran::Code | Ran::Interpreter => self.left += 1,
+        }
+        match verdict {
             Verdict::Forward => self.forward += 1,
             Verdict::Drop(_) => self.drop += 1,
             Verdict::Punt(_) => self.punt += 1,

@@ -281,6 +281,7 @@ fn pipeline(options: &BenchPipelineOptions) -> Result<(), Failure> {
         "ns_least": spread.0 * workers as f64,
         "ns_most": spread.1 * workers as f64,
         "interpreted": tally.left,
+        "whole": tally.whole,
         "workers": workers,
         "runs": runs,
         "trace": { "packets": trace.len(), "in_ports": trace.in_ports() },
@@ -485,12 +486,13 @@ fn text(value: &Value) -> String {
     );
     let _ = writeln!(
         out,
-        "verdicts: {}; checked {}, mismatches {}; left to the interpreter {} of {}",
+        "verdicts: {}; checked {}, mismatches {}; of {}, interpreted {}, run one at a time {}",
         value["verdicts"],
         value["checked"],
         value["mismatches"],
+        value["packets"],
         value["interpreted"],
-        value["packets"]
+        value["whole"]
     );
     for table in value["tables"].as_array().into_iter().flatten() {
         let _ = writeln!(

@@ -17,6 +17,7 @@ use super::measure::{Sample, Tally};
 use super::trace::{FRAMES_MIN, Trace};
 use super::{cases, measure};
 use crate::Failure;
+use datapath::tally::Ran;
 use interp::Sink;
 use interp::sink::Collect;
 use ir::{Bits, Entry, TableId, Update, Verdict};
@@ -328,10 +329,10 @@ impl Seen for Out {
         self.compiled.push((i, port, packet.shift, packet.len() as usize));
     }
 
-    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> Verdict) {
-        self.left += 1;
+    fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran)) {
         let mut collect = Collect::default();
-        run(&mut collect);
+        let (_, ran) = run(&mut collect);
+        self.left += u64::from(ran == Ran::Interpreter);
         let output = collect.outputs.into_iter().next();
         let (port, bytes) = output.map_or((0, Vec::new()), |o| (o.port, o.bytes));
         self.interpreted.push((i, port, bytes));
