@@ -32,6 +32,8 @@ use wire::MacAddr;
 
 /// Frames of the scan, each with ports of its own: no more are sent.
 const SCANNED: usize = 1 << 18;
+/// Runs, at most: the scan's frames last for so many.
+const RUNS_MAX: usize = 100;
 /// Frames of data that are compared with what the interpreter sends, of each port.
 const COMPARED: u64 = 2048;
 /// Copies to the control side a second, as a switch has them by default.
@@ -68,8 +70,12 @@ struct Pair {
 
 /// `millrace bench use-case ovn`.
 pub(super) fn run(options: &BenchUseCaseOptions) -> Result<(), Failure> {
-    if !(options.seconds > 0.0 && options.seconds <= 60.0) || options.runs == 0 {
-        return Err(Failure::usage("--seconds must be above 0 and at most 60, --runs at least 1"));
+    if !(options.seconds > 0.0 && options.seconds <= 60.0)
+        || !(1..=RUNS_MAX).contains(&options.runs)
+    {
+        return Err(Failure::Usage(format!(
+            "--seconds must be above 0 and at most 60, --runs 1 to {RUNS_MAX}"
+        )));
     }
     let files = files(options)?;
     let tables = Tables::read(&files)?;
