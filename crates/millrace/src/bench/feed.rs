@@ -134,7 +134,7 @@ impl Port for Far {
         self.info.check_rx_queue(queue, self.trace.is_none())?;
         let trace = self.trace.take().unwrap_or_default();
         let shared = self.shared.clone();
-        Ok(Box::new(Rx { shared, trace, part: 0..0, at: 0, began: None }))
+        Ok(Box::new(Rx { shared, trace, long: Vec::new(), part: 0..0, at: 0, began: None }))
     }
 
     fn tx_queue(&mut self) -> Result<Box<dyn TxQueue>, Error> {
@@ -145,6 +145,8 @@ impl Port for Far {
 struct Rx {
     shared: Arc<Shared>,
     trace: Arc<Trace>,
+    /// A frame of more than a line, put together.
+    long: Vec<u8>,
     part: Range<usize>,
     at: usize,
     /// When the worker took the first of what it was given last; it is not done with it yet.
@@ -190,7 +192,9 @@ impl RxQueue for Rx {
             if len <= line.len() {
                 place.replace(&line[..len]);
             } else {
-                place.replace(&self.trace.frame(self.at).1);
+                self.long.resize(len, 0);
+                self.trace.copy(self.at, &mut self.long);
+                place.replace(&self.long);
             }
             self.at += 1;
             if self.at == self.part.end {

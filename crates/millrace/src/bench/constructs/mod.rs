@@ -1,7 +1,7 @@
 //! `millrace bench constructs`: what each construct of either language costs beside plain output, and by what it is run.
 //!
 //! Each line of `openflow.txt` and `p4.txt` is put alone into a whole switch of one worker behind ports in memory
-//! ([`wired`](super::wired)), and timed in turns with that language's first line, which only sends to a port.
+//! ([`wired`](super::wired)), and timed in turns with that language's first line, which only sends its frames to a port.
 //!
 //! Before anything is timed, frames must have left as the line says they do, and a switch that interprets everything, given
 //! the same frames, must have sent the same bytes by the same ports in the same order. Packets are counted by what has run
@@ -50,10 +50,11 @@ pub(crate) fn run(options: &BenchConstructsOptions) -> Result<(), Failure> {
         let constructs = language.constructs().map_err(Failure::Bad)?;
         let named =
             |c: &&Construct| options.only.as_ref().is_none_or(|o| c.name.contains(o.as_str()));
-        let mut plain = Station::new(&constructs[0], EngineKind::default())?;
-        plain.warm()?;
+        // Of each kind of frames that constructs have.
+        let mut plain: Vec<(frames::Kind, Station)> = Vec::new();
         for construct in constructs.iter().filter(named) {
-            let row = one(construct, &mut plain, options);
+            let row = beside(&mut plain, &constructs[0], construct.frames)
+                .and_then(|plain| one(construct, plain, options));
             let row = row.unwrap_or_else(|failure| {
                 json!({
                     "language": language.name(), "name": construct.name, "wrong": failure.text(),
@@ -92,6 +93,25 @@ pub(crate) fn run(options: &BenchConstructsOptions) -> Result<(), Failure> {
         return Err(Failure::Bad(format!("packets of {interpreted} constructs were interpreted")));
     }
     Ok(())
+}
+
+/// Plain output of these frames, made when it is first asked for.
+fn beside<'a>(
+    made: &'a mut Vec<(frames::Kind, Station)>,
+    output: &Construct,
+    frames: frames::Kind,
+) -> Result<&'a mut Station, Failure> {
+    let at = match made.iter().position(|(kind, _)| *kind == frames) {
+        Some(at) => at,
+        None => {
+            let mut station =
+                Station::new(&Construct { frames, ..output.clone() }, EngineKind::default())?;
+            station.warm()?;
+            made.push((frames, station));
+            made.len() - 1
+        }
+    };
+    Ok(&mut made[at].1)
 }
 
 /// One construct: checked, and timed unless only that is asked for.
