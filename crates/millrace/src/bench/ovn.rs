@@ -70,9 +70,8 @@ struct Pair {
 
 /// `millrace bench use-case ovn`.
 pub(super) fn run(options: &BenchUseCaseOptions) -> Result<(), Failure> {
-    if !(options.seconds > 0.0 && options.seconds <= 60.0)
-        || !(1..=RUNS_MAX).contains(&options.runs)
-    {
+    let right = options.seconds > 0.0 && options.seconds <= 60.0;
+    if !right || !(1..=RUNS_MAX).contains(&options.runs) {
         return Err(Failure::Usage(format!(
             "--seconds must be above 0 and at most 60, --runs 1 to {RUNS_MAX}"
         )));

@@ -100,10 +100,10 @@ impl Kind {
             let mut frame = whole[..34].to_vec();
             frame[16..18].copy_from_slice(&(20 + payload.len() as u16).to_be_bytes());
             frame[18..20].copy_from_slice(&ident.to_be_bytes());
-            let word = u16::from(more) << 13 | offset / 8;
+            let word = (u16::from(more) << 13) | (offset / 8);
             frame[20..22].copy_from_slice(&word.to_be_bytes());
             frame[24..26].fill(0);
-            let sum = !super::super::frame::fold(super::super::frame::sum(&frame[14..34]));
+            let sum = !crate::bench::frame::fold(crate::bench::frame::sum(&frame[14..34]));
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
             frame.extend_from_slice(payload);
             frame.resize(frame.len().max(60), 0);
