@@ -6,6 +6,7 @@ use datapath::ports::PortCounters;
 use datapath::punt::{self, PuntReceiver};
 use datapath::queues::{Queues, QueuesConfig, Setting};
 use datapath::replica::InterpEngine;
+use datapath::tally::{Ran, Tally};
 use datapath::worker::{BURSTS_MAX, Handle, Injection, RETRY_NS};
 use datapath::{
     Command, Engine, Forward, Message, PortFlags, PortShared, PortTable, Publisher, Worker,
@@ -447,7 +448,7 @@ impl Forward for Panics {
     fn state(&self) -> &Arc<datapath::program_state::ProgramState> {
         self.0.state()
     }
-    fn tally(&self) -> &datapath::tally::Tally {
+    fn tally(&self) -> &Tally {
         self.0.tally()
     }
     fn meter(&self, _: ir::MeterId) -> Option<&datapath::meter::LiveMeter> {
@@ -483,6 +484,69 @@ fn a_worker_that_panics_holds_nobody_up() {
     assert!(!bench.handles[0].tell(Command::Stop));
     bench.publisher.publish(bench.engine.publish(&|| {}));
     (2..6).for_each(|n| bench.transact(&[insert(FIRST, n, n, call("drop", &[]))]));
+}
+
+/// An engine that says of frames for odd stations that code for one packet has run them.
+struct Says(Arc<dyn Forward>);
+
+impl Forward for Says {
+    fn version(&self) -> u64 {
+        self.0.version() + 1000
+    }
+    fn state(&self) -> &Arc<datapath::program_state::ProgramState> {
+        self.0.state()
+    }
+    fn tally(&self) -> &Tally {
+        self.0.tally()
+    }
+    fn meter(&self, meter: ir::MeterId) -> Option<&datapath::meter::LiveMeter> {
+        self.0.meter(meter)
+    }
+    fn run(
+        &self,
+        scratch: &mut Scratch,
+        input: Input<'_>,
+        externs: &mut dyn Externs,
+        sink: &mut dyn Sink,
+    ) -> Verdict {
+        if input.bytes[5] % 2 == 1 {
+            scratch.ran = Ran::Whole;
+            scratch.reason = Some(self.0.tally().reason("it is odd"));
+        }
+        self.0.run(scratch, input, externs, sink)
+    }
+    fn trace(
+        &self,
+        _: &mut Scratch,
+        _: Input<'_>,
+        _: &mut dyn Externs,
+        _: &mut dyn Sink,
+    ) -> (Verdict, interp::Trace) {
+        unreachable!("nobody traces")
+    }
+}
+
+#[test]
+fn packets_are_counted_by_what_the_version_says_has_run_them() {
+    let mut bench = Bench::new(1, 1000);
+    let far = bench.port(1, 64);
+    bench.transact(&[insert(FIRST, 1, 1, call("drop", &[]))]);
+    bench.publisher.publish(Arc::new(Says(bench.publisher.snapshot())));
+    (0..30).for_each(|n| assert!(far.inject_bytes(&frame(n % 3, n))));
+    assert!(bench.inject(1, frame(1, 1), out()) && bench.inject(1, frame(2, 1), out()));
+    bench.rounds(5);
+    let counted = bench.publisher.snapshot().tally().counted();
+    let told = |ran| -> Vec<(String, u64)> {
+        let (_, reasons) = counted.of(ran);
+        reasons.iter().map(|(text, n)| (text.to_string(), *n)).collect()
+    };
+    assert_eq!((counted.code, counted.packets()), (0, 32));
+    assert_eq!(told(Ran::Whole), [("it is odd".to_owned(), 11)]);
+    let injected = ("a packet of the control side's".to_owned(), 1);
+    assert_eq!(
+        told(Ran::Interpreter),
+        [("the engine is the interpreter".to_owned(), 20), injected]
+    );
 }
 
 /// Two tables change in every transaction; a packet that met the old entry of one and the new entry

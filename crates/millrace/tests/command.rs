@@ -290,6 +290,7 @@ fn run_says_ready_answers_and_stops() {
     assert_eq!(stats["ports"][1]["number"], 7, "{stats}");
     let shown = millrace(&["stats", "--ctl", &ctl]);
     assert!(out(&shown).contains("memory"), "{}", out(&shown));
+    assert!(out(&shown).contains("packets run by: code 0"), "{}", out(&shown));
     let explained = json(&millrace(&["explain", "--ctl", &ctl, "--json"]));
     assert!(!explained["tables"].as_array().unwrap().is_empty(), "{explained}");
     let traced = json(&millrace(&["trace", "in_port=1,tcp", "--ctl", &ctl, "--json"]));
