@@ -59,14 +59,17 @@ fn the_interpreter_engine_agrees() {
 
 #[test]
 fn compiled_code_agrees_in_every_way() {
+    let mut copied = 0;
     for (i, subject) in (0..).zip(Subject::compiled()) {
         let from = 1000 + 20 * i;
         let shaped = hold(&subject, Kind::Shaped, from..from + 16, 150);
         assert!(shaped.bails.values().sum::<u64>() < shaped.packets, "all is left: {shaped:?}");
+        copied += shaped.copied;
         hold(&subject, Kind::Lookups, from..from + 6, 100);
         hold(&subject, Kind::Any, from..from + 6, 100);
         hold(&subject, Kind::P4, from..from + 8, 100);
     }
+    assert!(copied > 500, "{copied} packets had copies that differ, or many");
 }
 
 fn race_all(subject: &Subject, seeds: std::ops::Range<u64>) {
