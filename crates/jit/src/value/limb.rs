@@ -404,7 +404,7 @@ impl Limb {
 
     /// The high 64 bits of the product.
     pub(super) fn mul_high(self, b: &mut FunctionBuilder<'_>, other: Limb) -> Limb {
-        let high = |x: u64, y: u64| (u128::from(x) * u128::from(y) >> 64) as u64;
+        let high = |x: u64, y: u64| ((u128::from(x) * u128::from(y)) >> 64) as u64;
         match (self, other) {
             (Known(x), Known(y)) => Known(high(x, y)),
             (x, y) if high(x.may(), y.may()) == 0 => Known(0),

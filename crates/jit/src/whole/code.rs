@@ -28,7 +28,7 @@ pub(crate) const WRITES_MAX: usize = 8;
 #[derive(Debug)]
 struct Made {
     entries: Vec<Entry>,
-    _sites: Vec<Box<Site>>,
+    _sites: Vec<Arc<Site>>,
 }
 
 /// A block.

@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, TargetIsa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use ir::{BinaryOp, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, Op, StackId};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// What Rust does for code, at one place of it.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ pub(crate) struct Gen<'g> {
     call_conv: CallConv,
     params: Vec<u32>,
     pub(crate) parser: bool,
-    pub(crate) sites: &'g mut Vec<Box<Site>>,
+    pub(crate) sites: &'g mut Vec<Arc<Site>>,
     pub(crate) bodies: &'g mut Vec<Body>,
     /// Functions made so far; bodies get the numbers that follow.
     pub(crate) functions: &'g mut usize,
@@ -106,7 +106,7 @@ pub(crate) struct Making<'m> {
     pub(crate) layout: &'m Layout,
     pub(crate) isa: &'m dyn TargetIsa,
     pub(crate) frontend: &'m mut FunctionBuilderContext,
-    pub(crate) sites: Vec<Box<Site>>,
+    pub(crate) sites: Vec<Arc<Site>>,
     pub(crate) bodies: Vec<Body>,
     pub(crate) made: Vec<Function>,
     pub(crate) functions: usize,
@@ -245,7 +245,7 @@ impl Gen<'_> {
     }
 
     fn new_site(&mut self, what: What, widths: Vec<u32>, body: Option<usize>) -> Value {
-        let site = Box::new(Site {
+        let site = Arc::new(Site {
             what,
             widths,
             params: self.params.clone(),

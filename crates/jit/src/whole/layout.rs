@@ -85,7 +85,7 @@ pub(crate) struct Layout {
     /// Words in all.
     pub(crate) words: usize,
     /// Words that checksums may look at, which are kept as they were parsed.
-    pub(crate) kept: Vec<Range<usize>>,
+    pub(crate) kept: [Range<usize>; 2],
     /// Metadata that some checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
     /// Some checksum is written at every emission.
@@ -154,8 +154,8 @@ impl Layout {
         }
         // All but metadata, if no checksum looks at that.
         let kept = match checksum_meta.iter().any(|looks| *looks) {
-            true => vec![at::VALUES..sums / 8],
-            false => vec![at::VALUES..meta_start / 8, varbit / 8..sums / 8],
+            true => [at::VALUES..sums / 8, 0..0],
+            false => [at::VALUES..meta_start / 8, varbit / 8..sums / 8],
         };
         Layout {
             kept,

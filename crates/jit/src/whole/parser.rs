@@ -37,9 +37,8 @@ impl Gen<'_> {
     }
 
     fn reject_if(&mut self, condition: &Val, code: u8) {
-        match condition.known_truth() {
-            Some(false) => return,
-            Some(true) | None => {}
+        if condition.known_truth() == Some(false) {
+            return;
         }
         let (yes, no) = (self.block(), self.block());
         self.branch(condition, yes, no);
