@@ -13,12 +13,31 @@ pub(crate) struct Bails {
     numbers: HashMap<Arc<str>, u32>,
     /// Numbers that were asked for since the last [`Bails::begin`].
     used: BTreeSet<u32>,
+    /// Values of the functions that were generated since then.
+    values: usize,
 }
+
+/// Values of one function, at most, before what is left of it bails out: to give them registers takes more than
+/// twice as long for twice as many.
+const FUNCTION_VALUES_MAX: usize = 30_000;
+/// Values of all functions of a unit, likewise: each takes some microseconds. The access gateway takes 28,000.
+const UNIT_VALUES_MAX: usize = 250_000;
 
 impl Bails {
     /// Something else is compiled.
     pub(crate) fn begin(&mut self) {
         self.used.clear();
+        self.values = 0;
+    }
+
+    /// A function has so many values.
+    pub(crate) fn count_values(&mut self, values: usize) {
+        self.values += values;
+    }
+
+    /// A function that has so many values should have no more.
+    pub(crate) fn is_long(&self, values: usize) -> bool {
+        values > FUNCTION_VALUES_MAX || self.values + values > UNIT_VALUES_MAX
     }
 
     /// Those of what is compiled now.

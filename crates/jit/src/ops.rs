@@ -112,6 +112,9 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     fn op(&mut self, op: &Op, site: Site<'_>) -> Result<(), Ended> {
+        if self.bails.is_long(self.b.func.dfg.num_values()) {
+            return Err(self.bail("the code would become too long"));
+        }
         if !matches!(op, Op::Exit) {
             self.set_known(self.missed, 0);
         }

@@ -291,3 +291,30 @@ fn outputs_and_copies_are_noted_up_to_bounds() {
     assert!((room - 1..=room).contains(&is), "{is} of {room}: {:?}", tally.reasons);
     assert!(tally.reasons.keys().all(|why| why == "more copies than there is room for"));
 }
+
+/// What would take very long to compile is left, so that a program's size bounds the time that its code takes.
+#[test]
+fn code_that_would_become_too_long_is_left() {
+    let program = |steps: usize| {
+        let step = |i: usize| format!("w = w + mac{}", i % 2);
+        let body = (0..steps).map(step).collect::<Vec<_>>().join("; ");
+        let text = format!(
+            "use std\nmeta w: 1024\nmeta mac0: 1024\nmeta mac1: 1024\n\
+             action long {{ mac0 = cast(1024, eth.src); mac1 = cast(1024, eth.dst); {body}; \
+             eth.src = cast(48, w); output 1 }}\ntable t {{ default long }}\n"
+        );
+        ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}"))
+    };
+    for (steps, long) in [(10, false), (2000, true)] {
+        let pipeline = program(steps);
+        let unit = unit(&pipeline, &opt::Options::none(), &|_| true);
+        let code = compiled(&unit);
+        let why: Vec<&str> = code.leaves().iter().map(|text| &**text).collect();
+        let said = why.iter().any(|text| text.ends_with("the code would become too long"));
+        assert_eq!(said, long, "{steps} steps: {why:?}");
+        let mut both = Both::new(&pipeline, &unit, &mut Cache::new());
+        let mut tally = Tally::default();
+        both.burst(&[(1, frame("udp,nw_dst=10.0.0.1"))], 5, &mut tally, "long");
+        assert_eq!(tally.native, u64::from(!long));
+    }
+}
