@@ -15,6 +15,8 @@ pub(crate) struct Bails {
     used: BTreeSet<u32>,
     /// Values of the functions that were generated since then.
     values: usize,
+    /// They may be as many as there are.
+    unbounded: bool,
 }
 
 /// Values of one function, at most, before what is left of it bails out: to give them registers takes more than
@@ -25,9 +27,9 @@ const UNIT_VALUES_MAX: usize = 250_000;
 
 impl Bails {
     /// Something else is compiled.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, unbounded: bool) {
         self.used.clear();
-        self.values = 0;
+        (self.values, self.unbounded) = (0, unbounded);
     }
 
     /// A function has so many values.
@@ -37,7 +39,8 @@ impl Bails {
 
     /// A function that has so many values should have no more.
     pub(crate) fn is_long(&self, values: usize) -> bool {
-        values > FUNCTION_VALUES_MAX || self.values + values > UNIT_VALUES_MAX
+        let long = values > FUNCTION_VALUES_MAX || self.values + values > UNIT_VALUES_MAX;
+        long && !self.unbounded
     }
 
     /// Those of what is compiled now.

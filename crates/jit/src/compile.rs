@@ -47,6 +47,9 @@ pub struct Options {
     pub settings: Settings,
     /// Keep Cranelift's IR and the disassembly of every segment.
     pub keep_text: bool,
+    /// Leave nothing because the code would become too long: for programs that were not optimised, however long they
+    /// take.
+    pub unbounded: bool,
 }
 
 impl Options {
@@ -351,7 +354,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
             Isa::X86_64 => isa::x86_64(options.settings)?,
         }),
     };
-    bails.begin();
+    bails.begin(options.unbounded);
     let table_changed = bails.number("the table has changed its shape", "");
     let left_apart = bails.number("a service is to see it alone", "");
     let mut points = Points::new(plan.stops.order.clone());

@@ -312,7 +312,8 @@ fn code_that_would_become_too_long_is_left() {
         let why: Vec<&str> = code.leaves().iter().map(|text| &**text).collect();
         let said = why.iter().any(|text| text.ends_with("the code would become too long"));
         assert_eq!(said, long, "{steps} steps: {why:?}");
-        let mut both = Both::new(&pipeline, &unit, &mut Cache::new());
+        let (mut cache, options) = (Cache::new(), Options::default());
+        let mut both = Both::with(&pipeline, &unit, &mut cache, &options);
         let mut tally = Tally::default();
         both.burst(&[(1, frame("udp,nw_dst=10.0.0.1"))], 5, &mut tally, "long");
         assert_eq!(tally.native, u64::from(!long));

@@ -319,7 +319,7 @@ pub struct Both<'a> {
 
 impl<'a> Both<'a> {
     pub fn new(pipeline: &'a Pipeline, unit: &'a Unit, cache: &mut Cache) -> Both<'a> {
-        Both::with(pipeline, unit, cache, &Options::default())
+        Both::with(pipeline, unit, cache, &Options { unbounded: true, ..Options::default() })
     }
 
     pub fn with(
