@@ -1043,7 +1043,8 @@ impl Engine for JitEngine {
     fn is_settled(&self) -> bool {
         let works = self.compiling || self.ready.is_some() || self.aside.is_some();
         let quiet = self.watches.iter().all(|watch| watch.recent == 0);
-        !works && quiet && (self.wanted.is_none() || self.failed.is_some())
+        let whole = !self.whole.is_at_work();
+        !works && quiet && whole && (self.wanted.is_none() || self.failed.is_some())
     }
 
     fn wants_work(&self) -> bool {

@@ -176,6 +176,11 @@ impl Whole {
         self.settings.is_some() && wants && self.failed.is_none() && !self.compiling
     }
 
+    /// Code is being made, or is to be.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.compiling || self.wants_work()
+    }
+
     /// What is to be made, for a control core.
     pub(crate) fn task(&mut self, program: &Arc<Program>, actions: &Actions) -> Task {
         self.compiling = true;

@@ -82,7 +82,9 @@ fn code_is_made_on_a_control_core_and_again_for_what_is_new() {
     assert!(
         bed.plan().contains("left to the interpreter (the code for whole programs is being made)")
     );
+    assert!(!bed.engine.is_settled());
     bed.work();
+    assert!(bed.engine.is_settled());
     assert_eq!(bed.run(), Ran::Whole);
     assert!(bed.plan().contains("left to the code of whole programs: "), "{}", bed.plan());
     // One action does not take long.
