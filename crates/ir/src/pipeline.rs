@@ -273,6 +273,16 @@ pub enum UpdateError {
     /// No such action, or one that came with the program.
     #[error("{0} was not added at run time, so it cannot be removed")]
     NoAction(ActionId),
+    /// Entries, default actions or buckets call the action.
+    #[error(
+        "{id} is called in {users} places, so it cannot be removed; change or delete those first"
+    )]
+    ActionInUse {
+        /// The action.
+        id: ActionId,
+        /// In how many places.
+        users: usize,
+    },
     /// No such value set.
     #[error("there is no {0}")]
     NoValueSet(ValueSetId),
@@ -447,6 +457,14 @@ enum Undo {
     All(Box<Pipeline>),
 }
 
+/// An action that was added at run time.
+#[derive(Clone, Debug)]
+struct Added {
+    action: Arc<Action>,
+    /// Entries, default actions and buckets that call it.
+    users: usize,
+}
+
 /// A program and everything in it.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
@@ -454,7 +472,7 @@ pub struct Pipeline {
     version: u64,
     sequence: u64,
     tables: Vec<Entries>,
-    actions: BTreeMap<ActionId, Arc<Action>>,
+    actions: BTreeMap<ActionId, Added>,
     groups: BTreeMap<GroupId, Arc<Group>>,
     meters: BTreeMap<MeterId, Arc<Meter>>,
     value_sets: Vec<Vec<Select>>,
@@ -493,17 +511,17 @@ impl Pipeline {
 
     /// The action with this id, whether it came with the program or was added.
     pub fn action(&self, id: ActionId) -> Option<&Arc<Action>> {
-        self.program.actions.get(id.index()).or_else(|| self.actions.get(&id))
+        self.program.actions.get(id.index()).or_else(|| Some(&self.actions.get(&id)?.action))
     }
 
     /// Actions added at run time.
     pub fn added_actions(&self) -> impl Iterator<Item = (ActionId, &Arc<Action>)> {
-        self.actions.iter().map(|(id, a)| (*id, a))
+        self.actions.iter().map(|(id, added)| (*id, &added.action))
     }
 
     /// The action with this name.
     pub fn find_action(&self, name: &str) -> Option<ActionId> {
-        let added = || self.actions.iter().find(|(_, a)| a.name == name).map(|(id, _)| *id);
+        let added = || self.added_actions().find(|(_, a)| a.name == name).map(|(id, _)| id);
         self.program.find_action(name).or_else(added)
     }
 
@@ -574,6 +592,20 @@ impl Pipeline {
         self.program.tables.get(id.index()).ok_or(UpdateError::NoTable(id, n))
     }
 
+    /// One more place calls an action.
+    fn calls(&mut self, call: &ActionCall) {
+        if let Some(added) = self.actions.get_mut(&call.action) {
+            added.users += 1;
+        }
+    }
+
+    /// One place less.
+    fn leaves(&mut self, call: &ActionCall) {
+        if let Some(added) = self.actions.get_mut(&call.action) {
+            added.users -= 1;
+        }
+    }
+
     fn apply(&mut self, update: &Update) -> Result<Undo, UpdateError> {
         Ok(match update {
             Update::Insert(id, entry) => {
@@ -591,6 +623,7 @@ impl Pipeline {
                     return Err(UpdateError::Duplicate { table: name(), existing: e.id });
                 }
                 self.sequence += 1;
+                self.calls(&entry.action);
                 let table = &self.program.tables[id.index()];
                 self.tables[id.index()].insert(table, entry.clone(), self.sequence);
                 Undo::Remove(*id, entry.id)
@@ -605,13 +638,19 @@ impl Pipeline {
                 if old.priority != entry.priority || old.matches != entry.matches {
                     return Err(UpdateError::KeyChanged { table: name(), id: entry.id });
                 }
-                Undo::Replace(*id, std::mem::replace(old, entry.clone()))
+                let old = std::mem::replace(old, entry.clone());
+                self.calls(&entry.action);
+                self.leaves(&old.action);
+                Undo::Replace(*id, old)
             }
             Update::Delete(id, entry) => {
                 self.table(*id)?;
                 let table = &self.program.tables[id.index()];
                 match self.tables[id.index()].remove(table, *entry) {
-                    Some((sequence, old)) => Undo::Reinsert(*id, sequence, old),
+                    Some((sequence, old)) => {
+                        self.leaves(&old.action);
+                        Undo::Reinsert(*id, sequence, old)
+                    }
                     None => {
                         let table = table.name.clone();
                         return Err(UpdateError::NoEntry { table, id: *entry });
@@ -622,7 +661,9 @@ impl Pipeline {
                 let mut empty = Entries::new(self.table(*id)?);
                 let entries = &mut self.tables[id.index()];
                 empty.default = entries.default.clone();
-                Undo::Entries(*id, Box::new(std::mem::replace(entries, empty)))
+                let old = std::mem::replace(entries, empty);
+                old.iter().for_each(|entry| self.leaves(&entry.action));
+                Undo::Entries(*id, Box::new(old))
             }
             Update::SetDefault(id, call) => {
                 let table = self.table(*id)?;
@@ -631,26 +672,42 @@ impl Pipeline {
                 }
                 verify::table_call(self, *id, call)?;
                 let default = &mut self.tables[id.index()].default;
-                Undo::Default(*id, std::mem::replace(default, call.clone()))
+                let old = std::mem::replace(default, call.clone());
+                self.calls(call);
+                self.leaves(&old);
+                Undo::Default(*id, old)
             }
             Update::AddAction(id, action) => {
                 if self.action(*id).is_some() {
                     return Err(UpdateError::ActionExists(*id));
                 }
                 verify::action(&self.program, action)?;
-                self.actions.insert(*id, action.clone());
+                self.actions.insert(*id, Added { action: action.clone(), users: 0 });
                 Undo::Action(*id, None)
             }
-            Update::RemoveAction(id) => match self.actions.remove(id) {
-                Some(action) => Undo::Action(*id, Some(action)),
+            Update::RemoveAction(id) => match self.actions.get(id) {
+                Some(Added { users: 0, action }) => {
+                    let undo = Undo::Action(*id, Some(action.clone()));
+                    self.actions.remove(id);
+                    undo
+                }
+                Some(Added { users, .. }) => {
+                    return Err(UpdateError::ActionInUse { id: *id, users: *users });
+                }
                 None => return Err(UpdateError::NoAction(*id)),
             },
             Update::SetGroup(id, group) => {
                 verify::group(self, *id, group)?;
-                Undo::Group(*id, self.groups.insert(*id, group.clone()))
+                let old = self.groups.insert(*id, group.clone());
+                group.buckets.iter().for_each(|bucket| self.calls(&bucket.action));
+                old.iter().flat_map(|g| &g.buckets).for_each(|bucket| self.leaves(&bucket.action));
+                Undo::Group(*id, old)
             }
             Update::RemoveGroup(id) => match self.groups.remove(id) {
-                Some(group) => Undo::Group(*id, Some(group)),
+                Some(group) => {
+                    group.buckets.iter().for_each(|bucket| self.leaves(&bucket.action));
+                    Undo::Group(*id, Some(group))
+                }
                 None => return Err(UpdateError::NoGroup(*id)),
             },
             Update::SetMeter(id, meter) => Undo::Meter(*id, self.meters.insert(*id, meter.clone())),
@@ -690,21 +747,44 @@ impl Pipeline {
         }
         match step {
             Undo::Remove(t, id) => {
-                self.tables[t.index()].remove(&self.program.tables[t.index()], id);
+                if let Some((_, entry)) =
+                    self.tables[t.index()].remove(&self.program.tables[t.index()], id)
+                {
+                    self.leaves(&entry.action);
+                }
             }
             Undo::Reinsert(t, sequence, entry) => {
+                self.calls(&entry.action);
                 let table = &self.program.tables[t.index()];
                 self.tables[t.index()].insert(table, entry, sequence);
             }
             Undo::Replace(t, entry) => {
+                self.calls(&entry.action);
                 if let Some(held) = self.tables[t.index()].get_mut(entry.id) {
-                    *held = entry;
+                    let new = std::mem::replace(held, entry);
+                    self.leaves(&new.action);
                 }
             }
-            Undo::Entries(t, entries) => self.tables[t.index()] = *entries,
-            Undo::Default(t, call) => self.tables[t.index()].default = call,
-            Undo::Action(id, action) => restore(&mut self.actions, id, action),
-            Undo::Group(id, group) => restore(&mut self.groups, id, group),
+            Undo::Entries(t, entries) => {
+                entries.iter().for_each(|entry| self.calls(&entry.action));
+                self.tables[t.index()] = *entries;
+            }
+            Undo::Default(t, call) => {
+                self.calls(&call);
+                let new = std::mem::replace(&mut self.tables[t.index()].default, call);
+                self.leaves(&new);
+            }
+            Undo::Action(id, action) => {
+                let added = action.map(|action| Added { action, users: 0 });
+                restore(&mut self.actions, id, added);
+            }
+            Undo::Group(id, group) => {
+                let buckets = group.iter().flat_map(|g| &g.buckets);
+                buckets.for_each(|bucket| self.calls(&bucket.action));
+                let new = self.groups.get(&id).cloned();
+                restore(&mut self.groups, id, group);
+                new.iter().flat_map(|g| &g.buckets).for_each(|bucket| self.leaves(&bucket.action));
+            }
             Undo::Meter(id, meter) => restore(&mut self.meters, id, meter),
             Undo::ValueSet(id, members) => self.value_sets[id.index()] = members,
             Undo::All(pipeline) => *self = *pipeline,

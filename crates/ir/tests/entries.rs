@@ -1,7 +1,10 @@
 //! A table's entries against the plainest equivalent: a list, sorted when it is read.
 
+use ir::pipeline::UpdateError;
 use ir::testing::Rng;
-use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update};
+use ir::{
+    ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
+};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -131,4 +134,88 @@ fn entries_are_those_of_a_plain_list() {
         }
         assert!(done > 60 && refused > 60, "{done} transactions done, {refused} refused");
     }
+}
+
+/// Places that call an action, counted by looking at all of them.
+fn places(p: &Pipeline, id: ActionId) -> usize {
+    let entries = p.entries(TABLE);
+    let calls = |call: &&ActionCall| call.action == id;
+    entries.iter().map(|e| &e.action).filter(calls).count()
+        + std::iter::once(entries.default()).filter(calls).count()
+        + p.groups().flat_map(|(_, g)| &g.buckets).map(|b| &b.action).filter(calls).count()
+}
+
+#[test]
+fn an_action_can_be_removed_once_nothing_calls_it() {
+    let mut random = Rng::new(5);
+    let mut p = pipeline();
+    let (mut taken, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let call = |random: &mut Rng| match random.below(4) {
+            0 => send(random),
+            n => ActionCall::new(ActionId(n as u32)),
+        };
+        let some = |random: &mut Rng| {
+            let id = random.below(12) as u32;
+            Arc::new(Entry { action: call(random), ..entry(random, id) })
+        };
+        let one = |random: &mut Rng| match random.below(40) {
+            0..=9 => {
+                let old = p.entries(TABLE).get(EntryId(random.below(12) as u32)).cloned();
+                let entry = old.unwrap_or_else(|| some(random));
+                Update::Modify(TABLE, Arc::new(Entry { action: call(random), ..(*entry).clone() }))
+            }
+            10..=17 => Update::Delete(TABLE, EntryId(random.below(12) as u32)),
+            18 => Update::Clear(TABLE),
+            19 | 20 => Update::SetDefault(TABLE, call(random)),
+            21..=25 => {
+                let id = ActionId(1 + random.below(3) as u32);
+                let action = p.program().actions[0].clone();
+                let action = ir::Action { params: Vec::new(), body: Vec::new(), ..action };
+                Update::AddAction(id, Arc::new(action))
+            }
+            26..=30 => Update::RemoveAction(ActionId(1 + random.below(3) as u32)),
+            31 | 32 => {
+                let bucket = |random: &mut Rng| ir::Bucket {
+                    weight: 1,
+                    watch_port: None,
+                    watch_group: None,
+                    action: call(random),
+                    counter: ir::CounterId(1),
+                };
+                let buckets = (0..random.below(4)).map(|_| bucket(random)).collect();
+                let (kind, counter) = (ir::GroupKind::All, ir::CounterId(2));
+                let group = ir::Group { kind, buckets, hash: Vec::new(), counter };
+                Update::SetGroup(ir::GroupId(random.below(3) as u32), Arc::new(group))
+            }
+            33 => Update::RemoveGroup(ir::GroupId(random.below(3) as u32)),
+            _ => Update::Insert(TABLE, some(random)),
+        };
+        let updates: Vec<Update> = (0..1 + random.below(3)).map(|_| one(&mut random)).collect();
+        let id = ActionId(1 + random.below(3) as u32);
+        let before = places(&p, id);
+        match p.transact(&updates) {
+            Ok(_) => taken += 1,
+            Err((_, UpdateError::ActionInUse { id, users })) => {
+                refused += 1;
+                if updates.len() == 1 {
+                    assert_eq!(users, places(&p, id));
+                }
+            }
+            Err(_) => assert_eq!(before, places(&p, id), "a refused transaction changes nothing"),
+        }
+        // What is there says whether it may go.
+        if p.added_actions().any(|(added, _)| added == id) {
+            let gone = p.clone().transact(&[Update::RemoveAction(id)]);
+            match places(&p, id) {
+                0 => assert!(gone.is_ok()),
+                users => {
+                    assert!(
+                        matches!(gone, Err((0, UpdateError::ActionInUse { users: n, .. })) if n == users)
+                    );
+                }
+            }
+        }
+    }
+    assert!(taken > 4000 && refused > 200, "{taken} taken, {refused} refused");
 }
