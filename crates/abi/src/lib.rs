@@ -18,6 +18,7 @@
 //! it cannot bail out.
 
 pub mod counters;
+mod ran;
 mod show;
 
 pub use classify::Hit;
@@ -57,6 +58,14 @@ pub mod status {
     /// It goes to ports, too, but its outputs are more than fit into [`Outcome::outputs`](super::Outcome::outputs), or not
     /// all copies are alike: what lies in [`Noted`](super::Noted) belongs to it.
     pub const COPIES: u8 = 4;
+    /// Code has left it, it was run from the start, and whoever has run it knows what was sent. Code never says this.
+    pub const RAN: u8 = 5;
+}
+
+/// Reasons of packets that are dropped, besides those of `ir::DropReason`.
+pub mod reason {
+    /// It is not lost: it has gone to the control side, or was kept.
+    pub const NONE: u32 = u32::MAX;
 }
 
 /// Where a copy of a packet goes.

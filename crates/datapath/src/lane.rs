@@ -101,6 +101,8 @@ pub struct State<'a> {
     pub random: &'a mut Prng,
     /// What programs call by name.
     pub services: &'a Services,
+    /// The frame as it came in.
+    pub received: &'a [u8],
     /// What is known of the packet's transport checksum.
     pub csum: Csum,
     /// The time.
@@ -112,6 +114,8 @@ pub struct State<'a> {
 /// How far a packet has come that may have to wait.
 #[derive(Default)]
 pub struct Late {
+    /// Whether it is a fragment is known.
+    asked: bool,
     /// What services say of packets that wait.
     pub news: News,
     /// Lookups that were counted before.
@@ -121,10 +125,13 @@ pub struct Late {
 }
 
 impl Late {
-    /// Of this frame.
-    pub fn of(frame: &[u8]) -> Late {
-        let whole = Offsets::of(frame).fragment == Fragment::Whole;
-        Late { answers: (!whole).then(Vec::new), ..Late::default() }
+    /// A service is about to be asked of this frame.
+    fn ask(&mut self, frame: &[u8]) {
+        if !std::mem::replace(&mut self.asked, true)
+            && Offsets::of(frame).fragment != Fragment::Whole
+        {
+            self.answers = Some(Vec::new());
+        }
     }
 }
 
@@ -171,7 +178,10 @@ impl Externs for State<'_> {
         if self.late.as_ref().is_some_and(|late| late.news.waits.is_some()) {
             return false;
         }
-        let news = self.late.as_mut().map(|late| &mut late.news);
+        let news = self.late.as_mut().map(|late| {
+            late.ask(self.received);
+            &mut late.news
+        });
         let call = Call { service, args, packet, csum, now_ns, look: false, news };
         let passes = self.services.call(call, results);
         if let Some(late) = &mut self.late

@@ -204,6 +204,31 @@ impl Notes {
         Content::Headers { start, end: self.bytes.len(), payload, changed }
     }
 
+    /// Whether nothing is noted.
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Says in a packet's outcome what is noted of it, where it lies as it came in. False, with nothing done, if there
+    /// is no room for that: copies with changes, too many of them, or bytes that are not in front of what came in.
+    pub fn put_in(&self, packet: &mut abi::Packet<'_>) -> bool {
+        let to = |note: &Note| abi::Output { port: note.port, queue: note.queue };
+        if let [note] = &self.notes[..]
+            && let Content::Headers { start, end, payload, changed: true } = note.content
+        {
+            return packet.replace_front(&self.bytes[start..end], payload, to(note));
+        }
+        let mut outputs = [abi::Output::default(); abi::OUTPUTS_MAX];
+        let Some(outputs) = outputs.get_mut(..self.notes.len()) else { return false };
+        for (output, note) in outputs.iter_mut().zip(&self.notes) {
+            if !matches!(note.content, Content::Same) {
+                return false;
+            }
+            *output = to(note);
+        }
+        packet.forward(outputs)
+    }
+
     /// Nothing was noted.
     pub fn forget(&mut self) {
         self.notes.clear();

@@ -16,21 +16,23 @@
 //!
 //! Tests and simulations call `poll` themselves, with a clock of their own.
 
+mod left;
+
+use self::left::{Left, Received, Waiting};
 use crate::capture::{Before, Fate, Tap, Watch};
 use crate::engine::Scratch;
-use crate::lane::{Counts, Late, Resumed, State};
+use crate::lane::Counts;
 use crate::lines::{Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
-use crate::services::{Begins, Kept, Services, Waits};
-use crate::sink::{Collector, Notes, Outgoing, edit};
-use crate::tally::{Ran, Reason};
+use crate::services::{Begins, Kept, Services};
+use crate::sink::{Notes, Outgoing, edit};
+use crate::tally::Reason;
 use crate::validate::{Done, Sampler, spelt};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
-use interp::{Input, Start};
 use ir::{Action, Bits, DropReason, Verdict};
 use jit::Answered;
 use port::burst::BURST_MAX;
@@ -307,6 +309,8 @@ pub struct Worker {
     loans: Loans,
     pool: Pool,
     notes: Notes,
+    /// What was noted of those that have run already.
+    left: Left,
     outcomes: Vec<Outcome>,
     sampler: Option<Sampler>,
     control: Arc<PortShared>,
@@ -358,6 +362,7 @@ impl Worker {
             loans: Loans::new(),
             pool: Pool::new(),
             notes: Notes::default(),
+            left: Left::default(),
             outcomes: Vec::with_capacity(BURST_MAX),
             sampler: config.sampler,
             control: config.control,
@@ -656,22 +661,25 @@ impl Worker {
         if loans.vouches() && !self.services.is_empty() {
             csums.extend(loans.csums());
         }
-        loans.show(|packets| self.run_code(packets, &csums, &[], now_ns));
+        let left = loans.show(|packets| {
+            self.run_code(packets, &csums, &[], now_ns);
+            self.run_left(packets, &csums, from, now_ns)
+        });
         let index = self.index;
-        let dropped = &mut |why, n| from.cell(index).count_drop(drop_reason(why), n);
+        let dropped = &mut |why, n| count_lost(from, index, why, n);
         let mut dealt = self.tx.deal(loans, dropped);
         // Nearly always all of them.
         while !loans.is_empty() {
             // What is left may go once there is room, or, as frames, behind what was dealt.
             self.settle();
-            let dropped = &mut |why, n| from.cell(index).count_drop(drop_reason(why), n);
+            let dropped = &mut |why, n| count_lost(from, index, why, n);
             match self.tx.deal(loans, dropped) {
                 0 => break,
                 more => dealt += more,
             }
         }
-        self.swift = loans.is_empty();
-        if self.swift {
+        self.swift = loans.is_empty() && !left;
+        if loans.is_empty() {
             return;
         }
         let mut outcomes = std::mem::take(&mut self.outcomes);
@@ -713,12 +721,18 @@ impl Worker {
             .as_mut()
             .and_then(|sampler| sampler.pick(frames.len(), |at| frames[at].data()));
         let mut packets: SmallVec<[abi::Packet<'_>; BURST_MAX]> = SmallVec::new();
+        // Nobody looks at what becomes of them.
+        let mut at_rest = before.is_none() && picked.is_none() && self.watch.is_off();
         packets.extend(burst.frames_mut().iter_mut().map(|frame| {
             frame.rx_port = from.number;
+            at_rest &= !matches!(frame.offload.csum, Csum::Partial { .. });
             let (buffer, start, len) = frame.parts_mut();
             abi::Packet::new(buffer, start, len, from.number)
         }));
         self.run_code(&mut packets, &csums, &marks, now_ns);
+        if at_rest {
+            self.run_left(&mut packets, &csums, from, now_ns);
+        }
         let mut outcomes = std::mem::take(&mut self.outcomes);
         outcomes.extend(packets.iter().map(|packet| **packet));
         drop(packets);
@@ -766,12 +780,21 @@ impl Worker {
                     self.finish(frame.take(), from, now_ns);
                 }
                 abi::status::DROP => {
-                    let reason = drop_reason(outcome.reason);
-                    from.cell(self.index).count_drop(reason, 1);
+                    count_lost(from, self.index, outcome.reason, 1);
                     self.pool.give(frame.take());
                     if before.is_some() {
+                        let reason = drop_reason(outcome.reason);
                         self.fate.dropped.push((reason.word(), None));
                     }
+                }
+                abi::status::RAN => {
+                    match self.take_noted(gone + at) {
+                        Some(waiting) => {
+                            self.wait(frame.take(), from, &Begins::Pipeline, *waiting);
+                        }
+                        None => self.finish(frame.take(), from, now_ns),
+                    }
+                    self.run_ready(now_ns);
                 }
                 _ => {
                     let answered = self.scratch.code.answered(gone + at);
@@ -845,6 +868,11 @@ impl Worker {
         now_ns: u64,
     ) {
         self.interpret(frame, from, begins, done, now_ns);
+        self.run_ready(now_ns);
+    }
+
+    /// Runs frames that have waited for another and go on now.
+    fn run_ready(&mut self, now_ns: u64) {
         while let Some(kept) = self.ready.pop_front() {
             let Kept { frame, from, begins, version, counted, answered, reason } = kept;
             let same = self.held.as_ref().is_some_and(|held| held.forward.version() == version);
@@ -861,94 +889,46 @@ impl Worker {
         frame: Frame,
         from: &Arc<PortShared>,
         begins: &Begins,
-        (counted, answered, reason): (u32, &[Answered], Reason),
+        done: (u32, &[Answered], Reason),
         now_ns: u64,
     ) {
-        let cell = from.cell(self.index);
-        // `poll` and `obey` have adopted one.
-        let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
-        let mut collector = Collector {
-            notes: &mut self.notes,
-            input: frame.data(),
-            in_port: frame.rx_port,
-            csum: frame.offload.csum,
-            now_ns,
-            ring: &self.ring,
-            punted: 0,
-            refused: Default::default(),
-            digests_refused: 0,
+        let received =
+            Received { bytes: frame.data(), in_port: frame.rx_port, csum: frame.offload.csum };
+        let mut came = self.run_one(received, from, begins, done, now_ns);
+        if let Some(waiting) = self.news(&mut came, done) {
+            return self.wait(frame, from, begins, waiting);
+        }
+        self.count_ran(came.reason);
+        let dropped = match came.verdict {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
         };
-        let mut externs = State {
-            worker: self.index,
-            forward: &*held.forward,
-            counters: &self.counters,
-            ports: &self.ports,
-            random: &mut self.random,
-            services: &self.services,
-            csum: frame.offload.csum,
-            now_ns,
-            late: (!self.services.is_empty()).then(|| Late::of(frame.data())),
-        };
-        let start = match begins {
-            Begins::Pipeline => Start::Pipeline,
-            Begins::Action(action, args) => Start::Action(action, args),
-        };
-        let input = Input { bytes: frame.data(), in_port: frame.rx_port, now_ns, start };
-        let mut resumed = Resumed::new(&mut externs, counted, answered);
-        (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
-        let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
-        let (version, late) = (held.forward.version(), externs.late);
-        for reason in &collector.refused {
-            cell.count_drop(*reason, 1);
-        }
-        if collector.punted > 0 {
-            cell.count_punts(u64::from(collector.punted));
-        }
-        if collector.digests_refused > 0 {
-            cell.count_digests_refused(u64::from(collector.digests_refused));
-        }
-        if let Some(late) = late {
-            self.ready.extend(late.news.ready);
-            if let Some(waits) = late.news.waits {
-                // What was said of it is said again when it goes on.
-                self.notes.forget();
-                let answered = answered.iter().cloned().chain(late.answers.into_iter().flatten());
-                let kept = Kept {
-                    frame,
-                    from: from.clone(),
-                    begins: begins.clone(),
-                    version,
-                    counted: counted + late.lookups,
-                    answered: answered.collect(),
-                    reason,
-                };
-                return self.wait(waits, kept);
-            }
-        }
-        let reason = self.scratch.reason.unwrap_or(reason);
-        held.forward.tally().count(self.index, self.scratch.ran, reason);
-        if let Verdict::Drop(reason) = verdict {
-            cell.count_drop(reason, 1);
+        if let Some(reason) = dropped {
+            from.cell(self.index).count_drop(reason, 1);
         }
         if !self.watch.is_off() {
-            let dropped = match verdict {
-                Verdict::Drop(reason) => Some(reason),
-                _ => None,
-            };
-            let dropped = collector.refused.iter().copied().chain(dropped);
+            let dropped = came.refused.iter().copied().chain(dropped);
             self.fate.dropped.extend(dropped.map(|reason| (reason.word(), None)));
-            self.fate.punted += collector.punted;
+            self.fate.punted += came.punted;
         }
         self.finish(frame, from, now_ns);
     }
 
     /// A frame waits for another, in a buffer of its own: its port may want this one back.
-    fn wait(&mut self, waits: Waits, kept: Kept) {
-        let mut copy = Frame::copy_of(kept.frame.data());
-        copy.copy_metadata(&kept.frame);
-        let Kept { frame, from, begins, version, counted, answered, reason } = kept;
+    fn wait(&mut self, frame: Frame, from: &Arc<PortShared>, begins: &Begins, waiting: Waiting) {
+        let mut copy = Frame::copy_of(frame.data());
+        copy.copy_metadata(&frame);
         self.pool.give(frame);
-        let kept = Kept { frame: copy, from, begins, version, counted, answered, reason };
+        let Waiting { waits, version, counted, answered, reason } = waiting;
+        let kept = Kept {
+            frame: copy,
+            from: from.clone(),
+            begins: begins.clone(),
+            version,
+            counted,
+            answered,
+            reason,
+        };
         self.ready.extend(self.services.keep(waits, kept));
     }
 
@@ -1101,6 +1081,13 @@ fn hand_over(line: &mut Line, batch: &mut Batch, pool: &mut Pool, index: usize) 
     };
     shared.cell(index).count_drop(reason, batch.len() as u64);
     batch.release();
+}
+
+/// Counts packets that are dropped, unless they are not lost.
+fn count_lost(from: &PortShared, worker: usize, reason: u32, n: u64) {
+    if reason != abi::reason::NONE {
+        from.cell(worker).count_drop(drop_reason(reason), n);
+    }
 }
 
 /// Why compiled code has dropped a packet, from its outcome.

@@ -292,6 +292,7 @@ impl Switch {
             ports: &self.ports,
             random: &mut self.random,
             services: &self.services,
+            received: bytes,
             csum: Csum::None,
             now_ns,
             late: None,

@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 const TABLE: TableId = TableId(0);
+/// The first of the actions that are added.
+const ADDED: u32 = 1000;
 
 fn pipeline() -> Pipeline {
     let text = "use std
@@ -153,7 +155,7 @@ fn an_action_can_be_removed_once_nothing_calls_it() {
     for _ in 0..20_000 {
         let call = |random: &mut Rng| match random.below(4) {
             0 => send(random),
-            n => ActionCall::new(ActionId(n as u32)),
+            n => ActionCall::new(ActionId(ADDED + n as u32 - 1)),
         };
         let some = |random: &mut Rng| {
             let id = random.below(12) as u32;
@@ -169,12 +171,15 @@ fn an_action_can_be_removed_once_nothing_calls_it() {
             18 => Update::Clear(TABLE),
             19 | 20 => Update::SetDefault(TABLE, call(random)),
             21..=25 => {
-                let id = ActionId(1 + random.below(3) as u32);
-                let action = p.program().actions[0].clone();
-                let action = ir::Action { params: Vec::new(), body: Vec::new(), ..action };
+                let id = ActionId(ADDED + random.below(3) as u32);
+                let action = ir::Action {
+                    name: format!("added{}", id.0),
+                    params: Vec::new(),
+                    body: Vec::new(),
+                };
                 Update::AddAction(id, Arc::new(action))
             }
-            26..=30 => Update::RemoveAction(ActionId(1 + random.below(3) as u32)),
+            26..=30 => Update::RemoveAction(ActionId(ADDED + random.below(3) as u32)),
             31 | 32 => {
                 let bucket = |random: &mut Rng| ir::Bucket {
                     weight: 1,
@@ -192,7 +197,7 @@ fn an_action_can_be_removed_once_nothing_calls_it() {
             _ => Update::Insert(TABLE, some(random)),
         };
         let updates: Vec<Update> = (0..1 + random.below(3)).map(|_| one(&mut random)).collect();
-        let id = ActionId(1 + random.below(3) as u32);
+        let id = ActionId(ADDED + random.below(3) as u32);
         let before = places(&p, id);
         match p.transact(&updates) {
             Ok(_) => taken += 1,
@@ -217,5 +222,5 @@ fn an_action_can_be_removed_once_nothing_calls_it() {
             }
         }
     }
-    assert!(taken > 4000 && refused > 200, "{taken} taken, {refused} refused");
+    assert!(taken > 3000 && refused > 1000, "{taken} taken, {refused} refused");
 }

@@ -57,6 +57,14 @@ impl Both {
         }
     }
 
+    /// With the buffers of another, which ran another program: they have no meaning.
+    fn after(mut self, other: &mut Option<Both>) -> Both {
+        if let Some(other) = other.take() {
+            self.whole = other.whole;
+        }
+        self
+    }
+
     /// A packet of the control side's, which begins with some action.
     fn injected(&mut self, rng: &mut Rng, bytes: &[u8], now_ns: u64, what: &dyn Fn() -> String) {
         let (_, action) = rng.pick(&actions(&self.pipeline));
@@ -106,11 +114,12 @@ fn random_programs() {
     let mut compiler = compiler();
     let mut effects = 0;
     let seeds = std::env::var("MILLRACE_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
+    let mut before = None;
     for seed in 0..seeds {
         let mut pipeline = testing::pipeline(seed);
         let mut rng = Rng::new(seed ^ 0xbead);
         for round in 0..3 {
-            let mut both = Both::new(&pipeline, &mut compiler);
+            let mut both = Both::new(&pipeline, &mut compiler).after(&mut before);
             for n in 0..60 {
                 let bytes = testing::packet(&mut rng);
                 let what = || format!("seed {seed}, round {round}, packet {n}");
@@ -120,6 +129,7 @@ fn random_programs() {
                 }
             }
             effects += both.effects;
+            before = Some(both);
             for _ in 0..10 {
                 let update = testing::update(&pipeline, &mut rng);
                 let _ = pipeline.transact(&[update]);
@@ -133,6 +143,7 @@ fn random_programs() {
 fn programs_of_real_headers() {
     let mut compiler = compiler();
     let mut effects = 0;
+    let mut before = None;
     for seed in 0..40 {
         let mut source = testing::shaped(seed);
         let mut pipeline = Pipeline::new(source.program()).unwrap();
@@ -141,7 +152,7 @@ fn programs_of_real_headers() {
                 let update = source.update(&pipeline);
                 let _ = pipeline.transact(&[update]);
             }
-            let mut both = Both::new(&pipeline, &mut compiler);
+            let mut both = Both::new(&pipeline, &mut compiler).after(&mut before);
             let mut bytes = Vec::new();
             for n in 0..80 {
                 bytes.clear();
@@ -150,6 +161,7 @@ fn programs_of_real_headers() {
                 both.packet(port, &bytes, n, &what);
             }
             effects += both.effects;
+            before = Some(both);
         }
     }
     assert!(effects > 2000, "{effects} effects only");

@@ -84,7 +84,9 @@ pub(crate) struct Layout {
     pub(crate) sums: usize,
     /// Words in all.
     pub(crate) words: usize,
-    /// Words that checksums may look at, which are kept as they were parsed.
+    /// Words of headers.
+    pub(crate) header_words: Range<usize>,
+    /// Words besides those of headers that checksums may look at, which are kept as they were parsed.
     pub(crate) kept: [Range<usize>; 2],
     /// Metadata that some checksum looks at.
     pub(crate) checksum_meta: Vec<bool>,
@@ -153,11 +155,14 @@ impl Layout {
             checksum.inputs.iter().chain(&checksum.condition).for_each(|e| e.visit(&mut note));
         }
         // All but metadata, if no checksum looks at that.
+        let first = headers.iter().map(|header| header.at).min().unwrap_or(sums);
+        let header_words = first / 8..sums / 8;
         let kept = match checksum_meta.iter().any(|looks| *looks) {
-            true => [at::VALUES..sums / 8, 0..0],
-            false => [at::VALUES..meta_start / 8, varbit / 8..sums / 8],
+            true => [at::VALUES..first / 8, 0..0],
+            false => [at::VALUES..meta_start / 8, varbit / 8..first / 8],
         };
         Layout {
+            header_words,
             kept,
             meta,
             meta_bytes,

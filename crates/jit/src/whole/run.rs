@@ -29,11 +29,15 @@ use smallvec::SmallVec;
 /// Buckets looked at to find out whether one is live, at most.
 const LIVENESS_STEPS_MAX: u32 = 4096;
 
+/// Copies to be used again. They move between here and a run for each packet, so what moves is an address.
+#[allow(clippy::vec_box)]
+type Spare = Vec<Box<Copy>>;
+
 /// What a worker keeps between packets: buffers, nothing of meaning.
 #[derive(Debug, Default)]
 pub struct Machine {
-    main: Copy,
-    spare: Vec<Copy>,
+    main: Option<Box<Copy>>,
+    spare: Spare,
     buffers: Buffers,
 }
 
@@ -59,7 +63,7 @@ impl Machine {
             Start::Pipeline => None,
             Start::Action(action, args) => Some((code.injected(action)?, args)),
         };
-        let mut main = std::mem::take(&mut self.main);
+        let mut main = self.main.take().unwrap_or_default();
         let mut run = Run {
             view,
             code,
@@ -82,7 +86,7 @@ impl Machine {
             lost: None,
         };
         let verdict = run.received(&mut main, begins);
-        self.main = main;
+        self.main = Some(main);
         Some(verdict)
     }
 }
@@ -133,7 +137,7 @@ pub(crate) struct Run<'a> {
     now_ns: u64,
     externs: &'a mut dyn Externs,
     sink: &'a mut dyn Sink,
-    spare: &'a mut Vec<Copy>,
+    spare: &'a mut Spare,
     pub(crate) buffers: &'a mut Buffers,
     passes: u32,
     reparses: u32,
@@ -150,7 +154,9 @@ pub(crate) struct Run<'a> {
 type Words = SmallVec<[u64; 8]>;
 
 fn words_of(values: &[Bits]) -> Words {
-    values.iter().flat_map(Bits::limbs).copied().collect()
+    let mut words = Words::new();
+    values.iter().for_each(|value| words.extend_from_slice(value.limbs()));
+    words
 }
 
 impl<'a> Run<'a> {
@@ -276,7 +282,7 @@ impl<'a> Run<'a> {
         }
         self.copies += 1;
         let mut copy = self.spare.pop().unwrap_or_default();
-        copy.copy_from(of);
+        copy.copy_from(self.layout, of);
         let end = f(self, &mut copy);
         if let Some(reason) = self.follow(&mut copy, end) {
             self.lost.get_or_insert(reason);

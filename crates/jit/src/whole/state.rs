@@ -6,6 +6,7 @@ use super::bits::Writer;
 use super::layout::{Layout, VALID, at};
 use ir::{Bits, EntryId, FieldRef, HeaderId, MetaId, StackId, TableId};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The bytes that a parser reads: the input, or bytes of an earlier pass that end as the input does.
@@ -89,6 +90,29 @@ fn bytes_mut(words: &mut [u64]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), 8 * words.len()) }
 }
 
+/// Copies these words, and with them the headers that are valid: nobody looks at what others hold. A program has room
+/// for kilobytes of headers, and a packet has few.
+fn copy_words(to: &mut [u64], from: &[u64], layout: &Layout, before: &[Range<usize>]) {
+    for part in before {
+        to[part.clone()].copy_from_slice(&from[part.clone()]);
+    }
+    let sums = layout.header_words.end..layout.words;
+    to[sums.clone()].copy_from_slice(&from[sums]);
+    let mut first = 0;
+    for group in bytes(from)[VALID..VALID + layout.headers.len()].chunks(8) {
+        // Most have none.
+        if group.iter().any(|valid| *valid != 0) {
+            for (header, valid) in layout.headers[first..].iter().zip(group) {
+                if *valid != 0 {
+                    let place = header.at / 8..(header.at + header.bytes).div_ceil(8);
+                    to[place.clone()].copy_from_slice(&from[place]);
+                }
+            }
+        }
+        first += group.len();
+    }
+}
+
 impl Copy {
     /// A received frame, nothing parsed yet.
     pub(crate) fn reset(&mut self, layout: &Layout, length: usize) {
@@ -125,10 +149,13 @@ impl Copy {
         (words[at::NEXT_ORDER], words[at::STEPS]) = (0, 0);
     }
 
-    pub(crate) fn copy_from(&mut self, other: &Copy) {
-        self.words.clone_from(&other.words);
-        if other.words[at::CHANGED] != 0 {
-            self.parsed.clone_from(&other.parsed);
+    pub(crate) fn copy_from(&mut self, layout: &Layout, other: &Copy) {
+        self.words.resize(layout.words, 0);
+        let before = 0..layout.header_words.start;
+        copy_words(&mut self.words, &other.words, layout, std::slice::from_ref(&before));
+        if other.is_changed() && !layout.program.checksums.is_empty() {
+            self.parsed.resize(layout.words, 0);
+            copy_words(&mut self.parsed, &other.parsed, layout, &layout.kept);
         }
         self.source.clone_from(&other.source);
         self.origin.clone_from(&other.origin);
@@ -161,9 +188,7 @@ impl Copy {
             self.words[at::CHANGED] = 1;
             if !layout.program.checksums.is_empty() {
                 self.parsed.resize(self.words.len(), 0);
-                for kept in &layout.kept {
-                    self.parsed[kept.clone()].copy_from_slice(&self.words[kept.clone()]);
-                }
+                copy_words(&mut self.parsed, &self.words, layout, &layout.kept);
             }
         }
     }

@@ -260,6 +260,7 @@ impl Lane {
             let i = *i;
             let (in_port, len, _) = trace.head((first + i) % trace.len());
             let from = i * self.stride + FRONT;
+            let bytes = &self.rooms[self.skip..][from..from + len];
             let mut externs = State {
                 worker: self.index,
                 forward: &*self.held.forward,
@@ -267,11 +268,11 @@ impl Lane {
                 ports: &self.ports,
                 random: &mut self.random,
                 services: &self.services,
+                received: bytes,
                 csum: port::Csum::Valid,
                 now_ns,
                 late: None,
             };
-            let bytes = &self.rooms[self.skip..][from..from + len];
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
             let answered = self.scratch.code.answered(i);
             let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
