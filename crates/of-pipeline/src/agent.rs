@@ -145,6 +145,8 @@ pub struct Agent {
     pub(crate) settings: SwitchConfig,
     pub(crate) miss: Miss,
     pub(crate) events: Vec<Event>,
+    /// A packet has asked for something that those behind it should find.
+    hurries: bool,
     pub(crate) watched: bool,
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
@@ -179,6 +181,7 @@ impl Agent {
             settings: SwitchConfig::DEFAULT,
             miss: Miss::default(),
             events: Vec::new(),
+            hurries: false,
             watched: false,
             triggers: Triggers::default(),
             learning: Learning::default(),
@@ -369,6 +372,10 @@ impl Agent {
                 break;
             }
         }
+        if std::mem::take(&mut self.hurries) {
+            // What a controller changes may gather for a while. What was learnt changes where the next packets go.
+            self.switch.advance();
+        }
         self.expire();
         self.delete_orphans();
         self.watch_vacancy();
@@ -386,9 +393,11 @@ impl Agent {
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn => {
                 self.learn(&args);
+                self.hurries = true;
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn_entry => {
                 self.learn_entry(&args);
+                self.hurries = true;
             }
             switch::Message::Digest { digest, args } if digest == self.layout.fin_timeout => {
                 self.fin_seen(&args);
