@@ -257,8 +257,14 @@ pub fn resubmit(
         }
     };
     let exit = set.into_iter().chain([Op::Exit]).collect();
+    let count = |op| {
+        let counted = Expr::binary(op, Expr::meta(h.called), Expr::int(1, 8));
+        Op::Assign(FieldRef::Meta(h.called), counted)
+    };
     vec![
+        count(BinaryOp::Add),
         Op::Call { block: table, until, guise: lookup, site },
+        count(BinaryOp::Sub),
         when(red, vec![Op::Drop(DropReason::Meter)]),
         when(Expr::meta(h.exit), exit),
     ]

@@ -619,7 +619,9 @@ impl Build<'_> {
             true => itself.push(Op::Goto(block)),
             false => itself.extend([there, Op::Exit]),
         }
+        // The packet itself has its action set, and what led to the table, before it.
         let empty = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
+        let empty = empty.and(Expr::meta(h.called).eq(Expr::int(0, 8)));
         vec![Op::If { condition: empty, then: itself, or_else: vec![copied] }]
     }
 
