@@ -27,6 +27,7 @@ use crate::table_config::TableConfigs;
 use crate::transaction::Stage;
 use crate::trigger::Triggers;
 use crate::validate::Rules;
+use crate::waiting::Injections;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ElementName, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply,
@@ -150,6 +151,7 @@ pub struct Agent {
     pub(crate) watched: bool,
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
+    pub(crate) injections: Injections,
     pub(crate) requester: Option<Requester>,
 }
 
@@ -162,10 +164,13 @@ impl Agent {
             return Err(AgentError::Program);
         }
         let layout = Arc::new(layout);
+        let interner = Interner::new(layout.clone());
+        let admission = interner.admission().clone();
+        switch.services().admission().set_judge(admission.clone());
         let mut agent = Agent {
-            interner: Stage::new(Interner::new(layout.clone())),
+            interner: Stage::new(interner),
             deferred: Deferred::default(),
-            flows: FlowTables::new(layout.tables),
+            flows: FlowTables::new(layout.tables).told_to(admission),
             emergency: Emergency::default(),
             conjunctions: Conjunctions::default(),
             table_configs: TableConfigs::new(layout.tables, config.entries_max())
@@ -185,6 +190,7 @@ impl Agent {
             watched: false,
             triggers: Triggers::default(),
             learning: Learning::default(),
+            injections: Injections::default(),
             requester: None,
         };
         synchronised::check(&agent.config.synchronised, &agent.rules())?;
@@ -267,6 +273,7 @@ impl Agent {
         message: Message,
         reply: &mut dyn FnMut(Message),
     ) -> Result<(), Refusal> {
+        self.open_rooms(&message);
         match message {
             Message::FlowMod(request) => self.flow_mod(request),
             Message::GroupMod(request) => {
