@@ -19,6 +19,7 @@ use jit::{Answered, Did, Handed, Said};
 use port::Csum;
 use port::prng::Prng;
 use service::packet::{Fragment, Offsets};
+use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 
 /// Answers the calls of services that compiled code's packets come to.
@@ -395,11 +396,17 @@ fn random_between(random: &mut Prng, lo: &Bits, hi: &Bits) -> Bits {
         return lo.clone();
     }
     let width = lo.width();
-    let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
+    let bytes: SmallVec<[u8; 16]> =
+        (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
     let any = Bits::from_be_bytes(&bytes, width);
     match (lo.to_u128(), hi.to_u128()) {
         (Some(lo), Some(hi)) => {
             let (span, any) = (hi - lo, any.low_u128());
+            // A division of 64 bits is much shorter.
+            let n = span.checked_add(1).and_then(|n| u64::try_from(n).ok());
+            if let (Ok(any), Some(n)) = (u64::try_from(any), n) {
+                return Bits::from_u128(lo + u128::from(any % n), width);
+            }
             let offset = if span == u128::MAX { any } else { any % (span + 1) };
             Bits::from_u128(lo + offset, width)
         }

@@ -2,10 +2,11 @@
 //!
 //! Checked by: `tests/copies.rs`, and `tests/differential`, which compares every message.
 
+use crate::punt::PuntRing;
 use crate::sink::Collector;
-use abi::Outcome;
+use abi::{OUTPUTS_MAX, Outcome, status};
 use interp::{Packet, Punt, Sink};
-use ir::{Bits, DigestId};
+use ir::{Bits, DigestId, DropReason};
 use jit::{Scratch, Told, What};
 
 /// Sends what a packet of the last burst of code has told. Nothing is copied of what the limit holds back.
@@ -25,6 +26,53 @@ pub(crate) fn tell(
             tell_one(&told, outcome, place, &mut Admitted(collector));
         }
     }
+}
+
+/// Messages that the limit has held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Copies, beside those of frames that are dropped for that.
+    pub(crate) punts: u64,
+    pub(crate) digests: u64,
+}
+
+/// Takes messages that the limit holds back from what code has made of a burst that came in by one port. What is left of it is
+/// forwarded or dropped as any other. Of those behind one that is still to tell something, none is looked at.
+pub(crate) fn hold_back(
+    code: &Scratch,
+    packets: &mut [abi::Packet<'_>],
+    ring: &PuntRing,
+    in_port: u32,
+    now_ns: u64,
+) -> Held {
+    let mut held = Held::default();
+    for (at, packet) in packets.iter_mut().enumerate() {
+        let outcome = **packet;
+        match outcome.status {
+            status::TOLD if ring.refuses(in_port, now_ns) => {}
+            status::TOLD | status::BAIL => break,
+            _ => continue,
+        }
+        let mut punts = 0;
+        for told in code.told(at, &outcome) {
+            match told.what {
+                What::Punt { .. } => punts += 1,
+                What::Digest(_) => held.digests += 1,
+            }
+        }
+        packet.status = match usize::from(outcome.outputs_len) {
+            0 => status::DROP,
+            1..=OUTPUTS_MAX if outcome.laid == 0 => status::FORWARD,
+            _ => status::COPIES,
+        };
+        if packet.status == status::DROP && punts > 0 {
+            // Counted where it is dropped.
+            packet.reason = DropReason::PuntRateLimit as u32;
+            punts -= 1;
+        }
+        held.punts += punts;
+    }
+    held
 }
 
 /// Sends what the limit has let pass.

@@ -27,7 +27,7 @@ use crate::queues::{Queues, Shaper};
 use crate::services::{Begins, Kept, Services, Waits};
 use crate::sink::{Collector, Notes, Outgoing, edit};
 use crate::tally::{Ran, Reason};
-use crate::telling::tell;
+use crate::telling::{hold_back, tell};
 use crate::validate::{Done, Sampler, spelt};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
@@ -659,7 +659,12 @@ impl Worker {
         if loans.vouches() && !self.services.is_empty() {
             csums.extend(loans.csums());
         }
-        loans.show(|packets| self.run_code(packets, &csums, &[], now_ns));
+        loans.show(|packets| {
+            self.run_code(packets, &csums, &[], now_ns);
+            if self.scratch.code.tells() {
+                self.hold_back(packets, from, now_ns);
+            }
+        });
         let index = self.index;
         let dropped = &mut |why, n| from.cell(index).count_drop(drop_reason(why), n);
         let mut dealt = self.tx.deal(loans, dropped);
@@ -811,6 +816,19 @@ impl Worker {
         }
         if !self.watch.is_off() {
             self.watch.settle();
+        }
+    }
+
+    /// Lets frames go of which compiled code tells what the limit holds back.
+    fn hold_back(&self, packets: &mut [abi::Packet<'_>], from: &PortShared, now_ns: u64) {
+        let code = &self.scratch.code;
+        let held = hold_back(code, packets, &self.ring, from.number, now_ns);
+        let cell = from.cell(self.index);
+        if held.punts > 0 {
+            cell.count_drop(DropReason::PuntRateLimit, held.punts);
+        }
+        if held.digests > 0 {
+            cell.count_digests_refused(held.digests);
         }
     }
 

@@ -49,23 +49,27 @@ impl Journal {
 
     #[inline]
     pub(crate) fn count(&mut self, packet: usize) {
-        self.records.add(packet, COUNT, &[]);
+        self.records.put(packet, [0, COUNT]);
     }
 
     #[inline]
     pub(crate) fn write(&mut self, packet: usize) {
-        self.records.add(packet, WRITE, &[]);
+        self.records.put(packet, [0, WRITE]);
     }
 
     /// A meter's answer: the colour, and above it the level.
     #[inline]
     pub(crate) fn meter(&mut self, packet: usize, answer: u64) {
-        self.records.add(packet, METER, &[answer]);
+        self.records.put(packet, [0, METER, answer]);
     }
 
     #[inline]
     pub(crate) fn read(&mut self, packet: usize, width: u32, value: &[u64]) {
-        self.records.add(packet, READ | u64::from(width) << WIDTH, value);
+        let head = READ | u64::from(width) << WIDTH;
+        match *value {
+            [word] => self.records.put(packet, [0, head, word]),
+            _ => self.records.add(packet, head, value),
+        }
     }
 
     pub(crate) fn random(&mut self, packet: usize, width: u32, value: &[u64]) {

@@ -30,9 +30,31 @@ impl Records {
         self.some = 0;
     }
 
+    /// There are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.some == 0
+    }
+
+    /// Adds one of these words, but for the first one, which is left to this, for a packet.
+    #[inline]
+    pub(crate) fn put<const N: usize>(&mut self, packet: usize, mut words: [u64; N]) {
+        self.link(packet);
+        words[0] = N as u64 - 1;
+        self.words.extend_from_slice(&words);
+    }
+
     /// Adds one for a packet: a word, and those behind it.
     #[inline]
     pub(crate) fn add(&mut self, packet: usize, head: u64, rest: &[u64]) {
+        self.link(packet);
+        self.words.extend_from_slice(&[1 + rest.len() as u64, head]);
+        self.words.extend_from_slice(rest);
+    }
+
+    /// What comes next is a packet's.
+    #[inline]
+    fn link(&mut self, packet: usize) {
         let (packet, at) = (packet % BURST_MAX, self.words.len());
         match self.some >> packet & 1 {
             0 => self.first[packet] = at as u32,
@@ -40,8 +62,6 @@ impl Records {
         }
         self.some |= 1 << packet;
         self.last[packet] = at as u32;
-        self.words.extend([1 + rest.len() as u64, head]);
-        self.words.extend_from_slice(rest);
     }
 
     /// A packet's, in order.
@@ -67,8 +87,8 @@ mod tests {
         let mut records = Records::default();
         assert_eq!(records.of(0).count(), 0);
         records.add(63, 7, &[1, 2]);
-        records.add(0, 8, &[]);
-        records.add(63, 9, &[3]);
+        records.put(0, [0, 8]);
+        records.put(63, [0, 9, 3]);
         records.add(63, 10, &[]);
         assert!(records.of(63).eq([&[7, 1, 2][..], &[9, 3], &[10]]));
         assert!(records.of(0).eq([&[8][..]]));

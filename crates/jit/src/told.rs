@@ -107,6 +107,12 @@ fn reason(what: u64) -> PuntReason {
 }
 
 impl Scratch {
+    /// Some packet of the last burst has told something.
+    #[inline]
+    pub fn tells(&self) -> bool {
+        !self.messages.records.is_empty()
+    }
+
     /// What a packet of the last burst has told, in order.
     pub fn told<'a>(
         &'a self,
