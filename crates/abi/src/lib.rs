@@ -11,8 +11,8 @@
 //!
 //! In: nothing. Out: types, offsets, status and reason numbers.
 //!
-//! Generated code calls no Rust function: the list of helpers is empty, and stays so as long as what
-//! needs one can bail out instead.
+//! Generated code calls the functions of [`state::State`], and no others: what else would need one bails out
+//! instead.
 //!
 //! Invariants: everything is `repr(C)`; a packet's bytes are written only in its commit, after which
 //! it cannot bail out.
@@ -20,6 +20,7 @@
 pub mod counters;
 mod ran;
 mod show;
+pub mod state;
 
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
@@ -58,8 +59,11 @@ pub mod status {
     /// It goes to ports, too, but its outputs are more than fit into [`Outcome::outputs`](super::Outcome::outputs), or not
     /// all copies are alike: what lies in [`Noted`](super::Noted) belongs to it.
     pub const COPIES: u8 = 4;
+    /// Something of it is told the control side; beside that, it goes to its outputs, as with [`COPIES`], or, if it has none and no
+    /// copy of it is told, it is dropped for [`Outcome::reason`](super::Outcome::reason).
+    pub const TOLD: u8 = 5;
     /// Code has left it, it was run from the start, and whoever has run it knows what was sent. Code never says this.
-    pub const RAN: u8 = 5;
+    pub const RAN: u8 = 6;
 }
 
 /// Reasons of packets that are dropped, besides those of `ir::DropReason`.
@@ -316,7 +320,7 @@ pub struct Context {
     pub tables: *const TableCell,
     /// How many entries' counters there are.
     pub cells_len: u32,
-    /// Packets in the burst.
+    /// Packets in the burst, as far as it has come.
     pub len: u32,
     /// The time, in nanoseconds of the switch's clock.
     pub now_ns: u64,
@@ -326,6 +330,12 @@ pub struct Context {
     pub images: *mut u8,
     /// How many of these are in use.
     pub images_len: u32,
+    /// The first packet that the start of the burst takes; those before it were taken already.
+    pub from: u32,
+    /// What code calls.
+    pub state: *mut state::State,
+    /// Not zero: a packet before those that are taken now has bailed out, so that they may not ask for what depends on it.
+    pub left: u32,
     /// Padding.
     pub reserved: u32,
 }
@@ -335,6 +345,7 @@ pub type Segment = unsafe extern "C" fn(*mut Context);
 
 /// Offsets in bytes for generated code.
 pub mod offset {
+    use super::state::State;
     use super::{Cell, Context, Laid, NodeIo, Noted, Packet, PointIo, TableCell};
 
     macro_rules! offsets {
@@ -405,6 +416,24 @@ pub mod offset {
         CONTEXT_IMAGES = Context, images;
         /// [`Context::images_len`](super::Context::images_len).
         CONTEXT_IMAGES_LEN = Context, images_len;
+        /// [`Context::from`](super::Context::from).
+        CONTEXT_FROM = Context, from;
+        /// [`Context::state`](super::Context::state).
+        CONTEXT_STATE = Context, state;
+        /// [`Context::left`](super::Context::left).
+        CONTEXT_LEFT = Context, left;
+        /// [`State::count`](super::state::State::count).
+        STATE_COUNT = State, count;
+        /// [`State::meter`](super::state::State::meter).
+        STATE_METER = State, meter;
+        /// [`State::read`](super::state::State::read).
+        STATE_READ = State, read;
+        /// [`State::write`](super::state::State::write).
+        STATE_WRITE = State, write;
+        /// [`State::random`](super::state::State::random).
+        STATE_RANDOM = State, random;
+        /// [`State::tell`](super::state::State::tell).
+        STATE_TELL = State, tell;
         /// [`Noted::laid`](super::Noted::laid).
         NOTED_LAID = Noted, laid;
         /// [`Noted::more`](super::Noted::more).

@@ -8,11 +8,13 @@
 use crate::compiled::{JitEngine, Options};
 use crate::engine::{Engine as _, Forward, Scratch};
 use crate::lane::{Counts, Imitated, Resumed};
+use crate::telling::tell_one;
 use crate::validate::spelt;
 use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
-use ir::{Bits, DropReason, EntryId, Pipeline, Program, RegisterId, Update, Verdict};
+use ir::{Bits, EntryId, Pipeline, Program, RegisterId, Update};
+use port::prng::Prng;
 use state::counters::{CounterArena, WorkerCounters};
 use std::sync::Arc;
 
@@ -139,28 +141,38 @@ impl Engine for Compiled {
         let mut burst = [abi::Packet::new(&mut buffer, HEADROOM, bytes.len(), in_port)];
         let counters = &running.counters;
         let mut services = Imitated;
-        let mut counts =
-            Counts { worker: 0, state: forward.state(), counters, services: &mut services, now_ns };
+        let mut counts = Counts {
+            worker: 0,
+            state: forward.state(),
+            counters,
+            services: &mut services,
+            random: &mut Prng::new(0),
+            outside: Some(&mut *externs),
+            now_ns,
+        };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
         let outcome = *done;
-        let (status, reason, lookups) = (outcome.status, outcome.reason, outcome.lookups);
+        let lookups = outcome.lookups;
         let mut events = Events::new(&running.program);
-        let verdict = match status {
-            abi::status::FORWARD | abi::status::COPIES => {
+        let verdict = match self.scratch.code.verdict(0, &outcome) {
+            Some(verdict) => {
+                let place = (&buffer[..], HEADROOM, bytes.len());
                 let copies = self.scratch.code.copies(0, &outcome);
-                let copies = spelt(&outcome, copies, (&buffer, HEADROOM, bytes.len()));
-                let out = |(port, queue, bytes)| Event::Out { port, queue, bytes };
-                events.events.extend(copies.into_iter().map(out));
-                Verdict::Forward
+                let copies = spelt(&outcome, copies, place).into_iter().enumerate();
+                let mut told = self.scratch.code.told(0, &outcome).peekable();
+                for (at, (port, queue, bytes)) in copies {
+                    while let Some(told) = told.next_if(|told| told.outputs <= at) {
+                        tell_one(&told, &outcome, place, &mut events);
+                    }
+                    events.events.push(Event::Out { port, queue, bytes });
+                }
+                told.for_each(|told| tell_one(&told, &outcome, place, &mut events));
+                verdict
             }
-            abi::status::DROP => {
-                let reason = DropReason::ALL.get(reason as usize).copied();
-                Verdict::Drop(reason.unwrap_or(DropReason::NoOutput))
-            }
-            _ => {
-                let answered = self.scratch.code.answered(0);
-                let mut resumed = Resumed::new(externs, lookups, &answered);
+            None => {
+                let said = self.scratch.code.said(0);
+                let mut resumed = Resumed::new(externs, lookups, &said);
                 forward.run(&mut self.scratch, input, &mut resumed, &mut events)
             }
         };

@@ -15,10 +15,11 @@ use crate::services::{Call, News, Services, one_by_one};
 use interp::{Color, Externs};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
-use jit::{Answered, Handed};
+use jit::{Answered, Did, Handed, Said};
 use port::Csum;
 use port::prng::Prng;
 use service::packet::{Fragment, Offsets};
+use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 
 /// Answers the calls of services that compiled code's packets come to.
@@ -49,18 +50,83 @@ impl Serve for Imitated {
     }
 }
 
-/// The services that a program declares, by number, in its copies too.
-pub(crate) struct Calls<'a> {
-    pub(crate) program: &'a ir::Program,
-    pub(crate) serve: &'a mut dyn Serve,
+/// Random numbers for packets of a burst.
+pub trait Chance {
+    /// One between two, both included, for the packet of this number.
+    fn between(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits;
 }
 
-impl jit::Services for Calls<'_> {
+impl Chance for Prng {
+    fn between(&mut self, _: usize, lo: &Bits, hi: &Bits) -> Bits {
+        random_between(self, lo, hi)
+    }
+}
+
+/// What compiled code reaches: the services that a program declares, by number, in its copies too; and state.
+pub(crate) struct Calls<'c, 'a, F> {
+    pub(crate) program: &'c ir::Program,
+    pub(crate) forward: &'c F,
+    pub(crate) counts: &'c mut Counts<'a>,
+}
+
+impl<F> jit::Services for Calls<'_, '_, F> {
     fn call(&mut self, service: ir::ServiceId, packets: &mut [Handed<'_>]) {
         let declared = &self.program.services;
         let service = opt::unroll::original_service(service, declared.len());
         if let Some(service) = declared.get(service.index()) {
-            self.serve.serve(service, packets);
+            self.counts.services.serve(service, packets);
+        }
+    }
+}
+
+impl<F: Forward> jit::State for Calls<'_, '_, F> {
+    #[inline]
+    fn count(&mut self, array: u32, index: u32, bytes: u32) {
+        match &mut self.counts.outside {
+            None => self.counts.state.count_array(self.counts.worker, array, index, bytes),
+            Some(outside) => outside.count_indirect(array, index, bytes),
+        }
+    }
+
+    #[inline]
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        let counts = &mut *self.counts;
+        if let Some(outside) = &mut counts.outside {
+            return outside.meter(meter, bytes);
+        }
+        match self.forward.meter(meter) {
+            Some(meter) => meter.measure(counts.counters, bytes, counts.now_ns),
+            None => Color::default(),
+        }
+    }
+
+    #[inline]
+    fn read_register(&mut self, register: RegisterId, index: u32, value: &mut [u64]) {
+        match &mut self.counts.outside {
+            None => self.counts.state.read_words(register, index, value),
+            Some(outside) => {
+                let read = outside.register_read(register, index);
+                let limbs = read.iter().flat_map(Bits::limbs);
+                value.iter_mut().zip(limbs).for_each(|(word, limb)| *word = *limb);
+            }
+        }
+    }
+
+    #[inline]
+    fn write_register(&mut self, register: RegisterId, index: u32, value: &[u64]) {
+        match &mut self.counts.outside {
+            None => self.counts.state.write_words(register, index, value),
+            Some(outside) => {
+                let width = self.program.registers.get(register.index()).map_or(0, |r| r.width);
+                outside.register_write(register, index, Bits::from_words(value, width));
+            }
+        }
+    }
+
+    fn random(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits {
+        match &mut self.counts.outside {
+            None => self.counts.random.between(packet, lo, hi),
+            Some(outside) => outside.random(lo, hi),
         }
     }
 }
@@ -75,6 +141,10 @@ pub struct Counts<'a> {
     pub counters: &'a WorkerCounters,
     /// Who answers calls of services.
     pub services: &'a mut dyn Serve,
+    /// Chance.
+    pub random: &'a mut dyn Chance,
+    /// In tests: who has counter arrays, meters and registers, and chance, in place of the snapshot and the program's state.
+    pub outside: Option<&'a mut dyn Externs>,
     /// The time.
     pub now_ns: u64,
 }
@@ -208,8 +278,8 @@ impl Externs for State<'_> {
     }
 }
 
-/// Externs that leave out the first table lookups, with what their entries would count, and in place of the
-/// first calls of services repeat what was answered.
+/// Externs that leave out the first table lookups, with what their entries would count; in place of the
+/// first calls of services repeat what was answered, and in place of the first operations on state what came of them.
 pub struct Resumed<'a> {
     /// The others.
     pub externs: &'a mut dyn Externs,
@@ -219,12 +289,21 @@ pub struct Resumed<'a> {
     skipping: bool,
     /// What services have said already.
     answered: &'a [Answered],
+    /// What was done to state already.
+    did: &'a [Did],
 }
 
 impl<'a> Resumed<'a> {
-    /// Leaves out so many lookups, and calls that were answered.
-    pub fn new(externs: &'a mut dyn Externs, skip: u32, answered: &'a [Answered]) -> Resumed<'a> {
-        Resumed { externs, skip, skipping: false, answered }
+    /// Leaves out so many lookups, and what was said.
+    pub fn new(externs: &'a mut dyn Externs, skip: u32, said: &'a Said) -> Resumed<'a> {
+        Resumed { externs, skip, skipping: false, answered: &said.calls, did: &said.did }
+    }
+
+    /// What came of the next operation on state, if it was done already.
+    fn did(&mut self) -> Option<&'a Did> {
+        let (first, rest) = self.did.split_first()?;
+        self.did = rest;
+        Some(first)
     }
 }
 
@@ -253,11 +332,20 @@ impl Externs for Resumed<'_> {
     }
 
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
-        self.externs.count_indirect(array, index, bytes);
+        match self.did() {
+            None => self.externs.count_indirect(array, index, bytes),
+            Some(did) => debug_assert_eq!(*did, Did::Count, "it takes the same way"),
+        }
     }
 
     fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
-        self.externs.meter(meter, bytes)
+        match self.did() {
+            Some(Did::Meter(color)) => *color,
+            did => {
+                debug_assert_eq!(did, None, "it takes the same way");
+                self.externs.meter(meter, bytes)
+            }
+        }
     }
 
     fn service(
@@ -285,15 +373,30 @@ impl Externs for Resumed<'_> {
     }
 
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
-        self.externs.register_read(register, index)
+        match self.did() {
+            Some(Did::Read(value)) => Some(value.clone()),
+            did => {
+                debug_assert_eq!(did, None, "it takes the same way");
+                self.externs.register_read(register, index)
+            }
+        }
     }
 
     fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
-        self.externs.register_write(register, index, value);
+        match self.did() {
+            None => self.externs.register_write(register, index, value),
+            Some(did) => debug_assert_eq!(*did, Did::Write, "it takes the same way"),
+        }
     }
 
     fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
-        self.externs.random(lo, hi)
+        match self.did() {
+            Some(Did::Random(value)) => value.clone(),
+            did => {
+                debug_assert_eq!(did, None, "it takes the same way");
+                self.externs.random(lo, hi)
+            }
+        }
     }
 }
 
@@ -303,11 +406,17 @@ fn random_between(random: &mut Prng, lo: &Bits, hi: &Bits) -> Bits {
         return lo.clone();
     }
     let width = lo.width();
-    let bytes: Vec<u8> = (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
+    let bytes: SmallVec<[u8; 16]> =
+        (0..width.div_ceil(8)).map(|_| random.below(256) as u8).collect();
     let any = Bits::from_be_bytes(&bytes, width);
     match (lo.to_u128(), hi.to_u128()) {
         (Some(lo), Some(hi)) => {
             let (span, any) = (hi - lo, any.low_u128());
+            // A division of 64 bits is much shorter.
+            let n = span.checked_add(1).and_then(|n| u64::try_from(n).ok());
+            if let (Ok(any), Some(n)) = (u64::try_from(any), n) {
+                return Bits::from_u128(lo + u128::from(any % n), width);
+            }
             let offset = if span == u128::MAX { any } else { any % (span + 1) };
             Bits::from_u128(lo + offset, width)
         }

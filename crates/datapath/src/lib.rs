@@ -54,6 +54,7 @@ pub mod services;
 pub mod sink;
 mod stages;
 pub mod tally;
+pub mod telling;
 pub mod validate;
 
 mod whole;

@@ -103,6 +103,24 @@ impl ProgramState {
         }
     }
 
+    /// A register's value into words that are zero; past the array's end they stay so.
+    #[inline]
+    pub fn read_words(&self, register: RegisterId, index: u32, value: &mut [u64]) {
+        if let Some(array) = self.registers.get(register.index()) {
+            // Only an index past the end is refused.
+            let _ = array.read(index as usize, value);
+        }
+    }
+
+    /// Writes a register's words; past the array's end does nothing.
+    #[inline]
+    pub fn write_words(&self, register: RegisterId, index: u32, value: &[u64]) {
+        if let Some(array) = self.registers.get(register.index()) {
+            // Only an index past the end is refused.
+            let _ = array.write(index as usize, value);
+        }
+    }
+
     /// A register's value; `None` past the array's end.
     pub fn read_register(&self, register: RegisterId, index: u32) -> Option<Bits> {
         let array = self.registers.get(register.index())?;

@@ -230,6 +230,11 @@ impl PuntRing {
         }
     }
 
+    /// Whether [`admit`](Self::admit) would refuse.
+    pub fn refuses(&self, in_port: u32, now_ns: u64) -> bool {
+        self.shared.admission().limit.refuses(in_port, now_ns)
+    }
+
     /// Puts a message about a frame that came in by this port in, or says that there is no room.
     pub fn send(&self, in_port: u32, message: Message) -> Result<(), DropReason> {
         if self.shared.closed.load(Ordering::Acquire) {

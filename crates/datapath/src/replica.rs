@@ -1059,8 +1059,7 @@ impl Forward for Replica {
                     (scratch.bursts.is_multiple_of(EVERY)).then_some(scratch.bursts / EVERY);
                 let nodes = Nodes { replica: self, noted };
                 let counters = counts.counters();
-                let serve = &mut *counts.services;
-                let mut calls = Calls { program: &self.program, serve };
+                let mut calls = Calls { program: &self.program, forward: self, counts };
                 let scratch = &mut scratch.code;
                 code.compiled.run(&nodes, counters, &mut calls, scratch, packets, now_ns);
             }

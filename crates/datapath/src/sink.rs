@@ -107,9 +107,32 @@ impl interp::Sink for Collector<'_> {
     }
 
     fn punt(&mut self, punt: interp::Punt<'_>) {
-        if let Err(reason) = self.ring.admit(self.in_port, self.now_ns) {
-            return self.refused.push(reason);
+        if self.admits_punt() {
+            self.send_punt(&punt);
         }
+    }
+
+    fn digest(&mut self, digest: DigestId, args: &[Bits]) {
+        if self.admits_digest() {
+            self.send_digest(digest, args);
+        }
+    }
+}
+
+impl Collector<'_> {
+    /// The limit lets a copy of the packet pass. If not, that is counted.
+    pub(crate) fn admits_punt(&mut self) -> bool {
+        match self.ring.admit(self.in_port, self.now_ns) {
+            Ok(()) => true,
+            Err(reason) => {
+                self.refused.push(reason);
+                false
+            }
+        }
+    }
+
+    /// Sends a copy that may pass.
+    pub(crate) fn send_punt(&mut self, punt: &interp::Punt<'_>) {
         let mut bytes = [punt.packet.headers, punt.packet.payload].concat();
         if let Csum::Partial { start, offset } = self.csum {
             let shift = bytes.len() as isize - self.input.len() as isize;
@@ -139,13 +162,17 @@ impl interp::Sink for Collector<'_> {
         }
     }
 
-    fn digest(&mut self, digest: DigestId, args: &[Bits]) {
-        let sent = self.ring.admit(self.in_port, self.now_ns).and_then(|()| {
-            self.ring.send(self.in_port, Message::Digest { digest, args: args.to_vec() })
-        });
-        if sent.is_err() {
-            self.digests_refused += 1;
-        }
+    /// The limit lets a digest pass. If not, that is counted.
+    pub(crate) fn admits_digest(&mut self) -> bool {
+        let admitted = self.ring.admit(self.in_port, self.now_ns).is_ok();
+        self.digests_refused += u32::from(!admitted);
+        admitted
+    }
+
+    /// Sends a digest that may pass.
+    pub(crate) fn send_digest(&mut self, digest: DigestId, args: &[Bits]) {
+        let message = Message::Digest { digest, args: args.to_vec() };
+        self.digests_refused += u32::from(self.ring.send(self.in_port, message).is_err());
     }
 }
 

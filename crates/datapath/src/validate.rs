@@ -6,15 +6,15 @@
 //! fit is not checked. A sample in the ring keeps its snapshot in use, so the control side's next
 //! publication but one waits for its check, microseconds.
 //!
-//! What code finishes depends on nothing but packet, tables and what services have said, which the sample has with
+//! What code finishes depends on nothing but packet, tables and what services and state have said, which the sample has with
 //! it, so the same snapshot must do the same. Packets that a service might have changed are no samples.
 
 use crate::engine::{Forward, Scratch};
 use crate::lane::Resumed;
 use crossbeam_channel::{Receiver, Sender};
 use interp::{Input, NullExterns, Start, sink::Collect};
-use ir::{DropReason, Verdict};
-use jit::Answered;
+use ir::Verdict;
+use jit::Said;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct Sample {
     before: Vec<u8>,
     verdict: Verdict,
     copies: Vec<Spelt>,
-    answered: Vec<Answered>,
+    said: Said,
 }
 
 /// A copy in full: port, queue, bytes.
@@ -86,7 +86,7 @@ impl Sampler {
         forward: &Arc<dyn Forward>,
         in_port: u32,
         now_ns: u64,
-        done: Done<'_>,
+        done: Done,
     ) {
         // If it does not fit now, it is not checked.
         let _ = self.sender.try_send(Sample {
@@ -94,17 +94,9 @@ impl Sampler {
             in_port,
             now_ns,
             before: picked.before,
-            verdict: match done.outcome.status {
-                abi::status::FORWARD | abi::status::COPIES => Verdict::Forward,
-                _ => Verdict::Drop(
-                    DropReason::ALL
-                        .get(done.outcome.reason as usize)
-                        .copied()
-                        .unwrap_or(DropReason::NoOutput),
-                ),
-            },
+            verdict: done.verdict,
             copies: done.copies,
-            answered: done.answered,
+            said: done.said,
         });
     }
 }
@@ -126,13 +118,13 @@ pub fn spelt<'c>(
 }
 
 /// What compiled code made of a packet.
-pub struct Done<'a> {
-    /// What it says of it.
-    pub outcome: &'a abi::Outcome,
+pub struct Done {
+    /// What has become of it.
+    pub verdict: Verdict,
     /// The copies that it has sent.
     pub copies: Vec<Spelt>,
-    /// What services have said of it.
-    pub answered: Vec<Answered>,
+    /// What services and state have said of it.
+    pub said: Said,
 }
 
 /// Runs a sample through the interpreter. If that does something else, says what, with the packet and
@@ -146,7 +138,7 @@ pub fn check(sample: &Sample, scratch: &mut Scratch) -> Result<(), String> {
     };
     let mut sink = Collect::default();
     let mut externs = NullExterns;
-    let mut externs = Resumed::new(&mut externs, 0, &sample.answered);
+    let mut externs = Resumed::new(&mut externs, 0, &sample.said);
     let verdict = sample.forward.run(scratch, input, &mut externs, &mut sink);
     let wanted: Vec<Spelt> = sink.outputs.into_iter().map(|o| (o.port, o.queue, o.bytes)).collect();
     if verdict == sample.verdict && wanted == sample.copies {

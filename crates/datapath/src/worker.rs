@@ -28,13 +28,14 @@ use crate::publish::{Held, Publisher};
 use crate::punt::PuntRing;
 use crate::queues::{Queues, Shaper};
 use crate::services::{Begins, Kept, Services};
-use crate::sink::{Notes, Outgoing, edit};
+use crate::sink::{Collector, Notes, Outgoing, edit};
 use crate::tally::Reason;
+use crate::telling::{hold_back, tell};
 use crate::validate::{Done, Sampler, spelt};
 use abi::{Outcome, Output};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use ir::{Action, Bits, DropReason, Verdict};
-use jit::Answered;
+use jit::Said;
 use port::burst::BURST_MAX;
 use port::prng::Prng;
 use port::{Batch, Burst, Csum, Drops, Frame, Loans, Mark, Pool, RxError, RxQueue, TxQueue};
@@ -534,7 +535,7 @@ impl Worker {
                 let begins = Begins::Action(injection.action, injection.args);
                 let control = self.control.clone();
                 control.cell(self.index).count_rx(1, frame.len() as u64);
-                self.process(frame, &control, &begins, (0, &[], Reason::INJECTED), now_ns);
+                self.process(frame, &control, &begins, (0, &Said::NONE, Reason::INJECTED), now_ns);
                 self.fate = Fate::default();
                 self.watch.settle();
             }
@@ -645,6 +646,8 @@ impl Worker {
             state: held.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            random: &mut self.random,
+            outside: None,
             now_ns,
         };
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
@@ -663,6 +666,9 @@ impl Worker {
         }
         let left = loans.show(|packets| {
             self.run_code(packets, &csums, &[], now_ns);
+            if self.scratch.code.tells() {
+                self.hold_back(packets, from, now_ns);
+            }
             self.run_left(packets, &csums, from, now_ns)
         });
         let index = self.index;
@@ -738,14 +744,13 @@ impl Worker {
         drop(packets);
         if let (Some(picked), Some(sampler), Some(held)) = (picked, &self.sampler, &self.held)
             && let outcome = &outcomes[picked.at]
-            && outcome.status != abi::status::BAIL
+            && let Some(verdict) = self.scratch.code.verdict(picked.at, outcome)
             && !self.scratch.code.was_edited(picked.at)
         {
-            let answered = self.scratch.code.answered(picked.at);
+            let said = self.scratch.code.said(picked.at);
             let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
             let copies = self.scratch.code.copies(picked.at, outcome);
-            let done =
-                Done { outcome, copies: spelt(outcome, copies, (buffer, start, len)), answered };
+            let done = Done { verdict, copies: spelt(outcome, copies, (buffer, start, len)), said };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
         self.conclude(burst, (&outcomes, 0), from, before, now_ns);
@@ -779,6 +784,22 @@ impl Worker {
                     self.notes.send_all(frame, outcome, copies);
                     self.finish(frame.take(), from, now_ns);
                 }
+                abi::status::TOLD => {
+                    self.tell(frame, outcome, gone + at, from, now_ns);
+                    match self.scratch.code.verdict(gone + at, outcome) {
+                        Some(Verdict::Drop(reason)) => {
+                            from.cell(self.index).count_drop(reason, 1);
+                            if !self.watch.is_off() {
+                                self.fate.dropped.push((reason.word(), None));
+                            }
+                        }
+                        _ => {
+                            let copies = self.scratch.code.copies(gone + at, outcome);
+                            self.notes.send_all(frame, outcome, copies);
+                        }
+                    }
+                    self.finish(frame.take(), from, now_ns);
+                }
                 abi::status::DROP => {
                     count_lost(from, self.index, outcome.reason, 1);
                     self.pool.give(frame.take());
@@ -797,9 +818,9 @@ impl Worker {
                     self.run_ready(now_ns);
                 }
                 _ => {
-                    let answered = self.scratch.code.answered(gone + at);
+                    let said = self.scratch.code.said(gone + at);
                     let reason = self.left(outcome.reason);
-                    let done = (outcome.lookups, &answered[..], reason);
+                    let done = (outcome.lookups, &said, reason);
                     self.process(frame.take(), from, &Begins::Pipeline, done, now_ns);
                 }
             }
@@ -816,6 +837,59 @@ impl Worker {
         }
         if !self.watch.is_off() {
             self.watch.settle();
+        }
+    }
+
+    /// Lets frames go of which compiled code tells what the limit holds back.
+    fn hold_back(&self, packets: &mut [abi::Packet<'_>], from: &PortShared, now_ns: u64) {
+        let code = &self.scratch.code;
+        let held = hold_back(code, packets, &self.ring, from.number, now_ns);
+        let cell = from.cell(self.index);
+        if held.punts > 0 {
+            cell.count_drop(DropReason::PuntRateLimit, held.punts);
+        }
+        if held.digests > 0 {
+            cell.count_digests_refused(held.digests);
+        }
+    }
+
+    /// Tells the control side what compiled code has told of a frame.
+    fn tell(
+        &mut self,
+        frame: &mut Frame,
+        outcome: &Outcome,
+        at: usize,
+        from: &PortShared,
+        now_ns: u64,
+    ) {
+        let (in_port, csum) = (frame.rx_port, frame.offload.csum);
+        let (buffer, start, len) = frame.parts_mut();
+        let mut collector = Collector {
+            notes: &mut self.notes,
+            input: &buffer[start..start + len],
+            in_port,
+            csum,
+            now_ns,
+            ring: &self.ring,
+            punted: 0,
+            refused: Default::default(),
+            digests_refused: 0,
+        };
+        tell(&self.scratch.code, at, outcome, (buffer, start, len), &mut collector);
+        let Collector { punted, refused, digests_refused, .. } = collector;
+        let cell = from.cell(self.index);
+        for reason in &refused {
+            cell.count_drop(*reason, 1);
+        }
+        if punted > 0 {
+            cell.count_punts(u64::from(punted));
+        }
+        if digests_refused > 0 {
+            cell.count_digests_refused(u64::from(digests_refused));
+        }
+        if !self.watch.is_off() {
+            self.fate.dropped.extend(refused.iter().map(|reason| (reason.word(), None)));
+            self.fate.punted += punted;
         }
     }
 
@@ -858,13 +932,13 @@ impl Worker {
     }
 
     /// Runs one frame that compiled code has left, and behind it those that have waited for it; so many lookups were
-    /// counted already, and these calls answered; and why.
+    /// counted already, and this was said; and why.
     fn process(
         &mut self,
         frame: Frame,
         from: &Arc<PortShared>,
         begins: &Begins,
-        done: (u32, &[Answered], Reason),
+        done: (u32, &Said, Reason),
         now_ns: u64,
     ) {
         self.interpret(frame, from, begins, done, now_ns);
@@ -874,9 +948,9 @@ impl Worker {
     /// Runs frames that have waited for another and go on now.
     fn run_ready(&mut self, now_ns: u64) {
         while let Some(kept) = self.ready.pop_front() {
-            let Kept { frame, from, begins, version, counted, answered, reason } = kept;
+            let Kept { frame, from, begins, version, counted, said, reason } = kept;
             let same = self.held.as_ref().is_some_and(|held| held.forward.version() == version);
-            let done = if same { (counted, &answered[..], reason) } else { (0, &[][..], reason) };
+            let done = if same { (counted, &said, reason) } else { (0, &Said::NONE, reason) };
             // It is the burst's frame of which is told what becomes of it.
             let fate = std::mem::take(&mut self.fate);
             self.interpret(frame, &from, &begins, done, now_ns);
@@ -889,7 +963,7 @@ impl Worker {
         frame: Frame,
         from: &Arc<PortShared>,
         begins: &Begins,
-        done: (u32, &[Answered], Reason),
+        done: (u32, &Said, Reason),
         now_ns: u64,
     ) {
         let received =
@@ -919,14 +993,14 @@ impl Worker {
         let mut copy = Frame::copy_of(frame.data());
         copy.copy_metadata(&frame);
         self.pool.give(frame);
-        let Waiting { waits, version, counted, answered, reason } = waiting;
+        let Waiting { waits, version, counted, said, reason } = waiting;
         let kept = Kept {
             frame: copy,
             from: from.clone(),
             begins: begins.clone(),
             version,
             counted,
-            answered,
+            said,
             reason,
         };
         self.ready.extend(self.services.keep(waits, kept));

@@ -7,6 +7,7 @@ use datapath::lane::{Counts, NoServices};
 use interp::{Collect, Input, Machine, MemoryExterns, Start};
 use ir::testing::Rng;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update, Verdict};
+use port::prng::Prng;
 use state::counters::CounterArena;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -159,6 +160,8 @@ fn send(
         state: forward.state(),
         counters: &counters,
         services: &mut NoServices,
+        random: &mut Prng::new(0),
+        outside: None,
         now_ns: 5,
     };
     forward.burst(scratch, &mut burst, &mut counts, 5);

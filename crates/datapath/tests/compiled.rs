@@ -7,6 +7,7 @@ use datapath::lane::{Counts, NoServices};
 use ir::{
     ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
 };
+use port::prng::Prng;
 use state::counters::{CounterArena, WorkerCounters};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +110,8 @@ impl Bed {
             state,
             counters: &self.counters,
             services: &mut NoServices,
+            random: &mut Prng::new(0),
+            outside: None,
             now_ns: 5,
         };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, 5);

@@ -3,7 +3,7 @@
 //!
 //! Three workers get the same traffic and the same commands: one interprets, one runs compiled code on frames, one on frames
 //! that stay their driver's as long as they can. What leaves each port, in which order, with what is left to be done for it by the
-//! port, every counter, and what is captured must be the same.
+//! port, every counter, what the control side is told, and what is captured must be the same.
 
 #[path = "lending/driver.rs"]
 mod driver;
@@ -42,11 +42,11 @@ struct Bench {
     now_ns: u64,
     samples: crossbeam_channel::Receiver<validate::Sample>,
     captured: Option<Captured>,
-    _punts: punt::PuntReceiver,
+    punts: punt::PuntReceiver,
 }
 
 impl Bench {
-    fn new(how: How, pipeline: &Pipeline) -> Bench {
+    fn new(how: How, pipeline: &Pipeline, punt_rate: u64) -> Bench {
         let arena = Arc::new(state::counters::CounterArena::new(1 << 16));
         (0..1000).for_each(|_| assert!(arena.allocate().is_ok()));
         let program = pipeline.program().clone();
@@ -70,7 +70,7 @@ impl Bench {
         }
         engine.apply(pipeline, &updates, 1);
         publisher.publish(engine.publish(&|| {}));
-        let (ring, punts) = punt::ring(0);
+        let (ring, punts) = punt::ring(punt_rate);
         let (sampler, samples) = validate::ring(23);
         let config = WorkerConfig {
             services: Default::default(),
@@ -95,7 +95,7 @@ impl Bench {
             now_ns: 1,
             samples,
             captured: None,
-            _punts: punts,
+            punts,
         };
         (1..=PORTS).for_each(|number| bench.add(number));
         bench
@@ -166,6 +166,12 @@ impl Bench {
         sent
     }
 
+    /// What the control side was told since the last time.
+    fn told(&self) -> Vec<String> {
+        let next = || self.punts.try_recv();
+        std::iter::from_fn(next).map(|message| format!("{message:?}")).collect()
+    }
+
     /// Every counter of every port.
     fn counters(&self) -> Vec<String> {
         (1..=PORTS).map(|n| format!("{:?}", self.ports.get(n).unwrap().counters())).collect()
@@ -204,15 +210,32 @@ fn frame(rng: &mut Rng) -> Frame {
     frame
 }
 
+/// The same program, with punts, digests and state in place of some outputs.
+fn telling(text: &str) -> String {
+    let declared =
+        "meta class: 8\ndigest told(mac: 48, class: 8)\nregister seen: 8, 4\ncounter hits: 4\n";
+    let state =
+        "class = read seen(std.in_port); write seen(std.in_port) = class + 1; count hits(2)";
+    text.replace("meta class: 8\n", declared)
+        .replace("output 3", "punt action(class)")
+        .replace("output 5", "digest told(eth.dst, class)")
+        .replace("output 7", state)
+        .replace("output 8", "class = random(1, class)")
+}
+
 #[test]
 fn copies_leave_as_the_interpreter_has_them() {
-    let (mut all, mut captured) = (0, 0);
-    for seed in 0..12 {
+    let (mut all, mut captured, mut told) = (0, 0, 0);
+    for seed in 0..16 {
         let mut random = Rng::new(seed);
-        let text = copies::program(seed);
+        let mut text = copies::program(seed);
+        if seed % 2 == 1 {
+            text = telling(&text);
+        }
         let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let hows = [How::Interpreted, How::Compiled, How::Lent];
-        let mut benches = hows.map(|how| Bench::new(how, &pipeline));
+        let mut benches =
+            hows.map(|how| Bench::new(how, &pipeline, if seed % 4 == 1 { 3000 } else { 1 << 40 }));
         let mut watched = false;
         for step in 0..60 {
             let number = 1 + random.below(PORTS as usize) as u32;
@@ -256,6 +279,9 @@ fn copies_leave_as_the_interpreter_has_them() {
             for other in [compiled, lent] {
                 assert_eq!(other.counters(), interpreted.counters(), "{}", what());
             }
+            let (right, is) = (interpreted.told(), compiled.told());
+            told += right.len();
+            assert_eq!((&is, &lent.told()), (&right, &right), "{}", what());
             let (right, is) = (interpreted.seen(), compiled.seen());
             captured += right.len();
             assert_eq!((&is, &lent.seen()), (&right, &right), "{}", what());
@@ -263,5 +289,5 @@ fn copies_leave_as_the_interpreter_has_them() {
         drop(benches);
     }
     assert_eq!(driver::LENT.load(Relaxed), 0);
-    assert!(all > 30_000 && captured > 3_000, "{all} {captured}");
+    assert!(all > 30_000 && captured > 3_000 && told > 3_000, "{all} {captured} {told}");
 }

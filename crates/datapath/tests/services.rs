@@ -271,6 +271,8 @@ impl Switch {
             state: self.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            random: &mut Prng::new(0),
+            outside: None,
             now_ns,
         };
         self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);

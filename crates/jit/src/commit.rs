@@ -29,6 +29,11 @@ struct Unit {
 
 type Units = SmallVec<[Unit; 8]>;
 
+/// The word that a status begins.
+fn word_of(status: u8, changed: bool) -> u32 {
+    u32::from(status) | u32::from(changed) << (8 * (offset::PACKET_CHANGED - offset::PACKET_STATUS))
+}
+
 impl<'f, 'p> Gen<'f, 'p> {
     /// The packet goes out.
     pub(crate) fn forward(&mut self) -> Ended {
@@ -76,8 +81,6 @@ impl<'f, 'p> Gen<'f, 'p> {
     fn done(&mut self, changed: bool) {
         let flags = trusted();
         // All of it lies in one word.
-        let word = u32::from(status::FORWARD)
-            | u32::from(changed) << (8 * (offset::PACKET_CHANGED - offset::PACKET_STATUS));
         let (outputs, laid) = (self.b.use_var(self.outputs), self.b.use_var(self.laid));
         let near = self.constant(OUTPUTS_MAX as u64);
         let many = self.compare(IntCC::UnsignedGreaterThan, outputs, near);
@@ -85,10 +88,14 @@ impl<'f, 'p> Gen<'f, 'p> {
         let differ = self.compare(IntCC::NotEqual, laid, zero);
         let several = self.or(&many, &differ);
         let (forward, copies) = (
-            self.constant(u64::from(word)),
-            self.constant(u64::from(word ^ u32::from(status::FORWARD) ^ u32::from(status::COPIES))),
+            self.constant(u64::from(word_of(status::FORWARD, changed))),
+            self.constant(u64::from(word_of(status::COPIES, changed))),
         );
         let mut word = self.select(&several, copies, forward);
+        let told = self.get(self.told, 64);
+        let tells = word_of(status::TOLD, changed);
+        let tells = self.constant(u64::from(tells));
+        word = self.select(&told, tells, word);
         for (of, at) in [(outputs, offset::PACKET_OUTPUTS_LEN), (laid, offset::PACKET_LAID)] {
             let shift = 8 * (at - offset::PACKET_STATUS);
             word = match (self.known(of), self.known(word)) {

@@ -12,6 +12,7 @@ use crate::isa::{self, Machine, OptLevel, Settings, compile_function};
 use crate::memory::{self, Entry};
 use crate::plan::{Plan, Slots};
 use crate::segment::{Which, generate};
+use crate::state::Turn;
 use crate::unit::Unit;
 use crate::version::Points;
 use cranelift_codegen::ir::Function;
@@ -204,6 +205,9 @@ pub struct Compiled {
     pub(crate) tables: usize,
     pub(crate) table_changed: u32,
     pub(crate) left_apart: u32,
+    pub(crate) turn: Turn,
+    /// Bits of the program's registers.
+    pub(crate) widths: Box<[u32]>,
     pub(crate) runs_here: bool,
     bails: Arc<[Arc<str>]>,
     /// Those of this code.
@@ -402,7 +406,7 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         return Err(Error::Unit { node: 0, what: "there is no entry" });
     };
     let waited = plan.stops.order.iter().filter(|station| !segments[**station].is_empty());
-    let waited = waited.map(|station| *station as u32).collect();
+    let waited: Vec<u32> = waited.map(|station| *station as u32).collect();
     let behind_stops = segments.split_off(unit.nodes.len());
     let stops = plan.stops.all.iter().enumerate().zip(behind_stops).map(|((i, stop), segments)| {
         let service = &plan.program.services[stop.service.index()];
@@ -454,7 +458,6 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         id: IDS.fetch_add(1, Ordering::Relaxed),
         start,
         rest,
-        waited,
         nodes,
         stops,
         slots: plan.slots.clone(),
@@ -464,6 +467,9 @@ pub fn compile(unit: &Unit, cache: &mut Cache, options: &Options) -> Result<Comp
         tables: unit.nodes.iter().map(|spec| spec.table.index() + 1).max().unwrap_or(0),
         table_changed,
         left_apart,
+        turn: Turn::of(&points.asked, &waited, unit.nodes.len()),
+        waited,
+        widths: plan.program.registers.iter().map(|register| register.width).collect(),
         runs_here: runs_here(options.isa),
         bails: bails.sentences().into(),
         leaves: bails.used().collect(),

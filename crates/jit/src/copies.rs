@@ -50,14 +50,14 @@ impl Scratch {
         outcome: &'a Outcome,
     ) -> impl Iterator<Item = Copy<'a>> {
         let noted = match outcome.status {
-            status::COPIES => self.noted.get(packet),
+            status::COPIES | status::TOLD => self.noted.get(packet),
             _ => None,
         };
         let (outputs, laid) = match (outcome.status, noted) {
-            (status::COPIES, Some(noted)) => {
+            (status::COPIES | status::TOLD, Some(noted)) => {
                 (outcome.outputs_len.into(), &noted.laid[..usize::from(outcome.laid)])
             }
-            (status::FORWARD, _) => (outcome.outputs().len(), &[][..]),
+            (status::FORWARD | status::TOLD, _) => (outcome.outputs().len(), &[][..]),
             _ => (0, &[][..]),
         };
         let mut of = 0;
@@ -69,16 +69,31 @@ impl Scratch {
                 None => outcome.outputs[number],
                 Some(number) => noted.map(|noted| noted.more[number]).unwrap_or_default(),
             };
-            let headers = laid.get(of).map(|laid| Headers {
-                bytes: &self.images[laid.at as usize..][..laid.len as usize],
-                payload: laid.payload as usize,
-                received: self.before(packet, of),
-                changed: laid.changed != 0,
-                cut: laid.cut as usize,
-                number: of,
-            });
-            Copy { output, headers }
+            Copy { output, headers: laid.get(of).map(|laid| self.laid(packet, of, laid)) }
         })
+    }
+
+    fn laid(&self, packet: usize, number: usize, laid: &Laid) -> Headers<'_> {
+        Headers {
+            bytes: &self.images[laid.at as usize..][..laid.len as usize],
+            payload: laid.payload as usize,
+            received: self.before(packet, number),
+            changed: laid.changed != 0,
+            cut: laid.cut as usize,
+            number,
+        }
+    }
+
+    /// The headers of a packet's copy of this number, if so many were laid; of all of it, whatever is cut of outputs.
+    pub(crate) fn headers(
+        &self,
+        packet: usize,
+        outcome: &Outcome,
+        number: usize,
+    ) -> Option<Headers<'_>> {
+        let noted = self.noted.get(packet)?;
+        let laid = noted.laid[..usize::from(outcome.laid)].get(number)?;
+        Some(Headers { cut: usize::MAX, ..self.laid(packet, number, laid) })
     }
 }
 

@@ -137,6 +137,12 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) cut: Variable,
     /// 0, or 1 more than the reason that the first copy which was given up was given up for.
     pub(crate) lost: Variable,
+    /// What the control side is told: bits of [`crate::told`].
+    pub(crate) told: Variable,
+    /// What was looked up last, as [`abi::state::Tell`] is told it; 0 if nothing was, or nobody asks.
+    pub(crate) last: Variable,
+    /// At a node of several tables: the packet's own node.
+    pub(crate) looked_up_at: Option<Value>,
     /// What is generated is done on a copy of the packet, which ends so.
     pub(crate) copy: Option<CopyEnd>,
     /// Places where a copy may be laid, so far.
@@ -257,6 +263,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         let (outputs, missed, goto, lookups) = (var(), var(), var(), var());
         let rounds = var();
         let (unlaid, laid, cut, lost) = (var(), var(), var(), var());
+        let (told, last) = (var(), var());
         let next = b.create_block();
         let bail_block = b.create_block();
         b.append_block_param(bail_block, types::I32);
@@ -295,6 +302,9 @@ impl<'f, 'p> Gen<'f, 'p> {
             laid,
             cut,
             lost,
+            told,
+            last,
+            looked_up_at: None,
             copy: None,
             layings: 0,
             missed,
@@ -602,7 +612,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.cursor, self.edge, self.moved, self.outputs, self.missed, self.goto] {
             self.b.def_var(var, zero);
         }
-        for var in [self.unlaid, self.laid, self.lost] {
+        for var in [self.unlaid, self.laid, self.lost, self.told, self.last] {
             self.b.def_var(var, zero);
         }
         self.set_known(self.cut, UNCUT);

@@ -35,6 +35,8 @@ pub(crate) struct May {
     pub(crate) cut: bool,
     /// A copy may have been given up.
     pub(crate) lost: bool,
+    /// The control side may be told something.
+    pub(crate) told: bool,
 }
 
 impl May {
@@ -46,6 +48,7 @@ impl May {
         self.output |= other.output;
         self.cut |= other.cut;
         self.lost |= other.lost;
+        self.told |= other.told;
     }
 }
 
@@ -338,6 +341,7 @@ impl Analysis<'_> {
             output: false,
             cut: false,
             lost: false,
+            told: false,
         };
         if !graph.instances.is_empty() {
             may.meta.insert(intrinsic::PARSER_ERROR.index());
@@ -408,12 +412,7 @@ impl Analysis<'_> {
             first..first + n
         };
         match op {
-            Op::Assign(field, _) | Op::AssignSlice(field, ..) => {
-                if let FieldRef::Meta(id) = field {
-                    self.assigned.borrow_mut().insert(id.index());
-                }
-                self.write(*field, may);
-            }
+            Op::Assign(field, _) | Op::AssignSlice(field, ..) => self.assign(*field, may),
             Op::SetValid(h) => {
                 may.valid.insert(h.index());
                 may.moved = true;
@@ -462,28 +461,25 @@ impl Analysis<'_> {
             | Op::PortLive { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
-            | Op::Punt { .. }
-            | Op::Digest { .. }
-            | Op::Meter { .. }
-            | Op::Count { .. }
-            | Op::RegisterRead { .. }
-            | Op::RegisterWrite { .. }
             | Op::CopyVarbit { .. }
-            | Op::PayloadHash { .. }
-            | Op::Random { .. } => {}
+            | Op::PayloadHash { .. } => {}
+            Op::Count { .. } | Op::RegisterWrite { .. } => {}
+            // What is told of it has copies, too.
+            Op::Punt { .. } | Op::Digest { .. } => (may.told, may.output) = (true, true),
+            Op::RegisterRead { field, .. } | Op::Random { field, .. } => self.assign(*field, may),
+            Op::Meter { color, level, .. } => {
+                self.assign(*color, may);
+                self.assign(*level, may);
+            }
             Op::Truncate { .. } => may.cut = true,
             Op::OnCopy { body } => {
                 let mut copy = may.clone();
                 self.ops(body, &mut copy);
                 may.output |= copy.output;
+                may.told |= copy.told;
                 may.lost = true;
             }
-            Op::PayloadSum { field } => {
-                if let FieldRef::Meta(id) = field {
-                    self.assigned.borrow_mut().insert(id.index());
-                }
-                self.write(*field, may);
-            }
+            Op::PayloadSum { field } => self.assign(*field, may),
             Op::Service { service, results, .. } => {
                 if let Some(stop) = self.stops.find(self.origin.get(), op) {
                     match &mut self.stopped.borrow_mut()[stop] {
@@ -497,8 +493,8 @@ impl Analysis<'_> {
                     // Of the headers as they were nothing is left.
                     let parsed = self.parsed();
                     may.meta.join(&parsed.meta);
-                    let May { output, cut, lost, .. } = *may;
-                    *may = May { meta: may.meta.clone(), output, cut, lost, ..parsed };
+                    let May { output, cut, lost, told, .. } = *may;
+                    *may = May { meta: may.meta.clone(), output, cut, lost, told, ..parsed };
                 }
                 for meta in results {
                     self.assigned.borrow_mut().insert(meta.index());
@@ -529,6 +525,13 @@ impl Analysis<'_> {
             let dirty = may.dirty.has(shape.headers[from.index()].first_field + f);
             may.dirty.set(shape.headers[to.index()].first_field + f, dirty);
         }
+    }
+
+    fn assign(&self, field: FieldRef, may: &mut May) {
+        if let FieldRef::Meta(id) = field {
+            self.assigned.borrow_mut().insert(id.index());
+        }
+        self.write(field, may);
     }
 
     fn write(&self, field: FieldRef, may: &mut May) {
@@ -593,10 +596,21 @@ impl Analysis<'_> {
                 op.exprs(&mut |e| self.expr(e, live));
                 match op {
                     Op::Assign(FieldRef::Meta(_), _) => {}
-                    Op::PayloadSum { field: FieldRef::Meta(_) } => {}
+                    Op::PayloadSum { field: FieldRef::Meta(_) }
+                    | Op::RegisterRead { field: FieldRef::Meta(_), .. }
+                    | Op::Random { field: FieldRef::Meta(_), .. } => {}
                     Op::Assign(field, _)
                     | Op::AssignSlice(field, ..)
+                    | Op::RegisterRead { field, .. }
+                    | Op::Random { field, .. }
                     | Op::PayloadSum { field } => self.expr(&Expr::Field(*field), live),
+                    Op::Meter { color, level, .. } => {
+                        for field in [color, level] {
+                            if !matches!(field, FieldRef::Meta(_)) {
+                                self.expr(&Expr::Field(*field), live);
+                            }
+                        }
+                    }
                     Op::SetValid(h) | Op::SetInvalid(h) => whole(*h, live),
                     Op::CopyHeader { to, from } => {
                         whole(*to, live);

@@ -42,6 +42,10 @@ enum Kept {
     Cut(i32),
     /// Why a copy was given up.
     Lost(i32),
+    /// What the control side is told.
+    Told(i32),
+    /// What was looked up last.
+    Last(i32),
     /// Lookups that were counted.
     Lookups,
 }
@@ -95,6 +99,10 @@ impl<'f, 'p> Gen<'f, 'p> {
         if point.may.lost {
             kept.extend(slots.lost.map(Kept::Lost));
         }
+        if point.may.told {
+            kept.extend(slots.told.map(Kept::Told));
+        }
+        kept.extend(slots.last.map(Kept::Last));
         kept.push(Kept::Lookups);
         kept
     }
@@ -129,6 +137,8 @@ impl<'f, 'p> Gen<'f, 'p> {
             Kept::Laid => self.know_var(self.laid),
             Kept::Cut(_) => self.know_var(self.cut),
             Kept::Lost(_) => self.know_var(self.lost),
+            Kept::Told(_) => self.know_var(self.told),
+            Kept::Last(_) => Know::Unknown,
             Kept::Lookups => self.know_var(self.lookups),
         }
     }
@@ -200,6 +210,14 @@ impl<'f, 'p> Gen<'f, 'p> {
                 Kept::Lost(at) => {
                     let lost = self.get(self.lost, 64);
                     self.store_slot(at, &lost);
+                }
+                Kept::Told(at) => {
+                    let told = self.get(self.told, 64);
+                    self.store_slot(at, &told);
+                }
+                Kept::Last(at) => {
+                    let last = self.get(self.last, 64);
+                    self.store_slot(at, &last);
                 }
                 Kept::Lookups => {
                     let lookups = self.b.use_var(self.lookups);
@@ -288,6 +306,8 @@ impl<'f, 'p> Gen<'f, 'p> {
                 }
                 Kept::Cut(at) => self.restore_var(self.cut, known, at, 64),
                 Kept::Lost(at) => self.restore_var(self.lost, known, at, 64),
+                Kept::Told(at) => self.restore_var(self.told, known, at, 64),
+                Kept::Last(at) => self.restore_var(self.last, known, at, 64),
                 Kept::Lookups => {
                     let lookups = match known {
                         Some(lookups) => lookups,
@@ -336,6 +356,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         for var in [self.moved, self.outputs, self.unlaid, self.laid, self.cut, self.lost] {
             facts.push(self.know_var(var));
         }
+        facts.push(self.know_var(self.told));
         facts.push(self.know_var(self.missed));
         facts
     }

@@ -22,13 +22,15 @@
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
 //! | `lay`, `copies` | copies of a packet that goes on to change; where it goes, as the worker reads it |
+//! | `state`, `host`, `journal`, `records` | operations on state: in code; the functions that it calls; what they have done, for packets that bail out later |
+//! | `told` | what is told the control side |
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
 //! | [`whole`] | a second compiler, of the whole language, for one packet at a time |
 //! | [`isa`], [`memory`], `bails` | instruction sets; executable memory; reasons to bail out |
 //!
-//! Invariants, but for [`whole`]: generated code calls nothing, needs no relocations, and touches nothing but what
+//! Invariants, but for [`whole`]: generated code calls nothing but [`abi::state`], needs no relocations, and touches nothing but what
 //! [`abi::Context`] points to; a packet that did not bail out has the verdict, copies and counters
 //! that the interpreter would have given it.
 //! Checked by: `tests/differential.rs` (random programs) and `tests/openflow.rs`, both against the
@@ -43,7 +45,9 @@ mod fan;
 mod flow;
 mod frame;
 mod graph;
+mod host;
 pub mod isa;
+mod journal;
 mod kept;
 mod lay;
 pub mod lookup;
@@ -51,11 +55,14 @@ pub mod memory;
 mod ops;
 mod parse;
 mod plan;
+mod records;
 mod run;
 mod segment;
 mod set;
 mod shape;
+mod state;
 mod stops;
+mod told;
 pub mod unit;
 mod unused;
 pub mod value;
@@ -64,7 +71,9 @@ pub mod whole;
 
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
-pub use run::{Answered, Scratch};
+pub use journal::Did;
+pub use run::{Answered, Said, Scratch};
+pub use told::{Told, What};
 pub use unit::{
-    DirectEntry, Handed, NoServices, NodeSpec, Services, Tables, Unit, are_twins, pair_twins,
+    DirectEntry, Handed, NoServices, NodeSpec, Services, State, Tables, Unit, are_twins, pair_twins,
 };

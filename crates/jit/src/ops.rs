@@ -1,9 +1,9 @@
 //! Operations and blocks.
 //!
 //! An operation that is not compiled bails out when it is reached. Before a packet changes, a copy of its headers is
-//! laid aside for outputs that were noted ([`crate::lay`]). State (registers, meters, arrays of
-//! counters, random numbers), further passes and what goes to the control plane would need calls, and
-//! generated code makes none; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
+//! laid aside for outputs that were noted ([`crate::lay`]). For state (registers, meters, arrays of
+//! counters, random numbers) code calls functions ([`crate::state`]), and to tell the control side something ([`crate::told`]). Further passes would
+//! need more than that; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
 //! any more where the payload begins, are the interpreter's, as are copies of varbit fields.
 
@@ -203,14 +203,17 @@ impl<'f, 'p> Gen<'f, 'p> {
             Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
-            Op::Punt { .. } => return Err(self.bail("a punt")),
-            Op::Digest { .. } => return Err(self.bail("a digest")),
-            Op::Meter { .. } => return Err(self.bail("a meter")),
-            Op::Count { .. } => return Err(self.bail("an indirect counter")),
-            Op::RegisterRead { .. } | Op::RegisterWrite { .. } => {
-                return Err(self.bail("a register"));
+            Op::Punt { reason, args } => self.punt(*reason, args, env)?,
+            Op::Digest { digest, args } => self.digest(*digest, args, env)?,
+            Op::Meter { meter, color, level } => self.meter(meter, *color, *level, env)?,
+            Op::Count { counter, index } => self.count_in(*counter, index, env)?,
+            Op::RegisterRead { field, register, index } => {
+                self.read_register(*field, *register, index, env)?;
             }
-            Op::Random { .. } => return Err(self.bail("a random number")),
+            Op::RegisterWrite { register, index, value } => {
+                self.write_register(*register, index, value, env)?;
+            }
+            Op::Random { field, lo, hi } => self.random(*field, lo, hi, env)?,
             Op::CopyVarbit { .. } => return Err(self.bail("a varbit field is copied")),
             Op::PayloadSum { field } if self.parsed_here => {
                 let sum = self.payload_sum();
@@ -242,7 +245,14 @@ impl<'f, 'p> Gen<'f, 'p> {
             op.visit(&mut |op| {
                 changes |= match op {
                     Op::Assign(FieldRef::Meta(id), _) => checksum_meta[id.index()],
-                    Op::Output { .. } | Op::If { .. } | Op::Drop(_) | Op::Exit => false,
+                    Op::Output { .. }
+                    | Op::If { .. }
+                    | Op::Drop(_)
+                    | Op::Exit
+                    | Op::Count { .. }
+                    | Op::RegisterWrite { .. }
+                    | Op::Punt { .. }
+                    | Op::Digest { .. } => false,
                     _ => true,
                 };
             });
@@ -647,13 +657,16 @@ impl<'f, 'p> Gen<'f, 'p> {
         if self.copy.is_some() {
             return self.end_copy(dropped);
         }
-        let outputs = self.get(self.outputs, 8);
-        match outputs.known_truth() {
+        let (outputs, told) = (self.get(self.outputs, 8), self.get(self.told, 64));
+        let punted = told.shr(&mut self.b, 1).is_nonzero(&mut self.b);
+        let outputs = outputs.is_nonzero(&mut self.b);
+        let goes = self.or(&outputs, &punted);
+        match goes.known_truth() {
             Some(true) => return self.forward(),
             Some(false) => {}
             None => {
                 let (some, none) = (self.b.create_block(), self.b.create_block());
-                self.branch(&outputs, some, none);
+                self.branch(&goes, some, none);
                 self.enter(some);
                 self.forward();
                 self.enter(none);
@@ -901,6 +914,7 @@ impl<'f, 'p> Gen<'f, 'p> {
         };
         self.restore(point, facts);
         self.one_more_lookup();
+        self.looked_up(spec.table, self.looked_up_at, Some(entry));
         if plan.program.tables[spec.applied.index()].counters {
             self.count_entry(entry);
         }
@@ -1345,6 +1359,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     /// Counts a lookup that the code did itself.
     pub(crate) fn count_direct(&mut self, table: TableId, entry: Option<Value>) {
         self.one_more_lookup();
+        self.looked_up(table, None, entry);
         let tables = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_TABLES);
         let cell = self.plus(tables, (table.index() * size::TABLE_CELL) as u64);
         self.add(cell, offset::TABLE_LOOKUPS, 1);

@@ -125,7 +125,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Leaves the packet to the segment that parses whatever comes.
-    fn leave(&mut self) -> Ended {
+    pub(crate) fn leave(&mut self) -> Ended {
         let point = self.points.rest();
         self.wait(point, None);
         self.b.ins().jump(self.next, &[]);

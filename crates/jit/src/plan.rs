@@ -23,6 +23,8 @@ pub(crate) struct Plan<'u> {
     pub(crate) checksum_meta: Vec<bool>,
     /// No packet makes more copies in the midst of operations than the interpreter allows.
     pub(crate) few_copies: bool,
+    /// Packets may ask for what depends on those before them.
+    pub(crate) asks: bool,
 }
 
 /// The layout of the state area: zeros twice, scratch, then slots for each packet.
@@ -50,6 +52,10 @@ pub(crate) struct Slots {
     pub(crate) cut: Option<i32>,
     /// Why a copy was given up.
     pub(crate) lost: Option<i32>,
+    /// What the control side is told.
+    pub(crate) told: Option<i32>,
+    /// What was looked up last, where that is told.
+    pub(crate) last: Option<i32>,
     /// For a packet that waits within an action: where it wants to go, whether its lookup missed, and the
     /// action's arguments.
     pub(crate) action: i32,
@@ -117,6 +123,7 @@ impl<'u> Plan<'u> {
             frame,
             checksum_meta,
             few_copies,
+            asks: crate::state::may_ask(unit),
         };
         plan.frame = Frame::of(&plan);
         plan
@@ -244,6 +251,12 @@ fn slots(program: &Program, shape: &Shape, graph: &Graph, flow: &Flow) -> Slots 
         }
         if points().any(|p| p.may.lost) {
             slots.lost = words(1);
+        }
+        if points().any(|p| p.may.told) {
+            slots.told = words(1);
+        }
+        if flow.end.told {
+            slots.last = words(1);
         }
     }
     slots.stride = (at as u32).next_multiple_of(64).max(64);

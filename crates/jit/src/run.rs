@@ -8,13 +8,19 @@
 //! has written beside the packet, and they are put in for the call. Where the service edits, and the packet is parsed again, they
 //! stay; else they are taken out again, since checksums follow the difference to what was parsed.
 //!
+//! What a packet did to state ([`crate::state`]) it takes along likewise.
+//!
 //! Cost: nothing is allocated per burst once a [`Scratch`] has served the same code before.
 
 #![allow(unsafe_code)]
 
 use crate::compile::{Behind, Compiled, Node, Segment, StopNode};
 use crate::frame::{Frame, Station};
-use crate::unit::{Handed, Services, Tables};
+use crate::host::Host;
+use crate::journal::{Did, Journal};
+use crate::state::Turn;
+use crate::told::Messages;
+use crate::unit::{Handed, Services, State, Tables};
 use abi::{
     BURST_MAX, Context, Counters, Hit, IMAGES_BYTES, NodeIo, Noted, Packet, PointIo, status,
 };
@@ -49,6 +55,11 @@ pub struct Scratch {
     /// What code notes beside packets, and headers of copies; none before some code does.
     pub(crate) noted: Vec<Noted>,
     pub(crate) images: Vec<u8>,
+    /// What the packets of the last burst have done to state, and told.
+    journal: Journal,
+    pub(crate) messages: Messages,
+    /// By node: its table.
+    pub(crate) tables: Vec<ir::TableId>,
 }
 
 /// Packets were handed to a service. One for all of a burst that came to the call: only those that bail out behind it ask.
@@ -92,6 +103,20 @@ fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
+/// What code was told about a packet, for whoever runs it again from the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// What services have said, call by call. Bytes are there for packets that have bailed out.
+    pub calls: Vec<Answered>,
+    /// What it has done to state, in order.
+    pub did: Vec<Did>,
+}
+
+impl Said {
+    /// Nothing.
+    pub const NONE: Said = Said { calls: Vec::new(), did: Vec::new() };
+}
+
 /// What a service has said of a packet, and made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
@@ -126,6 +151,8 @@ impl Scratch {
         self.block.clear();
         let lines = code.frame.bytes(code.points).div_ceil(size_of::<Line>());
         self.block.resize(lines, Line([0; 64]));
+        self.tables.clear();
+        self.tables.extend(code.nodes.iter().map(|node| node.table));
         self.answered.clear();
         let mut answers = 0;
         for stop in &code.stops {
@@ -142,11 +169,16 @@ impl Scratch {
         self.calls.clear();
         self.edited.clear();
         self.bytes.clear();
+        self.journal.clear();
+        self.messages.clear();
     }
 
-    /// What services have said of a packet of the last burst, call by call. Bytes are there for packets that
-    /// have bailed out.
-    pub fn answered(&self, packet: usize) -> Vec<Answered> {
+    /// What was said of a packet of the last burst.
+    pub fn said(&self, packet: usize) -> Said {
+        Said { calls: self.answered(packet), did: self.journal.of(packet) }
+    }
+
+    fn answered(&self, packet: usize) -> Vec<Answered> {
         // Nearly always.
         if self.calls.is_empty() {
             return Vec::new();
@@ -269,6 +301,41 @@ unsafe fn exchange(images: &[(usize, usize)], changed: u64, slots: *mut u64, byt
     }
 }
 
+/// Lets packets that wait for several versions of the code behind a node go on in the order in which they came in. Nothing is done
+/// where all wait for one.
+///
+/// # Safety
+/// The block is laid out for this code, and its answers are the node's.
+unsafe fn in_order(segments: &[Behind], block: &Block<'_>) {
+    let mut items: SmallVec<[(u64, usize); BURST_MAX]> = SmallVec::new();
+    for (at, behind) in segments.iter().enumerate() {
+        // SAFETY: there is a `PointIo` for every point, which nothing else refers to here, with so many items in use.
+        let point = unsafe { &*block.point(behind.point) };
+        items.extend(point.items[..point.len as usize].iter().map(|item| (*item, at)));
+    }
+    if items.first().map(|first| first.1) == items.last().map(|last| last.1) {
+        return;
+    }
+    // Packets lie side by side; the place is below what tells them apart.
+    items.sort_unstable();
+    for part in items.chunk_by(|a, b| a.1 == b.1) {
+        let Behind { point, segment, .. } = &segments[part[0].1];
+        // SAFETY: as above.
+        unsafe {
+            let point = block.point(*point);
+            for (to, item) in (*point).items.iter_mut().zip(part) {
+                *to = item.0;
+            }
+            (*point).len = part.len() as u32;
+            block.call(segment);
+        }
+    }
+    for behind in segments {
+        // SAFETY: as above.
+        unsafe { (*block.point(behind.point)).len = 0 };
+    }
+}
+
 /// The number of an item's packet, in a burst that begins there.
 fn number_of(item: u64, packets: *mut Packet<'static>) -> usize {
     ((item & !abi::ITEM_PLACE_MASK) as usize - packets as usize) / size_of::<Packet<'static>>()
@@ -310,7 +377,7 @@ impl Compiled {
         &self,
         tables: &impl Tables,
         counters: Counters<'_>,
-        services: &mut impl Services,
+        outside: &mut (impl Services + State),
         scratch: &mut Scratch,
         packets: &mut [Packet<'_>],
         now_ns: u64,
@@ -323,7 +390,7 @@ impl Compiled {
             return;
         }
         scratch.prepare(self);
-        self.run_all(tables, counters, services, scratch, packets, now_ns);
+        self.run_all(tables, counters, outside, scratch, packets, now_ns);
         // No bytes were kept: no service has seen any that might have changed them.
         if scratch.bytes.is_empty() {
             return;
@@ -345,11 +412,16 @@ impl Compiled {
         &self,
         tables: &impl Tables,
         counters: Counters<'_>,
-        services: &mut impl Services,
+        outside: &mut (impl Services + State),
         scratch: &mut Scratch,
         packets: &mut [Packet<'_>],
         now_ns: u64,
     ) {
+        let mut journal = std::mem::take(&mut scratch.journal);
+        let mut messages = std::mem::take(&mut scratch.messages);
+        let outside = std::ptr::from_mut(outside);
+        let at = packets.as_ptr().cast();
+        let mut host = Host::new(outside, &raw mut journal, &raw mut messages, at, &self.widths);
         let context = Context {
             packets: packets.as_mut_ptr().cast(),
             cells: counters.cells.as_ptr(),
@@ -360,17 +432,54 @@ impl Compiled {
             noted: scratch.noted.as_mut_ptr(),
             images: scratch.images.as_mut_ptr(),
             images_len: 0,
+            from: 0,
+            state: (&raw mut host).cast(),
+            left: 0,
             reserved: 0,
         };
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
-        // SAFETY: the block was laid out for this code, and begins with a context. The code was compiled for
-        // this machine. A `Packet` owns its buffer for as long as it lives, and what it says about it is right.
-        // The counters are those of at least as many tables as the program has. Where the code notes anything, there is room
-        // for what it notes of every packet, and it stays within `IMAGES_BYTES`.
-        unsafe {
-            block.at.cast::<Context>().write(context);
-            block.call(&self.start);
+        // SAFETY: the block was laid out for this code, and begins with a context.
+        unsafe { block.at.cast::<Context>().write(context) };
+        if self.turn != Turn::Alone {
+            // SAFETY: all that the context has the address of is there until the end of this, and used by nobody else.
+            unsafe { self.pass(tables, counters, outside, scratch, &block, context.packets) };
+            (scratch.journal, scratch.messages) = (journal, messages);
+            return;
         }
+        for at in 0..packets.len() {
+            // SAFETY: as above; the context lies in the block, and packets are looked at by their address.
+            unsafe {
+                let context_at = block.at.cast::<Context>();
+                (*context_at).from = at as u32;
+                (*context_at).len = at as u32 + 1;
+                self.pass(tables, counters, outside, scratch, &block, context.packets);
+                let packet = &*context.packets.add(at);
+                // What it does next comes before what those behind it do.
+                (*context_at).left |= u32::from(packet.status == status::BAIL);
+            }
+        }
+        (scratch.journal, scratch.messages) = (journal, messages);
+    }
+
+    /// Takes the packets that the context names through all segments.
+    ///
+    /// # Safety
+    /// The block is laid out for this code, and begins with the burst's context, whose packets are these. `outside` is what the
+    /// context's functions work with, and nobody else refers to it.
+    #[inline(always)]
+    unsafe fn pass<S: Services + State>(
+        &self,
+        tables: &impl Tables,
+        counters: Counters<'_>,
+        outside: *mut S,
+        scratch: &mut Scratch,
+        block: &Block<'_>,
+        packets: *mut Packet<'static>,
+    ) {
+        // SAFETY: The code was compiled for this machine. A `Packet` owns its buffer for as long as it lives, and what it says
+        // about it is right. The counters are those of at least as many tables as the program has. Where the code notes
+        // anything, there is room for what it notes of every packet, and it stays within `IMAGES_BYTES`.
+        unsafe { block.call(&self.start) };
         if let Some((point, segment)) = &self.rest {
             // SAFETY: there is a `PointIo` for every point.
             let waiting = unsafe { &raw mut (*block.point(*point)).len };
@@ -391,8 +500,8 @@ impl Compiled {
             }
             let Some(node) = self.nodes.get(i) else {
                 let at = i - self.nodes.len();
-                // SAFETY: the block has what belongs to this code and burst.
-                unsafe { self.stop(at, services, scratch, &block, context.packets) };
+                // SAFETY: the block has what belongs to this code and burst; no code runs, so nobody else refers to what is outside.
+                unsafe { self.stop(at, &mut *outside, scratch, block, packets) };
                 continue;
             };
             // SAFETY: generated code waits at most once with each packet, so at most `BURST_MAX`
@@ -424,9 +533,13 @@ impl Compiled {
                     asked.list(twins);
                     tables.lookup_mixed(&asked.nodes, &asked.of[..waiting], keys, node.stride, hits)
                         // SAFETY: the block was laid out for this code.
-                        && unsafe { self.answer_mixed(node, tables, counters, &asked, hits, &block) }
+                        && unsafe { self.answer_mixed(node, tables, counters, &asked, hits, block) }
                 }
             };
+            if answered && self.turn == Turn::At(i) {
+                // SAFETY: as for the first segment; every answer has a whole record.
+                unsafe { in_order(&node.segments, block) };
+            }
             for Behind { point, lookups, segment } in &node.segments {
                 let point = block.point(*point);
                 // SAFETY: there is a `PointIo` for every point.
@@ -442,9 +555,9 @@ impl Compiled {
                     // SAFETY: so many items are in use.
                     let items = unsafe { (*point).items };
                     for item in &items[..here] {
-                        let packet = number_of(*item, context.packets);
+                        let packet = number_of(*item, packets);
                         // SAFETY: items are packets of this burst.
-                        let packet = unsafe { &mut *context.packets.add(packet) };
+                        let packet = unsafe { &mut *packets.add(packet) };
                         packet.bail(self.table_changed);
                         packet.outputs_len = 0;
                         packet.lookups = lookups.unwrap_or(packet.lookups);

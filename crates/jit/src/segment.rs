@@ -53,6 +53,10 @@ pub(crate) fn generate(
         Which::Behind { .. } => behind.as_ref().map_or(0, |(_, _, point)| point + 2),
     };
     let rest = (which == Which::Rest).then(|| points.rest());
+    points.here = match which {
+        Which::Entry | Which::Rest => None,
+        Which::Behind { node, .. } => Some(node),
+    };
     let name = UserFuncName::user(0, number);
     let mut function = Function::with_name_signature(name, signature);
     let builder = FunctionBuilder::new(&mut function, frontend);
@@ -83,9 +87,13 @@ pub(crate) fn generate(
     // Of packets their addresses, of items their numbers.
     let (first, step, end) = match list {
         None => {
-            let len = g.b.ins().uload32(flags, g.context, offset::CONTEXT_LEN);
-            let bytes = g.b.ins().ishl_imm_u(len, i64::from(size::PACKET.trailing_zeros()));
-            (packets, size::PACKET as u64, g.b.ins().iadd(packets, bytes))
+            let mut place = |at: i32| {
+                let number = g.b.ins().uload32(flags, g.context, at);
+                let bytes = g.b.ins().ishl_imm_u(number, i64::from(size::PACKET.trailing_zeros()));
+                g.b.ins().iadd(packets, bytes)
+            };
+            let (from, end) = (place(offset::CONTEXT_FROM), place(offset::CONTEXT_LEN));
+            (from, size::PACKET as u64, end)
         }
         Some(list) => {
             let len = g.b.ins().uload32(flags, g.context, list + offset::POINT_LEN);
@@ -120,6 +128,9 @@ pub(crate) fn generate(
     match io {
         None => {
             g.parsed_here = true;
+            if which == Which::Entry && plan.asks {
+                g.stay_behind();
+            }
             g.begin();
             g.parse();
         }
@@ -129,6 +140,10 @@ pub(crate) fn generate(
             match io.records {
                 Some(records) => {
                     let action = g.b.ins().uload32(flags, hit, io.hits + offset::HIT_ACTION);
+                    if let Records::Of(tables) = records {
+                        let at = g.listed(place, 2);
+                        g.looked_up_at = Some(g.b.ins().uload32(flags, at, tables));
+                    }
                     let records = g.records(records, place);
                     let bytes = 8 * i64::from(plan.unit.nodes[io.node].record_words);
                     let at = g.b.ins().imul_imm_u(action, bytes);
@@ -149,12 +164,24 @@ pub(crate) fn generate(
             let lookups = g.b.ins().ireduce(types::I32, lookups);
             g.b.ins().store(flags, lookups, g.packet, offset::PACKET_LOOKUPS);
         }
-        let state_value = g.b.ins().iconst(types::I8, i64::from(state));
+        let mut state_value = g.b.ins().iconst(types::I8, i64::from(state));
+        if state == status::DROP && plan.flow.end.told {
+            let told = g.b.use_var(g.told);
+            let telling = g.b.ins().iconst(types::I8, i64::from(status::TOLD));
+            state_value = g.b.ins().select(told, telling, state_value);
+            let none = g.b.ins().iconst(types::I8, 0);
+            g.b.ins().store(flags, none, g.packet, offset::PACKET_OUTPUTS_LEN);
+            g.b.ins().store(flags, none, g.packet, offset::PACKET_LAID);
+        }
         g.b.ins().store(flags, reason, g.packet, offset::PACKET_REASON);
         g.b.ins().store(flags, state_value, g.packet, offset::PACKET_STATUS);
         if state == status::BAIL {
             let none = g.b.ins().iconst(types::I8, 0);
             g.b.ins().store(flags, none, g.packet, offset::PACKET_OUTPUTS_LEN);
+            if plan.asks {
+                let left = g.b.ins().iconst(types::I32, 1);
+                g.b.ins().store(flags, left, g.context, offset::CONTEXT_LEFT);
+            }
         }
         g.b.ins().jump(g.next, &[]);
     }
@@ -179,6 +206,20 @@ const _: () = assert!(
 );
 
 impl Gen<'_, '_> {
+    /// Where a packet has left for the segment that parses whatever comes, those behind it do so, too.
+    fn stay_behind(&mut self) {
+        let io = self.plan.frame.point(self.points.rest() as usize) as i32;
+        let waiting = self.b.ins().uload32(trusted(), self.context, io + offset::POINT_LEN);
+        let zero = self.constant(0);
+        let waiting = self.compare(IntCC::NotEqual, waiting, zero);
+        let (away, here) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(away);
+        self.branch(&waiting, away, here);
+        self.enter(away);
+        self.leave();
+        self.enter(here);
+    }
+
     /// The address of the action records of the packet at this place.
     fn records(&mut self, records: Records, place: Value) -> Value {
         let flags = trusted();

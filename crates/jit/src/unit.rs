@@ -2,8 +2,10 @@
 //! lookups when the code runs.
 
 use classify::Hit;
+use interp::Color;
 use ir::{
-    ActionCall, ActionId, BlockId, EntryId, KeyMatch, Select, ServiceId, TableId, Terminator,
+    ActionCall, ActionId, Bits, BlockId, EntryId, KeyMatch, MeterId, RegisterId, Select, ServiceId,
+    TableId, Terminator,
 };
 use opt::Optimised;
 use std::sync::Arc;
@@ -112,9 +114,36 @@ pub trait Services {
     fn call(&mut self, service: ServiceId, packets: &mut [Handed<'_>]);
 }
 
-/// No services: nothing happens, the answers are zero.
+/// Has the state that outlives packets, for the code while it runs. Values are words, the lowest first, without bits above
+/// their width.
+pub trait State {
+    /// Counts a packet of so many bytes in a cell of an array; past its end, does nothing.
+    fn count(&mut self, array: u32, index: u32, bytes: u32);
+    /// Asks a meter about a packet of so many bytes; one that does not exist is green.
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color;
+    /// Reads a register into words that are zero; past the end, they stay so.
+    fn read_register(&mut self, register: RegisterId, index: u32, value: &mut [u64]);
+    /// Writes a register; past the end, does nothing.
+    fn write_register(&mut self, register: RegisterId, index: u32, value: &[u64]);
+    /// A random number between two, both included, of the width of `lo`, for a packet of the burst by its number.
+    fn random(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits;
+}
+
+/// No services, no state: nothing happens, the answers are zero, or the least that may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoServices;
+
+impl State for NoServices {
+    fn count(&mut self, _: u32, _: u32, _: u32) {}
+    fn meter(&mut self, _: MeterId, _: u32) -> Color {
+        Color::default()
+    }
+    fn read_register(&mut self, _: RegisterId, _: u32, _: &mut [u64]) {}
+    fn write_register(&mut self, _: RegisterId, _: u32, _: &[u64]) {}
+    fn random(&mut self, _: usize, lo: &Bits, _: &Bits) -> Bits {
+        lo.clone()
+    }
+}
 
 impl Services for NoServices {
     fn call(&mut self, _: ServiceId, packets: &mut [Handed<'_>]) {

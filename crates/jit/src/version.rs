@@ -12,6 +12,7 @@
 //! node are numbered in the order in which code first leads to them.
 
 use crate::segment::Which;
+use std::collections::BTreeSet;
 
 /// What is known of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +84,10 @@ pub(crate) struct Points {
     len: u32,
     /// Some code notes outputs or copies beside packets.
     pub(crate) notes: bool,
+    /// The node or stop behind which code is being made; none for a start of the burst.
+    pub(crate) here: Option<usize>,
+    /// Where code asks for what depends on the packets before.
+    pub(crate) asked: BTreeSet<Option<usize>>,
 }
 
 impl Points {
@@ -99,6 +104,8 @@ impl Points {
             rest: None,
             len: 0,
             notes: false,
+            here: None,
+            asked: BTreeSet::new(),
         }
     }
 

@@ -130,6 +130,18 @@ impl jit::Services for Forgetful {
     }
 }
 
+impl jit::State for Forgetful {
+    fn count(&mut self, _: u32, _: u32, _: u32) {}
+    fn meter(&mut self, _: ir::MeterId, _: u32) -> interp::Color {
+        interp::Color::default()
+    }
+    fn read_register(&mut self, _: ir::RegisterId, _: u32, _: &mut [u64]) {}
+    fn write_register(&mut self, _: ir::RegisterId, _: u32, _: &[u64]) {}
+    fn random(&mut self, _: usize, lo: &ir::Bits, _: &ir::Bits) -> ir::Bits {
+        lo.clone()
+    }
+}
+
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "service looks left an answer out")]

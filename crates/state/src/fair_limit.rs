@@ -72,14 +72,15 @@ impl FairLimit {
         place
     }
 
+    /// Whether [`admit`](Self::admit) would refuse an owner.
+    pub fn refuses(&mut self, owner: u32, now_ns: u64) -> bool {
+        let place = self.earn(owner, now_ns);
+        self.tokens[place] < NS_PER_S
+    }
+
     /// Takes one token of an owner's, if it has one.
     pub fn admit(&mut self, owner: u32, now_ns: u64) -> bool {
-        let place = self.place(owner);
-        let elapsed = now_ns.saturating_sub(self.last_ns);
-        if self.tokens.len() <= FEW || elapsed >= DEAL_NS {
-            self.last_ns = self.last_ns.max(now_ns);
-            self.deal(u128::from(elapsed) * u128::from(self.rate));
-        }
+        let place = self.earn(owner, now_ns);
         match self.tokens[place].checked_sub(NS_PER_S) {
             Some(left) => {
                 self.tokens[place] = left;
@@ -87,6 +88,17 @@ impl FairLimit {
             }
             None => false,
         }
+    }
+
+    /// Deals what was earned until now; the owner's place.
+    fn earn(&mut self, owner: u32, now_ns: u64) -> usize {
+        let place = self.place(owner);
+        let elapsed = now_ns.saturating_sub(self.last_ns);
+        if self.tokens.len() <= FEW || elapsed >= DEAL_NS {
+            self.last_ns = self.last_ns.max(now_ns);
+            self.deal(u128::from(elapsed) * u128::from(self.rate));
+        }
+        place
     }
 
     /// What one owner's bucket holds, at most.

@@ -16,7 +16,7 @@ use crate::ports::PortShared;
 use crate::tally::Reason;
 use hashbrown::HashMap;
 use ir::{Action, Bits, DropReason};
-use jit::Answered;
+use jit::Said;
 use port::Frame;
 use service::conntrack::Ticket;
 use std::sync::Arc;
@@ -42,8 +42,8 @@ pub struct Kept {
     pub version: u64,
     /// Lookups that were counted.
     pub counted: u32,
-    /// Calls that were answered.
-    pub answered: Vec<Answered>,
+    /// What was said of it.
+    pub said: Said,
     /// Why compiled code has left it.
     pub reason: Reason,
 }
@@ -148,7 +148,7 @@ mod tests {
             begins,
             version: 1,
             counted: 0,
-            answered: Vec::new(),
+            said: Said::NONE,
             reason: Reason::OTHER,
         }
     }

@@ -14,7 +14,7 @@ use crate::tally::{Ran, Reason};
 use abi::{Packet, status};
 use interp::{Input, Start};
 use ir::{DropReason, Verdict};
-use jit::Answered;
+use jit::Said;
 use port::Csum;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -40,7 +40,7 @@ pub(super) struct Waiting {
     pub waits: Waits,
     pub version: u64,
     pub counted: u32,
-    pub answered: Vec<Answered>,
+    pub said: Said,
     pub reason: Reason,
 }
 
@@ -68,14 +68,14 @@ pub(super) struct Came {
 }
 
 impl Worker {
-    /// Runs a packet by itself. So many of its lookups were counted already, and these calls answered; why it was left.
+    /// Runs a packet by itself. So many of its lookups were counted already, and this was said; why it was left.
     #[inline]
     pub(super) fn run_one(
         &mut self,
         received: Received<'_>,
         from: &PortShared,
         begins: &Begins,
-        (counted, answered, reason): (u32, &[Answered], Reason),
+        (counted, said, reason): (u32, &Said, Reason),
         now_ns: u64,
     ) -> Came {
         let Received { bytes, in_port, csum } = received;
@@ -110,7 +110,7 @@ impl Worker {
             Begins::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes, in_port, now_ns, start };
-        let mut resumed = Resumed::new(&mut externs, counted, answered);
+        let mut resumed = Resumed::new(&mut externs, counted, said);
         (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
         let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
         let late = externs.late;
@@ -142,23 +142,20 @@ impl Worker {
     }
 
     /// Lets those go on that have waited for what has run now; says whether it waits itself.
-    pub(super) fn news(
-        &mut self,
-        came: &mut Came,
-        done: (u32, &[Answered], Reason),
-    ) -> Option<Waiting> {
+    pub(super) fn news(&mut self, came: &mut Came, done: (u32, &Said, Reason)) -> Option<Waiting> {
         let late = came.late.take()?;
         self.ready.extend(late.news.ready);
-        let (counted, answered, reason) = done;
+        let (counted, said, reason) = done;
         let waits = late.news.waits?;
         // What was said of it is said again when it goes on.
         self.notes.forget();
-        let answered = answered.iter().cloned().chain(late.answers.into_iter().flatten());
+        let mut said = said.clone();
+        said.calls.extend(late.answers.into_iter().flatten());
         Some(Waiting {
             waits,
             version: came.version,
             counted: counted + late.lookups,
-            answered: answered.collect(),
+            said,
             reason,
         })
     }
@@ -177,16 +174,19 @@ impl Worker {
     ) -> bool {
         let mut some = false;
         for (at, packet) in packets.iter_mut().enumerate() {
-            if packet.status != status::BAIL {
-                continue;
+            match packet.status {
+                status::BAIL => {}
+                // What it tells comes first.
+                status::TOLD => break,
+                _ => continue,
             }
             let (why, counted) = (packet.reason, packet.lookups);
             let Some(bytes) = packet.received() else { continue };
             some = true;
             let csum = csums.get(at).copied().unwrap_or_default();
             let received = Received { bytes, in_port: from.number, csum };
-            let answered = self.scratch.code.answered(at);
-            let done = (counted, &answered[..], self.left(why));
+            let said = self.scratch.code.said(at);
+            let done = (counted, &said, self.left(why));
             let mut came = self.run_one(received, from, &Begins::Pipeline, done, now_ns);
             if let Some(waiting) = self.news(&mut came, done) {
                 packet.status = status::RAN;

@@ -3,14 +3,15 @@
 #![allow(dead_code)] // each test uses its own part
 
 use abi::{BURST_MAX, Cells, Counters, Hit, Packet, TableCell, status};
-use interp::{Collect, Externs, Input, Machine, NullExterns, Start};
+use interp::sink::Punted;
+use interp::{Collect, Color, Externs, Input, Machine, NullExterns, Start};
 use ir::{
-    ActionCall, ActionId, Bits, CounterId, DropReason, EntryId, MeterId, Pipeline, RegisterId,
-    TableId, Terminator, Verdict,
+    ActionCall, ActionId, Bits, CounterId, EntryId, MeterId, Pipeline, RegisterId, TableId,
+    Terminator, Verdict,
 };
 use jit::{
-    Cache, Compiled, DirectEntry, Handed, NodeSpec, Options, Scratch, Services, Tables, Unit,
-    compile,
+    Cache, Compiled, DirectEntry, Handed, NodeSpec, Options, Scratch, Services, State, Tables,
+    Unit, What, compile,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -187,8 +188,84 @@ impl Native {
     }
 }
 
-/// Services without state.
-pub struct Imitated<'a>(pub &'a ir::Program);
+/// State that outlives packets, the same on both sides: what a packet is answered tells the order in which they came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Packets and bytes, by array and cell.
+    arrays: BTreeMap<(u32, u32), (u64, u64)>,
+    registers: BTreeMap<(u32, u32), Bits>,
+    /// How often each meter was asked, and how often a number was drawn.
+    asked: BTreeMap<u32, u64>,
+    drawn: u64,
+}
+
+impl Kept {
+    fn count(&mut self, program: &ir::Program, array: u32, index: u32, bytes: u32) {
+        if index < program.counters[array as usize].size {
+            let count = self.arrays.entry((array, index)).or_default();
+            count.0 += 1;
+            count.1 += u64::from(bytes);
+        }
+    }
+
+    /// The colours take turns.
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        let asked = self.asked.entry(meter.0).or_default();
+        *asked += 1;
+        Color { color: (*asked % 3) as u8, level: (*asked * 7 + u64::from(bytes)) as u8 }
+    }
+
+    fn read(&self, program: &ir::Program, register: RegisterId, index: u32) -> Option<Bits> {
+        let declared = &program.registers[register.index()];
+        let none = || Bits::zero(declared.width);
+        (index < declared.size)
+            .then(|| self.registers.get(&(register.0, index)).cloned().unwrap_or_else(none))
+    }
+
+    fn write(&mut self, program: &ir::Program, register: RegisterId, index: u32, value: Bits) {
+        let declared = &program.registers[register.index()];
+        assert_eq!(value.width(), declared.width);
+        if index < declared.size {
+            self.registers.insert((register.0, index), value);
+        }
+    }
+
+    fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
+        assert_eq!(lo.width(), hi.width());
+        self.drawn += 1;
+        let span = hi.sub_sat(lo).low_u128();
+        let above =
+            u128::from(ir::testing::Rng::new(self.drawn).next_u64()) % span.saturating_add(1);
+        lo.add(&Bits::from_u128(above, lo.width()))
+    }
+}
+
+/// Services without state, and state.
+pub struct Imitated<'a>(pub &'a ir::Program, pub &'a mut Kept);
+
+impl State for Imitated<'_> {
+    fn count(&mut self, array: u32, index: u32, bytes: u32) {
+        self.1.count(self.0, array, index, bytes);
+    }
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        self.1.meter(meter, bytes)
+    }
+    fn read_register(&mut self, register: RegisterId, index: u32, value: &mut [u64]) {
+        assert!(value.iter().all(|word| *word == 0));
+        if let Some(read) = self.1.read(self.0, register, index) {
+            value.copy_from_slice(read.limbs());
+        }
+    }
+    fn write_register(&mut self, register: RegisterId, index: u32, value: &[u64]) {
+        let width = self.0.registers[register.index()].width;
+        let bits = Bits::from_words(value, width);
+        assert_eq!(bits.limbs(), value, "nothing above the width");
+        self.1.write(self.0, register, index, bits);
+    }
+    fn random(&mut self, _: usize, lo: &Bits, hi: &Bits) -> Bits {
+        self.1.random(lo, hi)
+    }
+}
 
 impl Services for Imitated<'_> {
     fn call(&mut self, service: ir::ServiceId, packets: &mut [Handed<'_>]) {
@@ -215,7 +292,14 @@ impl Services for Imitated<'_> {
     }
 }
 
-impl Externs for Counted {
+/// The interpreter's outside.
+pub struct Oracle<'a> {
+    pub program: &'a ir::Program,
+    pub counted: &'a mut Counted,
+    pub kept: &'a mut Kept,
+}
+
+impl Externs for Oracle<'_> {
     fn service(
         &mut self,
         service: &ir::program::Service,
@@ -229,26 +313,30 @@ impl Externs for Counted {
         NullExterns.port_live(port)
     }
     fn count_table(&mut self, table: TableId, hit: bool) {
-        let count = self.tables.entry(table).or_default();
+        let count = self.counted.tables.entry(table).or_default();
         count.0 += 1;
         count.1 += u64::from(hit);
     }
     fn count_entry(&mut self, _: TableId, entry: EntryId, bytes: u32) {
-        let count = self.entries.entry(entry.0).or_default();
+        let count = self.counted.entries.entry(entry.0).or_default();
         count.0 += 1;
         count.1 += u64::from(bytes);
     }
     fn count(&mut self, _: CounterId, _: u32) {}
-    fn count_indirect(&mut self, _: u32, _: u32, _: u32) {}
-    fn meter(&mut self, meter: MeterId, bytes: u32) -> interp::Color {
-        NullExterns.meter(meter, bytes)
+    fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
+        self.kept.count(self.program, array, index, bytes);
+    }
+    fn meter(&mut self, meter: MeterId, bytes: u32) -> Color {
+        self.kept.meter(meter, bytes)
     }
     fn register_read(&mut self, register: RegisterId, index: u32) -> Option<Bits> {
-        NullExterns.register_read(register, index)
+        self.kept.read(self.program, register, index)
     }
-    fn register_write(&mut self, _: RegisterId, _: u32, _: Bits) {}
+    fn register_write(&mut self, register: RegisterId, index: u32, value: Bits) {
+        self.kept.write(self.program, register, index, value);
+    }
     fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
-        NullExterns.random(lo, hi)
+        self.kept.random(lo, hi)
     }
 }
 
@@ -260,6 +348,8 @@ pub struct Tally {
     pub changed: u64,
     /// Outputs of packets that changed behind them.
     pub laid: u64,
+    /// Punts and digests.
+    pub told: u64,
     /// Packets with more outputs than lie in their line.
     pub many: u64,
     pub bailed: u64,
@@ -272,6 +362,7 @@ impl Tally {
         self.forwarded += other.forwarded;
         self.changed += other.changed;
         self.laid += other.laid;
+        self.told += other.told;
         self.many += other.many;
         self.bailed += other.bailed;
         for (reason, n) in other.reasons {
@@ -315,6 +406,8 @@ pub struct Both<'a> {
     scratch: Scratch,
     machine: Machine,
     native: Native,
+    /// State as code has left it, and as is right.
+    kept: [Kept; 2],
 }
 
 impl<'a> Both<'a> {
@@ -332,7 +425,7 @@ impl<'a> Both<'a> {
         let scan = Scan::new(unit, pipeline);
         let (scratch, machine) = (Scratch::new(), Machine::new());
         let native = Native::new(unit, pipeline);
-        Both { pipeline, unit, code, scan, scratch, machine, native }
+        Both { pipeline, unit, code, scan, scratch, machine, native, kept: Default::default() }
     }
 
     /// Runs a burst and compares every packet that did not bail out.
@@ -348,7 +441,9 @@ impl<'a> Both<'a> {
             .map(|(buffer, (port, bytes))| Packet::new(buffer, HEADROOM, bytes.len(), *port))
             .collect();
         let counters = self.native.counters();
-        let mut services = Imitated(self.pipeline.program());
+        let program = self.pipeline.program();
+        let [kept, right] = &mut self.kept;
+        let mut services = Imitated(program, kept);
         let (scan, scratch) = (&self.scan, &mut self.scratch);
         self.code.run(scan, counters, &mut services, scratch, &mut packets, now_ns);
         let counted = self.native.take(self.pipeline);
@@ -377,24 +472,40 @@ impl<'a> Both<'a> {
                 tally.bailed += 1;
                 lookups += u64::from(done.lookups);
                 bailed = true;
+                // What it does to state, it does before the packets behind it.
+                let input = Input { bytes, in_port: *port, now_ns, start: Start::Pipeline };
+                let counted = &mut Counted::default();
+                let mut outside = Oracle { program, counted, kept: right };
+                let sink = &mut Collect::default();
+                self.machine.run(self.pipeline, input, &mut outside, sink, None);
                 continue;
             }
             tally.native += 1;
             let mut sink = Collect::default();
             let before = expected.tables.values().map(|(n, _)| n).sum::<u64>();
             let input = Input { bytes, in_port: *port, now_ns, start: Start::Pipeline };
-            let verdict = self.machine.run(self.pipeline, input, &mut expected, &mut sink, None);
+            let mut outside = Oracle { program, counted: &mut expected, kept: right };
+            let verdict = self.machine.run(self.pipeline, input, &mut outside, &mut sink, None);
             let after = expected.tables.values().map(|(n, _)| n).sum::<u64>();
             lookups += after - before;
-            assert!(sink.punts.is_empty() && sink.digests.is_empty(), "{}", context());
-            let native = match done.status {
-                status::FORWARD | status::COPIES => Verdict::Forward,
-                status::DROP => Verdict::Drop(DropReason::ALL[done.reason as usize]),
-                other => panic!("status {other}: {}", context()),
-            };
-            assert_eq!(native, verdict, "{}", context());
+            assert_eq!(self.scratch.verdict(at, done), Some(verdict), "{}", context());
             let start = (HEADROOM as i32 + done.shift) as usize;
             let out = &buffer[start..HEADROOM + bytes.len()];
+            let (mut punts, mut digests) = (Vec::new(), Vec::new());
+            for told in self.scratch.told(at, done) {
+                let args = told.args().to_vec();
+                match told.what {
+                    What::Punt { reason, table, entry, headers } => {
+                        let received = &buffer[HEADROOM..HEADROOM + bytes.len()];
+                        let bytes = headers.map_or(out.to_vec(), |h| h.to_vec(received));
+                        punts.push(Punted { reason, table, entry, args, bytes });
+                    }
+                    What::Digest(digest) => digests.push((digest, args)),
+                }
+            }
+            assert_eq!(punts, sink.punts, "{}", context());
+            assert_eq!(digests, sink.digests, "{}", context());
+            tally.told += (punts.len() + digests.len()) as u64;
             let copies: Vec<jit::Copy<'_>> = self.scratch.copies(at, done).collect();
             assert_eq!(copies.len(), sink.outputs.len(), "{}", context());
             for (native, output) in copies.iter().zip(&sink.outputs) {
@@ -426,8 +537,13 @@ impl<'a> Both<'a> {
         }
         let total = counted.tables.values().map(|(n, _)| n).sum::<u64>();
         assert_eq!(total, lookups, "{what}: lookups counted");
-        if !bailed {
-            assert_eq!(counted, expected, "{what}: counters");
+        match bailed {
+            false => {
+                assert_eq!(counted, expected, "{what}: counters");
+                assert_eq!(kept, right, "{what}: state");
+            }
+            // Whoever runs them would have done the rest.
+            true => kept.clone_from(right),
         }
     }
 }

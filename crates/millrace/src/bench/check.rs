@@ -70,29 +70,46 @@ pub(crate) struct Checked {
     pub(crate) left: usize,
 }
 
-/// A copy: where it goes, and, if it differs from the frame as code has left it, its headers, where the rest begins in the
+/// Of a copy that differs from the frame as code has left it: its headers, where the rest begins in the
 /// frame as it came in, and how long it is at most.
-type Copied = (abi::Output, Option<(Vec<u8>, usize, usize)>);
+type Headers = Option<(Vec<u8>, usize, usize)>;
+
+/// What code has made of a frame.
+struct Made {
+    shift: i32,
+    /// As it came in.
+    len: usize,
+    verdict: Option<Verdict>,
+    copies: Vec<(abi::Output, Headers)>,
+    punts: Vec<Headers>,
+}
 
 /// Collects a burst's outcomes.
 #[derive(Default)]
 struct Collector {
-    /// What code says, the copies, length as it came in.
-    compiled: Vec<(usize, abi::Outcome, Vec<Copied>, usize)>,
+    compiled: Vec<(usize, Made)>,
     interpreted: Vec<(usize, Outcome)>,
 }
 
 impl Seen for Collector {
     fn compiled(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch) {
-        let copied = |copy: jit::Copy<'_>| {
-            let headers = |h: jit::Headers<'_>| match h.received {
-                None => (h.bytes.to_vec(), h.payload, h.cut),
-                Some(received) => (h.to_vec(received), usize::MAX, h.cut),
-            };
-            (copy.output, copy.headers.map(headers))
+        let headers = |h: jit::Headers<'_>| match h.received {
+            None => (h.bytes.to_vec(), h.payload, h.cut),
+            Some(received) => (h.to_vec(received), usize::MAX, h.cut),
         };
-        let copies = code.copies(i, packet).map(copied).collect();
-        self.compiled.push((i, **packet, copies, packet.len() as usize));
+        let copied = |copy: jit::Copy<'_>| (copy.output, copy.headers.map(headers));
+        let punt = |told: jit::Told<'_>| match told.what {
+            jit::What::Punt { headers: of, .. } => Some(of.map(headers)),
+            jit::What::Digest(_) => None,
+        };
+        let made = Made {
+            shift: packet.shift,
+            len: packet.len() as usize,
+            verdict: code.verdict(i, packet),
+            copies: code.copies(i, packet).map(copied).collect(),
+            punts: code.told(i, packet).filter_map(punt).collect(),
+        };
+        self.compiled.push((i, made));
     }
 
     fn interpreted(&mut self, i: usize, run: &mut dyn FnMut(&mut dyn Sink) -> (Verdict, Ran)) {
@@ -105,16 +122,9 @@ impl Seen for Collector {
 impl Collector {
     fn outcomes(self, lane: &Lane) -> Vec<Option<Outcome>> {
         let mut outcomes = vec![None; BURST];
-        for (i, code, copies, len) in self.compiled {
-            let verdict = match code.status {
-                abi::status::FORWARD | abi::status::COPIES => Some(Verdict::Forward),
-                abi::status::DROP => {
-                    DropReason::ALL.get(code.reason as usize).map(|reason| Verdict::Drop(*reason))
-                }
-                _ => None,
-            };
-            let bytes = |headers: Option<(Vec<u8>, usize, usize)>| match headers {
-                None => lane.bytes(i, code.shift, len).to_vec(),
+        for (i, Made { shift, len, verdict, copies, punts }) in self.compiled {
+            let bytes = |headers: Headers| match headers {
+                None => lane.bytes(i, shift, len).to_vec(),
                 Some((mut bytes, payload, cut)) => {
                     bytes.extend_from_slice(lane.bytes(i, 0, len).get(payload..).unwrap_or(&[]));
                     bytes.truncate(cut);
@@ -122,8 +132,8 @@ impl Collector {
                 }
             };
             let outputs = copies.into_iter().map(|(o, headers)| (o.port, o.queue, bytes(headers)));
-            let outputs = outputs.collect();
-            outcomes[i] = verdict.map(|verdict| Outcome { verdict, outputs, punts: Vec::new() });
+            let (outputs, punts) = (outputs.collect(), punts.into_iter().map(bytes).collect());
+            outcomes[i] = verdict.map(|verdict| Outcome { verdict, outputs, punts });
         }
         for (i, outcome) in self.interpreted {
             outcomes[i] = Some(outcome);

@@ -246,6 +246,8 @@ impl Lane {
             state: self.held.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            random: &mut self.random,
+            outside: None,
             now_ns,
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
@@ -274,11 +276,11 @@ impl Lane {
                 late: None,
             };
             let input = Input { bytes, in_port, now_ns, start: Start::Pipeline };
-            let answered = self.scratch.code.answered(i);
+            let said = self.scratch.code.said(i);
             let (forward, scratch) = (&*self.held.forward, &mut self.scratch);
             let externs: &mut dyn Externs = &mut externs;
             seen.interpreted(i, &mut |sink| {
-                let mut resumed = Resumed::new(externs, *lookups, &answered);
+                let mut resumed = Resumed::new(externs, *lookups, &said);
                 (scratch.ran, scratch.reason) = (Ran::Interpreter, None);
                 let verdict = forward.run(scratch, input, &mut resumed, sink);
                 (verdict, scratch.ran)

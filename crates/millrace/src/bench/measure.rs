@@ -62,6 +62,18 @@ impl Tally {
         }
     }
 
+    /// A frame of which the control side was told something.
+    #[cold]
+    fn told(&mut self, i: usize, packet: &abi::Packet<'_>, code: &jit::Scratch) {
+        code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
+        std::hint::black_box(code.told(i, packet).count());
+        match code.verdict(i, packet) {
+            Some(Verdict::Forward) => self.forward += 1,
+            Some(Verdict::Punt(_)) => self.punt += 1,
+            _ => self.drop += 1,
+        }
+    }
+
     /// Copies by port.
     pub(crate) fn ports(&self) -> BTreeMap<u32, u64> {
         let mut all = self.others.clone();
@@ -103,6 +115,7 @@ impl Seen for Tally {
                 code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
                 self.forward += 1;
             }
+            abi::status::TOLD => self.told(i, packet, code),
             _ => {
                 self.burst(std::slice::from_ref(packet), code);
             }
@@ -112,12 +125,16 @@ impl Seen for Tally {
     // All at once, so that what is counted stays in registers.
     #[inline]
     fn burst(&mut self, packets: &[abi::Packet<'_>], code: &jit::Scratch) -> bool {
-        let (mut sent, mut left) = (0u64, 0u64);
+        let (mut sent, mut left, mut told) = (0u64, 0u64, 0u64);
         for (i, packet) in packets.iter().enumerate() {
             match packet.outputs() {
                 _ if packet.status == abi::status::COPIES => {
                     code.copies(i, packet).for_each(|copy| self.sent(copy.output.port));
                     sent += 1;
+                }
+                _ if packet.status == abi::status::TOLD => {
+                    self.told(i, packet, code);
+                    told += 1;
                 }
                 [one] => {
                     self.sent(one.port);
@@ -131,7 +148,7 @@ impl Seen for Tally {
             }
         }
         self.forward += sent;
-        self.drop += packets.len() as u64 - sent - left;
+        self.drop += packets.len() as u64 - sent - left - told;
         left > 0
     }
 

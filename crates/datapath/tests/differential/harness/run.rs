@@ -4,9 +4,10 @@ use super::case::{Case, Incoming, Step};
 use super::effects::{Count, Effects, Outside, Plain, draw};
 use super::{Made, Subject, Tested};
 use abi::{BURST_MAX, status};
-use datapath::lane::{Counts, Resumed, Serve};
+use datapath::lane::{Chance, Counts, Resumed, Serve};
 use datapath::services::one_by_one;
 use datapath::tally::Ran;
+use datapath::telling::tell_one;
 use datapath::validate::{Spelt, spelt};
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
@@ -37,6 +38,8 @@ pub(crate) struct Stats {
     pub(crate) forwarded: u64,
     /// And of these, so many as compiled code has them by more ports than a few, or by copies that differ.
     pub(crate) copied: u64,
+    /// And so many of which compiled code has told the control side something.
+    pub(crate) told: u64,
     /// Lookups, and those that matched.
     pub(crate) lookups: u64,
     pub(crate) matches: u64,
@@ -53,6 +56,7 @@ impl Stats {
         self.packets += other.packets;
         self.forwarded += other.forwarded;
         self.copied += other.copied;
+        self.told += other.told;
         self.lookups += other.lookups;
         self.matches += other.matches;
         self.transactions += other.transactions;
@@ -104,7 +108,7 @@ struct Live<'a> {
     forward: &'a dyn Forward,
     counters: &'a WorkerCounters,
     now_ns: u64,
-    seed: u64,
+    seed: &'a mut u64,
     called: &'a mut Called,
 }
 
@@ -135,6 +139,15 @@ impl Serve for Noting<'_> {
         one_by_one(service, packets, |_, args, packet, results| {
             note(self.0, service, args, packet, results)
         });
+    }
+}
+
+/// Chance by the packet's number.
+struct Seeds([u64; BURST_MAX]);
+
+impl Chance for Seeds {
+    fn between(&mut self, packet: usize, lo: &Bits, hi: &Bits) -> Bits {
+        draw(&mut self.0[packet], lo, hi)
     }
 }
 
@@ -185,7 +198,7 @@ impl Externs for Live<'_> {
     }
 
     fn random(&mut self, lo: &Bits, hi: &Bits) -> Bits {
-        draw(&mut self.seed, lo, hi)
+        draw(self.seed, lo, hi)
     }
 }
 
@@ -325,11 +338,14 @@ impl Lane {
         }
         let state = &**forward.state();
         let mut services = Noting(&mut self.called);
+        let mut seeds = Seeds(std::array::from_fn(|i| self.number + i as u64));
         let mut counts = Counts {
             worker: 0,
             state,
             counters: &self.counters,
             services: &mut services,
+            random: &mut seeds,
+            outside: None,
             now_ns: self.now_ns,
         };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
@@ -351,15 +367,25 @@ impl Lane {
             effects.clear();
             let same = frame[HEADROOM..] == packet.bytes[..];
             match said.status {
-                status::FORWARD | status::COPIES => {
+                status::FORWARD | status::COPIES | status::TOLD => {
                     if !(said.changed != 0 || same && said.shift == 0) {
                         return Err((i, "its bytes changed, and nothing says so".to_string()));
                     }
-                    copies
-                        .iter()
-                        .for_each(|(port, queue, bytes)| effects.out(*port, *queue, bytes));
+                    let place = (&frame[..], HEADROOM, packet.bytes.len());
+                    let mut told = b.scratch.code.told(i, said).peekable();
+                    for (at, (port, queue, bytes)) in copies.iter().enumerate() {
+                        while let Some(told) = told.next_if(|told| told.outputs <= at) {
+                            tell_one(&told, said, place, effects);
+                        }
+                        effects.out(*port, *queue, bytes);
+                    }
+                    told.for_each(|told| tell_one(&told, said, place, effects));
                     self.stats.copied += u64::from(said.status == status::COPIES);
-                    effects.end(Verdict::Forward);
+                    self.stats.told += u64::from(said.status == status::TOLD);
+                    match b.scratch.code.verdict(i, said) {
+                        Some(verdict) => effects.end(verdict),
+                        None => return Err((i, "nothing became of it".to_string())),
+                    }
                 }
                 status::DROP => match DropReason::ALL.get(said.reason as usize) {
                     Some(reason) => effects.end(Verdict::Drop(*reason)),
@@ -374,11 +400,11 @@ impl Lane {
                         forward,
                         counters: &self.counters,
                         now_ns: self.now_ns,
-                        seed: self.number + i as u64,
+                        seed: &mut seeds.0[i],
                         called: &mut self.called,
                     };
-                    let answered = b.scratch.code.answered(i);
-                    let mut externs = Resumed::new(&mut live, said.lookups, &answered);
+                    let told = b.scratch.code.said(i);
+                    let mut externs = Resumed::new(&mut live, said.lookups, &told);
                     let input = input(packet, self.now_ns);
                     b.scratch.ran = Ran::Interpreter;
                     let verdict = forward.run(&mut b.scratch, input, &mut externs, effects);
