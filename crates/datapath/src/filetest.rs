@@ -139,8 +139,9 @@ impl Engine for Compiled {
         let mut burst = [abi::Packet::new(&mut buffer, HEADROOM, bytes.len(), in_port)];
         let counters = &running.counters;
         let mut services = Imitated;
-        let mut counts =
-            Counts { worker: 0, state: forward.state(), counters, services: &mut services, now_ns };
+        let live = &abi::Live::all_but(externs.dead_ports.iter().copied());
+        let (state, services) = (forward.state(), &mut services);
+        let mut counts = Counts { worker: 0, state, counters, services, live, now_ns };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
         let outcome = *done;

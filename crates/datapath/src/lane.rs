@@ -75,6 +75,8 @@ pub struct Counts<'a> {
     pub counters: &'a WorkerCounters,
     /// Who answers calls of services.
     pub services: &'a mut dyn Serve,
+    /// Which ports are live.
+    pub live: &'a abi::Live,
     /// The time.
     pub now_ns: u64,
 }
@@ -114,7 +116,7 @@ pub struct State<'a> {
 pub struct Late {
     /// What services say of packets that wait.
     pub news: News,
-    /// Lookups that were counted before.
+    /// What was counted before, as [`abi::Outcome::lookups`] has it.
     pub lookups: u32,
     /// Calls that were answered before, if it is a fragment: no other packet waits.
     pub answers: Option<Vec<Answered>>,
@@ -145,6 +147,11 @@ impl Externs for State<'_> {
     }
 
     fn count(&mut self, counter: CounterId, bytes: u32) {
+        if let Some(late) = &mut self.late
+            && late.news.waits.is_none()
+        {
+            late.lookups = late.lookups.saturating_add(abi::COUNTED);
+        }
         self.counters.add(counter.0, 1, u64::from(bytes), self.now_ns);
     }
 
@@ -198,13 +205,15 @@ impl Externs for State<'_> {
     }
 }
 
-/// Externs that leave out the first table lookups, with what their entries would count, and in place of the
-/// first calls of services repeat what was answered.
+/// Externs that leave out the first table lookups, with what their entries would count, and the first counts of groups and
+/// buckets, and in place of the first calls of services repeat what was answered.
 pub struct Resumed<'a> {
     /// The others.
     pub externs: &'a mut dyn Externs,
     /// Lookups still to be left out.
     pub skip: u32,
+    /// Groups and buckets likewise.
+    counted: u32,
     /// The lookup counted last was left out.
     skipping: bool,
     /// What services have said already.
@@ -212,9 +221,10 @@ pub struct Resumed<'a> {
 }
 
 impl<'a> Resumed<'a> {
-    /// Leaves out so many lookups, and calls that were answered.
+    /// Leaves out what was counted, which is said as [`abi::Outcome::lookups`] says it, and calls that were answered.
     pub fn new(externs: &'a mut dyn Externs, skip: u32, answered: &'a [Answered]) -> Resumed<'a> {
-        Resumed { externs, skip, skipping: false, answered }
+        let (skip, counted) = (skip % abi::COUNTED, skip / abi::COUNTED);
+        Resumed { externs, skip, counted, skipping: false, answered }
     }
 }
 
@@ -239,7 +249,10 @@ impl Externs for Resumed<'_> {
     }
 
     fn count(&mut self, counter: CounterId, bytes: u32) {
-        self.externs.count(counter, bytes);
+        match self.counted.checked_sub(1) {
+            Some(left) => self.counted = left,
+            None => self.externs.count(counter, bytes),
+        }
     }
 
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {

@@ -640,6 +640,7 @@ impl Worker {
             state: held.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            live: self.ports.live(),
             now_ns,
         };
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);
@@ -918,7 +919,7 @@ impl Worker {
                     from: from.clone(),
                     begins: begins.clone(),
                     version,
-                    counted: counted + late.lookups,
+                    counted: counted.saturating_add(late.lookups),
                     answered: answered.collect(),
                     reason,
                 };

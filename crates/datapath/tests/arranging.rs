@@ -159,6 +159,7 @@ fn send(
         state: forward.state(),
         counters: &counters,
         services: &mut NoServices,
+        live: &abi::Live::default(),
         now_ns: 5,
     };
     forward.burst(scratch, &mut burst, &mut counts, 5);

@@ -271,6 +271,7 @@ impl Switch {
             state: self.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            live: self.ports.live(),
             now_ns,
         };
         self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);

@@ -139,6 +139,8 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) lost: Variable,
     /// What is generated is done on a copy of the packet, which ends so.
     pub(crate) copy: Option<CopyEnd>,
+    /// Groups that what is generated is inside of.
+    pub(crate) groups: u32,
     /// Places where a copy may be laid, so far.
     pub(crate) layings: u32,
     /// 1 if the last lookup missed and nothing was done since.
@@ -296,6 +298,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             cut,
             lost,
             copy: None,
+            groups: 0,
             layings: 0,
             missed,
             goto,

@@ -22,6 +22,7 @@
 //! | `version`, `kept` | what code knows of a packet, and which code that makes; what a packet keeps while it waits |
 //! | `emit`, `parse`, `ops`, `commit` | the state of a packet and expressions; states; operations and blocks; the packet's bytes at the end |
 //! | `lay`, `copies` | copies of a packet that goes on to change; where it goes, as the worker reads it |
+//! | `groups`, `buckets` | groups: code that chooses buckets and runs them; the data that it reads |
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
@@ -35,6 +36,7 @@
 //! interpreter.
 
 mod bails;
+mod buckets;
 mod commit;
 mod compile;
 mod copies;
@@ -43,6 +45,7 @@ mod fan;
 mod flow;
 mod frame;
 mod graph;
+mod groups;
 pub mod isa;
 mod kept;
 mod lay;
@@ -62,6 +65,7 @@ pub mod value;
 mod version;
 pub mod whole;
 
+pub use buckets::{Groups, NO_ACTION};
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
 pub use run::{Answered, Scratch};

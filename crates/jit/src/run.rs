@@ -350,6 +350,7 @@ impl Compiled {
         packets: &mut [Packet<'_>],
         now_ns: u64,
     ) {
+        let groups = tables.groups();
         let context = Context {
             packets: packets.as_mut_ptr().cast(),
             cells: counters.cells.as_ptr(),
@@ -361,11 +362,17 @@ impl Compiled {
             images: scratch.images.as_mut_ptr(),
             images_len: 0,
             reserved: 0,
+            groups: groups.slots().as_ptr(),
+            groups_mask: groups.slots().len() as u64 - 1,
+            live: groups.live().as_ptr(),
+            crcs: abi::groups::crcs().as_ptr().cast(),
+            logs: abi::groups::LOGS.as_ptr(),
         };
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context. The code was compiled for
         // this machine. A `Packet` owns its buffer for as long as it lives, and what it says about it is right.
-        // The counters are those of at least as many tables as the program has. Where the code notes anything, there is room
+        // The counters are those of at least as many tables as the program has. Groups and live ports are borrowed, and
+        // chunks lie where slots say for as long. Where the code notes anything, there is room
         // for what it notes of every packet, and it stays within `IMAGES_BYTES`.
         unsafe {
             block.at.cast::<Context>().write(context);

@@ -246,6 +246,7 @@ impl Lane {
             state: self.held.forward.state(),
             counters: &self.counters,
             services: &mut serving,
+            live: self.ports.live(),
             now_ns,
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);

@@ -202,6 +202,8 @@ pub(crate) struct Lane {
     /// Packets left to the interpreter, by the number of the reason.
     bails: BTreeMap<u32, u64>,
     called: Called,
+    /// What compiled code knows of ports.
+    ports: abi::Live,
 }
 
 /// Buffers and machines, used for one case after the other.
@@ -231,6 +233,7 @@ impl Lane {
             stats: Stats::default(),
             bails: BTreeMap::new(),
             called: Called::new(),
+            ports: abi::Live::all_but([DEAD_PORT]),
         }
     }
 
@@ -326,6 +329,7 @@ impl Lane {
             state,
             counters: &self.counters,
             services: &mut services,
+            live: &self.ports,
             now_ns: self.now_ns,
         };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
