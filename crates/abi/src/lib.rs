@@ -7,7 +7,7 @@
 //! offsets of [`offset`], which are derived from the declarations here; nothing else may be assumed.
 //!
 //! What few packets have lies elsewhere: more outputs than a [`Packet`] has room for, and copies of it as it was before it
-//! changed again ([`Noted`], [`Context::images`]).
+//! changed again ([`Noted`], [`Context::images`]). Groups ([`groups`]) are data that code reads.
 //!
 //! In: nothing. Out: types, offsets, status and reason numbers.
 //!
@@ -18,12 +18,14 @@
 //! it cannot bail out.
 
 pub mod counters;
+pub mod groups;
 mod ran;
 mod show;
 pub mod state;
 
 pub use classify::Hit;
 pub use counters::{Cell, Cells, Counters, TableCell};
+pub use groups::{Groups, Live};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -37,6 +39,12 @@ pub const MORE_MAX: usize = 125;
 pub const LAID_MAX: usize = 40;
 /// Room for the headers of copies that are laid, of all packets of a burst, in bytes.
 pub const IMAGES_BYTES: usize = 1 << 16;
+/// What [`Outcome::lookups`] has for a group or a bucket that was counted; below it are lookups of tables.
+pub const COUNTED: u32 = 1 << 20;
+/// Groups and buckets of one packet, at most, before it comes to another group; with more it bails out.
+pub const COUNTED_MAX: u32 = 128;
+/// Buckets of one group that code runs, at most.
+pub const BUCKETS_MAX: usize = 256;
 /// Bytes in front of a packet's data that a commit may use, at most.
 pub const PUSH_MAX: usize = 64;
 
@@ -96,7 +104,8 @@ pub struct Outcome {
     pub laid: u8,
     /// Why it was dropped, or which bail-out it took.
     pub reason: u32,
-    /// Table lookups that were counted for it so far, if it waits or has bailed out.
+    /// What was counted for it so far, if it waits or has bailed out: lookups of tables, and groups and buckets, each
+    /// [`COUNTED`] times.
     pub lookups: u32,
     /// The packet now begins so many bytes later and is so much shorter.
     pub shift: i32,
@@ -338,6 +347,16 @@ pub struct Context {
     pub left: u32,
     /// Padding.
     pub reserved: u32,
+    /// Where groups are found, and what places among them are masked with.
+    pub groups: *const groups::GroupSlot,
+    /// One less than how many slots there are.
+    pub groups_mask: u64,
+    /// Which ports are live, by bits.
+    pub live: *const std::sync::atomic::AtomicU64,
+    /// [`groups::crcs`].
+    pub crcs: *const u32,
+    /// [`groups::LOGS`].
+    pub logs: *const u32,
 }
 
 /// The signature of a segment.
@@ -434,6 +453,16 @@ pub mod offset {
         STATE_RANDOM = State, random;
         /// [`State::tell`](super::state::State::tell).
         STATE_TELL = State, tell;
+        /// [`Context::groups`](super::Context::groups).
+        CONTEXT_GROUPS = Context, groups;
+        /// [`Context::groups_mask`](super::Context::groups_mask).
+        CONTEXT_GROUPS_MASK = Context, groups_mask;
+        /// [`Context::live`](super::Context::live).
+        CONTEXT_LIVE = Context, live;
+        /// [`Context::crcs`](super::Context::crcs).
+        CONTEXT_CRCS = Context, crcs;
+        /// [`Context::logs`](super::Context::logs).
+        CONTEXT_LOGS = Context, logs;
         /// [`Noted::laid`](super::Noted::laid).
         NOTED_LAID = Noted, laid;
         /// [`Noted::more`](super::Noted::more).

@@ -29,6 +29,8 @@
 //! what is left of the table there has changed, and not when other entries have. Where more is left, but of fewer key fields,
 //! it is looked up in an index of that alone ([`opt::View`]), which follows updates as the table's own does.
 //!
+//! Groups are data ([`jit::Groups`]): a group-mod that has buckets do what some did before edits that.
+//!
 //! Invariants: code is bound to a replica only after `fit` was asked with that replica's contents;
 //! both replicas see the same steps, so variants and columns agree between them. The body that code
 //! has for an action is right for those tables alone that ran it when the code was made: it may hold
@@ -43,7 +45,9 @@ use crate::replica::{Beside, InterpEngine, Replica, Served};
 use crate::tally::{Reason, Tally};
 use crate::whole::{Made, Whole};
 use classify::Kind;
-use ir::{Action, ActionCall, ActionId, Pipeline, Program, Select, TableId, Terminator, Update};
+use ir::{
+    Action, ActionCall, ActionId, Expr, Op, Pipeline, Program, Select, TableId, Terminator, Update,
+};
 use jit::{NodeSpec, Unit};
 use opt::Contents;
 use opt::unroll::{copied_action, original_table};
@@ -140,7 +144,8 @@ impl Default for Options {
 }
 
 /// What the code generator leaves to the interpreter.
-const BAIL: opt::Bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+const BAIL: opt::Bail =
+    opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
 
 /// Tables of so many entries at most become code, if they do not change often.
 pub const DIRECT_MAX: usize = 16;
@@ -175,6 +180,8 @@ pub struct Code {
     changes: Vec<u64>,
     /// How often anything else that code depends on had changed.
     epoch: u64,
+    /// Packets come to groups in it.
+    groups: bool,
     /// Tables that were changing when it was made, so that nothing of them could be left.
     restless: Vec<TableId>,
     /// By node: what of the table is looked up there, if that is not all of it.
@@ -189,6 +196,18 @@ impl Code {
     /// What packets are counted under that leave by the bail-out of this number.
     pub(crate) fn reason(&self, bail: u32) -> Reason {
         self.reasons.get(bail as usize).copied().unwrap_or(Reason::OTHER)
+    }
+
+    /// It has what buckets do now, and the hashes that groups choose by.
+    fn knows(&self, groups: &jit::Groups) -> bool {
+        let (actions, hashes) = (groups.actions(), groups.hashes());
+        let has = |(at, id): (usize, &ActionId)| {
+            *id == jit::NO_ACTION || self.unit.buckets.get(at) == Some(id)
+        };
+        let hashed = |(at, hash): (usize, &Option<Arc<[Expr]>>)| {
+            hash.is_none() || self.unit.hashes.get(at) == Some(hash)
+        };
+        actions.iter().enumerate().all(has) && hashes.iter().enumerate().all(hashed)
     }
 }
 
@@ -222,6 +241,9 @@ struct Input {
     program: Arc<Program>,
     contents: Contents,
     tables: Vec<TableFacts>,
+    /// By number: actions of groups' buckets, and inputs of their hashes.
+    buckets: Vec<ActionId>,
+    hashes: Vec<Option<Arc<[Expr]>>>,
     /// Those of tables of which little may be left in a copy of the pipeline.
     entries: opt::Entries,
     /// Tables for which it is left out, since they change often.
@@ -293,8 +315,16 @@ impl Input {
         }
         jit::pair_twins(&optimised.program, &mut nodes);
         let value_sets = self.contents.value_sets.clone();
-        let unit = Unit { program: Arc::new(optimised), nodes, value_sets };
+        let (buckets, hashes) = (self.buckets, self.hashes);
+        let unit = Unit { program: Arc::new(optimised), nodes, value_sets, buckets, hashes };
         let compiled = jit::compile(&unit, cache, &self.options)?;
+        let live = &unit.program;
+        let bodies = live.actions.values().map(|action| &action.body);
+        let groups = live.program.blocks.iter().map(|block| &block.ops).chain(bodies).any(|ops| {
+            let mut found = false;
+            ops.iter().for_each(|op| op.visit(&mut |op| found |= matches!(op, Op::Group { .. })));
+            found
+        });
         Ok(Code {
             unit,
             reasons: reasons(&compiled, &self.tally),
@@ -303,6 +333,7 @@ impl Input {
             changes: self.changes,
             epoch: self.epoch,
             restless: self.restless,
+            groups,
             views,
             compile_time: start.elapsed(),
         })
@@ -498,7 +529,13 @@ impl JitEngine {
             tables: Vec::with_capacity(self.program.tables.len()),
             actions: self.actions.clone(),
             value_sets: self.value_sets.clone(),
+            buckets: None,
         };
+        let (buckets, hashes) = (replica.chunks().actions(), replica.chunks().hashes());
+        contents.buckets = Some(opt::Buckets {
+            actions: buckets.iter().copied().filter(|id| *id != jit::NO_ACTION).collect(),
+            hashes: hashes.iter().flatten().cloned().collect(),
+        });
         let mut tables = Vec::with_capacity(self.program.tables.len());
         for at in 0..self.program.tables.len() {
             let id = TableId(at as u32);
@@ -531,6 +568,8 @@ impl JitEngine {
             program: self.program.clone(),
             contents,
             tables,
+            buckets,
+            hashes,
             entries,
             restless,
             changes: self.watches.iter().map(|w| w.changes).collect(),
@@ -579,6 +618,9 @@ impl JitEngine {
         }
         let mut slower = None;
         let replica = self.replicas.following();
+        if code.groups && !code.knows(replica.chunks()) {
+            slower = Some("groups do what is new to them".to_string());
+        }
         for (node, view) in code.unit.nodes.iter().zip(&code.views) {
             let table = node.table;
             let at = table.index();

@@ -141,6 +141,7 @@ impl Engine for Compiled {
         let mut burst = [abi::Packet::new(&mut buffer, HEADROOM, bytes.len(), in_port)];
         let counters = &running.counters;
         let mut services = Imitated;
+        let dead: Vec<u32> = externs.dead_ports.iter().copied().collect();
         let mut counts = Counts {
             worker: 0,
             state: forward.state(),
@@ -148,6 +149,7 @@ impl Engine for Compiled {
             services: &mut services,
             random: &mut Prng::new(0),
             outside: Some(&mut *externs),
+            live: &abi::Live::all_but(dead.into_iter()),
             now_ns,
         };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);

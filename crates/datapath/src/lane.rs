@@ -145,6 +145,8 @@ pub struct Counts<'a> {
     pub random: &'a mut dyn Chance,
     /// In tests: who has counter arrays, meters and registers, and chance, in place of the snapshot and the program's state.
     pub outside: Option<&'a mut dyn Externs>,
+    /// Which ports are live.
+    pub live: &'a abi::Live,
     /// The time.
     pub now_ns: u64,
 }
@@ -188,7 +190,7 @@ pub struct Late {
     asked: bool,
     /// What services say of packets that wait.
     pub news: News,
-    /// Lookups that were counted before.
+    /// What was counted before, as [`abi::Outcome::lookups`] has it.
     pub lookups: u32,
     /// Calls that were answered before, if it is a fragment: no other packet waits.
     pub answers: Option<Vec<Answered>>,
@@ -222,6 +224,11 @@ impl Externs for State<'_> {
     }
 
     fn count(&mut self, counter: CounterId, bytes: u32) {
+        if let Some(late) = &mut self.late
+            && late.news.waits.is_none()
+        {
+            late.lookups = late.lookups.saturating_add(abi::COUNTED);
+        }
         self.counters.add(counter.0, 1, u64::from(bytes), self.now_ns);
     }
 
@@ -278,13 +285,16 @@ impl Externs for State<'_> {
     }
 }
 
-/// Externs that leave out the first table lookups, with what their entries would count; in place of the
-/// first calls of services repeat what was answered, and in place of the first operations on state what came of them.
+/// Externs that leave out the first table lookups, with what their entries would count, and the first counts of groups and
+/// buckets; in place of the first calls of services repeat what was answered, and in place of the first operations on state
+/// what came of them.
 pub struct Resumed<'a> {
     /// The others.
     pub externs: &'a mut dyn Externs,
     /// Lookups still to be left out.
     pub skip: u32,
+    /// Groups and buckets likewise.
+    counted: u32,
     /// The lookup counted last was left out.
     skipping: bool,
     /// What services have said already.
@@ -294,9 +304,11 @@ pub struct Resumed<'a> {
 }
 
 impl<'a> Resumed<'a> {
-    /// Leaves out so many lookups, and what was said.
+    /// Leaves out what was counted, which is said as [`abi::Outcome::lookups`] says it, and what was said.
     pub fn new(externs: &'a mut dyn Externs, skip: u32, said: &'a Said) -> Resumed<'a> {
-        Resumed { externs, skip, skipping: false, answered: &said.calls, did: &said.did }
+        let (skip, counted) = (skip % abi::COUNTED, skip / abi::COUNTED);
+        let (answered, did) = (&said.calls[..], &said.did[..]);
+        Resumed { externs, skip, counted, skipping: false, answered, did }
     }
 
     /// What came of the next operation on state, if it was done already.
@@ -328,7 +340,10 @@ impl Externs for Resumed<'_> {
     }
 
     fn count(&mut self, counter: CounterId, bytes: u32) {
-        self.externs.count(counter, bytes);
+        match self.counted.checked_sub(1) {
+            Some(left) => self.counted = left,
+            None => self.externs.count(counter, bytes),
+        }
     }
 
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {

@@ -4,6 +4,7 @@
 //! by that worker alone and summed by readers.
 
 use crate::queues::Queues;
+use abi::Live;
 use abi::counters::bump;
 use crossbeam_utils::CachePadded;
 use hashbrown::HashMap;
@@ -163,6 +164,8 @@ pub struct PortShared {
     /// For the control side; workers are given theirs.
     queues: Mutex<Option<Arc<Queues>>>,
     cells: Box<[CachePadded<PortCell>]>,
+    /// Where tables of ports that have this one keep whether it is live.
+    live: Mutex<Vec<Arc<Live>>>,
     /// Drops of frames that no worker has at hand, by whichever thread.
     late: [AtomicU64; ir::DropReason::COUNT],
 }
@@ -176,6 +179,7 @@ impl PortShared {
             flags: AtomicU32::new(flags),
             queues: Mutex::new(None),
             cells: (0..workers).map(|_| CachePadded::new(PortCell::default())).collect(),
+            live: Mutex::default(),
             late: [const { AtomicU64::new(0) }; ir::DropReason::COUNT],
         }
     }
@@ -193,6 +197,20 @@ impl PortShared {
         } else {
             self.flags.fetch_and(!bits, Ordering::Release);
         }
+        if bits & PortFlags::UP != 0 {
+            let tables = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+            tables.iter().for_each(|live| live.set(self.number, on));
+        }
+    }
+
+    /// A table of ports has this one from now on, or has it no more.
+    fn belongs(&self, table: &Arc<Live>, there: bool) {
+        let mut tables = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.retain(|other| !Arc::ptr_eq(other, table));
+        if there {
+            tables.push(table.clone());
+        }
+        table.set(self.number, there && self.flags().has(PortFlags::UP));
     }
 
     /// The egress queues, if there are any.
@@ -277,6 +295,8 @@ fn is_egress(reason: ir::DropReason) -> bool {
 #[derive(Clone, Default)]
 pub struct PortTable {
     ports: HashMap<u32, Arc<PortShared>>,
+    /// Which of them are live, for compiled code. Clones share it.
+    live: Arc<Live>,
 }
 
 impl PortTable {
@@ -288,12 +308,23 @@ impl PortTable {
 
     /// Adds or replaces a port.
     pub fn insert(&mut self, port: Arc<PortShared>) {
-        self.ports.insert(port.number, port);
+        if let Some(before) = self.ports.insert(port.number, port.clone()) {
+            before.belongs(&self.live, false);
+        }
+        port.belongs(&self.live, true);
     }
 
     /// Takes a port out.
     pub fn remove(&mut self, number: u32) -> Option<Arc<PortShared>> {
-        self.ports.remove(&number)
+        let port = self.ports.remove(&number)?;
+        port.belongs(&self.live, false);
+        Some(port)
+    }
+
+    /// Which ports are live, as compiled code sees it.
+    #[inline]
+    pub fn live(&self) -> &Live {
+        &self.live
     }
 
     /// All ports by ascending number.
@@ -363,8 +394,18 @@ mod tests {
         assert_eq!(numbers(&table), [2, 5, 9]);
         assert!(table.is_live(5) && !table.is_live(1));
         table.get(5).unwrap().set_flag(PortFlags::UP, false);
-        assert!(!table.is_live(5));
+        assert!(!table.is_live(5) && !table.live().is_live(5) && table.live().is_live(9));
+        table.get(5).unwrap().set_flag(PortFlags::UP, true);
+        assert!(table.live().is_live(5));
+        let port = Arc::new(PortShared::new(9, "p", 0, 1));
+        let (before, clone) = (table.get(9).unwrap().clone(), table.clone());
+        table.insert(port.clone());
+        before.set_flag(PortFlags::UP, true);
+        assert!(!table.live().is_live(9), "the port that was replaced");
+        port.set_flag(PortFlags::UP, true);
+        assert!(clone.live().is_live(9), "clones share what is live");
         assert!(table.remove(5).is_some() && table.remove(5).is_none());
+        assert!(!table.live().is_live(5));
         assert_eq!(numbers(&table), [2, 9]);
     }
 }

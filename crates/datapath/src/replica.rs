@@ -625,6 +625,8 @@ pub struct Replica {
     tables: Vec<Index>,
     actions: HashMap<ActionId, Arc<Action>>,
     groups: HashMap<GroupId, Arc<Group>>,
+    /// The same for compiled code.
+    chunks: jit::Groups,
     meters: HashMap<MeterId, Arc<LiveMeter>>,
     value_sets: Vec<Vec<Select>>,
     forced: Option<Kind>,
@@ -660,6 +662,7 @@ impl Replica {
             tables: program.tables.iter().map(|t| Index::new(t, forced)).collect(),
             actions: HashMap::new(),
             groups: HashMap::new(),
+            chunks: jit::Groups::default(),
             meters: HashMap::new(),
             value_sets: vec![Vec::new(); program.value_sets.len()],
             forced,
@@ -724,9 +727,13 @@ impl Replica {
                 // Only what is not used is removed, so only those tables know it that have used it.
                 self.actions.remove(id);
                 self.tables.iter_mut().for_each(|index| index.records.retire(*id));
+                self.chunks.retire(*id);
             }
             Step::SetAction(id, action) => set(&mut self.actions, *id, action.clone()),
-            Step::SetGroup(id, group) => set(&mut self.groups, *id, group.clone()),
+            Step::SetGroup(id, group) => {
+                set(&mut self.groups, *id, group.clone());
+                self.chunks.set(*id, group.as_ref());
+            }
             Step::SetMeter(id, meter) => set(&mut self.meters, *id, meter.clone()),
             Step::SetValueSet(id, members) => self.value_sets[id.index()] = members.clone(),
             Step::SetProgram(program, state) => {
@@ -748,6 +755,11 @@ impl Replica {
     /// Action records of a table.
     pub(crate) fn records(&self, table: TableId) -> &Records {
         &self.tables[table.index()].records
+    }
+
+    /// Groups, as compiled code sees them.
+    pub(crate) fn chunks(&self) -> &jit::Groups {
+        &self.chunks
     }
 
     /// Entries in a table.
@@ -917,6 +929,8 @@ struct Nodes<'a> {
     replica: &'a Replica,
     /// A key of each lookup is noted: this one, counted around.
     noted: Option<u32>,
+    /// Which ports are live.
+    live: &'a abi::Live,
 }
 
 impl Nodes<'_> {
@@ -990,6 +1004,11 @@ impl jit::Tables for Nodes<'_> {
     fn records(&self, node: usize) -> &[u64] {
         self.index(node).map_or(&[], |index| index.records.words())
     }
+
+    #[inline]
+    fn groups(&self) -> abi::Groups<'_> {
+        self.replica.chunks.view(self.live)
+    }
 }
 
 impl View for Replica {
@@ -1057,7 +1076,7 @@ impl Forward for Replica {
                 scratch.bursts = scratch.bursts.wrapping_add(1);
                 let noted =
                     (scratch.bursts.is_multiple_of(EVERY)).then_some(scratch.bursts / EVERY);
-                let nodes = Nodes { replica: self, noted };
+                let nodes = Nodes { replica: self, noted, live: counts.live };
                 let counters = counts.counters();
                 let mut calls = Calls { program: &self.program, forward: self, counts };
                 let scratch = &mut scratch.code;

@@ -648,6 +648,7 @@ impl Worker {
             services: &mut serving,
             random: &mut self.random,
             outside: None,
+            live: self.ports.live(),
             now_ns,
         };
         held.forward.burst(&mut self.scratch, packets, &mut counts, now_ns);

@@ -162,6 +162,7 @@ fn send(
         services: &mut NoServices,
         random: &mut Prng::new(0),
         outside: None,
+        live: &abi::Live::default(),
         now_ns: 5,
     };
     forward.burst(scratch, &mut burst, &mut counts, 5);

@@ -45,6 +45,7 @@ struct Bed {
     arena: Arc<CounterArena>,
     counters: WorkerCounters,
     scratch: Scratch,
+    live: abi::Live,
 }
 
 fn action(pipeline: &Pipeline, name: &str, args: &[u128]) -> ActionCall {
@@ -66,7 +67,8 @@ impl Bed {
         let (engine, forward) = JitEngine::new(program, 1, arena.clone(), options).unwrap();
         let counters = arena.worker();
         (0..5000).for_each(|_| assert!(arena.allocate().is_ok()));
-        Bed { engine, pipeline, forward, arena, counters, scratch: Scratch::default() }
+        let live = abi::Live::all_but([]);
+        Bed { engine, pipeline, forward, arena, counters, scratch: Scratch::default(), live }
     }
 
     fn apply(&mut self, updates: &[Update]) {
@@ -112,6 +114,7 @@ impl Bed {
             services: &mut NoServices,
             random: &mut Prng::new(0),
             outside: None,
+            live: &self.live,
             now_ns: 5,
         };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, 5);
@@ -416,4 +419,87 @@ fn rounds(pipeline: &Pipeline, dst: u64) -> Vec<u32> {
         }
     }
     Vec::new()
+}
+
+/// Packets hand copies to a group.
+const GROUPED: &str = "\
+use std
+action drop { drop }
+action out(port: 32) { output port }
+action marked(port: 32, mac: 48) { eth.dst = mac; output port }
+action hand(to: 32) { group to }
+table t { key eth.dst ternary; default drop; capacity 4096; counters }
+block start { apply t }
+block done { end }
+";
+
+fn bucket(watch_port: Option<u32>, weight: u16, action: ActionCall) -> ir::Bucket {
+    ir::Bucket { weight, watch_port, watch_group: None, action, counter: ir::CounterId(40) }
+}
+
+fn group(kind: ir::GroupKind, buckets: Vec<ir::Bucket>, hash: Vec<ir::Expr>) -> Update {
+    let group = ir::Group { kind, buckets, hash, counter: ir::CounterId(41) };
+    Update::SetGroup(ir::GroupId(5), Arc::new(group))
+}
+
+/// A change of a group, or a port that goes down, is an edit: the code stays as it is.
+#[test]
+fn groups_are_data_of_the_code() {
+    use ir::GroupKind::{All, FastFailover, Indirect, Select};
+    let mut bed = Bed::of(GROUPED, Options { synchronous: true, ..Options::default() });
+    let out = |bed: &Bed, port: u32| action(&bed.pipeline, "out", &[port.into()]);
+    let hand = action(&bed.pipeline, "hand", &[5]);
+    let source = bed.pipeline.program().find_field("eth.src").unwrap();
+    let hash = vec![ir::Expr::Field(source)];
+    let entries: Vec<Update> = (0..100).map(|n| bed.entry(n, n.into(), hand.clone())).collect();
+    bed.apply(&entries);
+    // Of each kind one, so that the code knows the action and the hash.
+    bed.apply(&[group(Select, vec![bucket(None, 1, out(&bed, 9))], hash.clone())]);
+    assert_eq!(bed.send(1), Some(vec![9]));
+    let code = bed.engine.code().unwrap().clone();
+    let one = bucket(None, 0, out(&bed, 7));
+    bed.apply(&[group(Indirect, vec![one.clone()], Vec::new())]);
+    assert_eq!(bed.send(1), Some(vec![7]));
+    let three = [1, 2, 3].map(|port| bucket(None, 0, out(&bed, port)));
+    bed.apply(&[group(All, three.to_vec(), Vec::new())]);
+    assert_eq!(bed.send(2), Some(vec![1, 2, 3]));
+    let watching = [1, 2].map(|port| bucket(Some(port), 0, out(&bed, port)));
+    bed.apply(&[group(FastFailover, watching.to_vec(), Vec::new())]);
+    assert_eq!(bed.send(3), Some(vec![1]));
+    // A link goes down, and comes back: no version of anything changes.
+    for (down, expected) in [(1, vec![2]), (2, vec![])] {
+        bed.live.set(down, false);
+        assert_eq!(bed.send(3), Some(expected));
+    }
+    bed.live.set(1, true);
+    assert_eq!(bed.send(3), Some(vec![1]));
+    bed.live.set(2, true);
+    let weighed = [(1, 0), (2, 3)].map(|(port, weight)| bucket(None, weight, out(&bed, port)));
+    bed.apply(&[group(Select, weighed.to_vec(), hash)]);
+    assert_eq!(bed.send(4), Some(vec![2]), "of weight 0, none is chosen");
+    bed.apply(&[Update::RemoveGroup(ir::GroupId(5))]);
+    assert_eq!(bed.send(4), Some(vec![]));
+    assert!(Arc::ptr_eq(bed.engine.code().unwrap(), &code), "code was made anew");
+    assert_eq!(bed.arena.read(41).unwrap().packets, 8);
+    assert_eq!(bed.arena.read(40).unwrap().packets, 9);
+}
+
+/// Without time to compile, what is new to groups is left to others until there is code.
+#[test]
+fn what_is_new_to_groups_is_left_until_it_is_compiled() {
+    let mut bed = Bed::of(GROUPED, Options::default());
+    let hand = action(&bed.pipeline, "hand", &[5]);
+    let entries: Vec<Update> = (0..100).map(|n| bed.entry(n, n.into(), hand.clone())).collect();
+    let out = action(&bed.pipeline, "out", &[7]);
+    let indirect = |call| group(ir::GroupKind::Indirect, vec![bucket(None, 0, call)], Vec::new());
+    bed.apply(&[&entries[..], &[indirect(out.clone())]].concat());
+    while bed.work() {}
+    assert_eq!(bed.send(1), Some(vec![7]));
+    bed.engine.spend_budget();
+    let mut marked = action(&bed.pipeline, "marked", &[6, 6]);
+    marked.args[1] = Bits::from_u128(6, 48);
+    bed.apply(&[indirect(marked)]);
+    assert_eq!(bed.send(1), None, "the bucket's action is new");
+    bed.apply(&[indirect(out)]);
+    assert_eq!(bed.send(1), Some(vec![7]));
 }

@@ -273,6 +273,7 @@ impl Switch {
             services: &mut serving,
             random: &mut Prng::new(0),
             outside: None,
+            live: self.ports.live(),
             now_ns,
         };
         self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);

@@ -145,6 +145,8 @@ pub(crate) struct Gen<'f, 'p> {
     pub(crate) looked_up_at: Option<Value>,
     /// What is generated is done on a copy of the packet, which ends so.
     pub(crate) copy: Option<CopyEnd>,
+    /// Groups that what is generated is inside of.
+    pub(crate) groups: u32,
     /// Places where a copy may be laid, so far.
     pub(crate) layings: u32,
     /// 1 if the last lookup missed and nothing was done since.
@@ -306,6 +308,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             last,
             looked_up_at: None,
             copy: None,
+            groups: 0,
             layings: 0,
             missed,
             goto,

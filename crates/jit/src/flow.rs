@@ -116,6 +116,12 @@ struct Analysis<'a> {
     shape: &'a Shape,
     graph: &'a Graph,
     stops: &'a Stops<'a>,
+    /// What groups' buckets may do.
+    buckets: Vec<&'a [Op]>,
+    /// Inputs of the hashes that they are chosen by.
+    hashes: Vec<&'a Expr>,
+    /// Groups that what is looked at is inside of.
+    groups: Cell<u32>,
     /// Whose operations are looked at.
     origin: Cell<Origin>,
     /// By stop: what may hold there.
@@ -129,11 +135,15 @@ struct Analysis<'a> {
 impl Flow {
     pub(crate) fn new(unit: &Unit, shape: &Shape, graph: &Graph, stops: &Stops<'_>) -> Flow {
         let program = &unit.program.program;
+        let bodies = unit.buckets.iter().filter_map(|id| unit.program.actions.get(id));
         let a = Analysis {
             program,
             shape,
             graph,
             stops,
+            buckets: bodies.map(|action| &action.body[..]).collect(),
+            hashes: unit.hashes.iter().flatten().flat_map(|inputs| inputs.iter()).collect(),
+            groups: Cell::new(0),
             origin: Cell::new(Origin::Block(BlockId(0))),
             stopped: RefCell::new(vec![None; stops.all.len()]),
             end: RefCell::default(),
@@ -453,12 +463,31 @@ impl Analysis<'_> {
                 self.ops(or_else, &mut other);
                 may.join(&other);
             }
+            Op::Group { .. } => {
+                let groups = self.groups.get();
+                may.lost = true;
+                if groups < crate::groups::DEPTH_MAX {
+                    self.groups.set(groups + 1);
+                    let origin = self.origin.replace(Origin::Bucket);
+                    for body in &self.buckets {
+                        let mut copy = may.clone();
+                        self.ops(body, &mut copy);
+                        may.output |= copy.output;
+                    }
+                    self.origin.set(origin);
+                    self.groups.set(groups);
+                }
+            }
+            Op::PortLive { field, .. } => {
+                if let FieldRef::Meta(id) = field {
+                    self.assigned.borrow_mut().insert(id.index());
+                }
+                self.write(*field, may);
+            }
             // These bail out.
             Op::Reparse
-            | Op::Group { .. }
             | Op::Clone { .. }
             | Op::Call { .. }
-            | Op::PortLive { .. }
             | Op::Resubmit { .. }
             | Op::Recirculate { .. }
             | Op::CopyVarbit { .. }
@@ -591,6 +620,7 @@ impl Analysis<'_> {
                 members.iter().for_each(|m| live.headers.insert(m.index()));
             }
         };
+        let mut groups = false;
         for op in ops {
             op.visit(&mut |op| {
                 op.exprs(&mut |e| self.expr(e, live));
@@ -620,9 +650,19 @@ impl Analysis<'_> {
                         elements(self.program, *stack).for_each(|h| whole(h, live))
                     }
                     Op::Output { .. } => live.meta.insert(intrinsic::QUEUE.index()),
+                    Op::PortLive { field: FieldRef::Meta(_), .. } => {}
+                    Op::PortLive { field, .. } => self.expr(&Expr::Field(*field), live),
+                    Op::Group { .. } => groups = true,
                     _ => {}
                 }
             });
+        }
+        // Buckets of one group inside of another do what some bucket does.
+        if groups && self.groups.get() == 0 {
+            self.groups.set(1);
+            self.buckets.iter().for_each(|body| self.use_ops(body, live));
+            self.hashes.iter().for_each(|e| self.expr(e, live));
+            self.groups.set(0);
         }
     }
 }

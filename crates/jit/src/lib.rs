@@ -24,6 +24,7 @@
 //! | `lay`, `copies` | copies of a packet that goes on to change; where it goes, as the worker reads it |
 //! | `state`, `host`, `journal`, `records` | operations on state: in code; the functions that it calls; what they have done, for packets that bail out later |
 //! | `told` | what is told the control side |
+//! | `groups`, `buckets` | groups: code that chooses buckets and runs them; the data that it reads |
 //! | `unused` | drops loads that nobody needs |
 //! | `fan` | entries that differ in one value and in the twin they go to |
 //! | [`value`] | values of any width in generated code |
@@ -37,6 +38,7 @@
 //! interpreter.
 
 mod bails;
+mod buckets;
 mod commit;
 mod compile;
 mod copies;
@@ -45,6 +47,7 @@ mod fan;
 mod flow;
 mod frame;
 mod graph;
+mod groups;
 mod host;
 pub mod isa;
 mod journal;
@@ -69,6 +72,7 @@ pub mod value;
 mod version;
 pub mod whole;
 
+pub use buckets::{Groups, NO_ACTION};
 pub use compile::{Cache, Compiled, Error, Isa, Options, Text, compile};
 pub use copies::{Copy, Headers};
 pub use journal::Did;

@@ -1,7 +1,7 @@
 //! Operations and blocks.
 //!
 //! An operation that is not compiled bails out when it is reached. Before a packet changes, a copy of its headers is
-//! laid aside for outputs that were noted ([`crate::lay`]). For state (registers, meters, arrays of
+//! laid aside for outputs that were noted ([`crate::lay`]). Groups are [`crate::groups`]' business. For state (registers, meters, arrays of
 //! counters, random numbers) code calls functions ([`crate::state`]), and to tell the control side something ([`crate::told`]). Further passes would
 //! need more than that; a call of a service is a stop ([`crate::stops`]), if no header came or went before. A loop goes on in code for [`ROUNDS`] rounds between two lookups, so that a
 //! packet's work stays bounded; longer ones, and sums over the payload behind a lookup, where it is not known
@@ -195,12 +195,18 @@ impl<'f, 'p> Gen<'f, 'p> {
                 return Err(self.end(None));
             }
             Op::Reparse => return Err(self.bail("the packet is parsed again")),
-            Op::Group { .. } => return Err(self.bail("a group")),
+            Op::Group { group } => {
+                let group = self.value(group, env)?;
+                self.group(&group)?;
+            }
             Op::Clone { .. } => return Err(self.bail("a clone")),
             Op::OnCopy { body } => self.on_copy(body, site)?,
             Op::Call { .. } => return Err(self.bail("a call")),
             Op::Service { args, .. } => return Err(self.stop(op, args, site)),
-            Op::PortLive { .. } => return Err(self.bail("whether a port is live")),
+            Op::PortLive { field, port } => {
+                let port = self.value(port, env)?;
+                self.port_live(*field, &port)?;
+            }
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
             Op::Punt { reason, args } => self.punt(*reason, args, env)?,
@@ -233,18 +239,16 @@ impl<'f, 'p> Gen<'f, 'p> {
         Ok(())
     }
 
-    /// Does operations on a copy of the packet, which ends with them. What is output meanwhile is noted as all outputs are.
-    fn on_copy(&mut self, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
-        let depth = self.copy.map_or(0, |copy| copy.depth + 1);
-        if depth >= DEPTH_MAX || !self.plan.few_copies {
-            return Err(self.bail("a copy of copies, or one of many"));
-        }
+    /// Operations may change what is output.
+    pub(crate) fn changes(&self, ops: &[Op]) -> bool {
         let mut changes = false;
         let checksum_meta = &self.plan.checksum_meta;
-        body.iter().for_each(|op| {
+        ops.iter().for_each(|op| {
             op.visit(&mut |op| {
                 changes |= match op {
                     Op::Assign(FieldRef::Meta(id), _) => checksum_meta[id.index()],
+                    // What is done on a copy inside of this one is laid at its end.
+                    Op::Group { .. } | Op::PortLive { field: FieldRef::Meta(_), .. } => false,
                     Op::Output { .. }
                     | Op::If { .. }
                     | Op::Drop(_)
@@ -257,6 +261,24 @@ impl<'f, 'p> Gen<'f, 'p> {
                 };
             });
         });
+        changes
+    }
+
+    /// Does operations on the copy that is being made, and ends it.
+    pub(crate) fn copy_ops(&mut self, ops: &[Op], args: &[Val]) {
+        let site = Site { args, missed: None, lookup_missed: None };
+        if self.ops(ops, site).is_ok() {
+            self.end_copy(None);
+        }
+    }
+
+    /// Does operations on a copy of the packet, which ends with them. What is output meanwhile is noted as all outputs are.
+    fn on_copy(&mut self, body: &[Op], site: Site<'_>) -> Result<(), Ended> {
+        let depth = self.copy.map_or(0, |copy| copy.depth + 1);
+        if depth >= DEPTH_MAX || !self.plan.few_copies {
+            return Err(self.bail("a copy of copies, or one of many"));
+        }
+        let changes = self.changes(body);
         let kept = self.taken_along();
         let kept: Vec<_> = kept.into_iter().map(|var| (var, self.b.use_var(var))).collect();
         let copy = CopyEnd { rest: self.b.create_block(), ends: false, changes, depth };
@@ -282,11 +304,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             return Ended;
         }
         if let Some(reason) = dropped {
-            let lost = self.b.use_var(self.lost);
-            let (none, here) = (self.constant(0), self.constant(reason as u64 + 1));
-            let first = self.compare(IntCC::Equal, lost, none);
-            let lost = self.select(&first, here, lost);
-            self.b.def_var(self.lost, lost);
+            self.lose(reason);
         }
         self.b.ins().jump(copy.rest, &[]);
         self.copy = Some(CopyEnd { ends: true, ..copy });
@@ -1176,6 +1194,8 @@ impl<'f, 'p> Gen<'f, 'p> {
         self.set(self.goto, &goto);
         self.origin = stopped.origin;
         match stopped.origin {
+            // Nobody waits there.
+            Origin::Bucket => {}
             Origin::Block(block) => {
                 self.site = format!("block {}", plan.program.blocks[block.index()].name);
                 let _: Result<(), Ended> = self.block_from(block, stopped.rest);
@@ -1389,7 +1409,7 @@ impl<'f, 'p> Gen<'f, 'p> {
     }
 
     /// Counts the packet for an entry, if that has a counter.
-    fn count_entry(&mut self, entry: Value) {
+    pub(crate) fn count_entry(&mut self, entry: Value) {
         let flags = trusted();
         let rest = self.b.create_block();
         let counts = match self.counts {
@@ -1420,7 +1440,7 @@ impl<'f, 'p> Gen<'f, 'p> {
 const _: () = assert!(size::CELL.is_power_of_two());
 
 /// Parameters that an action's body looks at.
-fn params_used(action: &Action) -> SmallVec<[u32; 8]> {
+pub(crate) fn params_used(action: &Action) -> SmallVec<[u32; 8]> {
     let mut used = SmallVec::new();
     for op in &action.body {
         op.visit(&mut |op| {

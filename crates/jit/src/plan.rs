@@ -3,6 +3,7 @@
 use crate::flow::Flow;
 use crate::frame::Frame;
 use crate::graph::Graph;
+use crate::groups;
 use crate::set::Set;
 use crate::shape::Shape;
 use crate::stops::Stops;
@@ -111,7 +112,7 @@ impl<'u> Plan<'u> {
             }
         }
         let frame = Frame::default();
-        let few_copies = copies(unit) <= COPIES_MAX;
+        let few_copies = copies(unit) <= COPIES_MAX && bucket_copies(unit) <= groups::COPIES_MAX;
         let mut plan = Plan {
             unit,
             program,
@@ -163,22 +164,30 @@ impl<'u> Plan<'u> {
     }
 }
 
-/// Copies that a packet makes in the midst of operations, at most: the interpreter makes more, of which others are some.
+/// Copies that a packet makes in the midst of operations, at most: the interpreter makes more, of which others are some;
+/// buckets, and what these make, are fewer than 641 ([`abi::COUNTED_MAX`]) times four.
 const COPIES_MAX: usize = 1024;
+
+/// How many of them a bucket's action makes, at most.
+fn bucket_copies(unit: &Unit) -> usize {
+    let bodies = unit.buckets.iter().filter_map(|id| unit.program.actions.get(id));
+    bodies.map(|action| count_copies(&action.body)).max().unwrap_or(0)
+}
+
+fn count_copies(ops: &[Op]) -> usize {
+    let mut n = 0;
+    let mut one = |op: &Op| n += usize::from(matches!(op, Op::OnCopy { .. }));
+    ops.iter().for_each(|op| op.visit(&mut one));
+    n
+}
 
 /// How many of them a packet makes, at most: it comes to each block once, and runs one action there.
 fn copies(unit: &Unit) -> usize {
-    let count = |ops: &[Op]| {
-        let mut n = 0;
-        let mut one = |op: &Op| n += usize::from(matches!(op, Op::OnCopy { .. }));
-        ops.iter().for_each(|op| op.visit(&mut one));
-        n
-    };
-    let blocks = unit.program.program.blocks.iter().map(|block| count(&block.ops));
+    let blocks = unit.program.program.blocks.iter().map(|block| count_copies(&block.ops));
     let actions = unit.nodes.iter().map(|node| {
         let bodies = crate::flow::actions(node).into_iter();
         let bodies = bodies.filter_map(|id| unit.program.actions.get(&id));
-        bodies.map(|action| count(&action.body)).max().unwrap_or(0)
+        bodies.map(|action| count_copies(&action.body)).max().unwrap_or(0)
     });
     blocks.chain(actions).sum()
 }

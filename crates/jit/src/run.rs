@@ -422,6 +422,7 @@ impl Compiled {
         let outside = std::ptr::from_mut(outside);
         let at = packets.as_ptr().cast();
         let mut host = Host::new(outside, &raw mut journal, &raw mut messages, at, &self.widths);
+        let groups = tables.groups();
         let context = Context {
             packets: packets.as_mut_ptr().cast(),
             cells: counters.cells.as_ptr(),
@@ -436,6 +437,11 @@ impl Compiled {
             state: (&raw mut host).cast(),
             left: 0,
             reserved: 0,
+            groups: groups.slots().as_ptr(),
+            groups_mask: groups.slots().len() as u64 - 1,
+            live: groups.live().as_ptr(),
+            crcs: abi::groups::crcs().as_ptr().cast(),
+            logs: abi::groups::LOGS.as_ptr(),
         };
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context.
@@ -477,8 +483,9 @@ impl Compiled {
         packets: *mut Packet<'static>,
     ) {
         // SAFETY: The code was compiled for this machine. A `Packet` owns its buffer for as long as it lives, and what it says
-        // about it is right. The counters are those of at least as many tables as the program has. Where the code notes
-        // anything, there is room for what it notes of every packet, and it stays within `IMAGES_BYTES`.
+        // about it is right. The counters are those of at least as many tables as the program has. Groups and live ports
+        // are borrowed, and chunks lie where slots say for as long. Where the code notes anything, there is room for what it
+        // notes of every packet, and it stays within `IMAGES_BYTES`.
         unsafe { block.call(&self.start) };
         if let Some((point, segment)) = &self.rest {
             // SAFETY: there is a `PointIo` for every point.

@@ -28,6 +28,8 @@ pub(crate) enum Origin {
     Block(BlockId),
     /// Those of an action at this node.
     Action(usize, ActionId),
+    /// A bucket's: nobody waits there.
+    Bucket,
 }
 
 /// A call, at which packets wait.

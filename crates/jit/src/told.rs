@@ -169,6 +169,10 @@ impl Gen<'_, '_> {
         args: &[Expr],
         env: Env<'_>,
     ) -> Result<(), Ended> {
+        if self.groups > 0 {
+            // Which bucket it was is part of what is told.
+            return Err(self.bail("a punt of a bucket"));
+        }
         let in_order = self.get(self.in_order, 1);
         let disorder = self.not(&in_order);
         self.bail_if(&disorder, "the headers do not lie in the deparser's order")?;

@@ -1,11 +1,12 @@
 //! What is compiled: an optimised program, the nodes at which tables are looked up, and who answers
 //! lookups when the code runs.
 
+pub use crate::buckets::NO_ACTION;
 use classify::Hit;
 use interp::Color;
 use ir::{
-    ActionCall, ActionId, Bits, BlockId, EntryId, KeyMatch, MeterId, RegisterId, Select, ServiceId,
-    TableId, Terminator,
+    ActionCall, ActionId, Bits, BlockId, EntryId, Expr, KeyMatch, MeterId, RegisterId, Select,
+    ServiceId, TableId, Terminator,
 };
 use opt::Optimised;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ pub struct Unit {
     pub nodes: Vec<NodeSpec>,
     /// Members of the value sets.
     pub value_sets: Vec<Vec<Select>>,
+    /// Actions that groups' buckets run, by number ([`Groups::actions`](crate::Groups::actions)).
+    pub buckets: Vec<ActionId>,
+    /// Inputs of hashes that groups choose by, by number ([`Groups::hashes`](crate::Groups::hashes)).
+    pub hashes: Vec<Option<Arc<[Expr]>>>,
 }
 
 /// A place where a table is looked up.
@@ -160,6 +165,11 @@ pub trait Tables {
     /// The action records of the node's table: every `Hit::action` times `record_words` is the
     /// first word of one of them.
     fn records(&self, node: usize) -> &[u64];
+
+    /// Groups, and which ports are live.
+    fn groups(&self) -> abi::Groups<'_> {
+        abi::Groups::none()
+    }
 
     /// As [`lookup`](Self::lookup) for keys of several tables alike: the i-th key's is that of node `nodes[of[i]]`.
     fn lookup_mixed(

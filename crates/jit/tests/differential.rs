@@ -26,7 +26,7 @@ fn every(
         let pipeline = pipeline(seed);
         let mut rng = Rng::new(seed ^ 0xface);
         // Calls of services are compiled.
-        let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+        let bail = opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
         let ways: [Way<'_>; 4] = [
             ("phased, not optimised", opt::Options::none(), &|_| false),
             ("direct, not optimised", opt::Options::none(), &|_| true),
@@ -58,16 +58,17 @@ fn random_programs() {
 }
 
 /// Outputs, cuts and copies in place of most operations that are not compiled.
-fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng) {
+fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng, groups: bool) {
     for op in ops.iter_mut() {
         match op {
             Op::If { then, or_else, .. } => {
-                outputs_among(then, rng);
-                outputs_among(or_else, rng);
+                outputs_among(then, rng, groups);
+                outputs_among(or_else, rng, groups);
             }
             // It makes no copies.
             Op::Loop { body, .. } => body.retain(|op| matches!(op, Op::Assign(..))),
-            Op::OnCopy { body } => outputs_among(body, rng),
+            Op::OnCopy { body } => outputs_among(body, rng, groups),
+            Op::Group { .. } | Op::PortLive { .. } if groups => {}
             Op::Reparse
             | Op::Group { .. }
             | Op::Clone { .. }
@@ -87,6 +88,7 @@ fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng) {
             | Op::PayloadHash { .. } => {
                 let port = Expr::int(rng.below(9) as u128, 32);
                 *op = match rng.below(8) {
+                    2..=4 if groups => Op::Group { group: Expr::int(rng.below(6) as u128, 32) },
                     0 => Op::Truncate { length: Expr::int(rng.below(40) as u128, 32) },
                     1 => Op::OnCopy { body: vec![Op::Output { port }] },
                     _ => Op::Output { port },
@@ -106,6 +108,15 @@ fn outputs_among(ops: &mut Vec<Op>, rng: &mut Rng) {
 
 /// A random pipeline that outputs much, all headers of which are of whole bytes.
 fn pipeline_of_copies(seed: u64) -> Pipeline {
+    pipeline_of(seed, false)
+}
+
+/// The same, with groups among outputs.
+fn pipeline_of_groups(seed: u64) -> Pipeline {
+    pipeline_of(seed, true)
+}
+
+fn pipeline_of(seed: u64, groups: bool) -> Pipeline {
     let whole = |program: &Program| {
         let types = program.headers.iter().map(|h| &program.header_types[h.header_type.index()]);
         types
@@ -115,12 +126,12 @@ fn pipeline_of_copies(seed: u64) -> Pipeline {
     let mut programs = (0..).map(|n| testing::program(seed << 20 | n));
     let mut program = programs.find(whole).expect("some program is like that");
     let mut rng = Rng::new(seed ^ 0xc0b1e5);
-    program.blocks.iter_mut().for_each(|block| outputs_among(&mut block.ops, &mut rng));
+    program.blocks.iter_mut().for_each(|block| outputs_among(&mut block.ops, &mut rng, groups));
     for action in &mut program.actions {
-        outputs_among(&mut Arc::make_mut(action).body, &mut rng);
+        outputs_among(&mut Arc::make_mut(action).body, &mut rng, groups);
     }
     let mut pipeline = Pipeline::new(Arc::new(program)).expect("it obeys the verifier as before");
-    for _ in 0..rng.below(40) {
+    for _ in 0..rng.below(if groups { 200 } else { 40 }) {
         let update = testing::update(&pipeline, &mut rng);
         // An update that the pipeline refuses is not in it.
         let _ = pipeline.transact(&[update]);
@@ -137,6 +148,15 @@ fn random_copies() {
     tally.print("random copies");
     assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
     assert!(tally.laid > 10_000 && tally.many > 500, "{} {}", tally.laid, tally.many);
+}
+
+#[test]
+fn random_groups() {
+    let mut tally = Tally::default();
+    every(0..150, 100, &mut tally, &pipeline_of_groups);
+    tally.print("random groups");
+    assert!(tally.share() > 0.5, "only {:.1} % ran natively", 100.0 * tally.share());
+    assert!(tally.laid > 1000 && tally.many > 100, "{} {}", tally.laid, tally.many);
 }
 
 /// Frames of every kind that a program of [`copies`] looks at, some cut short.
@@ -161,7 +181,7 @@ fn changed(programs: impl Iterator<Item = (u64, String)>, packets: usize, tally:
         let pipeline = ir::text::pipeline(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let mut rng = Rng::new(seed ^ 0xface);
         let frames = frames_of_copies(&mut rng, packets);
-        let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+        let bail = opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
         let ways: [Way<'_>; 3] = [
             ("phased, not optimised", opt::Options::none(), &|_| false),
             ("phased", opt::Options { bail, ..opt::Options::default() }, &|_| false),

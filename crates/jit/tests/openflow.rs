@@ -40,7 +40,7 @@ fn check(
     what: &str,
     whole: bool,
 ) -> Tally {
-    let bail = opt::Bail { copies: false, ..opt::Bail::ALL };
+    let bail = opt::Bail { copies: false, groups: false, ..opt::Bail::ALL };
     let ways: [Way<'_>; 4] = [
         ("phased, not optimised", opt::Options::none(), &|_| false),
         ("direct, not optimised", opt::Options::none(), &|_| true),

@@ -84,7 +84,7 @@ fn frames(rng: &mut Rng, n: usize) -> Vec<(u32, Vec<u8>)> {
 /// Compiled several ways, each packet alone and in bursts.
 fn check(text: &str, rng: &mut Rng, cache: &mut Cache, what: &str) -> Tally {
     let pipeline = ir::text::pipeline(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let bail = opt::Bail { services: false, copies: false, ..opt::Bail::ALL };
+    let bail = opt::Bail { services: false, copies: false, groups: false, ..opt::Bail::ALL };
     let frames = frames(rng, 96);
     let mut tally = Tally::default();
     for (options, direct) in [

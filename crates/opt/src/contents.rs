@@ -2,7 +2,7 @@
 //!
 //! Cost: linear in the entries; who follows updates keeps it up to date instead.
 
-use crate::{Contents, TableContents};
+use crate::{Buckets, Contents, TableContents};
 use ir::{ActionId, Entry, Pipeline, TableId, ValueSetId};
 use std::collections::BTreeSet;
 
@@ -18,6 +18,7 @@ pub fn contents(pipeline: &Pipeline) -> Contents {
         // A program's own action comes before an added one of the same id, as in the pipeline.
         actions: added.chain(own).collect(),
         value_sets: sets.map(|id| pipeline.value_set(id).to_vec()).collect(),
+        buckets: Some(Buckets::of(pipeline.groups().map(|(_, group)| &**group))),
     }
 }
 

@@ -34,11 +34,13 @@ pub(crate) fn drop_dead_writes(work: &mut Work<'_>) {
         always: Set::default(),
         parser: parser_reads(&work.program),
         before: vec![Live::nothing(); work.program.blocks.len()],
+        buckets: None,
         dropped: 0,
     };
     let mut checksums = Uses::default();
     work.program.checksums.iter().for_each(|c| checksums.checksum(&work.program, c));
     pass.always = checksums.metas;
+    pass.buckets = pass.of_buckets(work);
     let mut behind: BTreeMap<ActionId, Live> = BTreeMap::new();
     let mut blocks = Vec::new();
     for (at, block) in work.program.blocks.iter().enumerate().rev() {
@@ -213,10 +215,34 @@ struct Pass<'a> {
     parser: Set,
     /// What may be read from each block on.
     before: Vec<Live>,
+    /// What groups' buckets may read, if that is known.
+    buckets: Option<Live>,
     dropped: usize,
 }
 
 impl Pass<'_> {
+    /// What groups' buckets may read. What a group inside of a group reads is everything, where that is not known yet.
+    fn of_buckets(&mut self, work: &Work<'_>) -> Option<Live> {
+        let buckets = work.contents.buckets.as_ref()?;
+        let mut all = Live::nothing();
+        for action in buckets.actions.iter().filter_map(|id| work.actions.get(id)) {
+            let clones = |op: &Op| matches!(op, Op::Clone { .. }) && !self.bail.at(op);
+            let mut leads = false;
+            action.body.iter().for_each(|op| op.visit(&mut |op| leads |= clones(op)));
+            if leads {
+                // What is read there is not known yet.
+                return None;
+            }
+            let mut live = Live::nothing();
+            self.ops(&action.body, &mut live, None);
+            all.join(&live);
+        }
+        for e in buckets.hashes.iter().flat_map(|hash| hash.iter()) {
+            all.read(self.program, e);
+        }
+        Some(all)
+    }
+
     fn before(&self, block: BlockId) -> &Live {
         &self.before[block.index()]
     }
@@ -318,6 +344,11 @@ impl Pass<'_> {
                 live.metas.insert(intrinsic::QUEUE.index());
             }
             Op::Punt { .. } => live.all_headers(),
+            Op::Group { .. } if self.buckets.is_some() => {
+                if let Some(buckets) = &self.buckets {
+                    live.join(buckets);
+                }
+            }
             // A round reads what the one before wrote: nothing inside is dropped.
             Op::Group { .. } | Op::Loop { .. } | Op::Call { .. } | Op::OnCopy { .. } => {
                 live.all_headers();

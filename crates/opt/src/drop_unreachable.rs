@@ -29,10 +29,16 @@ pub(crate) fn drop_unreachable(work: &mut Work<'_>) {
         }
     }
     if found.groups {
-        // Buckets may run any action: all that they and the rest lead to lives.
-        found.actions.extend(work.actions.keys());
-        for action in work.actions.values() {
-            found.ops(&action.body);
+        // Buckets may run these, or any action: all that they and the rest lead to lives.
+        let run: Vec<ActionId> = match &work.contents.buckets {
+            Some(buckets) => buckets.actions.clone(),
+            None => work.actions.keys().copied().collect(),
+        };
+        for id in run {
+            if let Some(action) = work.actions.get(&id) {
+                found.actions.insert(id);
+                found.ops(&action.body);
+            }
         }
         for at in 0..n {
             if found.block[at] {

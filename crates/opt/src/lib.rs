@@ -47,7 +47,9 @@ pub use residual::{Residual, Thinned, View};
 
 use residual::Part;
 
-use ir::{Action, ActionCall, ActionId, Entry, Op, Program, Select, TableId};
+use ir::{
+    Action, ActionCall, ActionId, Entry, Expr, Group, GroupKind, Op, Program, Select, TableId,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +63,36 @@ pub struct Contents {
     pub actions: BTreeMap<ActionId, Arc<Action>>,
     /// Members of the value sets.
     pub value_sets: Vec<Vec<Select>>,
+    /// What groups do; `None`, if they may do anything.
+    pub buckets: Option<Buckets>,
+}
+
+/// What groups do, in summary.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buckets {
+    /// Actions of their buckets, each once.
+    pub actions: Vec<ActionId>,
+    /// Inputs of the hashes that they choose by.
+    pub hashes: Vec<Arc<[Expr]>>,
+}
+
+impl Buckets {
+    /// Of groups.
+    pub fn of<'a>(groups: impl Iterator<Item = &'a Group>) -> Buckets {
+        let mut buckets = Buckets::default();
+        for group in groups {
+            for bucket in &group.buckets {
+                if !buckets.actions.contains(&bucket.action.action) {
+                    buckets.actions.push(bucket.action.action);
+                }
+            }
+            let is = |hash: &Arc<[Expr]>| hash[..] == group.hash[..];
+            if group.kind == GroupKind::Select && !buckets.hashes.iter().any(is) {
+                buckets.hashes.push(group.hash.clone().into());
+            }
+        }
+        buckets
+    }
 }
 
 /// What one table holds.
@@ -187,7 +219,7 @@ options! {
 /// they look at need not be there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bail {
-    /// `Op::Group`.
+    /// `Op::Group`. Where it is not given up, buckets do what [`Contents::buckets`] says.
     pub groups: bool,
     /// `Op::Clone`.
     pub clones: bool,
@@ -369,15 +401,15 @@ fn calls(program: &Program, contents: &Contents, bail: Bail) -> bool {
     let leads = |op: &Op| {
         let kind = matches!(
             op,
-            Op::Group { .. }
-                | Op::Clone { .. }
+            Op::Clone { .. }
                 | Op::Call { .. }
                 | Op::Reparse
                 | Op::Resubmit { .. }
                 | Op::Recirculate { .. }
                 | Op::Service { .. }
         );
-        kind && !bail.at(op)
+        let unknown = matches!(op, Op::Group { .. }) && contents.buckets.is_none();
+        (kind || unknown) && !bail.at(op)
     };
     let blocks = program.blocks.iter().map(|b| &b.ops);
     let actions = program.actions.iter().chain(contents.actions.values()).map(|a| &a.body);

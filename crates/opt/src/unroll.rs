@@ -139,6 +139,18 @@ pub(crate) fn unroll(
         return None;
     }
     let mut unroll = Unroll { program, copies, written, parsed, looked_at, aside: BTreeMap::new() };
+    // A bucket goes nowhere, so an action of one that recirculates must stay as it is.
+    let bucket = |id: &ActionId| {
+        contents.actions.get(id).is_some_and(|action| {
+            let mut found = false;
+            let mut look = |op: &Op| found |= matches!(op, Op::Recirculate { .. });
+            action.body.iter().for_each(|op| op.visit(&mut look));
+            found
+        })
+    };
+    if contents.buckets.iter().flat_map(|buckets| &buckets.actions).any(bucket) {
+        return None;
+    }
     let behind_service = |action: &Arc<Action>| unroll.jumps(&action.body);
     if !contents.actions.values().any(behind_service) {
         return None;
@@ -183,7 +195,8 @@ pub(crate) fn unroll(
     }
     let program = Program { metadata, blocks, tables, services, ..program.clone() };
     let value_sets = contents.value_sets.clone();
-    Some((program, Contents { tables: held, actions, value_sets }))
+    let buckets = contents.buckets.clone();
+    Some((program, Contents { tables: held, actions, value_sets, buckets }))
 }
 
 /// Whether a packet may still recirculate behind a service in the last copy, so that another one would serve.

@@ -9,6 +9,7 @@ use crate::{Bail, Work};
 use ir::program::intrinsic;
 use ir::{Checksum, Expr, FieldId, FieldRef, HeaderId, Op, Program, StackId, Terminator};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::set::Set;
 
@@ -16,6 +17,8 @@ use crate::set::Set;
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     bail: Bail,
+    /// Inputs of the hashes that groups choose by, if it is known what groups do.
+    buckets: Option<Vec<Arc<[Expr]>>>,
     /// Metadata read.
     pub(crate) metas: Set,
     /// Headers of which anything is read or written.
@@ -28,7 +31,7 @@ pub(crate) struct Uses {
     pub(crate) restructured: Set,
     /// Those that may become valid.
     pub(crate) made: Set,
-    /// A group may look at anything; what is left unparsed counts.
+    /// Anything may be looked at; what is left unparsed counts.
     pub(crate) all: bool,
 }
 
@@ -36,7 +39,8 @@ impl Uses {
     /// Of everything but the checksums and the parser.
     pub(crate) fn of(work: &Work<'_>) -> Uses {
         let program = &work.program;
-        let mut uses = Uses { bail: work.options.bail, ..Uses::default() };
+        let buckets = work.contents.buckets.as_ref().map(|buckets| buckets.hashes.clone());
+        let mut uses = Uses { bail: work.options.bail, buckets, ..Uses::default() };
         for block in &program.blocks {
             uses.ops(program, &block.ops);
             if let Terminator::If { condition, .. } = &block.end {
@@ -161,7 +165,14 @@ impl Uses {
                 }
             }
             Op::Output { .. } => self.metas.insert(intrinsic::QUEUE.index()),
-            Op::Group { .. } | Op::Call { .. } => self.all = true,
+            // What buckets do counts as actions do.
+            Op::Group { .. } => match self.buckets.clone() {
+                Some(hashes) => hashes.iter().flat_map(|h| h.iter()).for_each(|e| {
+                    self.expr(program, e);
+                }),
+                None => self.all = true,
+            },
+            Op::Call { .. } => self.all = true,
             // It is handed the packet as it would leave; what it finds in there is its own affair.
             Op::Service { results, .. } => {
                 results.iter().for_each(|meta| self.write(program, FieldRef::Meta(*meta)));

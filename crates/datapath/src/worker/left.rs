@@ -154,7 +154,7 @@ impl Worker {
         Some(Waiting {
             waits,
             version: came.version,
-            counted: counted + late.lookups,
+            counted: counted.saturating_add(late.lookups),
             said,
             reason,
         })

@@ -4,7 +4,7 @@
 
 use abi::{BURST_MAX, Cells, Counters, Hit, Packet, TableCell, status};
 use interp::sink::Punted;
-use interp::{Collect, Color, Externs, Input, Machine, NullExterns, Start};
+use interp::{Collect, Color, Externs, Input, Machine, Start};
 use ir::{
     ActionCall, ActionId, Bits, CounterId, EntryId, MeterId, Pipeline, RegisterId, TableId,
     Terminator, Verdict,
@@ -55,8 +55,25 @@ pub fn unit(pipeline: &Pipeline, options: &opt::Options, direct: &dyn Fn(usize) 
         });
     }
     jit::pair_twins(&optimised.program, &mut nodes);
-    Unit { program: Arc::new(optimised), nodes, value_sets: contents.value_sets }
+    let groups = groups(pipeline);
+    Unit {
+        program: Arc::new(optimised),
+        nodes,
+        value_sets: contents.value_sets,
+        buckets: groups.actions(),
+        hashes: groups.hashes(),
+    }
 }
+
+/// The groups of a pipeline, as code reads them.
+pub fn groups(pipeline: &Pipeline) -> jit::Groups {
+    let mut groups = jit::Groups::default();
+    pipeline.groups().for_each(|(id, group)| groups.set(id, Some(group)));
+    groups
+}
+
+/// Ports that are down.
+pub const DEAD_PORTS: [u32; 2] = [1, 3];
 
 /// Reads every entry for every lookup.
 pub struct Scan<'a> {
@@ -64,11 +81,20 @@ pub struct Scan<'a> {
     pipeline: &'a Pipeline,
     records: Vec<Vec<u64>>,
     calls: Vec<Vec<ActionCall>>,
+    groups: jit::Groups,
+    live: abi::Live,
 }
 
 impl<'a> Scan<'a> {
     pub fn new(unit: &'a Unit, pipeline: &'a Pipeline) -> Scan<'a> {
-        let mut scan = Scan { unit, pipeline, records: Vec::new(), calls: Vec::new() };
+        let mut scan = Scan {
+            unit,
+            pipeline,
+            records: Vec::new(),
+            calls: Vec::new(),
+            groups: groups(pipeline),
+            live: abi::Live::all_but(DEAD_PORTS),
+        };
         for node in &unit.nodes {
             let entries = pipeline.entries(node.table);
             let mut calls = vec![entries.default().clone()];
@@ -133,12 +159,17 @@ impl Tables for Scan<'_> {
     fn records(&self, node: usize) -> &[u64] {
         &self.records[node]
     }
+
+    fn groups(&self) -> abi::Groups<'_> {
+        self.groups.view(&self.live)
+    }
 }
 
 /// Counters in plain maps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub tables: BTreeMap<TableId, (u64, u64)>,
+    /// Of groups and buckets, too.
     pub entries: BTreeMap<u32, (u64, u64)>,
 }
 
@@ -160,6 +191,8 @@ impl Native {
                 cells.grow(entry.id.0);
             }
         }
+        // Groups and buckets.
+        cells.grow(1 << 10);
         Native { cells, tables }
     }
 
@@ -176,12 +209,21 @@ impl Native {
             if both != (0, 0) {
                 counted.tables.insert(id, both);
             }
-            for entry in pipeline.entries(id).iter() {
-                let cell = self.cells.cell(entry.id.0).unwrap();
-                let both = (take(&cell.packets), take(&cell.bytes));
-                if both != (0, 0) {
-                    counted.entries.insert(entry.id.0, both);
-                }
+        }
+        let entries = |id| pipeline.entries(id).iter().map(|entry| entry.id.0).collect::<Vec<_>>();
+        let tables = (0..self.tables.len() as u32).map(TableId);
+        let mut ids: Vec<u32> = tables.flat_map(entries).collect();
+        for (_, group) in pipeline.groups() {
+            let buckets = group.buckets.iter().map(|bucket| bucket.counter.0);
+            ids.extend(buckets.chain([group.counter.0]));
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let Some(cell) = self.cells.cell(id) else { continue };
+            let both = (take(&cell.packets), take(&cell.bytes));
+            if both != (0, 0) {
+                counted.entries.insert(id, both);
             }
         }
         counted
@@ -310,7 +352,7 @@ impl Externs for Oracle<'_> {
         interp::externs::imitate(service, args, packet, results)
     }
     fn port_live(&self, port: u32) -> bool {
-        NullExterns.port_live(port)
+        !DEAD_PORTS.contains(&port)
     }
     fn count_table(&mut self, table: TableId, hit: bool) {
         let count = self.counted.tables.entry(table).or_default();
@@ -322,7 +364,11 @@ impl Externs for Oracle<'_> {
         count.0 += 1;
         count.1 += u64::from(bytes);
     }
-    fn count(&mut self, _: CounterId, _: u32) {}
+    fn count(&mut self, id: CounterId, bytes: u32) {
+        let count = self.counted.entries.entry(id.0).or_default();
+        count.0 += 1;
+        count.1 += u64::from(bytes);
+    }
     fn count_indirect(&mut self, array: u32, index: u32, bytes: u32) {
         self.kept.count(self.program, array, index, bytes);
     }
@@ -470,7 +516,7 @@ impl<'a> Both<'a> {
                 let reason = reason.rsplit(": ").next().unwrap_or(reason);
                 *tally.reasons.entry(reason.to_owned()).or_default() += 1;
                 tally.bailed += 1;
-                lookups += u64::from(done.lookups);
+                lookups += u64::from(done.lookups % abi::COUNTED);
                 bailed = true;
                 // What it does to state, it does before the packets behind it.
                 let input = Input { bytes, in_port: *port, now_ns, start: Start::Pipeline };

@@ -248,6 +248,7 @@ impl Lane {
             services: &mut serving,
             random: &mut self.random,
             outside: None,
+            live: self.ports.live(),
             now_ns,
         };
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);

@@ -179,6 +179,8 @@ struct Flow<'a> {
     actions: BTreeMap<ActionId, Seen>,
     /// Groups' buckets may run.
     buckets: bool,
+    /// What holds where they do, by action.
+    in_buckets: BTreeMap<ActionId, State>,
     /// What stands in front of the parser has changed.
     again: bool,
     round: u32,
@@ -213,6 +215,7 @@ impl<'a> Flow<'a> {
             tables: Vec::new(),
             actions: BTreeMap::new(),
             buckets: false,
+            in_buckets: BTreeMap::new(),
             again: false,
             round: 0,
             quiet: false,
@@ -242,6 +245,7 @@ impl<'a> Flow<'a> {
             self.tables = vec![None; self.program.tables.len()];
             self.actions.clear();
             self.buckets = false;
+            self.in_buckets.clear();
             self.parts.clear();
             let first = self.behind_parser(&self.entry);
             self.reach(BlockId(0), first);
@@ -437,10 +441,28 @@ impl<'a> Flow<'a> {
         args
     }
 
-    /// Buckets may run any action but those that only tables can run (which `goto`), and nobody says
+    /// Buckets run the actions that they have, where this holds. Where that is not known, they may run any action but those that only tables can run (which `goto`), and nobody says
     /// where.
-    fn buckets(&mut self) {
-        if self.buckets || self.quiet {
+    fn buckets(&mut self, state: &State) {
+        if self.quiet {
+            return;
+        }
+        if let Some(buckets) = &self.contents.buckets {
+            let contents = self.contents;
+            for id in &buckets.actions {
+                // They do more than they were seen to do where more may hold.
+                let more = match self.in_buckets.get_mut(id) {
+                    Some(before) => before.join(state),
+                    None => self.in_buckets.insert(*id, state.clone()).is_none(),
+                };
+                let (true, Some(action)) = (more, contents.actions.get(id)) else { continue };
+                let state = self.in_buckets[id].clone();
+                let args = self.see(*id, None, &state);
+                self.ops(&action.body, &mut Path::new(state), &args, None);
+            }
+            return;
+        }
+        if self.buckets {
             return;
         }
         self.buckets = true;

@@ -114,7 +114,8 @@ impl Flow<'_> {
             }
             Op::Group { group } => {
                 let new = build.then(|| Op::Group { group: self.simplified(group, state, args) });
-                self.buckets();
+                let state = state.clone();
+                self.buckets(&state);
                 new
             }
             Op::Clone { block, copy } => {
@@ -135,8 +136,16 @@ impl Flow<'_> {
                 *state = State::anything(program);
                 same()
             }
-            // What is done on a copy is not done to the packet.
-            Op::OnCopy { .. } => same(),
+            // What is done on a copy is not done to the packet. What holds for groups there is not looked at.
+            Op::OnCopy { body } => {
+                let mut groups = false;
+                let mut look = |op: &Op| groups |= matches!(op, Op::Group { .. });
+                body.iter().for_each(|op| op.visit(&mut look));
+                if groups && !self.options.bail.groups {
+                    self.buckets(&State::anything(program));
+                }
+                same()
+            }
             Op::PortLive { field, port } => {
                 let port = build.then(|| self.simplified(port, state, args));
                 state.write(*field, Known::nothing(1));

@@ -219,6 +219,8 @@ pub(crate) struct Lane {
     /// Packets that the code for bursts left, by the number of the reason.
     bails: BTreeMap<u32, u64>,
     called: Called,
+    /// What compiled code knows of ports.
+    ports: abi::Live,
 }
 
 /// Buffers and machines, used for one case after the other.
@@ -248,6 +250,7 @@ impl Lane {
             stats: Stats::default(),
             bails: BTreeMap::new(),
             called: Called::new(),
+            ports: abi::Live::all_but([DEAD_PORT]),
         }
     }
 
@@ -346,6 +349,7 @@ impl Lane {
             services: &mut services,
             random: &mut seeds,
             outside: None,
+            live: &self.ports,
             now_ns: self.now_ns,
         };
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
