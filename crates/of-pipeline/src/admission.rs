@@ -3,7 +3,7 @@
 //! A packet that learns and wants to know what comes of it is told by the worker that runs it, before the control side
 //! makes the entry: 1 if the entry is there or will be, 0 if `limit` forbids it. So the room that a limit leaves is
 //! dealt out here: an entry that was promised ([`Room::promised`]) takes its place at once, and the control side makes
-//! it when the digest comes, or breaks the promise ([`Admission::kept`]). A promise whose digest is lost lasts
+//! it when the digest comes, or says that it cannot ([`Admission::settle`]). A promise whose digest is lost lasts
 //! [`PROMISE_NS`] since the last packet that was given it.
 //!
 //! As Open vSwitch counts: a limit is of all entries of the table with the `learn`'s cookie, whoever made them. An entry
@@ -145,12 +145,25 @@ impl Admission {
         }
     }
 
-    /// Whether an entry that a packet asks for was promised; it no longer is.
-    pub(crate) fn kept(&self, learn: &Learn, request: &FlowMod) -> bool {
-        let print = self.print(parts_of(request));
-        let mut state = self.state();
-        let room = state.rooms.get_mut(&room_of(learn));
-        room.is_some_and(|room| room.promised.remove(&print).is_some())
+    /// Whether an entry that a packet asks for was promised. It is as long as it has not [come](Admission::came) or been
+    /// [settled](Admission::settle).
+    pub(crate) fn promised(&self, learn: &Learn, request: &FlowMod) -> bool {
+        learn.result_dst.is_some() && {
+            let print = self.print(parts_of(request));
+            let state = self.state();
+            state.rooms.get(&room_of(learn)).is_some_and(|room| room.promised.contains_key(&print))
+        }
+    }
+
+    /// Such an entry needs no room that is kept for it.
+    pub(crate) fn settle(&self, learn: &Learn, request: &FlowMod) {
+        if learn.result_dst.is_some() {
+            let print = self.print(parts_of(request));
+            let mut state = self.state();
+            if let Some(room) = state.rooms.get_mut(&room_of(learn)) {
+                room.promised.remove(&print);
+            }
+        }
     }
 }
 

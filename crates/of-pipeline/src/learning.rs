@@ -253,18 +253,18 @@ impl Agent {
         let request = entry(&learn, args[1..].iter().map(Bits::low_u128));
         let table = learn.table_id.0;
         let known = self.flows.find_strict(table, request.priority, &request.matching);
+        let admission = self.interner.admission().clone();
+        let mut same = false;
         if let Some(flow) = known.and_then(|key| self.flows.get(key)) {
-            let same = flow.instructions == request.instructions && flow.cookie == request.cookie;
+            same = flow.instructions == request.instructions && flow.cookie == request.cookie;
             let timed = flow.idle_timeout != 0 || flow.hard_timeout != 0;
             let old = self.switch.now_ns().saturating_sub(flow.created_ns) >= REFRESH_NS;
             if same && !(timed && old) {
-                return;
+                return admission.settle(&learn, &request);
             }
         }
-        // Who was told that it will be there has been dealt its place; who was told that it will not is taken at the word.
-        let promised =
-            learn.result_dst.is_some() && self.interner.admission().kept(&learn, &request);
-        if learn.limit != 0 && !promised {
+        if learn.limit != 0 && !same && !admission.promised(&learn, &request) {
+            // Who was told that it will not be there is taken at the word.
             if learn.result_dst.is_some() {
                 let why = format!("the limit of {} entries was reached", learn.limit);
                 return self.not_learned(table, learn.cookie, &why);
@@ -275,7 +275,9 @@ impl Agent {
                 return self.not_learned(table, learn.cookie, &why);
             }
         }
+        let asked = learn.result_dst.is_some().then(|| request.clone());
         if let Err(refusal) = self.flow_mod(request) {
+            asked.iter().for_each(|request| admission.settle(&learn, request));
             self.not_learned(table, learn.cookie, &refusal.to_string());
         }
     }

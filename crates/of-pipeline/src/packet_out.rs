@@ -7,7 +7,7 @@ use crate::agent::{Agent, elements};
 use crate::flow_table;
 use crate::lower::{Call, PuntArgs, lower_packet_out, lower_resumed};
 use crate::refusal::Refusal;
-use crate::waiting::{Part, Rest, is_found};
+use crate::waiting::{Left, Part, Rest, is_found};
 use openflow::{FieldId, Instruction, PacketIn, PacketOut, PortNo, Resume, Version};
 use std::sync::Arc;
 use switch::Injection;
@@ -40,7 +40,7 @@ impl Agent {
         others.into_iter().for_each(|id| rest.pipeline.remove(id));
         let set = Instruction::WriteActions(rest.waits.action_set.clone());
         self.rules().instructions(Version::V15, 0, None, &[set])?;
-        for part in &rest.parts {
+        for part in &rest.left.parts {
             self.rules().instructions(Version::V15, part.table, None, &part.instructions)?;
             let lists = flow_table::lists(&part.instructions);
             lists.for_each(|list| self.open_learns(list));
@@ -51,7 +51,8 @@ impl Agent {
         let elements = elements(&self.switch);
         let number = self.injections.next();
         let mut call = lower_resumed(&self.layout, &elements, number, &rest)?;
-        self.keep(number, &rest.parts, &mut call);
+        // A goto, too, may lead to where it waits.
+        self.keep(number, rest.left.clone(), &mut call);
         let pipeline = &rest.pipeline;
         let (action, args) = call.build(&self.layout);
         let injection = Injection {
@@ -64,13 +65,11 @@ impl Agent {
         Ok(())
     }
 
-    /// Keeps the lists of a packet that is about to be sent, if something in them is found by its number.
-    fn keep(&mut self, number: u32, parts: &[Part], call: &mut Call) {
-        if is_found(parts) {
-            let learns = call.hold(|learn| self.interner.hold(learn));
-            for learn in self.injections.keep(number, parts, learns) {
-                self.interner.let_go(learn);
-            }
+    /// Keeps the lists of a packet that is about to be sent.
+    fn keep(&mut self, number: u32, list: Left, call: &mut Call) {
+        let learns = call.hold(|learn| self.interner.hold(learn));
+        for learn in self.injections.keep(number, list, learns) {
+            self.interner.let_go(learn);
         }
     }
 
@@ -96,9 +95,7 @@ impl Agent {
         if !FRAME.contains(&request.data.len()) {
             return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
-        let instructions = vec![Instruction::ApplyActions(request.actions.clone())];
-        let parts = [Part { table: 0, cookie: PacketIn::NO_COOKIE, instructions }];
-        let number = is_found(&parts).then(|| self.injections.next());
+        let number = is_found(&request.actions).then(|| self.injections.next());
         let mut call = lower_packet_out(
             &self.layout,
             &elements(&self.switch),
@@ -107,7 +104,9 @@ impl Agent {
             &request.actions,
         )?;
         if let Some(number) = number {
-            self.keep(number, &parts, &mut call);
+            let instructions = vec![Instruction::ApplyActions(request.actions)];
+            let part = Part { table: 0, cookie: PacketIn::NO_COOKIE, instructions };
+            self.keep(number, Left { parts: vec![part], cloned: false }, &mut call);
         }
         let (action, args) = call.build(&self.layout);
         Ok(Some(Injection {

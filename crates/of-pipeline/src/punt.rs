@@ -13,7 +13,7 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::lower::{PuntArgs, Waits};
+use crate::lower::PuntArgs;
 use crate::waiting::{Doer, Rest};
 use ir::PuntReason;
 use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
@@ -73,13 +73,12 @@ impl Agent {
             which => self.told(doer, which, &punt.callers),
         };
         let (userdata, rest) = told.map_or((Vec::new(), None), |(to, rest)| (to.userdata, rest));
-        let continuation = rest.map_or(Vec::new(), |(parts, cloned)| {
-            let pipeline = matching.clone();
-            let waits = match cloned {
-                true => Waits { action_set: Vec::new(), ..self.layout.read_waits(&punt.args) },
-                false => self.layout.read_waits(&punt.args),
-            };
-            Rest { pipeline, waits, parts, cloned }.encode()
+        let continuation = rest.map_or(Vec::new(), |left| {
+            let mut waits = self.layout.read_waits(&punt.args);
+            if left.cloned {
+                waits.action_set.clear();
+            }
+            Rest { pipeline: matching.clone(), waits, left }.encode()
         });
         let packet = PacketIn {
             buffer_id: None,

@@ -48,10 +48,8 @@ pub(crate) struct Rest {
     pub(crate) pipeline: Match,
     /// Its stack and its action set.
     pub(crate) waits: Waits,
-    /// The innermost first.
-    pub(crate) parts: Vec<Part>,
-    /// It is a clone: its action set is not done in the end.
-    pub(crate) cloned: bool,
+    /// What is done.
+    pub(crate) left: Left,
 }
 
 /// An action of a list, counted from 1 on.
@@ -99,41 +97,59 @@ fn search(actions: &[Action], mark: Mark, mut left: u16) -> Search {
     Search::Goes(left)
 }
 
-/// The action, what stands behind it in all parts, and whether that is a clone's.
-fn find(parts: &[Part], mark: Mark) -> Option<(Action, Vec<Part>, bool)> {
+/// What is left of lists, one behind the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// The innermost first.
+    pub(crate) parts: Vec<Part>,
+    /// It is a clone's: the action set is not done in the end.
+    pub(crate) cloned: bool,
+}
+
+/// The action, unless it is a goto, and what stands behind it.
+fn find(list: &Left, mark: Mark) -> Option<(Option<Action>, Left)> {
     let (Mark::Told(mut left) | Mark::Called(mut left)) = mark;
     if left == 0 {
         return None;
     }
-    for (at, part) in parts.iter().enumerate() {
-        let mut found = None;
-        let mut rest: Vec<Instruction> = Vec::new();
-        for instruction in &part.instructions {
-            match instruction {
-                Instruction::ApplyActions(actions) if found.is_none() => {
-                    match search(actions, mark, left) {
-                        Search::Found(action, behind, cloned) => {
-                            found = Some((action, cloned));
-                            rest.push(Instruction::ApplyActions(behind));
-                        }
-                        Search::Goes(still) => left = still,
-                        Search::Ends(_) => return None,
-                    }
-                }
+    for (at, part) in list.parts.iter().enumerate() {
+        let rest = |instructions: Vec<Instruction>| {
+            let own = Part { instructions, ..*part };
+            [own].into_iter().chain(list.parts[at + 1..].iter().cloned()).collect()
+        };
+        let applied = part.instructions.iter().find_map(|i| match i {
+            Instruction::ApplyActions(actions) => Some(actions),
+            _ => None,
+        });
+        match applied.map(|actions| search(actions, mark, left)) {
+            Some(Search::Found(action, behind, true)) => {
+                let instructions = vec![Instruction::ApplyActions(behind)];
+                let parts = vec![Part { instructions, ..*part }];
+                return Some((Some(action), Left { parts, cloned: true }));
+            }
+            Some(Search::Found(action, behind, false)) => {
                 // The packet was metered before anything was done.
-                Instruction::Meter(_) | Instruction::StatTrigger(_) => {}
-                other => rest.push(other.clone()),
+                let others = part.instructions.iter().filter(|i| {
+                    use Instruction::{ApplyActions, Meter, StatTrigger};
+                    !matches!(i, ApplyActions(_) | Meter(_) | StatTrigger(_))
+                });
+                let behind = [Instruction::ApplyActions(behind)].into_iter();
+                let parts = rest(behind.chain(others.cloned()).collect());
+                return Some((Some(action), Left { parts, ..*list }));
+            }
+            Some(Search::Ends(_)) => return None,
+            Some(Search::Goes(still)) => left = still,
+            None => {}
+        }
+        // Where something is done behind it, a goto comes back.
+        let tail = !list.cloned && at + 1 == list.parts.len();
+        let goes = part.instructions.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
+        if goes && !tail && matches!(mark, Mark::Called(_)) {
+            left -= 1;
+            if left == 0 {
+                return Some((None, Left { parts: list.parts[at + 1..].to_vec(), ..*list }));
             }
         }
-        let Some((action, cloned)) = found else { continue };
-        if cloned {
-            rest.truncate(1);
-        }
-        let mut all = vec![Part { instructions: rest, ..*part }];
-        if !cloned {
-            all.extend_from_slice(&parts[at + 1..]);
-        }
-        return Some((action, all, cloned));
     }
     None
 }
@@ -152,7 +168,7 @@ impl Rest {
     /// As bytes, for the controller to keep: the stack, then the action set and each part as a flow-mod of 1.5, so that
     /// what comes back is checked as any entry is.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![u8::from(self.cloned), self.waits.stack.len() as u8];
+        let mut bytes = vec![u8::from(self.left.cloned), self.waits.stack.len() as u8];
         for value in &self.waits.stack {
             bytes.extend(value.to_be_bytes());
         }
@@ -163,7 +179,7 @@ impl Rest {
         };
         let first = Part { table: 0, cookie: 0, instructions: first };
         let matches = [self.pipeline.clone()].into_iter().chain(std::iter::repeat(Match::new()));
-        for (part, matching) in [&first].into_iter().chain(&self.parts).zip(matches) {
+        for (part, matching) in [&first].into_iter().chain(&self.left.parts).zip(matches) {
             let part = FlowMod {
                 dialect: Version::V15,
                 table_id: TableId(part.table),
@@ -186,7 +202,8 @@ impl Rest {
         let (stack, mut bytes) = bytes.split_at_checked(16 * usize::from(stacked))?;
         let stack = stack.as_chunks::<16>().0.iter().map(|value| u128::from_be_bytes(*value));
         let waits = Waits { stack: stack.collect(), action_set: Vec::new() };
-        let mut rest = Rest { waits, cloned: cloned == 1, ..Rest::default() };
+        let left = Left { parts: Vec::new(), cloned: cloned == 1 };
+        let mut rest = Rest { waits, left, ..Rest::default() };
         let mut first = true;
         while let Some(length) = bytes.get(2..4) {
             let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
@@ -206,7 +223,7 @@ impl Rest {
                 continue;
             }
             let (table, cookie) = (part.table_id.0, part.cookie);
-            rest.parts.push(Part { table, cookie, instructions });
+            rest.left.parts.push(Part { table, cookie, instructions });
         }
         (!first && bytes.is_empty()).then_some(rest)
     }
@@ -215,7 +232,7 @@ impl Rest {
 /// A packet of the control side's own.
 struct Injected {
     number: u32,
-    parts: Arc<[Part]>,
+    list: Arc<Left>,
     learns: Vec<u32>,
 }
 
@@ -234,8 +251,8 @@ impl Injections {
     }
 
     /// Keeps it; gives back the `learn`s of one that is forgotten.
-    pub(crate) fn keep(&mut self, number: u32, parts: &[Part], learns: Vec<u32>) -> Vec<u32> {
-        self.known.push_back(Injected { number, parts: parts.into(), learns });
+    pub(crate) fn keep(&mut self, number: u32, list: Left, learns: Vec<u32>) -> Vec<u32> {
+        self.known.push_back(Injected { number, list: Arc::new(list), learns });
         let old = match self.known.len() > INJECTIONS_MAX {
             true => self.known.pop_front(),
             false => None,
@@ -243,27 +260,19 @@ impl Injections {
         old.map_or(Vec::new(), |old| old.learns)
     }
 
-    fn get(&self, number: u32) -> Option<&Arc<[Part]>> {
-        self.known.iter().rev().find(|one| one.number == number).map(|one| &one.parts)
+    fn get(&self, number: u32) -> Option<&Arc<Left>> {
+        self.known.iter().rev().find(|one| one.number == number).map(|one| &one.list)
     }
 }
 
 /// Whether something in a list is found by the packet's number.
-pub(crate) fn is_found(parts: &[Part]) -> bool {
-    let lists = parts.iter().flat_map(|part| &part.instructions);
-    let lists = lists.filter_map(|instruction| match instruction {
-        Instruction::ApplyActions(actions) => Some(actions),
-        _ => None,
-    });
-    lists.flat_map(|actions| Action::flat(actions)).any(|action| match action {
+pub(crate) fn is_found(actions: &[Action]) -> bool {
+    Action::flat(actions).any(|action| match action {
         Action::Resubmit { .. } | Action::Learn(_) => true,
         Action::Controller(to) => needs_entry(to),
         _ => false,
     })
 }
-
-/// What a packet that waits goes on with, and whether it is a clone.
-pub(crate) type Left = (Vec<Part>, bool);
 
 /// Who does something.
 #[derive(Clone, Copy)]
@@ -278,24 +287,23 @@ pub(crate) struct Doer {
 
 impl Agent {
     /// The list of who does something.
-    fn parts_of(&self, doer: Doer) -> Option<Vec<Part>> {
+    fn list_of(&self, doer: Doer) -> Option<Arc<Left>> {
         let flow = doer.key.and_then(|key| self.flows.get(key));
         let cookie = flow.map_or(u64::MAX, |flow| flow.cookie);
-        if let Some((group, at)) = doer.bucket {
-            let bucket = self.groups.get(group.0)?.bucket_at(at as usize)?;
-            let actions = as_bucket(until_exit(&bucket.actions)).into_iter().cloned().collect();
-            let table = doer.key.map_or(0, |key| key.table);
-            let instructions = vec![Instruction::ApplyActions(actions)];
-            return Some(vec![Part { table, cookie, instructions }]);
-        }
-        if let (Some(key), Some(flow)) = (doer.key, flow) {
-            let instructions = flow.instructions.to_vec();
-            return Some(vec![Part { table: key.table, cookie, instructions }]);
-        }
-        self.injections
-            .get(doer.injection)
-            .filter(|_| doer.key.is_none())
-            .map(|parts| parts.to_vec())
+        let table = doer.key.map_or(0, |key| key.table);
+        let instructions = match (doer.bucket, flow) {
+            (Some((group, at)), _) => {
+                let bucket = self.groups.get(group.0)?.bucket_at(at as usize)?;
+                let actions = as_bucket(until_exit(&bucket.actions)).into_iter().cloned();
+                vec![Instruction::ApplyActions(actions.collect())]
+            }
+            (None, Some(flow)) => flow.instructions.to_vec(),
+            // Not that of an entry that went meanwhile.
+            (None, None) if doer.key.is_some() => return None,
+            (None, None) => return self.injections.get(doer.injection).cloned(),
+        };
+        let parts = vec![Part { table, cookie, instructions }];
+        Some(Arc::new(Left { parts, cloned: false }))
     }
 
     /// The entry of a table of the pipeline.
@@ -316,23 +324,24 @@ impl Agent {
         which: u16,
         callers: &[Caller],
     ) -> Option<(ToController, Option<Left>)> {
-        let (action, mut parts, mut cloned) = find(&self.parts_of(doer)?, Mark::Told(which))?;
-        let Action::Controller(to) = action else { return None };
+        let (action, mut rest) = find(&*self.list_of(doer)?, Mark::Told(which))?;
+        let Some(Action::Controller(to)) = action else { return None };
         if !to.pause {
             return Some((to, None));
         }
         for caller in callers.iter().rev() {
-            let key = self.flow_key(caller.table, caller.entry);
-            let by = Doer { key, bucket: caller.bucket, ..doer };
-            let found = self.parts_of(by).and_then(|of| find(&of, Mark::Called(caller.site)));
-            // Nothing is behind a call that no list counts, nor is it known of an entry that went meanwhile.
-            let Some((_, behind, ends)) = found else { continue };
-            parts.extend(behind);
-            cloned |= ends;
-            if cloned {
+            if rest.cloned {
                 break;
             }
+            let key = self.flow_key(caller.table, caller.entry);
+            let by = Doer { key, bucket: caller.bucket, ..doer };
+            let found = self.list_of(by).and_then(|of| find(&of, Mark::Called(caller.site)));
+            // Nothing is behind a call that no list counts, nor is it known of an entry that went meanwhile.
+            let Some((_, behind)) = found else { continue };
+            rest.parts.extend(behind.parts);
+            rest.cloned = behind.cloned;
         }
+        let parts = &mut rest.parts;
         for instruction in parts.iter_mut().flat_map(|part| &mut part.instructions) {
             if let Instruction::ApplyActions(actions) = instruction {
                 without_entry(actions);
@@ -344,7 +353,7 @@ impl Agent {
                 _ => true,
             })
         });
-        Some((to, Some((parts, cloned))))
+        Some((to, Some(rest)))
     }
 }
 
@@ -362,23 +371,26 @@ mod tests {
                 stack: vec![7, u128::MAX],
                 action_set: vec![Action::PopVlan, Action::output(PortNo(9))],
             },
-            parts: vec![
-                Part {
-                    table: 7,
-                    cookie: 1,
-                    instructions: vec![apply(1), Instruction::ClearActions],
-                },
-                Part {
-                    table: 0,
-                    cookie: 2,
-                    instructions: vec![Instruction::GotoTable(TableId(4))],
-                },
-            ],
-            cloned: false,
+            left: Left {
+                parts: vec![
+                    Part {
+                        table: 7,
+                        cookie: 1,
+                        instructions: vec![apply(1), Instruction::ClearActions],
+                    },
+                    Part {
+                        table: 0,
+                        cookie: 2,
+                        instructions: vec![Instruction::GotoTable(TableId(4))],
+                    },
+                ],
+                cloned: false,
+            },
         };
         let bytes = rest.encode();
         assert_eq!(Rest::decode(&bytes), Some(rest.clone()));
-        let cloned = Rest { cloned: true, waits: Waits::default(), ..rest };
+        let left = Left { cloned: true, ..rest.left.clone() };
+        let cloned = Rest { left, waits: Waits::default(), ..rest };
         assert_eq!(Rest::decode(&cloned.encode()), Some(cloned));
         // At the end of a message less is left to do, and that is a rest.
         let ends: Vec<usize> =

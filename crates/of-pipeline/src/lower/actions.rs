@@ -413,9 +413,9 @@ pub(crate) fn lower_resumed(
     }
     let place =
         |table| Place { context: Context::PacketOut, table: Some(table), tables: layout.tables };
-    if rest.cloned {
+    if rest.left.cloned {
         call.step(Step::Clone);
-        'parts: for part in &rest.parts {
+        'parts: for part in &rest.left.parts {
             for actions in part.instructions.iter().filter_map(applied) {
                 let done = until_exit(actions);
                 let (before, pause) = until_pause(done);
@@ -433,8 +433,8 @@ pub(crate) fn lower_resumed(
         return Ok(call);
     }
     write_actions(&mut call, &rest.waits.action_set)?;
-    for (at, part) in rest.parts.iter().enumerate() {
-        let tail = at + 1 == rest.parts.len();
+    for (at, part) in rest.left.parts.iter().enumerate() {
+        let tail = at + 1 == rest.left.parts.len();
         if list(&mut call, layout, elements, place(part.table), &part.instructions, tail)? {
             return Ok(call);
         }

@@ -69,6 +69,21 @@ fn the_limit_counts_entries_of_its_cookie_whoever_made_them() {
 }
 
 #[test]
+fn an_entry_that_packets_keep_is_added_anew_though_there_is_no_room() {
+    let line = LEARN.replace("limit=2", "limit=1,idle_timeout=100");
+    each(&[&line], |bed| {
+        assert_eq!(ports(bed, [0x21, 0x22]), [2, 3]);
+        bed.until("one is learned", |bed| bed.agent.flows().len(6) == 1);
+        let since = |bed: &Bed| bed.agent.flows().iter(6).next().map(|(_, flow)| flow.created_ns);
+        let first = since(bed);
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        assert_eq!(ports(bed, [0x21, 0x22]), [2, 3]);
+        bed.until("its time begins anew", |bed| since(bed) != first);
+        assert_eq!(ports(bed, [0x21, 0x22]), [2, 3]);
+    });
+}
+
+#[test]
 fn without_a_limit_all_are_learned_and_the_bit_alone_is_written() {
     let line = LEARN.replace("limit=2,", "").replace("reg0,", "reg0,set_field:0xf0->reg1,");
     let line = line.replace("REG0[0]", "REG1[31]").replace("resubmit(,1)", "resubmit(,2)");

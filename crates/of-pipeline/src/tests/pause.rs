@@ -233,6 +233,37 @@ fn a_packet_waits_again_behind_where_it_was_resumed() {
 }
 
 #[test]
+fn a_table_that_a_resumed_packet_goes_to_may_let_it_wait_again() {
+    // What led there goes on behind it, and a clone remains one.
+    for (first, outside) in [
+        ("in_port=1 actions=resubmit(,1),output:2", false),
+        ("in_port=1 actions=clone(resubmit(,1),output:2),write_actions(in_port)", true),
+    ] {
+        let flows = [
+            first,
+            "table=1 actions=controller(userdata=01,pause),write_actions(output:3),goto_table:2",
+            "table=2 actions=controller(userdata=02,pause),set_field:00:00:00:00:00:07->eth_dst",
+        ];
+        each(&flows, |bed| {
+            bed.send(1, &frame(2, 1));
+            for userdata in [1, 2] {
+                let packet = packet_in(bed);
+                assert_eq!(packet.userdata, [userdata]);
+                bed.silent(2);
+                bed.ok(resumed(&packet, Version::V13));
+            }
+            assert_eq!(bed.receive(2), frame(7, 1));
+            match outside {
+                // The action set is the packet's, not the clone's.
+                true => assert_eq!(bed.receive(1), frame(2, 1)),
+                false => assert_eq!(bed.receive(3), frame(7, 1)),
+            }
+            (1..=3).for_each(|port| bed.silent(port));
+        });
+    }
+}
+
+#[test]
 fn packets_of_the_controller_s_own_wait_as_well_and_learn() {
     let flows = ["table=1 actions=controller(pause),output:2"];
     each(&flows, |bed| {

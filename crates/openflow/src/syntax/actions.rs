@@ -1033,8 +1033,12 @@ fn print_learn(out: &mut dyn Write, m: &Learn) -> fmt::Result {
             (LearnTarget::Match(to), LearnSource::Value(value)) => {
                 let info = to.field.info();
                 if u32::from(*bits) == info.bits {
-                    write!(out, "{}=", info.ofctl[0])?;
-                    value::print(out, to.field, *value, to.field.all_bits())?;
+                    write!(out, "{}=", set_field_name(to.field))?;
+                    match to.field {
+                        // Of any number of digits, other than in matches.
+                        FieldId::EthType => write!(out, "{value:#x}")?,
+                        field => value::print(out, field, *value, field.all_bits())?,
+                    }
                 } else {
                     print_subfield(out, *to, *bits)?;
                     write!(out, "={value:#x}")?;

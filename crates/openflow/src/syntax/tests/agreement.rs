@@ -27,6 +27,15 @@ pub(in super::super) const FLOWS: &[&str] = &[
     "actions=bundle(symmetric_l3l4+udp,7,hrw,ofport,members:2,3,LOCAL)",
     "actions=bundle_load(symmetric_l4,5,hrw,ofport,NXM_NX_REG0[0..15],members:2,3)",
     "actions=resubmit:7,output:2,resubmit(3,2),resubmit(,4)",
+    // What is learned, and what waits.
+    "actions=learn(table=2,limit=5,result_dst=NXM_NX_REG0[3],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[]),resubmit(,1)",
+    "actions=learn(table=3,idle_timeout=60,priority=7,cookie=9,delete_learned,result_dst=NXM_NX_REG1[0],eth_type=0x800,NXM_OF_ETH_SRC[],load:7->NXM_NX_REG2[])",
+    "actions=learn(table=1,in_port=3,metadata=0x5,reg1=0x6,eth_dst=00:00:00:00:00:07,eth_src=00:00:00:00:00:08,tun_id=0x3)",
+    "actions=learn(table=1,eth_type=0x806,arp_spa=1.2.3.4,arp_op=1)",
+    "actions=learn(table=1,eth_type=0x800,ip_src=1.2.3.4,nw_proto=6,tcp_dst=80,NXM_OF_VLAN_TCI[0..11]=0x5)",
+    "actions=learn(table=1,eth_type=0x800,ip_dst=1.2.3.4,nw_proto=17,udp_src=80)",
+    "actions=learn(table=1,eth_type=0x86dd,ipv6_dst=fd00::1,nw_proto=58)",
+    "actions=controller(max_len=100,userdata=01.02,pause),output:1",
     // Matches.
     "actions=drop",
     "ip,actions=drop",
