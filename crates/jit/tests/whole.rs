@@ -209,3 +209,117 @@ table=2,priority=1 actions=note:01.02.03,output:1,resubmit(,3),strip_vlan,output
     }
     assert!(both.effects > 6000, "{} effects only", both.effects);
 }
+
+/// A pipeline in text and packets, each at port 1: what came out of it all.
+fn told(text: &str, packets: &[&[u8]]) -> u64 {
+    let pipeline = ir::text::pipeline(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let mut both = Both::new(&pipeline, &mut compiler());
+    for (n, bytes) in (0..).zip(packets) {
+        both.packet(1, bytes, n, &|| format!("packet {n}"));
+    }
+    both.effects
+}
+
+#[test]
+fn of_several_lengths_the_least_counts() {
+    let text = "
+        type m { kind: 8 }
+        header m: m
+        state start { extract m; accept }
+        deparser m
+        action cut { truncate 20; truncate 40; output 1; truncate 8; output 2; truncate 12; output 3 }
+        table t { key m.kind exact; actions cut; default cut }";
+    assert_eq!(told(text, &[&[7; 60], &[7; 30], &[7; 10], &[7; 8]]), 12);
+}
+
+/// A field of variable width without bits counts with its greatest width, which need not be whole words.
+#[test]
+fn checksums_keep_their_places_behind_a_field_without_bits() {
+    let text = "
+        type h { kind: 8; sum: 16; len: 8; a: 16; b: 16; wide: 24 varbit }
+        header h: h
+        state start { extract h, cast(32, h.len); accept }
+        deparser h
+        checksum h.sum csum16 incremental { inputs h.wide, h.a, h.b, h.kind }
+        action change { h.a = h.a + 0x1234; h.b = h.b ^ 0xff; output 1 }
+        table t { key h.kind exact; actions change; default change }";
+    let frame = |len: u8| [1, 0x12, 0x34, len, 0xfe, 0xdc, 0xba, 0x98, 1, 2, 3, 4, 5, 6];
+    let frames: Vec<_> = [0, 8, 16, 24].into_iter().map(frame).collect();
+    let packets: Vec<&[u8]> = frames.iter().map(|frame| &frame[..]).collect();
+    assert_eq!(told(text, &packets), 4);
+}
+
+/// An emission's checksums are taken back behind it, also where two write one field.
+#[test]
+fn a_field_of_two_checksums_holds_what_it_held() {
+    let text = "
+        type h { kind: 8; sum: 16; a: 16; b: 16 }
+        header h: h
+        state start { extract h; accept }
+        deparser h
+        checksum h.sum csum16 always { inputs h.a }
+        checksum h.sum csum16 always { inputs h.b }
+        action change { h.a = h.a + 1; output 1; h.b = h.sum; output 2 }
+        table t { key h.kind exact; actions change; default change }";
+    assert_eq!(told(text, &[&[1, 0x12, 0x34, 0xfe, 0xdc, 0xba, 0x98, 1, 2]]), 2);
+}
+
+#[test]
+fn a_copy_of_no_bits_leaves_none() {
+    let text = "
+        type h { kind: 8; len: 8; wide: 24 varbit }
+        header h: h
+        header g: h
+        state start { extract h, cast(32, h.len); extract g, cast(32, g.len); accept }
+        deparser h g
+        action change { copy_varbit h.wide from g.wide; output 1 }
+        table t { key h.kind exact; actions change; default change }";
+    let full = [1u8, 24, 0xaa, 0xbb, 0xcc, 2, 0, 0xff, 0xee];
+    let other = [1u8, 16, 0xaa, 0xbb, 2, 8, 0xcc, 0xff, 0xee];
+    let none = [1u8, 0, 2, 8, 0xcc, 0xff, 0xee];
+    assert_eq!(told(text, &[&full, &other, &none]), 3);
+}
+
+/// What keys see in a call is there again behind a call within it.
+#[test]
+fn a_call_within_a_call_leaves_what_keys_see() {
+    let text = "
+        use std
+        action mark(mac: 48) { eth.src = mac }
+        table t { key std.in_port exact; actions mark; default mark(0) }
+        block start { call outer until over in_port 5 at t; output 2; end }
+        block outer { call inner until over; jump look }
+        block inner { eth.type = 0x1234; jump over }
+        block look { apply t hit over miss over }
+        block over { output 99; end }
+        entry t 5 => mark(02:00:00:00:00:05)
+        entry t 1 => mark(02:00:00:00:00:01)";
+    assert_eq!(told(text, &[&frames()[0]]), 1);
+}
+
+/// Where an action has control go is not where its clone goes.
+#[test]
+fn a_clone_goes_its_own_way() {
+    let text = "
+        use std
+        action both { goto last; clone mirror }
+        table t { key std.in_port exact; actions both; default both }
+        block start { apply t }
+        block mirror { eth.type = 0x1234; jump more }
+        block more { output 9; end }
+        block last { output 1; end }";
+    assert_eq!(told(text, &[&frames()[0]]), 2);
+}
+
+/// A bucket's action that only writes metadata is run in place, and what it wrote is taken back.
+#[test]
+fn what_a_bucket_writes_is_its_own() {
+    let text = "
+        use std
+        meta mark: 8
+        action set(to: 8) { mark = to; output 4 }
+        action pass { mark = 1; group 7; if mark == 1 { output 1 } else { output 99 } }
+        table t { key std.in_port exact; actions pass; default pass }
+        group 7 all { bucket => set(2); bucket => set(3) }";
+    assert_eq!(told(text, &[&frames()[0]]), 3);
+}

@@ -716,7 +716,7 @@ fn a_pipeline_is_benched_with_groups_and_meters() {
 #[test]
 fn changes_and_floods_are_benched_beside_traffic() {
     let short = ["--seconds", "0.2", "--runs", "1", "--pps", "20000", "--json"];
-    let run = |words: &[&str]| json(&millrace(&[&["bench"], words, &short].concat()));
+    let run = |words: &[&str]| json(&millrace(&[&["bench"][..], words, &short].concat()));
     let reactive = run(&["reactive", "--rate", "200", "--keep", "3", "--flows", "10"]);
     assert_eq!(reactive["changes"], 40, "{reactive}");
     assert_eq!(reactive["packet_outs_lost"], 0, "{reactive}");
