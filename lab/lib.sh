@@ -215,12 +215,15 @@ children() { local c; for c in $(cat "/proc/$1/task/"*/children 2>/dev/null); do
 
 # venv DIR PACKAGE...: the bin folder of a Python environment with these packages: DIR if it is given, else one in
 # $LAB_CACHE, made when it is missing. A failure is remembered for ten minutes, so that without a network only one script
-# waits for it; its reason is in $LAB_DIR/venv.log.
+# waits for it; its reason is in $LAB_DIR/venv.log. Of scripts that run side by side one makes it, and the others wait.
 venv() {
-    local dir=$1 name; shift
+    local dir=$1 name lock; shift
     if [ -z "$dir" ]; then
         name=$(printf '%s-' "$@"); name=${name//==/-}    # with a "=" in its path, `env` would take a command for a setting
         dir=$LAB_CACHE/${name%-}
+        mkdir -p "$LAB_CACHE"
+        exec {lock}>"$dir.lock"     # until the subshell ends that this runs in
+        flock "$lock"
         if [ ! -e "$dir/complete" ]; then
             if [ -n "$(find "$dir/failed" -mmin -10 2>/dev/null)" ]; then
                 cp "$dir/failed" "$LAB_DIR/venv.log"

@@ -11,7 +11,10 @@ osken_need() {
 }
 
 original() {
-    local dir=$LAB_CACHE/ryu-4.34 bin
+    local dir=$LAB_CACHE/ryu-4.34 bin lock
+    mkdir -p "$LAB_CACHE"
+    exec {lock}>"$dir.lock"     # until the subshell ends that this runs in
+    flock "$lock"
     if [ ! -f "$dir/$1.py" ]; then
         mkdir -p "$dir" "$LAB_DIR/ryu"
         bin=$(dirname "$PYTHON")

@@ -14,7 +14,8 @@
 //! Checked by: tests below; `switch`'s `tests/punts.rs`.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ir::{Bits, DigestId, DropReason, EntryId, PuntReason, TableId};
+pub use interp::Caller;
+use ir::{Bits, DigestId, DropReason, EntryId, GroupId, PuntReason, TableId};
 use state::FairLimit;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -58,6 +59,10 @@ pub struct Punt {
     pub table: Option<TableId>,
     /// That entry.
     pub entry: Option<EntryId>,
+    /// The bucket that punted it, if it was no entry: its group, and its place in it.
+    pub bucket: Option<(GroupId, u32)>,
+    /// Who called what it was in, the first one first.
+    pub callers: Vec<Caller>,
     /// Values that the program wants known.
     pub args: Vec<Bits>,
     /// The port it came in by.
@@ -321,6 +326,8 @@ mod tests {
             reason: PuntReason::Action,
             table: None,
             entry: None,
+            bucket: None,
+            callers: Vec::new(),
             args: Vec::new(),
             in_port,
             bytes: vec![0; len],

@@ -114,7 +114,7 @@ mod tests {
         b.emit(eth);
         let blocks: Vec<_> = (0..7).map(|n| b.block(&format!("b{n}"))).collect();
         b.action("none", &[], vec![]);
-        let call = Op::Call { block: blocks[2], until: blocks[6], guise: None };
+        let call = Op::Call { block: blocks[2], until: blocks[6], guise: None, site: 0 };
         b.action("call", &[], vec![call]);
         b.action("group", &[], vec![Op::Group { group: ir::Expr::int(1, 32) }]);
         b.action("bucket", &[], vec![Op::Goto(blocks[5])]);

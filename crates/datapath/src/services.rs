@@ -14,11 +14,13 @@
 //! A service may leave packets of a burst to come alone, behind it ([`Handed::left`]), and let one that comes alone wait
 //! ([`waiting`]).
 //!
-//! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there.
+//! [`connections`] puts the tracker of the crate `service` behind this interface, [`elements`] what else is there;
+//! [`admission`] asks the control side's own.
 //!
 //! Invariants: a call takes bounded time, whatever the packet; what grows with what a service holds is done
 //! by [`Service::tend`], off the packet path, in slices.
 
+pub mod admission;
 pub mod connections;
 pub mod elements;
 pub mod waiting;
@@ -31,6 +33,7 @@ use service::packet::Hint;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+pub use admission::Admission;
 pub use connections::Connections;
 pub use elements::Elements;
 pub use waiting::{Begins, Kept, News, Waits};
@@ -146,6 +149,8 @@ pub struct Services {
     list: Vec<(String, Arc<dyn Service>)>,
     connections: Option<Arc<Connections>>,
     elements: Option<Arc<Elements>>,
+    /// Always there; it is asked where the list has none of its name.
+    admission: Arc<Admission>,
 }
 
 impl Services {
@@ -176,6 +181,11 @@ impl Services {
         self.elements.as_ref()
     }
 
+    /// Who is asked whether entries may be made of packets.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.admission
+    }
+
     /// The tracker, if there is one.
     pub fn connections(&self) -> Option<&Arc<Connections>> {
         self.connections.as_ref()
@@ -185,7 +195,12 @@ impl Services {
     #[inline]
     pub fn call(&self, mut call: Call<'_>, results: &mut [Bits]) -> bool {
         let named = self.list.iter().enumerate().find(|(_, (name, _))| *name == call.service.name);
-        let Some((at, (_, service))) = named else { return true };
+        let Some((at, (_, service))) = named else {
+            if call.service.name == admission::NAME {
+                self.admission.call(call, results);
+            }
+            return true;
+        };
         let mut news = call.news.take();
         let passes = service.call(Call { news: news.as_deref_mut(), ..call }, results);
         if let Some(waits) = news.and_then(|news| news.waits.as_mut()) {
@@ -215,6 +230,7 @@ impl Services {
     pub fn burst(&self, burst: Burst<'_>, packets: &mut [Handed<'_>]) {
         match self.list.iter().find(|(name, _)| *name == burst.service.name) {
             Some((_, service)) => service.burst(burst, packets),
+            None if burst.service.name == admission::NAME => self.admission.burst(burst, packets),
             None => packets.iter_mut().for_each(|handed| handed.results.fill(0)),
         }
     }

@@ -127,6 +127,8 @@ impl interp::Sink for Collector<'_> {
             reason: punt.reason,
             table: punt.table,
             entry: punt.entry,
+            bucket: punt.bucket,
+            callers: punt.callers.to_vec(),
             args: punt.args.to_vec(),
             in_port: self.in_port,
             bytes,
@@ -587,7 +589,9 @@ mod tests {
     }
 
     fn punt(packet: Packet<'_>) -> interp::Punt<'_> {
-        interp::Punt { reason: PuntReason::Action, table: None, entry: None, args: &[], packet }
+        let (table, entry, bucket) = (None, None, None);
+        let (reason, args, callers) = (PuntReason::Action, &[], &[]);
+        interp::Punt { reason, table, entry, bucket, callers, args, packet }
     }
 
     #[test]

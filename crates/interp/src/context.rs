@@ -3,7 +3,7 @@
 use crate::layout::Layout;
 use crate::source::{Parts, Source};
 use crate::store::Store;
-use ir::{Bits, BlockId, EntryId, FieldRef, HeaderId, MetaId, TableId};
+use ir::{Bits, BlockId, EntryId, FieldRef, GroupId, HeaderId, MetaId, TableId};
 use smallvec::SmallVec;
 
 /// A copy of the packet: values, unparsed rest, and what the end of its pass depends on.
@@ -31,6 +31,10 @@ pub(crate) struct Context {
     pub(crate) length: u32,
     /// The table looked up last, and what matched.
     pub(crate) last: Option<(TableId, Option<EntryId>)>,
+    /// The bucket whose action runs, until it looks a table up.
+    pub(crate) bucket: Option<(GroupId, u32)>,
+    /// How many calls its original is inside of.
+    pub(crate) outside: usize,
     /// That lookup missed, its default action does nothing, and nothing was done since.
     pub(crate) missed: bool,
     /// Where an action wants control to go.
@@ -62,6 +66,7 @@ impl Context {
         self.length = u32::try_from(length).unwrap_or(u32::MAX);
         self.group_depth = 0;
         self.clone_depth = 0;
+        self.outside = 0;
         self.begin_pass();
         self.begin_parsing();
     }
@@ -69,6 +74,7 @@ impl Context {
     /// Nothing was looked up yet.
     pub(crate) fn begin_pass(&mut self) {
         self.last = None;
+        self.bucket = None;
         self.missed = false;
         self.goto = None;
         self.cut = u32::MAX;
@@ -97,6 +103,7 @@ impl Context {
         self.origin.copy_from(&other.origin);
         self.length = other.length;
         self.last = other.last;
+        self.bucket = other.bucket;
         self.missed = other.missed;
         self.goto = other.goto;
         self.guise.clone_from(&other.guise);

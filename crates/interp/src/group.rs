@@ -31,17 +31,17 @@ impl<'a> Run<'a> {
         match self.view.group(id) {
             None => self.lose(DropReason::GroupUnknown),
             Some(_) if context.group_depth == GROUP_DEPTH_MAX => self.lose(DropReason::GroupLoop),
-            Some(group) => self.group_found(context, group),
+            Some(group) => self.group_found(context, id, group),
         }
         self.close();
     }
 
-    fn group_found(&mut self, context: &Context, group: &'a Group) {
+    fn group_found(&mut self, context: &Context, id: GroupId, group: &'a Group) {
         self.externs.count(group.counter, context.length);
         let chosen = match group.kind {
             GroupKind::All => {
                 for (at, bucket) in group.buckets.iter().enumerate() {
-                    self.bucket(context, at, bucket);
+                    self.bucket(context, id, at, bucket);
                 }
                 (!group.buckets.is_empty()).then_some(None)
             }
@@ -56,13 +56,13 @@ impl<'a> Run<'a> {
             }
         };
         match chosen {
-            Some(Some((at, bucket))) => self.bucket(context, at, bucket),
+            Some(Some((at, bucket))) => self.bucket(context, id, at, bucket),
             Some(None) => {}
             None => self.lose(DropReason::GroupDead),
         }
     }
 
-    fn bucket(&mut self, context: &Context, at: usize, bucket: &'a Bucket) {
+    fn bucket(&mut self, context: &Context, id: GroupId, at: usize, bucket: &'a Bucket) {
         let action = self.view.action(bucket.action.action);
         self.open(Kind::Bucket, || {
             let call = action.map(|a| show::call(a, &bucket.action.args));
@@ -70,6 +70,7 @@ impl<'a> Run<'a> {
         });
         let made = self.copy(context, |run, copy| {
             copy.group_depth += 1;
+            copy.bucket = Some((id, at as u32));
             run.externs.count(bucket.counter, copy.length);
             let body = action.map_or(&[][..], |a| &a.body);
             run.ops(copy, body, &bucket.action.args).unwrap_or(End::Exit)

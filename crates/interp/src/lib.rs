@@ -42,7 +42,7 @@ mod view;
 
 pub use externs::{Color, Externs, MemoryExterns, NullExterns};
 pub use machine::{Input, Machine, Parsed, Start};
-pub use sink::{Collect, Packet, Punt, Sink};
+pub use sink::{Caller, Collect, Packet, Punt, Sink};
 pub use trace::Trace;
 pub use view::View;
 

@@ -19,7 +19,7 @@ use crate::eval::Env;
 use crate::externs::{Externs, NullExterns};
 use crate::layout::Layout;
 use crate::show;
-use crate::sink::{Collect, Sink};
+use crate::sink::{Caller, Collect, Sink};
 use crate::trace::{Kind, Trace};
 use crate::view::View;
 use ir::program::intrinsic;
@@ -27,6 +27,7 @@ use ir::{
     Action, Bits, BlockId, DropReason, Entry, FieldId, FieldRef, HeaderId, MetaId, Op, PuntReason,
     TableId, Terminator, Verdict,
 };
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Resubmissions and recirculations of one received frame and all its copies.
@@ -148,6 +149,7 @@ impl Machine {
             rounds: 0,
             calls: 0,
             call_depth: 0,
+            callers: SmallVec::new(),
             output: false,
             punted: None,
             lost: None,
@@ -199,6 +201,8 @@ pub(crate) struct Run<'a> {
     pub(crate) rounds: u32,
     pub(crate) calls: u32,
     pub(crate) call_depth: u32,
+    /// Who called what is being run.
+    pub(crate) callers: SmallVec<[Caller; 4]>,
     /// Something went to a port.
     pub(crate) output: bool,
     /// Why something went to the control plane, the first time.
@@ -325,6 +329,7 @@ impl<'a> Run<'a> {
         self.copies += 1;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.copy_from(context);
+        copy.outside = self.callers.len();
         let end = f(self, &mut copy);
         if let Some(reason) = self.follow(&mut copy, end) {
             self.lost.get_or_insert(reason);
@@ -424,6 +429,7 @@ impl<'a> Run<'a> {
             self.externs.count_entry(id, entry.id, context.length);
         }
         context.last = Some((id, entry.map(|e| e.id)));
+        context.bucket = None;
         let body: &'a [Op] = action.map_or(&[], |a| &a.body);
         let end = self.ops(context, body, &call.args);
         context.missed = entry.is_none() && body.iter().all(|op| matches!(op, Op::Exit));

@@ -3,7 +3,7 @@
 use crate::context::{Context, Seen};
 use crate::machine::{CLONE_DEPTH_MAX, End, REPARSES_MAX, Run};
 use crate::show;
-use crate::sink::Punt;
+use crate::sink::{Caller, Punt};
 use crate::trace::Kind;
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise};
 use ir::program::intrinsic;
@@ -139,8 +139,8 @@ impl<'a> Run<'a> {
             }
             Op::Clone { block, copy } => self.clone_to(context, *block, *copy),
             Op::OnCopy { body } => self.on_copy(context, body, args),
-            Op::Call { block, until, guise } => {
-                return self.call(context, *block, *until, guise.as_ref(), args);
+            Op::Call { block, until, guise, site } => {
+                return self.call(context, (*block, *until), guise.as_ref(), *site, args);
             }
             Op::PortLive { field, port } => {
                 let port = self.env(context, args).eval(port).low_u32();
@@ -344,7 +344,9 @@ impl<'a> Run<'a> {
         }
         let table = context.last.map(|(table, _)| table);
         let entry = context.last.and_then(|(_, entry)| entry);
-        self.sink.punt(Punt { reason, table, entry, args: &values, packet });
+        let callers = self.callers.get(context.outside..).unwrap_or_default();
+        let bucket = context.bucket;
+        self.sink.punt(Punt { reason, table, entry, bucket, callers, args: &values, packet });
         self.punted.get_or_insert(reason);
     }
 
@@ -389,9 +391,9 @@ impl<'a> Run<'a> {
     fn call(
         &mut self,
         context: &mut Context,
-        block: BlockId,
-        until: BlockId,
+        (block, until): (BlockId, BlockId),
         guise: Option<&'a Guise>,
+        site: u16,
         args: &'a [Bits],
     ) -> Option<End<'a>> {
         let layout = self.layout;
@@ -410,10 +412,14 @@ impl<'a> Run<'a> {
             }
         });
         self.open(Kind::Clone, || format!("call {}", layout.program.blocks[block.index()].name));
-        let before = (context.last, context.goto.take());
+        let before = (context.last, context.bucket, context.goto.take());
         let outer = std::mem::replace(&mut context.guise, seen);
+        let table = context.last.map(|(table, _)| table);
+        let entry = context.last.and_then(|(_, entry)| entry);
+        self.callers.push(Caller { table, entry, bucket: context.bucket, site });
         let end = self.blocks_until(context, block, Some(until));
-        (context.last, context.goto) = before;
+        self.callers.pop();
+        (context.last, context.bucket, context.goto) = before;
         context.guise = outer;
         // What it missed was looked up by the way.
         context.missed = false;

@@ -1,6 +1,6 @@
 //! Where copies of a packet go, called in the order of the program's steps.
 
-use ir::{Bits, DigestId, EntryId, PuntReason, TableId};
+use ir::{Bits, DigestId, EntryId, GroupId, PuntReason, TableId};
 
 /// A packet as it leaves: two runs of bytes, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,19 @@ impl Packet<'_> {
     }
 }
 
+/// Who called blocks that a packet is still in ([`ir::Op::Call`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// The table looked up last by then, if any.
+    pub table: Option<TableId>,
+    /// The entry that matched in it.
+    pub entry: Option<EntryId>,
+    /// The bucket whose action it was, if it was no table's: its group, and its place in it.
+    pub bucket: Option<(GroupId, u32)>,
+    /// Which call of the action.
+    pub site: u16,
+}
+
 /// A copy for the control plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Punt<'a> {
@@ -40,6 +53,10 @@ pub struct Punt<'a> {
     pub table: Option<TableId>,
     /// The entry that matched in it; `None` after a miss.
     pub entry: Option<EntryId>,
+    /// The bucket whose action punts, if it is no table's: its group, and its place in it.
+    pub bucket: Option<(GroupId, u32)>,
+    /// Who called what this is in, of this copy of the packet alone; the first one first.
+    pub callers: &'a [Caller],
     /// Values that the control plane asked for, by position.
     pub args: &'a [Bits],
     /// The packet as it is at that moment.

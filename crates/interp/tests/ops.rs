@@ -629,7 +629,7 @@ fn called(main: impl Fn(&Names) -> Vec<Op>) -> ir::Pipeline {
     let add = bin(BinaryOp::Add, Expr::meta(m), Expr::Param(0));
     let punt = Op::Punt { reason: PuntReason::Action, args: vec![Expr::meta(intrinsic::IN_PORT)] };
     let add = b.action("add", &[("by", 32)], vec![Op::Assign(FieldRef::Meta(m), add), punt]);
-    let again = Op::Call { block: by_port, until: end, guise: None };
+    let again = Op::Call { block: by_port, until: end, guise: None, site: 0 };
     let again = b.action("again", &[], vec![again, out(8)]);
     let stop = b.action("stop", &[], vec![Op::Drop(DropReason::Action)]);
     let key = key("port", Expr::meta(intrinsic::IN_PORT), MatchKind::Exact, 32);
@@ -664,7 +664,7 @@ fn calls_come_back_with_what_they_changed() {
     let call = |n: &Names, port: Option<u32>| {
         let seen =
             |p: u32| ir::Guise { in_port: num(p, 32), columns: vec![], tables: vec![n.table] };
-        Op::Call { block: n.by_port, until: n.end, guise: port.map(seen) }
+        Op::Call { block: n.by_port, until: n.end, guise: port.map(seen), site: 0 }
     };
     let out_m = |n: &Names| Op::Output { port: Expr::meta(n.m) };
     // The packet comes in by port 7: once by itself, once as if by 5; the action sees 7.
@@ -682,7 +682,7 @@ fn calls_come_back_with_what_they_changed() {
     let as_if = |n: &Names, port: u32| {
         let columns = vec![(0, num(port, 32))];
         let guise = ir::Guise { in_port: num(1u32, 32), columns, tables: vec![n.table] };
-        Op::Call { block: n.by_port, until: n.end, guise: Some(guise) }
+        Op::Call { block: n.by_port, until: n.end, guise: Some(guise), site: 0 }
     };
     let p = called(|n| vec![as_if(n, 5), out_m(n), call(n, None), out_m(n)]);
     let ran = run(&p, &[1]);
@@ -702,12 +702,14 @@ fn calls_end() {
     let seen = |n: &Names| {
         Some(ir::Guise { in_port: num(4u32, 32), columns: vec![], tables: vec![n.table] })
     };
-    let p = called(|n| vec![Op::Call { block: n.by_port, until: n.end, guise: seen(n) }, out(1)]);
+    let p = called(|n| {
+        vec![Op::Call { block: n.by_port, until: n.end, guise: seen(n), site: 0 }, out(1)]
+    });
     assert_eq!(run(&p, &[1]).ports(), [8, 1]);
     // The real port is 4: it would never end.
     let p = called(|n| {
         let port = FieldRef::Meta(intrinsic::IN_PORT);
-        let call = Op::Call { block: n.by_port, until: n.end, guise: None };
+        let call = Op::Call { block: n.by_port, until: n.end, guise: None, site: 0 };
         vec![Op::Assign(port, num(4u32, 32)), call, out(1)]
     });
     let ran = run(&p, &[1]);
@@ -716,7 +718,7 @@ fn calls_end() {
     assert_eq!(looked_up, ir::op::CALL_DEPTH_MAX as usize);
     // Not deep, but too many.
     let p = called(|n| {
-        let call = Op::Call { block: n.by_port, until: n.end, guise: None };
+        let call = Op::Call { block: n.by_port, until: n.end, guise: None, site: 0 };
         let calls = vec![call; ir::op::CALLS_MAX as usize + 1];
         calls.into_iter().chain([out(1)]).collect()
     });

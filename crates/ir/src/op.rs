@@ -102,6 +102,9 @@ pub enum Op {
         until: BlockId,
         /// Lookups by another port.
         guise: Option<Guise>,
+        /// Which of its action's calls it is, as whoever wrote the action counts them: it says so of copies for the
+        /// control plane that are made inside of it.
+        site: u16,
     },
     /// `field =` one bit, whether the port is there and up.
     PortLive {

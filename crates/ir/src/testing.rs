@@ -597,7 +597,8 @@ impl Maker {
                     Guise { in_port, columns, tables }
                 });
                 let block = BlockId(self.rng.below(self.blocks) as u32);
-                Op::Call { block, until: BlockId(self.rng.below(self.blocks) as u32), guise }
+                let until = BlockId(self.rng.below(self.blocks) as u32);
+                Op::Call { block, until, guise, site: self.rng.below(3) as u16 }
             }
             19 if self.rng.one_in(3) => {
                 let keep = (6..self.p.metadata.len() as u32)

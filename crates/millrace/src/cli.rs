@@ -920,6 +920,10 @@ pub(crate) enum BenchCommand {
     UseCase(BenchUseCaseOptions),
     /// Time every action, instruction, group, meter and extern beside plain output, and say what runs its packets
     Constructs(BenchConstructsOptions),
+    /// Time a controller's changes, one new flow after another, beside traffic
+    Reactive(BenchReactiveOptions),
+    /// Flood the gateway with unknown users, of whom a controller hears, beside known ones
+    Flood(BenchFloodOptions),
     /// Look headers up among rules in ClassBench's form, by one lookup structure or another
     Classify(Box<BenchClassifyOptions>),
     /// Measure what lookups and edits cost on this machine, for plans and predictions
@@ -944,6 +948,71 @@ pub(crate) struct BenchConstructsOptions {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) runs: usize,
     /// Time nothing; fail if the interpreter has run a packet
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `millrace bench reactive`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchReactiveOptions {
+    /// New flows a second, each a flow-mod, a barrier and a packet-out
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) rate: u64,
+    /// The newest flows stay, so many; older ones are deleted as new ones come [default: all stay]
+    #[arg(long, value_name = "N")]
+    pub(crate) keep: Option<u32>,
+    /// Flows of the traffic beside, each with an entry
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) flows: u32,
+    /// Frames a second of that traffic; 0 for as many as are taken
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) pps: u64,
+    /// What runs packets
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<EngineName>,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 2.0)]
+    pub(crate) seconds: f64,
+    /// Runs with changes, and as many without
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// One JSON object on standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl BenchReactiveOptions {
+    /// Frames a second of the traffic beside; none for as many as are taken.
+    pub(crate) fn traffic(&self) -> Option<u64> {
+        (self.pps > 0).then_some(self.pps)
+    }
+}
+
+/// `millrace bench flood`.
+#[derive(Args, Debug)]
+pub(crate) struct BenchFloodOptions {
+    /// The gateway: customers, users of each, routes
+    #[arg(value_name = "CxU,R", default_value = "10x20,10000")]
+    pub(crate) gateway: String,
+    /// Flows of known users
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) active_flows: usize,
+    /// Frames a second of known users
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) pps: u64,
+    /// Copies for the controller a second, at most
+    #[arg(long, value_name = "N", default_value_t = datapath::punt::RATE_DEFAULT)]
+    pub(crate) punt_rate: u64,
+    /// Length of each run
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    pub(crate) seconds: f64,
+    /// Runs with the flood, and as many without
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) runs: usize,
+    /// Fail if known users lose more than 5 % or a packet was interpreted
     #[arg(long)]
     pub(crate) check: bool,
     /// One JSON object on standard output

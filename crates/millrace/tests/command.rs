@@ -712,6 +712,27 @@ fn a_pipeline_is_benched_with_groups_and_meters() {
     assert_eq!(ports, ["2"], "{benched}");
 }
 
+/// What a controller changes, and what unknown users send, is told beside traffic that goes on.
+#[test]
+fn changes_and_floods_are_benched_beside_traffic() {
+    let short = ["--seconds", "0.2", "--runs", "1", "--pps", "20000", "--json"];
+    let run = |words: &[&str]| json(&millrace(&[&["bench"], words, &short].concat()));
+    let reactive = run(&["reactive", "--rate", "200", "--keep", "3", "--flows", "10"]);
+    assert_eq!(reactive["changes"], 40, "{reactive}");
+    assert_eq!(reactive["packet_outs_lost"], 0, "{reactive}");
+    assert!(reactive["p50_ms"].as_f64().unwrap() <= reactive["p99_ms"].as_f64().unwrap());
+    assert!(reactive["changing"]["rate"].as_f64().unwrap() > 1000.0, "{reactive}");
+    let flood = run(&["flood", "2x3,20", "--active-flows", "12", "--punt-rate", "1000"]);
+    for key in ["known_quiet", "known_flooded", "flood", "copies"] {
+        assert!(flood[key].as_f64().unwrap() > 0.0, "{key}: {flood}");
+    }
+    assert_eq!(flood["interpreted"], 0, "{flood}");
+    let wrong = millrace(&["bench", "flood", "no gateway"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    let wrong = millrace(&["bench", "reactive", "--keep", "0"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}
+
 /// One construct of each language does what its line says; how they fare is the bench's to say.
 #[test]
 fn constructs_are_checked() {

@@ -27,6 +27,7 @@ use crate::table_config::TableConfigs;
 use crate::transaction::Stage;
 use crate::trigger::Triggers;
 use crate::validate::Rules;
+use crate::waiting::Injections;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ElementName, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply,
@@ -145,9 +146,12 @@ pub struct Agent {
     pub(crate) settings: SwitchConfig,
     pub(crate) miss: Miss,
     pub(crate) events: Vec<Event>,
+    /// A packet has asked for something that those behind it should find.
+    hurries: bool,
     pub(crate) watched: bool,
     pub(crate) triggers: Triggers,
     pub(crate) learning: Learning,
+    pub(crate) injections: Injections,
     pub(crate) requester: Option<Requester>,
 }
 
@@ -160,10 +164,13 @@ impl Agent {
             return Err(AgentError::Program);
         }
         let layout = Arc::new(layout);
+        let interner = Interner::new(layout.clone());
+        let admission = interner.admission().clone();
+        switch.services().admission().set_judge(admission.clone());
         let mut agent = Agent {
-            interner: Stage::new(Interner::new(layout.clone())),
+            interner: Stage::new(interner),
             deferred: Deferred::default(),
-            flows: FlowTables::new(layout.tables),
+            flows: FlowTables::new(layout.tables).told_to(admission),
             emergency: Emergency::default(),
             conjunctions: Conjunctions::default(),
             table_configs: TableConfigs::new(layout.tables, config.entries_max())
@@ -179,9 +186,11 @@ impl Agent {
             settings: SwitchConfig::DEFAULT,
             miss: Miss::default(),
             events: Vec::new(),
+            hurries: false,
             watched: false,
             triggers: Triggers::default(),
             learning: Learning::default(),
+            injections: Injections::default(),
             requester: None,
         };
         synchronised::check(&agent.config.synchronised, &agent.rules())?;
@@ -264,6 +273,7 @@ impl Agent {
         message: Message,
         reply: &mut dyn FnMut(Message),
     ) -> Result<(), Refusal> {
+        self.open_rooms(&message);
         match message {
             Message::FlowMod(request) => self.flow_mod(request),
             Message::GroupMod(request) => {
@@ -369,6 +379,10 @@ impl Agent {
                 break;
             }
         }
+        if std::mem::take(&mut self.hurries) {
+            // What a controller changes may gather for a while. What was learnt changes where the next packets go.
+            self.switch.advance();
+        }
         self.expire();
         self.delete_orphans();
         self.watch_vacancy();
@@ -386,9 +400,11 @@ impl Agent {
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn => {
                 self.learn(&args);
+                self.hurries = true;
             }
             switch::Message::Digest { digest, args } if digest == self.layout.learn_entry => {
                 self.learn_entry(&args);
+                self.hurries = true;
             }
             switch::Message::Digest { digest, args } if digest == self.layout.fin_timeout => {
                 self.fin_seen(&args);

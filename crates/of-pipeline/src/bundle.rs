@@ -106,6 +106,7 @@ impl Agent {
     }
 
     fn bundled(&mut self, request: Message) -> Result<(), Refusal> {
+        self.open_rooms(&request);
         match request {
             Message::FlowMod(request) => self.flow_mod(request),
             Message::GroupMod(request) => self.group_mod(request),

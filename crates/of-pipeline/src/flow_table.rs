@@ -11,16 +11,17 @@
 //! memory per entry about 150 bytes, 48 for each field, and its action list.
 //! Checked by: a model test against a plain list (`flow_mod`'s tests).
 
-use crate::lower::needs_entry;
+use crate::admission::Admission;
 use crate::stats::flow_bytes;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use ir::ActionId;
 use openflow::{
     Action, FinTimeout, FlowMod, FlowModFlags, GroupId, Instruction, Instructions, Match, PortNo,
-    ToController, Uncounted,
+    Uncounted,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 /// Where an entry is: its table, and its id in the switch. Unique, and ordered by table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,26 +101,19 @@ impl Flow {
     }
 }
 
-/// The actions of an entry, those applied and those written alike, and those of their clones.
-fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
-    instructions
-        .iter()
-        .filter_map(|i| match i {
-            Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
-                Some(actions)
-            }
-            _ => None,
-        })
-        .flat_map(|list| Action::flat(list))
+/// The lists of an entry, those applied and those written alike.
+pub(crate) fn lists(instructions: &[Instruction]) -> impl Iterator<Item = &[Action]> {
+    instructions.iter().filter_map(|i| match i {
+        Instruction::ApplyActions(actions) | Instruction::WriteActions(actions) => {
+            Some(actions.as_slice())
+        }
+        _ => None,
+    })
 }
 
-/// The `which`-th action, from 1 on, that tells the controller what is found by the entry.
-pub(crate) fn told(instructions: &[Instruction], which: u16) -> Option<&ToController> {
-    let mut carried = actions(instructions).filter_map(|action| match action {
-        Action::Controller(to) if needs_entry(to) => Some(to),
-        _ => None,
-    });
-    carried.nth(usize::from(which).checked_sub(1)?)
+/// The actions of these lists, and those of their clones.
+fn actions(instructions: &[Instruction]) -> impl Iterator<Item = &Action> {
+    lists(instructions).flat_map(|list| Action::flat(list))
 }
 
 /// Table and cookie of what instructions learn for as long as they are there.
@@ -249,6 +243,8 @@ pub struct FlowTables {
     orphans: BTreeSet<(u8, u64)>,
     /// What changed since a bundle began, to be undone if nothing comes of it.
     journal: Option<Vec<Undo>>,
+    /// Who is told of entries that come and go.
+    admission: Arc<Admission>,
 }
 
 /// How one change is undone.
@@ -310,7 +306,14 @@ impl FlowTables {
             learners: HashMap::new(),
             orphans: BTreeSet::new(),
             journal: None,
+            admission: Arc::default(),
         }
+    }
+
+    /// The same, which tells of entries that come and go.
+    #[must_use]
+    pub(crate) fn told_to(self, admission: Arc<Admission>) -> FlowTables {
+        FlowTables { admission, ..self }
     }
 
     /// How many tables there are.
@@ -485,6 +488,7 @@ impl FlowTables {
             journal.push(Undo::Insert(key));
         }
         self.refer(key, &flow.instructions);
+        self.admission.came(key.table, &flow);
         let Some(t) = self.tables.get_mut(usize::from(key.table)) else { return };
         self.total = (self.total.0 + 1, self.total.1 + flow_bytes(&flow));
         let at = hash(&self.hasher, flow.priority, &flow.matching);
@@ -501,6 +505,7 @@ impl FlowTables {
     pub(crate) fn remove(&mut self, key: FlowKey) -> Option<Box<Flow>> {
         let t = self.tables.get_mut(usize::from(key.table))?;
         let flow = t.flows.remove(&key.id)?;
+        self.admission.went(key.table, &flow);
         self.total = (self.total.0 - 1, self.total.1 - flow_bytes(&flow));
         if let Some(victims) = &mut t.victims {
             victims.remove(key.id);
@@ -529,7 +534,9 @@ impl FlowTables {
         }
         self.unrefer(key, &flow.instructions);
         let before = flow_bytes(&flow);
+        self.admission.went(key.table, &flow);
         change(&mut flow);
+        self.admission.came(key.table, &flow);
         self.total.1 = self.total.1 - before + flow_bytes(&flow);
         self.refer(key, &flow.instructions);
         if let Some(t) = self.tables.get_mut(usize::from(key.table)) {

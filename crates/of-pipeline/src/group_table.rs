@@ -47,6 +47,14 @@ pub struct GroupEntry {
     places: Vec<usize>,
 }
 
+impl GroupEntry {
+    /// The bucket at a place of the pipeline's group.
+    pub(crate) fn bucket_at(&self, place: usize) -> Option<&Bucket> {
+        let at = self.places.iter().position(|own| *own == place)?;
+        self.buckets.get(at)
+    }
+}
+
 /// All groups of a switch.
 #[derive(Debug, Default)]
 pub struct GroupTable {

@@ -14,7 +14,7 @@ use ir::{Bits, EntryId, Update};
 use openflow::field::VLAN_PRESENT;
 use openflow::{
     Action, FieldId, FinTimeout, FlowMod, FlowModCommand, FlowModFlags, Instruction, Instructions,
-    Learn, LearnSource, LearnTarget, Match, PortNo, SetField, TableId,
+    Learn, LearnSource, LearnTarget, Match, Message, PortNo, SetField, TableId,
 };
 use std::sync::Arc;
 
@@ -161,6 +161,26 @@ impl Agent {
         tracing::warn!(table, cookie = format_args!("{cookie:#x}"), entries, why, "not learned");
     }
 
+    /// A request may bring `learn`s whose packets ask what comes of them.
+    pub(crate) fn open_rooms(&self, request: &Message) {
+        let open = |actions: &[Action]| self.open_learns(actions);
+        match request {
+            Message::FlowMod(request) => flow_table::lists(&request.instructions).for_each(open),
+            Message::GroupMod(request) => request.buckets.iter().for_each(|b| open(&b.actions)),
+            Message::PacketOut(request) => open(&request.actions),
+            _ => {}
+        }
+    }
+
+    /// The same of a list.
+    pub(crate) fn open_learns(&self, actions: &[Action]) {
+        let learns = Action::flat(actions).filter_map(|action| match action {
+            Action::Learn(learn) => Some(&**learn),
+            _ => None,
+        });
+        self.interner.admission().open(learns, &self.flows);
+    }
+
     /// Entries that were learned by others with `delete_learned` go with the last of those.
     pub(crate) fn delete_orphans(&mut self) {
         if self.interner.is_staging() {
@@ -241,7 +261,14 @@ impl Agent {
                 return;
             }
         }
-        if known.is_none() && learn.limit != 0 {
+        // Who was told that it will be there has been dealt its place; who was told that it will not is taken at the word.
+        let promised =
+            learn.result_dst.is_some() && self.interner.admission().kept(&learn, &request);
+        if learn.limit != 0 && !promised {
+            if learn.result_dst.is_some() {
+                let why = format!("the limit of {} entries was reached", learn.limit);
+                return self.not_learned(table, learn.cookie, &why);
+            }
             let learned = self.flows.iter(table).filter(|(_, f)| f.cookie == learn.cookie).count();
             if learned >= learn.limit as usize {
                 let why = format!("the limit of {} entries is reached", learn.limit);

@@ -30,6 +30,7 @@
 //! Invariants: a refused request changes nothing; every request is one transaction of the switch,
 //! cascades included; what the store says is in the pipeline, is.
 
+mod admission;
 pub mod agent;
 #[cfg(any(test, feature = "fuzz"))]
 mod bed;
@@ -63,6 +64,7 @@ mod table_features;
 mod transaction;
 mod trigger;
 pub mod validate;
+mod waiting;
 
 pub use agent::{Agent, AgentConfig, AgentError};
 pub use bundle::BundleFault;

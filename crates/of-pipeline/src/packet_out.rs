@@ -4,9 +4,11 @@
 //! as an action of their own.
 
 use crate::agent::{Agent, elements};
-use crate::lower::{PuntArgs, lower_packet_out, lower_resumed};
+use crate::flow_table;
+use crate::lower::{Call, PuntArgs, lower_packet_out, lower_resumed};
 use crate::refusal::Refusal;
-use openflow::{FieldId, Message, PacketOut, PortNo, Resume, Version, decode};
+use crate::waiting::{Part, Rest, is_found};
+use openflow::{FieldId, Instruction, PacketIn, PacketOut, PortNo, Resume, Version};
 use std::sync::Arc;
 use switch::Injection;
 
@@ -24,26 +26,33 @@ impl Agent {
 
     /// Lets a packet go on that waited for its controller (ovs-actions(7), `controller(pause)`).
     pub(crate) fn resume(&mut self, request: Resume) -> Result<(), Refusal> {
-        let Ok((_, Message::FlowMod(rest))) = decode(Version::V15, &request.continuation) else {
+        let Some(mut rest) = Rest::decode(&request.continuation) else {
             return Err(Refusal::Continuation);
         };
-        let mut pipeline = rest.matching;
         // What the controller made of the fields that it was told.
         for field in &request.matching {
-            pipeline.set(field.id, field.value);
+            rest.pipeline.set(field.id, field.value);
         }
         let kept = [FieldId::InPort, FieldId::Metadata, FieldId::TunnelId];
         let known = |id: &FieldId| kept.contains(id) || PuntArgs::PIPELINE.contains(id);
-        let others: Vec<FieldId> = pipeline.iter().map(|f| f.id).filter(|id| !known(id)).collect();
-        others.into_iter().for_each(|id| pipeline.remove(id));
-        let table = rest.table_id.0;
-        let instructions = rest.instructions;
-        self.rules().instructions(Version::V15, table, None, &instructions)?;
+        let fields = rest.pipeline.iter().map(|f| f.id);
+        let others: Vec<FieldId> = fields.filter(|id| !known(id)).collect();
+        others.into_iter().for_each(|id| rest.pipeline.remove(id));
+        let set = Instruction::WriteActions(rest.waits.action_set.clone());
+        self.rules().instructions(Version::V15, 0, None, &[set])?;
+        for part in &rest.parts {
+            self.rules().instructions(Version::V15, part.table, None, &part.instructions)?;
+            let lists = flow_table::lists(&part.instructions);
+            lists.for_each(|list| self.open_learns(list));
+        }
         if !FRAME.contains(&request.data.len()) {
             return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
         let elements = elements(&self.switch);
-        let call = lower_resumed(&self.layout, &elements, &pipeline, table, &instructions)?;
+        let number = self.injections.next();
+        let mut call = lower_resumed(&self.layout, &elements, number, &rest)?;
+        self.keep(number, &rest.parts, &mut call);
+        let pipeline = &rest.pipeline;
         let (action, args) = call.build(&self.layout);
         let injection = Injection {
             in_port: pipeline.exact(FieldId::InPort).unwrap_or(0) as u32,
@@ -55,8 +64,18 @@ impl Agent {
         Ok(())
     }
 
+    /// Keeps the lists of a packet that is about to be sent, if something in them is found by its number.
+    fn keep(&mut self, number: u32, parts: &[Part], call: &mut Call) {
+        if is_found(parts) {
+            let learns = call.hold(|learn| self.interner.hold(learn));
+            for learn in self.injections.keep(number, parts, learns) {
+                self.interner.let_go(learn);
+            }
+        }
+    }
+
     /// What a packet-out injects; nothing if it has no actions.
-    pub(crate) fn injection(&self, request: PacketOut) -> Result<Option<Injection>, Refusal> {
+    pub(crate) fn injection(&mut self, request: PacketOut) -> Result<Option<Injection>, Refusal> {
         //= openflow-1.3.5 §7.3.7: a kept packet that is not there is OFPBRC_BUFFER_UNKNOWN.
         if let Some(buffer) = request.buffer_id {
             return Err(Refusal::BufferUnknown { buffer: buffer.0 });
@@ -77,12 +96,19 @@ impl Agent {
         if !FRAME.contains(&request.data.len()) {
             return Err(Refusal::BadPacket { bytes: request.data.len() });
         }
-        let call = lower_packet_out(
+        let instructions = vec![Instruction::ApplyActions(request.actions.clone())];
+        let parts = [Part { table: 0, cookie: PacketIn::NO_COOKIE, instructions }];
+        let number = is_found(&parts).then(|| self.injections.next());
+        let mut call = lower_packet_out(
             &self.layout,
             &elements(&self.switch),
+            number,
             &request.pipeline,
             &request.actions,
         )?;
+        if let Some(number) = number {
+            self.keep(number, &parts, &mut call);
+        }
         let (action, args) = call.build(&self.layout);
         Ok(Some(Injection {
             in_port: port.0,

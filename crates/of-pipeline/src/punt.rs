@@ -13,13 +13,10 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::flow_table::{FlowKey, told};
-use crate::lower::{PuntArgs, behind_pause};
+use crate::lower::{PuntArgs, Waits};
+use crate::waiting::{Doer, Rest};
 use ir::PuntReason;
-use openflow::{
-    FieldId, FlowMod, Instruction, Match, Message, PacketIn, PacketInReason, PortConfig, TableId,
-    Version, Xid, encode,
-};
+use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
 use switch::Punt;
 
 /// The reason of a packet-in.
@@ -53,17 +50,6 @@ fn pipeline_fields(args: &PuntArgs) -> Match {
     matching
 }
 
-/// What a waiting packet goes on with: an entry of 1.5 with its pipeline fields for a match, which is read
-/// again, and checked as any entry is, when the packet is resumed.
-fn continuation(table: u8, pipeline: &Match, rest: Vec<Instruction>) -> Vec<u8> {
-    let rest = FlowMod {
-        dialect: Version::V15,
-        table_id: TableId(table),
-        ..FlowMod::add(pipeline.clone(), rest.into_iter().collect())
-    };
-    encode(Version::V15, Xid(0), &Message::FlowMod(rest)).unwrap_or_default()
-}
-
 impl Agent {
     /// What controllers are told of a punted packet, if anything.
     pub(crate) fn packet_in(&self, punt: Punt) -> Option<Event> {
@@ -73,19 +59,28 @@ impl Agent {
             return None;
         }
         let table = punt.table.and_then(|table| self.layout.flow_table(table));
-        let key = table.zip(punt.entry).map(|(table, entry)| FlowKey { table, id: entry.0 });
+        let key = self.flow_key(punt.table, punt.entry);
         //= openflow-1.3.5 §7.4.1: the cookie of the entry that sent it; all ones where there is none.
-        let flow = key.and_then(|key| self.flows.get(key));
-        let cookie = flow.map_or(PacketIn::NO_COOKIE, |f| f.cookie);
-        let told = flow.and_then(|f| told(&f.instructions, args.userdata));
-        let userdata = told.map_or(&[][..], |to| &to.userdata);
+        let cookie =
+            key.and_then(|key| self.flows.get(key)).map_or(PacketIn::NO_COOKIE, |f| f.cookie);
         let mut matching = pipeline_fields(&args);
         for field in &PuntArgs::pipeline(&punt.args) {
             matching.set(field.id, field.value);
         }
-        let rest = flow.and_then(|f| behind_pause(&f.instructions, args.userdata));
-        let continuation =
-            rest.map_or(Vec::new(), |rest| continuation(table.unwrap_or(0), &matching, rest));
+        let doer = Doer { key, bucket: punt.bucket, injection: args.injection };
+        let told = match args.userdata {
+            0 => None,
+            which => self.told(doer, which, &punt.callers),
+        };
+        let (userdata, rest) = told.map_or((Vec::new(), None), |(to, rest)| (to.userdata, rest));
+        let continuation = rest.map_or(Vec::new(), |(parts, cloned)| {
+            let pipeline = matching.clone();
+            let waits = match cloned {
+                true => Waits { action_set: Vec::new(), ..self.layout.read_waits(&punt.args) },
+                false => self.layout.read_waits(&punt.args),
+            };
+            Rest { pipeline, waits, parts, cloned }.encode()
+        });
         let packet = PacketIn {
             buffer_id: None,
             total_len: u16::try_from(punt.bytes.len()).unwrap_or(u16::MAX),
@@ -94,7 +89,7 @@ impl Agent {
             cookie,
             matching,
             data: punt.bytes,
-            userdata: userdata.to_vec(),
+            userdata,
             continuation,
         };
         Some(match args.controller_id {

@@ -67,15 +67,12 @@ fn lower_code(error: &LowerError) -> ErrorCode {
         LowerError::ReadOnly(_) => ErrorCode::BacBadSetType,
         LowerError::NotInSet(_) => ErrorCode::BacBadType,
         LowerError::NotDone(_) => ErrorCode::BacBadExpType,
-        LowerError::BehindPause => ErrorCode::BacBadArgument,
         LowerError::Resubmit(_)
         | LowerError::CtTable(_)
         | LowerError::NoService(_)
         | LowerError::SoftflowGoesOn => ErrorCode::BacBadArgument,
         LowerError::LearnValues { .. } => ErrorCode::BacTooMany,
-        LowerError::FinTimeout | LowerError::LearnInPacketOut | LowerError::Userdata => {
-            ErrorCode::BacBadArgument
-        }
+        LowerError::FinTimeout => ErrorCode::BacBadArgument,
     }
 }
 

@@ -11,7 +11,7 @@
 use crate::lower::{Call, Interner, Layout};
 use crate::refusal::Refusal;
 use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
-use openflow::ErrorCode;
+use openflow::{ErrorCode, Learn};
 use std::ops::Deref;
 use std::sync::Arc;
 use switch::Switch;
@@ -46,6 +46,16 @@ impl Stage {
     /// See [`Interner::set_layout`].
     pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
         self.interner.set_layout(layout);
+    }
+
+    /// See [`Interner::hold`].
+    pub(crate) fn hold(&mut self, learn: &Arc<Learn>) -> u32 {
+        self.interner.hold(learn)
+    }
+
+    /// See [`Interner::let_go`].
+    pub(crate) fn let_go(&mut self, learn: u32) {
+        self.interner.let_go(learn);
     }
 
     /// A bundle is under way.

@@ -498,12 +498,12 @@ impl Copy<'_> {
             out.push(match op {
                 Op::Goto(block) => Op::Goto(self.to(*block)),
                 Op::Clone { block, copy } => Op::Clone { block: self.to(*block), copy: *copy },
-                Op::Call { block, until, guise } => {
+                Op::Call { block, until, guise, site } => {
                     let mut guise = guise.clone();
                     if let Some(guise) = &mut guise {
                         guise.tables.iter_mut().for_each(|table| *table = self.applied(*table));
                     }
-                    Op::Call { block: self.to(*block), until: self.to(*until), guise }
+                    Op::Call { block: self.to(*block), until: self.to(*until), guise, site: *site }
                 }
                 Op::If { condition, then, or_else } => {
                     let last = last && at + 1 == list.len();

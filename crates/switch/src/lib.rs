@@ -29,7 +29,7 @@ pub mod watch;
 
 pub use datapath::capture::{Captured, Filter as CaptureFilter, Record as CaptureRecord, Way};
 pub use datapath::engine::TableExplanation;
-pub use datapath::punt::{Message, Punt};
+pub use datapath::punt::{Caller, Message, Punt};
 pub use datapath::queues;
 pub use datapath::tally::{Counted, Ran};
 pub use datapath::worker::Injection;

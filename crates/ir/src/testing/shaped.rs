@@ -834,7 +834,7 @@ impl Shaped {
                     crate::Guise { in_port, columns: Vec::new(), tables: vec![TableId(0)] }
                 });
                 let first = Expr::meta(n.class).eq(Expr::int(0, 8));
-                let call = Op::Call { block, until: n.end, guise };
+                let call = Op::Call { block, until: n.end, guise, site: 0 };
                 let body = vec![
                     when(first, vec![Op::Assign(meta(n.class), Expr::int(1, 8)), call], vec![]),
                     Op::Assign(meta(n.port), p(0)),
@@ -846,7 +846,7 @@ impl Shaped {
                     Op::Assign(header(n.eth, at::ETH_SRC), Expr::int(2, 48)),
                     Op::Output { port: p(0) },
                     Op::Assign(meta(n.port), Expr::int(1, 32)),
-                    Op::Call { block: n.egress, until: n.end, guise: None },
+                    Op::Call { block: n.egress, until: n.end, guise: None, site: 0 },
                 ];
                 (vec![("port", 32)], vec![Op::OnCopy { body }])
             }

@@ -481,8 +481,9 @@ impl<'a> Names<'a> {
                 let block = self.block(c)?;
                 c.want_word("until")?;
                 let until = self.block(c)?;
+                let site = if c.eat_word("site") { c.number("a number", 16)? as u16 } else { 0 };
                 let guise = if c.eat_word("in_port") { Some(self.guise(c)?) } else { None };
-                Op::Call { block, until, guise }
+                Op::Call { block, until, guise, site }
             }
             "resubmit" => Op::Resubmit { keep: self.meta_list(c)? },
             "recirculate" => Op::Recirculate { keep: self.meta_list(c)? },

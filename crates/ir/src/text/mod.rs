@@ -61,7 +61,7 @@
 //!            | "set_valid" HEADER | "set_invalid" HEADER | "copy" HEADER "from" HEADER
 //!            | "push" STACK N | "pop" STACK N | "reparse"
 //!            | "output" expr | "group" expr | "clone" BLOCK ["ingress"]
-//!            | "call" BLOCK "until" BLOCK [ "in_port" expr { "column" N expr } "at" { TABLE } ]
+//!            | "call" BLOCK "until" BLOCK [ "site" N ] [ "in_port" expr { "column" N expr } "at" { TABLE } ]
 //!            | "resubmit" { META } | "recirculate" { META }
 //!            | "punt" REASON [ "(" exprs ")" ] | "digest" DIGEST "(" exprs ")"
 //!            | "service" SERVICE "(" exprs ")" [ "->" META { "," META } ]

@@ -325,9 +325,12 @@ impl<'a> Printer<'a> {
             Op::Clone { block, copy: Copy::Ingress } => {
                 format!("clone {} ingress", self.block_name(*block))
             }
-            Op::Call { block, until, guise } => {
+            Op::Call { block, until, guise, site } => {
                 let mut out =
                     format!("call {} until {}", self.block_name(*block), self.block_name(*until));
+                if *site != 0 {
+                    let _ = write!(out, " site {site}");
+                }
                 if let Some(guise) = guise {
                     let _ = write!(out, " in_port {}", self.expr(&guise.in_port, Some(32)));
                     for (column, e) in &guise.columns {

@@ -414,7 +414,7 @@ impl<'a> Scope<'a> {
                 }
                 self.ops_at(body, depth + 1).map_err(|e| e.within("on_copy"))
             }
-            Op::Call { block, until, guise } => {
+            Op::Call { block, until, guise, .. } => {
                 self.block_exists(*block)?;
                 self.block_exists(*until)?;
                 let Some(guise) = guise else { return Ok(()) };

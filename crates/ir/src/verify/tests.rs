@@ -460,21 +460,21 @@ fn actions_tables_blocks() {
     });
     // A call leads anywhere, back included; a copy in place goes nowhere.
     let mut p = good();
-    p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise: None });
+    p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise: None, site: 0 });
     p.blocks[2].ops.push(Op::OnCopy { body: vec![Op::Exit] });
     program(&p).unwrap();
     breaks(Rule::N4, |p| {
-        let call = Op::Call { block: BlockId(0), until: BlockId(99), guise: None };
+        let call = Op::Call { block: BlockId(0), until: BlockId(99), guise: None, site: 0 };
         p.blocks[2].ops.push(call);
     });
     breaks(Rule::N4, |p| {
         let guise =
             Some(crate::Guise { in_port: int(1, 32), columns: vec![], tables: vec![TableId(99)] });
-        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
+        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise, site: 0 });
     });
     breaks(Rule::W3, |p| {
         let guise = Some(crate::Guise { in_port: int(1, 8), columns: vec![], tables: vec![] });
-        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise });
+        p.blocks[2].ops.push(Op::Call { block: BlockId(0), until: BlockId(3), guise, site: 0 });
     });
     breaks(Rule::W3, |p| p.blocks[2].ops.push(Op::PortLive { field: M, port: int(1, 32) }));
     breaks(Rule::L2, |p| {

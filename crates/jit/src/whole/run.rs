@@ -17,7 +17,7 @@ use super::layout::{Layout, at};
 use super::state::{Copy, Seen, Source, Values};
 use crate::memory::Entry;
 use interp::limits::{CLONE_DEPTH_MAX, COPIES_MAX, GROUP_DEPTH_MAX, PASSES_MAX, REPARSES_MAX};
-use interp::{Externs, Input, Punt, Sink, Start, View};
+use interp::{Caller, Externs, Input, Punt, Sink, Start, View};
 use ir::op::{CALL_DEPTH_MAX, CALLS_MAX, Guise, ROUNDS_MAX};
 use ir::program::{intrinsic, parser_error};
 use ir::{
@@ -81,6 +81,7 @@ impl Machine {
             rounds: 0,
             calls: 0,
             call_depth: 0,
+            callers: SmallVec::new(),
             output: false,
             punted: None,
             lost: None,
@@ -145,6 +146,8 @@ pub(crate) struct Run<'a> {
     rounds: u32,
     calls: u32,
     call_depth: u32,
+    /// Who called what is being run.
+    callers: SmallVec<[Caller; 4]>,
     output: bool,
     punted: Option<PuntReason>,
     lost: Option<DropReason>,
@@ -283,6 +286,7 @@ impl<'a> Run<'a> {
         self.copies += 1;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.copy_from(self.layout, of);
+        copy.outside = self.callers.len();
         let end = f(self, &mut copy);
         if let Some(reason) = self.follow(&mut copy, end) {
             self.lost.get_or_insert(reason);
@@ -364,6 +368,7 @@ impl<'a> Run<'a> {
             self.externs.count_entry(id, entry.id, copy.length);
         }
         copy.last = Some((id, entry.map(|e| e.id)));
+        copy.bucket = None;
         let action = code.actions.get(&call.action);
         let end = action.and_then(|action| self.action(copy, action, &call.args));
         let idle = action.is_none_or(|action| action.idle);
@@ -475,12 +480,14 @@ impl<'a> Run<'a> {
                 let packet = emitted.packet(&self.buffers.emitted, self.input);
                 let table = copy.last.map(|(table, _)| table);
                 let entry = copy.last.and_then(|(_, entry)| entry);
-                self.sink.punt(Punt { reason: *reason, table, entry, args: &told, packet });
-                self.punted.get_or_insert(*reason);
+                let callers = self.callers.get(copy.outside..).unwrap_or_default();
+                let (reason, bucket) = (*reason, copy.bucket);
+                self.sink.punt(Punt { reason, table, entry, bucket, callers, args: &told, packet });
+                self.punted.get_or_insert(reason);
             }
             Op::Digest { digest, .. } => self.sink.digest(*digest, &told),
-            Op::Call { block, until, guise } => {
-                return self.call(copy, *block, *until, guise.as_ref(), &told);
+            Op::Call { block, until, guise, site } => {
+                return self.call(copy, (*block, *until), guise.as_ref(), *site, &told);
             }
             Op::Service { service, results, .. } => {
                 return self.service(copy, *service, &told, results);
@@ -670,9 +677,9 @@ impl<'a> Run<'a> {
     fn call(
         &mut self,
         copy: &mut Copy,
-        block: BlockId,
-        until: BlockId,
+        (block, until): (BlockId, BlockId),
         guise: Option<&Guise>,
+        site: u16,
         told: &[Bits],
     ) -> Option<End> {
         if self.calls == CALLS_MAX || self.call_depth == CALL_DEPTH_MAX {
@@ -685,11 +692,15 @@ impl<'a> Run<'a> {
             columns: guise.columns.iter().map(|(at, _)| *at).zip(values.iter().cloned()).collect(),
             tables: SmallVec::from_slice(&guise.tables),
         });
-        let before = (copy.last, copy.words[at::GOTO]);
+        let before = (copy.last, copy.bucket, copy.words[at::GOTO]);
         copy.words[at::GOTO] = 0;
         let outer = std::mem::replace(&mut copy.guise, seen);
+        let table = copy.last.map(|(table, _)| table);
+        let entry = copy.last.and_then(|(_, entry)| entry);
+        self.callers.push(Caller { table, entry, bucket: copy.bucket, site });
         let end = self.blocks(copy, block, Some(until));
-        (copy.last, copy.words[at::GOTO]) = before;
+        self.callers.pop();
+        (copy.last, copy.bucket, copy.words[at::GOTO]) = before;
         copy.guise = outer;
         // What it missed was looked up by the way.
         copy.words[at::MISSED] = 0;
@@ -711,31 +722,33 @@ impl<'a> Run<'a> {
         match self.view.group(id) {
             None => self.lose(DropReason::GroupUnknown),
             Some(_) if copy.group_depth == GROUP_DEPTH_MAX => self.lose(DropReason::GroupLoop),
-            Some(group) => self.group_found(copy, group),
+            Some(group) => self.group_found(copy, id, group),
         }
     }
 
-    fn group_found(&mut self, copy: &mut Copy, group: &'a Group) {
+    fn group_found(&mut self, copy: &mut Copy, id: GroupId, group: &'a Group) {
         self.externs.count(group.counter, copy.length);
         let chosen = match group.kind {
             GroupKind::All => {
-                group.buckets.iter().for_each(|bucket| self.bucket(copy, bucket));
+                for (at, bucket) in group.buckets.iter().enumerate() {
+                    self.bucket(copy, (id, at as u32), bucket);
+                }
                 if group.buckets.is_empty() {
                     self.lose(DropReason::GroupDead);
                 }
                 return;
             }
-            GroupKind::Indirect => group.buckets.first(),
-            GroupKind::FastFailover => group.buckets.iter().find(|b| self.live(b)),
+            GroupKind::Indirect => group.buckets.first().map(|b| (0, b)),
+            GroupKind::FastFailover => group.buckets.iter().enumerate().find(|(_, b)| self.live(b)),
             GroupKind::Select => {
                 let hash = self.group_hash(copy, group);
                 let live = group.buckets.iter().enumerate();
                 let live = live.filter(|(_, b)| b.weight > 0 && self.live(b));
-                live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight)).map(|(_, b)| b)
+                live.min_by_key(|(at, b)| Draw::new(hash, *at, b.weight))
             }
         };
         match chosen {
-            Some(bucket) => self.bucket(copy, bucket),
+            Some((at, bucket)) => self.bucket(copy, (id, at as u32), bucket),
             None => self.lose(DropReason::GroupDead),
         }
     }
@@ -751,7 +764,7 @@ impl<'a> Run<'a> {
         hash
     }
 
-    fn bucket(&mut self, copy: &mut Copy, bucket: &'a Bucket) {
+    fn bucket(&mut self, copy: &mut Copy, place: (GroupId, u32), bucket: &'a Bucket) {
         let action = self.code.actions.get(&bucket.action.action);
         let args = &bucket.action.args;
         if let Some(action) = action
@@ -762,6 +775,8 @@ impl<'a> Run<'a> {
             self.copies += 1;
             self.externs.count(bucket.counter, copy.length);
             let missed = copy.words[at::MISSED];
+            let outer = (copy.bucket.replace(place), copy.outside);
+            copy.outside = self.callers.len();
             let written = || writes.iter().cloned().flatten();
             let kept: SmallVec<[u64; WRITES_MAX]> = written().map(|at| copy.words[at]).collect();
             if let Some(End::Drop(reason)) = self.action(copy, action, args) {
@@ -769,10 +784,12 @@ impl<'a> Run<'a> {
             }
             written().zip(kept).for_each(|(at, word)| copy.words[at] = word);
             copy.words[at::MISSED] = missed;
+            (copy.bucket, copy.outside) = outer;
             return;
         }
         let made = self.copy(copy, |run, copy| {
             copy.group_depth += 1;
+            copy.bucket = Some(place);
             run.externs.count(bucket.counter, copy.length);
             let end = action.and_then(|action| run.action(copy, action, args));
             end.unwrap_or(End::Exit)

@@ -4,7 +4,7 @@
 
 use super::bits::Writer;
 use super::layout::{Layout, VALID, at};
-use ir::{Bits, EntryId, FieldRef, HeaderId, MetaId, StackId, TableId};
+use ir::{Bits, EntryId, FieldRef, GroupId, HeaderId, MetaId, StackId, TableId};
 use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
@@ -71,6 +71,10 @@ pub(crate) struct Copy {
     pub(crate) length: u32,
     /// The table looked up last, and what matched.
     pub(crate) last: Option<(TableId, Option<EntryId>)>,
+    /// The bucket whose action runs, until it looks a table up.
+    pub(crate) bucket: Option<(GroupId, u32)>,
+    /// How many calls its original is inside of.
+    pub(crate) outside: usize,
     pub(crate) group_depth: u32,
     pub(crate) clone_depth: u32,
     /// What the keys of some tables see in place of what there is, during a call.
@@ -125,12 +129,14 @@ impl Copy {
         self.length = u32::try_from(length).unwrap_or(u32::MAX);
         self.group_depth = 0;
         self.clone_depth = 0;
+        self.outside = 0;
         self.begin_pass();
     }
 
     /// Nothing was looked up yet.
     pub(crate) fn begin_pass(&mut self) {
         self.last = None;
+        self.bucket = None;
         self.words[at::MISSED] = 0;
         self.words[at::GOTO] = 0;
         self.words[at::CUT] = u64::from(u32::MAX);
@@ -161,6 +167,7 @@ impl Copy {
         self.origin.clone_from(&other.origin);
         self.length = other.length;
         self.last = other.last;
+        self.bucket = other.bucket;
         self.guise.clone_from(&other.guise);
         self.group_depth = other.group_depth;
         self.clone_depth = other.clone_depth;

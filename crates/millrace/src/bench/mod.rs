@@ -17,6 +17,9 @@
 //! | [`update`] | updates while frames flow |
 //! | [`constructs`] | every construct of either language, beside plain output |
 //! | [`feed`], [`wired`] | ports in memory; a whole switch of one worker behind them |
+//! | [`load`] | frames that come in beside what is measured, at a rate |
+//! | [`reactive`] | changes of a controller, one new flow after another, beside traffic |
+//! | [`flood`] | known users of the gateway beside a flood of unknown ones |
 //! | [`classify`] | lookup structures on ClassBench's rules |
 //! | [`ovn`] | an OVN chassis's tables, with traffic between its ports |
 //! | [`xdp`] | the switch on AF_XDP ports, beside a bare forwarding loop |
@@ -32,11 +35,14 @@ mod classify;
 mod constructs;
 mod contents;
 mod feed;
+mod flood;
 mod frame;
 mod lane;
 mod limit;
+mod load;
 mod measure;
 mod ovn;
+mod reactive;
 mod stages;
 mod trace;
 mod update;
@@ -73,6 +79,8 @@ pub(crate) fn run(command: BenchCommand) -> Result<(), Failure> {
         BenchCommand::Pipeline(options) => pipeline(&options),
         BenchCommand::UseCase(options) => use_case(&options),
         BenchCommand::Constructs(options) => constructs::run(&options),
+        BenchCommand::Reactive(options) => reactive::run(&options),
+        BenchCommand::Flood(options) => flood::run(&options),
         BenchCommand::Classify(options) => self::classify::run(&options),
         BenchCommand::Xdp(options) => xdp::run(&options),
         BenchCommand::Calibrate(options) => crate::model::calibrate(&options),

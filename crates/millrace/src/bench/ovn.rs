@@ -8,6 +8,9 @@
 //! many; and a port scan, in which every frame would begin a connection. Connections shake hands first; what is timed is
 //! data both ways.
 //!
+//! With `--out` all of it is written to files: entries, groups, meters, and captures by port of what is timed and, named
+//! `begin1` to `begin3`, of the shaking of hands before it.
+//!
 //! Entries with what the switch does not know yet (tunnels' metadata) are left out and counted.
 //!
 //! Before anything is timed, a switch that interprets everything gets the same frames and must send the same bytes.
@@ -390,6 +393,16 @@ impl Traffic {
         Ok(traffic)
     }
 
+    /// Writes a part of a port's frames to a file.
+    fn capture(&self, port: u32, part: &Range<usize>, path: &Path) -> std::io::Result<()> {
+        let mut writer = port::pcap::Writer::new(std::fs::File::create(path)?)?;
+        let own = (0..self.trace.len()).filter(|n| self.trace.head(*n).0 == port);
+        for (at, n) in own.skip(part.start).take(part.len()).enumerate() {
+            writer.write(at as u64 * 1000, &self.trace.frame(n).1)?;
+        }
+        writer.flush()
+    }
+
     /// Shakes hands.
     fn begin(&self, wired: &mut Wired) -> Result<(), Failure> {
         for phase in &self.phases {
@@ -551,17 +564,12 @@ fn write(
         std::fs::write(&path, text).map_err(|e| at(&path, &e))?;
     }
     for (name, traffic) in traffic {
-        for (port, part) in &traffic.data {
-            let path = out.join(format!("{}-port{port}.pcap", name.replace(' ', "-")));
-            let written = || -> std::io::Result<()> {
-                let mut writer = port::pcap::Writer::new(std::fs::File::create(&path)?)?;
-                let own = (0..traffic.trace.len()).filter(|n| traffic.trace.head(*n).0 == *port);
-                for (at, n) in own.skip(part.start).take(part.len()).enumerate() {
-                    writer.write(at as u64 * 1000, &traffic.trace.frame(n).1)?;
-                }
-                writer.flush()
-            };
-            written().map_err(|e| at(&path, &e))?;
+        let begins = traffic.phases.iter().zip(1..).map(|(part, n)| (format!("-begin{n}"), part));
+        for (what, parts) in begins.chain([(String::new(), &traffic.data)]) {
+            for (port, part) in parts {
+                let path = out.join(format!("{}{what}-port{port}.pcap", name.replace(' ', "-")));
+                traffic.capture(*port, part, &path).map_err(|e| at(&path, &e))?;
+            }
         }
     }
     Ok(())

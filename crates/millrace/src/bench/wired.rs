@@ -182,6 +182,11 @@ impl Wired {
         })
     }
 
+    /// The near end of a port.
+    pub(super) fn feed(&self, port: u32) -> &Feed {
+        &self.feeds[port as usize - 1]
+    }
+
     /// Frames that were sent so far, by port.
     pub(super) fn sent(&self) -> Vec<u64> {
         self.feeds.iter().map(Feed::sent).collect()
@@ -205,7 +210,11 @@ impl Drop for Wired {
 }
 
 /// Adds ports, each with its part of the trace.
-fn wire(switch: &Switch, ports: u32, trace: &Trace) -> Result<(Vec<Feed>, Vec<u64>), Failure> {
+pub(super) fn wire(
+    switch: &Switch,
+    ports: u32,
+    trace: &Trace,
+) -> Result<(Vec<Feed>, Vec<u64>), Failure> {
     let mut own: Vec<Trace> = (0..ports).map(|_| Trace::default()).collect();
     for n in 0..trace.len() {
         let (in_port, bytes) = trace.frame(n);

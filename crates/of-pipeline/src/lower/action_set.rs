@@ -11,7 +11,7 @@ use super::headers::Headers;
 use super::ops;
 use ir::builder::Builder;
 use ir::{BinaryOp, BlockId, DropReason, Expr, FieldRef, MetaId, Op};
-use openflow::{Action, FIELDS, FieldId, PortNo};
+use openflow::{Action, FIELDS, FieldId, GroupId, PortNo, QueueId};
 
 /// A kind of action in the set, in the order of execution but for set-fields, which come after
 /// [`Kind::SetNwTtl`].
@@ -122,6 +122,57 @@ impl Slots {
     /// Empties the set.
     pub fn clear(&self) -> Op {
         Op::Assign(FieldRef::Meta(self.present), Expr::int(0, 64))
+    }
+
+    /// All of it: which slots are in use, then their values.
+    pub(super) fn all(&self) -> impl Iterator<Item = MetaId> {
+        let own = [
+            self.present,
+            self.pop_mpls,
+            self.push_mpls,
+            self.push_pbb,
+            self.push_vlan,
+            self.mpls_ttl,
+            self.nw_ttl,
+            self.queue,
+            self.group,
+            self.output,
+            self.max_len,
+        ];
+        own.into_iter().chain(self.fields.iter().flatten().copied())
+    }
+
+    /// The actions of a set, of the values of [`all`](Slots::all), in the order of execution.
+    pub(super) fn actions(&self, values: &[u128]) -> Vec<Action> {
+        let at = |i: usize| values.get(i).copied().unwrap_or(0);
+        let present = at(0) as u64;
+        let has = |bit: u64| present & bit != 0;
+        let kinds = [
+            (Kind::CopyTtlIn, Action::CopyTtlIn),
+            (Kind::PopVlan, Action::PopVlan),
+            (Kind::PopPbb, Action::PopPbb),
+            (Kind::PopMpls, Action::PopMpls(at(1) as u16)),
+            (Kind::PushMpls, Action::PushMpls(at(2) as u16)),
+            (Kind::PushPbb, Action::PushPbb(at(3) as u16)),
+            (Kind::PushVlan, Action::PushVlan(at(4) as u16)),
+            (Kind::CopyTtlOut, Action::CopyTtlOut),
+            (Kind::DecMplsTtl, Action::DecMplsTtl),
+            (Kind::DecNwTtl, Action::DecNwTtl),
+            (Kind::SetMplsTtl, Action::SetMplsTtl(at(5) as u8)),
+            (Kind::SetNwTtl, Action::SetNwTtl(at(6) as u8)),
+        ];
+        let last = [
+            (Kind::SetQueue, Action::SetQueue(QueueId(at(7) as u32))),
+            (Kind::Group, Action::Group(GroupId(at(8) as u32))),
+            (Kind::Output, Action::Output { port: PortNo(at(9) as u32), max_len: at(10) as u16 }),
+        ];
+        let fields = FIELDS.iter().zip(&self.fields).filter(|(_, slot)| slot.is_some());
+        let fields = fields.enumerate().filter(|(_, (f, _))| has(field_bit(f.id)));
+        let fields = fields.map(|(i, (f, _))| Action::set_field(f.id, at(11 + i)));
+        let of = |kinds: Vec<(Kind, Action)>| {
+            kinds.into_iter().filter(|(kind, _)| has(kind.bit())).map(|(_, action)| action)
+        };
+        of(kinds.into()).chain(fields).chain(of(last.into())).collect()
     }
 
     /// The port of the set's output; `OFPP_UNSET` without one.

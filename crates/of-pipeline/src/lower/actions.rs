@@ -4,6 +4,7 @@ use super::action_set::{Kind, as_bucket, has_slot, is_partial, merge, set_key};
 use super::layout::LEARN_VALUES;
 use super::step::{self, CtStep, Shape, Step};
 use super::{Interner, Layout};
+use crate::waiting::Rest;
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
@@ -21,7 +22,7 @@ pub struct Call {
     pub shape: Shape,
     /// One value for each parameter.
     pub args: SmallVec<[Bits; 1]>,
-    /// The `learn`s that [`Step::Learn`] names by their places here until the call is interned.
+    /// The `learn`s that [`Step::Learn`] and [`Step::LearnTold`] name by their places here until the call is interned.
     pub learns: Vec<Arc<Learn>>,
     /// Which arguments are the entry's own id.
     pub own: SmallVec<[usize; 1]>,
@@ -32,13 +33,27 @@ impl Call {
     pub fn intern(self, interner: &mut Interner) -> ActionCall {
         let mut shape = self.shape;
         for step in &mut shape {
-            if let Step::Learn(at) = step
+            if let Step::Learn(at) | Step::LearnTold(at, _) = step
                 && let Some(learn) = self.learns.get(*at as usize)
             {
                 *at = interner.learn(learn);
             }
         }
         ActionCall { action: interner.acquire(&shape), args: self.args }
+    }
+
+    /// The same for a packet that the controller injects; the `learn`s that are held for it.
+    pub fn hold(&mut self, mut number: impl FnMut(&Arc<Learn>) -> u32) -> Vec<u32> {
+        let mut held = Vec::new();
+        for step in &mut self.shape {
+            if let Step::Learn(at) | Step::LearnTold(at, _) = step
+                && let Some(learn) = self.learns.get(*at as usize)
+            {
+                *at = number(learn);
+                held.push(*at);
+            }
+        }
+        held
     }
 
     /// The same for an entry of a conjunctive flow's own.
@@ -147,27 +162,14 @@ pub enum LowerError {
         "softflow takes the packet away: it is the last action that a flow entry applies, with no instruction behind it, or a packet-out's last"
     )]
     SoftflowGoesOn,
-    /// A `learn` where no entry is.
-    #[error("learn belongs to flow entries and groups; a packet-out cannot learn")]
-    LearnInPacketOut,
     /// A `fin_timeout` where no entry is.
     #[error(
         "fin_timeout shortens the timeouts of its flow entry; packet-outs and groups' buckets have none"
     )]
     FinTimeout,
-    /// What a packet waits for needs the entry.
-    #[error(
-        "behind controller(pause) stands an action that needs the entry: learn, fin_timeout, or controller with userdata or pause; put it in a table behind"
-    )]
-    BehindPause,
     /// An action, or an option of one, that no packet can be processed by.
     #[error("{0} is read and written, but not done by this switch; leave it out")]
     NotDone(&'static str),
-    /// Bytes for the controller where no entry is.
-    #[error(
-        "controller with userdata or pause belongs to flow entries; leave both out in packet-outs and groups"
-    )]
-    Userdata,
     /// An action that an action set cannot hold.
     #[error("{0} cannot be in an action set; apply it at once instead")]
     NotInSet(&'static str),
@@ -183,15 +185,30 @@ pub fn lower_instructions(
     instructions: &[Instruction],
 ) -> Result<Call, LowerError> {
     let mut call = Call::default();
+    let place = Place { context, table: Some(table), tables: layout.tables };
+    list(&mut call, layout, elements, place, instructions, true)?;
+    Ok(call)
+}
+
+/// The same behind what there is. `tail`: nothing is done behind it. Whether the packet's way ends there.
+fn list(
+    call: &mut Call,
+    layout: &Layout,
+    elements: Elements<'_>,
+    place: Place,
+    instructions: &[Instruction],
+    tail: bool,
+) -> Result<bool, LowerError> {
+    let table = place.table.unwrap_or(0);
     let goto = instructions.iter().any(|i| matches!(i, Instruction::GotoTable(_)));
     // Nothing is done behind the applied actions.
-    let apply_last = instructions.iter().all(|i| {
-        matches!(
-            i,
-            Instruction::Meter(_) | Instruction::ApplyActions(_) | Instruction::StatTrigger(_)
-        )
-    });
-    let place = Place { context, table: Some(table), tables: layout.tables };
+    let apply_last = tail
+        && instructions.iter().all(|i| {
+            matches!(
+                i,
+                Instruction::Meter(_) | Instruction::ApplyActions(_) | Instruction::StatTrigger(_)
+            )
+        });
     let mut in_order: SmallVec<[&Instruction; 4]> = instructions.iter().collect();
     in_order.sort_by_key(|i| match i {
         Instruction::Meter(_) | Instruction::StatTrigger(_) => 0,
@@ -211,15 +228,14 @@ pub fn lower_instructions(
                 for (i, action) in actions.iter().enumerate() {
                     // Nothing behind it is done before the controller resumes the packet.
                     if pauses(action) {
-                        what_waits(&actions[i + 1..])?;
-                        lower_action(&mut call, place, action)?;
+                        lower_action(call, place, action)?;
                         call.step(Step::Pause);
-                        return Ok(call);
+                        return Ok(true);
                     }
                     // No instruction behind it is done.
                     if matches!(action, Action::Exit) {
                         call.step(Step::Exit);
-                        return Ok(call);
+                        return Ok(true);
                     }
                     let last = i + 1 == actions.len();
                     let normal = matches!(action, Action::Output { port: PortNo::NORMAL, .. });
@@ -232,26 +248,27 @@ pub fn lower_instructions(
                         && layout.table_block(to.0).is_some()
                     {
                         call.step(Step::Goto(to.0));
-                    } else if last && normal && !goto {
+                        return Ok(true);
+                    } else if last && normal && !goto && tail {
                         call.step(Step::NormalTail);
                     } else if let Action::Ct(ct) = action
                         && let Some(to) = ct.table
                         && last
                         && apply_last
                     {
-                        conntrack(&mut call, place, ct, Some(to.0 > table))?;
+                        conntrack(call, place, ct, Some(to.0 > table))?;
                     } else if let Action::Softflow(softflow) = action
                         && last
                         && apply_last
                     {
-                        hand_over(&mut call, elements, softflow)?;
+                        hand_over(call, elements, softflow)?;
                     } else {
-                        lower_action(&mut call, place, action)?;
+                        lower_action(call, place, action)?;
                     }
                 }
             }
             Instruction::ClearActions => call.step(Step::Clear),
-            Instruction::WriteActions(actions) => write_actions(&mut call, actions)?,
+            Instruction::WriteActions(actions) => write_actions(call, actions)?,
             Instruction::WriteMetadata { value, mask } => match *mask {
                 0 => {}
                 u64::MAX => call.with(Step::Metadata, *value, 64),
@@ -264,12 +281,18 @@ pub fn lower_instructions(
                 if to.0 <= table || layout.table_block(to.0).is_none() {
                     return Err(LowerError::Goto { from: table, to: to.0, tables: layout.tables });
                 }
-                call.step(Step::Goto(to.0));
+                // What is done behind it is done when it comes back.
+                call.step(if tail { Step::Goto(to.0) } else { Step::Resubmit(to.0) });
             }
             Instruction::Experimenter(e) => return Err(LowerError::Experimenter(e.experimenter)),
         }
     }
-    Ok(call)
+    let ends = match call.shape.last() {
+        Some(Step::Goto(_) | Step::NormalTail | Step::Softflow { .. }) => true,
+        Some(Step::Ct(ct)) => ct.last.is_some(),
+        _ => false,
+    };
+    Ok(ends)
 }
 
 /// What leads packets of a table to the entries of a conjunctive flow.
@@ -288,14 +311,18 @@ pub fn lower_actions(context: Context, actions: &[Action]) -> Result<Call, Lower
 }
 
 /// A packet-out's actions, done in their order, once the packet has its pipeline fields (1.5.1
-/// §7.3.6). Its own table is the first one.
+/// §7.3.6). Its own table is the first one. `number` is that of the packet, if its list is kept.
 pub fn lower_packet_out(
     layout: &Layout,
     elements: Elements<'_>,
+    number: Option<u32>,
     pipeline: &Match,
     actions: &[Action],
 ) -> Result<Call, LowerError> {
     let mut call = Call::default();
+    if let Some(number) = number {
+        call.with(Step::Injected, number, 32);
+    }
     for field in pipeline {
         match field.id {
             FieldId::Metadata => call.with(Step::Metadata, field.value, 64),
@@ -311,9 +338,12 @@ pub fn lower_packet_out(
         hand_over(&mut call, elements, softflow)?;
         return Ok(call);
     }
+    let (actions, pause) = until_pause(actions);
     actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
-    // What tables wrote is done in the end.
-    if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
+    if pause {
+        call.step(Step::Pause);
+    } else if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
+        // What tables wrote is done in the end.
         call.step(Step::ActionSet);
     }
     Ok(call)
@@ -328,19 +358,22 @@ pub fn lower_bucket(layout: &Layout, actions: &[Action]) -> Result<Call, LowerEr
     }
     let place = Place { context: Context::Bucket, table: None, tables: layout.tables };
     let actions = as_bucket(until_exit(actions));
+    // A packet that waits is the bucket's copy, which ends there.
+    let pause = actions.iter().position(|action| pauses(action));
+    let actions = &actions[..pause.map_or(actions.len(), |at| at + 1)];
     if actions.iter().any(|a| set_key(a).is_none() || is_partial(a)) {
         call.step(Step::Bucket);
     }
     actions.iter().try_for_each(|a| lower_action(&mut call, place, a))?;
     // What tables wrote is done in the end.
-    if actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
+    if pause.is_none() && actions.iter().any(|a| matches!(a, Action::Resubmit { .. })) {
         call.step(Step::BucketEnd);
     }
     Ok(call)
 }
 
 /// The actions of a list that are done: those in front of an `exit`.
-fn until_exit(actions: &[Action]) -> &[Action] {
+pub(crate) fn until_exit(actions: &[Action]) -> &[Action] {
     let end = actions.iter().position(|a| matches!(a, Action::Exit));
     &actions[..end.unwrap_or(actions.len())]
 }
@@ -355,95 +388,68 @@ pub fn needs_entry(to: &ToController) -> bool {
     !to.userdata.is_empty() || to.pause
 }
 
-/// Checks actions that a packet waits for: they are done when no entry is at hand.
-fn what_waits(actions: &[Action]) -> Result<(), LowerError> {
-    let needs = |action: &Action| match action {
-        Action::Learn(_) | Action::FinTimeout(_) => true,
-        Action::Controller(to) => needs_entry(to),
-        _ => false,
-    };
-    match Action::flat(actions).any(needs) {
-        true => Err(LowerError::BehindPause),
-        false => Ok(()),
+/// Those that are done before the packet waits, the one at which it does included, and whether there is one.
+fn until_pause(actions: &[Action]) -> (&[Action], bool) {
+    match actions.iter().position(pauses) {
+        Some(at) => (&actions[..=at], true),
+        None => (actions, false),
     }
 }
 
-/// What is left of an entry's instructions behind the `which`-th action of those that [`needs_entry`] names,
-/// counted from 1 on in the order in which they are done; none if the packet does not wait there.
-pub fn behind_pause(instructions: &[Instruction], which: u16) -> Option<Vec<Instruction>> {
-    let mut left = which;
-    let mut found = None;
-    // Looks a list up, in it the place and whether the packet waits there.
-    fn find(actions: &[Action], left: &mut u16) -> Option<Option<Vec<Action>>> {
-        for (i, action) in actions.iter().enumerate() {
-            match action {
-                Action::Controller(to) if needs_entry(to) => {
-                    *left = left.saturating_sub(1);
-                    if *left == 0 {
-                        return Some(to.pause.then(|| actions[i + 1..].to_vec()));
-                    }
-                    if to.pause {
-                        return None;
-                    }
-                }
-                Action::Clone(inner) => match find(inner, left) {
-                    // Only the copy waits.
-                    Some(Some(rest)) => {
-                        return Some(Some(vec![Action::Clone(rest), Action::Exit]));
-                    }
-                    Some(None) => return Some(None),
-                    None => {}
-                },
-                Action::Exit => return None,
-                _ => {}
-            }
-        }
-        None
-    }
-    let mut rest = Vec::new();
-    for instruction in instructions {
-        match instruction {
-            Instruction::ApplyActions(actions) if found.is_none() => {
-                found = find(actions, &mut left);
-                if let Some(Some(behind)) = &found {
-                    rest.push(Instruction::ApplyActions(behind.clone()));
-                }
-            }
-            Instruction::Meter(_) | Instruction::StatTrigger(_) => {}
-            other => rest.push(other.clone()),
-        }
-    }
-    found?.map(|_| rest)
-}
-
-/// What is done with a packet that waited: its pipeline fields come back, then what was behind the pause in an
-/// entry of the table.
-pub fn lower_resumed(
+/// What is done with a packet that waited. What is known of it comes back, then what its lists have left is done.
+pub(crate) fn lower_resumed(
     layout: &Layout,
     elements: Elements<'_>,
-    pipeline: &Match,
-    table: u8,
-    instructions: &[Instruction],
+    number: u32,
+    rest: &Rest,
 ) -> Result<Call, LowerError> {
     let mut call = Call::default();
-    for field in pipeline.iter().filter(|field| field.id != FieldId::InPort) {
+    call.with(Step::Injected, number, 32);
+    for field in rest.pipeline.iter().filter(|field| field.id != FieldId::InPort) {
         call.with(Step::SetField(field.id), field.value, field.id.info().bits);
     }
-    let context = Context::PacketOut;
-    let Call { shape, args, .. } =
-        lower_instructions(layout, elements, table, context, instructions)?;
-    let ends = match shape.last() {
-        Some(Step::Goto(_) | Step::NormalTail | Step::Exit | Step::Softflow { .. }) => true,
-        Some(Step::Ct(ct)) => ct.last.is_some(),
-        _ => false,
-    };
-    call.shape.extend(shape);
-    call.args.extend(args);
-    // What tables wrote is done in the end.
-    if !ends {
-        call.step(Step::ActionSet);
+    for value in rest.waits.stack.iter().rev() {
+        call.with(Step::StackValue, *value, 128);
     }
+    let place =
+        |table| Place { context: Context::PacketOut, table: Some(table), tables: layout.tables };
+    if rest.cloned {
+        call.step(Step::Clone);
+        'parts: for part in &rest.parts {
+            for actions in part.instructions.iter().filter_map(applied) {
+                let done = until_exit(actions);
+                let (before, pause) = until_pause(done);
+                before.iter().try_for_each(|a| lower_action(&mut call, place(part.table), a))?;
+                if pause || done.len() < actions.len() {
+                    break 'parts;
+                }
+            }
+            // Tables that the clone was led to have more than applied actions.
+            let others = part.instructions.iter().filter(|i| applied(i).is_none());
+            let others: Vec<Instruction> = others.cloned().collect();
+            list(&mut call, layout, elements, place(part.table), &others, false)?;
+        }
+        call.step(Step::CloneEnd);
+        return Ok(call);
+    }
+    write_actions(&mut call, &rest.waits.action_set)?;
+    for (at, part) in rest.parts.iter().enumerate() {
+        let tail = at + 1 == rest.parts.len();
+        if list(&mut call, layout, elements, place(part.table), &part.instructions, tail)? {
+            return Ok(call);
+        }
+    }
+    // What is in the set is done in the end.
+    call.step(Step::ActionSet);
     Ok(call)
+}
+
+/// The actions of an instruction that applies some.
+fn applied(instruction: &Instruction) -> Option<&[Action]> {
+    match instruction {
+        Instruction::ApplyActions(actions) => Some(actions),
+        _ => None,
+    }
 }
 
 /// Where an action stands.
@@ -513,14 +519,17 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         Action::Controller(to @ ToController { max_len, reason, id, meter, .. })
             if needs_entry(to) =>
         {
-            // The bytes are found by the entry, and by which of its actions this is.
-            if !matches!(context, Context::Entry | Context::TableMiss) {
-                return Err(LowerError::Userdata);
-            }
-            let with = |step: &&Step| matches!(step, Step::ControllerWith(_));
+            // The bytes, and what is left to do, are found by the list, and by which of its actions this is.
+            let with =
+                |step: &&Step| matches!(step, Step::ControllerWith(_) | Step::ControllerWaits(_));
             let which = 1 + call.shape.iter().filter(with).count() as u16;
             within(call, *meter);
-            call.with(Step::ControllerWith(punt_reason(*reason)), *max_len, 16);
+            let reason = punt_reason(*reason);
+            let step = match to.pause {
+                true => Step::ControllerWaits(reason),
+                false => Step::ControllerWith(reason),
+            };
+            call.with(step, *max_len, 16);
             call.arg(*id, 16);
             call.arg(which, 16);
         }
@@ -571,13 +580,7 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
                 call.arg((u64::MAX / u64::from(links)).wrapping_add(1), 64);
             }
         }
-        Action::Learn(_) if context == Context::PacketOut => {
-            return Err(LowerError::LearnInPacketOut);
-        }
         Action::Learn(learn) => {
-            if learn.result_dst.is_some() {
-                return Err(LowerError::NotDone("learn with result_dst"));
-            }
             let mut count = 0;
             for spec in &learn.specs {
                 if let LearnTarget::Load(to) = spec.to {
@@ -591,7 +594,14 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
             if count > LEARN_VALUES {
                 return Err(LowerError::LearnValues { count, max: LEARN_VALUES });
             }
-            call.step(Step::Learn(call.learns.len() as u32));
+            let which = call.learns.len() as u32;
+            call.step(match learn.result_dst {
+                None => Step::Learn(which),
+                Some(to) => {
+                    settable(to.field)?;
+                    Step::LearnTold(which, to)
+                }
+            });
             call.learns.push(Arc::new((**learn).clone()));
         }
         Action::Bundle(m) => {
@@ -609,12 +619,7 @@ fn lower_action(call: &mut Call, place: Place, action: &Action) -> Result<(), Lo
         Action::Exit => return Err(LowerError::NotInSet("exit")),
         Action::Clone(inner) => {
             call.step(Step::Clone);
-            let done = until_exit(inner);
-            let pause = done.iter().position(pauses);
-            if let Some(at) = pause {
-                what_waits(&done[at + 1..])?;
-            }
-            let done = &done[..pause.map_or(done.len(), |at| at + 1)];
+            let (done, _) = until_pause(until_exit(inner));
             done.iter().try_for_each(|a| lower_action(call, place, a))?;
             call.step(Step::CloneEnd);
         }

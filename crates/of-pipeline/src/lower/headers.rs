@@ -108,6 +108,12 @@ headers! {
     stack: [MetaId; 4],
     /// How many are on it.
     stacked: MetaId,
+    /// Which of the control side's own packets it is; 0 for one of a port's.
+    injection: MetaId,
+    /// How many tables were resubmitted to that have not come back.
+    called: MetaId,
+    /// Whether what was learned last is or will be there.
+    learnt: MetaId,
     /// A bundle's member that was chosen, and how: the packet's hash, the greatest weight so far, and
     /// whether a member is live.
     member: MetaId,
@@ -298,6 +304,9 @@ impl Headers {
         let regs = std::array::from_fn(|i| b.meta(&format!("of.reg{i}"), 32));
         let stack = std::array::from_fn(|i| b.meta(&format!("of.stack{i}"), 128));
         let stacked = b.meta("of.stacked", 8);
+        let injection = b.meta("of.injection", 32);
+        let learnt = b.meta("of.learnt", 1);
+        let called = b.meta("of.called", 8);
         let member = b.meta("of.member", 32);
         let member_hash = b.meta("of.member_hash", 32);
         let member_weight = b.meta("of.member_weight", 32);
@@ -432,6 +441,9 @@ impl Headers {
             regs,
             stack,
             stacked,
+            injection,
+            learnt,
+            called,
             member,
             member_hash,
             member_weight,

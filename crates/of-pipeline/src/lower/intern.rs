@@ -11,6 +11,7 @@
 
 use super::layout::Layout;
 use super::step::{self, Shape, Step};
+use crate::admission::Admission;
 use hashbrown::HashMap;
 use ir::{Action, ActionId, Update};
 use openflow::Learn;
@@ -27,7 +28,7 @@ struct Slot {
 /// The `learn`s of a shape, each as often as it is there.
 fn learns(shape: &[Step]) -> impl Iterator<Item = u32> {
     shape.iter().filter_map(|step| match step {
-        Step::Learn(id) => Some(*id),
+        Step::Learn(id) | Step::LearnTold(id, _) => Some(*id),
         _ => None,
     })
 }
@@ -45,6 +46,8 @@ pub struct Interner {
     /// The `learn`s of the shapes, and of how many shapes each is.
     learns: HashMap<Arc<Learn>, u32>,
     learn_users: BTreeMap<u32, (Arc<Learn>, usize)>,
+    /// Says of those with a result which entries may be learned.
+    admission: Arc<Admission>,
 }
 
 impl Interner {
@@ -59,7 +62,13 @@ impl Interner {
             touched: BTreeMap::new(),
             learns: HashMap::new(),
             learn_users: BTreeMap::new(),
+            admission: Arc::default(),
         }
+    }
+
+    /// Who says which entries may be learned.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// The ids of the program's parts.
@@ -85,6 +94,7 @@ impl Interner {
         let id = (0..).zip(self.learn_users.keys()).find(|(i, id)| i != *id);
         let id = id.map_or(self.learn_users.len() as u32, |(i, _)| i);
         self.learns.insert(learn.clone(), id);
+        self.admission.begin(id, learn);
         self.learn_users.insert(id, (learn.clone(), 0));
         id
     }
@@ -212,13 +222,28 @@ impl Interner {
             self.by_shape.remove(&slot.shape);
             self.free.insert(id);
             for id in learns(&slot.shape) {
-                let Some((learn, users)) = self.learn_users.get_mut(&id) else { continue };
-                *users = users.saturating_sub(1);
-                if *users == 0 {
-                    self.learns.remove(learn);
-                    self.learn_users.remove(&id);
-                }
+                self.let_go(id);
             }
+        }
+    }
+
+    /// The number of a `learn`, with one more user.
+    pub fn hold(&mut self, learn: &Arc<Learn>) -> u32 {
+        let id = self.learn(learn);
+        if let Some((_, users)) = self.learn_users.get_mut(&id) {
+            *users += 1;
+        }
+        id
+    }
+
+    /// A `learn` has one user less.
+    pub fn let_go(&mut self, id: u32) {
+        let Some((learn, users)) = self.learn_users.get_mut(&id) else { return };
+        *users = users.saturating_sub(1);
+        if *users == 0 {
+            self.learns.remove(learn);
+            self.admission.end(id, learn);
+            self.learn_users.remove(&id);
         }
     }
 }

@@ -6,7 +6,7 @@ use ir::{
     ActionCall, ActionId, BinaryOp, Bits, BlockId, DigestId, Expr, FieldRef, GroupId, KeyMatch,
     Pattern, Select, ServiceId, TableId, ValueSetId,
 };
-use openflow::{FieldId, Match, Selection, SelectionMethod};
+use openflow::{Action, FieldId, Match, Selection, SelectionMethod};
 
 /// The first group id that controllers cannot name (the highest one that they can is `OFPG_MAX`,
 /// 0xffffff00); internal groups have ids from here on.
@@ -23,7 +23,8 @@ pub const LEARN_VALUES: usize = 8;
 /// What comes beside every punted packet: [`ir::Op::Punt`]'s arguments, by position: `in_port` (32
 /// bits), `in_phy_port` (32), `metadata` (64), `tunnel_id` (64), `max_len` (16),
 /// `controller_id` (16); from actions that carry bytes for the controller, or let the packet wait, also
-/// `userdata` (16) and the fields of [`PuntArgs::PIPELINE`].
+/// `userdata` (16), the fields of [`PuntArgs::PIPELINE`] and `injection` (32); from those that let it wait, then
+/// its stack and its action set ([`Waits`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PuntArgs {
     /// Ingress port.
@@ -39,8 +40,20 @@ pub struct PuntArgs {
     pub max_len: u16,
     /// Connections that set this id; 0 for those that set none.
     pub controller_id: u16,
-    /// Which of the entry's actions that carry bytes for the controller it was, from 1 on; 0 for none.
+    /// Which of the actions that carry bytes for the controller, or let the packet wait, it was of its list's, from 1
+    /// on; 0 for none.
     pub userdata: u16,
+    /// Which of the control side's own packets it is ([`super::Step::Injected`]); 0 for one of a port's.
+    pub injection: u32,
+}
+
+/// What a packet that waits has on its stack, and in its action set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// What was pushed last comes first.
+    pub stack: Vec<u128>,
+    /// In the order of execution.
+    pub action_set: Vec<Action>,
 }
 
 impl PuntArgs {
@@ -77,8 +90,12 @@ impl PuntArgs {
             max_len: at(4) as u16,
             controller_id: at(5) as u16,
             userdata: at(6) as u16,
+            injection: at(PuntArgs::INJECTION) as u32,
         }
     }
+
+    /// The place of `injection`, behind [`PuntArgs::PIPELINE`].
+    const INJECTION: usize = 7 + PuntArgs::PIPELINE.len();
 }
 
 /// Ids of the program's parts.
@@ -107,6 +124,8 @@ pub struct Layout {
     pub learn: DigestId,
     /// The digest of `learn`: which one (32 bits), then [`LEARN_VALUES`] values of the packet.
     pub learn_entry: DigestId,
+    /// What says whether that entry may be learned: the same arguments; one bit.
+    pub learn_admits: ServiceId,
     /// The digest of an entry with `fin_timeout` that saw a FIN or RST: its flow table (8 bits) and id (32).
     pub fin_timeout: DigestId,
     /// The connection tracker, and the same with translation.
@@ -135,6 +154,23 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// What comes behind [`PuntArgs`] of a packet that waits.
+    pub(super) fn waits(&self) -> Vec<Expr> {
+        let h = &self.headers;
+        let stack = [h.stacked].into_iter().chain(h.stack).map(Expr::meta);
+        stack.chain(self.slots.all().map(Expr::meta)).collect()
+    }
+
+    /// The same, read.
+    pub fn read_waits(&self, args: &[Bits]) -> Waits {
+        let mut rest = args.iter().skip(PuntArgs::INJECTION + 1).map(Bits::low_u128);
+        let stacked = rest.next().unwrap_or(0) as usize;
+        let stack: Vec<u128> = rest.by_ref().take(self.headers.stack.len()).collect();
+        let values: Vec<u128> = rest.collect();
+        let stack = stack.into_iter().take(stacked).collect();
+        Waits { stack, action_set: self.slots.actions(&values) }
+    }
+
     /// The block that applies a flow table, if there is one of this number.
     pub fn table_block(&self, table: u8) -> Option<BlockId> {
         (u32::from(table) < self.tables).then_some(Layout::block(table))

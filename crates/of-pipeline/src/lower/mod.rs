@@ -41,13 +41,14 @@ pub mod parser;
 pub mod program;
 pub mod step;
 
+pub(crate) use action_set::as_bucket;
 pub use actions::{
-    Call, Context, Elements, LowerError, behind_pause, lower_actions, lower_bucket,
-    lower_conjunctive, lower_instructions, lower_packet_out, lower_resumed, needs_entry,
-    no_elements,
+    Call, Context, Elements, LowerError, lower_actions, lower_bucket, lower_conjunctive,
+    lower_instructions, lower_packet_out, needs_entry, no_elements,
 };
+pub(crate) use actions::{lower_resumed, until_exit};
 pub use intern::Interner;
-pub use layout::{Layout, PuntArgs};
+pub use layout::{Layout, PuntArgs, Waits};
 pub use matching::{lower_match, raise_match};
 pub use program::{ProgramConfig, program, program_with};
 pub use step::{Shape, Step};

@@ -83,7 +83,7 @@ fn send(to: Expr, h: &Headers) -> Op {
         set(h.exit, Expr::bool(false)),
         set(h.egress_passes, Expr::binary(BinaryOp::Add, passes(), Expr::int(1, 8))),
         // Control only comes to later blocks, so the call ends with the copy's way.
-        Op::Call { block, until: Layout::block(0), guise: None },
+        Op::Call { block, until: Layout::block(0), guise: None, site: 0 },
     ];
     when(more, vec![Op::OnCopy { body }])
 }
@@ -140,7 +140,7 @@ pub fn run_copy(block: BlockId) -> Op {
 
 /// The same where a clone must not be: a copy calls the block, at whose end it ends.
 pub fn call_on_copy(block: BlockId, nowhere: BlockId) -> Op {
-    Op::OnCopy { body: vec![Op::Call { block, until: nowhere, guise: None }] }
+    Op::OnCopy { body: vec![Op::Call { block, until: nowhere, guise: None, site: 0 }] }
 }
 
 /// A port's number as fields and registers have it: 0xfff8 to 0xffff are the reserved ports of 16 bits, and
@@ -170,12 +170,13 @@ pub fn punt_to(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr) -> Op {
     Op::Punt { reason, args }
 }
 
-/// The same with bytes that the entry carries: of its actions that carry some, the `which`-th, from 1 on.
+/// The same with bytes that the list carries, or to wait: the `which`-th of such actions, from 1 on.
 pub fn punt_with(h: &Headers, reason: PuntReason, max_len: Expr, id: Expr, which: Expr) -> Op {
     match punt_to(h, reason, max_len, id) {
         Op::Punt { reason, mut args } => {
             args.push(which);
             args.extend(super::PuntArgs::PIPELINE.map(|field| super::fields::read(h, field)));
+            args.push(Expr::meta(h.injection));
             Op::Punt { reason, args }
         }
         other => other,
@@ -244,6 +245,7 @@ pub fn resubmit(
     lookup: Option<Guise>,
     until: BlockId,
     copy: bool,
+    site: u16,
 ) -> Vec<Op> {
     let red = Expr::meta(h.color).eq(Expr::int(2, 8));
     // Whoever comes first does the set; further out it is empty.
@@ -251,12 +253,18 @@ pub fn resubmit(
         true => Vec::new(),
         false => {
             let never = Layout::block(0);
-            vec![Op::Call { block: until, until: never, guise: None }, h.slots.clear()]
+            vec![Op::Call { block: until, until: never, guise: None, site: 0 }, h.slots.clear()]
         }
     };
     let exit = set.into_iter().chain([Op::Exit]).collect();
+    let count = |op| {
+        let counted = Expr::binary(op, Expr::meta(h.called), Expr::int(1, 8));
+        Op::Assign(FieldRef::Meta(h.called), counted)
+    };
     vec![
-        Op::Call { block: table, until, guise: lookup },
+        count(BinaryOp::Add),
+        Op::Call { block: table, until, guise: lookup, site },
+        count(BinaryOp::Sub),
         when(red, vec![Op::Drop(DropReason::Meter)]),
         when(Expr::meta(h.exit), exit),
     ]

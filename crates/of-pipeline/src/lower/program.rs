@@ -26,6 +26,7 @@ use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
+use datapath::services::admission;
 use ir::builder::Builder;
 use ir::softflow as elements;
 use ir::{
@@ -107,6 +108,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
     let learn_entry = b.digest("learn_entry", &columns);
+    let learn_admits = b.service(admission::NAME, &columns, &[("learnt", 1)], false);
     let fin_timeout = b.digest("fin_timeout", &[("table", 8), ("entry", 32)]);
     let ct = b.service("ct", &CT_ARGS, &CT_RESULTS, false);
     let nat_args: Vec<(&str, u32)> = CT_ARGS.into_iter().chain(CT_NAT_ARGS).collect();
@@ -249,6 +251,7 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
         first_conjunctive,
         learn,
         learn_entry,
+        learn_admits,
         fin_timeout,
         ct,
         ct_nat,

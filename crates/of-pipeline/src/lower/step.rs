@@ -111,8 +111,14 @@ pub enum Step {
     Within,
     /// To the controllers of an id: max_len 16, id 16.
     ControllerOf(PuntReason),
-    /// The same with bytes of the entry's: max_len 16, id 16, which of its actions with bytes 16.
+    /// The same with bytes of the list's: max_len 16, id 16, which of its actions with bytes 16.
     ControllerWith(PuntReason),
+    /// The same of a packet that waits.
+    ControllerWaits(PuntReason),
+    /// The packet is the control side's own: its number 32.
+    Injected,
+    /// Puts a number on the stack: value 128.
+    StackValue,
     /// Decrements the IP TTL; so many ids are told of what expires: ids 16.
     DecNwTtlTo(u16),
     /// To the port that bits of a field name: max_len 16.
@@ -137,6 +143,8 @@ pub enum Step {
     LearnFrom(Bits),
     /// Tells of a packet that an entry is to be learned from: by which `learn`.
     Learn(u32),
+    /// The same; one bit, whether it is or will be there, or a limit forbids it.
+    LearnTold(u32, Subfield),
     /// Tells of a TCP FIN or RST that the entry saw, which is of this table: its id 32.
     FinTimeout(u8),
     /// So many members, of which a live one is chosen and output to, or its number taken: basis 16, and
@@ -202,8 +210,8 @@ pub struct CtStep {
     pub nat: Option<u8>,
     /// What [`Step::CtSet`] and [`Step::CtCopy`] said is set.
     pub exec: bool,
-    /// Nothing follows, so that the packet itself goes on in the table if its action set is empty; the table
-    /// comes later than the entry's own (true), or any does.
+    /// Nothing follows, so that the packet itself goes on in the table if its action set is empty, and no table has led
+    /// there that goes on; the table comes later than the entry's own (true), or any does.
     pub last: Option<bool>,
 }
 
@@ -225,6 +233,8 @@ struct Build<'a> {
     within: Option<Expr>,
     /// The steps are a bucket's.
     bucket: bool,
+    /// How many tables were called.
+    sites: u16,
 }
 
 impl Build<'_> {
@@ -239,6 +249,14 @@ impl Build<'_> {
         Expr::Param(self.params.len() as u32 - 1)
     }
 
+    /// Which `learn` it is, and the packet's values for it.
+    fn learned(&mut self, which: u32) -> Vec<Expr> {
+        let mut args = vec![Expr::int(which.into(), 32)];
+        args.append(&mut self.learned);
+        args.resize(1 + LEARN_VALUES, Expr::int(0, 128));
+        args
+    }
+
     /// The port by which a lookup sees the packet: it reads it by what actions made of it.
     fn other_port(&mut self) -> Expr {
         let changed = Expr::meta(self.layout.headers.in_port_changed);
@@ -246,12 +264,14 @@ impl Build<'_> {
     }
 
     /// Runs the entries of a table that see the packet otherwise.
-    fn resubmit_as(&self, table: u8, in_port: Expr, columns: Vec<(u32, Expr)>) -> Vec<Op> {
+    fn resubmit_as(&mut self, table: u8, in_port: Expr, columns: Vec<(u32, Expr)>) -> Vec<Op> {
         let layout = self.layout;
+        self.sites += 1;
         let tables = vec![TableId(table.into()), layout.conjunctive_table(table)];
         let lookup = Guise { in_port, columns, tables };
         let (block, copy) = (Layout::block(table), !self.outer.is_empty());
-        ops::resubmit(&layout.headers, block, Some(lookup), layout.action_set, copy)
+        let sites = self.sites;
+        ops::resubmit(&layout.headers, block, Some(lookup), layout.action_set, copy, sites)
     }
 
     fn add(&mut self, step: Step) {
@@ -270,7 +290,7 @@ impl Build<'_> {
             }
             Step::BucketEnd => {
                 let (block, until) = (layout.action_set, Layout::block(0));
-                vec![Op::Call { block, until, guise: None }]
+                vec![Op::Call { block, until, guise: None, site: 0 }]
             }
             Step::BucketNormal => vec![ops::call_on_copy(layout.normal, layout.nowhere)],
             Step::BucketDrop => vec![Op::Drop(DropReason::Action)],
@@ -315,6 +335,20 @@ impl Build<'_> {
                 let max_len = self.param("max_len", 16);
                 let (id, which) = (self.param("id", 16), self.param("userdata", 16));
                 vec![ops::punt_with(h, reason, max_len, id, which)]
+            }
+            Step::ControllerWaits(reason) => {
+                let max_len = self.param("max_len", 16);
+                let (id, which) = (self.param("id", 16), self.param("userdata", 16));
+                let mut told = ops::punt_with(h, reason, max_len, id, which);
+                if let Op::Punt { args, .. } = &mut told {
+                    args.extend(layout.waits());
+                }
+                vec![told]
+            }
+            Step::Injected => self.assign_all("injection", 32, &[FieldRef::Meta(h.injection)]),
+            Step::StackValue => {
+                let value = self.param("value", 128);
+                ops::stack_push(h, value)
             }
             Step::DecNwTtlTo(count) => {
                 let ids = (0..count).map(|_| self.param("id", 16)).collect();
@@ -410,7 +444,8 @@ impl Build<'_> {
             }
             Step::Resubmit(table) => {
                 let copy = !self.outer.is_empty();
-                ops::resubmit(h, Layout::block(table), None, layout.action_set, copy)
+                self.sites += 1;
+                ops::resubmit(h, Layout::block(table), None, layout.action_set, copy, self.sites)
             }
             Step::ResubmitPort(table) => {
                 let in_port = self.other_port();
@@ -467,10 +502,16 @@ impl Build<'_> {
                 Vec::new()
             }
             Step::Learn(which) => {
-                let mut args = vec![Expr::int(which.into(), 32)];
-                args.append(&mut self.learned);
-                args.resize(1 + LEARN_VALUES, Expr::int(0, 128));
+                let args = self.learned(which);
                 vec![Op::Digest { digest: layout.learn_entry, args }]
+            }
+            Step::LearnTold(which, to) => {
+                let args = self.learned(which);
+                let (service, results) = (layout.learn_admits, vec![h.learnt]);
+                let asked = Op::Service { service, args: args.clone(), results };
+                let mut all = vec![asked, Op::Digest { digest: layout.learn_entry, args }];
+                all.extend(fields::write_bits(h, to, 1, Expr::meta(h.learnt)));
+                all
             }
             Step::FinTimeout(table) => {
                 let args = vec![Expr::int(table.into(), 8), self.param("entry", 32)];
@@ -568,7 +609,7 @@ impl Build<'_> {
         };
         let Some(table) = ct.table else { return call(Vec::new()) };
         let block = Layout::block(table);
-        let there = Op::Call { block, until: layout.nowhere, guise: None };
+        let there = Op::Call { block, until: layout.nowhere, guise: None, site: 0 };
         let mut body = call(h.ct.to_vec());
         body.push(there.clone());
         let copied = Op::OnCopy { body };
@@ -578,7 +619,9 @@ impl Build<'_> {
             true => itself.push(Op::Goto(block)),
             false => itself.extend([there, Op::Exit]),
         }
+        // The packet itself has its action set, and what led to the table, before it.
         let empty = Expr::meta(layout.slots.present).eq(Expr::int(0, 64));
+        let empty = empty.and(Expr::meta(h.called).eq(Expr::int(0, 8)));
         vec![Op::If { condition: empty, then: itself, or_else: vec![copied] }]
     }
 
@@ -683,6 +726,9 @@ fn word(step: &Step, out: &mut String) {
         Step::Within => write!(out, "within"),
         Step::ControllerOf(reason) => write!(out, "controller_of_{reason}"),
         Step::ControllerWith(reason) => write!(out, "controller_with_{reason}"),
+        Step::ControllerWaits(reason) => write!(out, "controller_waits_{reason}"),
+        Step::Injected => write!(out, "injected"),
+        Step::StackValue => write!(out, "push"),
         Step::DecNwTtlTo(count) => write!(out, "dec_nw_ttl_to_{count}"),
         Step::OutputField(b) => write!(out, "output_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::OutputTruncated => write!(out, "output_truncated"),
@@ -705,6 +751,9 @@ fn word(step: &Step, out: &mut String) {
         }
         Step::LearnFrom(b) => write!(out, "from_{}_{}_{}", b.of.field, b.of.offset, b.count),
         Step::FinTimeout(table) => write!(out, "fin_timeout_{table}"),
+        Step::LearnTold(which, to) => {
+            write!(out, "learn_{which}_told_{}_{}", to.field, to.offset)
+        }
         Step::Learn(which) => write!(out, "learn_{which}"),
         Step::Bundle(fields, algorithm, members, to) => {
             let name = format!("{fields:?}_{algorithm:?}").to_lowercase();
@@ -786,6 +835,7 @@ pub fn build(shape: &[Step], layout: &Layout) -> Action {
         outer: Vec::new(),
         within: None,
         bucket: false,
+        sites: 0,
     };
     shape.iter().for_each(|step| b.add(*step));
     if says_drop(shape) {

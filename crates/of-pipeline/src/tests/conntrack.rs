@@ -94,6 +94,25 @@ fn the_original_goes_on_and_knows_nothing() {
 }
 
 #[test]
+fn what_led_to_a_table_whose_packets_are_tracked_goes_on_with_the_original() {
+    for later in [2, 1] {
+        let bed = with(&[
+            "in_port=1,ip actions=resubmit(,1),resubmit(,3)",
+            &format!("table=1,ct_state=-trk,ip actions=ct(table={later})"),
+            "table=1,ct_state=+trk,ip actions=set_field:00:00:00:00:00:07->eth_dst,output:3",
+            "table=2,ip actions=set_field:00:00:00:00:00:07->eth_dst,output:3",
+            "table=3,ip,ct_state=-trk actions=output:2",
+        ]);
+        let syn = Frame::tcp((v4(1), 1000), (v4(2), 80), Flags::SYN, (1, 0), 0).bytes();
+        bed.send(1, &syn);
+        assert_eq!(bed.receive(2), syn);
+        assert_eq!(bed.receive(3)[..6], [0, 0, 0, 0, 0, 7]);
+        bed.silent(2);
+        bed.silent(3);
+    }
+}
+
+#[test]
 fn back_to_the_same_table_and_clear() {
     let bed = with(&[
         "priority=9,ip,ct_state=+trk,in_port=1 actions=ct_clear,resubmit(,3)",

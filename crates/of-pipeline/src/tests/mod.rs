@@ -12,6 +12,7 @@ mod extensions;
 mod fields;
 mod flow_rules;
 mod groups;
+mod learning;
 mod limits;
 mod model;
 mod packets;

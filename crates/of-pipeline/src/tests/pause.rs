@@ -2,9 +2,10 @@
 
 use super::bed::*;
 use crate::Event;
-use openflow::syntax::{Context, parse_flow};
+use openflow::syntax::{Context, parse_flow, parse_group};
 use openflow::{
-    ErrorCode, FieldId, FlowMod, Message, PacketIn, Resume, Version, Xid, decode, encode,
+    ErrorCode, FieldId, FlowMod, Match, Message, PacketIn, PacketOut, PortNo, Resume, Version, Xid,
+    decode, encode,
 };
 use switch::EngineKind;
 
@@ -63,12 +64,14 @@ fn what_stands_behind_is_done_when_the_packet_is_resumed() {
             bed.silent(3);
             bed.ok(resumed(&packet, version));
             assert_eq!(bed.receive(2), frame(7, 1));
+            assert_eq!(bed.receive(3), frame(7, 1));
             // The controller changes the packet, and what is known of it.
             let mut changed = packet.clone();
             changed.data[5] = 9;
             changed.matching.set(FieldId::Reg3, 8);
             bed.ok(resumed(&changed, version));
             assert_eq!(bed.receive(1), frame(9, 1));
+            assert_eq!(bed.receive(3), frame(9, 1));
         }
     });
 }
@@ -99,12 +102,166 @@ fn instructions_behind_it_wait_too_and_a_clone_waits_alone() {
 }
 
 #[test]
-fn what_cannot_wait_or_be_resumed_is_refused() {
+fn a_packet_goes_on_in_all_that_led_to_where_it_waits_and_each_is_done_once() {
+    let flows = [
+        "in_port=1 actions=set_field:1->reg0,push:NXM_NX_REG0[],resubmit(,1),output:2,pop:NXM_NX_REG4[],resubmit(,4)",
+        "table=1 actions=set_field:2->reg0,push:NXM_NX_REG0[],resubmit(,2),set_field:00:00:00:00:00:08->eth_dst,output:3",
+        "table=2 actions=controller(pause),set_field:00:00:00:00:00:07->eth_dst,write_metadata:9,goto_table:3",
+        "table=3,metadata=9 actions=pop:NXM_NX_REG3[],in_port",
+        // What was on the stack came back in its order.
+        "table=4,reg3=2,reg4=1 actions=set_field:00:00:00:00:00:09->eth_dst,output:2",
+    ];
+    each(&flows, |bed| {
+        bed.send(1, &frame(2, 1));
+        let packet = packet_in(bed);
+        (1..=3).for_each(|port| bed.silent(port));
+        bed.ok(resumed(&packet, Version::V15));
+        assert_eq!(bed.receive(1), frame(7, 1));
+        assert_eq!(bed.receive(3), frame(8, 1));
+        assert_eq!(bed.receive(2), frame(8, 1));
+        assert_eq!(bed.receive(2), frame(9, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+    });
+}
+
+#[test]
+fn the_action_set_waits_too() {
+    let flows = [
+        "in_port=1 actions=write_actions(set_field:00:00:00:00:00:07->eth_dst,output:2),goto_table:1",
+        "table=1 actions=resubmit(,2),output:3",
+        "table=2 actions=controller(pause)",
+        // What is cleared behind the pause is gone; what is written is there.
+        "in_port=2 actions=write_actions(output:1),goto_table:3",
+        "table=3 actions=controller(pause),clear_actions,write_actions(output:3)",
+    ];
+    each(&flows, |bed| {
+        bed.send(1, &frame(2, 1));
+        let packet = packet_in(bed);
+        bed.silent(2);
+        bed.ok(resumed(&packet, Version::V10));
+        assert_eq!(bed.receive(3), frame(2, 1));
+        assert_eq!(bed.receive(2), frame(7, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+        bed.send(2, &frame(2, 1));
+        let packet = packet_in(bed);
+        bed.ok(resumed(&packet, Version::V15));
+        assert_eq!(bed.receive(3), frame(2, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+    });
+}
+
+#[test]
+fn a_bucket_s_copy_waits_alone_and_by_a_group_of_the_action_set_too() {
+    let group = |line: &str| {
+        let group = parse_group(line, &Context::new(Version::V15));
+        group.unwrap_or_else(|error| panic!("{line}: {error}"))
+    };
+    let engines = [EngineKind::Interp, EngineKind::default()];
+    for engine in engines {
+        let mut bed = Bed::by(engine, program(), 3);
+        bed.ok(Request(Version::V15, Message::GroupMod(group(
+            "group_id=1,type=all,bucket=actions=set_field:00:00:00:00:00:07->eth_dst,controller(userdata=05,pause),output:2,\
+             bucket=actions=set_field:00:00:00:00:00:08->eth_dst,output:3",
+        ))));
+        bed.ok(Request(
+            Version::V15,
+            Message::GroupMod(group(
+                "group_id=2,type=select,bucket=weight:1,actions=resubmit(,2),output:3",
+            )),
+        ));
+        bed.ok(flow("in_port=1 actions=group:1,in_port"));
+        bed.ok(flow("in_port=2 actions=write_actions(group:2)"));
+        bed.ok(flow(
+            "table=2 actions=controller(pause),set_field:00:00:00:00:00:09->eth_dst,output:1",
+        ));
+        bed.send(1, &frame(2, 1));
+        let packet = packet_in(&mut bed);
+        assert_eq!(packet.userdata, [5]);
+        assert_eq!(bed.receive(3), frame(8, 1), "the other bucket does not wait");
+        assert_eq!(bed.receive(1), frame(2, 1), "nor does the packet");
+        bed.silent(2);
+        bed.ok(resumed(&packet, Version::V13));
+        assert_eq!(bed.receive(2), frame(7, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+        // In a table that a bucket leads to, of a group in the action set.
+        bed.send(2, &frame(2, 1));
+        let packet = packet_in(&mut bed);
+        (1..=3).for_each(|port| bed.silent(port));
+        bed.ok(resumed(&packet, Version::V13));
+        assert_eq!(bed.receive(1), frame(9, 1));
+        assert_eq!(bed.receive(3), frame(9, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+    }
+}
+
+#[test]
+fn a_clone_that_waits_in_a_table_goes_on_alone() {
+    let flows = [
+        "in_port=1 actions=clone(resubmit(,1),output:2),output:3",
+        "table=1 actions=controller(pause),set_field:00:00:00:00:00:07->eth_dst",
+    ];
+    each(&flows, |bed| {
+        bed.send(1, &frame(2, 1));
+        let packet = packet_in(bed);
+        assert_eq!(bed.receive(3), frame(2, 1));
+        bed.silent(2);
+        bed.ok(resumed(&packet, Version::V15));
+        assert_eq!(bed.receive(2), frame(7, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+    });
+}
+
+#[test]
+fn a_packet_waits_again_behind_where_it_was_resumed() {
+    let flows = [
+        "in_port=1 actions=resubmit(,1),controller(userdata=02,pause),output:2",
+        "table=1 actions=controller(userdata=01,pause),resubmit(,2),output:3",
+        "table=2 actions=controller(userdata=03,pause),set_field:00:00:00:00:00:07->eth_dst",
+    ];
+    each(&flows, |bed| {
+        bed.send(1, &frame(2, 1));
+        for userdata in [1, 3, 2] {
+            let packet = packet_in(bed);
+            assert_eq!(packet.userdata, [userdata]);
+            bed.silent(2);
+            bed.ok(resumed(&packet, Version::V15));
+        }
+        assert_eq!(bed.receive(3), frame(7, 1));
+        assert_eq!(bed.receive(2), frame(7, 1));
+        (1..=3).for_each(|port| bed.silent(port));
+    });
+}
+
+#[test]
+fn packets_of_the_controller_s_own_wait_as_well_and_learn() {
+    let flows = ["table=1 actions=controller(pause),output:2"];
+    each(&flows, |bed| {
+        let actions =
+            flow("actions=resubmit(,1),learn(table=6,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]),output:3");
+        let [openflow::Instruction::ApplyActions(actions)] = &actions.instructions[..] else {
+            panic!("{actions:?}")
+        };
+        let data = frame(2, 1);
+        let request = PacketOut {
+            buffer_id: None,
+            in_port: PortNo::CONTROLLER,
+            pipeline: Match::new(),
+            actions: actions.to_vec(),
+            data,
+        };
+        bed.ok(Request(Version::V13, Message::PacketOut(request)));
+        let packet = packet_in(bed);
+        bed.ok(resumed(&packet, Version::V13));
+        assert_eq!(bed.receive(2), frame(2, 1));
+        assert_eq!(bed.receive(3), frame(2, 1));
+        bed.until("it is learned", |bed| bed.agent.flows().len(6) == 1);
+        (1..=3).for_each(|port| bed.silent(port));
+    });
+}
+
+#[test]
+fn what_cannot_be_resumed_is_refused() {
     let mut bed = Bed::new(2);
-    let behind = "actions=controller(pause),learn(table=1,NXM_OF_ETH_DST[])";
-    assert_eq!(bed.refused(flow(behind)), ErrorCode::BacBadArgument);
-    let twice = "actions=controller(pause),controller(userdata=01)";
-    assert_eq!(bed.refused(flow(twice)), ErrorCode::BacBadArgument);
     bed.ok(flow("in_port=1 actions=controller(pause),output:2"));
     bed.send(1, &frame(2, 1));
     let packet = packet_in(&mut bed);

@@ -873,8 +873,4 @@ fn learned_entries_have_the_timeouts_of_a_fin() {
         let told = format!("{:?}", bed.flows(TableId(6))[0].instructions);
         assert!(told.contains("FinTimeout { idle_timeout: 7, hard_timeout: 9 }"), "{told}");
     });
-    let mut bed = Bed::new(2);
-    let line = "in_port=1 actions=learn(table=6,result_dst=NXM_NX_REG0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
-    let text = bed.refusal(flow(line)).to_string();
-    assert!(text.starts_with("learn with result_dst is read and written, but not done"), "{text}");
 }

@@ -100,11 +100,7 @@ pub fn parse_group(text: &str, cx: &Context<'_>) -> Result<GroupMod> {
                 buckets = self::buckets(word.rest, group_type, cx)?;
                 break;
             }
-            "selection_method" | "selection_method_param" | "fields"
-                if cx.version < Version::V15 =>
-            {
-                return Err(word.not_in(cx.version, "setting"));
-            }
+            // No message before 1.5 carries it; `ovs-ofctl` takes the words in every version.
             "selection_method" => {
                 let arg = word.arg()?;
                 let found = SelectionMethod::ALL.iter().find(|(_, name)| arg.is(name));

@@ -1,10 +1,10 @@
 //! What a packet does, kept in buffers that are used again, and what it counts.
 
-use interp::{Color, Externs, Packet, Punt, Sink};
+use interp::{Caller, Color, Externs, Packet, Punt, Sink};
 use ir::testing::Rng;
 use ir::{
-    Bits, CounterId, DigestId, EntryId, MeterId, Pipeline, Program, PuntReason, RegisterId,
-    TableId, Verdict,
+    Bits, CounterId, DigestId, EntryId, GroupId, MeterId, Pipeline, Program, PuntReason,
+    RegisterId, TableId, Verdict,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,6 +22,8 @@ enum Event {
         reason: PuntReason,
         table: Option<TableId>,
         entry: Option<EntryId>,
+        bucket: Option<(GroupId, u32)>,
+        callers: Vec<Caller>,
         args: Vec<Bits>,
         bytes: Range<usize>,
     },
@@ -83,8 +85,9 @@ impl Sink for Effects {
 
     fn punt(&mut self, punt: Punt<'_>) {
         let bytes = self.keep(punt.packet.headers, punt.packet.payload);
-        let Punt { reason, table, entry, .. } = punt;
-        self.events.push(Event::Punt { reason, table, entry, args: punt.args.to_vec(), bytes });
+        let Punt { reason, table, entry, bucket, .. } = punt;
+        let (callers, args) = (punt.callers.to_vec(), punt.args.to_vec());
+        self.events.push(Event::Punt { reason, table, entry, bucket, callers, args, bytes });
     }
 
     fn digest(&mut self, digest: DigestId, args: &[Bits]) {
@@ -104,8 +107,8 @@ impl std::fmt::Display for Effects {
                 Event::Out { port, queue, bytes } => {
                     writeln!(f, "out={port} queue={queue} hex {}", hex(bytes))?;
                 }
-                Event::Punt { reason, table, entry, args, bytes } => {
-                    let by = (table.map(|t| t.0), entry.map(|e| e.0));
+                Event::Punt { reason, table, entry, bucket, callers, args, bytes } => {
+                    let by = (table.map(|t| t.0), entry.map(|e| e.0), bucket, callers);
                     writeln!(f, "punt {reason}({}) by {by:?} hex {}", list(args), hex(bytes))?;
                 }
                 Event::Digest(digest, args) => writeln!(f, "{digest}({})", list(args))?,

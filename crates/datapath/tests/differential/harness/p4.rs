@@ -1,4 +1,4 @@
-//! P4 programs as cases: all of `examples/p4` and `filetests/p4`, and of the folders in [`FOLDERS`] those
+//! P4 programs as cases: all of `examples/p4` and `filetests/p4`, and of the folders and files in [`FOLDERS`] those
 //! that compile.
 //!
 //! Entries are those that a program's packet test or text file adds, with arguments of other entries'
@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 /// Entries taken of a text file, at most.
 const ENTRIES_MAX: usize = 40;
 
-/// Folders of other people's programs; to be set before the first case.
+/// Folders and files of other people's programs; to be set before the first case.
 pub(crate) static FOLDERS: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
 /// Groups, multicast trees and sessions that programs find, as far as they have any.
@@ -60,6 +60,10 @@ static PROGRAMS: LazyLock<Vec<File>> = LazyLock::new(|| {
     folders.extend(FOLDERS.get().into_iter().flatten().cloned());
     let mut files: Vec<PathBuf> = Vec::new();
     for folder in folders {
+        if folder.is_file() {
+            files.push(folder);
+            continue;
+        }
         let listed = std::fs::read_dir(&folder);
         let listed = listed.unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
         let mut list: Vec<PathBuf> = listed.flatten().map(|e| e.path()).collect();

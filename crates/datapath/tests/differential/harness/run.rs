@@ -6,6 +6,7 @@ use super::{Made, Subject, Tested};
 use abi::{BURST_MAX, status};
 use datapath::lane::{Counts, Resumed, Serve};
 use datapath::services::one_by_one;
+use datapath::tally::Ran;
 use datapath::validate::{Spelt, spelt};
 use datapath::{Forward, Scratch};
 use interp::{Color, Externs, Input, Machine, Start};
@@ -41,8 +42,10 @@ pub(crate) struct Stats {
     pub(crate) matches: u64,
     pub(crate) transactions: u64,
     pub(crate) refused: u64,
-    /// Packets that compiled code left to the interpreter, by the reason.
+    /// Packets that the code for bursts left, by the reason.
     pub(crate) bails: BTreeMap<String, u64>,
+    /// Of these, so many as the interpreter ran.
+    pub(crate) interpreted: u64,
 }
 
 impl Stats {
@@ -57,6 +60,7 @@ impl Stats {
         for (reason, n) in &other.bails {
             *self.bails.entry(reason.clone()).or_default() += n;
         }
+        self.interpreted += other.interpreted;
     }
 }
 
@@ -199,7 +203,7 @@ pub(crate) struct Lane {
     number: u64,
     now_ns: u64,
     stats: Stats,
-    /// Packets left to the interpreter, by the number of the reason.
+    /// Packets that the code for bursts left, by the number of the reason.
     bails: BTreeMap<u32, u64>,
     called: Called,
 }
@@ -376,7 +380,9 @@ impl Lane {
                     let answered = b.scratch.code.answered(i);
                     let mut externs = Resumed::new(&mut live, said.lookups, &answered);
                     let input = input(packet, self.now_ns);
+                    b.scratch.ran = Ran::Interpreter;
                     let verdict = forward.run(&mut b.scratch, input, &mut externs, effects);
+                    self.stats.interpreted += u64::from(b.scratch.ran == Ran::Interpreter);
                     effects.end(verdict);
                 }
                 other => return Err((i, format!("its status is {other}"))),

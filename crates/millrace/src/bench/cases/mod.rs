@@ -109,12 +109,12 @@ pub(crate) fn mac_text(mac: u64) -> String {
 }
 
 /// Numbers for flow `n` of a use case.
-fn draw(seed: u64, n: u64) -> Prng {
+pub(super) fn draw(seed: u64, n: u64) -> Prng {
     Prng::new(Prng::new(seed ^ n).next_u64())
 }
 
 /// A flow between random hosts. One in four is UDP.
-fn anybody(random: &mut Prng) -> Flow {
+pub(super) fn anybody(random: &mut Prng) -> Flow {
     let ports = random.next_u64();
     let udp = random.below(4) == 0;
     Flow {

@@ -274,8 +274,8 @@ fn of_groups_and_meters() {
                 "column 36: expected actions and a comma, found `bucket=actions=`",
             ),
             (
-                "group_id=1,type=select,selection_method=hash,bucket=1",
-                "column 24: `selection_method`: OpenFlow13 has no such setting",
+                "group_id=1,type=all,selection_method=hash,bucket=1",
+                "column 51: expected `type=select`, as the group has a selection_method, found nothing",
             ),
         ],
         |text| parse_group(text, &cx(Version::V13)),
