@@ -1,4 +1,4 @@
-;; Does nothing: what a call of a module costs, and the smallest module that is a service (docs/services.md).
+;; Does nothing: what a call of a module costs, and the smallest module that is a service (docs/services/sandbox.md).
 ;;
 ;;     millrace service add idle wasm module=examples/wasm/noop.wat
 (module

@@ -2,7 +2,7 @@
 //! of its answer is taken.
 //!
 //! This is the layout alone, and the checks of what comes back; it runs nothing. `wasm` (with the feature of that
-//! name) runs WebAssembly modules by it. `docs/services.md` tells authors of modules the same in their words.
+//! name) runs WebAssembly modules by it. `docs/services/sandbox.md` tells authors of modules the same in their words.
 //!
 //! # The layout, version 1
 //!
