@@ -87,7 +87,7 @@ pub fn of(metadata: &Value, lock: &str) -> Result<Value, String> {
         });
         if let Some(licence) = package["license"].as_str() {
             // Cargo once wrote `MIT/Apache-2.0` for what SPDX calls `OR`.
-            out["licenses"] = json!([{ "expression": licence.replace('/', " OR ") }]);
+            out["licenses"] = json!([{ "expression": licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ") }]);
         }
         if let Some(sum) = sums.get(&(name, version)) {
             out["hashes"] = json!([{ "alg": "SHA-256", "content": sum }]);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_built_is_listed_and_what_tests_need_is_not() {
-        let package = |name: &str, source: Value| json!({ "id": name, "name": name, "version": "1.0.0+x", "license": "MIT/Apache-2.0", "source": source });
+        let package = |name: &str, source: Value| json!({ "id": name, "name": name, "version": "1.0.0+x", "license": "MIT / Apache-2.0", "source": source });
         let dep = |name: &str, kind: Value| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
         let metadata = json!({
             "packages": [package(ROOT, Value::Null), package("a", json!("r")), package("b", json!("r")), package("c", json!("r"))],

@@ -306,6 +306,7 @@ fn a_word_of_a_document_that_is_not_there() {
         finds(&[("crates/low/src/table.rs", &table(said))], "crates/low/src/table.rs:1", words);
     };
     plant(concat!("see DES", "IGN 5.7"), concat!("a section of DES", "IGN"));
+    plant(concat!("by contr", "act 8.1"), concat!("a section of contr", "act"));
     plant(concat!("see docs/absent", ".md"), "is not in the tree; say here what it says");
     plant(concat!("see iss", "ue 12"), "an issue");
     let guide = concat!("# Guide\n\n[away](absent/fi", "le)\n");

@@ -7,8 +7,18 @@ use crate::report::Report;
 use crate::tree::Tree;
 
 /// Words that name a document when a section's number follows.
-const DOCUMENTS: [&str; 8] =
-    ["DESIGN", "STYLE", "BRIEF", "ROADMAP", "PLAN", "NOTES", "SPEC", "ARCHITECTURE"];
+const DOCUMENTS: [&str; 10] = [
+    "DESIGN",
+    "STYLE",
+    "BRIEF",
+    "ROADMAP",
+    "PLAN",
+    "NOTES",
+    "SPEC",
+    "ARCHITECTURE",
+    "contract",
+    "milestone",
+];
 
 /// Its trees have documents of their own.
 const PLANTED: &str = "crates/xtask/tests/planted.rs";
@@ -145,6 +155,7 @@ mod tests {
         let word = concat!("DES", "IGN");
         assert_eq!(sections(&format!("({word} 5.7)")), [word]);
         assert_eq!(sections(&format!("{word} §6")), [word]);
+        assert_eq!(sections(concat!("(contr", "act 8.1)")), [concat!("contr", "act")]);
         assert!(sections("RE_DESIGN 5 DESIGNS 4 DPDK 22.11").is_empty());
         assert!(names_issue(concat!("see iss", "ue 28")) && names_issue(concat!("Iss", "ues #4")));
         assert!(!names_issue("issue1000-bmv2.p4 issues an order") && !names_issue("reissue 4"));
