@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders that hold outputs, where there is no git to say so.
-const OUTPUTS: [&str; 5] = ["target", "corpus", "artifacts", "__pycache__", ".git"];
+pub(crate) const OUTPUTS: [&str; 5] = ["target", "corpus", "artifacts", "__pycache__", ".git"];
 
 /// A tree of files.
 #[derive(Debug)]

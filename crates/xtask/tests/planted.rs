@@ -311,6 +311,12 @@ fn a_word_of_a_document_that_is_not_there() {
     plant(concat!("see iss", "ue 12"), "an issue");
     let guide = concat!("# Guide\n\n[away](absent/fi", "le)\n");
     finds(&[("docs/guide.md", guide)], "docs/guide.md:3", "a link to absent/file");
+    let guide = "# Guide\n\nRun `cat crates/low/src/gone.rs`, `docs/*.md`, `crates/low/src`.\n";
+    finds(
+        &[("docs/guide.md", guide)],
+        "docs/guide.md:3",
+        "crates/low/src/gone.rs is not in the tree",
+    );
     let table = table("as ARCHITECTURE 3 and docs/guide.md say");
     assert_eq!(findings(planted(&[("crates/low/src/table.rs", &table)]).path()), []);
 }

@@ -1,10 +1,11 @@
 //! No word of a document that is not in the tree, nor of an issue: who reads a comment must be able to follow it.
 //!
 //! Three forms: a Markdown file's name; a document's name before a number of a section; an issue's number. A link of a document
-//! to a file must lead to one.
+//! to a file must lead to one, and so must a path of the tree between backticks.
 
+use crate::document::code_spans;
 use crate::report::Report;
-use crate::tree::Tree;
+use crate::tree::{OUTPUTS, Tree};
 
 /// Words that name a document when a section's number follows.
 const DOCUMENTS: [&str; 10] = [
@@ -50,6 +51,12 @@ pub fn check(tree: &Tree, report: &mut Report) -> Result<(), String> {
                 );
             }
             if path.ends_with(".md") {
+                for span in paths(tree, line) {
+                    if !tree.has(span) && !exists(tree, folder, span) {
+                        let wrong = format!("{span} is not in the tree");
+                        report.add(path, line_number, wrong, "name what is there");
+                    }
+                }
                 for target in links(line) {
                     if !exists(tree, folder, target) {
                         let wrong = format!("a link to {target}, which is not in the tree");
@@ -127,6 +134,22 @@ fn names_issue(line: &str) -> bool {
         };
         starts && rest.trim_start_matches('#').starts_with(|c: char| c.is_ascii_digit())
     })
+}
+
+/// Paths of the tree between backticks, each a word that starts with a folder of the root and has neither a placeholder nor
+/// a folder of outputs.
+fn paths<'a>(tree: &Tree, line: &'a str) -> Vec<&'a str> {
+    let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let of_tree = |word: &&str| {
+        let folder = word.split('/').next().unwrap_or("");
+        let is_output = word.split('/').any(|part| OUTPUTS.contains(&part));
+        word.contains('/') && !folder.is_empty() && !is_output && tree.has(folder)
+    };
+    (code_spans(line).flat_map(str::split_whitespace))
+        .map(|word| word.trim_end_matches(['.', ':']))
+        .filter(|word| plain(word))
+        .filter(of_tree)
+        .collect()
 }
 
 /// Targets of links in a line: files of the tree alone, without the part of a page.
