@@ -348,3 +348,73 @@ impl Imports {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The edges of a crate of these files, as `from line to`.
+    fn edges(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let place = folder.path().join("src").join(path);
+            std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+            std::fs::write(place, text).unwrap();
+        }
+        let imports = of_crate(&Tree::load(folder.path()).unwrap(), "src/lib.rs");
+        let each = imports.edges.iter().flat_map(|(from, to)| {
+            to.iter().map(move |(to, line)| format!("{from} {line} {to}").replace("src/", ""))
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn an_import_leads_to_what_defines_the_name() {
+        let files = [
+            ("lib.rs", "mod a;\npub mod b;\npub use b::deep::Deep as Renamed;\npub use b::*;\n"),
+            (
+                "a.rs",
+                "use crate::Renamed;\nuse crate::{Plain, b::{self, Other}};\nuse std::b::X;\n",
+            ),
+            ("b/mod.rs", "pub mod deep;\npub struct Plain;\npub use deep::Other;\n"),
+            (
+                "b/deep.rs",
+                "pub struct Deep;\npub enum Other {}\nfn f() -> super::Plain { todo() }\n",
+            ),
+        ];
+        let wanted = ["a.rs 1 b/deep.rs", "a.rs 2 b/mod.rs", "b/deep.rs 3 b/mod.rs"];
+        assert_eq!(edges(&files), wanted);
+    }
+
+    #[test]
+    fn a_front_door_that_uses_what_it_shows_imports_it() {
+        let files = [
+            ("lib.rs", "mod a;\npub use a::A;\nfn f() { A::new(); }\nfn g() {\n    a::h();\n}\n"),
+            ("a.rs", "pub struct A;\npub fn h() {}\n"),
+        ];
+        assert_eq!(edges(&files), ["lib.rs 2 a.rs"]);
+    }
+
+    #[test]
+    fn modules_within_a_file_are_that_file() {
+        let files = [
+            (
+                "lib.rs",
+                "mod a {\n    mod b;\n    pub use super::c::C;\n    use self::b::B;\n}\nmod c;\n",
+            ),
+            ("a/b.rs", "pub struct B(super::super::c::C);\nuse super::C;\n"),
+            ("c.rs", "pub struct C;\n#[cfg(test)]\nmod tests { use crate::a::b; }\n"),
+        ];
+        assert_eq!(edges(&files), ["a/b.rs 1 c.rs", "lib.rs 4 a/b.rs"]);
+    }
+
+    #[test]
+    fn names_that_lead_in_a_ring_end() {
+        let files = [
+            ("lib.rs", "mod a;\nmod b;\nuse a::X;\n"),
+            ("a.rs", "pub use crate::b::X;\n"),
+            ("b.rs", "pub use crate::a::X;\n"),
+        ];
+        assert_eq!(edges(&files), ["lib.rs 3 a.rs"]);
+    }
+}
