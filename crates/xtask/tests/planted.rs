@@ -219,7 +219,7 @@ fn a_circle_that_has_lost_a_file_or_won_one() {
     );
     let narrow = list(&["a", "b"]);
     files.last_mut().unwrap().1 = &narrow;
-    finds(&files, "crates/low/src/c.rs:1", "does not list");
+    finds(&files, "crates/low/src/c.rs:1", "; new in it: crates/low/src/c.rs; move");
 }
 
 #[test]

@@ -26,12 +26,18 @@ pub fn check(tree: &Tree, report: &mut Report) -> Result<(), String> {
         let way = imports.way_round(&circle.files);
         let (file, line) = way.first().cloned().unwrap_or_default();
         let steps: Vec<String> = way.iter().map(|(f, l)| format!("{f}:{l}")).collect();
-        let wrong = format!(
+        let mut wrong = format!(
             "a circle of {} files in {} that {CIRCLES} does not list; one way round: {}",
             circle.files.len(),
             circle.name,
             steps.join(" -> ")
         );
+        // One that has grown: what joined it.
+        let grown = listed.circles.iter().find(|old| !circle.files.is_disjoint(&old.files));
+        if let Some(old) = grown {
+            let new: Vec<&str> = circle.files.difference(&old.files).map(String::as_str).collect();
+            wrong += &format!("; new in it: {}", new.join(", "));
+        }
         report.add(&file, line, wrong, "move what both sides need to a file that neither imports");
     }
     for old in &listed.circles {
