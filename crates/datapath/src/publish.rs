@@ -4,7 +4,7 @@
 //! burst, and only if they differ takes the new snapshot. (One version may be published again, with
 //! better code for it.) The control side knows a version to be in force when every running
 //! worker has adopted it or a later one ([`Publisher::adopted_by_all`]): that is what barriers wait
-//! for (DESIGN 5.7).
+//! for.
 //!
 //! Ordering: `current` is swapped before `generation` is stored (Release); a worker that reads the
 //! generation (Acquire) therefore finds that snapshot or a later one. A worker stores `adopted`

@@ -2,7 +2,7 @@
 //!
 //! Workers put messages in and never wait; the control side takes them out. What does not fit is
 //! refused and counted by the worker: a copy as a drop with its reason, a digest, with which no
-//! frame is lost, by itself. So no traffic can grow memory or starve the control path (DESIGN 6).
+//! frame is lost, by itself. So no traffic can grow memory or starve the control path.
 //!
 //! Ports share all three bounds fairly, so that a flood at one port costs no other port its messages.
 //! The rate is dealt among ports ([`FairLimit`]). Each port has a queue; it may hold no more than

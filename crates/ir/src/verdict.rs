@@ -2,7 +2,7 @@
 //!
 //! Each reason is one line below. From that line come its counter's name, its label in metrics, its
 //! word in traces and its number; `stats`, `top` and the tests read the same words. Words are stable:
-//! scripts rely on them (contract 8.6).
+//! scripts rely on them.
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal, $text:literal;)* }) => {

@@ -1,4 +1,4 @@
-//! The command line (contract 8.1).
+//! The command line.
 
 use crate::bounds;
 use clap::{Args, Parser, Subcommand, ValueEnum};

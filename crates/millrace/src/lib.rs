@@ -1,6 +1,6 @@
 //! The command: reads arguments and configuration, puts the crates together, reports.
 //!
-//! In: command lines (contract 8.1). Out: a running switch, or an answer about one. Exit status 0
+//! In: command lines. Out: a running switch, or an answer about one. Exit status 0
 //! good, 1 the thing asked about is bad, 2 usage. What a program may read goes to standard output
 //! (`--json`: one object), everything else to standard error.
 //!

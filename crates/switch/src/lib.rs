@@ -14,7 +14,7 @@
 //! | [`watch`] | which thread stands still |
 //!
 //! A transaction is in the pipeline when [`Switch::transact`] returns, in force when
-//! [`Switch::sync`] returns: every worker forwards by it (DESIGN 5.7). In between a control thread
+//! [`Switch::sync`] returns: every worker forwards by it. In between a control thread
 //! publishes what has gathered, at the latest after [`PUBLISH_INTERVAL`], so that a stream of
 //! single updates costs one publication per interval.
 

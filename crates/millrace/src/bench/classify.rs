@@ -1,4 +1,4 @@
-//! `millrace bench classify`: lookup structures on rules in ClassBench's form (contract 8.4).
+//! `millrace bench classify`: lookup structures on rules in ClassBench's form.
 //!
 //! Rules and headers are read, or headers are drawn from the rules (a million), or the rules themselves are
 //! made afresh, in the likeness of the file's. A structure takes the rules one by one in random order, is

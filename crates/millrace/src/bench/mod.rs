@@ -1,6 +1,6 @@
 //! `millrace bench`: what a pipeline costs a packet, beside the loop that one would write by hand.
 //!
-//! `bench pipeline` (contract 8.4) replays traces from memory through a pipeline, ports left out;
+//! `bench pipeline` replays traces from memory through a pipeline, ports left out;
 //! `bench use-case` writes a use case's flow entries and traffic to files, for other switches.
 //! `bench classify` is about lookup structures alone, `bench xdp` about a kind of port.
 //!

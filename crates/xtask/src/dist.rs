@@ -1,0 +1,56 @@
+//! What ships: the binary of the profile `dist` (stripped, thin LTO) and its bill of materials, in `target/dist`.
+
+use crate::sbom;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The most bytes of the binary.
+pub const SIZE_MAX: u64 = 25_000_000;
+
+/// Builds it, and fails if it is too large.
+pub fn build(root: &Path, features: Option<&str>) -> Result<(), String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(&cargo);
+    command.current_dir(root).args([
+        "build",
+        "--profile",
+        "dist",
+        "--locked",
+        "--package",
+        sbom::ROOT,
+    ]);
+    if let Some(features) = features {
+        command.args(["--features", features]);
+    }
+    let status = command.status().map_err(|e| format!("{cargo} build: {e}"))?;
+    if !status.success() {
+        return Err(format!("{cargo} build: {status}"));
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let folder = root.join(target).join("dist");
+    let binary = folder.join(sbom::ROOT);
+    let size = std::fs::metadata(&binary).map_err(|e| format!("{}: {e}", binary.display()))?.len();
+    let bill = folder.join(format!("{}.cdx.json", sbom::ROOT));
+    std::fs::write(&bill, sbom::text(root, features)? + "\n")
+        .map_err(|e| format!("{}: {e}", bill.display()))?;
+    println!("{}: {size} bytes", binary.display());
+    println!("{}", bill.display());
+    fits(size)
+}
+
+fn fits(size: u64) -> Result<(), String> {
+    match size {
+        0..=SIZE_MAX => Ok(()),
+        _ => Err(format!("the binary has {size} bytes, at most {SIZE_MAX}: find what has grown")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_binary_may_be_too_large() {
+        assert!(super::fits(super::SIZE_MAX).is_ok());
+        assert!(super::fits(super::SIZE_MAX + 1).unwrap_err().contains("at most 25000000"));
+    }
+}
