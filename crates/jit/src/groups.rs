@@ -493,34 +493,32 @@ impl Gen<'_, '_> {
         let tables = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CRCS);
         let mut known = crc_of_zeros(bytes);
         let mut sum: Option<Value> = None;
-        let mut behind = bytes;
-        // As many of them together as make whole bytes.
-        let mut part = Val::zero(0);
-        for (i, value) in values.iter().enumerate() {
-            part = match part.concat(&mut self.b, value) {
-                Ok(part) => part,
-                Err(e) => return Err(self.bail(&e.to_string())),
-            };
-            if i + 1 == values.len() && !part.width.is_multiple_of(8) {
-                let width = part.width.next_multiple_of(8);
-                let by = width - part.width;
-                part = part.cast(&mut self.b, width).shl(&mut self.b, by);
-            }
-            if !part.width.is_multiple_of(8) {
+        let mut end = 0;
+        // What a byte changes is the XOR of what its bits change: each value stands for itself, also where it shares a byte.
+        for value in values.iter().filter(|value| value.width > 0) {
+            let first = end / 8;
+            end += value.width;
+            let last = (end - 1) / 8;
+            let (width, by) = (8 * (last - first + 1), 8 * (last + 1) - end);
+            let value = value.cast(&mut self.b, width).shl(&mut self.b, by);
+            let place = |byte: u32| bytes - 1 - (last - byte) as usize;
+            if let Some(bits) = value.as_const() {
+                for (byte, value) in (0..).zip(bits.to_be_bytes().iter().rev()) {
+                    known ^= crcs()[place(byte)][usize::from(*value)];
+                }
                 continue;
             }
-            let part = std::mem::replace(&mut part, Val::zero(0));
-            for at in (0..part.width / 8).rev() {
-                behind -= 1;
-                let byte = part.slice(&mut self.b, 8 * at + 7, 8 * at);
-                if let Some(byte) = byte.as_const() {
-                    known ^= crcs()[behind][byte.low_u32() as usize];
-                    continue;
-                }
-                let byte = byte.to_i64_low(&mut self.b);
-                let entry = self.b.ins().ishl_imm_u(byte, 2);
+            let limbs = value.limbs(&mut self.b);
+            for byte in 0..width / 8 {
+                let limb = limbs[byte as usize / 8];
+                // Entries have four bytes.
+                let entry = match 8 * (byte % 8) {
+                    0 => self.b.ins().ishl_imm_u(limb, 2),
+                    low => self.b.ins().ushr_imm_u(limb, i64::from(low) - 2),
+                };
+                let entry = self.b.ins().band_imm_u(entry, 0x3fc);
                 let entry = self.b.ins().iadd(tables, entry);
-                let entry = self.b.ins().uload32(fixed(), entry, 1024 * behind as i32);
+                let entry = self.b.ins().uload32(fixed(), entry, 1024 * place(byte) as i32);
                 sum = Some(match sum {
                     Some(sum) => self.b.ins().bxor(sum, entry),
                     None => entry,
