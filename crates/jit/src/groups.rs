@@ -294,7 +294,7 @@ impl Gen<'_, '_> {
                 self.bail("a group that chooses by a hash that is not compiled");
                 continue;
             };
-            if let Ok(value) = self.crc32c(inputs) {
+            if let Ok(value) = self.group_hash(inputs) {
                 self.b.def_var(hash, value);
                 let hashed = *hashed.get_or_insert_with(|| self.b.create_block());
                 self.b.ins().jump(hashed, &[]);
@@ -479,16 +479,24 @@ impl Gen<'_, '_> {
         x
     }
 
-    /// CRC-32C of values one behind the other, padded with zero bits to whole bytes.
-    fn crc32c(&mut self, inputs: &[Expr]) -> Result<Value, Ended> {
+    /// A group's hash.
+    fn group_hash(&mut self, inputs: &[Expr]) -> Result<Value, Ended> {
         let mut values: SmallVec<[Val; 24]> = SmallVec::new();
         for e in inputs {
             values.push(self.value(e, Env::default())?);
         }
+        match self.crc32c(&values) {
+            Ok(hash) => Ok(hash),
+            Err(why) => Err(self.bail(&why)),
+        }
+    }
+
+    /// CRC-32C of values one behind the other, padded with zero bits to whole bytes; or why not.
+    pub(crate) fn crc32c(&mut self, values: &[Val]) -> Result<Value, String> {
         let bits: u32 = values.iter().map(|value| value.width).sum();
         let bytes = bits.div_ceil(8) as usize;
         if bytes > HASHED_MAX {
-            return Err(self.bail("a group that chooses by a hash of more than 128 bytes"));
+            return Err(format!("a hash of {bits} bits"));
         }
         let tables = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CRCS);
         let mut known = crc_of_zeros(bytes);
