@@ -342,11 +342,13 @@ mod tests {
             let chunk = &groups.chunks[&1];
             let of = |at: i32| field(chunk, at as usize);
             let place = abi::groups::bucket::PLACE + chunk::FIRST;
-            (of(chunk::KIND), of(chunk::BUCKETS), of(chunk::WEIGHTED), of(place))
+            let buckets = of(chunk::BUCKETS);
+            let place = (buckets > 0).then(|| of(place));
+            (of(chunk::KIND), buckets, of(chunk::WEIGHTED), place)
         };
-        assert_eq!(chunk(&[0, 3, 3]), (kind::SELECT, 2, 0, 2));
-        assert_eq!(chunk(&[1, 3, 3]), (kind::SELECT, 3, 1, 1));
-        assert_eq!(chunk(&[0, 0]).1, 0);
+        assert_eq!(chunk(&[0, 3, 3]), (kind::SELECT, 2, 0, Some(2)));
+        assert_eq!(chunk(&[1, 3, 3]), (kind::SELECT, 3, 1, Some(1)));
+        assert_eq!(chunk(&[0, 0]), (kind::SELECT, 0, 0, None));
         assert_eq!(groups.hashes().len(), 1);
     }
 }

@@ -834,7 +834,20 @@ impl<'f, 'p> Gen<'f, 'p> {
             Expr::Hash { algorithm, width, inputs } => {
                 let values: Result<Vec<Val>, String> =
                     inputs.iter().map(|e| self.eval(e, env)).collect();
-                let hash = crate::value::hash(&mut self.b, *algorithm, &values?).map_err(text)?;
+                let values = values?;
+                let hash = match algorithm {
+                    HashAlgorithm::Crc32c => {
+                        let hash = self.crc32c(&values)?;
+                        match self.known(hash) {
+                            Some(known) => {
+                                let bits = ir::Bits::from_u128(known.into(), 32);
+                                Val::constant(&mut self.b, &bits)
+                            }
+                            None => Val::from_i64(&mut self.b, hash, 32),
+                        }
+                    }
+                    _ => crate::value::hash(&mut self.b, *algorithm, &values).map_err(text)?,
+                };
                 hash.cast(&mut self.b, *width)
             }
         })

@@ -294,7 +294,7 @@ impl Gen<'_, '_> {
                 self.bail("a group that chooses by a hash that is not compiled");
                 continue;
             };
-            if let Ok(value) = self.crc32c(inputs) {
+            if let Ok(value) = self.group_hash(inputs) {
                 self.b.def_var(hash, value);
                 let hashed = *hashed.get_or_insert_with(|| self.b.create_block());
                 self.b.ins().jump(hashed, &[]);
@@ -479,48 +479,54 @@ impl Gen<'_, '_> {
         x
     }
 
-    /// CRC-32C of values one behind the other, padded with zero bits to whole bytes.
-    fn crc32c(&mut self, inputs: &[Expr]) -> Result<Value, Ended> {
+    /// A group's hash.
+    fn group_hash(&mut self, inputs: &[Expr]) -> Result<Value, Ended> {
         let mut values: SmallVec<[Val; 24]> = SmallVec::new();
         for e in inputs {
             values.push(self.value(e, Env::default())?);
         }
+        match self.crc32c(&values) {
+            Ok(hash) => Ok(hash),
+            Err(why) => Err(self.bail(&why)),
+        }
+    }
+
+    /// CRC-32C of values one behind the other, padded with zero bits to whole bytes; or why not.
+    pub(crate) fn crc32c(&mut self, values: &[Val]) -> Result<Value, String> {
         let bits: u32 = values.iter().map(|value| value.width).sum();
         let bytes = bits.div_ceil(8) as usize;
         if bytes > HASHED_MAX {
-            return Err(self.bail("a group that chooses by a hash of more than 128 bytes"));
+            return Err(format!("a hash of {bits} bits"));
         }
         let tables = self.b.ins().load(types::I64, fixed(), self.context, offset::CONTEXT_CRCS);
         let mut known = crc_of_zeros(bytes);
         let mut sum: Option<Value> = None;
-        let mut behind = bytes;
-        // As many of them together as make whole bytes.
-        let mut part = Val::zero(0);
-        for (i, value) in values.iter().enumerate() {
-            part = match part.concat(&mut self.b, value) {
-                Ok(part) => part,
-                Err(e) => return Err(self.bail(&e.to_string())),
-            };
-            if i + 1 == values.len() && !part.width.is_multiple_of(8) {
-                let width = part.width.next_multiple_of(8);
-                let by = width - part.width;
-                part = part.cast(&mut self.b, width).shl(&mut self.b, by);
-            }
-            if !part.width.is_multiple_of(8) {
+        let mut end = 0;
+        // What a byte changes is the XOR of what its bits change: each value stands for itself, also where it shares a byte.
+        for value in values.iter().filter(|value| value.width > 0) {
+            let first = end / 8;
+            end += value.width;
+            let last = (end - 1) / 8;
+            let (width, by) = (8 * (last - first + 1), 8 * (last + 1) - end);
+            let value = value.cast(&mut self.b, width).shl(&mut self.b, by);
+            let place = |byte: u32| bytes - 1 - (last - byte) as usize;
+            if let Some(bits) = value.as_const() {
+                for (byte, value) in (0..).zip(bits.to_be_bytes().iter().rev()) {
+                    known ^= crcs()[place(byte)][usize::from(*value)];
+                }
                 continue;
             }
-            let part = std::mem::replace(&mut part, Val::zero(0));
-            for at in (0..part.width / 8).rev() {
-                behind -= 1;
-                let byte = part.slice(&mut self.b, 8 * at + 7, 8 * at);
-                if let Some(byte) = byte.as_const() {
-                    known ^= crcs()[behind][byte.low_u32() as usize];
-                    continue;
-                }
-                let byte = byte.to_i64_low(&mut self.b);
-                let entry = self.b.ins().ishl_imm_u(byte, 2);
+            let limbs = value.limbs(&mut self.b);
+            for byte in 0..width / 8 {
+                let limb = limbs[byte as usize / 8];
+                // Entries have four bytes.
+                let entry = match 8 * (byte % 8) {
+                    0 => self.b.ins().ishl_imm_u(limb, 2),
+                    low => self.b.ins().ushr_imm_u(limb, i64::from(low) - 2),
+                };
+                let entry = self.b.ins().band_imm_u(entry, 0x3fc);
                 let entry = self.b.ins().iadd(tables, entry);
-                let entry = self.b.ins().uload32(fixed(), entry, 1024 * behind as i32);
+                let entry = self.b.ins().uload32(fixed(), entry, 1024 * place(byte) as i32);
                 sum = Some(match sum {
                     Some(sum) => self.b.ins().bxor(sum, entry),
                     None => entry,

@@ -3,7 +3,7 @@
 //! A CRC is linear: each bit of the input that is set changes the result by a pattern of its own, which
 //! follows from the polynomial and the bit's place, whatever the other bits are. So code XORs, for each
 //! bit, its pattern under the bit spread over a word: four instructions a bit, none of which waits for
-//! another but by the XOR, and no table, which generated code could not reach. What is known of the
+//! another but by the XOR, and no table. (Where there is a packet, `groups` does CRC-32C by one.) What is known of the
 //! input (constants, bits that are never set) is worked out here.
 //!
 //! Checked by: `tests/value.rs`, against CRCs bit by bit.
