@@ -38,6 +38,8 @@ const WIDTH: u32 = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     records: Records,
+    /// Operations that were no counts.
+    asks: u32,
 }
 
 impl Journal {
@@ -45,6 +47,12 @@ impl Journal {
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.records.clear();
+        self.asks = 0;
+    }
+
+    /// How many operations there were whose answers depend on others, or others' on them.
+    pub(crate) fn asks(&self) -> u32 {
+        self.asks
     }
 
     #[inline]
@@ -54,17 +62,20 @@ impl Journal {
 
     #[inline]
     pub(crate) fn write(&mut self, packet: usize) {
+        self.asks += 1;
         self.records.put(packet, [0, WRITE]);
     }
 
     /// A meter's answer: the colour, and above it the level.
     #[inline]
     pub(crate) fn meter(&mut self, packet: usize, answer: u64) {
+        self.asks += 1;
         self.records.put(packet, [0, METER, answer]);
     }
 
     #[inline]
     pub(crate) fn read(&mut self, packet: usize, width: u32, value: &[u64]) {
+        self.asks += 1;
         let head = READ | u64::from(width) << WIDTH;
         match *value {
             [word] => self.records.put(packet, [0, head, word]),
@@ -73,6 +84,7 @@ impl Journal {
     }
 
     pub(crate) fn random(&mut self, packet: usize, width: u32, value: &[u64]) {
+        self.asks += 1;
         self.records.add(packet, RANDOM | u64::from(width) << WIDTH, value);
     }
 

@@ -18,7 +18,7 @@ use crate::compile::{Behind, Compiled, Node, Segment, StopNode};
 use crate::frame::{Frame, Station};
 use crate::host::Host;
 use crate::journal::{Did, Journal};
-use crate::state::Turn;
+use crate::state::{Pace, Turn};
 use crate::told::Messages;
 use crate::unit::{Handed, Services, State, Tables};
 use abi::{
@@ -58,6 +58,7 @@ pub struct Scratch {
     /// What the packets of the last burst have done to state, and told.
     journal: Journal,
     pub(crate) messages: Messages,
+    pace: Pace,
     /// By node: its table.
     pub(crate) tables: Vec<ir::TableId>,
 }
@@ -151,6 +152,7 @@ impl Scratch {
         self.block.clear();
         let lines = code.frame.bytes(code.points).div_ceil(size_of::<Line>());
         self.block.resize(lines, Line([0; 64]));
+        self.pace = Pace::default();
         self.tables.clear();
         self.tables.extend(code.nodes.iter().map(|node| node.table));
         self.answered.clear();
@@ -421,6 +423,8 @@ impl Compiled {
         let mut messages = std::mem::take(&mut scratch.messages);
         let outside = std::ptr::from_mut(outside);
         let at = packets.as_ptr().cast();
+        let several = packets.len() > 1;
+        let alone = self.turn == Turn::Alone && several && scratch.pace.alone;
         let mut host = Host::new(outside, &raw mut journal, &raw mut messages, at, &self.widths);
         let groups = tables.groups();
         let context = Context {
@@ -435,7 +439,7 @@ impl Compiled {
             images_len: 0,
             from: 0,
             state: (&raw mut host).cast(),
-            left: 0,
+            left: u32::from(!alone && self.turn == Turn::Alone && several),
             reserved: 0,
             groups: groups.slots().as_ptr(),
             groups_mask: groups.slots().len() as u64 - 1,
@@ -446,12 +450,17 @@ impl Compiled {
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context.
         unsafe { block.at.cast::<Context>().write(context) };
-        if self.turn != Turn::Alone {
+        if !alone {
             // SAFETY: all that the context has the address of is there until the end of this, and used by nobody else.
             unsafe { self.pass(tables, counters, outside, scratch, &block, context.packets) };
+            if self.turn == Turn::Alone && several {
+                let left = packets.iter().filter(|packet| packet.status == status::BAIL).count();
+                scratch.pace.left(left, packets.len());
+            }
             (scratch.journal, scratch.messages) = (journal, messages);
             return;
         }
+        let (mut asked, mut asks) = (0, 0);
         for at in 0..packets.len() {
             // SAFETY: as above; the context lies in the block, and packets are looked at by their address.
             unsafe {
@@ -463,7 +472,10 @@ impl Compiled {
                 // What it does next comes before what those behind it do.
                 (*context_at).left |= u32::from(packet.status == status::BAIL);
             }
+            asked += usize::from(journal.asks() != asks);
+            asks = journal.asks();
         }
+        scratch.pace.asked(asked, packets.len());
         (scratch.journal, scratch.messages) = (journal, messages);
     }
 

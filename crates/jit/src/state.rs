@@ -5,8 +5,8 @@
 //!
 //! What such an operation answers depends on those of the packets before it, but for counts, which only add up. So they
 //! take turns ([`Turn`]): where all such operations stand in one place, behind which no packet waits any more, the packets
-//! come there in the order of their arrival; otherwise each is taken through all segments before the next one. Behind a packet
-//! that has bailed out, those that come to such an operation do so, too.
+//! come there in the order of their arrival; otherwise each is taken through all segments before the next one, unless few of
+//! them ask ([`Pace`]). Behind a packet that has bailed out, those that come to such an operation do so, too.
 
 use crate::emit::{Ended, Env, Gen, fixed, trusted};
 use crate::unit::Unit;
@@ -43,6 +43,39 @@ impl Turn {
             }
             _ => Turn::Alone,
         }
+    }
+}
+
+/// Where packets have to be taken alone ([`Turn::Alone`]): whether that is worth it. A packet that asks then stays in code, but
+/// all others of its burst take longer. Where few ask, the burst is taken at once, and these bail out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    pub(crate) alone: bool,
+    /// Bursts that are still taken at once, whatever is found.
+    rest: u32,
+}
+
+/// Bursts that are taken at once before packets are taken alone again.
+const REST: u32 = 64;
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { alone: true, rest: 0 }
+    }
+}
+
+impl Pace {
+    /// Of a burst whose packets were taken alone, so many have asked.
+    pub(crate) fn asked(&mut self, asked: usize, of: usize) {
+        if 8 * asked < of {
+            *self = Pace { alone: false, rest: REST };
+        }
+    }
+
+    /// Of a burst that was taken at once, so many have bailed out.
+    pub(crate) fn left(&mut self, left: usize, of: usize) {
+        self.rest = self.rest.saturating_sub(1);
+        self.alone = self.rest == 0 && 4 * left > of;
     }
 }
 
@@ -230,5 +263,22 @@ mod tests {
         assert_eq!(of(&[None, Some(2)], &[0, 2]), Turn::Alone);
         // A stop.
         assert_eq!(of(&[Some(3)], &[0, 3]), Turn::Alone);
+    }
+
+    #[test]
+    fn packets_are_taken_alone_where_enough_of_them_ask() {
+        let mut pace = Pace::default();
+        pace.asked(8, 64);
+        assert!(pace.alone);
+        pace.asked(7, 64);
+        assert!(!pace.alone);
+        for _ in 1..REST {
+            pace.left(64, 64);
+            assert!(!pace.alone);
+        }
+        pace.left(16, 64);
+        assert!(!pace.alone);
+        pace.left(17, 64);
+        assert!(pace.alone);
     }
 }
