@@ -14,7 +14,8 @@ use crate::stops::{Origin, Stops};
 use crate::unit::{NodeSpec, Unit};
 use ir::program::intrinsic;
 use ir::{
-    ActionId, BlockId, ChecksumMode, Expr, FieldRef, HeaderId, Op, ParserOp, Program, Terminator,
+    ActionId, BlockId, ChecksumMode, Expr, FieldRef, HeaderId, Op, ParserOp, Program, PuntReason,
+    Terminator,
 };
 use std::cell::{Cell, RefCell};
 
@@ -493,6 +494,8 @@ impl Analysis<'_> {
             | Op::CopyVarbit { .. }
             | Op::PayloadHash { .. } => {}
             Op::Count { .. } | Op::RegisterWrite { .. } => {}
+            // It bails out.
+            Op::Punt { reason: PuntReason::InvalidTtl, .. } => {}
             // What is told of it has copies, too.
             Op::Punt { .. } | Op::Digest { .. } => (may.told, may.output) = (true, true),
             Op::RegisterRead { field, .. } | Op::Random { field, .. } => self.assign(*field, may),

@@ -21,8 +21,8 @@ use cranelift_codegen::ir::{
 };
 use ir::program::intrinsic;
 use ir::{
-    Action, ActionCall, ActionId, BlockId, DropReason, FieldRef, HeaderId, Op, Pattern, StackId,
-    TableId, Terminator,
+    Action, ActionCall, ActionId, BlockId, DropReason, FieldRef, HeaderId, Op, Pattern, PuntReason,
+    StackId, TableId, Terminator,
 };
 use smallvec::SmallVec;
 
@@ -58,6 +58,9 @@ struct Applied<'s> {
     miss: BlockId,
     by_action: &'s [(ActionId, BlockId)],
 }
+
+/// Seldom, and every hop asks. To note what was looked up last, in case a packet's life ends, would cost each packet 2 ns.
+const EXPIRED: &str = "a TTL that has expired";
 
 impl<'f, 'p> Gen<'f, 'p> {
     /// Operations in order.
@@ -209,6 +212,7 @@ impl<'f, 'p> Gen<'f, 'p> {
             }
             Op::Resubmit { .. } => return Err(self.bail("the packet is resubmitted")),
             Op::Recirculate { .. } => return Err(self.bail("the packet is recirculated")),
+            Op::Punt { reason: PuntReason::InvalidTtl, .. } => return Err(self.bail(EXPIRED)),
             Op::Punt { reason, args } => self.punt(*reason, args, env)?,
             Op::Digest { digest, args } => self.digest(*digest, args, env)?,
             Op::Meter { meter, color, level } => self.meter(meter, *color, *level, env)?,

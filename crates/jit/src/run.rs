@@ -56,11 +56,18 @@ pub struct Scratch {
     pub(crate) noted: Vec<Noted>,
     pub(crate) images: Vec<u8>,
     /// What the packets of the last burst have done to state, and told.
-    journal: Journal,
-    pub(crate) messages: Messages,
+    /// In a box, as the functions that code calls write to it while the rest is the driver's.
+    pub(crate) past: Box<Past>,
     pace: Pace,
     /// By node: its table.
     pub(crate) tables: Vec<ir::TableId>,
+}
+
+/// What code has done besides forwarding, in the last burst.
+#[derive(Default)]
+pub(crate) struct Past {
+    pub(crate) journal: Journal,
+    pub(crate) messages: Messages,
 }
 
 /// Packets were handed to a service. One for all of a burst that came to the call: only those that bail out behind it ask.
@@ -171,13 +178,13 @@ impl Scratch {
         self.calls.clear();
         self.edited.clear();
         self.bytes.clear();
-        self.journal.clear();
-        self.messages.clear();
+        self.past.journal.clear();
+        self.past.messages.clear();
     }
 
     /// What was said of a packet of the last burst.
     pub fn said(&self, packet: usize) -> Said {
-        Said { calls: self.answered(packet), did: self.journal.of(packet) }
+        Said { calls: self.answered(packet), did: self.past.journal.of(packet) }
     }
 
     fn answered(&self, packet: usize) -> Vec<Answered> {
@@ -419,13 +426,14 @@ impl Compiled {
         packets: &mut [Packet<'_>],
         now_ns: u64,
     ) {
-        let mut journal = std::mem::take(&mut scratch.journal);
-        let mut messages = std::mem::take(&mut scratch.messages);
         let outside = std::ptr::from_mut(outside);
         let at = packets.as_ptr().cast();
         let several = packets.len() > 1;
         let alone = self.turn == Turn::Alone && several && scratch.pace.alone;
-        let mut host = Host::new(outside, &raw mut journal, &raw mut messages, at, &self.widths);
+        let past = &raw mut *scratch.past;
+        // SAFETY: the box is there as long as the scratch, and until the end of this nobody else looks into it.
+        let (journal, messages) = unsafe { (&raw mut (*past).journal, &raw mut (*past).messages) };
+        let mut host = Host::new(outside, journal, messages, at, &self.widths);
         let groups = tables.groups();
         let context = Context {
             packets: packets.as_mut_ptr().cast(),
@@ -450,33 +458,36 @@ impl Compiled {
         let block = Block { at: scratch.block.as_mut_ptr().cast(), frame: &self.frame };
         // SAFETY: the block was laid out for this code, and begins with a context.
         unsafe { block.at.cast::<Context>().write(context) };
-        if !alone {
-            // SAFETY: all that the context has the address of is there until the end of this, and used by nobody else.
-            unsafe { self.pass(tables, counters, outside, scratch, &block, context.packets) };
-            if self.turn == Turn::Alone && several {
-                let left = packets.iter().filter(|packet| packet.status == status::BAIL).count();
-                scratch.pace.left(left, packets.len());
-            }
-            (scratch.journal, scratch.messages) = (journal, messages);
-            return;
-        }
         let (mut asked, mut asks) = (0, 0);
-        for at in 0..packets.len() {
-            // SAFETY: as above; the context lies in the block, and packets are looked at by their address.
-            unsafe {
-                let context_at = block.at.cast::<Context>();
-                (*context_at).from = at as u32;
-                (*context_at).len = at as u32 + 1;
-                self.pass(tables, counters, outside, scratch, &block, context.packets);
-                let packet = &*context.packets.add(at);
-                // What it does next comes before what those behind it do.
-                (*context_at).left |= u32::from(packet.status == status::BAIL);
+        // One call for both ways, so that all of it is in one place.
+        for at in 0..if alone { packets.len() } else { 1 } {
+            if alone {
+                // SAFETY: the context lies in the block, and no code runs.
+                let context = unsafe { &mut *block.at.cast::<Context>() };
+                (context.from, context.len) = (at as u32, at as u32 + 1);
             }
-            asked += usize::from(journal.asks() != asks);
-            asks = journal.asks();
+            // SAFETY: all that the context has the address of is there until the end of this, and used by nobody else;
+            // packets are looked at by their address.
+            unsafe { self.pass(tables, counters, outside, scratch, &block, context.packets) };
+            if alone {
+                // SAFETY: as above; the journal is the functions' that code calls.
+                let packet = unsafe { &*context.packets.add(at) };
+                let left = packet.status == status::BAIL;
+                // What it does next comes before what those behind it do.
+                // SAFETY: as above.
+                unsafe { (*block.at.cast::<Context>()).left |= u32::from(left) };
+                // SAFETY: as above.
+                let asks_now = unsafe { (&*journal).asks() };
+                asked += usize::from(asks_now != asks);
+                asks = asks_now;
+            }
         }
-        scratch.pace.asked(asked, packets.len());
-        (scratch.journal, scratch.messages) = (journal, messages);
+        if alone {
+            scratch.pace.asked(asked, packets.len());
+        } else if self.turn == Turn::Alone && several {
+            let left = packets.iter().filter(|packet| packet.status == status::BAIL).count();
+            scratch.pace.left(left, packets.len());
+        }
     }
 
     /// Takes the packets that the context names through all segments.

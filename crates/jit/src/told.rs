@@ -110,7 +110,7 @@ impl Scratch {
     /// Some packet of the last burst has told something.
     #[inline]
     pub fn tells(&self) -> bool {
-        !self.messages.records.is_empty()
+        !self.past.messages.records.is_empty()
     }
 
     /// What a packet of the last burst has told, in order.
@@ -119,7 +119,7 @@ impl Scratch {
         packet: usize,
         outcome: &'a Outcome,
     ) -> impl Iterator<Item = Told<'a>> {
-        let told = (outcome.status == status::TOLD).then(|| self.messages.records.of(packet));
+        let told = (outcome.status == status::TOLD).then(|| self.past.messages.records.of(packet));
         told.into_iter().flatten().filter_map(move |message| {
             let ([what, place, last], words) = message.split_first_chunk()?;
             let what = match is_punt(*what) {
@@ -153,7 +153,7 @@ impl Scratch {
             status::DROP => Some(dropped()),
             status::TOLD if outcome.outputs_len > 0 => Some(Verdict::Forward),
             status::TOLD => {
-                let mut told = self.messages.records.of(packet).filter_map(|m| m.first());
+                let mut told = self.past.messages.records.of(packet).filter_map(|m| m.first());
                 let punt = told.find(|what| is_punt(**what));
                 Some(punt.map_or_else(dropped, |what| Verdict::Punt(reason(*what))))
             }
