@@ -149,7 +149,7 @@ impl Engine for Compiled {
             services: &mut services,
             random: &mut Prng::new(0),
             outside: Some(&mut *externs),
-            live: &abi::Live::all_but(dead.into_iter()),
+            live: &abi::Live::all_but(dead),
             now_ns,
         };
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);

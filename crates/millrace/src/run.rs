@@ -223,7 +223,7 @@ impl Begun<'_> {
     ) -> Result<(Ready, Paused), Failure> {
         let (switch, config) = (self.switch, self.config);
         let id = |id| Some(config.datapath_id.unwrap_or(id));
-        let agent = running.agent(|old| self.agent(id(old)))?;
+        let mut agent = running.agent(|old| self.agent(id(old)))?;
         // From here on controllers wait to be accepted.
         let bound = Bound::open(self.channel()).map_err(Failure::bad)?;
         let has_place = of_channel::unix::identity(path).is_some()
@@ -244,6 +244,8 @@ impl Begun<'_> {
         running.connections(switch)?;
         let paused = running.stop(switch)?;
         let described = self.ports.add(switch, opened)?;
+        // The first packet may have to be flooded to them.
+        agent.follow_ports();
         let side = OpenFlow::new(Arc::new(Mutex::new(agent)), self.channel());
         side.start_bound(switch, bound)?;
         let control = Side::OpenFlow(side);

@@ -363,13 +363,19 @@ impl Agent {
         self.configure_tables(version, &request)
     }
 
+    /// Follows what happened to ports so far, so that packets are flooded to those that were just added. The next
+    /// [`poll`](Self::poll) tells of it.
+    pub fn follow_ports(&mut self) {
+        while let Some(event) = self.switch.try_port_event() {
+            self.port_event(event);
+        }
+    }
+
     /// What happened since the last call, for controllers. Also follows ports, learns for NORMAL and
     /// removes what has expired; so it is to be called whenever the switch has a message or a port
     /// event, and several times a second.
     pub fn poll(&mut self) -> Vec<Event> {
-        while let Some(event) = self.switch.try_port_event() {
-            self.port_event(event);
-        }
+        self.follow_ports();
         let begin_ns = self.switch.now_ns();
         for count in 1..=POLL_MAX {
             let Some(message) = self.switch.try_message() else { break };
