@@ -221,25 +221,47 @@ impl Groups {
         at
     }
 
-    /// Puts these groups' chunks into slots.
+    /// Puts these groups' chunks into slots, or takes them out. Now and then all are arranged anew, so that each costs little
+    /// however many there are.
     fn fill(&mut self, changed: &[u32]) {
-        // One that is gone leaves a gap.
-        let gone = changed.iter().any(|group| !self.chunks.contains_key(group));
-        let full = 2 * self.chunks.len() >= self.slots.len();
-        let all: Vec<u32> = match gone || full {
-            true => {
-                let len = (4 * self.chunks.len() + 1).next_power_of_two();
-                self.slots.clear();
-                self.slots.resize(len, GroupSlot::default());
-                self.chunks.keys().copied().collect()
-            }
-            false => changed.to_vec(),
-        };
-        for group in all {
-            let at = self.place(group);
-            let chunk = self.chunks[&group].as_ptr().expose_provenance() as u64;
-            self.slots[at] = GroupSlot { group: group.into(), chunk };
+        let n = self.chunks.len();
+        if 2 * n >= self.slots.len() || 16 * (n + 1) < self.slots.len() {
+            self.slots.clear();
+            self.slots.resize((4 * n + 1).next_power_of_two(), GroupSlot::default());
+            self.slots.shrink_to_fit();
+            let all: Vec<u32> = self.chunks.keys().copied().collect();
+            return all.into_iter().for_each(|group| self.put(group));
         }
+        for group in changed {
+            match self.chunks.contains_key(group) {
+                true => self.put(*group),
+                false => self.take_out(*group),
+            }
+        }
+    }
+
+    fn put(&mut self, group: u32) {
+        let at = self.place(group);
+        let chunk = self.chunks[&group].as_ptr().expose_provenance() as u64;
+        self.slots[at] = GroupSlot { group: group.into(), chunk };
+    }
+
+    /// Leaves no gap between a group and where it is looked for: those behind move up (Knuth, TAOCP 3, 6.4, algorithm R).
+    fn take_out(&mut self, group: u32) {
+        let mask = self.slots.len() - 1;
+        let mut gap = self.place(group);
+        let mut at = gap;
+        while self.slots[at].chunk != 0 {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            let home = group_hash(slot.group as u32) as usize & mask;
+            let from_home = at.wrapping_sub(home) & mask;
+            if slot.chunk != 0 && from_home >= (at.wrapping_sub(gap) & mask) {
+                self.slots[gap] = slot;
+                gap = at;
+            }
+        }
+        self.slots[gap] = GroupSlot::default();
     }
 }
 
@@ -350,5 +372,29 @@ mod tests {
         assert_eq!(chunk(&[1, 3, 3]), (kind::SELECT, 3, 1, Some(1)));
         assert_eq!(chunk(&[0, 0]), (kind::SELECT, 0, 0, None));
         assert_eq!(groups.hashes().len(), 1);
+    }
+
+    #[test]
+    fn groups_are_found_whatever_came_and_went() {
+        let mut random = ir::testing::Rng::new(9);
+        let mut groups = Groups::default();
+        for round in 0..6000 {
+            // Few numbers, so that many meet the same slots; sometimes nearly all go.
+            let id = GroupId(random.below(300) as u32 * 64);
+            let goes = random.below(100) < [20, 50, 95][round / 500 % 3];
+            let new = group(GroupKind::All, vec![bucket(1, id.0, (None, None), 0)]);
+            groups.set(id, (!goes).then_some(&new));
+            if round % 7 == 0 {
+                let slots = groups.slots.iter().filter(|slot| slot.chunk != 0).count();
+                assert_eq!(slots, groups.chunks.len(), "round {round}");
+                for number in (0..300).map(|n| n * 64) {
+                    let slot = groups.slots[groups.place(number)];
+                    let chunk = groups.chunks.get(&number);
+                    let chunk = chunk.map_or(0, |chunk| chunk.as_ptr().expose_provenance() as u64);
+                    assert_eq!(slot.chunk, chunk, "round {round}, group {number}");
+                }
+                assert!(groups.slots.len() <= 16 * (groups.chunks.len() + 1));
+            }
+        }
     }
 }

@@ -53,7 +53,7 @@ const ASKS: [&str; 11] = [
 /// What is told the control side, or only counted.
 const TELLS: [&str; 5] = [
     "punt action(b, a)",
-    "punt invalid_ttl",
+    "punt table_miss",
     "digest learn(eth.src, b)",
     "count hits(std.in_port)",
     "count hits(b)",

@@ -114,7 +114,10 @@ fn a_reader_that_has_gone_ends_a_command_quietly() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
         let output = command.args(words).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
         let output = output.spawn().unwrap().wait_with_output().unwrap();
-        assert_eq!(err(&output), "", "{words:?}");
+        // A build with DPDK logs that it starts that, to try it.
+        let errors = err(&output);
+        let errors: Vec<&str> = errors.lines().filter(|l| !l.contains("level=info")).collect();
+        assert!(errors.is_empty(), "{words:?}: {errors:?}");
         // As if SIGPIPE had ended it; clap ends its help as a success.
         assert!([Some(141), Some(0)].contains(&output.status.code()), "{words:?}: {output:?}");
     }
