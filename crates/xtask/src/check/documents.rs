@@ -90,7 +90,7 @@ fn exists(tree: &Tree, folder: &str, name: &str) -> bool {
     tree.has(&parts.join("/")) || tree.has(plain) || tree.files().any(|p| p.ends_with(&end))
 }
 
-/// Names of Markdown files in a line, but for those of pages elsewhere and those with a placeholder.
+/// Names of Markdown files in a line, but for those of pages elsewhere and those with a part that the reader fills in.
 fn markdown_names(line: &str) -> Vec<&str> {
     let inside = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
     let mut out = Vec::new();
@@ -138,7 +138,7 @@ fn names_issue(line: &str) -> bool {
     })
 }
 
-/// Paths of the tree between backticks, each a word that starts with a folder of the root and has neither a placeholder nor
+/// Paths of the tree between backticks, each a word that starts with a folder of the root and has neither a part to fill in nor
 /// a folder of outputs.
 fn paths<'a>(tree: &Tree, line: &'a str) -> Vec<&'a str> {
     let plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
