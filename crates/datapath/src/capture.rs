@@ -14,6 +14,7 @@
 //! Checked by: `switch`'s `tests/capture.rs`; `lab/capture`, with tcpdump.
 
 use crate::engine::{Forward, Scratch};
+use crate::sink::Notified;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use interp::{Color, Externs, Input, NullExterns, Start};
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
@@ -227,6 +228,8 @@ pub(crate) struct Watch {
     scratch: Scratch,
     /// Frames that went out: they are told behind those that came in.
     outs: RefCell<Vec<(Arc<Tap>, Record)>>,
+    /// What becomes of the frame at hand.
+    fate: RefCell<Fate>,
     /// When the second at hand began, in nanoseconds, and how many frames were run again in it.
     looked_for: (u64, u64),
 }
@@ -252,6 +255,33 @@ impl Before {
 impl Watch {
     pub(crate) fn add(&mut self, tap: Arc<Tap>) {
         self.taps.push(tap);
+    }
+
+    /// The frame at hand, or a copy of it for this port, is dropped.
+    pub(crate) fn note_drop(&self, reason: &'static str, port: Option<u32>) {
+        self.fate.borrow_mut().dropped.push((reason, port));
+    }
+
+    /// A copy of it was handed to this port.
+    pub(crate) fn note_sent(&self, port: u32) {
+        self.fate.borrow_mut().sent.push(port);
+    }
+
+    /// This became of its copies for the control side.
+    pub(crate) fn note_notified(&self, notified: &Notified) {
+        let mut fate = self.fate.borrow_mut();
+        fate.dropped.extend(notified.refused.iter().map(|reason| (reason.word(), None)));
+        fate.punted += notified.punted;
+    }
+
+    /// What became of the frame at hand; nothing is noted of the next one.
+    pub(crate) fn take_fate(&self) -> Fate {
+        self.fate.take()
+    }
+
+    /// This has become so far of the frame at hand.
+    pub(crate) fn set_fate(&self, fate: Fate) {
+        self.fate.replace(fate);
     }
 
     /// Nobody looks.

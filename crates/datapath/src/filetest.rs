@@ -142,16 +142,10 @@ impl Engine for Compiled {
         let counters = &running.counters;
         let mut services = Imitated;
         let dead: Vec<u32> = externs.dead_ports.iter().copied().collect();
-        let mut counts = Counts {
-            worker: 0,
-            state: forward.state(),
-            counters,
-            services: &mut services,
-            random: &mut Prng::new(0),
-            outside: Some(&mut *externs),
-            live: &abi::Live::all_but(dead),
-            now_ns,
-        };
+        let (mut random, live) = (Prng::new(0), abi::Live::all_but(dead));
+        let answers = (&mut services as &mut _, &mut random as &mut _);
+        let mut counts = Counts::new(0, forward.state(), counters, answers, &live, now_ns);
+        counts.outside = Some(&mut *externs);
         forward.burst(&mut self.scratch, &mut burst, &mut counts, now_ns);
         let [done] = burst;
         let outcome = *done;

@@ -152,6 +152,19 @@ pub struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
+    /// Where the counts of this worker go, with who answers calls of services and who rolls the dice.
+    #[inline]
+    pub fn new(
+        worker: usize,
+        state: &'a ProgramState,
+        counters: &'a WorkerCounters,
+        (services, random): (&'a mut dyn Serve, &'a mut dyn Chance),
+        live: &'a abi::Live,
+        now_ns: u64,
+    ) -> Counts<'a> {
+        Counts { worker, state, counters, services, random, outside: None, live, now_ns }
+    }
+
     /// As generated code reaches them.
     #[inline]
     pub fn counters(&self) -> abi::Counters<'a> {

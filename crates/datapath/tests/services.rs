@@ -266,16 +266,10 @@ impl Switch {
             })
             .collect();
         let mut serving = self.services.serve(&[], now_ns).marked(marks);
-        let mut counts = Counts {
-            worker: 0,
-            state: self.forward.state(),
-            counters: &self.counters,
-            services: &mut serving,
-            random: &mut Prng::new(0),
-            outside: None,
-            live: self.ports.live(),
-            now_ns,
-        };
+        let mut random = Prng::new(0);
+        let answers = (&mut serving as &mut _, &mut random as &mut _);
+        let (state, live) = (self.forward.state(), self.ports.live());
+        let mut counts = Counts::new(0, state, &self.counters, answers, live, now_ns);
         self.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let gone = |p: &abi::Packet<'_>| p.outputs().first().map(|o| o.port);
         packets.iter().map(|p| (p.status != abi::status::BAIL).then(|| gone(p)).flatten()).collect()

@@ -241,16 +241,9 @@ impl Lane {
             );
         }
         let mut serving = self.services.serve(&[port::Csum::Valid; BURST], now_ns);
-        let mut counts = Counts {
-            worker: self.index,
-            state: self.held.forward.state(),
-            counters: &self.counters,
-            services: &mut serving,
-            random: &mut self.random,
-            outside: None,
-            live: self.ports.live(),
-            now_ns,
-        };
+        let answers = (&mut serving as &mut _, &mut self.random as &mut _);
+        let (state, live) = (self.held.forward.state(), self.ports.live());
+        let mut counts = Counts::new(self.index, state, &self.counters, answers, live, now_ns);
         self.held.forward.burst(&mut self.scratch, &mut packets, &mut counts, now_ns);
         let mut left: SmallVec<[(usize, u32); BURST]> = SmallVec::new();
         if seen.burst(&packets, &self.scratch.code) {

@@ -342,16 +342,9 @@ impl Lane {
         let state = &**forward.state();
         let mut services = Noting(&mut self.called);
         let mut seeds = Seeds(std::array::from_fn(|i| self.number + i as u64));
-        let mut counts = Counts {
-            worker: 0,
-            state,
-            counters: &self.counters,
-            services: &mut services,
-            random: &mut seeds,
-            outside: None,
-            live: &self.ports,
-            now_ns: self.now_ns,
-        };
+        let answers = (&mut services as &mut _, &mut seeds as &mut _);
+        let (counters, live) = (&self.counters, &self.ports);
+        let mut counts = Counts::new(0, state, counters, answers, live, self.now_ns);
         forward.burst(&mut b.scratch, &mut list, &mut counts, self.now_ns);
         b.said.extend(list.iter().map(|p| Said { outcome: **p, copies: Vec::new() }));
         drop(list);

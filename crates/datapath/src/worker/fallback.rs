@@ -1,42 +1,64 @@
 //! Packets that compiled code has left: each is run from the start, by itself.
 //!
-//! Most of them are run where they lie ([`Worker::run_left`]), so that those which are dropped, or go to a few ports as
+//! Most of them are run where they lie ([`Run::run_left`]), so that those which are dropped, or go to a few ports as
 //! they came in, or to one with new headers, are to the rest of the worker what compiled code's packets are.
 //! What cannot be said in an [`Outcome`](abi::Outcome) is noted: other copies, and what a service keeps.
 //! Packets that somebody looks at, or whose checksum is left to the port, are run as frames.
 
-use super::Worker;
+use super::run::Run;
+use super::transmit::Transmit;
 use crate::lane::{Late, Resumed, State};
-use crate::ports::PortShared;
-use crate::services::{Begins, Waits};
-use crate::sink::{Collector, Notes};
+use crate::ports::{PortShared, PortTable};
+use crate::services::{Begins, Kept, Waits};
+use crate::sink::{Collector, Notes, Notified};
 use crate::tally::{Ran, Reason};
 use abi::{Packet, status};
 use interp::{Input, Start};
-use ir::{DropReason, Verdict};
+use ir::Verdict;
 use jit::Said;
-use port::Csum;
-use smallvec::SmallVec;
+use port::{Csum, Frame};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-/// What was run where it lay and went elsewhere than an outcome can say.
+/// What is kept of packets that were run by themselves.
 #[derive(Default)]
-pub(super) struct Left {
-    /// By place in the burst.
+pub(super) struct Fallback {
+    /// Of those that an outcome cannot describe, by place in the burst.
     noted: VecDeque<(usize, Noted)>,
     /// Without notes: their memory is used again.
     spare: Vec<Notes>,
+    /// Frames that have waited for another, and go on behind it.
+    ready: VecDeque<Kept>,
 }
 
 enum Noted {
     /// What it sends.
     Sent(Notes),
     /// It waits for another.
-    Waits(Box<Waiting>),
+    Waits(Box<Suspended>),
+}
+
+/// How far compiled code, or an earlier run, has come with a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Prior<'a> {
+    /// Lookups that were counted.
+    pub counted: u32,
+    /// What services and state have answered.
+    pub said: &'a Said,
+    /// Why it was left.
+    pub reason: Reason,
+}
+
+impl Prior<'_> {
+    /// Nothing was done.
+    pub(super) fn none(reason: Reason) -> Prior<'static> {
+        static NOTHING: Said = Said::NONE;
+        Prior { counted: 0, said: &NOTHING, reason }
+    }
 }
 
 /// A packet that waits for another, and how far it has come.
-pub(super) struct Waiting {
+pub(super) struct Suspended {
     pub waits: Waits,
     pub version: u64,
     pub counted: u32,
@@ -46,58 +68,47 @@ pub(super) struct Waiting {
 
 /// A received packet to be run.
 #[derive(Clone, Copy)]
-pub(super) struct Received<'a> {
-    pub bytes: &'a [u8],
-    pub in_port: u32,
-    pub csum: Csum,
+struct Received<'a> {
+    bytes: &'a [u8],
+    in_port: u32,
+    csum: Csum,
 }
 
 /// What running a packet came to, besides what was noted of it.
-pub(super) struct Came {
+struct Came {
     pub verdict: Verdict,
     /// Of what may wait.
     pub late: Option<Late>,
     /// The version it ran by.
     pub version: u64,
-    /// Copies that reached the control side.
-    pub punted: u32,
-    /// Why copies did not.
-    pub refused: SmallVec<[DropReason; 1]>,
+    /// What reached the control side.
+    pub notified: Notified,
     /// Why nothing faster ran it.
     pub reason: Reason,
 }
 
-impl Worker {
-    /// Runs a packet by itself. So many of its lookups were counted already, and this was said; why it was left.
+impl Run {
+    /// Runs a packet by itself.
     #[inline]
-    pub(super) fn run_one(
+    fn run_one(
         &mut self,
         received: Received<'_>,
         from: &PortShared,
         begins: &Begins,
-        (counted, said, reason): (u32, &Said, Reason),
+        Prior { counted, said, reason }: Prior<'_>,
+        ports: &PortTable,
         now_ns: u64,
     ) -> Came {
         let Received { bytes, in_port, csum } = received;
-        let cell = from.cell(self.index);
         // `poll` and `obey` have adopted one.
-        let held = self.held.get_or_insert_with(|| self.publisher.start(self.index));
-        let mut collector = Collector {
-            notes: &mut self.notes,
-            input: bytes,
-            in_port,
-            csum,
-            now_ns,
-            ring: &self.ring,
-            punted: 0,
-            refused: Default::default(),
-            digests_refused: 0,
-        };
+        let held = self.version.get();
+        let received = (bytes, in_port, csum);
+        let mut collector = Collector::new(&mut self.notes, received, &self.punts, now_ns);
         let mut externs = State {
             worker: self.index,
             forward: &*held.forward,
             counters: &self.counters,
-            ports: &self.ports,
+            ports,
             random: &mut self.random,
             services: &self.services,
             received: bytes,
@@ -114,44 +125,35 @@ impl Worker {
         (self.scratch.ran, self.scratch.reason) = (Ran::Interpreter, None);
         let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
         let late = externs.late;
-        for reason in &collector.refused {
-            cell.count_drop(*reason, 1);
-        }
-        if collector.punted > 0 {
-            cell.count_punts(u64::from(collector.punted));
-        }
-        if collector.digests_refused > 0 {
-            cell.count_digests_refused(u64::from(collector.digests_refused));
-        }
+        let notified = collector.count(from.cell(self.index));
         Came {
             verdict,
             late,
             version: held.forward.version(),
-            punted: collector.punted,
-            refused: collector.refused,
+            notified,
             reason: self.scratch.reason.unwrap_or(reason),
         }
     }
 
     /// Counts a packet that has run, by what ran it.
     #[inline]
-    pub(super) fn count_ran(&mut self, reason: Reason) {
-        if let Some(held) = &self.held {
+    fn count_ran(&mut self, reason: Reason) {
+        if let Some(held) = self.version.held() {
             held.forward.tally().count(self.index, self.scratch.ran, reason);
         }
     }
 
     /// Lets those go on that have waited for what has run now; says whether it waits itself.
-    pub(super) fn news(&mut self, came: &mut Came, done: (u32, &Said, Reason)) -> Option<Waiting> {
+    fn news(&mut self, came: &mut Came, prior: Prior<'_>) -> Option<Suspended> {
         let late = came.late.take()?;
-        self.ready.extend(late.news.ready);
-        let (counted, said, reason) = done;
+        self.fallback.ready.extend(late.news.ready);
+        let Prior { counted, said, reason } = prior;
         let waits = late.news.waits?;
         // What was said of it is said again when it goes on.
         self.notes.forget();
         let mut said = said.clone();
         said.calls.extend(late.answers.into_iter().flatten());
-        Some(Waiting {
+        Some(Suspended {
             waits,
             version: came.version,
             counted: counted.saturating_add(late.lookups),
@@ -170,6 +172,7 @@ impl Worker {
         packets: &mut [Packet<'_>],
         csums: &[Csum],
         from: &PortShared,
+        ports: &PortTable,
         now_ns: u64,
     ) -> bool {
         let mut some = false;
@@ -186,15 +189,15 @@ impl Worker {
             let csum = csums.get(at).copied().unwrap_or_default();
             let received = Received { bytes, in_port: from.number, csum };
             let said = self.scratch.code.said(at);
-            let done = (counted, &said, self.left(why));
-            let mut came = self.run_one(received, from, &Begins::Pipeline, done, now_ns);
-            if let Some(waiting) = self.news(&mut came, done) {
+            let prior = Prior { counted, said: &said, reason: self.left(why) };
+            let mut came = self.run_one(received, from, &Begins::Pipeline, prior, ports, now_ns);
+            if let Some(waiting) = self.news(&mut came, prior) {
                 packet.status = status::RAN;
-                self.left.noted.push_back((at, Noted::Waits(Box::new(waiting))));
+                self.fallback.noted.push_back((at, Noted::Waits(Box::new(waiting))));
                 return true;
             }
             self.count_ran(came.reason);
-            let others = !self.ready.is_empty();
+            let others = !self.fallback.ready.is_empty();
             match came.verdict {
                 // What has waited leaves behind it.
                 _ if others => self.note(at, packet, came.verdict, from),
@@ -219,20 +222,20 @@ impl Worker {
             from.cell(self.index).count_drop(reason, 1);
         }
         packet.status = status::RAN;
-        let spare = self.left.spare.pop().unwrap_or_default();
+        let spare = self.fallback.spare.pop().unwrap_or_default();
         let notes = std::mem::replace(&mut self.notes, spare);
-        self.left.noted.push_back((at, Noted::Sent(notes)));
+        self.fallback.noted.push_back((at, Noted::Sent(notes)));
     }
 
     /// What was noted of the packet at this place, which [has run](Self::run_left), is at hand now; unless it waits.
-    pub(super) fn take_noted(&mut self, at: usize) -> Option<Box<Waiting>> {
-        while let Some((place, noted)) = self.left.noted.pop_front() {
+    pub(super) fn take_noted(&mut self, at: usize) -> Option<Box<Suspended>> {
+        while let Some((place, noted)) = self.fallback.noted.pop_front() {
             match noted {
                 Noted::Waits(waiting) if place == at => return Some(waiting),
                 Noted::Waits(_) => {}
                 Noted::Sent(notes) => {
                     let spare = std::mem::replace(&mut self.notes, notes);
-                    self.left.spare.push(spare);
+                    self.fallback.spare.push(spare);
                     if place == at {
                         return None;
                     }
@@ -241,5 +244,90 @@ impl Worker {
             }
         }
         None
+    }
+
+    /// Runs one frame that compiled code has left, and behind it those that have waited for it.
+    pub(super) fn process(
+        &mut self,
+        frame: Frame,
+        from: &Arc<PortShared>,
+        begins: &Begins,
+        prior: Prior<'_>,
+        tx: &mut Transmit,
+        now_ns: u64,
+    ) {
+        self.interpret(frame, from, begins, prior, tx, now_ns);
+        self.run_ready(tx, now_ns);
+    }
+
+    /// Runs frames that have waited for another and go on now.
+    pub(super) fn run_ready(&mut self, tx: &mut Transmit, now_ns: u64) {
+        while let Some(kept) = self.fallback.ready.pop_front() {
+            let Kept { frame, from, begins, version, counted, said, reason } = kept;
+            let same = self.version.held().is_some_and(|held| held.forward.version() == version);
+            let prior = match same {
+                true => Prior { counted, said: &said, reason },
+                false => Prior::none(reason),
+            };
+            // It is the burst's frame of which is reported what becomes of it.
+            let fate = self.watch.take_fate();
+            self.interpret(frame, &from, &begins, prior, tx, now_ns);
+            self.watch.set_fate(fate);
+        }
+    }
+
+    fn interpret(
+        &mut self,
+        frame: Frame,
+        from: &Arc<PortShared>,
+        begins: &Begins,
+        prior: Prior<'_>,
+        tx: &mut Transmit,
+        now_ns: u64,
+    ) {
+        let received =
+            Received { bytes: frame.data(), in_port: frame.rx_port, csum: frame.offload.csum };
+        let mut came = self.run_one(received, from, begins, prior, &tx.ports, now_ns);
+        if let Some(waiting) = self.news(&mut came, prior) {
+            return self.wait(frame, from, begins, waiting, tx);
+        }
+        self.count_ran(came.reason);
+        let dropped = match came.verdict {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
+        };
+        if let Some(reason) = dropped {
+            from.cell(self.index).count_drop(reason, 1);
+        }
+        if !self.watch.is_off() {
+            self.watch.note_notified(&came.notified);
+            dropped.into_iter().for_each(|reason| self.watch.note_drop(reason.word(), None));
+        }
+        self.finish(frame, from, tx, now_ns);
+    }
+
+    /// A frame waits for another, in a buffer of its own: its port may want this one back.
+    pub(super) fn wait(
+        &mut self,
+        frame: Frame,
+        from: &Arc<PortShared>,
+        begins: &Begins,
+        waiting: Suspended,
+        tx: &mut Transmit,
+    ) {
+        let mut copy = Frame::copy_of(frame.data());
+        copy.copy_metadata(&frame);
+        tx.pool.give(frame);
+        let Suspended { waits, version, counted, said, reason } = waiting;
+        let kept = Kept {
+            frame: copy,
+            from: from.clone(),
+            begins: begins.clone(),
+            version,
+            counted,
+            said,
+            reason,
+        };
+        self.fallback.ready.extend(self.services.keep(waits, kept));
     }
 }
