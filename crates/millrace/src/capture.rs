@@ -4,9 +4,9 @@
 //! says why, or lines for a person; the command's side ([`run`]) copies what it gets to a file, a pipe
 //! (`millrace capture --port 1 | tcpdump -r -`) or a terminal.
 
-use crate::Failure;
 use crate::cli::{CaptureDirection, CaptureOptions};
 use crate::ctl::{self, CaptureRequest, Reply, Request};
+use control::failure::Failure;
 use ir::{EntryId, TableId};
 use port::pcap::NgWriter;
 use port::pcap::ng::{Direction, Packet};

@@ -1,9 +1,10 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
-use crate::Failure;
 use crate::bounds;
-use crate::cli::{EngineName, FailModeName, RunOptions};
+use crate::cli::{FailModeName, RunOptions};
+use control::engine::EngineName;
+use control::failure::Failure;
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
@@ -250,7 +251,7 @@ impl Config {
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
-        let connections = connections.map_or(crate::conntrack::CONNECTIONS, |n| n as usize);
+        let connections = connections.map_or(control::program::tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
         if p4.is_some() && state.is_some() {
             return Err(Failure::usage(
@@ -294,7 +295,7 @@ impl Config {
             Some(EngineName::Jit) | None => EngineKind::Jit(compiled::Options {
                 decompose: !(options.no_decompose || file.no_decompose.unwrap_or(false)),
                 template,
-                model: crate::model::load(),
+                model: control::model::load(),
                 ..compiled::Options::default()
             }),
             Some(EngineName::Interp) => EngineKind::Interp,

@@ -3,18 +3,15 @@
 //!
 //! The switch's side of the question ([`answer`]) is here, too.
 
-use crate::Failure;
 use crate::cli::{ConntrackCommand, ConntrackOptions};
 use crate::ctl::{Request, ask};
+use control::failure::Failure;
 use serde_json::{Value, json};
-use service::conntrack::{Config, Connection, Tuple};
+use service::conntrack::{Connection, Tuple};
 use std::fmt::Write as _;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use switch::Switch;
 
-/// Connections held at most, unless told otherwise: 32 MiB of them.
-pub(crate) const CONNECTIONS: usize = 1 << 18;
 /// Connections listed at most, unless told otherwise.
 const LISTED: usize = 1000;
 
@@ -38,13 +35,6 @@ pub(crate) fn conntrack(options: ConntrackOptions) -> Result<(), Failure> {
     };
     let value = ask(ctl, &request)?;
     crate::query::show(&value, options.json, print)
-}
-
-/// What a tracker of so many connections is made of: as many may be translated. Its secret is this
-/// process's own.
-pub(crate) fn config(connections: usize) -> Config {
-    let seed = RandomState::new().build_hasher().finish();
-    Config { translated_max: connections, ..Config::new(connections, seed) }
 }
 
 /// The switch's answer.

@@ -10,7 +10,7 @@
 //! understood, the capture's bytes until either side closes, or the image's. `run --take-over` holds a conversation
 //! there.
 
-use crate::Failure;
+use control::failure::Failure;
 use of_channel::unix::{self, Found, Identity, SocketFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
@@ -93,7 +93,7 @@ pub(crate) enum Request {
     /// Another P4 program in place of the one that runs.
     P4Load {
         /// Which, by paths that the switch can read.
-        source: crate::cli::P4Source,
+        source: control::program::p4_file::P4Source,
     },
 }
 

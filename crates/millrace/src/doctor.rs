@@ -8,8 +8,8 @@
 //! privilege that is merely missing is part of the report and no failure. 1: `memory`, `pcap` or the
 //! control socket does not work here.
 
-use crate::Failure;
 use crate::cli::DoctorOptions;
+use control::failure::Failure;
 use port::spec::{Xdp, XdpMode, XdpSend};
 use rustix::net::{AddressFamily, SocketType};
 use serde_json::{Value, json};

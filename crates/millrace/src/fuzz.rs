@@ -15,7 +15,8 @@ use switch::{EngineKind, Switch};
 fn small() -> &'static Switch {
     static SWITCH: OnceLock<Switch> = OnceLock::new();
     SWITCH.get_or_init(|| {
-        let started = crate::run::start(1, Vec::new(), 1000, EngineKind::Interp, None);
+        let started =
+            control::program::tables::start(1, Vec::new(), 1000, EngineKind::Interp, None);
         started.unwrap_or_else(|e| panic!("a switch starts: {}", e.text()))
     })
 }
@@ -133,7 +134,7 @@ pub fn take_over(data: &[u8]) {
     }
     let switch = small();
     let mut running = Running::of(BufReader::new(Peer(Cursor::new(rest))), side % 4 == 0);
-    let agent = running.agent(|id| crate::run::agent(switch, Some(id)));
+    let agent = running.agent(|id| control::program::tables::agent(switch, Some(id)));
     let went = agent
         .map(|_| ())
         .and_then(|()| running.connections(switch))

@@ -12,9 +12,9 @@
 //!
 //! The time since the image was taken, by the system's clock, is taken off what each connection has left.
 
-use crate::Failure;
 use crate::ctl::{Reply, Request, ask, follow};
-use crate::run::lock;
+use control::failure::Failure;
+use control::sync::lock;
 use datapath::services::Connections;
 use serde_json::{Value, json};
 use service::conntrack::image::{Image, Restored};
@@ -335,7 +335,8 @@ mod tests {
     }
 
     fn switch() -> Switch {
-        crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap()
+        control::program::tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None)
+            .unwrap()
     }
 
     #[test]

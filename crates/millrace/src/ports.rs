@@ -5,8 +5,8 @@
 //! ([`Opening::Early`]); the rest comes at the end ([`Opening::All`]). The one that lets go closes what only one may
 //! have ([`Ports::let_go`]), and can have it back ([`Ports::take_back`]).
 
-use crate::Failure;
 use crate::config::{Config, RxRate, RxWorker};
+use control::failure::Failure;
 use datapath::queues::{Of, PortRef, QueuesConfig, Setting};
 use port::Port;
 use port::spec::{Kind, Spec};

@@ -3,9 +3,9 @@
 //! The switch's side of the socket ([`answer`]) is here, too, so that question and answer stand in
 //! one place.
 
-use crate::Failure;
 use crate::cli::{DumpOptions, ExplainOptions, QueryOptions, Source, TraceOptions};
 use crate::ctl::{Request, ask};
+use control::failure::Failure;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -45,12 +45,12 @@ pub(crate) fn dump(options: DumpOptions) -> Result<(), Failure> {
 /// A switch made of the files that are named, if any are.
 fn offline(source: &Source) -> Result<Option<Switch>, Failure> {
     if let Some(p4) = &source.p4 {
-        return crate::p4_host::offline(p4, source.entries.as_deref()).map(Some);
+        return control::program::host::offline(p4, source.entries.as_deref()).map(Some);
     }
     if source.flows.is_empty() && source.groups.is_empty() && source.meters.is_empty() {
         return Ok(None);
     }
-    crate::run::offline(&source.flows, &source.groups, &source.meters).map(Some)
+    control::program::tables::offline(&source.flows, &source.groups, &source.meters).map(Some)
 }
 
 /// Asks a running switch or, if files are named, one that is made of them.

@@ -2,9 +2,9 @@
 //!
 //! The switch's side of the question ([`answer`]) is here, too.
 
-use crate::Failure;
 use crate::cli::{QueueCommand, QueueOptions};
 use crate::ctl::{Request, ask};
+use control::failure::Failure;
 use datapath::queues::{PortRef, Setting};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -9,11 +9,10 @@
 //! at [`FLOW_BYTES`] each: what the machine has available, what the control group may still use, and what
 //! limits of the process (`ulimit -v`, `-d`) leave, whichever is least.
 
+use control::program::tables::FLOWS_MOST;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 
-/// Entries that a switch can have at all: each has a counter.
-pub(crate) const FLOWS_MOST: u32 = 1 << 24;
 /// Memory for one entry in all its forms, with room for what is made anew beside the old: ordinary ones
 /// take some 1.2 KB.
 const FLOW_BYTES: u64 = 2048;

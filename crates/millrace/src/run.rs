@@ -4,18 +4,18 @@ use crate::cli::RunOptions;
 use crate::config::{Config, check_cpus};
 use crate::ctl::{Place, Server};
 use crate::image::State;
-use crate::p4_host::Host;
 use crate::ports::{Opened, Opening, Ports};
 use crate::signals::Signals;
 use crate::takeover::{Handover, Paused, Running};
-use crate::{Failure, capture, ctl, guard, image, logging, query, room, start, takeover};
-use datapath::services::Services;
+use crate::{capture, ctl, guard, image, logging, query, room, start, takeover};
+use control::failure::Failure;
+use control::program::host::Host;
+use control::program::tables;
+use control::sync::lock;
 use of_channel::{Bound, Channel};
-use of_pipeline::{Agent, AgentConfig, Synchronised, lower};
-use openflow::syntax::{self, Context};
-use openflow::{Message, PortNo};
+use of_pipeline::Agent;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use switch::{EngineKind, Switch};
 
@@ -114,7 +114,7 @@ fn start_switch(config: &Config) -> Result<(Switch, Option<Host>), Failure> {
     let (punt_rate, validate) = (config.punt_rate, config.validate);
     let Some(path) = &config.p4 else {
         let connections = config.connections;
-        let switch = start_with(workers, cpus, punt_rate, engine, validate, connections)?;
+        let switch = tables::start_with(workers, cpus, punt_rate, engine, validate, connections)?;
         return Ok((switch, None));
     };
     let host = Host::start(path, |program| switch::Config {
@@ -155,15 +155,15 @@ impl Begun<'_> {
                     host.read(path)?;
                 }
                 let host = Arc::new(Mutex::new(host));
-                crate::p4_host::log_messages(&host)?;
+                control::program::host::log_messages(&host)?;
                 Side::P4(host)
             }
             None => {
                 let config = self.config;
                 let agent = self.agent(config.datapath_id)?;
                 let agent = Arc::new(Mutex::new(agent));
-                let names = names(self.switch);
-                load(&agent, &names, &config.flows, &config.groups, &config.meters)?;
+                let names = tables::names(self.switch);
+                tables::load(&agent, &names, &config.flows, &config.groups, &config.meters)?;
                 let side = OpenFlow::new(agent, self.channel());
                 side.start(self.switch)?;
                 Side::OpenFlow(side)
@@ -261,9 +261,10 @@ impl Begun<'_> {
         if flows.is_empty() && groups.is_empty() && meters.is_empty() {
             return Ok(());
         }
-        let switch = start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
-        let agent = limited_agent(&switch, Some(1), &self.config.synchronised, self.flows_max)?;
-        load(&Mutex::new(agent), &self.ports.names(), flows, groups, meters)?;
+        let switch = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None)?;
+        let agent =
+            tables::limited_agent(&switch, Some(1), &self.config.synchronised, self.flows_max)?;
+        tables::load(&Mutex::new(agent), &self.ports.names(), flows, groups, meters)?;
         switch.stop();
         tracing::info!(
             "--flows, --groups and --meters are right, and not used: entries come from the running switch"
@@ -273,7 +274,7 @@ impl Begun<'_> {
 
     /// An agent without entries.
     fn agent(&self, datapath_id: Option<u64>) -> Result<Agent, Failure> {
-        limited_agent(self.switch, datapath_id, &self.config.synchronised, self.flows_max)
+        tables::limited_agent(self.switch, datapath_id, &self.config.synchronised, self.flows_max)
     }
 
     /// The way to controllers, within what there is room for.
@@ -364,143 +365,6 @@ fn say_of(switch: &Switch, control: &Side, config: &Config) {
 
 fn words(list: &[String]) -> String {
     if list.is_empty() { "none".to_string() } else { list.join(",") }
-}
-
-/// A poisoned lock is taken all the same: what the command's locks guard changes in single steps, so
-/// it is whole even if a thread of ours panicked over it.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// A running switch with OpenFlow's program and no ports.
-pub(crate) fn start(
-    workers: usize,
-    cpus: Vec<usize>,
-    punt_rate: u64,
-    engine: EngineKind,
-    validate: Option<u32>,
-) -> Result<Switch, Failure> {
-    start_with(workers, cpus, punt_rate, engine, validate, crate::conntrack::CONNECTIONS)
-}
-
-/// The same, of so many connections.
-fn start_with(
-    workers: usize,
-    cpus: Vec<usize>,
-    punt_rate: u64,
-    engine: EngineKind,
-    validate: Option<u32>,
-    connections: usize,
-) -> Result<Switch, Failure> {
-    let (program, _) = lower::program(&lower::ProgramConfig::default());
-    let program = Arc::new(program);
-    let config = switch::Config { program, workers, cpus, punt_rate, engine, validate };
-    let mut services = Services::default();
-    services.track(crate::conntrack::config(connections));
-    services.soft();
-    Switch::start_with(config, services).map_err(Failure::bad)
-}
-
-/// The OpenFlow agent of a switch. Without a datapath id, one is made from the first port's address.
-pub(crate) fn agent(switch: &Switch, datapath_id: Option<u64>) -> Result<Agent, Failure> {
-    limited_agent(switch, datapath_id, &[], room::FLOWS_MOST)
-}
-
-/// The same, with tables that reflect others, and so many entries at most.
-fn limited_agent(
-    switch: &Switch,
-    datapath_id: Option<u64>,
-    synchronised: &[Synchronised],
-    flows_max: u32,
-) -> Result<Agent, Failure> {
-    let from_port = || {
-        let ports = switch.ports();
-        let mac = ports.first().map_or([0, 0, 0, 0, 0, 1], |p| p.info.mac);
-        mac.iter().fold(0, |id, byte| id << 8 | u64::from(*byte))
-    };
-    let datapath_id = datapath_id.unwrap_or_else(from_port);
-    let synchronised = synchronised.to_vec();
-    let config = AgentConfig { datapath_id, synchronised, flows_max, ..AgentConfig::default() };
-    Agent::new(switch.clone(), config).map_err(Failure::bad)
-}
-
-/// A switch without ports that holds these files' entries, for looking into them.
-pub(crate) fn offline(
-    flows: &[PathBuf],
-    groups: &[PathBuf],
-    meters: &[PathBuf],
-) -> Result<Switch, Failure> {
-    let switch = start(1, Vec::new(), 1000, EngineKind::default(), None)?;
-    let agent = Arc::new(Mutex::new(agent(&switch, Some(1))?));
-    load(&agent, &[], flows, groups, meters)?;
-    Ok(switch)
-}
-
-/// Names and numbers of a switch's ports.
-fn names(switch: &Switch) -> Vec<(String, u32)> {
-    switch.ports().into_iter().map(|p| (p.info.name, p.number)).collect()
-}
-
-/// Puts the files' meters, groups and flow entries into the switch, in this order, so that entries
-/// find what they refer to.
-pub(crate) fn load(
-    agent: &Mutex<Agent>,
-    ports: &[(String, u32)],
-    flows: &[PathBuf],
-    groups: &[PathBuf],
-    meters: &[PathBuf],
-) -> Result<(), Failure> {
-    let resolve = |name: &str| ports.iter().find(|(n, _)| n == name).map(|(_, n)| PortNo(*n));
-    let mut agent = lock(agent);
-    for (what, paths) in [(Told::Meter, meters), (Told::Group, groups), (Told::Flow, flows)] {
-        for path in paths {
-            each_line(path, |line| tell(&mut agent, what, line, &resolve))?;
-        }
-    }
-    Ok(())
-}
-
-/// What a line in `ovs-ofctl`'s syntax is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// A meter to add.
-    Meter,
-    /// A group to add.
-    Group,
-    /// A flow entry to add.
-    Flow,
-}
-
-/// Has an agent take a line, in the version that has all its words.
-pub(crate) fn tell(
-    agent: &mut Agent,
-    what: Told,
-    line: &str,
-    ports: &dyn Fn(&str) -> Option<PortNo>,
-) -> Result<(), String> {
-    let read = |version| {
-        let context = Context { version, ports };
-        Ok(match what {
-            Told::Meter => Message::MeterMod(syntax::parse_meter(line, &context)?),
-            Told::Group => Message::GroupMod(syntax::parse_group(line, &context)?),
-            Told::Flow => Message::FlowMod(syntax::parse_flow(line, &context)?),
-        })
-    };
-    let (version, message) = syntax::in_a_version(read).map_err(|e| e.to_string())?;
-    agent.handle(version, message).map(|_| ()).map_err(|e| e.to_string())
-}
-
-/// Calls `f` on every line of a file that is neither empty nor a comment, nor the head of a dump.
-pub(crate) fn each_line(
-    path: &Path,
-    mut f: impl FnMut(&str) -> Result<(), String>,
-) -> Result<(), Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Failure::Bad(format!("cannot read {}: {e}", path.display())))?;
-    for (number, line) in crate::dump::lines(&text) {
-        f(&line).map_err(|e| Failure::Bad(format!("{}:{number}: {e}", path.display())))?;
-    }
-    Ok(())
 }
 
 /// What the control socket answers.

@@ -3,17 +3,15 @@
 //!
 //! The switch's side of the question ([`answer`]) and of `--service` ([`add`]) is here, too.
 
-use crate::Failure;
 use crate::cli::{ServiceCommand, ServiceOptions};
 use crate::ctl::{Request, ask};
-use datapath::services::Elements;
-use datapath::services::elements::New;
+use control::failure::Failure;
+use control::program::services::add;
 use openflow::ElementName;
 use serde_json::{Value, json};
 use service::catalogue;
 use service::element::Writes;
 use std::fmt::Write as _;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use switch::Switch;
 
 /// `millrace service`.
@@ -59,15 +57,6 @@ fn absolute(kind: &str, settings: Vec<String>) -> Result<Vec<String>, Failure> {
     settings.into_iter().map(make).collect()
 }
 
-/// Adds a service to a switch: its name, its kind, and words `KEY=VALUE`.
-pub(crate) fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
-    let Some(elements) = switch.services().elements() else {
-        return Err("this switch has no services: it runs a P4 program".to_owned());
-    };
-    let seed = RandomState::new().build_hasher().finish();
-    add_to(elements, words, (switch.now_ns(), seed))
-}
-
 /// What to say of a service whose secret is given in the open.
 fn in_the_open(name: &str, kind: &str, words: &[String]) -> Option<String> {
     let settings = catalogue::parse(words.iter().map(String::as_str)).ok()?;
@@ -96,40 +85,6 @@ pub(crate) fn add_given(switch: &Switch, lines: &[String]) -> Result<(), Failure
     }
     Ok(())
 }
-
-/// Adds services, each a line, at time 0, with the same secret always: for benches, which compare.
-pub(crate) fn add_all(elements: &Elements, lines: &[String]) -> Result<(), String> {
-    lines.iter().try_for_each(|line| {
-        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
-        let failed = |e| format!("service {:?}: {e}", catalogue::without_secrets(line));
-        add_to(elements, &words, (0, 1)).map_err(failed)
-    })
-}
-
-fn add_to(elements: &Elements, words: &[String], start: (u64, u64)) -> Result<(), String> {
-    let [name, kind, settings @ ..] = words else {
-        return Err("a service is NAME KIND [KEY=VALUE...]".to_owned());
-    };
-    let name = ElementName::new(name)
-        .map_err(|e| format!("{:?}: {e}", catalogue::without_secrets(name)))?;
-    let settings =
-        catalogue::parse(settings.iter().map(String::as_str)).map_err(|e| e.to_string())?;
-    let settings = catalogue::with_files(kind, settings).map_err(|e| e.to_string())?;
-    let (groups, settings): (Vec<_>, Vec<_>) =
-        settings.into_iter().partition(|(key, _)| key == GROUP);
-    let group = groups.first().map(|(_, group)| group.as_str());
-    if group == Some("") {
-        return Err("group= needs a name".to_owned());
-    }
-    let element = catalogue::element(kind, &settings).map_err(|e| e.to_string())?;
-    let (number, name) = (name.number(), name.as_str());
-    elements
-        .add(New { number, name, kind, settings, group, element }, start)
-        .map_err(|e| e.to_string())
-}
-
-/// The setting that all kinds have: elements with the same one share their state.
-const GROUP: &str = "group";
 
 /// The switch's answer.
 pub(crate) fn answer(
@@ -261,7 +216,8 @@ mod tests {
     #[test]
     fn services_come_and_go_and_are_shown() {
         let switch =
-            crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
+            control::program::tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None)
+                .unwrap();
         assert!(print(&answer(&switch, None, None, None).unwrap()).starts_with("no services"));
         add(&switch, &words("limit rate_limiter rate=1M burst=2k")).unwrap();
         let shown = print(&answer(&switch, Some(&words("count counter")), None, None).unwrap());
@@ -288,7 +244,8 @@ mod tests {
     #[test]
     fn keys_are_not_shown_and_health_is_set() {
         let switch =
-            crate::run::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None).unwrap();
+            control::program::tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None)
+                .unwrap();
         let key = "000102030405060708090a0b0c0d0e0f";
         add(&switch, &words(&format!("aes transcoder direction=encrypt key={key}"))).unwrap();
         add(&switch, &words("lb balancer backends=a,b:2 key=987654321 group=web")).unwrap();

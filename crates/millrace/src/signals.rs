@@ -99,7 +99,7 @@ impl Signals {
 
     /// All threads have ended.
     pub(crate) fn ended(&self) {
-        *crate::run::lock(&self.shared.ended) = true;
+        *control::sync::lock(&self.shared.ended) = true;
     }
 }
 
@@ -110,7 +110,7 @@ impl Shared {
         while Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
         }
-        let ended = crate::run::lock(&self.ended);
+        let ended = control::sync::lock(&self.ended);
         if *ended {
             return;
         }

@@ -26,9 +26,11 @@
 //! processes; `lab/take_over`.
 
 use crate::ctl::{self, Reply, Request};
+use crate::image;
 use crate::ports::{LetGo, Ports};
-use crate::run::{OpenFlow, lock};
-use crate::{Failure, image};
+use crate::run::OpenFlow;
+use control::failure::Failure;
+use control::sync::lock;
 use of_pipeline::Agent;
 use openflow::codec;
 use openflow::{

@@ -25,10 +25,11 @@ mod namespaces;
 mod stage;
 mod traffic;
 
-use crate::Failure;
 use crate::cli::{DemoName, DemoOptions};
-use crate::run::{EndSignals, came, lock, signals};
+use crate::run::{EndSignals, came, signals};
 use console::Sample;
+use control::failure::Failure;
+use control::sync::lock;
 use port::memory::Handle;
 use serde_json::json;
 use stage::Stage;

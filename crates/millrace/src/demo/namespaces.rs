@@ -6,8 +6,9 @@
 use super::stage::{Control, PUNT_RATE};
 use crate::cli::DemoOptions;
 use crate::run::{came, signals};
-use crate::{Failure, run};
 use console::Sample;
+use control::failure::Failure;
+use control::program::tables;
 use port::af_packet::AfPacket;
 use serde_json::json;
 use std::process::{Command, Output, Stdio};
@@ -102,7 +103,7 @@ pub(super) fn run(options: &DemoOptions) -> Result<(), Failure> {
     for n in 1..=HOSTS {
         net.host(n)?;
     }
-    let switch = run::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
+    let switch = tables::start(1, Vec::new(), PUNT_RATE, Default::default(), None)?;
     for n in 1..=HOSTS {
         let port = AfPacket::open(&net.interface(n)).map_err(Failure::bad)?;
         switch.add_port(None, Box::new(port)).map_err(Failure::bad)?;
