@@ -431,7 +431,7 @@ fn bucket(watch_port: Option<u32>, weight: u16, action: ActionCall) -> ir::Bucke
 }
 
 fn group(kind: ir::GroupKind, buckets: Vec<ir::Bucket>, hash: Vec<ir::Expr>) -> Update {
-    let group = ir::Group { kind, buckets, hash, counter: ir::CounterId(41) };
+    let group = ir::Group { kind, buckets, hash: hash.into(), counter: ir::CounterId(41) };
     Update::SetGroup(ir::GroupId(5), Arc::new(group))
 }
 

@@ -153,8 +153,8 @@ pub struct Group {
     pub kind: GroupKind,
     /// Buckets in order.
     pub buckets: Vec<Bucket>,
-    /// Inputs of the hash that selects (`Select` only).
-    pub hash: Vec<Expr>,
+    /// Inputs of the hash that selects (`Select` only). Groups that share them cost the engines least.
+    pub hash: Arc<[Expr]>,
     /// Counts the packets that reach the group.
     pub counter: CounterId,
 }

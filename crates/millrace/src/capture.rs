@@ -24,7 +24,11 @@ const TICK: Duration = Duration::from_millis(50);
 /// `millrace capture`.
 pub(crate) fn run(options: CaptureOptions) -> Result<(), Failure> {
     let both = options.direction == CaptureDirection::Both;
-    let text = options.pcapng.is_none() && io::stdout().is_terminal();
+    let piped = options.pcapng.is_none() && !options.text && !io::stdout().is_terminal();
+    let text = options.pcapng.is_none() && !piped;
+    if piped && options.dropped && io::stderr().is_terminal() {
+        eprintln!("millrace: writing pcapng, whose comments tell the reasons; --text writes lines");
+    }
     let request = Request::Capture(CaptureRequest {
         port: options.port,
         ingress: both || options.direction == CaptureDirection::In,

@@ -94,6 +94,9 @@ pub(crate) struct CaptureOptions {
     /// Write pcapng here; without it, pcapng goes to standard output, or lines to a terminal
     #[arg(long, value_name = "FILE")]
     pub(crate) pcapng: Option<PathBuf>,
+    /// Write lines to standard output, a terminal or not: when, port, frame, and what became of it
+    #[arg(long, conflicts_with = "pcapng")]
+    pub(crate) text: bool,
     /// Stop after so many frames
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,

@@ -190,7 +190,7 @@ impl Config {
         }
         let ports = both(file.port, options.ports)
             .iter()
-            .map(|s| Spec::parse(s).map_err(Failure::usage))
+            .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
             .collect::<Result<_, _>>()?;
         let controllers = both(file.controller, options.controllers)
             .iter()

@@ -7,10 +7,11 @@ use crate::cli::{ConntrackCommand, ConntrackOptions};
 use crate::ctl::{Request, ask};
 use control::failure::Failure;
 use serde_json::{Value, json};
-use service::conntrack::{Connection, Tuple};
+use service::conntrack::{Connection, Role, Tuple};
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use switch::Switch;
+use wire::icmpv4;
 
 /// Connections listed at most, unless told otherwise.
 const LISTED: usize = 1000;
@@ -77,6 +78,22 @@ fn side(tuple: &Tuple) -> Value {
         false => Ipv4Addr::from(bits as u32).to_string(),
     };
     let (src, dst) = (address(tuple.src), address(tuple.dst));
+    // The tracker keeps type and code of the request, for both directions.
+    let icmp = |id: u16, message: u16, answers: bool| {
+        let [asked, code] = message.to_be_bytes();
+        let kind = match (answers, tuple.v6, asked) {
+            (false, ..) => asked,
+            (true, false, icmpv4::ECHO_REQUEST) => icmpv4::ECHO_REPLY,
+            // Of all others the answer comes next.
+            (true, ..) => asked.wrapping_add(1),
+        };
+        json!({"src": src, "dst": dst, "icmp_id": id, "icmp_type": kind, "icmp_code": code})
+    };
+    match tuple.role {
+        Role::Request => return icmp(tuple.src_port, tuple.dst_port, false),
+        Role::Reply => return icmp(tuple.dst_port, tuple.src_port, true),
+        Role::Any => {}
+    }
     json!({"src": src, "dst": dst, "src_port": tuple.src_port, "dst_port": tuple.dst_port})
 }
 
@@ -106,7 +123,15 @@ fn print(value: &Value) -> String {
         let text = |v: &Value| v.as_str().unwrap_or("?").to_string();
         let side = |v: &Value| {
             let (src, dst) = (text(&v["src"]), text(&v["dst"]));
-            format!("src={src},dst={dst},sport={},dport={}", v["src_port"], v["dst_port"])
+            match &v["icmp_id"] {
+                Value::Null => {
+                    format!("src={src},dst={dst},sport={},dport={}", v["src_port"], v["dst_port"])
+                }
+                id => format!(
+                    "src={src},dst={dst},id={id},type={},code={}",
+                    v["icmp_type"], v["icmp_code"]
+                ),
+            }
         };
         let _ = write!(
             out,
@@ -148,6 +173,19 @@ tcp,orig=(src=10.0.0.1,dst=10.0.0.9,sport=1,dport=80),reply=(src=10.0.0.2,dst=10
 ";
         assert_eq!(print(&value), expected);
         assert_eq!(print(&json!({"flushed": 3})), "3 connections forgotten\n");
+    }
+
+    #[test]
+    fn a_ping_is_shown_by_type_code_and_identifier() {
+        let (zone, protocol, role) = (7, wire::IpProtocol::ICMP, Role::Request);
+        let (src, dst, src_port, dst_port) = (0x0a00_0001, 0x0a00_0002, 77, 8 << 8);
+        let ping = Tuple { src, dst, src_port, dst_port, zone, protocol, v6: false, role };
+        let value = json!({"held": 1, "half_open": 0, "memory_bytes": 7, "counters": {}, "connections": [
+            {"protocol": "icmp", "zone": 7, "original": side(&ping), "reply": side(&ping.inverted()),
+            "mark": 0, "label": "0x0", "timeout": 30}]});
+        let line = "icmp,orig=(src=10.0.0.1,dst=10.0.0.2,id=77,type=8,code=0),\
+            reply=(src=10.0.0.2,dst=10.0.0.1,id=77,type=0,code=0),zone=7,timeout=30";
+        assert_eq!(print(&value).lines().nth(1), Some(line));
     }
 
     /// The rules and the tracker are crates that do not know each other.

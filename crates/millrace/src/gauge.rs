@@ -382,8 +382,10 @@ fn versions(list: &str) -> Result<Vec<Version>, Failure> {
 }
 
 fn two(specs: &[String], option: &str, what: &str) -> Result<[Spec; 2], Failure> {
-    let parsed: Vec<Spec> =
-        specs.iter().map(|s| Spec::parse(s).map_err(Failure::usage)).collect::<Result<_, _>>()?;
+    let parsed: Vec<Spec> = specs
+        .iter()
+        .map(|s| Spec::parse(s).map_err(|e| Failure::Usage(format!("port {s:?}: {e}"))))
+        .collect::<Result<_, _>>()?;
     let count = parsed.len();
     parsed.try_into().map_err(|_| {
         Failure::Usage(format!("{option} is wanted twice ({what}), not {count} times"))

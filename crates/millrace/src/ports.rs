@@ -7,7 +7,7 @@
 
 use crate::config::{Config, RxRate, RxWorker};
 use control::failure::Failure;
-use datapath::queues::{Of, PortRef, QueuesConfig, Setting};
+use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
 use port::spec::{Kind, Spec};
 use std::collections::BTreeMap;
@@ -242,12 +242,15 @@ pub(crate) struct LetGo {
 /// A port's queues as settings.
 fn settings(number: u32, queues: QueuesConfig) -> Vec<Setting> {
     let port = || PortRef::Number(number);
-    let own = queues.max_bps.map(|max_bps| Setting {
-        port: port(),
-        of: Of::Port { max_bps, burst_bytes: queues.burst_bytes },
+    let own = queues.max_bps.map(|max_bps| {
+        let (max_bps, burst_bytes) = (Some(Some(max_bps)), Some(queues.burst_bytes));
+        let of = Of::Port(Change { max_bps, burst_bytes, ..Change::default() });
+        Setting { port: port(), of }
     });
-    let each =
-        queues.queues.into_iter().map(|queue| Setting { port: port(), of: Of::Queue(queue) });
+    let each = queues
+        .queues
+        .into_iter()
+        .map(|queue| Setting { port: port(), of: Of::Queue(queue.id, queue.into()) });
     own.into_iter().chain(each).collect()
 }
 

@@ -435,6 +435,7 @@ fn trace_value(switch: &Switch, in_port: u32, bytes: &[u8]) -> Value {
         "steps": traced.trace.lines_with(&mut |table, entry| entry_line(switch, table, entry)),
         "in_name": name(in_port),
         "outputs": traced.outputs.iter().map(|(port, b)| json!({"port": port, "name": name(*port), "packet": frame(b)})).collect::<Vec<_>>(),
+        "not_called": traced.not_called,
         "punts": traced.punts.iter().map(|(reason, b)| json!({"reason": reason.word(), "packet": frame(b)})).collect::<Vec<_>>(),
     })
 }
@@ -448,6 +449,14 @@ fn print_trace(value: &Value) -> String {
     let mut out = format!("in {came}: {}\n", text(&value["packet"]["summary"]));
     for step in list(&value["steps"]) {
         let _ = writeln!(out, "  {}", text(step));
+    }
+    for service in list(&value["not_called"]) {
+        let _ = writeln!(
+            out,
+            "  service {} was not called, because it would remember this packet; \
+             the rest holds if it lets the packet go on unchanged",
+            text(service)
+        );
     }
     for o in list(&value["outputs"]) {
         let to = port(&o["port"], &o["name"]);

@@ -211,7 +211,7 @@ impl Agent {
             Arc::new(ir::Group {
                 kind: GroupKind::All,
                 buckets: ports.into_iter().map(bucket).collect(),
-                hash: Vec::new(),
+                hash: [].into(),
                 counter,
             })
         };

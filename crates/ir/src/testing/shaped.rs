@@ -1263,7 +1263,7 @@ impl Shaped {
                         counter: CounterId(IDS + i),
                     })
                     .collect();
-                let hash = vec![value(header(made.names.v4, at::SRC4))];
+                let hash = [value(header(made.names.v4, at::SRC4))].into();
                 let group = Group { kind, buckets, hash, counter: CounterId(IDS + 10 + number) };
                 Update::SetGroup(GroupId(number), Arc::new(group))
             }

@@ -249,7 +249,7 @@ pub fn group(pipeline: &Pipeline, id: GroupId, group: &Group) -> Result {
             let n = group.buckets.len();
             ensure!(n == 1, G1, "{n} buckets; an indirect group has exactly one");
         }
-        for e in &group.hash {
+        for e in &*group.hash {
             Scope::plain(program).expr(e).map_err(|e| e.within("hash input"))?;
         }
         for (i, bucket) in group.buckets.iter().enumerate() {

@@ -571,7 +571,7 @@ fn a_group(kind: GroupKind, calls: Vec<ActionCall>) -> Group {
     Group {
         kind,
         buckets: calls.into_iter().map(bucket).collect(),
-        hash: vec![],
+        hash: [].into(),
         counter: CounterId(0),
     }
 }
@@ -595,7 +595,7 @@ fn groups() {
     watch.buckets[0].watch_group = Some(GroupId(1));
     bad(Rule::G4, &watch);
     let mut hash = a_group(GroupKind::Select, vec![drop()]);
-    hash.hash.push(PORT);
+    hash.hash = [PORT].into();
     bad(Rule::X1, &hash);
 
     // A circle of three, and a chain that is too long.
