@@ -9,11 +9,11 @@
 //! Cost: a chain check walks the groups that the group leads to, and those that lead to it.
 
 use crate::agent::Agent;
-use crate::lower::{Call, lower_bucket};
 use crate::refusal::Refusal;
 use crate::stats::buckets_bytes;
 use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
+use of_lower::{Call, lower_bucket};
 use openflow::{
     Action, Bucket, BucketId, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType,
     PortNo, Selection,
