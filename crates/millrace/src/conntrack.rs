@@ -187,14 +187,4 @@ tcp,orig=(src=10.0.0.1,dst=10.0.0.9,sport=1,dport=80),reply=(src=10.0.0.2,dst=10
             reply=(src=10.0.0.2,dst=10.0.0.1,id=77,type=0,code=0),zone=7,timeout=30";
         assert_eq!(print(&value).lines().nth(1), Some(line));
     }
-
-    /// The rules and the tracker are crates that do not know each other.
-    #[test]
-    fn the_tracker_takes_what_the_rules_tell_it() {
-        use datapath::services::connections as tracker;
-        use of_pipeline::lower::program as rules;
-        assert_eq!(rules::CT_ARGS, tracker::ARGS);
-        assert_eq!(rules::CT_NAT_ARGS, tracker::NAT_ARGS);
-        assert_eq!(rules::CT_RESULTS, tracker::RESULTS);
-    }
 }

@@ -20,6 +20,7 @@ use crate::learning;
 use datapath::services::admission::Judge;
 use hashbrown::{HashMap, HashSet};
 use ir::Bits;
+use of_lower::intern::Learners;
 use openflow::{FlowMod, FlowModFlags, Instruction, Learn, Match};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,31 +101,6 @@ impl Admission {
         }
     }
 
-    /// A `learn` has a number.
-    pub(crate) fn begin(&self, which: u32, learn: &Arc<Learn>) {
-        if learn.result_dst.is_some() {
-            let mut state = self.state();
-            state.learns.insert(which, learn.clone());
-            state.rooms.entry(room_of(learn)).or_default().learns += 1;
-        }
-    }
-
-    /// It has none any more.
-    pub(crate) fn end(&self, which: u32, learn: &Learn) {
-        if learn.result_dst.is_some() {
-            let mut state = self.state();
-            state.learns.remove(&which);
-            let place = room_of(learn);
-            if let Some(room) = state.rooms.get_mut(&place) {
-                room.learns = room.learns.saturating_sub(1);
-                if room.learns == 0 {
-                    state.rooms.remove(&place);
-                }
-            }
-            self.any.store(!state.rooms.is_empty(), Ordering::Relaxed);
-        }
-    }
-
     /// An entry of a table came.
     pub(crate) fn came(&self, table: u8, flow: &Flow) {
         if self.any.load(Ordering::Relaxed)
@@ -163,6 +139,31 @@ impl Admission {
             if let Some(room) = state.rooms.get_mut(&room_of(learn)) {
                 room.promised.remove(&print);
             }
+        }
+    }
+}
+
+impl Learners for Admission {
+    fn begin(&self, which: u32, learn: &Arc<Learn>) {
+        if learn.result_dst.is_some() {
+            let mut state = self.state();
+            state.learns.insert(which, learn.clone());
+            state.rooms.entry(room_of(learn)).or_default().learns += 1;
+        }
+    }
+
+    fn end(&self, which: u32, learn: &Learn) {
+        if learn.result_dst.is_some() {
+            let mut state = self.state();
+            state.learns.remove(&which);
+            let place = room_of(learn);
+            if let Some(room) = state.rooms.get_mut(&place) {
+                room.learns = room.learns.saturating_sub(1);
+                if room.learns == 0 {
+                    state.rooms.remove(&place);
+                }
+            }
+            self.any.store(!state.rooms.is_empty(), Ordering::Relaxed);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! Absent: connections, roles, barriers (whoever keeps connections calls
 //! [`Switch::sync`] for those), bytes of messages.
 
+use crate::admission::Admission;
 use crate::bundle::Deferred;
 use crate::config::Miss;
 use crate::conjunction::Conjunctions;
@@ -16,7 +17,6 @@ use crate::features;
 use crate::flow_table::FlowTables;
 use crate::group_table::GroupTable;
 use crate::learning::Learning;
-use crate::lower::{self, Interner, Layout, ProgramConfig};
 use crate::meter_table::MeterTable;
 use crate::monitor::Requester;
 use crate::normal::Stations;
@@ -28,6 +28,7 @@ use crate::transaction::Stage;
 use crate::trigger::Triggers;
 use crate::validate::Rules;
 use crate::waiting::Injections;
+use of_lower::{Layout, ProgramConfig};
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ElementName, Message, MultipartRequest, MultipartRequestBody, PortNo, QueueConfigReply,
@@ -115,7 +116,7 @@ const CONTENT_MIN: usize = 16 << 20;
 pub enum AgentError {
     /// The switch runs another program.
     #[error(
-        "the switch does not run OpenFlow's program; start it with that of `lower::program` for \
+        "the switch does not run OpenFlow's program; start it with that of `of_lower::program` for \
          the same configuration"
     )]
     Program,
@@ -156,19 +157,18 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Takes charge of a switch that was started with [`lower::program`](lower::program()) for the
+    /// Takes charge of a switch that was started with [`of_lower::program`](of_lower::program()) for the
     /// same [`ProgramConfig`], and that nobody else writes entries, groups or meters into.
     pub fn new(switch: Switch, config: AgentConfig) -> Result<Agent, AgentError> {
-        let (program, layout) = lower::program(&config.program);
+        let (program, layout) = of_lower::program(&config.program);
         if !switch.with_pipeline(|p| **p.program() == program) {
             return Err(AgentError::Program);
         }
         let layout = Arc::new(layout);
-        let interner = Interner::new(layout.clone());
-        let admission = interner.admission().clone();
+        let admission = Arc::new(Admission::default());
         switch.services().admission().set_judge(admission.clone());
         let mut agent = Agent {
-            interner: Stage::new(interner),
+            interner: Stage::new(layout.clone(), admission.clone()),
             deferred: Deferred::default(),
             flows: FlowTables::new(layout.tables).told_to(admission),
             emergency: Emergency::default(),

@@ -1,7 +1,7 @@
 //! A small switch with memory ports, in the charge of an agent: what tests and fuzz targets run on.
 
-use crate::lower::{self, ProgramConfig};
 use crate::{Agent, AgentConfig, Synchronised};
+use of_lower::ProgramConfig;
 use port::memory::{self, Handle};
 use std::sync::Arc;
 use switch::{Config, EngineKind, StartError, Switch};
@@ -41,7 +41,7 @@ impl Small {
         self,
         start: impl FnOnce(Config) -> Result<Switch, StartError>,
     ) -> (Agent, Vec<Handle>) {
-        let (ir, _) = lower::program(&self.program);
+        let (ir, _) = of_lower::program(&self.program);
         let config = Config {
             program: Arc::new(ir),
             workers: 1,

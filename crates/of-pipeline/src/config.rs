@@ -10,10 +10,10 @@
 //! show it, and entries stay as they are.
 
 use crate::agent::Agent;
-use crate::lower::{Call, Context, lower_instructions, no_elements};
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::{ActionCall, Bits, TableId, Update};
+use of_lower::{Call, Context, lower_instructions, no_elements};
 use openflow::{Action, FragmentHandling, Instruction, PortNo, SwitchConfig};
 
 /// What becomes of packets that match no entry of the first table.

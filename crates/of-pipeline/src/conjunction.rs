@@ -24,79 +24,18 @@
 //! Checked by: `tests/conjunctions.rs`, random entries against the manual's text done plainly.
 
 use crate::flow_table::{Flow, FlowTables};
-use crate::lower::{Layout, lower_conjunctive, lower_match};
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use hashbrown::HashMap;
 use ir::{Entry, EntryId, TableId, Update};
-use openflow::{Action, Conjunction, FieldId, Instruction, Match};
+use of_lower::conjunctive::{Part, dimensions, part};
+use of_lower::{Layout, lower_conjunctive, lower_match};
+use openflow::{FieldId, Match};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Choices of entries of dimensions in one table, at most; fewer in tests, which fill a table.
 pub(crate) const CHOICES_MAX: usize = if cfg!(test) { 1 << 13 } else { 1 << 17 };
-
-/// The dimensions that an entry belongs to, in order, each once.
-pub(crate) fn dimensions(instructions: &[Instruction]) -> Vec<Conjunction> {
-    let mut all: Vec<Conjunction> = instructions
-        .iter()
-        .filter_map(|i| match i {
-            Instruction::ApplyActions(actions) => Some(actions),
-            _ => None,
-        })
-        .flatten()
-        .filter_map(|action| match action {
-            Action::Conjunction(c) => Some(*c),
-            _ => None,
-        })
-        .collect();
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
-/// What an entry is to conjunctive flows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// Nothing.
-    None,
-    /// One of dimensions.
-    Dimension,
-    /// An entry of the conjunctive flow's own.
-    Own(u32),
-}
-
-/// What an entry with this match and these instructions is.
-pub(crate) fn part(matching: &Match, instructions: &[Instruction]) -> Part {
-    let dimension = instructions.iter().any(|i| match i {
-        Instruction::ApplyActions(actions) => {
-            actions.iter().any(|a| matches!(a, Action::Conjunction(_)))
-        }
-        _ => false,
-    });
-    match matching.exact(FieldId::ConjId) {
-        _ if dimension => Part::Dimension,
-        None | Some(0) => Part::None,
-        Some(id) => Part::Own(id as u32),
-    }
-}
-
-/// The pipeline's table and patterns of an entry.
-pub(crate) fn place(
-    layout: &Layout,
-    table: u8,
-    matching: &Match,
-    part: Part,
-) -> (TableId, Box<[ir::KeyMatch]>) {
-    match part {
-        Part::None => (TableId(table.into()), lower_match(matching)),
-        Part::Own(_) => (layout.conjunctive_table(table), lower_match(matching)),
-        Part::Dimension => {
-            let nobody = matching.clone().with(FieldId::ConjId, 0);
-            (layout.conjunctive_table(table), lower_match(&nobody))
-        }
-    }
-}
 
 fn without_id(matching: &Match) -> Match {
     let mut matching = matching.clone();

@@ -10,8 +10,8 @@
 
 use crate::agent::{Agent, elements};
 use crate::flow_table::{Filter, Flow};
-use crate::lower::{Context, lower_instructions};
 use crate::refusal::Refusal;
+use of_lower::{Context, lower_instructions};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowStatsRequest, GroupId, Message, TableId, Version,
 };

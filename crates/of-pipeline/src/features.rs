@@ -6,9 +6,9 @@
 //! out, and (where it can be written at all) set.
 
 use crate::agent::AgentConfig;
-use crate::lower::action_set::has_slot;
 use crate::meter_table::BANDS_MAX;
 use crate::table_config::TableConfigs;
+use of_lower::action_set::has_slot;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{
     ActionType, Capabilities, FIELDS, Features, GroupCapabilities, GroupFeatures, InstructionType,

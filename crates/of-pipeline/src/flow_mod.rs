@@ -16,9 +16,8 @@
 //! the specification.
 
 use crate::agent::{Agent, elements};
-use crate::conjunction::{self, Conjunctions, Making, Part};
+use crate::conjunction::{Conjunctions, Making};
 use crate::flow_table::{Filter, Flow, FlowKey, FlowTables};
-use crate::lower::{Call, Context, Layout, lower_instructions};
 use crate::refusal::Refusal;
 use crate::removed;
 use crate::stats::{flow_bytes, instructions_bytes};
@@ -26,6 +25,8 @@ use crate::synchronised::Reflection;
 use crate::transaction::Transaction;
 use crate::trigger;
 use ir::{ActionCall, Entry, EntryId, TableId, Update};
+use of_lower::conjunctive::{self, Part};
+use of_lower::{Call, Context, Layout, lower_instructions};
 use openflow::{
     FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, PacketIn, Version,
 };
@@ -45,7 +46,7 @@ fn entry(
     part: Part,
     action: ActionCall,
 ) -> (TableId, Arc<Entry>) {
-    let (table, matches) = conjunction::place(layout, key.table, &flow.matching, part);
+    let (table, matches) = conjunctive::place(layout, key.table, &flow.matching, part);
     let entry = Entry {
         id: EntryId(key.id),
         priority: flow.priority.into(),
@@ -87,7 +88,7 @@ fn place(
     call: Call,
 ) -> Result<FlowKey, Refusal> {
     let (table, old) = at;
-    let is = conjunction::part(&flow.matching, &flow.instructions);
+    let is = conjunctive::part(&flow.matching, &flow.instructions);
     let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
     let own = call.own.clone();
     let mut action = tx.intern(call);
@@ -105,7 +106,7 @@ fn place(
     //= counters go over to the new one unless RESET_COUNTS is set.
     tx.release(old.action);
     let timed = [old.idle_timeout, old.hard_timeout, flow.idle_timeout, flow.hard_timeout];
-    let was = conjunction::part(&old.matching, &old.instructions);
+    let was = conjunctive::part(&old.matching, &old.instructions);
     tell_id(&mut action, &own, key);
     let (id, new) = entry(layout, key, flow, is, action);
     if timed == [0; 4] && was == is && is != Part::Dimension {
@@ -113,7 +114,7 @@ fn place(
         return Ok(key);
     }
     // Timeouts start anew with an entry, which keeps its id and with it its counter.
-    let (from, _) = conjunction::place(layout, table, &old.matching, was);
+    let (from, _) = conjunctive::place(layout, table, &old.matching, was);
     tx.push(Update::Delete(from, EntryId(key.id)));
     if was != is || is == Part::Dimension {
         let make = &mut Making { tx, flows, about: key.id };
@@ -346,8 +347,8 @@ impl Agent {
                 }
             };
             let instructions = own.as_ref().unwrap_or(&request.instructions);
-            let was = conjunction::part(&flow.matching, &flow.instructions);
-            let is = conjunction::part(&flow.matching, instructions);
+            let was = conjunctive::part(&flow.matching, &flow.instructions);
+            let is = conjunctive::part(&flow.matching, instructions);
             let call = if matches!(is, Part::Own(_)) { call.of_conjunctive() } else { call };
             let own_id = call.own.clone();
             let mut action = tx.intern(call);
@@ -361,7 +362,7 @@ impl Agent {
             if was == is && is != Part::Dimension {
                 tx.push(Update::Modify(id, new));
             } else {
-                let (from, _) = conjunction::place(&self.layout, key.table, &flow.matching, was);
+                let (from, _) = conjunctive::place(&self.layout, key.table, &flow.matching, was);
                 tx.push(Update::Delete(from, EntryId(key.id)));
                 let make = &mut Making { tx: &mut tx, flows: &self.flows, about: key.id };
                 let instructions = instructions.clone();

@@ -10,11 +10,11 @@
 //! groups, a group-mod costs about the same: select groups share the inputs of their hash, by which engines know it.
 
 use crate::agent::Agent;
-use crate::lower::{Call, lower_bucket};
 use crate::refusal::Refusal;
 use crate::stats::buckets_bytes;
 use crate::transaction::Transaction;
 use ir::{CounterId, Expr, GroupKind, Update};
+use of_lower::{Call, lower_bucket};
 use openflow::{
     Action, Bucket, BucketId, FlowRemovedReason, GroupId, GroupMod, GroupModCommand, GroupType,
     PortNo, Selection,

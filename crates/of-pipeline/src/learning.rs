@@ -6,11 +6,11 @@
 //! its timeouts begin anew while packets keep coming, and its counters stay.
 
 use crate::agent::Agent;
-use crate::conjunction;
 use crate::flow_mod::timeout_ns;
 use crate::flow_table::{self, FlowKey};
 use crate::transaction::Transaction;
 use ir::{Bits, EntryId, Update};
+use of_lower::conjunctive;
 use openflow::field::VLAN_PRESENT;
 use openflow::{
     Action, FieldId, FinTimeout, FlowMod, FlowModCommand, FlowModFlags, Instruction, Instructions,
@@ -222,8 +222,8 @@ impl Agent {
         if before == (flow.idle_timeout, flow.hard_timeout) {
             return;
         }
-        let part = conjunction::part(&flow.matching, &flow.instructions);
-        let (table, _) = conjunction::place(&self.layout, key.table, &flow.matching, part);
+        let part = conjunctive::part(&flow.matching, &flow.instructions);
+        let (table, _) = conjunctive::place(&self.layout, key.table, &flow.matching, part);
         let id = EntryId(key.id);
         let Some(mut entry) = self.switch.with_pipeline(|p| p.entries(table).get(id).cloned())
         else {

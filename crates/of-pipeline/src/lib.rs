@@ -1,4 +1,4 @@
-//! OpenFlow's pipeline: the rules of flow tables, groups and meters, and their lowering to IR.
+//! OpenFlow's pipeline: the rules of flow tables, groups and meters. [`of_lower`] makes IR of what they hold.
 //!
 //! In: messages of a controller, decoded ([`openflow::Message`]), and what the switch reports
 //! (punts, digests, expired entries, port events). Out: answers or coded refusals, updates to the
@@ -7,7 +7,6 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`lower`] | OpenFlow as an IR program, matches and actions as entries of it |
 //! | [`agent`] | the façade: dispatch of requests |
 //! | [`flow_table`], `flow_mod` | flow entries: the store; add, modify, delete |
 //! | [`validate`] | instructions and actions: what a table may be asked to do |
@@ -48,7 +47,6 @@ pub mod fuzz;
 pub mod group_table;
 mod learning;
 pub mod listing;
-pub mod lower;
 pub mod meter_table;
 pub mod monitor;
 pub mod normal;
@@ -70,6 +68,7 @@ pub use agent::{Agent, AgentConfig, AgentError};
 pub use bundle::BundleFault;
 pub use event::Event;
 pub use learning::Learning;
+pub use of_lower as lower;
 pub use refusal::Refusal;
 pub use synchronised::Synchronised;
 

@@ -8,17 +8,13 @@ use crate::agent::Agent;
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::Update;
+use of_lower::lower_meter;
 use openflow::{Band, BandKind, FlowRemovedReason, MeterFlags, MeterId, MeterMod, MeterModCommand};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bands of one meter, at most.
 pub const BANDS_MAX: usize = 255;
-
-/// The colour of a band that marks.
-const YELLOW: u8 = 1;
-/// The colour of a band that drops.
-const RED: u8 = 2;
 
 /// One meter.
 #[derive(Clone, Debug)]
@@ -110,8 +106,8 @@ impl MeterTable {
     }
 }
 
-/// A meter as the switch runs it.
-fn lower(request: &MeterMod) -> Result<ir::Meter, Refusal> {
+/// What a meter may consist of.
+fn check(request: &MeterMod) -> Result<(), Refusal> {
     let MeterId(meter) = request.meter_id;
     //= openflow-1.3.5 §7.3.4.4: rates are in kilobits unless packets are asked for, never both.
     if request.flags.contains(MeterFlags::KBPS | MeterFlags::PKTPS) {
@@ -121,26 +117,15 @@ fn lower(request: &MeterMod) -> Result<ir::Meter, Refusal> {
         let bands = request.bands.len();
         return Err(Refusal::OutOfBands { meter, bands, max: BANDS_MAX });
     }
-    let packets = request.flags.contains(MeterFlags::PKTPS);
-    let unit = if packets { 1 } else { 1000 };
-    let mut bands = Vec::with_capacity(request.bands.len());
     for band in &request.bands {
         if band.rate == 0 {
             return Err(Refusal::BandRate { meter });
         }
-        let (color, level) = match &band.kind {
-            BandKind::Drop => (RED, 0),
-            BandKind::DscpRemark { prec_level } => (YELLOW, *prec_level),
-            BandKind::Experimenter { experimenter, .. } => {
-                return Err(Refusal::BandKind { experimenter: *experimenter });
-            }
-        };
-        //= openflow-1.3.5 §7.3.4.4: burst sizes count only with OFPMF_BURST.
-        let burst = if request.flags.contains(MeterFlags::BURST) { band.burst_size } else { 0 };
-        let (rate, burst) = (unit * u64::from(band.rate), unit * u64::from(burst));
-        bands.push(ir::Band { rate, burst, color, level });
+        if let BandKind::Experimenter { experimenter, .. } = &band.kind {
+            return Err(Refusal::BandKind { experimenter: *experimenter });
+        }
     }
-    Ok(ir::Meter { packets, bands })
+    Ok(())
 }
 
 impl Agent {
@@ -167,7 +152,8 @@ impl Agent {
             _ => {}
         }
         let created_ns = old.map_or_else(|| self.switch.now_ns(), |old| old.created_ns);
-        let lowered = lower(&request)?;
+        check(&request)?;
+        let lowered = lower_meter(&request);
         //= openflow-1.3.5 §6.6: a modify replaces flags and bands; what counts the meter goes on,
         //= what counts its bands begins anew.
         // The switch begins a meter anew. What workers ask the old one until they know the new one
@@ -237,28 +223,8 @@ mod tests {
     }
 
     #[test]
-    fn bursts_count_only_when_asked_for() {
-        let bands = || vec![band(10, 5, BandKind::Drop)];
-        let lowered = lower(&add(MeterFlags::KBPS, bands())).unwrap();
-        assert_eq!((lowered.packets, lowered.bands[0].burst), (false, 0));
-        assert_eq!(lowered.bands[0].rate, 10_000);
-        let lowered = lower(&add(MeterFlags::PKTPS | MeterFlags::BURST, bands())).unwrap();
-        assert_eq!((lowered.packets, lowered.bands[0].burst), (true, 5));
-        assert!(!lower(&add(MeterFlags::empty(), bands())).unwrap().packets);
-    }
-
-    #[test]
-    fn bands_become_colours() {
-        let remark = BandKind::DscpRemark { prec_level: 1 };
-        let meter =
-            lower(&add(MeterFlags::KBPS, vec![band(1, 0, remark), band(2, 0, BandKind::Drop)]));
-        let colors: Vec<_> = meter.unwrap().bands.iter().map(|b| (b.color, b.level)).collect();
-        assert_eq!(colors, [(YELLOW, 1), (RED, 0)]);
-    }
-
-    #[test]
     fn wrong_meters_have_the_codes_of_the_specification() {
-        let code = |m: MeterMod| lower(&m).unwrap_err().code();
+        let code = |m: MeterMod| check(&m).unwrap_err().code();
         let drop = |rate| band(rate, 0, BandKind::Drop);
         let both = MeterFlags::KBPS | MeterFlags::PKTPS;
         assert_eq!(code(add(both, vec![])), ErrorCode::MmfcBadFlags);

@@ -5,9 +5,10 @@
 
 use crate::agent::{Agent, elements};
 use crate::flow_table;
-use crate::lower::{Call, PuntArgs, lower_packet_out, lower_resumed};
 use crate::refusal::Refusal;
-use crate::waiting::{Left, Part, Rest, is_found};
+use crate::waiting::is_found;
+use of_lower::rest::{Left, Part, Rest};
+use of_lower::{Call, PuntArgs, lower_packet_out, lower_resumed};
 use openflow::{FieldId, Instruction, PacketIn, PacketOut, PortNo, Resume, Version};
 use std::sync::Arc;
 use switch::Injection;

@@ -8,10 +8,10 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::lower::layout::{GROUP_ALL, GROUP_FLOOD};
 use crate::refusal::Refusal;
 use crate::transaction::Transaction;
 use ir::{CounterId, GroupKind, Update};
+use of_lower::layout::{GROUP_ALL, GROUP_FLOOD};
 use openflow::{
     MacAddr, PortConfig, PortDesc, PortFeatures, PortMod, PortNo, PortReason, PortState, PortStatus,
 };

@@ -13,9 +13,10 @@
 
 use crate::agent::Agent;
 use crate::event::Event;
-use crate::lower::PuntArgs;
-use crate::waiting::{Doer, Rest};
+use crate::waiting::Doer;
 use ir::PuntReason;
+use of_lower::PuntArgs;
+use of_lower::rest::Rest;
 use openflow::{FieldId, Match, PacketIn, PacketInReason, PortConfig, TableId};
 use switch::Punt;
 

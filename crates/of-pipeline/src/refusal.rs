@@ -4,8 +4,8 @@
 //! error; they are golden (see the tests of this file). [`Refusal::code`] is the one place where a
 //! refusal becomes a code.
 
-use crate::lower::LowerError;
 use ir::pipeline::UpdateError;
+use of_lower::LowerError;
 use openflow::{ErrorCode, FieldId, MatchError, PortNo, Prerequisite};
 use thiserror::Error;
 

@@ -3,13 +3,13 @@
 //! A message's counters are read when every worker forwards without the entry, so they are final.
 
 use crate::agent::Agent;
-use crate::conjunction::{self, Conjunctions, Making};
+use crate::conjunction::{Conjunctions, Making};
 use crate::event::Event;
 use crate::flow_table::{Flow, FlowKey, FlowTables};
-use crate::lower::Layout;
 use crate::refusal::Refusal;
 use crate::transaction::{Spent, Transaction};
 use ir::{EntryId, TableId, Update};
+use of_lower::{Layout, conjunctive};
 use openflow::{Age, FlowModFlags, FlowRemoved, FlowRemovedReason};
 use std::time::Duration;
 use switch::Reason;
@@ -36,8 +36,8 @@ pub(crate) fn take_out(
         for key in of_table {
             let Some(flow) = flows.get(*key) else { continue };
             if !all {
-                let part = conjunction::part(&flow.matching, &flow.instructions);
-                let (id, _) = conjunction::place(layout, table, &flow.matching, part);
+                let part = conjunctive::part(&flow.matching, &flow.instructions);
+                let (id, _) = conjunctive::place(layout, table, &flow.matching, part);
                 tx.push(Update::Delete(id, EntryId(key.id)));
                 conjunctions.remove(&mut Making { tx, flows, about: key.id }, table, flow)?;
             }

@@ -25,11 +25,11 @@
 //! Checked by: `tests/synchronised.rs`, whose model is a plain list of the sources' entries.
 
 use crate::agent::{Agent, elements};
-use crate::conjunction::{self, Part};
 use crate::flow_table::{Flow, FlowKey};
-use crate::lower::{Call, Context, lower_instructions};
 use crate::refusal::Refusal;
 use crate::validate::Rules;
+use of_lower::conjunctive::{self, Part};
+use of_lower::{Call, Context, lower_instructions};
 use openflow::syntax::{Context as Syntax, parse_actions};
 use openflow::{FieldId, FlowModFlags, Instruction, Instructions, Match, Version};
 use std::str::FromStr;
@@ -112,7 +112,7 @@ pub(crate) fn check(list: &[Synchronised], rules: &Rules<'_>) -> Result<(), Impo
 }
 
 fn is_of_conjunctions(matching: &Match, instructions: &[Instruction]) -> bool {
-    matching.has(FieldId::ConjId) || conjunction::part(matching, instructions) != Part::None
+    matching.has(FieldId::ConjId) || conjunctive::part(matching, instructions) != Part::None
 }
 
 /// An entry that an add brings beside the one that it is about.

@@ -21,13 +21,13 @@
 use crate::agent::Agent;
 use crate::features::{self, TABLE_FIRST_EGRESS};
 use crate::flow_table::{Flow, FlowKey};
-use crate::lower::program_with;
 use crate::refusal::Refusal;
 use crate::removed;
 use crate::table_config::TableConfigs;
 use crate::transaction::Transaction;
 use crate::validate::Rules;
 use ir::Update;
+use of_lower::program_with;
 use openflow::table::{TABLE_EVICTION, TABLE_VACANCY_EVENTS};
 use openflow::{FlowRemovedReason, OxmHeader, TableFeatures, TableId, TableProperty, Version};
 use std::fmt::Debug;

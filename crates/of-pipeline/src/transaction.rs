@@ -8,9 +8,10 @@
 //! goes to the switch as one transaction of all of them ([`Stage::finish`]), or not at all
 //! ([`Stage::abort`]).
 
-use crate::lower::{Call, Interner, Layout};
+use crate::admission::Admission;
 use crate::refusal::Refusal;
 use ir::{ActionCall, ActionId, CounterId, EntryId, Update};
+use of_lower::{Call, Interner, Layout};
 use openflow::{ErrorCode, Learn};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use switch::Switch;
 /// The actions in use and, while a bundle is under way, what its requests committed.
 pub(crate) struct Stage {
     interner: Interner,
+    admission: Arc<Admission>,
     staged: Option<Staged>,
 }
 
@@ -38,9 +40,15 @@ impl Deref for Stage {
 }
 
 impl Stage {
-    /// No bundle is under way.
-    pub(crate) fn new(interner: Interner) -> Stage {
-        Stage { interner, staged: None }
+    /// No bundle is under way, and no action is in use. `admission` follows the `learn`s in use.
+    pub(crate) fn new(layout: Arc<Layout>, admission: Arc<Admission>) -> Stage {
+        let interner = Interner::new(layout).told_to(admission.clone());
+        Stage { interner, admission, staged: None }
+    }
+
+    /// Who says which entries may be learned.
+    pub(crate) fn admission(&self) -> &Arc<Admission> {
+        &self.admission
     }
 
     /// See [`Interner::set_layout`].

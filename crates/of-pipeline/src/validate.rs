@@ -10,11 +10,11 @@
 //! refused where it does not: the prerequisites of set-field.
 
 use crate::group_table::GroupTable;
-use crate::lower::action_set::{as_bucket, as_set};
 use crate::meter_table::MeterTable;
 use crate::ports::Ports;
 use crate::refusal::Refusal;
 use crate::table_config::TableConfigs;
+use of_lower::action_set::{as_bucket, as_set};
 use openflow::field::VLAN_PRESENT;
 use openflow::{
     Action, Conntrack, CopyField, FieldId, GroupId, Instruction, InstructionType, Learn,

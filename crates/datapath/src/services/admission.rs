@@ -8,8 +8,7 @@ use super::{Call, Service, answer};
 use ir::Bits;
 use std::sync::{Arc, OnceLock};
 
-/// The name that programs call it by. Its arguments are those of the digest behind it; it answers one bit.
-pub const NAME: &str = "learn_admits";
+pub use service::contract::learn_admits::NAME;
 
 /// Who admits entries. Called by workers: it takes bounded time.
 pub trait Judge: Send + Sync {

@@ -2,8 +2,8 @@
 
 use super::small;
 use crate::bed::Small;
-use crate::conjunction;
 use crate::{Agent, Event};
+use of_lower::conjunctive;
 use openflow::codec::{HEADER_LEN, decode, encode};
 use openflow::{
     ErrorCode, FlowMod, FlowModCommand, GroupId, GroupMod, GroupModCommand, GroupType,
@@ -174,9 +174,9 @@ impl Run {
                 let kept = agent.flows.len(table) + agent.conjunctions.entries(table);
                 assert_eq!(held, kept, "table {table}");
                 for (key, flow) in agent.flows.iter(table) {
-                    let part = conjunction::part(&flow.matching, &flow.instructions);
+                    let part = conjunctive::part(&flow.matching, &flow.instructions);
                     let (place, matches) =
-                        conjunction::place(&agent.layout, table, &flow.matching, part);
+                        conjunctive::place(&agent.layout, table, &flow.matching, part);
                     let entry = of(place).get(ir::EntryId(key.id)).expect("the entry is there");
                     assert_eq!(entry.priority, i32::from(flow.priority));
                     assert_eq!(entry.matches, matches);

@@ -2,10 +2,10 @@
 
 use super::flows::{FLOWS, GROUPS, METERS};
 use crate::bed::{PORTS, Small};
-use crate::lower::{self, Context, Layout, lower_actions};
 use interp::sink::{Collect, Sink};
 use interp::{Input, Machine, MemoryExterns, Packet, Punt, Start, Trace};
 use ir::{Bits, DigestId, Pipeline, Verdict};
+use of_lower::{Context, Layout, lower_actions};
 use openflow::syntax::{self, parse_flow, parse_group, parse_meter};
 use openflow::{Action, Instruction, Message, Version};
 use std::sync::{Arc, OnceLock};
@@ -64,7 +64,7 @@ impl Fixture {
             ask(line, parse_flow(&spelled(line), &cx).map(Message::FlowMod));
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        let (_, layout) = lower::program(&agent.config().program);
+        let (_, layout) = of_lower::program(&agent.config().program);
         let packet_outs = PACKET_OUTS.iter().map(|line| {
             let list = syntax::parse_actions(line, &cx);
             let list = list.unwrap_or_else(|error| panic!("{line}: {error}"));

@@ -2,10 +2,10 @@
 
 use crate::bed::Small;
 pub(super) use crate::bed::program;
-use crate::lower::ProgramConfig;
 use crate::{Agent, Event, Refusal, Synchronised};
 use datapath::services::Services;
 use ir::DropReason;
+use of_lower::ProgramConfig;
 use openflow::{
     Action, ErrorCode, FieldId, FlowMod, FlowModCommand, FlowStats, FlowStatsRequest, Instruction,
     Instructions, Match, Message, MultipartReplyBody, MultipartRequest, MultipartRequestBody,

@@ -118,7 +118,7 @@ fn conjunctions_that_cannot_be_are_refused() {
 
 #[test]
 fn too_many_choices_are_refused_and_leave_nothing() {
-    let program = crate::lower::ProgramConfig { table_capacity: 1 << 20, ..program() };
+    let program = of_lower::ProgramConfig { table_capacity: 1 << 20, ..program() };
     let mut bed = Bed::of(program, 2);
     bed.ok(add(own(1), apply([output(2)])));
     let side = 1u64 << (CHOICES_MAX.ilog2() / 2);
@@ -255,7 +255,7 @@ fn request(rng: &mut Random) -> FlowMod {
 fn random_conjunctions_do_what_the_manual_says() {
     let mut rng = Random(6);
     for _ in 0..6 {
-        let program = crate::lower::ProgramConfig { table_capacity: 5000, ..program() };
+        let program = of_lower::ProgramConfig { table_capacity: 5000, ..program() };
         let mut bed = Bed::of(program, 5);
         // What nothing else wants.
         bed.ok(at(0, add(Match::new(), apply([output(5)]))));

@@ -1,7 +1,7 @@
 //! Many entries: nothing is quadratic.
 
 use super::bed::*;
-use crate::lower::ProgramConfig;
+use of_lower::ProgramConfig;
 use openflow::{
     FieldId, FlowMod, FlowStatsRequest, Match, Message, MultipartReply, MultipartReplyBody,
     MultipartRequest, MultipartRequestBody,

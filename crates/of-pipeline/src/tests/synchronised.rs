@@ -2,9 +2,9 @@
 
 use super::bed::*;
 use super::model::Random;
-use crate::lower::{self, ProgramConfig};
 use crate::{Agent, AgentConfig, AgentError, Event, Synchronised};
 use datapath::services::Services;
+use of_lower::ProgramConfig;
 use openflow::syntax::{Context, parse_flow, parse_group, parse_meter};
 use openflow::{
     ErrorCode, FieldId, FlowMod, FlowModCommand, FlowRemovedReason, FlowStats, Match, Message,
@@ -438,7 +438,7 @@ fn impossible_configurations_are_refused() {
         (vec!["2=1,conjunction(1,1/2)"], "part of conjunctions"),
     ];
     for (of, why) in cases {
-        let (ir, _) = lower::program(&program());
+        let (ir, _) = of_lower::program(&program());
         let config = Config {
             program: Arc::new(ir),
             workers: 1,

@@ -1,8 +1,8 @@
 //! OpenFlow pipelines from flow and group lines, without a switch around them.
 
 use ir::{Bits, Bucket, CounterId, Entry, EntryId, Group, GroupId, GroupKind, Pipeline, Update};
-use of_pipeline::lower::{
-    self, Context, Interner, Layout, ProgramConfig, lower_bucket, lower_instructions, lower_match,
+use of_lower::{
+    Context, Interner, Layout, ProgramConfig, lower_bucket, lower_instructions, lower_match,
     no_elements,
 };
 use openflow::syntax::{self, parse_flow, parse_group, parse_meter, parse_packet};
@@ -21,12 +21,12 @@ impl Flows {
     /// The program with so many tables; ALL and FLOOD lead to ports 1 to 3.
     pub(crate) fn new(tables: u8) -> Flows {
         let config = ProgramConfig { tables, table_capacity: 4096, normal_capacity: 64 };
-        let (program, layout) = lower::program(&config);
+        let (program, layout) = of_lower::program(&config);
         let layout = Arc::new(layout);
         let pipeline = Pipeline::new(Arc::new(program)).unwrap();
         let interner = Interner::new(layout.clone());
         let mut flows = Flows { pipeline, layout, interner, next: 0 };
-        for id in [lower::layout::GROUP_ALL, lower::layout::GROUP_FLOOD] {
+        for id in [of_lower::layout::GROUP_ALL, of_lower::layout::GROUP_FLOOD] {
             let buckets = (1..=3).map(|port| bucket(flows.layout.output_call(port), port));
             let buckets = buckets.collect();
             let counter = CounterId(id.0 & 0xff);

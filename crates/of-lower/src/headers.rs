@@ -8,10 +8,11 @@
 //! tags pushed by one pass. Deeper tags than the parser takes stay in the payload, untouched.
 
 use super::action_set::Slots;
-use super::program::{CT_RESULTS, SF_FIELDS};
+use super::program::SF_FIELDS;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
+use service::contract::ct as tracker;
 
 /// VLAN tags that the parser takes, outermost first.
 pub const VLAN_PARSED: u32 = 4;
@@ -125,8 +126,8 @@ headers! {
     member_live: MetaId,
     /// The conjunctive flow whose entries are looked up.
     conj_id: MetaId,
-    /// What the connection tracker said, in the order of [`super::program::CT_RESULTS`].
-    ct: [MetaId; CT_RESULTS.len()],
+    /// What the connection tracker said, in the order of [`tracker::RESULTS`].
+    ct: [MetaId; tracker::RESULTS.len()],
     /// Value and mask of the mark, and of the label, that the next `ct` sets.
     ct_exec: [MetaId; 4],
     /// An output to the ingress port was suppressed.
@@ -312,7 +313,7 @@ impl Headers {
         let member_weight = b.meta("of.member_weight", 32);
         let member_live = b.meta("of.member_live", 1);
         let conj_id = b.meta("of.conj_id", 32);
-        let ct = CT_RESULTS.map(|(name, width)| b.meta(&format!("of.ct_{name}"), width));
+        let ct = tracker::RESULTS.map(|(name, width)| b.meta(&format!("of.ct_{name}"), width));
         let ct_exec = [("mark", 32), ("mark_mask", 32), ("label", 128), ("label_mask", 128)]
             .map(|(name, width)| b.meta(&format!("of.ct_exec_{name}"), width));
         let tunnel_id = b.meta("of.tunnel_id", 64);

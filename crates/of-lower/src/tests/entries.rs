@@ -2,9 +2,7 @@
 
 use super::bed::{Bed, apply, goto, hex, out, write};
 use super::frames::{Frame, arp_frame, tcp4, tcp6};
-use crate::lower::{
-    Context, LowerError, lower_actions, lower_bucket, lower_instructions, no_elements,
-};
+use crate::{Context, LowerError, lower_actions, lower_bucket, lower_instructions, no_elements};
 use interp::Color;
 use ir::{DropReason, Entry, EntryId, MeterId, PuntReason, Update, Verdict};
 use openflow::{Action, FieldId, Instruction, Match, PortNo};

@@ -1,7 +1,7 @@
 //! The interner beside a pipeline; the program itself.
 
-use crate::lower::action_set::has_slot;
-use crate::lower::{
+use crate::action_set::has_slot;
+use crate::{
     Context, Interner, ProgramConfig, Step, lower_actions, lower_instructions, no_elements, program,
 };
 use ir::{ActionId, Pipeline, Update};

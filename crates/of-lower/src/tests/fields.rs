@@ -2,7 +2,7 @@
 
 use super::bed::{Bed, apply, becomes, goto, hex, out, through};
 use super::frames::{DST, Frame, L4, Net, SRC, arp, arp_frame, frame, pbb, tcp4, tcp6, v4, v6};
-use crate::lower::{lower_match, raise_match};
+use crate::{lower_match, raise_match};
 use ir::DropReason;
 use openflow::{Action, FieldId, Instruction, Match};
 

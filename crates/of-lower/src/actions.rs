@@ -1,16 +1,18 @@
 //! Instruction lists, action lists and buckets as calls: a shape and its arguments.
 
 use super::action_set::{Kind, as_bucket, has_slot, is_partial, merge, set_key};
+use super::intern::Interner;
 use super::layout::LEARN_VALUES;
+use super::layout::Layout;
 use super::step::{self, CtStep, Shape, Step};
-use super::{Interner, Layout};
-use crate::waiting::Rest;
+use crate::rest::Rest;
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
     LearnSource, LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite,
     SetField, Softflow, TableId, ToController, Zone,
 };
+use service::contract::ct::{flags, kind};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -373,7 +375,7 @@ pub fn lower_bucket(layout: &Layout, actions: &[Action]) -> Result<Call, LowerEr
 }
 
 /// The actions of a list that are done: those in front of an `exit`.
-pub(crate) fn until_exit(actions: &[Action]) -> &[Action] {
+pub fn until_exit(actions: &[Action]) -> &[Action] {
     let end = actions.iter().position(|a| matches!(a, Action::Exit));
     &actions[..end.unwrap_or(actions.len())]
 }
@@ -397,7 +399,7 @@ fn until_pause(actions: &[Action]) -> (&[Action], bool) {
 }
 
 /// What is done with a packet that waited. What is known of it comes back, then what its lists have left is done.
-pub(crate) fn lower_resumed(
+pub fn lower_resumed(
     layout: &Layout,
     elements: Elements<'_>,
     number: u32,
@@ -705,21 +707,23 @@ fn conntrack(
     };
     let alg = match ct.alg {
         0 => 0,
-        21 => 4,
-        69 => 8,
+        21 => flags::FTP,
+        69 => flags::TFTP,
         _ => return Err(LowerError::NotDone("ct(alg) other than ftp and tftp")),
     };
+    let translates = |side| if side == NatSide::Source { kind::SOURCE } else { kind::DESTINATION };
+    let given = |is: bool, bit: u8| if is { bit } else { 0 };
     let nat = match ct.nat {
         None => None,
-        Some(Nat::Existing) => Some(0),
-        Some(Nat::Unranged { side, .. }) => Some(if side == NatSide::Source { 1 } else { 2 }),
+        Some(Nat::Existing) => Some(kind::EXISTING),
+        Some(Nat::Unranged { side, .. }) => Some(translates(side)),
         Some(Nat::New(range)) => {
-            let side = if range.side == NatSide::Source { 1 } else { 2 };
-            Some(side | u8::from(range.first.is_ipv6()) << 2)
+            let ipv6 = if range.first.is_ipv6() { kind::IPV6 } else { 0 };
+            Some(translates(range.side) | ipv6)
         }
     };
     call.step(Step::Ct(CtStep {
-        flags: u8::from(ct.commit) | u8::from(ct.force) << 1 | alg,
+        flags: given(ct.commit, flags::COMMIT) | given(ct.force, flags::FORCE) | alg,
         zone,
         table: ct.table.map(|table| table.0),
         nat,

@@ -1,6 +1,6 @@
 //! A pipeline with flows, and packets through it by the interpreter.
 
-use crate::lower::{
+use crate::{
     Context, Interner, Layout, ProgramConfig, PuntArgs, lower_actions, lower_bucket,
     lower_instructions, lower_match, no_elements, program,
 };
@@ -91,7 +91,7 @@ impl Bed {
 
     /// Sets the internal groups.
     fn ports(&mut self, ports: &[u32]) {
-        for id in [crate::lower::layout::GROUP_ALL, crate::lower::layout::GROUP_FLOOD] {
+        for id in [crate::layout::GROUP_ALL, crate::layout::GROUP_FLOOD] {
             let buckets = ports.iter().map(|p| bucket(self.layout.output_call(*p))).collect();
             self.set_group(id, GroupKind::All, buckets);
         }
@@ -178,9 +178,9 @@ pub(super) fn through(actions: &[Action], bytes: &[u8]) -> Vec<u8> {
     assert_eq!(sent.one().port, 2);
     let applied = sent.one().bytes.clone();
     // The same actions as an action set, if a set can hold them and keeps their order.
-    let set = crate::lower::action_set::as_set(&list);
+    let set = crate::action_set::as_set(&list);
     let masked = |a: &Action| matches!(a, Action::SetField(f) if f.mask.is_some());
-    let in_set = |a: &Action| crate::lower::action_set::set_key(a).is_some() && !masked(a);
+    let in_set = |a: &Action| crate::action_set::set_key(a).is_some() && !masked(a);
     let holds = list.iter().all(in_set);
     if holds && set.iter().copied().eq(&list) {
         let mut bed = Bed::new();

@@ -26,7 +26,6 @@ use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
-use datapath::services::admission;
 use ir::builder::Builder;
 use ir::softflow as elements;
 use ir::{
@@ -34,6 +33,7 @@ use ir::{
     PuntReason, Table, TableId, Terminator,
 };
 use openflow::PortNo;
+use service::contract::{ct as tracker, learn_admits as admission};
 use std::sync::Arc;
 
 /// What the program depends on.
@@ -53,41 +53,10 @@ impl Default for ProgramConfig {
     }
 }
 
-/// What the service `ct` is told: names and widths (ovs-actions(7)). `flags`: 1 commits, 2 forces, 4 is for FTP's
-/// helper, 8 for TFTP's. `state` and
-/// `tracked_zone` are what an earlier call said of the packet.
-pub const CT_ARGS: [(&str, u32); 8] = [
-    ("zone", 16),
-    ("flags", 8),
-    ("mark", 32),
-    ("mark_mask", 32),
-    ("label", 128),
-    ("label_mask", 128),
-    ("state", 8),
-    ("tracked_zone", 16),
-];
-/// What `ct_nat` is told besides. `kind`: 0 for connections that are translated, else new ones, too: 1 source,
-/// 2 destination, and 4 where the addresses are IPv6's. Addresses of 0 stay as they are, ports of 0 are left to the translator.
-pub const CT_NAT_ARGS: [(&str, u32); 5] =
-    [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
-/// What both answer: the `ct_*` fields.
-pub const CT_RESULTS: [(&str, u32); 11] = [
-    ("state", 32),
-    ("mark", 32),
-    ("label", 128),
-    ("zone", 16),
-    ("nw_src", 32),
-    ("nw_dst", 32),
-    ("ipv6_src", 128),
-    ("ipv6_dst", 128),
-    ("nw_proto", 8),
-    ("tp_src", 16),
-    ("tp_dst", 16),
-];
-
 /// What a packet carries from service to service (SoftFlow, figure 3): the `sf_*` fields.
 pub const SF_FIELDS: [(&str, u32); 5] =
     [("metadata", 64), ("action", 32), ("stage", 8), ("coalesce", 1), ("argument", 32)];
+
 /// The program, and the ids of its parts. All tables are ingress tables.
 pub fn program(config: &ProgramConfig) -> (Program, Layout) {
     program_with(config, None)
@@ -108,11 +77,11 @@ pub fn program_with(config: &ProgramConfig, first_egress: Option<u8>) -> (Progra
     let mut columns = vec![("learn", 32)];
     columns.extend(values.iter().map(|name| (name.as_str(), 128)));
     let learn_entry = b.digest("learn_entry", &columns);
-    let learn_admits = b.service(admission::NAME, &columns, &[("learnt", 1)], false);
+    let learn_admits = b.service(admission::NAME, &columns, &admission::RESULTS, false);
     let fin_timeout = b.digest("fin_timeout", &[("table", 8), ("entry", 32)]);
-    let ct = b.service("ct", &CT_ARGS, &CT_RESULTS, false);
-    let nat_args: Vec<(&str, u32)> = CT_ARGS.into_iter().chain(CT_NAT_ARGS).collect();
-    let ct_nat = b.service("ct_nat", &nat_args, &CT_RESULTS, true);
+    let ct = b.service(tracker::NAME, &tracker::ARGS, &tracker::RESULTS, false);
+    let nat_args: Vec<(&str, u32)> = tracker::ARGS.into_iter().chain(tracker::NAT_ARGS).collect();
+    let ct_nat = b.service(tracker::NAT_NAME, &nat_args, &tracker::RESULTS, true);
     let (args, results) = (&elements::ARGS, &elements::RESULTS);
     let softflow = b.service(elements::NAME, args, results, false);
     let softflow_edit = b.service(elements::EDIT_NAME, args, results, true);

@@ -11,11 +11,11 @@
 
 use super::layout::Layout;
 use super::step::{self, Shape, Step};
-use crate::admission::Admission;
 use hashbrown::HashMap;
 use ir::{Action, ActionId, Update};
 use openflow::Learn;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -46,8 +46,23 @@ pub struct Interner {
     /// The `learn`s of the shapes, and of how many shapes each is.
     learns: HashMap<Arc<Learn>, u32>,
     learn_users: BTreeMap<u32, (Arc<Learn>, usize)>,
-    /// Says of those with a result which entries may be learned.
-    admission: Arc<Admission>,
+    /// Is told of `learn`s that get or lose a number.
+    learners: Arc<dyn Learners>,
+}
+
+/// Follows which `learn`s have a number.
+pub trait Learners: Debug + Send + Sync {
+    /// A `learn` has a number.
+    fn begin(&self, which: u32, learn: &Arc<Learn>);
+    /// It has none any more.
+    fn end(&self, which: u32, learn: &Learn);
+}
+
+/// Nobody follows.
+impl Learners for () {
+    fn begin(&self, _: u32, _: &Arc<Learn>) {}
+
+    fn end(&self, _: u32, _: &Learn) {}
 }
 
 impl Interner {
@@ -62,13 +77,14 @@ impl Interner {
             touched: BTreeMap::new(),
             learns: HashMap::new(),
             learn_users: BTreeMap::new(),
-            admission: Arc::default(),
+            learners: Arc::new(()),
         }
     }
 
-    /// Who says which entries may be learned.
-    pub(crate) fn admission(&self) -> &Arc<Admission> {
-        &self.admission
+    /// The same, which tells of `learn`s that get or lose a number.
+    #[must_use]
+    pub fn told_to(self, learners: Arc<dyn Learners>) -> Interner {
+        Interner { learners, ..self }
     }
 
     /// The ids of the program's parts.
@@ -94,7 +110,7 @@ impl Interner {
         let id = (0..).zip(self.learn_users.keys()).find(|(i, id)| i != *id);
         let id = id.map_or(self.learn_users.len() as u32, |(i, _)| i);
         self.learns.insert(learn.clone(), id);
-        self.admission.begin(id, learn);
+        self.learners.begin(id, learn);
         self.learn_users.insert(id, (learn.clone(), 0));
         id
     }
@@ -242,7 +258,7 @@ impl Interner {
         *users = users.saturating_sub(1);
         if *users == 0 {
             self.learns.remove(learn);
-            self.admission.end(id, learn);
+            self.learners.end(id, learn);
             self.learn_users.remove(&id);
         }
     }

@@ -1,4 +1,7 @@
-//! OpenFlow as an IR program: one static program for all versions, and entries written in it.
+//! OpenFlow as an IR program: one static program for all versions, and entries, groups and meters written in it.
+//!
+//! In: matches, instructions, buckets and meters of [`openflow`] that the rules have taken (`of-pipeline`). Out: a
+//! program, and what its tables, groups and meters hold.
 //!
 //! [`program()`] declares the headers, the parser, tables that all look at the same key (one column
 //! for each match field), the action set and NORMAL; it depends only on a [`ProgramConfig`]. What
@@ -24,6 +27,9 @@
 //! | [`action_set`] | slots of the action set, writing to them, execution |
 //! | [`step`] | steps of a shape, and the action they make |
 //! | [`actions`] | instruction and action lists to calls |
+//! | [`rest`] | what a packet that waits goes on with |
+//! | [`conjunctive`] | which table holds an entry that takes part in conjunctions |
+//! | [`meter`] | meters |
 //! | [`intern`] | shapes to action ids, with reference counts |
 //! | [`matching`] | matches to patterns and back |
 //! | [`mod@program`], [`layout`] | the program and the ids of its parts |
@@ -31,25 +37,28 @@
 pub mod action_set;
 pub mod actions;
 pub mod checksums;
+pub mod conjunctive;
 pub mod fields;
 pub mod headers;
 pub mod intern;
 pub mod layout;
 pub mod matching;
+pub mod meter;
 pub mod ops;
 pub mod parser;
 pub mod program;
+pub mod rest;
 pub mod step;
 
-pub(crate) use action_set::as_bucket;
+pub use action_set::as_bucket;
 pub use actions::{
     Call, Context, Elements, LowerError, lower_actions, lower_bucket, lower_conjunctive,
-    lower_instructions, lower_packet_out, needs_entry, no_elements,
+    lower_instructions, lower_packet_out, lower_resumed, needs_entry, no_elements, until_exit,
 };
-pub(crate) use actions::{lower_resumed, until_exit};
 pub use intern::Interner;
 pub use layout::{Layout, PuntArgs, Waits};
 pub use matching::{lower_match, raise_match};
+pub use meter::lower_meter;
 pub use program::{ProgramConfig, program, program_with};
 pub use step::{Shape, Step};
 
