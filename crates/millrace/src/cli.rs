@@ -1,8 +1,8 @@
 //! The command line.
 
-use crate::bounds;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::engine::EngineName;
+use control::logging::LogFormat;
 use control::program::p4_file::P4Source;
 use std::path::PathBuf;
 
@@ -21,22 +21,13 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-/// Log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// key=value
-    Logfmt,
-    /// One JSON object a line
-    Json,
-}
-
 /// Commands.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
     /// Show a switch at work: in-process hosts and traffic, no privilege, no network
     Demo(DemoOptions),
     /// Run the switch, in the foreground
-    Run(Box<RunOptions>),
+    Run(Box<control::config::Options>),
     /// Show what happens to a packet, step by step
     Trace(TraceOptions),
     /// Show counters of a running switch
@@ -293,160 +284,6 @@ impl DemoName {
             DemoName::Learning => "learning",
         }
     }
-}
-
-/// `millrace run`.
-#[derive(Args, Debug, Default)]
-pub(crate) struct RunOptions {
-    /// Configuration file; options add to it and override it
-    pub(crate) config: Option<PathBuf>,
-    /// A port; numbers count from 1 in order
-    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
-    pub(crate) ports: Vec<String>,
-    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
-    #[arg(long = "controller", value_name = "TARGET")]
-    pub(crate) controllers: Vec<String>,
-    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
-    #[arg(long = "listen", value_name = "TARGET")]
-    pub(crate) listeners: Vec<String>,
-    /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_RATE.parse(text))]
-    pub(crate) controller_rate: Option<u64>,
-    /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_BURST.parse(text))]
-    pub(crate) controller_burst: Option<u64>,
-    /// The switch's private key for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "certificate")]
-    pub(crate) private_key: Option<PathBuf>,
-    /// The switch's certificate for TLS, in PEM
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    pub(crate) certificate: Option<PathBuf>,
-    /// The certificate of who signs controllers' certificates; with it every controller must show one
-    #[arg(long, value_name = "FILE", requires = "private_key")]
-    pub(crate) ca_cert: Option<PathBuf>,
-    /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
-    #[arg(long, value_name = "PATH")]
-    pub(crate) snoop: Option<PathBuf>,
-    /// Datapath id, up to 16 hexadecimal digits; made from the first port's address otherwise
-    #[arg(long, value_name = "HEX")]
-    pub(crate) datapath_id: Option<String>,
-    /// What happens while no controller is connected
-    #[arg(long, value_enum)]
-    pub(crate) fail_mode: Option<FailModeName>,
-    /// OpenFlow versions to speak, separated by commas: OpenFlow10,OpenFlow13
-    #[arg(long, value_name = "LIST")]
-    pub(crate) protocols: Option<String>,
-    /// Flow entries to start with, in ovs-ofctl's syntax
-    #[arg(long = "flows", value_name = "FILE")]
-    pub(crate) flows: Vec<PathBuf>,
-    /// Groups to start with, in ovs-ofctl's syntax
-    #[arg(long = "groups", value_name = "FILE")]
-    pub(crate) groups: Vec<PathBuf>,
-    /// Meters to start with, in ovs-ofctl's syntax
-    #[arg(long = "meters", value_name = "FILE")]
-    pub(crate) meters: Vec<PathBuf>,
-    /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
-    /// 0=1,goto_table:1
-    #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
-    pub(crate) synchronised: Vec<String>,
-    /// Forward by this P4-16 program in place of OpenFlow's tables
-    #[arg(long, value_name = "FILE.p4")]
-    pub(crate) p4: Option<PathBuf>,
-    /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
-    #[arg(long, value_name = "FILE")]
-    pub(crate) entries: Option<PathBuf>,
-    /// Worker threads [default: 1]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
-    pub(crate) workers: Option<u64>,
-    /// Processors for the workers, in order: 1,2,4-7
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cpus: Option<String>,
-    /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
-    #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
-    pub(crate) rx_workers: Vec<String>,
-    /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
-    #[arg(long = "rx-rate", value_name = "PORT=RATE")]
-    pub(crate) rx_rates: Vec<String>,
-    /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
-    #[arg(long = "queue", value_name = "SETTING")]
-    pub(crate) queues: Vec<String>,
-    /// Connections that `ct` keeps at most [default: 262144]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
-    pub(crate) connections: Option<u64>,
-    /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
-    /// --state-interval and at the end
-    #[arg(long, value_name = "FILE")]
-    pub(crate) state: Option<PathBuf>,
-    /// How often --state is written, in seconds; 0: only at the end [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
-    pub(crate) state_interval: Option<u64>,
-    /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
-    /// [default: 60]
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
-    pub(crate) watchdog: Option<u64>,
-    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
-    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
-    #[arg(long, value_name = "PATH")]
-    pub(crate) take_over: Option<PathBuf>,
-    /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
-    #[arg(long = "service", value_name = "SERVICE")]
-    pub(crate) services: Vec<String>,
-    /// Workers never sleep: a core each, for the least delay after a silence
-    #[arg(long)]
-    pub(crate) poll: bool,
-    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
-    pub(crate) eal: Option<String>,
-    /// Frames that DPDK ports have room for, all together [default: 65535]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::MBUFS.parse(text))]
-    pub(crate) mbufs: Option<u64>,
-    /// The engine [default: jit]
-    #[arg(long, value_enum)]
-    pub(crate) engine: Option<EngineName>,
-    /// Runs one forwarded packet in N by the interpreter, too, and counts differences
-    #[arg(long, value_name = "1/N")]
-    pub(crate) validate: Option<String>,
-    /// Never splits a flow table into several that fit faster templates
-    #[arg(long)]
-    pub(crate) no_decompose: bool,
-    /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
-    /// range, scan, tuple_space, decomposed, linear
-    #[arg(long, value_name = "NAME", hide_short_help = true)]
-    pub(crate) template: Option<String>,
-    /// Control socket, for trace, stats, explain and dump
-    #[arg(long, value_name = "PATH")]
-    pub(crate) ctl: Option<PathBuf>,
-    /// Flow entries in all tables together, at most [default: what half of the free memory holds]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::FLOWS_MAX.parse(text))]
-    pub(crate) flows_max: Option<u64>,
-    /// Keep every change that controllers and commands make in this file, which is added to
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_changes: Option<PathBuf>,
-    /// A group, by name or number, whose members may ask at the control socket beside its owner
-    #[arg(long, value_name = "GROUP")]
-    pub(crate) ctl_group: Option<String>,
-    /// Packets per second to controllers, at most; ports share it fairly
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
-    pub(crate) punt_rate: Option<u64>,
-    /// Auxiliary connections to each controller, beside the main one [default: 0]
-    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::AUXILIARY.parse(text))]
-    pub(crate) auxiliary: Option<u64>,
-    /// Longest pause between attempts to connect, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::MAX_BACKOFF.parse(text))]
-    pub(crate) max_backoff: Option<u64>,
-    /// A controller silent for so long is probed, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::INACTIVITY_PROBE.parse(text))]
-    pub(crate) inactivity_probe: Option<u64>,
-}
-
-/// `--fail-mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FailModeName {
-    /// Forward by the tables as they are
-    Secure,
-    /// Learn and forward as an ordinary bridge
-    Standalone,
 }
 
 /// `millrace stats`.

@@ -124,7 +124,7 @@ fn pcap() -> Finding {
 
 fn control_socket() -> Finding {
     let what = "control_socket";
-    let path = crate::ctl::default_path();
+    let path = control::client::default_path();
     let shown = path.display();
     if std::os::unix::net::UnixStream::connect(&path).is_ok() {
         let detail = format!("{shown}: a switch is running there; give another one --ctl PATH");

@@ -32,32 +32,19 @@ macro_rules! println {
     };
 }
 
-mod bounds;
 mod capture;
 mod cli;
-mod config;
 mod conntrack;
-mod ctl;
 mod demo;
 mod doctor;
 mod filetest;
-#[doc(hidden)]
-pub mod fuzz;
 mod gauge;
-mod guard;
-mod image;
-mod logging;
+mod look;
 mod p4;
-mod ports;
-mod query;
 mod queue;
-mod room;
-mod run;
 mod services;
-mod signals;
-mod start;
+mod show;
 mod stf;
-mod takeover;
 
 use clap::{CommandFactory, Parser};
 use control::failure::Failure;
@@ -66,17 +53,17 @@ use std::process::ExitCode;
 /// The command: what the process does with its arguments, and its exit status.
 pub fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    logging::start(&cli.log, cli.verbose);
+    control::logging::start(&cli.log, cli.verbose);
     let result = match cli.command {
         cli::Command::Demo(options) => demo::run(options),
-        cli::Command::Run(options) => run::run(*options),
-        cli::Command::Trace(options) => query::trace(options),
-        cli::Command::Stats(options) => query::stats(options),
+        cli::Command::Run(options) => control::server::run(*options),
+        cli::Command::Trace(options) => look::trace(options),
+        cli::Command::Stats(options) => look::stats(options),
         cli::Command::Queue(options) => queue::queue(options),
         cli::Command::Conntrack(options) => conntrack::conntrack(options),
         cli::Command::Service(options) => services::service(options),
-        cli::Command::Explain(options) => query::explain(options),
-        cli::Command::Dump(options) => query::dump(options),
+        cli::Command::Explain(options) => look::explain(options),
+        cli::Command::Dump(options) => look::dump(options),
         cli::Command::Capture(options) => capture::run(options),
         cli::Command::Test(options) => filetest::run(options),
         cli::Command::Doctor(options) => doctor::run(options),
@@ -95,7 +82,7 @@ pub fn main() -> ExitCode {
     let status = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Bad(text)) => {
-            logging::say(&format!("millrace: {text}"));
+            control::logging::say(&format!("millrace: {text}"));
             ExitCode::from(1)
         }
         Err(Failure::Status(status, text)) => {
@@ -103,10 +90,10 @@ pub fn main() -> ExitCode {
             ExitCode::from(status)
         }
         Err(Failure::Usage(text)) => {
-            logging::say(&format!("millrace: {text}"));
+            control::logging::say(&format!("millrace: {text}"));
             ExitCode::from(2)
         }
     };
-    logging::flush();
+    control::logging::flush();
     status
 }

@@ -8,10 +8,13 @@
 use crate::cli::{
     P4BuildOptions, P4CheckOptions, P4Command, P4DoOptions, P4InfoOptions, P4LoadOptions,
 };
-use crate::ctl::{Request, ask};
+use crate::show::show;
 use ::p4::preprocess::Disk;
+use control::client::ask;
 use control::failure::Failure;
 use control::program::p4_file::{compile, options, read};
+use control::verbs::p4_do::P4Do;
+use control::verbs::p4_load::P4Load;
 use std::path::Path;
 
 /// Runs the command.
@@ -34,15 +37,9 @@ fn commands(options: P4DoOptions) -> Result<(), Failure> {
         }
         Some(path) => read(path)?,
     };
-    let value = ask(options.ctl.as_deref(), &Request::P4Do { text })?;
+    let value = ask(options.ctl.as_deref(), &P4Do { text })?;
     let wrong = value["wrong"].as_array().map_or(&[][..], Vec::as_slice);
-    if options.json {
-        println!("{value}");
-    } else {
-        for line in value["told"].as_array().into_iter().flatten() {
-            println!("{}", line.as_str().unwrap_or(""));
-        }
-    }
+    show::<P4Do>(value.clone(), options.json)?;
     if wrong.is_empty() {
         return Ok(());
     }
@@ -66,19 +63,8 @@ fn load(options: P4LoadOptions) -> Result<(), Failure> {
     let mut source = options.source;
     source.file = whole(&source.file)?;
     source.include = source.include.iter().map(|p| whole(p)).collect::<Result<_, _>>()?;
-    let value = ask(options.ctl.as_deref(), &Request::P4Load { source })?;
-    if options.json {
-        println!("{value}");
-        return Ok(());
-    }
-    println!(
-        "version {}: compiled in {} ms, in force {} ms later; {} entries of {} tables came along",
-        value["version"], value["compile_ms"], value["swap_ms"], value["entries"], value["tables"]
-    );
-    for line in value["left"].as_array().into_iter().flatten() {
-        println!("left behind: {}", line.as_str().unwrap_or(""));
-    }
-    Ok(())
+    let value = ask(options.ctl.as_deref(), &P4Load { source })?;
+    show::<P4Load>(value, options.json)
 }
 
 fn build(build: P4BuildOptions) -> Result<(), Failure> {

@@ -12,7 +12,7 @@ use ::p4::commands::{self, Counted, Plane, Wrong};
 use ::p4::control::Control;
 use ::p4::lower::Lowered;
 use ir::{Bits, EntryId, RegisterId, TableId, Update};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,46 @@ pub struct Host {
     control: Control,
     plane: SwitchPlane,
     workers: usize,
+}
+
+/// What lines of commands have done.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Done {
+    /// The version of the pipeline that has it all.
+    pub version: u64,
+    /// What the commands say.
+    pub told: Vec<String>,
+    /// Lines that went wrong.
+    pub wrong: Vec<WrongLine>,
+}
+
+/// A line that went wrong.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WrongLine {
+    /// Its number, from 1.
+    pub line: usize,
+    /// Why.
+    pub text: String,
+}
+
+/// Another program is in place.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Loaded {
+    /// The version of the pipeline that has it.
+    pub version: u64,
+    /// Milliseconds that compiling took.
+    pub compile_ms: f64,
+    /// Milliseconds until all workers forwarded by it.
+    pub swap_ms: f64,
+    /// Tables that came along.
+    pub tables: usize,
+    /// Entries that came along.
+    pub entries: usize,
+    /// What was left behind.
+    pub left: Vec<String>,
 }
 
 /// The switch as what forwards by the program.
@@ -128,13 +168,12 @@ impl Host {
     }
 
     /// Does lines of `millrace p4 do`; what they did is in force when this returns.
-    pub fn commands(&mut self, text: &str) -> Value {
+    pub fn commands(&mut self, text: &str) -> Done {
         let (told, wrong) = self.run(text);
         self.note_writes(text, &wrong);
         let version = self.plane.switch.sync();
-        let wrong: Vec<Value> =
-            wrong.iter().map(|w| json!({"line": w.line, "text": w.text})).collect();
-        json!({"version": version, "told": told, "wrong": wrong})
+        let wrong = wrong.into_iter().map(|w| WrongLine { line: w.line, text: w.text }).collect();
+        Done { version, told, wrong }
     }
 
     /// Compiles a program for [`load`](Self::load) in a switch of so many workers, within the bounds of
@@ -155,7 +194,7 @@ impl Host {
     }
 
     /// Puts a program in place of the one that runs; every worker forwards by it when this returns.
-    pub fn load(&mut self, (lowered, compile_ms): (Lowered, f64)) -> Result<Value, String> {
+    pub fn load(&mut self, (lowered, compile_ms): (Lowered, f64)) -> Result<Loaded, String> {
         let started = Instant::now();
         let before = self.control.pipeline.program().clone();
         let (updates, carried) = self.control.swap(lowered)?;
@@ -171,14 +210,14 @@ impl Host {
         self.plane.bases =
             bases.into_iter().filter_map(|(at, base)| Some((moved(at)?, base))).collect();
         self.retire();
-        Ok(json!({
-            "version": version,
-            "compile_ms": compile_ms,
-            "swap_ms": millis(started),
-            "tables": carried.tables,
-            "entries": carried.entries,
-            "left": carried.left,
-        }))
+        Ok(Loaded {
+            version,
+            compile_ms,
+            swap_ms: millis(started),
+            tables: carried.tables,
+            entries: carried.entries,
+            left: carried.left,
+        })
     }
 
     /// Entries that no packet has matched for as long as their timeouts say: table and handle of each. They
@@ -335,11 +374,11 @@ mod tests {
         let mut host = host("filetests/p4/everything.p4");
         let text = "table_add exactly go 1 2 => 3\ntable_add exactly go 1 3 => 3
                     table_set_timeout exactly 1 20";
-        assert_eq!(host.commands(text)["wrong"], json!([]));
+        assert_eq!(host.commands(text).wrong, []);
         let one = ("I.exactly".to_string(), 1);
         assert_eq!(told(&mut host, 2), [one.clone(), one], "again and again");
-        assert_eq!(host.commands("table_num_entries exactly")["told"], json!(["2"]));
-        assert_eq!(host.commands("table_set_timeout exactly 1 0")["wrong"], json!([]));
+        assert_eq!(host.commands("table_num_entries exactly").told, ["2"]);
+        assert_eq!(host.commands("table_set_timeout exactly 1 0").wrong, []);
         host.idle();
         std::thread::sleep(Duration::from_millis(60));
         assert!(host.idle().is_empty());

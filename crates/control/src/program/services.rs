@@ -1,5 +1,6 @@
 //! Services of a switch, as options and the control socket name them: `NAME KIND [KEY=VALUE...]`.
 
+use crate::failure::Failure;
 use datapath::services::Elements;
 use datapath::services::elements::New;
 use openflow::ElementName;
@@ -14,6 +15,35 @@ pub fn add(switch: &Switch, words: &[String]) -> Result<(), String> {
     };
     let seed = RandomState::new().build_hasher().finish();
     add_to(elements, words, (switch.now_ns(), seed))
+}
+
+/// What to say of a service whose secret is given in the open.
+pub fn in_the_open(name: &str, kind: &str, words: &[String]) -> Option<String> {
+    let settings = catalogue::parse(words.iter().map(String::as_str)).ok()?;
+    let key = catalogue::open_secret(kind, &settings)?;
+    Some(format!(
+        "service {name}: {key}= is given in the open, where lists of processes show it; {key}-file=PATH keeps it \
+         in a file"
+    ))
+}
+
+/// Adds the services of `--service`, each a line. That one gives a secret in the open is said once.
+pub(crate) fn add_given(switch: &Switch, lines: &[String]) -> Result<(), Failure> {
+    let mut warned = false;
+    for line in lines {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        add(switch, &words).map_err(|e| {
+            Failure::Bad(format!("--service {:?}: {e}", catalogue::without_secrets(line)))
+        })?;
+        if let [name, kind, settings @ ..] = &words[..]
+            && !warned
+            && let Some(warning) = in_the_open(name, kind, settings)
+        {
+            warned = true;
+            tracing::warn!("{warning}");
+        }
+    }
+    Ok(())
 }
 
 /// Adds services, each a line, at time 0, with the same secret always: for benches, which compare.

@@ -5,10 +5,10 @@
 
 use super::stage::{Control, PUNT_RATE};
 use crate::cli::DemoOptions;
-use crate::run::{came, signals};
 use console::Sample;
 use control::failure::Failure;
 use control::program::tables;
+use control::signals::{came, on_end};
 use port::af_packet::AfPacket;
 use serde_json::json;
 use std::process::{Command, Output, Stdio};
@@ -98,7 +98,7 @@ pub(super) fn run(options: &DemoOptions) -> Result<(), Failure> {
         ));
     }
     // From here on, Ctrl-C ends what runs and no longer the process, which must clean up.
-    let signals = signals().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
+    let signals = on_end().map_err(|e| Failure::Bad(format!("cannot wait for signals: {e}")))?;
     let mut net = Net { id: std::process::id(), made: Vec::new() };
     for n in 1..=HOSTS {
         net.host(n)?;

@@ -91,7 +91,7 @@ mod tests {
     fn a_thread_that_stands_still_is_named_and_the_end() {
         if role().is_some() {
             let kind = switch::EngineKind::Interp;
-            let switch = control::program::tables::start(1, Vec::new(), 1000, kind, None).unwrap();
+            let switch = crate::program::tables::start(1, Vec::new(), 1000, kind, None).unwrap();
             let pulse = switch.pulse("ctl");
             pulse.here();
             watch(&switch, Duration::from_secs(1)).unwrap();

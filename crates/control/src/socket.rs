@@ -1,20 +1,14 @@
-//! The control socket, both ends: one JSON object asked, one answered, a line each.
+//! The server's end of the control socket ([`protocol`](crate::protocol)).
 //!
-//! The switch listens on a UNIX socket ([`default_path`] unless `--ctl` says otherwise); `trace`,
-//! `stats`, `explain` and `dump` ask there. Whoever may connect may look, set egress queues (`queue`),
-//! and change a P4 program's entries or the program (`p4 do`, `p4 load`): the system asks for the
-//! right to write to the socket's file, which only its owner has, and a group that `--ctl-group` names. What is in the
-//! socket's place stays, unless it is a socket that nobody listens on; the file is removed at the end, unless another
-//! has taken its place.
-//! `capture`'s answer and that of `conntrack export` are streams: after one line that says that it was
-//! understood, the capture's bytes until either side closes, or the image's. `run --take-over` holds a conversation
-//! there.
+//! The switch listens on a UNIX socket ([`default_path`](crate::client::default_path) unless `--ctl` says otherwise).
+//! Whoever may connect may look and change: the system asks for the right to write to the socket's file, which only its
+//! owner has, and a group that `--ctl-group` names. What is in the socket's place stays, unless it is a socket that
+//! nobody listens on; the file is removed at the end, unless another has taken its place.
 
-use control::failure::Failure;
+use crate::protocol::{Answer, REQUEST_MAX, Reply, Request, line};
 use of_channel::unix::{self, Found, Identity, SocketFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::Mode;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -24,135 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use switch::Pulse;
 
-/// Longest request line, in bytes: a file of P4 entries.
-const REQUEST_MAX: u64 = 64 << 20;
 /// A client that says nothing for so long is let go.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What can be asked.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "command")]
-pub(crate) enum Request {
-    /// Counters of ports, tables and the switch.
-    Stats,
-    /// How each table is looked up.
-    Explain,
-    /// A stage of the compiled pipeline as text.
-    Dump {
-        /// `ir`, `opt`, `plan`, `clif`, `asm`.
-        stage: String,
-    },
-    /// What happens to a packet.
-    Trace {
-        /// The port it comes in by.
-        in_port: u32,
-        /// Its bytes in hexadecimal.
-        packet: String,
-    },
-    /// Frames as they come and go.
-    Capture(CaptureRequest),
-    /// Egress queues: some are set, then all are told.
-    Queue {
-        /// Settings as users write them.
-        set: Vec<String>,
-        /// Ports that lose theirs, by name or number.
-        clear: Vec<String>,
-    },
-    /// Connections: told, or forgotten.
-    Conntrack {
-        /// They are forgotten.
-        flush: bool,
-        /// Those of this zone.
-        zone: Option<u16>,
-        /// So many are told, at most.
-        limit: usize,
-    },
-    /// An image of all connections: a stream.
-    ConntrackExport,
-    /// The connections of an image are taken over.
-    ConntrackImport {
-        /// Which, by a path that the switch can read.
-        path: PathBuf,
-    },
-    /// Another process takes this one's place: what both then say, `takeover` tells.
-    TakeOver,
-    /// Services: one is added, one is set, one is taken away, then all are told.
-    Service {
-        /// Name, kind and settings of the one to add.
-        add: Option<Vec<String>>,
-        /// Name and settings of the one to set.
-        set: Option<Vec<String>>,
-        /// Name of the one to take away.
-        remove: Option<String>,
-    },
-    /// Lines of `millrace p4 do`.
-    P4Do {
-        /// The lines.
-        text: String,
-    },
-    /// Another P4 program in place of the one that runs.
-    P4Load {
-        /// Which, by paths that the switch can read.
-        source: control::program::p4_file::P4Source,
-    },
-}
-
-/// Which frames, and how they are to be told.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct CaptureRequest {
-    /// Of this port only.
-    pub(crate) port: Option<u32>,
-    /// Those that come in.
-    pub(crate) ingress: bool,
-    /// Those that go out.
-    pub(crate) egress: bool,
-    /// Those that hit entries of this table, by number or name.
-    pub(crate) table: Option<String>,
-    /// Only entries with this cookie.
-    pub(crate) cookie: Option<u64>,
-    /// Those that are dropped.
-    #[serde(default)]
-    pub(crate) dropped: bool,
-    /// Bytes kept of each.
-    pub(crate) snap_len: usize,
-    /// So many frames.
-    pub(crate) count: Option<u64>,
-    /// Lines for a person in place of pcapng.
-    pub(crate) text: bool,
-}
-
-/// Writes to a client for as long as there is something to write.
-type Streaming = Box<dyn FnOnce(&UnixStream) -> std::io::Result<()> + Send>;
-
-/// What is answered.
-pub(crate) enum Reply {
-    /// A value.
-    Value(Value),
-    /// What this writes, after a value.
-    Stream(Value, Streaming),
-}
-
 /// Connections served at the same time, at most.
 const CLIENTS_MAX: usize = 32;
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Result(Value),
-    Error(String),
-}
-
-/// Where the socket is unless `--ctl` says otherwise: in the user's run-time folder, `/run` for root.
-pub(crate) fn default_path() -> PathBuf {
-    if rustix::process::geteuid().is_root() {
-        return PathBuf::from("/run/millrace.ctl");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir).join("millrace.ctl"),
-        None => std::env::temp_dir()
-            .join(format!("millrace-{}.ctl", rustix::process::getuid().as_raw())),
-    }
-}
 
 /// Clients that may wait to be accepted.
 const BACKLOG: u32 = 128;
@@ -248,7 +118,7 @@ impl Socket {
     pub(crate) fn serve(
         self,
         pulse: Option<Pulse>,
-        answer: impl Fn(Request) -> Result<Reply, String> + Send + Sync + 'static,
+        answer: impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static,
     ) -> std::io::Result<Server> {
         let Socket { listener, file, place } = self;
         let (ends, alive) = UnixStream::pair()?;
@@ -275,7 +145,7 @@ fn accept(
     listener: &UnixListener,
     ends: &UnixStream,
     pulse: Option<&Pulse>,
-    answer: Arc<impl Fn(Request) -> Result<Reply, String> + Send + Sync + 'static>,
+    answer: Arc<impl Fn(Request) -> Result<Reply<Value>, String> + Send + Sync + 'static>,
 ) {
     let (clients, mut failing) = (Arc::new(()), false);
     if let Some(pulse) = pulse {
@@ -309,9 +179,8 @@ fn accept(
         failing = false;
         if Arc::strong_count(&clients) > CLIENTS_MAX {
             let error = Answer::Error(format!("{CLIENTS_MAX} others are being answered"));
-            let told = serde_json::to_vec(&error).unwrap_or_default();
             // Whoever does not listen is not told.
-            let _ = (&stream).write_all(&[&told[..], b"\n"].concat());
+            let _ = (&stream).write_all(&line(&error).unwrap_or_default());
             continue;
         }
         let (answer, client) = (answer.clone(), clients.clone());
@@ -330,91 +199,39 @@ fn accept(
 
 fn serve(
     mut stream: &UnixStream,
-    answer: &(impl Fn(Request) -> Result<Reply, String> + ?Sized),
+    answer: &(impl Fn(Request) -> Result<Reply<Value>, String> + ?Sized),
 ) -> std::io::Result<()> {
     stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
     stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
     let mut lines = BufReader::new(stream.take(REQUEST_MAX));
-    let mut line = String::new();
-    while lines.read_line(&mut line)? > 0 {
-        let reply = match serde_json::from_str(&line) {
-            Ok(request) => match answer(request) {
-                Ok(Reply::Value(value)) => Answer::Result(value),
-                Ok(Reply::Stream(value, write)) => {
-                    let mut begun = serde_json::to_vec(&Answer::Result(value))?;
-                    begun.push(b'\n');
-                    stream.write_all(&begun)?;
-                    // A reader may pause for as long as it likes.
-                    stream.set_write_timeout(None)?;
-                    return write(stream);
-                }
-                Err(text) => Answer::Error(text),
-            },
-            Err(error) => Answer::Error(format!("not a request: {error}")),
+    let mut asked = Vec::new();
+    while lines.read_until(b'\n', &mut asked)? > 0 {
+        let outcome = match Request::read(&asked) {
+            Ok(request) => answer(request),
+            Err(error) => Err(format!("not a request: {error}")),
         };
-        let mut bytes = serde_json::to_vec(&reply)?;
-        bytes.push(b'\n');
-        stream.write_all(&bytes)?;
-        line.clear();
+        match outcome {
+            Ok(Reply::Stream(value, write)) => {
+                stream.write_all(&line(&Answer::Result(value))?)?;
+                // A reader may pause for as long as it likes.
+                stream.set_write_timeout(None)?;
+                return write(stream);
+            }
+            Ok(Reply::Answer(value)) => stream.write_all(&line(&Answer::Result(value))?)?,
+            Err(text) => stream.write_all(&line(&Answer::Error(text))?)?,
+        }
+        asked.clear();
         lines.get_mut().set_limit(REQUEST_MAX);
     }
     Ok(())
 }
 
-/// An outcome as it is answered.
-pub(crate) fn answer_of(outcome: Result<Value, String>) -> impl Serialize {
-    match outcome {
-        Ok(value) => Answer::Result(value),
-        Err(text) => Answer::Error(text),
-    }
-}
-
-/// Asks a running switch.
-pub(crate) fn ask(path: Option<&Path>, request: &Request) -> Result<Value, Failure> {
-    begin(path, request).map(|(value, _)| value)
-}
-
-/// Asks a running switch for what is a stream: the bytes that follow its answer.
-pub(crate) fn follow(path: Option<&Path>, request: &Request) -> Result<impl Read, Failure> {
-    begin(path, request).map(|(_, rest)| rest)
-}
-
-/// Asks a running switch for a conversation; its answer, and what follows.
-pub(crate) fn talk(
-    path: Option<&Path>,
-    request: &Request,
-) -> Result<(Value, BufReader<UnixStream>), Failure> {
-    begin(path, request)
-}
-
-fn begin(
-    path: Option<&Path>,
-    request: &Request,
-) -> Result<(Value, BufReader<UnixStream>), Failure> {
-    let path = path.map_or_else(default_path, Path::to_path_buf);
-    let failed = |error: std::io::Error| {
-        Failure::Bad(format!(
-            "cannot ask the switch at {}: {error}; is `millrace run` running? if it has another control socket, name it with --ctl",
-            path.display()
-        ))
-    };
-    let mut stream = UnixStream::connect(&path).map_err(failed)?;
-    let mut line = serde_json::to_vec(request).map_err(Failure::bad)?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(failed)?;
-    let (mut reply, mut stream) = (String::new(), BufReader::new(stream));
-    stream.read_line(&mut reply).map_err(failed)?;
-    match serde_json::from_str(&reply)
-        .map_err(|e| Failure::Bad(format!("the switch answered nonsense: {e}")))?
-    {
-        Answer::Result(value) => Ok((value, stream)),
-        Answer::Error(text) => Err(Failure::Bad(text)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::{ask, follow};
+    use crate::failure::Failure;
+    use crate::verbs::{capture::Capture, stats::Stats, trace::Trace};
 
     #[test]
     fn asks_and_answers() {
@@ -424,40 +241,32 @@ mod tests {
         let server = place
             .open()
             .unwrap()
-            .serve(None, |request| match request {
-                Request::Stats => Ok(Reply::Value(serde_json::json!({"ports": []}))),
-                Request::Trace { in_port, .. } => Err(format!("no port {in_port}")),
-                Request::Explain
-                | Request::Dump { .. }
-                | Request::Queue { .. }
-                | Request::Conntrack { .. }
-                | Request::ConntrackExport
-                | Request::ConntrackImport { .. }
-                | Request::TakeOver
-                | Request::Service { .. }
-                | Request::P4Do { .. }
-                | Request::P4Load { .. } => Ok(Reply::Value(Value::Null)),
-                Request::Capture(_) => {
+            .serve(None, |request| match &request.verb[..] {
+                "stats" => Ok(Reply::Answer(serde_json::json!({"ports": []}))),
+                "trace" => Err(format!("no port {}", request.arguments["in_port"])),
+                "capture" => {
                     Ok(Reply::Stream(Value::Null, Box::new(|mut out| out.write_all(b"frames"))))
                 }
+                verb => panic!("{verb}"),
             })
             .unwrap();
-        assert_eq!(ask(Some(&path), &Request::Stats).unwrap(), serde_json::json!({"ports": []}));
-        let refused = ask(Some(&path), &Request::Trace { in_port: 9, packet: String::new() });
+        assert_eq!(ask(Some(&path), &Stats {}).unwrap(), serde_json::json!({"ports": []}));
+        let refused = ask(Some(&path), &Trace { in_port: 9, packet: String::new() });
         assert!(matches!(refused, Err(Failure::Bad(text)) if text == "no port 9"));
         let mut frames = String::new();
-        let capture = Request::Capture(CaptureRequest::default());
-        follow(Some(&path), &capture).unwrap().read_to_string(&mut frames).unwrap();
+        follow(Some(&path), &Capture::default()).unwrap().read_to_string(&mut frames).unwrap();
         assert_eq!(frames, "frames");
         assert_eq!(place.open().unwrap_err().to_string(), another().to_string());
         let mut raw = UnixStream::connect(&path).unwrap();
-        raw.write_all(b"garbage\n").unwrap();
-        let mut reply = String::new();
-        BufReader::new(&raw).read_line(&mut reply).unwrap();
-        assert!(reply.contains("not a request"), "{reply}");
+        for wrong in ["garbage", "{}", "{\"command\":1}", "[]"] {
+            raw.write_all(format!("{wrong}\n").as_bytes()).unwrap();
+            let mut reply = String::new();
+            BufReader::new(&raw).read_line(&mut reply).unwrap();
+            assert!(reply.contains("not a request"), "{reply}");
+        }
         drop(server);
         assert!(!path.exists());
-        assert!(ask(Some(&path), &Request::Stats).is_err());
+        assert!(ask(Some(&path), &Stats {}).is_err());
     }
 
     fn place(dir: &tempfile::TempDir, name: &str) -> Place {
@@ -465,7 +274,7 @@ mod tests {
     }
 
     fn served(socket: Socket) -> Server {
-        socket.serve(None, |_| Ok(Reply::Value(Value::Null))).unwrap()
+        socket.serve(None, |_| Ok(Reply::Answer(Value::Null))).unwrap()
     }
 
     #[test]
@@ -518,15 +327,15 @@ mod tests {
         std::fs::remove_file(&at.path).unwrap();
         let second = served(at.open().unwrap());
         drop(first);
-        assert!(ask(Some(&at.path), &Request::Stats).is_ok());
+        assert!(ask(Some(&at.path), &Stats {}).is_ok());
         // One that takes over puts its own in the place of the one that is there.
         let mut third = served(at.open_beside().unwrap());
-        assert!(ask(Some(&at.path), &Request::Stats).is_ok());
+        assert!(ask(Some(&at.path), &Stats {}).is_ok());
         let before = unix::identity(&at.path);
         third.settle().unwrap();
         assert_ne!(unix::identity(&at.path), before);
         drop(second);
-        assert!(ask(Some(&at.path), &Request::Stats).is_ok());
+        assert!(ask(Some(&at.path), &Stats {}).is_ok());
         drop(third);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

@@ -9,7 +9,7 @@
 //! at [`FLOW_BYTES`] each: what the machine has available, what the control group may still use, and what
 //! limits of the process (`ulimit -v`, `-d`) leave, whichever is least.
 
-use control::program::tables::FLOWS_MOST;
+use crate::program::tables::FLOWS_MOST;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 

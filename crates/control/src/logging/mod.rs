@@ -7,7 +7,7 @@
 mod limit;
 mod writer;
 
-use crate::cli::LogFormat;
+use clap::ValueEnum;
 use limit::{Limits, Suppressed};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -27,6 +27,15 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use writer::{Lines, Sink};
 
+/// Log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// key=value
+    Logfmt,
+    /// One JSON object a line
+    Json,
+}
+
 /// The last lines are waited for so long when the process ends.
 const FLUSH_MAX: Duration = Duration::from_millis(500);
 
@@ -34,7 +43,7 @@ static LOG: OnceLock<Lines> = OnceLock::new();
 static CHANGES: OnceLock<Lines> = OnceLock::new();
 
 /// Starts logging; `RUST_LOG` overrides the level.
-pub(crate) fn start(format: &LogFormat, verbose: u8) {
+pub fn start(format: &LogFormat, verbose: u8) {
     let level = match verbose {
         0 => "info",
         1 => "debug",
@@ -61,7 +70,7 @@ pub(crate) fn start(format: &LogFormat, verbose: u8) {
 }
 
 /// A line for whoever started the command, among those of the log.
-pub(crate) fn say(line: &str) {
+pub fn say(line: &str) {
     let line = format!("{line}\n");
     match LOG.get() {
         Some(lines) => lines.put(line.as_bytes()),
@@ -71,7 +80,7 @@ pub(crate) fn say(line: &str) {
 }
 
 /// Waits, for a while, until what was logged is written.
-pub(crate) fn flush() {
+pub fn flush() {
     for lines in [LOG.get(), CHANGES.get()].into_iter().flatten() {
         lines.flush(FLUSH_MAX);
     }

@@ -6,7 +6,7 @@
 //! have ([`Ports::let_go`]), and can have it back ([`Ports::take_back`]).
 
 use crate::config::{Config, RxRate, RxWorker};
-use control::failure::Failure;
+use crate::failure::Failure;
 use datapath::queues::{Change, Of, PortRef, QueuesConfig, Setting};
 use port::Port;
 use port::spec::{Kind, Spec};

@@ -1,6 +1,6 @@
 //! Numbers that `run` takes, by option or by key of its file, and what makes sense of each.
 
-use control::failure::Failure;
+use crate::failure::Failure;
 
 /// A number with its bounds.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) const MAX_BACKOFF: Bound = bound("max-backoff", 1, DAY);
 pub(crate) const INACTIVITY_PROBE: Bound = bound("inactivity-probe", 1, DAY);
 pub(crate) const STATE_INTERVAL: Bound = bound("state-interval", 0, 7 * DAY);
 pub(crate) const FLOWS_MAX: Bound =
-    bound("flows-max", 1, control::program::tables::FLOWS_MOST as u64);
+    bound("flows-max", 1, crate::program::tables::FLOWS_MOST as u64);
 pub(crate) const WATCHDOG: Bound = bound("watchdog", 0, DAY);
 
 /// All of them, for tests and for who documents them.

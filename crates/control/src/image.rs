@@ -12,18 +12,18 @@
 //!
 //! The time since the image was taken, by the system's clock, is taken off what each connection has left.
 
-use crate::ctl::{Reply, Request, ask, follow};
-use control::failure::Failure;
-use control::sync::lock;
+use crate::failure::Failure;
+use crate::sync::lock;
 use datapath::services::Connections;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use service::conntrack::image::{Image, Restored};
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use switch::Switch;
 
 /// Largest image that is read: 10⁷ connections take a tenth of it.
@@ -34,7 +34,7 @@ pub(crate) fn clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-fn connections(switch: &Switch) -> Result<&Connections, String> {
+pub(crate) fn connections(switch: &Switch) -> Result<&Connections, String> {
     let none = || "this switch tracks no connections: it runs a P4 program".to_owned();
     switch.services().connections().map(|connections| &**connections).ok_or_else(none)
 }
@@ -109,16 +109,8 @@ fn loosened(image: &mut Image) -> bool {
     went_on
 }
 
-fn restored(told: &Restored, age: u64, unchecked: bool) -> Value {
-    json!({
-        "windows_unchecked": unchecked,
-        "imported": told.connections, "expired": told.expired, "known": told.known,
-        "replaced": told.replaced, "no_room": told.no_room, "unbound": told.unbound, "age_seconds": age,
-    })
-}
-
-/// The switch's answer to an import.
-pub(crate) fn answer(switch: &Switch, path: &Path) -> Result<Value, String> {
+/// Takes over the connections of an image that this process may read.
+pub(crate) fn take(switch: &Switch, path: &Path) -> Result<Answer, String> {
     let connections = connections(switch)?;
     let (mut image, age) = read(path)?;
     let unchecked = loosened(&mut image);
@@ -126,71 +118,73 @@ pub(crate) fn answer(switch: &Switch, path: &Path) -> Result<Value, String> {
     Ok(restored(&told, age, unchecked))
 }
 
-/// The switch's answer to an export.
-pub(crate) fn stream(switch: &Switch) -> Result<Reply, String> {
-    connections(switch)?;
-    let switch = switch.clone();
-    Ok(Reply::Stream(
-        serde_json::Value::Null,
-        Box::new(move |client| {
-            let connections = connections(&switch).map_err(std::io::Error::other)?;
-            let mut out = BufWriter::with_capacity(1 << 18, client);
-            connections.export(&|| switch.now_ns(), clock(), &mut out)?;
-            out.flush()
-        }),
-    ))
+/// Writes an image of all to a client.
+pub(crate) fn send(switch: &Switch, client: &UnixStream) -> std::io::Result<()> {
+    let connections = connections(switch).map_err(std::io::Error::other)?;
+    let mut out = BufWriter::with_capacity(1 << 18, client);
+    connections.export(&|| switch.now_ns(), clock(), &mut out)?;
+    out.flush()
 }
 
-/// `millrace conntrack export`.
-pub(crate) fn export(ctl: Option<&Path>, path: &Path, json: bool) -> Result<(), Failure> {
-    let mut from = follow(ctl, &Request::ConntrackExport)?;
-    let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 18]);
-    let mut said = Instant::now();
-    loop {
-        let n = from.read(&mut part).map_err(|e| Failure::Bad(format!("from the switch: {e}")))?;
-        if n == 0 {
-            break;
-        }
-        bytes.extend_from_slice(&part[..n]);
-        if said.elapsed() > Duration::from_secs(1) {
-            eprintln!("millrace: {} MiB read from the switch", bytes.len() >> 20);
-            said = Instant::now();
-        }
-    }
-    // Read here, so that what the switch broke off does not take a good file's place.
-    let image = Image::read(bytes.clone())
+/// Saves an image that a switch has sent; how many connections it has. What the switch broke off does not take a good
+/// file's place.
+pub fn save(path: &Path, bytes: &[u8]) -> Result<usize, Failure> {
+    let image = Image::read(bytes.to_vec())
         .map_err(|e| Failure::Bad(format!("from the switch, whose log may say why: {e}")))?;
-    replace(path, |out| out.write_all(&bytes).map(|()| 0)).map_err(Failure::Bad)?;
-    let value = json!({"exported": image.len(), "bytes": bytes.len()});
-    crate::query::show(&value, json, |value| {
-        format!("{} connections exported, {} bytes\n", value["exported"], value["bytes"])
-    })
+    replace(path, |out| out.write_all(bytes).map(|()| 0)).map_err(Failure::Bad)?;
+    Ok(image.len())
 }
 
-/// `millrace conntrack import`.
-pub(crate) fn import(ctl: Option<&Path>, path: &Path, json: bool) -> Result<(), Failure> {
-    let absolute =
-        std::path::absolute(path).map_err(|e| Failure::Bad(format!("{}: {e}", path.display())))?;
-    let value = ask(ctl, &Request::ConntrackImport { path: absolute })?;
-    crate::query::show(&value, json, print)
+/// What became of an image.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// TCP's windows are not checked: the switch went on behind the image.
+    pub windows_unchecked: bool,
+    /// Connections that were taken over.
+    pub imported: u64,
+    /// Those whose time was over.
+    pub expired: u64,
+    /// Those that the switch had.
+    pub known: u64,
+    /// Those that were replaced by newer ones.
+    pub replaced: u64,
+    /// Those without room.
+    pub no_room: u64,
+    /// Those imported without their block of ports.
+    pub unbound: u64,
+    /// Seconds since the image was taken.
+    pub age_seconds: u64,
 }
 
-fn print(value: &Value) -> String {
-    let mut out = format!("{} connections imported", value["imported"]);
-    let rest = [
-        ("expired", "whose time was over"),
-        ("known", "that the switch had"),
-        ("replaced", "replaced by newer ones"),
-        ("no_room", "without room"),
-        ("unbound", "imported without their block of ports"),
-    ];
-    for (name, what) in rest {
-        if value[name].as_u64() != Some(0) {
-            out.push_str(&format!(", {} {what}", value[name]));
-        }
+fn restored(told: &Restored, age_seconds: u64, windows_unchecked: bool) -> Answer {
+    Answer {
+        windows_unchecked,
+        imported: told.connections as u64,
+        expired: told.expired as u64,
+        known: told.known as u64,
+        replaced: told.replaced as u64,
+        no_room: told.no_room as u64,
+        unbound: told.unbound as u64,
+        age_seconds,
     }
-    out.push_str(&format!("; taken {} seconds ago", value["age_seconds"]));
-    if value["windows_unchecked"] == true {
+}
+
+/// The same in a line.
+pub(crate) fn print(answer: &Answer) -> String {
+    let mut out = format!("{} connections imported", answer.imported);
+    let rest = [
+        (answer.expired, "whose time was over"),
+        (answer.known, "that the switch had"),
+        (answer.replaced, "replaced by newer ones"),
+        (answer.no_room, "without room"),
+        (answer.unbound, "imported without their block of ports"),
+    ];
+    for (n, what) in rest.into_iter().filter(|(n, _)| *n != 0) {
+        out.push_str(&format!(", {n} {what}"));
+    }
+    out.push_str(&format!("; taken {} seconds ago", answer.age_seconds));
+    if answer.windows_unchecked {
         out.push_str(" of a switch that went on: TCP's windows are not checked");
     }
     out.push('\n');
@@ -309,6 +303,7 @@ fn write(switch: &Switch, path: &Path, stopped: bool) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_file_is_replaced_whole_or_not_at_all() {
@@ -335,7 +330,7 @@ mod tests {
     }
 
     fn switch() -> Switch {
-        control::program::tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None)
+        crate::program::tables::start(1, Vec::new(), 1000, switch::EngineKind::Interp, None)
             .unwrap()
     }
 

@@ -99,7 +99,7 @@ impl Signals {
 
     /// All threads have ended.
     pub(crate) fn ended(&self) {
-        *control::sync::lock(&self.shared.ended) = true;
+        *crate::sync::lock(&self.shared.ended) = true;
     }
 }
 
@@ -110,7 +110,7 @@ impl Shared {
         while Instant::now() < until {
             std::thread::sleep(Duration::from_millis(100));
         }
-        let ended = control::sync::lock(&self.ended);
+        let ended = crate::sync::lock(&self.ended);
         if *ended {
             return;
         }
@@ -122,4 +122,22 @@ impl Shared {
             END_MAX.as_secs()
         ))
     }
+}
+
+/// A descriptor that is readable once SIGINT or SIGTERM came.
+pub struct EndSignals(UnixStream);
+
+/// From now on SIGINT and SIGTERM are what [`came`] tells, in place of ending the process.
+pub fn on_end() -> std::io::Result<EndSignals> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(EndSignals(read))
+}
+
+/// Waits for SIGINT or SIGTERM, at most so long; says whether one came.
+pub fn came(signals: &EndSignals, timeout: std::time::Duration) -> bool {
+    use std::os::fd::AsFd;
+    port::wait_readable(signals.0.as_fd(), timeout)
 }

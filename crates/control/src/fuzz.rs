@@ -1,12 +1,14 @@
 //! The bodies of the fuzz targets `config`, `ctl` and `take_over`, which the unit tests run too. Hidden: only tests and
 //! the fuzz targets call them. No path that the bytes name is opened.
 
-use crate::cli::RunOptions;
-use crate::config::{self, Config};
-use crate::ctl::Request;
+use crate::config::{self, Config, Options};
 use crate::ports::Ports;
-use crate::takeover::{Gives, Running, converse};
-use crate::{ctl, query};
+use crate::program::tables;
+use crate::protocol::{Answer, Reply, Request, line};
+use crate::takeover::own::{Gives, converse};
+use crate::takeover::running::Running;
+use crate::verb::{At, Verb};
+use crate::verbs::{self, service::Service};
 use std::io::{BufReader, Cursor, Read, Write};
 use std::sync::OnceLock;
 use switch::{EngineKind, Switch};
@@ -15,8 +17,7 @@ use switch::{EngineKind, Switch};
 fn small() -> &'static Switch {
     static SWITCH: OnceLock<Switch> = OnceLock::new();
     SWITCH.get_or_init(|| {
-        let started =
-            control::program::tables::start(1, Vec::new(), 1000, EngineKind::Interp, None);
+        let started = tables::start(1, Vec::new(), 1000, EngineKind::Interp, None);
         started.unwrap_or_else(|e| panic!("a switch starts: {}", e.text()))
     })
 }
@@ -28,7 +29,7 @@ pub fn config(data: &[u8]) {
         Ok(file) => file,
         Err(error) => return assert!(!error.is_empty()),
     };
-    match Config::of(file, RunOptions::default()) {
+    match Config::of(file, Options::default()) {
         Ok(config) => {
             assert!((1..=256).contains(&config.workers) && config.connections > 0);
             assert!(config.watchdog.is_none_or(|bound| bound.as_secs() >= 5));
@@ -43,35 +44,28 @@ pub fn config(data: &[u8]) {
 /// Lines that come by a control socket: each is answered in one line, and what it asks for reads back the same.
 pub fn ctl(data: &[u8]) {
     let switch = small();
-    for line in data.split(|byte| *byte == b'\n').take(64) {
-        let Ok(request) = serde_json::from_slice::<Request>(line) else { continue };
-        let written = serde_json::to_value(&request).expect("a request can be written");
-        let again: Request = serde_json::from_value(written.clone()).expect("what was written");
-        assert_eq!(serde_json::to_value(&again).expect("a request can be written"), written);
-        // These name files, which are not to be opened for whoever fuzzes.
-        let names_files = match &request {
-            Request::ConntrackImport { .. } | Request::P4Load { .. } => true,
-            Request::Service { add, set, .. } => add
-                .iter()
-                .chain(set)
-                .flatten()
-                .any(|word| word.contains("-file") || word.contains("module")),
-            _ => false,
-        };
-        if names_files {
+    for asked in data.split(|byte| *byte == b'\n').take(64) {
+        let Ok(request) = Request::read(asked) else { continue };
+        let verb = request.verb.clone();
+        let Ok(question) = verbs::read(request) else { continue };
+        let written = question.written();
+        let again = Request { verb, arguments: written.clone() }.line().expect("it can be written");
+        let again = Request::read(&again).expect("what was written");
+        let question = verbs::read(again).expect("what was written");
+        assert_eq!(question.written(), written);
+        // Files are not to be opened for whoever fuzzes.
+        if question.names_files() {
             continue;
         }
-        let named = match &request {
-            Request::Service { add: Some(words), .. } => words.first().cloned(),
-            _ => None,
-        };
-        let answer = query::answer(switch, &|| "none".into(), request);
-        let line =
-            serde_json::to_string(&ctl::answer_of(answer)).expect("an answer can be written");
-        assert!(!line.contains('\n'));
-        if let Some(name) = named {
+        let outcome = question.answer(&At::alone(switch)).map(|reply| match reply {
+            Reply::Answer(value) | Reply::Stream(value, _) => value,
+        });
+        let told = line(&Answer::from(outcome)).expect("an answer can be written");
+        assert_eq!(told.iter().filter(|byte| **byte == b'\n').count(), 1);
+        if let Some(name) = written["add"][0].as_str() {
+            let gone = Service { remove: Some(name.to_owned()), ..Service::default() };
             // Whether it is there does not matter.
-            drop(crate::services::answer(switch, None, None, Some(&name)));
+            drop(Verb::answer(gone, &At::alone(switch)));
         }
     }
 }
@@ -134,7 +128,7 @@ pub fn take_over(data: &[u8]) {
     }
     let switch = small();
     let mut running = Running::of(BufReader::new(Peer(Cursor::new(rest))), side % 4 == 0);
-    let agent = running.agent(|id| control::program::tables::agent(switch, Some(id)));
+    let agent = running.agent(|id| tables::agent(switch, Some(id)));
     let went = agent
         .map(|_| ())
         .and_then(|()| running.connections(switch))

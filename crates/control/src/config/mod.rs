@@ -1,10 +1,11 @@
 //! The configuration of `run`: a TOML file whose keys are the options' names, and the options
 //! themselves, which add to its lists and override its values.
 
-use crate::bounds;
-use crate::cli::{FailModeName, RunOptions};
-use control::engine::EngineName;
-use control::failure::Failure;
+use crate::engine::EngineName;
+use crate::failure::Failure;
+use crate::program::tables;
+use crate::{bounds, model, socket};
+use clap::{Args, ValueEnum};
 use datapath::compiled;
 use datapath::queues::Setting;
 use of_channel::connection::Timing;
@@ -16,6 +17,160 @@ use service::catalogue;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use switch::EngineKind;
+
+/// `millrace run`.
+#[derive(Args, Debug, Default)]
+pub struct Options {
+    /// Configuration file; options add to it and override it
+    pub config: Option<PathBuf>,
+    /// A port; numbers count from 1 in order
+    #[arg(long = "port", value_name = "[NAME[:NUMBER]=]SPEC")]
+    pub ports: Vec<String>,
+    /// A controller to connect to: tcp:HOST[:PORT], tls:HOST[:PORT]
+    #[arg(long = "controller", value_name = "TARGET")]
+    pub controllers: Vec<String>,
+    /// Where to listen for controllers: ptcp:[PORT][:ADDR], pssl:[PORT][:ADDR], punix:PATH
+    #[arg(long = "listen", value_name = "TARGET")]
+    pub listeners: Vec<String>,
+    /// Packet-ins a second for each controller, at most [default: no limit but --punt-rate]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_RATE.parse(text))]
+    pub controller_rate: Option<u64>,
+    /// Packet-ins at once for each controller [default: a quarter of --controller-rate]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONTROLLER_BURST.parse(text))]
+    pub controller_burst: Option<u64>,
+    /// The switch's private key for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub private_key: Option<PathBuf>,
+    /// The switch's certificate for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub certificate: Option<PathBuf>,
+    /// The certificate of who signs controllers' certificates; with it every controller must show one
+    #[arg(long, value_name = "FILE", requires = "private_key")]
+    pub ca_cert: Option<PathBuf>,
+    /// Where to show all OpenFlow messages to `ovs-ofctl snoop`
+    #[arg(long, value_name = "PATH")]
+    pub snoop: Option<PathBuf>,
+    /// Datapath id, up to 16 hexadecimal digits; made from the first port's address otherwise
+    #[arg(long, value_name = "HEX")]
+    pub datapath_id: Option<String>,
+    /// What happens while no controller is connected
+    #[arg(long, value_enum)]
+    pub fail_mode: Option<FailModeName>,
+    /// OpenFlow versions to speak, separated by commas: OpenFlow10,OpenFlow13
+    #[arg(long, value_name = "LIST")]
+    pub protocols: Option<String>,
+    /// Flow entries to start with, in ovs-ofctl's syntax
+    #[arg(long = "flows", value_name = "FILE")]
+    pub flows: Vec<PathBuf>,
+    /// Groups to start with, in ovs-ofctl's syntax
+    #[arg(long = "groups", value_name = "FILE")]
+    pub groups: Vec<PathBuf>,
+    /// Meters to start with, in ovs-ofctl's syntax
+    #[arg(long = "meters", value_name = "FILE")]
+    pub meters: Vec<PathBuf>,
+    /// A flow table that shows the entries of another one with sources and destinations exchanged, as in
+    /// 0=1,goto_table:1
+    #[arg(long = "synchronise", value_name = "TABLE=SOURCE[,INSTRUCTIONS]")]
+    pub synchronised: Vec<String>,
+    /// Forward by this P4-16 program in place of OpenFlow's tables
+    #[arg(long, value_name = "FILE.p4")]
+    pub p4: Option<PathBuf>,
+    /// Entries of the P4 program to start with, in the manner of simple_switch_CLI
+    #[arg(long, value_name = "FILE")]
+    pub entries: Option<PathBuf>,
+    /// Worker threads [default: 1]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::WORKERS.parse(text))]
+    pub workers: Option<u64>,
+    /// Processors for the workers, in order: 1,2,4-7
+    #[arg(long, value_name = "LIST")]
+    pub cpus: Option<String>,
+    /// Which worker (from 0) serves a port's receive queue (from 0); the others are spread
+    #[arg(long = "rx-worker", value_name = "PORT[:QUEUE]=WORKER")]
+    pub rx_workers: Vec<String>,
+    /// So many packets a second are taken of a port at most; what comes faster waits in its driver, and is lost there
+    #[arg(long = "rx-rate", value_name = "PORT=RATE")]
+    pub rx_rates: Vec<String>,
+    /// An egress queue, or the port's rate: PORT[:ID],min=RATE,max=RATE,priority=N,weight=N
+    #[arg(long = "queue", value_name = "SETTING")]
+    pub queues: Vec<String>,
+    /// Connections that `ct` keeps at most [default: 262144]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::CONNECTIONS.parse(text))]
+    pub connections: Option<u64>,
+    /// Connections outlive the process: read from this file at the start, if it is there, and written to it every
+    /// --state-interval and at the end
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// How often --state is written, in seconds; 0: only at the end [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::STATE_INTERVAL.parse(text))]
+    pub state_interval: Option<u64>,
+    /// A thread that does not move for so long ends the process with status 70, in seconds; 0: none is watched
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::WATCHDOG.parse(text))]
+    pub watchdog: Option<u64>,
+    /// Goes on where the running switch behind this control socket is, and ends it: its entries (in place of
+    /// --flows, --groups, --meters) and connections, while packets go on until ports change hands
+    #[arg(long, value_name = "PATH")]
+    pub take_over: Option<PathBuf>,
+    /// A service for flows to name in softflow(NAME,ARG): "NAME KIND [KEY=VALUE...]"
+    #[arg(long = "service", value_name = "SERVICE")]
+    pub services: Vec<String>,
+    /// Workers never sleep: a core each, for the least delay after a silence
+    #[arg(long)]
+    pub poll: bool,
+    /// Arguments for DPDK itself, as one word; used where a port is of the kind dpdk
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub eal: Option<String>,
+    /// Frames that DPDK ports have room for, all together [default: 65535]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::MBUFS.parse(text))]
+    pub mbufs: Option<u64>,
+    /// The engine [default: jit]
+    #[arg(long, value_enum)]
+    pub engine: Option<EngineName>,
+    /// Runs one forwarded packet in N by the interpreter, too, and counts differences
+    #[arg(long, value_name = "1/N")]
+    pub validate: Option<String>,
+    /// Never splits a flow table into several that fit faster templates
+    #[arg(long)]
+    pub no_decompose: bool,
+    /// Looks every table up by this template, where it fits (for tests): direct_code, hash, lpm,
+    /// range, scan, tuple_space, decomposed, linear
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
+    pub template: Option<String>,
+    /// Control socket, for trace, stats, explain and dump
+    #[arg(long, value_name = "PATH")]
+    pub ctl: Option<PathBuf>,
+    /// Flow entries in all tables together, at most [default: what half of the free memory holds]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::FLOWS_MAX.parse(text))]
+    pub flows_max: Option<u64>,
+    /// Keep every change that controllers and commands make in this file, which is added to
+    #[arg(long, value_name = "FILE")]
+    pub log_changes: Option<PathBuf>,
+    /// A group, by name or number, whose members may ask at the control socket beside its owner
+    #[arg(long, value_name = "GROUP")]
+    pub ctl_group: Option<String>,
+    /// Packets per second to controllers, at most; ports share it fairly
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::PUNT_RATE.parse(text))]
+    pub punt_rate: Option<u64>,
+    /// Auxiliary connections to each controller, beside the main one [default: 0]
+    #[arg(long, value_name = "N", value_parser = |text: &str| bounds::AUXILIARY.parse(text))]
+    pub auxiliary: Option<u64>,
+    /// Longest pause between attempts to connect, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::MAX_BACKOFF.parse(text))]
+    pub max_backoff: Option<u64>,
+    /// A controller silent for so long is probed, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| bounds::INACTIVITY_PROBE.parse(text))]
+    pub inactivity_probe: Option<u64>,
+}
+
+/// `--fail-mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailModeName {
+    /// Forward by the tables as they are
+    Secure,
+    /// Learn and forward as an ordinary bridge
+    Standalone,
+}
 
 /// A configuration file.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -150,7 +305,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// From the options, and the file that they name.
-    pub(crate) fn new(options: RunOptions) -> Result<Config, Failure> {
+    pub(crate) fn new(options: Options) -> Result<Config, Failure> {
         let file = match &options.config {
             Some(path) => read(path)?,
             None => File::default(),
@@ -159,7 +314,7 @@ impl Config {
     }
 
     /// From the options and a file that was read.
-    pub(crate) fn of(file: File, options: RunOptions) -> Result<Config, Failure> {
+    pub(crate) fn of(file: File, options: Options) -> Result<Config, Failure> {
         let both = |mut a: Vec<String>, b: Vec<String>| {
             a.extend(b);
             a
@@ -251,7 +406,7 @@ impl Config {
         let queues = both(file.queue, options.queues);
         let queues = queues.iter().map(|s| queue(s)).collect::<Result<_, _>>()?;
         let connections = bounds::CONNECTIONS.pick(options.connections, file.connections)?;
-        let connections = connections.map_or(control::program::tables::CONNECTIONS, |n| n as usize);
+        let connections = connections.map_or(tables::CONNECTIONS, |n| n as usize);
         let state = options.state.or(file.state);
         if p4.is_some() && state.is_some() {
             return Err(Failure::usage(
@@ -295,7 +450,7 @@ impl Config {
             Some(EngineName::Jit) | None => EngineKind::Jit(compiled::Options {
                 decompose: !(options.no_decompose || file.no_decompose.unwrap_or(false)),
                 template,
-                model: control::model::load(),
+                model: model::load(),
                 ..compiled::Options::default()
             }),
             Some(EngineName::Interp) => EngineKind::Interp,
@@ -306,7 +461,7 @@ impl Config {
         let probe =
             bounds::INACTIVITY_PROBE.pick(options.inactivity_probe, file.inactivity_probe)?;
         let ctl_group = options.ctl_group.or(file.ctl_group);
-        let ctl_group = ctl_group.map(|name| crate::ctl::group(&name)).transpose();
+        let ctl_group = ctl_group.map(|name| socket::group(&name)).transpose();
         let ctl_group = ctl_group.map_err(|e| Failure::Usage(format!("--ctl-group: {e}")))?;
         Ok(Config {
             ports,
@@ -523,11 +678,11 @@ mod tests {
             "port = [\"memory:a\"]\ndatapath-id = \"1\"\nworkers = 2\ncpus = \"0,2-3\"\n",
         )
         .unwrap();
-        let options = RunOptions {
+        let options = Options {
             config: Some(path),
             ports: vec!["b:7=memory:b".into()],
             datapath_id: Some("00:00:00:00:00:00:00:ff".into()),
-            ..RunOptions::default()
+            ..Options::default()
         };
         let config = Config::new(options).unwrap();
         assert_eq!(config.ports.len(), 2);
@@ -569,15 +724,14 @@ mod tests {
         assert!(text(cpus("3-1").unwrap_err()).contains("1,2,4-7"));
         let synchronised = vec!["0:1".into()];
         assert_eq!(
-            text(Config::new(RunOptions { synchronised, ..RunOptions::default() }).unwrap_err()),
+            text(Config::new(Options { synchronised, ..Options::default() }).unwrap_err()),
             "--synchronise: synchronised table 0:1: write TABLE=SOURCE[,INSTRUCTIONS], as in 0=1,goto_table:1"
         );
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.toml");
         std::fs::write(&path, "prot = []\n").unwrap();
-        let error = text(
-            Config::new(RunOptions { config: Some(path), ..RunOptions::default() }).unwrap_err(),
-        );
+        let error =
+            text(Config::new(Options { config: Some(path), ..Options::default() }).unwrap_err());
         assert!(error.contains("unknown field `prot`"), "{error}");
     }
 }
