@@ -6,8 +6,9 @@
 //! added. A trace is the interpreter's, of another run of the packet whose effects are thrown away.
 
 use crate::compiled::{JitEngine, Options};
+use crate::counts::Counts;
 use crate::engine::{Engine as _, Forward, Scratch};
-use crate::lane::{Counts, Imitated, Resumed};
+use crate::externs::{Imitated, Resumed};
 use crate::telling::tell_one;
 use crate::validate::spelt;
 use interp::filetest::{Events, Interpreter};

@@ -6,13 +6,14 @@
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | the seam: what an engine is to the control side and to a worker |
-//! | [`replica`] | two replicas of the tables, one serving, one following: the interpreter engine |
+//! | [`replica`] | what it takes to forward by a version; two of them are the interpreter engine |
 //! | [`compiled`] | the compiling engine: the same replicas, with code for them |
 //! | `whole` | when code of whole programs is made, for packets that the code of bursts leaves |
 //! | `aside` | a table is rearranged on a control core while it serves |
 //! | [`samples`] | keys that traffic has brought |
 //! | [`filetest`] | test files on the compiling engine |
-//! | [`lane`] | a worker's way through a snapshot: counts, and packets that code of bursts left |
+//! | [`counts`] | where the counts of compiled code go, and who answers what it asks |
+//! | [`externs`] | state, services and counters, as a packet reaches them |
 //! | [`publish`] | a version is published by one swap; who has adopted it |
 //! | [`worker`] | the burst loop: receive, run, transmit, sleep when silent |
 //! | [`records`] | what compiled code reads of an entry's action |
@@ -36,9 +37,10 @@
 mod aside;
 pub mod capture;
 pub mod compiled;
+pub mod counts;
 pub mod engine;
+pub mod externs;
 pub mod filetest;
-pub mod lane;
 mod lines;
 pub mod meter;
 pub mod ports;

@@ -10,7 +10,7 @@
 //! it, so the same snapshot must do the same. Packets that a service might have changed are no samples.
 
 use crate::engine::{Forward, Scratch};
-use crate::lane::Resumed;
+use crate::externs::Resumed;
 use crossbeam_channel::{Receiver, Sender};
 use interp::{Input, NullExterns, Start, sink::Collect};
 use ir::Verdict;

@@ -4,7 +4,7 @@
 //! Who says it is the control side's, as the entries are ([`Judge`]); it is put in place once it is there. Until then
 //! nothing is admitted. What it may look at is for it to say: the arguments here are the digest's that follows.
 
-use super::{Call, Service, answer};
+use super::call::{Call, Service, answer};
 use ir::Bits;
 use std::sync::{Arc, OnceLock};
 

@@ -15,8 +15,8 @@
 //! Checked by: the tests below; those of `of_pipeline`; `lab/conntrack` and the tests of `service` for
 //! the tracker itself.
 
-use super::waiting::Waiting;
-use super::{Burst, Call, Kept, News, Service, Waits, answer};
+use super::call::{Burst, Call, Service, answer};
+use super::waiting::{Kept, News, Waiting, Waits};
 use hashbrown::HashMap;
 use ir::{Bits, DropReason};
 use jit::Handed;

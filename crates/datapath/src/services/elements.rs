@@ -15,8 +15,8 @@
 //!
 //! Checked by: the tests below; `of_pipeline` and `tests/softflow.rs` for what flows make of it.
 
-use super::waiting::Waiting;
-use super::{Burst, Call, Kept, News, Service, Waits, answer};
+use super::call::{Burst, Call, Service, answer};
+use super::waiting::{Kept, News, Waiting, Waits};
 use arc_swap::ArcSwap;
 pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
 use ir::{Bits, DropReason};

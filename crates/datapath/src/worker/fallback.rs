@@ -7,7 +7,7 @@
 
 use super::run::Run;
 use super::transmit::Transmit;
-use crate::lane::{Late, Resumed, State};
+use crate::externs::{Late, Resumed, State};
 use crate::ports::{PortShared, PortTable};
 use crate::services::{Begins, Kept, Waits};
 use crate::sink::{Collector, Notes, Notified};

@@ -6,8 +6,8 @@
 use super::fallback::{Fallback, Prior};
 use super::transmit::{Transmit, count_lost, drop_reason};
 use crate::capture::{Before, Fate, Watch};
+use crate::counts::Counts;
 use crate::engine::Scratch;
-use crate::lane::Counts;
 use crate::ports::PortShared;
 use crate::publish::Reader;
 use crate::punt::PuntRing;

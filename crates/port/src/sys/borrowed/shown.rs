@@ -7,7 +7,7 @@
 //! Costs: 16 instructions a frame, 30 field by field.
 //! Checked by: the test below, which compares both; `tests/lending.rs` of `datapath`.
 
-use super::{Room, Sizes, said};
+use super::token::{Room, Sizes, said};
 use crate::sys::buffer::Native;
 use abi::Packet;
 use std::mem::MaybeUninit;
