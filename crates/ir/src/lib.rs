@@ -24,6 +24,8 @@
 
 pub mod bits;
 pub mod builder;
+mod call;
+mod contents;
 pub mod expr;
 pub mod id;
 pub mod op;
@@ -35,6 +37,7 @@ pub mod text;
 pub mod verdict;
 pub mod verify;
 mod visit;
+mod width;
 
 pub use bits::Bits;
 pub use expr::{BinaryOp, Crc, Expr, FieldRef, HashAlgorithm, UnaryOp};
