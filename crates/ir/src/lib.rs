@@ -31,7 +31,6 @@ pub mod id;
 pub mod op;
 pub mod pipeline;
 pub mod program;
-pub mod softflow;
 pub mod testing;
 pub mod text;
 pub mod verdict;

@@ -1,8 +1,7 @@
 //! Connection tracking and address translation as services: `ct` only looks at packets, `ct_nat` may
 //! translate them. Both are one tracker.
 //!
-//! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are declared here once, for
-//! programs to declare the same.
+//! Arguments by position ([`ARGS`], [`NAT_ARGS`]) and results ([`RESULTS`]) are those of [`contract::ct`].
 //!
 //! One tracker serves all workers, behind a lock: a packet of a connection may come to any of them, and with
 //! translation its two directions look unlike each other, so that no hash of a packet tells which shard a
@@ -17,6 +16,7 @@
 
 use super::call::{Burst, Call, Service, answer};
 use super::waiting::{Kept, News, Waiting, Waits};
+pub use contract::ct::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use hashbrown::HashMap;
 use ir::{Bits, DropReason};
 use jit::Handed;
@@ -33,76 +33,6 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard};
 
-/// Name of the service that only looks.
-pub const NAME: &str = "ct";
-/// Name of the service that may translate.
-pub const NAT_NAME: &str = "ct_nat";
-
-/// What `ct` is told: names and widths.
-pub const ARGS: [(&str, u32); 8] = [
-    ("zone", 16),
-    ("flags", 8),
-    ("mark", 32),
-    ("mark_mask", 32),
-    ("label", 128),
-    ("label_mask", 128),
-    // What an earlier call said of the packet.
-    ("state", 8),
-    ("tracked_zone", 16),
-];
-/// What `ct_nat` is told besides: [`kind`], addresses and ports from the first to the last; addresses of 0 stay as they are, no ports are
-/// `0..=0`, which leaves the choice to the translator.
-pub const NAT_ARGS: [(&str, u32); 5] =
-    [("kind", 8), ("first", 128), ("last", 128), ("first_port", 16), ("last_port", 16)];
-/// What both answer. Of a connection's two sides, these are the opener's packets' fields.
-pub const RESULTS: [(&str, u32); 11] = [
-    ("state", 32),
-    ("mark", 32),
-    ("label", 128),
-    ("zone", 16),
-    ("nw_src", 32),
-    ("nw_dst", 32),
-    ("ipv6_src", 128),
-    ("ipv6_dst", 128),
-    ("nw_proto", 8),
-    ("tp_src", 16),
-    ("tp_dst", 16),
-];
-
-/// Bits of the argument `flags`.
-pub mod flags {
-    /// A new connection is kept.
-    pub const COMMIT: u8 = 1;
-    /// A connection that goes the other way is replaced.
-    pub const FORCE: u8 = 2;
-    /// A new connection is one of FTP, which announces others.
-    pub const FTP: u8 = 4;
-    /// Or one of TFTP.
-    pub const TFTP: u8 = 8;
-
-    /// The helper that they name.
-    pub(super) fn alg(flags: u8) -> Option<service::conntrack::Alg> {
-        use service::conntrack::Alg;
-        match flags & (FTP | TFTP) {
-            FTP => Some(Alg::Ftp),
-            TFTP => Some(Alg::Tftp),
-            _ => None,
-        }
-    }
-}
-
-/// Values of the argument `kind`.
-pub mod kind {
-    /// Packets of connections that are translated.
-    pub const EXISTING: u8 = 0;
-    /// And new connections' source.
-    pub const SOURCE: u8 = 1;
-    /// And new connections' destination.
-    pub const DESTINATION: u8 = 2;
-    /// Beside one of those: the addresses are IPv6's.
-    pub const IPV6: u8 = 4;
-}
-
 /// Different ranges of addresses and ports that actions may name.
 const POOLS_MAX: usize = 4096;
 /// Records that one slice of maintenance looks at, while packets wait.
@@ -114,6 +44,16 @@ const SLICES_MAX: usize = 4096;
 /// microseconds.
 const EXPORTED: usize = 256;
 const IMPORTED: usize = 32;
+
+/// The helper that `flags` name.
+fn alg(named: u8) -> Option<service::conntrack::Alg> {
+    use service::conntrack::Alg;
+    match named & (flags::FTP | flags::TFTP) {
+        flags::FTP => Some(Alg::Ftp),
+        flags::TFTP => Some(Alg::Tftp),
+        _ => None,
+    }
+}
 
 /// A pool is known by what an action says: kind, addresses, ports.
 type PoolKey = (u8, u128, u128, u16, u16);
@@ -360,7 +300,7 @@ fn request(args: &[u64]) -> Request {
         nat: Nat::None,
         mark: masked(word(2) as u32, word(3) as u32),
         label: masked(wide(4), wide(6)),
-        alg: flags::alg(asked),
+        alg: alg(asked),
         ..Request::default()
     }
 }
@@ -473,7 +413,7 @@ impl Service for Connections {
             nat: Nat::None,
             mark: masked(word(2) as u32, word(3) as u32),
             label: masked(word(4), word(5)),
-            alg: flags::alg(asked),
+            alg: alg(asked),
             apart: if call.news.is_some() { Apart::Hold } else { Apart::Never },
         };
         let said = CtState(word(6) as u8);

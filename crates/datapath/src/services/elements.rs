@@ -18,7 +18,7 @@
 use super::call::{Burst, Call, Service, answer};
 use super::waiting::{Kept, News, Waiting, Waits};
 use arc_swap::ArcSwap;
-pub use ir::softflow::{ARGS, EDIT_NAME, NAME, RESULTS};
+pub use contract::softflow::{ARGS, EDIT_NAME, NAME, RESULTS, number};
 use ir::{Bits, DropReason};
 use jit::Handed;
 use port::Csum;

@@ -26,9 +26,8 @@ use super::headers::Headers;
 use super::layout::{LEARN_VALUES, Layout};
 use super::ops;
 use super::parser;
-use datapath::services::admission;
+use datapath::services::{admission, elements};
 use ir::builder::Builder;
-use ir::softflow as elements;
 use ir::{
     ActionCall, ActionId, BinaryOp, BlockId, DropReason, Expr, Key, MatchKind, Op, Program,
     PuntReason, Table, TableId, Terminator,
