@@ -22,7 +22,7 @@
 //! compiled into the code but looked up in its index, until it has been quiet. Which structure that index should be
 //! is thought over when the table has been quiet; where a general form serves, also when an eighth of it has changed, or
 //! when lookups of the keys that workers have sampled ([`samples`](crate::samples)) have come to take longer than
-//! they did. The other structure is then made aside (module `aside`).
+//! they did. The other structure is then made on a control core (module `rearrange`).
 //!
 //! What follows a service is compiled as a copy of the pipeline ([`opt::unroll`]), in which a table may be a
 //! few entries that are part of the code, while it is looked up in its index elsewhere. Such code is broken when
@@ -50,10 +50,10 @@ pub use self::options::{DIRECT_MAX, Options, Template};
 use self::compile::{Input, TableFacts};
 use self::options::DIRECT_FORCED_MAX;
 use self::pace::{Budget, Watch};
-use crate::aside::{Aside, Next};
 use crate::engine::{Done, Engine, Forward, Job, TableExplanation};
+use crate::rearrange::{Next, Rearrangement};
 use crate::records::RETIRED;
-use crate::replica::{Beside, InterpEngine, Replica, Served};
+use crate::replica::{InterpEngine, Replacement, Replica, StructureChoice};
 use crate::tally::Reason;
 use crate::whole::{Made, Whole};
 use classify::Kind;
@@ -89,12 +89,12 @@ enum Fit {
 
 type Outcome = (Result<Code, jit::Error>, jit::Cache);
 
-/// What was made of a table aside.
+/// What came of rearranging a table.
 struct Rearranged {
-    /// The number of its [`Aside`].
+    /// The number of its [`Rearrangement`].
     number: u64,
     /// None if there is nothing to gain.
-    made: Option<Beside>,
+    made: Option<Replacement>,
     took: Duration,
 }
 
@@ -119,10 +119,10 @@ pub struct JitEngine {
     wanted: Option<String>,
     /// Why the last compilation failed; not tried again until something changes.
     failed: Option<String>,
-    /// A table that is being rearranged.
-    aside: Option<Aside>,
+    /// A table that is getting another structure.
+    rearranging: Option<Rearrangement>,
     /// How many tables have been.
-    asides: u64,
+    rearrangements: u64,
     /// With whoever compiles in the background, if there is none.
     cache: Option<jit::Cache>,
     compiling: bool,
@@ -165,8 +165,8 @@ impl JitEngine {
             ready: None,
             wanted: None,
             failed: None,
-            aside: None,
-            asides: 0,
+            rearranging: None,
+            rearrangements: 0,
             cache: Some(jit::Cache::default()),
             compiling: false,
             whole,
@@ -202,7 +202,7 @@ impl JitEngine {
         let (at, ns) = (Instant::now(), None);
         let watch = Watch { changes: 0, recent: 0, arranged: 0, ns, after: at, at };
         self.watches = vec![watch; program.tables.len()];
-        self.aside = None;
+        self.rearranging = None;
         self.touched.clear();
         self.epoch += 1;
         self.program = program;
@@ -395,14 +395,14 @@ impl JitEngine {
     }
 
     /// The structure that serves a table best, if it is another one than serves it now.
-    fn replan(&self, replica: &Replica, table: TableId) -> Option<Served> {
+    fn replan(&self, replica: &Replica, table: TableId) -> Option<StructureChoice> {
         let (plan, serves) = (self.plan(replica, table)?, replica.kind(table));
         match (plan.template.kind(), plan.decomposition) {
             // Which of the general forms it is, is decided by what lookups take.
             (Some(Kind::TupleMerge), _) if serves.is_general() => None,
             (Some(kind), _) if kind == serves => None,
-            (_, Some(decomposition)) => Some(Served::Decomposed(Arc::new(decomposition))),
-            (Some(kind), None) => Some(Served::Kind(kind)),
+            (_, Some(decomposition)) => Some(StructureChoice::Decomposed(Arc::new(decomposition))),
+            (Some(kind), None) => Some(StructureChoice::Kind(kind)),
             // It becomes code; its index is for those who come by before that.
             (None, None) => None,
         }
@@ -480,22 +480,22 @@ impl JitEngine {
     /// Tables that have been quiet may become code, and their indexes what now serves best. A table of the general
     /// form is looked at even if it is never quiet.
     fn check_quiet(&mut self) {
-        let mut aside = self.aside.as_ref().map(|_| ());
+        let mut busy = self.rearranging.as_ref().map(|_| ());
         for at in 0..self.watches.len() {
             let (table, watch) = (TableId(at as u32), &self.watches[at]);
             let calmed = watch.recent > 0 && watch.at.elapsed() >= self.options.quiet;
             // One at a time: the others keep until it is done.
-            if aside.is_none() {
+            if busy.is_none() {
                 let served = match calmed {
                     true => self.replan(self.replicas.serving(), table),
                     false => None,
                 };
-                let general = || Served::Kind(Kind::TupleMerge);
+                let general = || StructureChoice::Kind(Kind::TupleMerge);
                 let served = served.or_else(|| self.may_gain(table).then(general));
                 if let Some(served) = served {
-                    self.asides += 1;
-                    self.aside = Some(Aside::new(self.asides, table, served));
-                    aside = Some(());
+                    self.rearrangements += 1;
+                    self.rearranging = Some(Rearrangement::new(self.rearrangements, table, served));
+                    busy = Some(());
                 }
                 if calmed {
                     self.watches[at].recent = 0;
@@ -534,16 +534,16 @@ impl JitEngine {
         self.wanted.is_some() && self.failed.is_none() && !self.compiling
     }
 
-    /// Takes what came of rearranging a table aside. True: there is something better to publish.
+    /// Takes what came of rearranging a table. True: there is something better to publish.
     fn rearranged(&mut self, Rearranged { number, made, took }: Rearranged) -> bool {
         // The program may have been replaced meanwhile.
-        let aside = self.aside.as_mut().filter(|aside| aside.number == number);
-        let Some(aside) = aside else { return false };
-        let (table, next) = (aside.table(), aside.done(made));
+        let current = self.rearranging.as_mut().filter(|current| current.number == number);
+        let Some(current) = current else { return false };
+        let (table, next) = (current.table(), current.done(made));
         if let Next::Work = next {
             return false;
         }
-        self.aside = None;
+        self.rearranging = None;
         // Whoever rearranges spends a tenth of the time at it, at most.
         let watch = &mut self.watches[table.index()];
         watch.after = watch.after.max(Instant::now() + 10 * took);
@@ -564,18 +564,20 @@ impl Engine for JitEngine {
     fn apply(&mut self, pipeline: &Pipeline, updates: &[Update], now_ns: u64) {
         self.failed = None;
         for update in updates {
-            if let Some(aside) = &mut self.aside {
+            if let Some(current) = &mut self.rearranging {
                 match update {
                     Update::Insert(table, entry) | Update::Modify(table, entry) => {
-                        (*table == aside.table()).then(|| aside.touch(Some(entry.id.0)));
+                        (*table == current.table()).then(|| current.touch(Some(entry.id.0)));
                     }
-                    Update::Delete(table, id) if *table == aside.table() => aside.touch(Some(id.0)),
-                    Update::Clear(table) if *table == aside.table() => aside.touch(None),
+                    Update::Delete(table, id) if *table == current.table() => {
+                        current.touch(Some(id.0))
+                    }
+                    Update::Clear(table) if *table == current.table() => current.touch(None),
                     _ => {}
                 }
             }
-            if self.aside.as_ref().is_some_and(Aside::is_stale) {
-                self.aside = None;
+            if self.rearranging.as_ref().is_some_and(Rearrangement::is_stale) {
+                self.rearranging = None;
             }
             match update {
                 Update::Insert(t, _)
@@ -646,15 +648,15 @@ impl Engine for JitEngine {
     }
 
     fn is_settled(&self) -> bool {
-        let works = self.compiling || self.ready.is_some() || self.aside.is_some();
+        let works = self.compiling || self.ready.is_some() || self.rearranging.is_some();
         let quiet = self.watches.iter().all(|watch| watch.recent == 0);
         let whole = !self.whole.is_at_work();
         !works && quiet && whole && (self.wanted.is_none() || self.failed.is_some())
     }
 
     fn wants_work(&self) -> bool {
-        let aside = self.aside.as_ref().is_some_and(Aside::wants_work);
-        (self.wants_code() || self.whole.wants_work() || aside) && self.replicas.is_published()
+        let current = self.rearranging.as_ref().is_some_and(Rearrangement::wants_work);
+        (self.wants_code() || self.whole.wants_work() || current) && self.replicas.is_published()
     }
 
     fn job(&mut self) -> Option<Job> {
@@ -666,8 +668,8 @@ impl Engine for JitEngine {
             return Some(Box::new(move || Box::new(task.run())));
         }
         if !self.wants_code() {
-            let aside = self.aside.as_mut()?;
-            let (number, task) = (aside.number, aside.task(self.replicas.serving())?);
+            let current = self.rearranging.as_mut()?;
+            let (number, task) = (current.number, current.task(self.replicas.serving())?);
             return Some(Box::new(move || {
                 let began = Instant::now();
                 let made = task.run();

@@ -10,7 +10,7 @@
 use crate::counts::{Counts, Serve, random_between};
 use crate::engine::Forward;
 use crate::ports::PortTable;
-use crate::services::{Call, News, Services, one_by_one};
+use crate::services::{Call, Services, WaitNews, one_by_one};
 use interp::{Color, Externs};
 use ir::program::Service;
 use ir::{Bits, CounterId, EntryId, MeterId, RegisterId, TableId};
@@ -131,7 +131,7 @@ pub struct Late {
     /// Whether it is a fragment is known.
     asked: bool,
     /// What services say of packets that wait.
-    pub news: News,
+    pub news: WaitNews,
     /// What was counted before, as [`abi::Outcome::lookups`] has it.
     pub lookups: u32,
     /// Calls that were answered before, if it is a fragment: no other packet waits.

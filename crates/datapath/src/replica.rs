@@ -14,7 +14,7 @@ mod step;
 mod structures;
 
 pub use self::engine::InterpEngine;
-pub(crate) use self::structures::{Beside, Served, Wanted};
+pub(crate) use self::structures::{RebuildInput, Replacement, StructureChoice};
 
 use self::index::Index;
 use self::step::Step;
@@ -267,10 +267,10 @@ impl Replica {
     }
 
     /// What another structure for a table is made of.
-    pub(crate) fn wanted(&self, table: TableId, served: Served) -> Wanted {
+    pub(crate) fn wanted(&self, table: TableId, served: StructureChoice) -> RebuildInput {
         let index = &self.tables[table.index()];
         let (keys, over) = (index.traffic(), index.over());
-        Wanted { served, table: index.table.snapshot(), keys, over }
+        RebuildInput { served, table: index.table.snapshot(), keys, over }
     }
 
     /// What these entries of a table are now, as its structures know them.

@@ -36,7 +36,7 @@ pub use admission::Admission;
 pub use call::{Burst, Call, Service, one_by_one};
 pub use connections::Connections;
 pub use elements::Elements;
-pub use waiting::{Begins, Kept, News, Waits};
+pub use waiting::{StartPoint, WaitNews, WaitTicket, WaitingPacket};
 
 /// The services of a switch.
 #[derive(Clone, Default)]
@@ -105,7 +105,7 @@ impl Services {
     }
 
     /// Hands a frame to the service that has said that it waits; given back if it goes on already.
-    pub fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+    pub fn keep(&self, waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
         match self.list.get(waits.service) {
             Some((_, service)) => service.keep(waits, kept),
             None => {

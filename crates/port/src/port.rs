@@ -8,7 +8,7 @@ use crate::error::{Error, RxError};
 use crate::frame::Frame;
 use crate::marks;
 use crate::pool::Pool;
-use crate::sys::borrowed::{Batch, Loans};
+use crate::sys::borrowed::{Batch, BorrowedBurst};
 
 /// What a port is, fixed when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,15 +186,15 @@ pub trait RxQueue: Send {
     fn rx(&mut self, burst: &mut Burst, pool: &mut Pool) -> Result<usize, RxError>;
 
     /// As [`rx`](RxQueue::rx), for a driver with buffers of its own: frames of which there is nothing to
-    /// say but where they lie are put into `loans`, a burst of them at most. Either all that came, or none, and then
+    /// say but where they lie are put into `borrowed`, a burst of them at most. Either all that came, or none, and then
     /// all is in `burst`. Both are empty before.
-    fn rx_lent(
+    fn rx_borrowed(
         &mut self,
-        loans: &mut Loans,
+        borrowed: &mut BorrowedBurst,
         burst: &mut Burst,
         pool: &mut Pool,
     ) -> Result<usize, RxError> {
-        let _ = loans;
+        let _ = borrowed;
         self.rx(burst, pool)
     }
 

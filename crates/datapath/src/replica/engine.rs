@@ -9,7 +9,7 @@
 
 use super::Replica;
 use super::step::Step;
-use super::structures::{Beside, Served};
+use super::structures::{Replacement, StructureChoice};
 use crate::compiled::Code;
 use crate::engine::{Engine, Forward, TableExplanation};
 use crate::meter::LiveMeter;
@@ -198,7 +198,7 @@ impl InterpEngine {
 
     /// Has both replicas look a table up by another structure: the following one, which has caught up and is not
     /// published yet, at once.
-    pub(crate) fn serve(&mut self, table: TableId, served: Served) {
+    pub(crate) fn serve(&mut self, table: TableId, served: StructureChoice) {
         let step = Step::Serve(table, served);
         match Arc::get_mut(&mut self.following) {
             Some(replica) => {
@@ -211,7 +211,7 @@ impl InterpEngine {
 
     /// Has both replicas move a table, with the next publication, to what was made beside. `lacks` are the entries
     /// that have come, changed or gone since it was last brought up to date.
-    pub(crate) fn adopt(&mut self, table: TableId, beside: Beside, lacks: Vec<u32>) {
+    pub(crate) fn adopt(&mut self, table: TableId, beside: Replacement, lacks: Vec<u32>) {
         self.fresh.push(Step::Adopt(table, Arc::new(beside.lacking(lacks))));
     }
 }

@@ -3,7 +3,7 @@
 //! An index is built over the key fields that some entry of its table looks at, and no others: of
 //! OpenFlow's forty a table uses a few. When an entry uses one more, that table's index is rebuilt.
 
-use super::structures::{Beside, Over, Served, replace};
+use super::structures::{KeyLayout, Replacement, StructureChoice, replace};
 use crate::records::Records;
 use crate::samples::Samples;
 use classify::{InsertError, Kind, Layout, Range, Rule, RuleError};
@@ -256,18 +256,18 @@ impl Index {
     }
 
     /// Moves the rules to another structure, if that takes them.
-    pub(super) fn serve(&mut self, served: &Served) {
+    pub(super) fn serve(&mut self, served: &StructureChoice) {
         if let Some(table) = served.of(&self.table, &[]) {
             self.table = table;
         }
     }
 
-    pub(super) fn over(&self) -> Over {
-        Over { used: self.used.clone(), flat: self.flat }
+    pub(super) fn over(&self) -> KeyLayout {
+        KeyLayout { used: self.used.clone(), flat: self.flat }
     }
 
     /// Moves to a structure made beside, if it still fits; else nothing changes.
-    pub(super) fn adopt(&mut self, table: &Table, beside: &Beside) {
+    pub(super) fn adopt(&mut self, table: &Table, beside: &Replacement) {
         let made = beside.take();
         let Some(mut fresh) = made.filter(|_| beside.over == self.over()) else { return };
         for &id in &beside.lacks {

@@ -1,6 +1,6 @@
 //! The steps that bring a replica up to date.
 
-use super::structures::{Beside, Served};
+use super::structures::{Replacement, StructureChoice};
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use ir::{
@@ -23,9 +23,9 @@ pub(super) enum Step {
     SetValueSet(ValueSetId, Vec<Select>),
     SetProgram(Arc<Program>, Arc<ProgramState>),
     /// Another structure takes over a table's rules.
-    Serve(TableId, Served),
+    Serve(TableId, StructureChoice),
     /// One that was made beside takes over.
-    Adopt(TableId, Arc<Beside>),
+    Adopt(TableId, Arc<Replacement>),
     Version(u64),
 }
 

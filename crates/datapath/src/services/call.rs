@@ -1,6 +1,6 @@
 //! What a service is to the pipeline: calls, one at a time or for packets of a burst, and their answers.
 
-use super::waiting::{Kept, News, Waits};
+use super::waiting::{WaitNews, WaitTicket, WaitingPacket};
 use ir::{Bits, DropReason, program};
 use jit::Handed;
 use port::{Csum, Mark};
@@ -23,7 +23,7 @@ pub struct Call<'a> {
     /// Somebody wants to know what would happen: nothing is to be remembered.
     pub look: bool,
     /// Where it says what waits and what goes on, if there is somebody who keeps packets.
-    pub news: Option<&'a mut News>,
+    pub news: Option<&'a mut WaitNews>,
 }
 
 /// Packets that are handed to a service together, beside the packets.
@@ -103,7 +103,7 @@ pub trait Service: Send + Sync {
     fn tend(&self, now_ns: u64);
 
     /// Takes a frame of which it has said that it waits; gives it back if it goes on already.
-    fn keep(&self, _waits: Waits, kept: Kept) -> Option<Kept> {
+    fn keep(&self, _waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
         kept.drop(DropReason::FragmentLost);
         None
     }

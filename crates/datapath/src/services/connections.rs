@@ -15,7 +15,7 @@
 //! the tracker itself.
 
 use super::call::{Burst, Call, Service, answer};
-use super::waiting::{Kept, News, Waiting, Waits};
+use super::waiting::{WaitNews, WaitQueue, WaitTicket, WaitingPacket};
 pub use contract::ct::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use hashbrown::HashMap;
 use ir::{Bits, DropReason};
@@ -60,7 +60,7 @@ type PoolKey = (u8, u128, u128, u16, u16);
 
 struct Inner {
     tracker: Tracker,
-    waiting: Waiting,
+    waiting: WaitQueue,
     pools: HashMap<PoolKey, Option<PoolId>>,
 }
 
@@ -76,7 +76,7 @@ impl Connections {
         Connections {
             inner: Mutex::new(Inner {
                 tracker,
-                waiting: Waiting::default(),
+                waiting: WaitQueue::default(),
                 pools: HashMap::new(),
             }),
         }
@@ -217,7 +217,7 @@ impl Connections {
 
 impl Inner {
     /// Frames that are to go on, and those that are lost, as the tracker says by now.
-    fn settle(&mut self, news: Option<&mut News>) {
+    fn settle(&mut self, news: Option<&mut WaitNews>) {
         // Nearly always.
         if !self.tracker.has_news() {
             return;
@@ -461,7 +461,7 @@ impl Service for Connections {
         }
         let mut news = call.news;
         if let (Some(news), Some(Drop::Waits(ticket))) = (&mut news, outcome.drop) {
-            news.waits = Some(Waits { service: 0, element: 0, ticket });
+            news.waits = Some(WaitTicket { service: 0, element: 0, ticket });
         }
         inner.settle(news);
         drop(inner);
@@ -469,7 +469,7 @@ impl Service for Connections {
         outcome.drop.is_none()
     }
 
-    fn keep(&self, waits: Waits, kept: Kept) -> Option<Kept> {
+    fn keep(&self, waits: WaitTicket, kept: WaitingPacket) -> Option<WaitingPacket> {
         self.lock().waiting.keep(waits.ticket, kept)
     }
 

@@ -1,28 +1,28 @@
-//! Frames that are known by their lender's tokens alone.
+//! Frames that are known by their owner's tokens alone.
 //!
 //! A driver that keeps beside its buffers what there is to say of a frame (DPDK's mbufs do) need not have
-//! it copied: the shortest way through a worker carries pointers. [`Loans`] is a burst of them as it has come in,
+//! it copied: the shortest way through a worker carries pointers. [`BorrowedBurst`] is a burst of them as it has come in,
 //! each shown to generated code as an [`abi::Packet`] in the same pass in which the driver looks at it; [`Batch`] is
 //! what is gathered for a port, over several bursts if that is worth while.
 //!
-//! Invariant: all tokens in a list are of its lender, point to [`Native`]s, and each stands for a buffer that
-//! nobody else has; within it lies the frame. An empty list may have any lender. The first packets of a burst are its
+//! Invariant: all tokens in a list are of its owner, point to [`Mbuf`]s, and each stands for a buffer that
+//! nobody else has; within it lies the frame. An empty list may have any owner. The first packets of a burst are its
 //! frames as they came in, one for each, and where they lie only as long as nobody has dealt them.
 #![allow(unsafe_code)]
 
 mod batch;
 mod deal;
-mod shown;
 #[cfg(test)]
 mod tests;
 mod token;
+mod view;
 
 pub use self::batch::{BATCH_MAX, Batch, PLACES, SINK};
 pub use self::token::Sizes;
 
-use self::shown::Seen;
-use self::token::{Room, csum, frames, release_all, said};
-use super::buffer::Lender;
+use self::token::{Room, csum, frames, read_extent, release_all};
+use self::view::Summary;
+use super::buffer::BufferOwner;
 use crate::burst::{BURST_MAX, Burst};
 use crate::offload::Csum;
 use abi::{Outcome, Packet};
@@ -32,10 +32,10 @@ use std::ptr::NonNull;
 const _: () = assert!(BURST_MAX == abi::BURST_MAX);
 
 /// Frames in buffers of a driver's own, in order of arrival, of which nobody has made [`Frame`]s. Nothing is
-/// owed of them, and of no mark is anything known. Those that are left when it ends go back to their lender.
+/// owed of them, and of no mark is anything known. Those that are left when it ends go back to their owner.
 #[derive(Debug, Default)]
-pub struct Loans {
-    lender: Option<&'static Lender>,
+pub struct BorrowedBurst {
+    owner: Option<&'static BufferOwner>,
     tokens: Vec<NonNull<()>>,
     /// The frames as generated code sees them, then room.
     packets: Vec<Packet<'static>>,
@@ -50,14 +50,14 @@ pub struct Loans {
 
 // SAFETY: each token is the only way to its buffer, which may be used and released on any thread; packets are read
 // only together with the tokens of their frames.
-unsafe impl Send for Loans {}
+unsafe impl Send for BorrowedBurst {}
 
-impl Loans {
+impl BorrowedBurst {
     /// None, with room for a burst.
-    pub fn new() -> Loans {
-        let mut loans = Loans::default();
-        loans.make_room();
-        loans
+    pub fn new() -> BorrowedBurst {
+        let mut borrowed = BorrowedBurst::default();
+        borrowed.make_room();
+        borrowed
     }
 
     #[cold]
@@ -87,23 +87,23 @@ impl Loans {
     /// Adds a frame to a burst that is not full. `valid`: the device vouches for its transport checksum.
     ///
     /// # Safety
-    /// `lender`'s tokens point to [`Native`]s, and it is the same for all in the list; the token stands for a buffer of its own,
+    /// `owner`'s tokens point to [`Mbuf`]s, and it is the same for all in the list; the token stands for a buffer of its own,
     /// initialised memory that any thread may read and write and nobody else touches until it was released or
     /// taken out; the frame lies within it, and the buffer has less than 64 KiB.
-    pub unsafe fn push(&mut self, lender: &'static Lender, token: NonNull<()>, valid: bool) {
-        self.lender = Some(lender);
+    pub unsafe fn push(&mut self, owner: &'static BufferOwner, token: NonNull<()>, valid: bool) {
+        self.owner = Some(owner);
         if self.packets.len() < BURST_MAX {
             self.make_room();
         }
         self.room = Room::default();
         let at = self.tokens.len();
         self.valid |= u64::from(valid).unbounded_shl(at as u32);
-        // SAFETY: a token of its lender's.
-        let said = unsafe { said(token) };
+        // SAFETY: a token of its owner's.
+        let extent = unsafe { read_extent(token) };
         // Within the buffer, so not longer than that.
-        self.sizes.add(said.len as u16);
+        self.sizes.add(extent.len as u16);
         // SAFETY: what it says of its frame holds, and the buffer is this list's alone.
-        unsafe { said.show(&mut self.packets[at], self.in_port) };
+        unsafe { extent.show(&mut self.packets[at], self.in_port) };
         self.tokens.push(token);
     }
 
@@ -123,19 +123,19 @@ impl Loans {
     /// said nothing of it. Else nothing happens, and it says so.
     ///
     /// # Safety
-    /// `lender`'s tokens point to [`Native`]s. So many were written, and of one that is plain what [`push`](Self::push)
+    /// `owner`'s tokens point to [`Mbuf`]s. So many were written, and of one that is plain what [`push`](Self::push)
     /// demands holds.
     #[inline(always)]
-    pub unsafe fn fill(&mut self, lender: &'static Lender, n: usize) -> bool {
+    pub unsafe fn fill(&mut self, owner: &'static BufferOwner, n: usize) -> bool {
         let (in_port, empty) = (self.in_port, self.tokens.is_empty());
         let tokens = self.tokens.spare_capacity_mut();
         if !empty || n > tokens.len().min(self.packets.len()) {
             return false;
         }
         // SAFETY: nobody is shown these packets unless all of them are plain.
-        let seen = unsafe { shown::show(&tokens[..n], &mut self.packets[..n], in_port) };
-        if let Some(Seen { sizes, room }) = seen {
-            (self.lender, self.valid) = (Some(lender), 0);
+        let seen = unsafe { view::show(&tokens[..n], &mut self.packets[..n], in_port) };
+        if let Some(Summary { sizes, room }) = seen {
+            (self.owner, self.valid) = (Some(owner), 0);
             (self.sizes, self.room) = (sizes, room);
             // SAFETY: so many were written.
             unsafe { self.tokens.set_len(n) };
@@ -178,16 +178,16 @@ impl Loans {
     pub fn become_frames(&mut self, burst: &mut Burst) {
         (self.valid, self.sizes) = {
             let valid = self.valid.into();
-            let Some(lender) = self.lender.take() else { return };
-            // SAFETY: tokens of its lender's, which leave the list.
-            unsafe { frames(lender, self.tokens.drain(..), valid, burst) };
+            let Some(owner) = self.owner.take() else { return };
+            // SAFETY: tokens of its owner's, which leave the list.
+            unsafe { frames(owner, self.tokens.drain(..), valid, burst) };
             (0, Sizes::default())
         };
     }
 }
 
-impl Drop for Loans {
+impl Drop for BorrowedBurst {
     fn drop(&mut self) {
-        release_all(self.lender, &mut self.tokens);
+        release_all(self.owner, &mut self.tokens);
     }
 }

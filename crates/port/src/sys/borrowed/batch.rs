@@ -3,22 +3,22 @@
 
 use super::token::{Sizes, frames, release_all};
 use crate::burst::{BURST_MAX, Burst};
-use crate::sys::buffer::Lender;
+use crate::sys::buffer::BufferOwner;
 use std::ptr::NonNull;
 
 /// Frames in a [`Batch`], at most.
 pub const BATCH_MAX: usize = 2 * BURST_MAX;
-/// How many batches there are to [deal](Loans::deal) into, so that any place of eight bits is one.
+/// How many batches there are to [deal](BorrowedBurst::deal) into, so that any place of eight bits is one.
 pub const PLACES: usize = 256;
 /// The place of a batch that no port has, and in which nothing stays. With room for a burst, it makes frames that are
 /// dropped among others cheap.
 pub const SINK: u8 = 254;
 
 /// Frames in buffers of a driver's own that are to leave by one queue, in order. Their tokens say where they lie now.
-/// Nothing is owed of them. Those that are left when it ends go back to their lender.
+/// Nothing is owed of them. Those that are left when it ends go back to their owner.
 #[derive(Debug)]
 pub struct Batch {
-    pub(super) lender: Option<&'static Lender>,
+    pub(super) owner: Option<&'static BufferOwner>,
     /// With room for so many.
     pub(super) tokens: Vec<NonNull<()>>,
     pub(super) room: usize,
@@ -27,19 +27,19 @@ pub struct Batch {
     pub(super) valid: u128,
 }
 
-// SAFETY: as of `Loans`.
+// SAFETY: as of `BorrowedBurst`.
 unsafe impl Send for Batch {}
 
 impl Batch {
     /// None.
     pub fn new() -> Batch {
         let (tokens, room) = (Vec::with_capacity(BATCH_MAX), BATCH_MAX);
-        Batch { lender: None, tokens, room, sizes: Sizes::NONE, valid: 0 }
+        Batch { owner: None, tokens, room, sizes: Sizes::NONE, valid: 0 }
     }
 
     /// None, and no room for any.
     pub const fn none() -> Batch {
-        Batch { lender: None, tokens: Vec::new(), room: 0, sizes: Sizes::NONE, valid: 0 }
+        Batch { owner: None, tokens: Vec::new(), room: 0, sizes: Sizes::NONE, valid: 0 }
     }
 
     /// There is room for one more.
@@ -90,30 +90,30 @@ impl Batch {
 
     /// Makes frames of the first ones, as many as the burst has room for.
     pub fn become_frames(&mut self, burst: &mut Burst) {
-        let Some(lender) = self.lender else { return };
+        let Some(owner) = self.owner else { return };
         let n = burst.room().min(self.tokens.len());
         let valid = self.valid;
-        // SAFETY: tokens of its lender's, which leave the list.
-        unsafe { frames(lender, self.tokens.drain(..n), valid, burst) };
+        // SAFETY: tokens of its owner's, which leave the list.
+        unsafe { frames(owner, self.tokens.drain(..n), valid, burst) };
         self.valid = valid.unbounded_shr(n as u32);
         if self.is_empty() {
-            (self.lender, self.sizes) = (None, Sizes::default());
+            (self.owner, self.sizes) = (None, Sizes::default());
         }
     }
 
     /// Gives all of them back.
     pub fn release(&mut self) {
-        release_all(self.lender.take(), &mut self.tokens);
+        release_all(self.owner.take(), &mut self.tokens);
         (self.valid, self.sizes) = (0, Sizes::NONE);
     }
 
-    /// Hands all to their lender without a release, behind those in `to`, if it is this one; else nothing happens, and it
-    /// says so. Their bytes may have changed since they were lent, and where they begin: their tokens say so.
+    /// Hands all to their owner without a release, behind those in `to`, if it is this one; else nothing happens, and it
+    /// says so. Their bytes may have changed since they were borrowed, and where they begin: their tokens say so.
     #[inline]
-    pub fn redeem(&mut self, lender: &'static Lender, to: &mut Vec<NonNull<()>>) -> bool {
-        let own = self.lender.is_some_and(|own| std::ptr::eq(own, lender));
+    pub fn reclaim(&mut self, owner: &'static BufferOwner, to: &mut Vec<NonNull<()>>) -> bool {
+        let own = self.owner.is_some_and(|own| std::ptr::eq(own, owner));
         if own {
-            (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
+            (self.owner, self.valid, self.sizes) = (None, 0, Sizes::default());
             if to.is_empty() {
                 // The lists change places, and this one has room for as many as before.
                 std::mem::swap(to, &mut self.tokens);
@@ -135,6 +135,6 @@ impl Default for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        release_all(self.lender, &mut self.tokens);
+        release_all(self.owner, &mut self.tokens);
     }
 }

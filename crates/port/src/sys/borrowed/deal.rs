@@ -3,49 +3,49 @@
 //! Nearly always all frames go one way, or to a few ports, or some are dropped; each of these has a loop of its own.
 #![allow(unsafe_code)]
 
-use super::Loans;
+use super::BorrowedBurst;
 use super::batch::{Batch, PLACES, SINK};
-use super::token::{Room, Said, Sizes, said, say, shift_a_little, shift_counted};
+use super::token::{Extent, Room, Sizes, read_extent, shift_a_little, shift_counted, write_extent};
 use crate::burst::BURST_MAX;
-use crate::sys::buffer::Lender;
+use crate::sys::buffer::BufferOwner;
 use abi::{Packet, status};
 use std::hint::select_unpredictable;
 use std::ptr::NonNull;
 
 /// Where a frame goes: to one port, beginning so many bytes later.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Way {
+struct Route {
     port: u32,
     shift: i32,
 }
 
-impl Way {
+impl Route {
     /// That of all packets, if they have one, and it is the same.
     #[inline(always)]
-    fn of_all(packets: &[Packet<'_>]) -> Option<Way> {
+    fn of_all(packets: &[Packet<'_>]) -> Option<Route> {
         let of =
-            |packet: &Packet<'_>| packet.single().map(|port| Way { port, shift: packet.shift });
+            |packet: &Packet<'_>| packet.single().map(|port| Route { port, shift: packet.shift });
         let first = of(packets.first()?)?;
         packets[1..].iter().all(|packet| of(packet) == Some(first)).then_some(first)
     }
 }
 
 /// A burst's frames, of which none is spoken of, if all go one way.
-struct Whole {
+struct Uniform {
     sizes: Sizes,
     room: Room,
     /// No frame gets shorter than that by a shift.
     least: u16,
 }
 
-impl Whole {
+impl Uniform {
     /// Moves all into a batch, and says how long they are then. None if there is no room, or some and not all want to be
     /// padded alike, or one of them perhaps has no room around it, and nothing has happened then.
     #[inline(always)]
     fn go(
         &self,
         tokens: &[NonNull<()>],
-        Way { shift, .. }: Way,
+        Route { shift, .. }: Route,
         batch: &mut Batch,
     ) -> Option<Sizes> {
         if batch.room - batch.tokens.len() < tokens.len() {
@@ -80,16 +80,16 @@ impl Whole {
         }
         let longer = (pad - wide) as i32;
         for token in tokens {
-            // SAFETY: a token of its lender's, whose buffer is the caller's alone, and has room for that around the frame, or in
+            // SAFETY: a token of its owner's, whose buffer is the caller's alone, and has room for that around the frame, or in
             // it; so many zeros fit behind it where some are wanted.
             unsafe {
-                let Said { buffer, start, len, .. } = said(*token);
+                let Extent { buffer, start, len, .. } = read_extent(*token);
                 if pad > 0 {
                     let end = usize::from(start) + len as usize;
                     buffer.add(end).cast::<[u8; ZEROS as usize]>().write([0; _]);
                 }
                 let start = u32::from(start).wrapping_add_signed(by);
-                say(*token, start as u16, len.wrapping_add_signed(longer) as u16);
+                write_extent(*token, start as u16, len.wrapping_add_signed(longer) as u16);
             }
         }
         let bytes = i64::from(self.sizes.bytes) + n * i64::from(longer);
@@ -98,16 +98,16 @@ impl Whole {
 }
 
 /// Frames of a burst that are dropped, and why.
-struct Gone {
+struct Discarded {
     tokens: [NonNull<()>; BURST_MAX],
     reasons: [u32; BURST_MAX],
     len: usize,
 }
 
-impl Gone {
+impl Discarded {
     #[inline(always)]
-    fn new() -> Gone {
-        Gone { tokens: [NonNull::dangling(); _], reasons: [0; _], len: 0 }
+    fn new() -> Discarded {
+        Discarded { tokens: [NonNull::dangling(); _], reasons: [0; _], len: 0 }
     }
 
     /// Adds one, if it is dropped; there are no more of them than a burst has.
@@ -121,11 +121,11 @@ impl Gone {
     /// Gives them back, and says why.
     ///
     /// # Safety
-    /// The lender's, and nobody has them any more.
+    /// The owner's, and nobody has them any more.
     #[inline(never)]
-    unsafe fn end(&self, lender: &'static Lender, dropped: &mut dyn FnMut(u32, u64)) {
+    unsafe fn end(&self, owner: &'static BufferOwner, dropped: &mut dyn FnMut(u32, u64)) {
         // SAFETY: the caller's promise.
-        unsafe { lender.release_all(&self.tokens[..self.len]) };
+        unsafe { owner.release_all(&self.tokens[..self.len]) };
         for alike in self.reasons[..self.len].chunk_by(|a, b| a == b) {
             dropped(alike[0], alike.len() as u64);
         }
@@ -169,7 +169,7 @@ fn to_few(
             break;
         }
         if packet.shift != 0 {
-            // SAFETY: a token of its lender's, whose buffer is the caller's alone.
+            // SAFETY: a token of its owner's, whose buffer is the caller's alone.
             let Some(len) = (unsafe { shift_a_little(*token, packet, least) }) else { break };
             (sizes.least, sizes.most) = (sizes.least.min(len as u16), sizes.most.max(len as u16));
             shifted = true;
@@ -189,8 +189,8 @@ fn to_few(
         unsafe { batch.tokens.set_len(before + n) };
         batch.sizes.bytes += match alike {
             Some(len) => n as u32 * u32::from(len),
-            // SAFETY: tokens of their lender's.
-            None => batch.tokens[before..].iter().map(|t| unsafe { said(*t) }.len).sum(),
+            // SAFETY: tokens of their owner's.
+            None => batch.tokens[before..].iter().map(|t| unsafe { read_extent(*t) }.len).sum(),
         };
     }
     at
@@ -204,7 +204,7 @@ fn among_drops(
     packets: &[Packet<'_>],
     batches: &mut [Batch; PLACES],
     place: &impl Fn(u32) -> u8,
-    gone: &mut Gone,
+    discarded: &mut Discarded,
 ) -> usize {
     let mut at = 0;
     for (token, packet) in tokens.iter().zip(packets) {
@@ -217,7 +217,7 @@ fn among_drops(
         if !batch.has_room() {
             break;
         }
-        gone.push(*token, packet.reason, drop);
+        discarded.push(*token, packet.reason, drop);
         batch.push(*token, packet.len());
         at += 1;
     }
@@ -225,10 +225,10 @@ fn among_drops(
     at
 }
 
-impl Loans {
+impl BorrowedBurst {
     /// Moves frames into batches, in order, until one is met that cannot be: each into that of the number which `place`
     /// makes of the one port that it goes to. Only as many of the batches as are `used` have room, and perhaps the
-    /// [sink](SINK). Those that are dropped go back to their lender, and `dropped` hears why, and how many. A
+    /// [sink](SINK). Those that are dropped go back to their owner, and `dropped` hears why, and how many. A
     /// frame that goes to several ports or none, has no outcome, or whose batch has no room, stays, and all
     /// behind it. Returns how many went.
     ///
@@ -244,9 +244,9 @@ impl Loans {
         dropped: &mut dyn FnMut(u32, u64),
     ) -> usize {
         let n = self.tokens.len().min(self.packets.len());
-        let Some(lender) = self.lender else { return 0 };
+        let Some(owner) = self.owner else { return 0 };
         let foreign = |batch: &Batch| {
-            !batch.is_empty() && !batch.lender.is_some_and(|own| std::ptr::eq(own, lender))
+            !batch.is_empty() && !batch.owner.is_some_and(|own| std::ptr::eq(own, owner))
         };
         let used = used.min(usize::from(SINK));
         if batches[..used].iter().any(foreign) {
@@ -259,16 +259,17 @@ impl Loans {
         let tokens = unsafe { std::slice::from_raw_parts(self.tokens.as_ptr(), n) };
         let packets = &self.packets[..n];
         let (valid, mut sizes, mut at) = (self.valid, self.sizes, 0);
-        let mut gone = Gone::new();
+        let mut discarded = Discarded::new();
         if valid == 0 {
-            let all = Whole { sizes, room: self.room, least };
-            if let Some(way) = Way::of_all(packets)
-                && let Some(now) = all.go(tokens, way, &mut batches[usize::from(place(way.port))])
+            let all = Uniform { sizes, room: self.room, least };
+            if let Some(route) = Route::of_all(packets)
+                && let Some(now) =
+                    all.go(tokens, route, &mut batches[usize::from(place(route.port))])
             {
                 (at, sizes) = (n, now);
             } else if self.drops {
                 // Which of them are dropped, nobody can guess: all are done alike.
-                at = among_drops(tokens, packets, batches, &place, &mut gone);
+                at = among_drops(tokens, packets, batches, &place, &mut discarded);
             } else if used <= FEW && has_room(&batches[..used], n) {
                 let to = (&mut batches[..used], &place);
                 at = to_few((tokens, packets), to, least, &mut sizes);
@@ -285,7 +286,7 @@ impl Loans {
                     }
                     let mut len = packet.len();
                     if packet.shift != 0 {
-                        // SAFETY: a token of its lender's, whose buffer is this list's alone.
+                        // SAFETY: a token of its owner's, whose buffer is this list's alone.
                         match unsafe { shift_a_little(*token, packet, least) } {
                             Some(new) => len = new,
                             None => break,
@@ -302,7 +303,7 @@ impl Loans {
             }
             let (token, packet) = (tokens[at], &packets[at]);
             if packet.status == status::DROP {
-                gone.push(token, packet.reason, true);
+                discarded.push(token, packet.reason, true);
             } else {
                 let Some(port) = packet.single() else { break };
                 let batch = &mut batches[usize::from(place(port))];
@@ -311,7 +312,7 @@ impl Loans {
                 }
                 let len = match packet.shift {
                     0 => packet.len(),
-                    // SAFETY: a token of its lender's, whose buffer is this list's alone.
+                    // SAFETY: a token of its owner's, whose buffer is this list's alone.
                     by => unsafe { shift_counted(token, by, least, &mut sizes) },
                 };
                 let bit = u128::from(valid.unbounded_shr(at as u32) & 1);
@@ -320,20 +321,20 @@ impl Loans {
             }
             at += 1;
         }
-        self.drops = gone.len > 0;
+        self.drops = discarded.len > 0;
         if self.drops {
-            // SAFETY: the lender's, and nobody has them any more.
-            unsafe { gone.end(lender, dropped) };
+            // SAFETY: the owner's, and nobody has them any more.
+            unsafe { discarded.end(owner, dropped) };
         }
         for batch in batches[..used].iter_mut().filter(|batch| !batch.is_empty()) {
-            batch.lender = Some(lender);
+            batch.owner = Some(owner);
             let own = &mut batch.sizes;
             (own.least, own.most) = (own.least.min(sizes.least), own.most.max(sizes.most));
         }
         if at < n {
             self.keep(at, n);
         } else {
-            (self.lender, self.valid, self.sizes) = (None, 0, Sizes::default());
+            (self.owner, self.valid, self.sizes) = (None, 0, Sizes::default());
         }
         at
     }
@@ -351,8 +352,8 @@ impl Loans {
         self.valid = self.valid.unbounded_shr(first as u32);
         self.sizes = Sizes::default();
         for token in &self.tokens {
-            // SAFETY: a token of its lender's.
-            self.sizes.add(unsafe { said(*token) }.len as u16);
+            // SAFETY: a token of its owner's.
+            self.sizes.add(unsafe { read_extent(*token) }.len as u16);
         }
     }
 }

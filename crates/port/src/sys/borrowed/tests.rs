@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::frame::Frame;
-use crate::sys::buffer::Native;
+use crate::sys::buffer::Mbuf;
 use abi::status;
 use std::cell::Cell;
 
@@ -15,25 +15,25 @@ unsafe fn release(token: NonNull<()>) {
     RELEASED.set(RELEASED.get() + 1);
     // SAFETY: every token of these tests is a box that was leaked for it, and so is its buffer.
     unsafe {
-        let kept = Box::from_raw(token.cast::<Native>().as_ptr());
+        let kept = Box::from_raw(token.cast::<Mbuf>().as_ptr());
         drop(Box::from_raw(kept.buffer.cast::<[u8; 512]>()));
     }
 }
 
-// SAFETY: `release` frees boxes, on any thread; a token is a `Native`.
-static LENDER: Lender = unsafe { Lender::of_natives("test", release) };
+// SAFETY: `release` frees boxes, on any thread; a token is a `Mbuf`.
+static OWNER: BufferOwner = unsafe { BufferOwner::of_mbufs("test", release) };
 // SAFETY: as above.
-static OTHER: Lender = unsafe { Lender::of_natives("other", release) };
+static OTHER: BufferOwner = unsafe { BufferOwner::of_mbufs("other", release) };
 
-fn lend(loans: &mut Loans, lender: &'static Lender, bytes: &[u8], valid: bool) {
+fn borrow(borrowed: &mut BorrowedBurst, owner: &'static BufferOwner, bytes: &[u8], valid: bool) {
     let mut memory = Box::new([0u8; 512]);
     memory[100..100 + bytes.len()].copy_from_slice(bytes);
     let buffer = Box::into_raw(memory).cast();
     let (len, len_here) = (bytes.len() as u32, bytes.len() as u16);
-    let kept = Native { start: 100, buffer_len: 512, len, buffer, len_here, ..Native::default() };
+    let kept = Mbuf { start: 100, buffer_len: 512, len, buffer, len_here, ..Mbuf::default() };
     let token = NonNull::from(Box::leak(Box::new(kept))).cast();
     // SAFETY: memory that nobody else knows of, and a structure of that kind.
-    unsafe { loans.push(lender, token, valid) };
+    unsafe { borrowed.push(owner, token, valid) };
 }
 
 fn datas(burst: &Burst) -> Vec<&[u8]> {
@@ -45,7 +45,7 @@ fn told(tokens: &[NonNull<()>]) -> Vec<(u16, Vec<u8>)> {
     let told = tokens.iter().map(|token| {
         // SAFETY: a token of these tests, whose frame lies in 512 bytes.
         let (kept, buffer) = unsafe {
-            let kept = token.cast::<Native>().as_ref();
+            let kept = token.cast::<Mbuf>().as_ref();
             (kept, std::slice::from_raw_parts(kept.buffer, 512))
         };
         assert_eq!(kept.len, u32::from(kept.len_here));
@@ -59,12 +59,12 @@ const NOWHERE_TO_GO: u16 = 1000;
 
 /// Deals as packets say that begin so many bytes later.
 fn deal(
-    loans: &mut Loans,
+    borrowed: &mut BorrowedBurst,
     (places, by): (&[u16], &[i32]),
     least: u16,
     batches: &mut [Batch; PLACES],
 ) -> usize {
-    loans.show(|packets| {
+    borrowed.show(|packets| {
         for (at, packet) in packets.iter_mut().enumerate() {
             (packet.status, packet.outputs_len) = match places.get(at) {
                 Some(&NOWHERE_TO_GO) | None => (status::DROP, 0),
@@ -76,7 +76,7 @@ fn deal(
         }
     });
     let dropped = &mut |reason, _| assert_eq!(reason, 5);
-    loans.deal((batches, 2), least, |port| port as u8, dropped)
+    borrowed.deal((batches, 2), least, |port| port as u8, dropped)
 }
 
 /// Batches of which so many have room.
@@ -88,13 +88,13 @@ fn batches(n: usize) -> Box<[Batch; PLACES]> {
 
 #[test]
 fn frames_begin_elsewhere() {
-    let mut loans = Loans::new();
+    let mut borrowed = BorrowedBurst::new();
     for bytes in [&b"abcdefgh"[..], b"abcdefgh", b"abcdefgh", b"ab", b"abcdefgh"] {
-        lend(&mut loans, &LENDER, bytes, false);
+        borrow(&mut borrowed, &OWNER, bytes, false);
     }
-    assert_eq!(loans.sizes(), Sizes { bytes: 34, least: 2, most: 8 });
+    assert_eq!(borrowed.sizes(), Sizes { bytes: 34, least: 2, most: 8 });
     // What lies behind a frame is anything.
-    loans.show(|packets| {
+    borrowed.show(|packets| {
         for packet in packets {
             let (data, _) = packet.bytes();
             // SAFETY: so many bytes of its buffer lie behind the eighth.
@@ -102,7 +102,7 @@ fn frames_begin_elsewhere() {
         }
     });
     let mut batches = batches(1);
-    deal(&mut loans, (&[0; 5], &[0, 4, -2, 1]), 6, &mut batches);
+    deal(&mut borrowed, (&[0; 5], &[0, 4, -2, 1]), 6, &mut batches);
     let was = |start: u16, bytes: &[u8]| (start, bytes.to_vec());
     let expected = [
         was(100, b"abcdefgh"),
@@ -116,13 +116,13 @@ fn frames_begin_elsewhere() {
     // Never out of the buffer.
     let mut moved = |by: &[i32], least| {
         let mut tokens = Vec::new();
-        assert!(batches[0].redeem(&LENDER, &mut tokens));
-        let mut loans = Loans::new();
+        assert!(batches[0].reclaim(&OWNER, &mut tokens));
+        let mut borrowed = BorrowedBurst::new();
         for token in tokens {
-            // SAFETY: redeemed, so they are ours.
-            unsafe { loans.push(&LENDER, token, false) };
+            // SAFETY: reclaimed, so they are ours.
+            unsafe { borrowed.push(&OWNER, token, false) };
         }
-        deal(&mut loans, (&[0; 5], by), least, &mut batches);
+        deal(&mut borrowed, (&[0; 5], by), least, &mut batches);
         let told = told(&batches[0].tokens);
         told.iter().map(|(start, bytes)| (*start, bytes.len())).collect::<Vec<_>>()
     };
@@ -135,15 +135,15 @@ fn frames_begin_elsewhere() {
 
 #[test]
 fn frames_are_seen_dealt_redeemed_and_released_once() {
-    let mut loans = Loans::new();
-    loans.set_in_port(7);
+    let mut borrowed = BorrowedBurst::new();
+    borrowed.set_in_port(7);
     for (n, bytes) in [&b"a"[..], b"bc", b"def", b"ghij", b"k"].iter().enumerate() {
-        lend(&mut loans, &LENDER, bytes, n % 2 == 1);
+        borrow(&mut borrowed, &OWNER, bytes, n % 2 == 1);
     }
-    assert_eq!((loans.len(), loans.sizes()), (5, Sizes { bytes: 11, least: 1, most: 4 }));
-    let valid: Vec<Csum> = loans.csums().collect();
+    assert_eq!((borrowed.len(), borrowed.sizes()), (5, Sizes { bytes: 11, least: 1, most: 4 }));
+    let valid: Vec<Csum> = borrowed.csums().collect();
     assert_eq!(valid, [Csum::None, Csum::Valid, Csum::None, Csum::Valid, Csum::None]);
-    loans.show(|packets| {
+    borrowed.show(|packets| {
         for packet in packets {
             assert_eq!(packet.in_port(), 7);
             let (data, len) = packet.bytes();
@@ -153,16 +153,16 @@ fn frames_are_seen_dealt_redeemed_and_released_once() {
     });
     let mut batches = batches(2);
     // The third goes nowhere, and for the last there is no batch.
-    assert_eq!(deal(&mut loans, (&[1, 0, NOWHERE_TO_GO, 1, 2], &[]), 0, &mut batches), 4);
-    assert_eq!((loans.len(), RELEASED.get()), (1, 1));
-    assert_eq!(loans.sizes(), Sizes { bytes: 1, least: 1, most: 1 });
-    assert!(loans.outcomes().map(|outcome| outcome.outputs[0].port).eq([2]));
+    assert_eq!(deal(&mut borrowed, (&[1, 0, NOWHERE_TO_GO, 1, 2], &[]), 0, &mut batches), 4);
+    assert_eq!((borrowed.len(), RELEASED.get()), (1, 1));
+    assert_eq!(borrowed.sizes(), Sizes { bytes: 1, least: 1, most: 1 });
+    assert!(borrowed.outcomes().map(|outcome| outcome.outputs[0].port).eq([2]));
     // Of all that were dealt, none was shorter or longer.
     assert_eq!(batches[1].sizes(), Sizes { bytes: 5, least: 1, most: 4 });
     let mut tokens = Vec::new();
-    assert!(!batches[1].redeem(&OTHER, &mut tokens));
+    assert!(!batches[1].reclaim(&OTHER, &mut tokens));
     let mut burst = Burst::new();
-    loans.become_frames(&mut burst);
+    borrowed.become_frames(&mut burst);
     batches[1].become_frames(&mut burst);
     assert_eq!((datas(&burst), batches[1].len()), (vec![&b"K"[..], b"A", b"GHIJ"], 0));
     assert_eq!(burst.frames()[0].headroom(), 100);
@@ -170,28 +170,28 @@ fn frames_are_seen_dealt_redeemed_and_released_once() {
     assert_eq!(csums, [Csum::None, Csum::None, Csum::Valid]);
     burst.clear();
     assert_eq!(RELEASED.get(), 4);
-    assert!(batches[0].redeem(&LENDER, &mut tokens));
+    assert!(batches[0].reclaim(&OWNER, &mut tokens));
     assert_eq!((tokens.len(), batches[0].len(), RELEASED.get()), (1, 0, 4));
-    // SAFETY: redeemed, so they are ours again.
+    // SAFETY: reclaimed, so they are ours again.
     tokens.drain(..).for_each(|token| unsafe { release(token) });
     // A batch that was emptied takes another's frames; while one holds some, all stay.
-    lend(&mut loans, &OTHER, b"x", true);
-    assert_eq!(deal(&mut loans, (&[1], &[]), 0, &mut batches), 1);
-    lend(&mut loans, &LENDER, b"z", false);
-    assert_eq!(deal(&mut loans, (&[0], &[]), 0, &mut batches), 0);
-    assert_eq!((batches[0].len(), batches[1].len(), loans.len()), (0, 1, 1));
+    borrow(&mut borrowed, &OTHER, b"x", true);
+    assert_eq!(deal(&mut borrowed, (&[1], &[]), 0, &mut batches), 1);
+    borrow(&mut borrowed, &OWNER, b"z", false);
+    assert_eq!(deal(&mut borrowed, (&[0], &[]), 0, &mut batches), 0);
+    assert_eq!((batches[0].len(), batches[1].len(), borrowed.len()), (0, 1, 1));
     // What is known of a checksum goes along.
     batches[1].become_frames(&mut burst);
     assert_eq!((datas(&burst), burst.frames()[0].offload.csum), (vec![&b"x"[..]], Csum::Valid));
     drop(burst);
     assert_eq!(RELEASED.get(), 6);
-    drop(loans);
+    drop(borrowed);
     drop(batches);
     assert_eq!(RELEASED.get(), 7);
-    let mut loans = Loans::new();
-    lend(&mut loans, &OTHER, b"y", true);
+    let mut borrowed = BorrowedBurst::new();
+    borrow(&mut borrowed, &OTHER, b"y", true);
     let mut burst = Burst::new();
-    loans.become_frames(&mut burst);
+    borrowed.become_frames(&mut burst);
     assert_eq!(burst.frames()[0].offload.csum, Csum::Valid);
 }
 
@@ -201,7 +201,7 @@ fn frames_are_seen_dealt_redeemed_and_released_once() {
 fn bursts_are_dealt_as_their_frames_would_be_alone() {
     const LEAST: u16 = 60;
     let mut random = crate::prng::Prng::new(11);
-    let (mut loans, mut batches) = (Loans::new(), batches(2));
+    let (mut borrowed, mut batches) = (BorrowedBurst::new(), batches(2));
     for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
         let mut any = |n: u64| random.below(n);
         let (n, alike, drops) = (1 + any(64) as usize, any(2) == 0, any(3) == 0);
@@ -238,18 +238,18 @@ fn bursts_are_dealt_as_their_frames_would_be_alone() {
             }
             let buffer = Box::into_raw(memory).cast();
             let (start, len, len_here) = (*start, *len, *len as u16);
-            let kept = Native { start, buffer_len, len, buffer, len_here, ..Native::default() };
+            let kept = Mbuf { start, buffer_len, len, buffer, len_here, ..Mbuf::default() };
             tokens.push(NonNull::from(Box::leak(Box::new(kept))).cast());
         }
-        loans.room().iter_mut().zip(&tokens).for_each(|(to, token)| {
+        borrowed.room().iter_mut().zip(&tokens).for_each(|(to, token)| {
             to.write(*token);
         });
         // SAFETY: tokens of these tests, each a box of its own.
-        if !unsafe { loans.fill(&LENDER, n) } {
+        if !unsafe { borrowed.fill(&OWNER, n) } {
             // SAFETY: as above.
-            tokens.iter().for_each(|token| unsafe { loans.push(&LENDER, *token, false) });
+            tokens.iter().for_each(|token| unsafe { borrowed.push(&OWNER, *token, false) });
         }
-        loans.show(|packets| {
+        borrowed.show(|packets| {
             for (packet, (frame, gone)) in packets.iter_mut().zip(frames.iter().zip(&gone)) {
                 (packet.status, packet.outputs_len) = (status::FORWARD, 1);
                 (packet.outputs[0].port, packet.shift) = (frame.0.into(), frame.1);
@@ -260,13 +260,13 @@ fn bursts_are_dealt_as_their_frames_would_be_alone() {
             }
         });
         let (mut heard, before) = (0, RELEASED.get());
-        let dealt = loans.deal((&mut batches, 2), LEAST, |port| port as u8, &mut |reason, n| {
+        let dealt = borrowed.deal((&mut batches, 2), LEAST, |port| port as u8, &mut |reason, n| {
             assert_eq!(reason, 5);
             heard += n as usize;
         });
         let lost = gone.iter().filter(|gone| **gone).count();
         assert_eq!((dealt, heard, RELEASED.get() - before), (n, lost, lost));
-        assert!(batches[usize::from(SINK)].is_empty() && loans.is_empty());
+        assert!(batches[usize::from(SINK)].is_empty() && borrowed.is_empty());
         for (batch, expected) in batches.iter_mut().zip(&expected) {
             let told = told(&batch.tokens);
             assert_eq!(&told, expected, "alike: {alike}, drops: {drops}");
@@ -282,19 +282,19 @@ fn bursts_are_dealt_as_their_frames_would_be_alone() {
 /// A batch takes no more than it has room for, and what is left goes on as it was.
 #[test]
 fn batches_grow_over_bursts_until_they_are_full() {
-    let (mut loans, mut batches) = (Loans::new(), batches(1));
+    let (mut borrowed, mut batches) = (BorrowedBurst::new(), batches(1));
     let mut number = 0u16;
-    let mut next = |loans: &mut Loans| {
-        for _ in 0..BURST_MAX - loans.len() {
-            lend(loans, &LENDER, &number.to_be_bytes(), number.is_multiple_of(3));
+    let mut next = |borrowed: &mut BorrowedBurst| {
+        for _ in 0..BURST_MAX - borrowed.len() {
+            borrow(borrowed, &OWNER, &number.to_be_bytes(), number.is_multiple_of(3));
             number += 1;
         }
     };
     for expected in [64, 64, 0] {
-        next(&mut loans);
+        next(&mut borrowed);
         // One that stays, stays where it was.
         let by = if expected == 0 { [-2; 64] } else { [0; 64] };
-        assert_eq!(deal(&mut loans, (&[0; 64], &by), 0, &mut batches), expected);
+        assert_eq!(deal(&mut borrowed, (&[0; 64], &by), 0, &mut batches), expected);
     }
     let (mut burst, mut seen) = (Burst::new(), 0u16);
     let mut check = |burst: &mut Burst| {
@@ -308,7 +308,7 @@ fn batches_grow_over_bursts_until_they_are_full() {
         batches[0].become_frames(&mut burst);
         check(&mut burst);
     }
-    assert_eq!(deal(&mut loans, (&[0; 10], &[]), 0, &mut batches), 64);
+    assert_eq!(deal(&mut borrowed, (&[0; 10], &[]), 0, &mut batches), 64);
     batches[0].become_frames(&mut burst);
     check(&mut burst);
     assert_eq!((seen, RELEASED.get()), (138, 192));
@@ -316,24 +316,24 @@ fn batches_grow_over_bursts_until_they_are_full() {
 
 #[test]
 fn only_what_is_plain_and_whole_fills_a_burst() {
-    let kept = |start, len| Native {
+    let kept = |start, len| Mbuf {
         start,
         buffer_len: 512,
         len,
         buffer: std::ptr::dangling_mut(),
-        ..Native::default()
+        ..Mbuf::default()
     };
     let mut all = [kept(0, 512), kept(512, 0), kept(100, 60)];
-    let mut fill = |n: usize, change: fn(&mut Native)| {
-        let mut loans = Loans::default();
+    let mut fill = |n: usize, change: fn(&mut Mbuf)| {
+        let mut borrowed = BorrowedBurst::default();
         change(&mut all[1]);
-        for (kept, place) in all.iter_mut().zip(loans.room()) {
+        for (kept, place) in all.iter_mut().zip(borrowed.room()) {
             place.write(NonNull::from(kept).cast());
         }
         // SAFETY: as above; of what is not odd, the frame is not looked at here.
-        let filled = unsafe { loans.fill(&LENDER, n) };
-        let (n, sizes) = (loans.len(), loans.sizes());
-        std::mem::take(&mut loans.tokens).clear();
+        let filled = unsafe { borrowed.fill(&OWNER, n) };
+        let (n, sizes) = (borrowed.len(), borrowed.sizes());
+        std::mem::take(&mut borrowed.tokens).clear();
         (filled, n, sizes)
     };
     assert_eq!(fill(3, |_| {}), (true, 3, Sizes { bytes: 572, least: 0, most: 512 }));

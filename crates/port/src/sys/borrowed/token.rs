@@ -4,7 +4,7 @@
 use crate::burst::Burst;
 use crate::frame::Frame;
 use crate::offload::Csum;
-use crate::sys::buffer::{Buffer, Lender, Native};
+use crate::sys::buffer::{Buffer, BufferOwner, Mbuf};
 use abi::Packet;
 use std::ptr::NonNull;
 
@@ -46,14 +46,14 @@ impl Sizes {
 
 /// What a token says.
 #[derive(Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct Extent {
     pub(super) buffer: *mut u8,
     pub(super) buffer_len: u16,
     pub(super) start: u16,
     pub(super) len: u32,
 }
 
-impl Said {
+impl Extent {
     /// Shows the frame as a packet.
     ///
     /// # Safety
@@ -70,13 +70,13 @@ impl Said {
 /// Reads what a token says.
 ///
 /// # Safety
-/// It points to a [`Native`]; what that says is as [`Loans`] demands.
+/// It points to a [`Mbuf`]; what that says is as [`BorrowedBurst`] demands.
 #[inline(always)]
-pub(super) unsafe fn said(token: NonNull<()>) -> Said {
-    let at = token.cast::<Native>().as_ptr();
+pub(super) unsafe fn read_extent(token: NonNull<()>) -> Extent {
+    let at = token.cast::<Mbuf>().as_ptr();
     // SAFETY: the caller's promise, for each field.
     unsafe {
-        Said {
+        Extent {
             buffer: (&raw const (*at).buffer).read(),
             buffer_len: (&raw const (*at).buffer_len).read(),
             start: (&raw const (*at).start).read(),
@@ -88,10 +88,10 @@ pub(super) unsafe fn said(token: NonNull<()>) -> Said {
 /// Says where in its buffer a frame lies.
 ///
 /// # Safety
-/// The token points to a [`Native`], which nobody else reads or writes now.
+/// The token points to a [`Mbuf`], which nobody else reads or writes now.
 #[inline(always)]
-pub(super) unsafe fn say(token: NonNull<()>, start: u16, len: u16) {
-    let at = token.cast::<Native>().as_ptr();
+pub(super) unsafe fn write_extent(token: NonNull<()>, start: u16, len: u16) {
+    let at = token.cast::<Mbuf>().as_ptr();
     // SAFETY: the caller's promise, for each field.
     unsafe {
         (&raw mut (*at).start).write(start);
@@ -105,24 +105,24 @@ pub(super) unsafe fn say(token: NonNull<()>, start: u16, len: u16) {
 /// is then.
 ///
 /// # Safety
-/// The token points to a [`Native`], and to a buffer with a frame in it, which nobody else reads or
+/// The token points to a [`Mbuf`], and to a buffer with a frame in it, which nobody else reads or
 /// writes now.
 unsafe fn shift(token: NonNull<()>, by: i32, least: u16) -> u16 {
     // SAFETY: the caller's promise.
-    let said = unsafe { said(token) };
+    let extent = unsafe { read_extent(token) };
     // Within the buffer, which has less than 64 KiB.
-    let end = (u32::from(said.start) + said.len).min(said.buffer_len.into()) as u16;
-    let start = u32::from(said.start).saturating_add_signed(by).min(end.into()) as u16;
+    let end = (u32::from(extent.start) + extent.len).min(extent.buffer_len.into()) as u16;
+    let start = u32::from(extent.start).saturating_add_signed(by).min(end.into()) as u16;
     let mut len = end - start;
-    if len < least && said.len >= least.into() {
-        let more = (said.buffer_len - end).min(least - len);
+    if len < least && extent.len >= least.into() {
+        let more = (extent.buffer_len - end).min(least - len);
         // SAFETY: so many bytes from the frame's end on lie in its buffer, which is initialised memory and the
         // caller's alone.
-        unsafe { said.buffer.add(end.into()).write_bytes(0, more.into()) };
+        unsafe { extent.buffer.add(end.into()).write_bytes(0, more.into()) };
         len += more;
     }
     // SAFETY: the caller's promise; the frame still lies within its buffer.
-    unsafe { say(token, start, len) };
+    unsafe { write_extent(token, start, len) };
     len
 }
 
@@ -154,18 +154,18 @@ pub(super) unsafe fn shift_a_little(
     }
     if len < least.into() {
         // SAFETY: the caller's promise.
-        let said = unsafe { said(token) };
-        let (end, more) = (u32::from(said.start) + was, i32::from(least) - len);
-        let room = end + ZEROS <= said.buffer_len.into();
+        let extent = unsafe { read_extent(token) };
+        let (end, more) = (u32::from(extent.start) + was, i32::from(least) - len);
+        let room = end + ZEROS <= extent.buffer_len.into();
         if was < least.into() || more > ZEROS as i32 || !room {
             return None;
         }
         // SAFETY: so many bytes from the frame's end on lie in its buffer, which is the caller's alone.
-        unsafe { said.buffer.add(end as usize).cast::<[u8; ZEROS as usize]>().write([0; _]) };
+        unsafe { extent.buffer.add(end as usize).cast::<[u8; ZEROS as usize]>().write([0; _]) };
         len += more;
     }
     // SAFETY: the caller's promise; the frame lies within its buffer, which has less than 64 KiB.
-    unsafe { say(token, start as u16, len as u16) };
+    unsafe { write_extent(token, start as u16, len as u16) };
     Some(len as u32)
 }
 
@@ -190,30 +190,30 @@ pub(super) unsafe fn shift_counted(
 /// Makes frames of what tokens stand for.
 ///
 /// # Safety
-/// They are tokens of its lender's, as [`Loans::push`] demands, and nobody has them any more.
+/// They are tokens of its owner's, as [`BorrowedBurst::push`] demands, and nobody has them any more.
 pub(super) unsafe fn frames(
-    lender: &'static Lender,
+    owner: &'static BufferOwner,
     tokens: impl Iterator<Item = NonNull<()>>,
     valid: u128,
     burst: &mut Burst,
 ) {
     for (at, token) in tokens.enumerate() {
         // SAFETY: the caller's promise.
-        let Said { buffer, buffer_len, start, len } = unsafe { said(token) };
+        let Extent { buffer, buffer_len, start, len } = unsafe { read_extent(token) };
         // Within the buffer, so not longer than that.
         let place = (start, len as u16);
         // SAFETY: there is a buffer.
         let buffer = unsafe { NonNull::new_unchecked(buffer) };
         // SAFETY: as was promised when it was added.
-        let buffer = unsafe { Buffer::lent(lender, token, buffer, buffer_len, place) };
-        drop(burst.push(Frame::lent_in(buffer, csum(valid, at))));
+        let buffer = unsafe { Buffer::borrowed(owner, token, buffer, buffer_len, place) };
+        drop(burst.push(Frame::borrowed_in(buffer, csum(valid, at))));
     }
 }
 
 /// Gives frames back.
-pub(super) fn release_all(lender: Option<&'static Lender>, tokens: &mut Vec<NonNull<()>>) {
-    let Some(lender) = lender else { return };
+pub(super) fn release_all(owner: Option<&'static BufferOwner>, tokens: &mut Vec<NonNull<()>>) {
+    let Some(owner) = owner else { return };
     // SAFETY: nobody has them any more, and they leave the list.
-    unsafe { lender.release_all(tokens) };
+    unsafe { owner.release_all(tokens) };
     tokens.clear();
 }
