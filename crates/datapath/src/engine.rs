@@ -6,7 +6,7 @@
 //! interpreter engine ([`replica`](crate::replica)) has no code, so all packets are left; the
 //! compiling engine ([`compiled`](crate::compiled)) leaves few.
 
-use crate::lane::Counts;
+use crate::counts::Counts;
 use crate::meter::LiveMeter;
 use crate::program_state::ProgramState;
 use crate::tally::{Ran, Reason, Tally};
@@ -55,7 +55,7 @@ pub trait Forward: Send + Sync {
     /// Runs a burst of received packets as far as compiled code goes, counting on the way. Packets
     /// that are left have the status [`BAIL`](abi::status::BAIL) and are as they came in; they are to
     /// be [`run`](Self::run), with `externs` that skip the lookups that were counted and the calls that were
-    /// answered ([`lane::Resumed`](crate::lane::Resumed)). At most [`abi::BURST_MAX`] packets.
+    /// answered ([`externs::Resumed`](crate::externs::Resumed)). At most [`abi::BURST_MAX`] packets.
     fn burst(
         &self,
         scratch: &mut Scratch,

@@ -6,10 +6,11 @@
 //! added. A trace is the interpreter's, of another run of the packet whose effects are thrown away.
 
 use crate::compiled::{JitEngine, Options};
+use crate::counts::Counts;
 use crate::engine::{Engine as _, Forward, Scratch};
-use crate::lane::{Counts, Imitated, Resumed};
-use crate::telling::tell_one;
-use crate::validate::spelt;
+use crate::externs::{Imitated, Resumed};
+use crate::notify::notify_one;
+use crate::validate::full_copies;
 use interp::filetest::{Events, Interpreter};
 use interp::{Externs, Input, Start};
 use ir::text::filetest::{Engine, Event, Injected, Outcome, Parsing};
@@ -155,15 +156,15 @@ impl Engine for Compiled {
             Some(verdict) => {
                 let place = (&buffer[..], HEADROOM, bytes.len());
                 let copies = self.scratch.code.copies(0, &outcome);
-                let copies = spelt(&outcome, copies, place).into_iter().enumerate();
+                let copies = full_copies(&outcome, copies, place).into_iter().enumerate();
                 let mut told = self.scratch.code.told(0, &outcome).peekable();
                 for (at, (port, queue, bytes)) in copies {
                     while let Some(told) = told.next_if(|told| told.outputs <= at) {
-                        tell_one(&told, &outcome, place, &mut events);
+                        notify_one(&told, &outcome, place, &mut events);
                     }
                     events.events.push(Event::Out { port, queue, bytes });
                 }
-                told.for_each(|told| tell_one(&told, &outcome, place, &mut events));
+                told.for_each(|told| notify_one(&told, &outcome, place, &mut events));
                 verdict
             }
             None => {

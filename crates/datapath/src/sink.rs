@@ -54,7 +54,7 @@ pub struct Notes {
 }
 
 /// A copy ready to leave: the port, the queue, the frame.
-pub struct Outgoing {
+pub struct OutputCopy {
     /// The port number.
     pub port: u32,
     /// The port's queue.
@@ -303,7 +303,7 @@ impl Notes {
         pool: &mut Pool,
         ports: &PortTable,
         mut drop: impl FnMut(u32, DropReason),
-        mut out: impl FnMut(Outgoing, &mut Pool),
+        mut out: impl FnMut(OutputCopy, &mut Pool),
     ) {
         let mut refuse = |note: &Note| -> bool {
             let reason = match ports.get(note.port).map(|p| p.flags()) {
@@ -338,7 +338,7 @@ impl Notes {
                 }
                 Content::Whole { start, end } => whole(&frame, &self.bytes[start..end], pool),
             };
-            out(Outgoing { port: note.port, queue: note.queue, frame: copy }, pool);
+            out(OutputCopy { port: note.port, queue: note.queue, frame: copy }, pool);
         }
         if let Some(note) = last {
             match note.content {
@@ -352,7 +352,7 @@ impl Notes {
                     pool.give(std::mem::replace(&mut frame, new));
                 }
             }
-            out(Outgoing { port: note.port, queue: note.queue, frame }, pool);
+            out(OutputCopy { port: note.port, queue: note.queue, frame }, pool);
         } else {
             pool.give(frame);
         }
@@ -500,7 +500,7 @@ mod tests {
             emit(frame.data(), &mut collector);
             let (mut out, mut refused) = (Vec::new(), Vec::new());
             let drop = |port, reason| refused.push((port, reason));
-            let keep = |o: Outgoing, _: &mut Pool| out.push((o.port, o.frame));
+            let keep = |o: OutputCopy, _: &mut Pool| out.push((o.port, o.frame));
             self.notes.finish(frame, &mut self.pool, &self.ports, drop, keep);
             (out, refused)
         }

@@ -35,7 +35,7 @@ use crate::engine::Scratch;
 use crate::ports::PortShared;
 use crate::publish::{Publisher, Reader};
 use crate::punt::PuntRing;
-use crate::services::{Begins, Services};
+use crate::services::{Services, StartPoint};
 use crate::sink::Notes;
 use crate::tally::Reason;
 use crate::validate::Sampler;
@@ -238,7 +238,7 @@ impl Worker {
         run.version.adopt();
         let mut frame = tx.pool.copy_of(&injection.bytes);
         frame.rx_port = injection.in_port;
-        let begins = Begins::Action(injection.action, injection.args);
+        let begins = StartPoint::Action(injection.action, injection.args);
         self.control.cell(self.index).count_rx(1, frame.len() as u64);
         run.process(frame, &self.control, &begins, Prior::none(Reason::INJECTED), tx, now_ns);
         drop(run.watch.take_fate());

@@ -2,8 +2,8 @@
 //! readers beside, who never miss an entry that stays.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::{Counts, NoServices};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::{Counts, NoServices};
 use interp::{Collect, Input, Machine, MemoryExterns, Start};
 use ir::testing::Rng;
 use ir::{ActionCall, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update, Verdict};

@@ -2,8 +2,8 @@
 //! meanwhile. That code and interpreter agree is `differential`'s business.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::{Counts, NoServices};
 use datapath::engine::{Engine, Forward, Scratch};
-use datapath::lane::{Counts, NoServices};
 use ir::{
     ActionCall, ActionId, Bits, Entry, EntryId, KeyMatch, Pattern, Pipeline, TableId, Update,
 };

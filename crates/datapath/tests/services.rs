@@ -2,8 +2,9 @@
 //! in the same order, both say the same and make the same of the packets.
 
 use datapath::compiled::{JitEngine, Options};
+use datapath::counts::Counts;
 use datapath::engine::{Forward, Scratch};
-use datapath::lane::{Counts, State};
+use datapath::externs::State;
 use datapath::ports::PortTable;
 use datapath::services::connections::{ARGS, NAME, NAT_ARGS, NAT_NAME, RESULTS, flags, kind};
 use datapath::services::{Burst, Call, Services};
@@ -11,7 +12,8 @@ use interp::{Collect, Input, Start};
 use ir::Bits;
 use ir::program::{Param, Service};
 use jit::Handed;
-use port::marks::{Adapter, ENTRIES, Flow, Mark};
+use port::adapter::{Adapter, ENTRIES};
+use port::marks::{Flow, Mark};
 use port::prng::Prng;
 use port::{Csum, Pool, Port, memory};
 use service::conntrack::{Config, Role, Tuple};

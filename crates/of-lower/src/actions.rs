@@ -6,13 +6,13 @@ use super::layout::LEARN_VALUES;
 use super::layout::Layout;
 use super::step::{self, CtStep, Shape, Step};
 use crate::rest::Rest;
+use contract::ct::{flags, kind};
 use ir::{ActionCall, Bits, PuntReason};
 use openflow::{
     Action, Conntrack, CopyField, ElementName, FieldId, HashAlgorithm, Instruction, Learn,
     LearnSource, LearnTarget, Match, MeterId, Nat, NatSide, PacketInReason, PortNo, Prerequisite,
     SetField, Softflow, TableId, ToController, Zone,
 };
-use service::contract::ct::{flags, kind};
 use smallvec::SmallVec;
 use std::net::IpAddr;
 use std::sync::Arc;

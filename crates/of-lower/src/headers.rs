@@ -9,10 +9,10 @@
 
 use super::action_set::Slots;
 use super::program::SF_FIELDS;
+use contract::ct as tracker;
 use ir::builder::Builder;
 use ir::program::Field;
 use ir::{BlockId, Expr, FieldRef, HeaderId, MetaId, StackId};
-use service::contract::ct as tracker;
 
 /// VLAN tags that the parser takes, outermost first.
 pub const VLAN_PARSED: u32 = 4;

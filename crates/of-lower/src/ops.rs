@@ -291,7 +291,7 @@ pub fn ct_clear(h: &Headers) -> Vec<Op> {
     let clear = |(meta, (_, width)): (ir::MetaId, (&str, u32))| {
         Op::Assign(FieldRef::Meta(meta), Expr::int(0, width))
     };
-    h.ct.into_iter().zip(service::contract::ct::RESULTS).map(clear).collect()
+    h.ct.into_iter().zip(contract::ct::RESULTS).map(clear).collect()
 }
 
 /// 1.3.5 §5.12: a tag in front of the others, with id and priority of the one that was outermost.

@@ -68,7 +68,7 @@ impl Pool {
         copy
     }
 
-    /// Takes a frame back; frees it if the list is full or the buffer of an odd size or lent.
+    /// Takes a frame back; frees it if the list is full or the buffer of an odd size or borrowed.
     #[inline]
     pub fn give(&mut self, frame: Frame) {
         let buffer = frame.into_buffer();

@@ -1,7 +1,7 @@
 //! The control side's handle of a worker, and the worker's inbox.
 //!
 //! A [`Handle`] sends [`Command`]s and wakes the worker; the worker takes them from its [`Inbox`] between bursts.
-//! A mark ([`Handle::told`]) says later whether the worker has obeyed all commands up to it.
+//! A mark ([`Handle::sent`]) says later whether the worker has obeyed all commands up to it.
 
 use crate::capture::Tap;
 use crate::ports::{PortShared, PortTable};
@@ -98,7 +98,7 @@ impl Waker {
 #[derive(Default)]
 struct Progress {
     /// Commands that were told, or are about to be.
-    told: AtomicU64,
+    sent: AtomicU64,
     /// Commands obeyed, with all that they sent flushed.
     obeyed: AtomicU64,
     /// The worker is no more.
@@ -118,16 +118,16 @@ pub struct Handle {
 
 impl Handle {
     /// Tells the worker; it obeys at its next round. False if it has stopped.
-    pub fn tell(&self, command: Command) -> bool {
-        self.progress.told.fetch_add(1, Ordering::Relaxed);
+    pub fn send(&self, command: Command) -> bool {
+        self.progress.sent.fetch_add(1, Ordering::Relaxed);
         let sent = self.sender.as_ref().is_some_and(|s| s.send(command).is_ok());
         self.waker.wake();
         sent
     }
 
     /// How many commands were told so far; a mark for [`has_obeyed`](Self::has_obeyed).
-    pub fn told(&self) -> u64 {
-        self.progress.told.load(Ordering::Relaxed)
+    pub fn sent(&self) -> u64 {
+        self.progress.sent.load(Ordering::Relaxed)
     }
 
     /// The worker has obeyed all that was told before the mark was taken, and what these commands
@@ -147,7 +147,7 @@ impl Handle {
         if self.progress.ended.load(Ordering::Acquire) {
             return 0;
         }
-        self.told().saturating_sub(self.progress.obeyed.load(Ordering::Relaxed))
+        self.sent().saturating_sub(self.progress.obeyed.load(Ordering::Relaxed))
     }
 
     /// Wakes the worker, so that it adopts what was published.
@@ -206,7 +206,7 @@ impl Inbox {
     #[inline]
     fn has_more(&self, round: u64) -> bool {
         let progress = &*self.progress;
-        progress.told.load(Ordering::Relaxed) != self.obeyed + round
+        progress.sent.load(Ordering::Relaxed) != self.obeyed + round
             || progress.left.load(Ordering::Relaxed) && progress.left.swap(false, Ordering::Acquire)
     }
 

@@ -1,15 +1,15 @@
 //! Packets that compiled code has left: each is run from the start, by itself.
 //!
-//! Most of them are run where they lie ([`Run::run_left`]), so that those which are dropped, or go to a few ports as
+//! Most of them are run where they lie ([`Run::run_fallback`]), so that those which are dropped, or go to a few ports as
 //! they came in, or to one with new headers, are to the rest of the worker what compiled code's packets are.
 //! What cannot be said in an [`Outcome`](abi::Outcome) is noted: other copies, and what a service keeps.
 //! Packets that somebody looks at, or whose checksum is left to the port, are run as frames.
 
 use super::run::Run;
 use super::transmit::Transmit;
-use crate::lane::{Late, Resumed, State};
+use crate::externs::{Late, Resumed, State};
 use crate::ports::{PortShared, PortTable};
-use crate::services::{Begins, Kept, Waits};
+use crate::services::{StartPoint, WaitTicket, WaitingPacket};
 use crate::sink::{Collector, Notes, Notified};
 use crate::tally::{Ran, Reason};
 use abi::{Packet, status};
@@ -28,7 +28,7 @@ pub(super) struct Fallback {
     /// Without notes: their memory is used again.
     spare: Vec<Notes>,
     /// Frames that have waited for another, and go on behind it.
-    ready: VecDeque<Kept>,
+    ready: VecDeque<WaitingPacket>,
 }
 
 enum Noted {
@@ -59,7 +59,7 @@ impl Prior<'_> {
 
 /// A packet that waits for another, and how far it has come.
 pub(super) struct Suspended {
-    pub waits: Waits,
+    pub waits: WaitTicket,
     pub version: u64,
     pub counted: u32,
     pub said: Said,
@@ -75,7 +75,7 @@ struct Received<'a> {
 }
 
 /// What running a packet came to, besides what was noted of it.
-struct Came {
+struct RunResult {
     pub verdict: Verdict,
     /// Of what may wait.
     pub late: Option<Late>,
@@ -94,11 +94,11 @@ impl Run {
         &mut self,
         received: Received<'_>,
         from: &PortShared,
-        begins: &Begins,
+        begins: &StartPoint,
         Prior { counted, said, reason }: Prior<'_>,
         ports: &PortTable,
         now_ns: u64,
-    ) -> Came {
+    ) -> RunResult {
         let Received { bytes, in_port, csum } = received;
         // `poll` and `obey` have adopted one.
         let held = self.version.get();
@@ -117,8 +117,8 @@ impl Run {
             late: (!self.services.is_empty()).then(Late::default),
         };
         let start = match begins {
-            Begins::Pipeline => Start::Pipeline,
-            Begins::Action(action, args) => Start::Action(action, args),
+            StartPoint::Pipeline => Start::Pipeline,
+            StartPoint::Action(action, args) => Start::Action(action, args),
         };
         let input = Input { bytes, in_port, now_ns, start };
         let mut resumed = Resumed::new(&mut externs, counted, said);
@@ -126,7 +126,7 @@ impl Run {
         let verdict = held.forward.run(&mut self.scratch, input, &mut resumed, &mut collector);
         let late = externs.late;
         let notified = collector.count(from.cell(self.index));
-        Came {
+        RunResult {
             verdict,
             late,
             version: held.forward.version(),
@@ -144,8 +144,8 @@ impl Run {
     }
 
     /// Lets those go on that have waited for what has run now; says whether it waits itself.
-    fn news(&mut self, came: &mut Came, prior: Prior<'_>) -> Option<Suspended> {
-        let late = came.late.take()?;
+    fn news(&mut self, result: &mut RunResult, prior: Prior<'_>) -> Option<Suspended> {
+        let late = result.late.take()?;
         self.fallback.ready.extend(late.news.ready);
         let Prior { counted, said, reason } = prior;
         let waits = late.news.waits?;
@@ -155,7 +155,7 @@ impl Run {
         said.calls.extend(late.answers.into_iter().flatten());
         Some(Suspended {
             waits,
-            version: came.version,
+            version: result.version,
             counted: counted.saturating_add(late.lookups),
             said,
             reason,
@@ -167,7 +167,7 @@ impl Run {
     /// then, and [`take_noted`](Self::take_noted) has what was noted of them. True if there were some.
     ///
     /// Behind one that waits or that others have waited for, packets stay as they are, so that all run in order.
-    pub(super) fn run_left(
+    pub(super) fn run_fallback(
         &mut self,
         packets: &mut [Packet<'_>],
         csums: &[Csum],
@@ -189,25 +189,26 @@ impl Run {
             let csum = csums.get(at).copied().unwrap_or_default();
             let received = Received { bytes, in_port: from.number, csum };
             let said = self.scratch.code.said(at);
-            let prior = Prior { counted, said: &said, reason: self.left(why) };
-            let mut came = self.run_one(received, from, &Begins::Pipeline, prior, ports, now_ns);
-            if let Some(waiting) = self.news(&mut came, prior) {
+            let prior = Prior { counted, said: &said, reason: self.count_fallback(why) };
+            let mut result =
+                self.run_one(received, from, &StartPoint::Pipeline, prior, ports, now_ns);
+            if let Some(waiting) = self.news(&mut result, prior) {
                 packet.status = status::RAN;
                 self.fallback.noted.push_back((at, Noted::Waits(Box::new(waiting))));
                 return true;
             }
-            self.count_ran(came.reason);
+            self.count_ran(result.reason);
             let others = !self.fallback.ready.is_empty();
-            match came.verdict {
+            match result.verdict {
                 // What has waited leaves behind it.
-                _ if others => self.note(at, packet, came.verdict, from),
+                _ if others => self.note(at, packet, result.verdict, from),
                 Verdict::Drop(reason) => {
                     self.notes.forget();
                     packet.drop_for(reason as u32);
                 }
                 _ if self.notes.is_empty() => packet.drop_for(abi::reason::NONE),
                 _ if self.notes.put_in(packet) => self.notes.forget(),
-                _ => self.note(at, packet, came.verdict, from),
+                _ => self.note(at, packet, result.verdict, from),
             }
             if others {
                 break;
@@ -227,7 +228,7 @@ impl Run {
         self.fallback.noted.push_back((at, Noted::Sent(notes)));
     }
 
-    /// What was noted of the packet at this place, which [has run](Self::run_left), is at hand now; unless it waits.
+    /// What was noted of the packet at this place, which [has run](Self::run_fallback), is at hand now; unless it waits.
     pub(super) fn take_noted(&mut self, at: usize) -> Option<Box<Suspended>> {
         while let Some((place, noted)) = self.fallback.noted.pop_front() {
             match noted {
@@ -251,7 +252,7 @@ impl Run {
         &mut self,
         frame: Frame,
         from: &Arc<PortShared>,
-        begins: &Begins,
+        begins: &StartPoint,
         prior: Prior<'_>,
         tx: &mut Transmit,
         now_ns: u64,
@@ -263,7 +264,7 @@ impl Run {
     /// Runs frames that have waited for another and go on now.
     pub(super) fn run_ready(&mut self, tx: &mut Transmit, now_ns: u64) {
         while let Some(kept) = self.fallback.ready.pop_front() {
-            let Kept { frame, from, begins, version, counted, said, reason } = kept;
+            let WaitingPacket { frame, from, begins, version, counted, said, reason } = kept;
             let same = self.version.held().is_some_and(|held| held.forward.version() == version);
             let prior = match same {
                 true => Prior { counted, said: &said, reason },
@@ -280,19 +281,19 @@ impl Run {
         &mut self,
         frame: Frame,
         from: &Arc<PortShared>,
-        begins: &Begins,
+        begins: &StartPoint,
         prior: Prior<'_>,
         tx: &mut Transmit,
         now_ns: u64,
     ) {
         let received =
             Received { bytes: frame.data(), in_port: frame.rx_port, csum: frame.offload.csum };
-        let mut came = self.run_one(received, from, begins, prior, &tx.ports, now_ns);
-        if let Some(waiting) = self.news(&mut came, prior) {
+        let mut result = self.run_one(received, from, begins, prior, &tx.ports, now_ns);
+        if let Some(waiting) = self.news(&mut result, prior) {
             return self.wait(frame, from, begins, waiting, tx);
         }
-        self.count_ran(came.reason);
-        let dropped = match came.verdict {
+        self.count_ran(result.reason);
+        let dropped = match result.verdict {
             Verdict::Drop(reason) => Some(reason),
             _ => None,
         };
@@ -300,7 +301,7 @@ impl Run {
             from.cell(self.index).count_drop(reason, 1);
         }
         if !self.watch.is_off() {
-            self.watch.note_notified(&came.notified);
+            self.watch.note_notified(&result.notified);
             dropped.into_iter().for_each(|reason| self.watch.note_drop(reason.word(), None));
         }
         self.finish(frame, from, tx, now_ns);
@@ -311,7 +312,7 @@ impl Run {
         &mut self,
         frame: Frame,
         from: &Arc<PortShared>,
-        begins: &Begins,
+        begins: &StartPoint,
         waiting: Suspended,
         tx: &mut Transmit,
     ) {
@@ -319,7 +320,7 @@ impl Run {
         copy.copy_metadata(&frame);
         tx.pool.give(frame);
         let Suspended { waits, version, counted, said, reason } = waiting;
-        let kept = Kept {
+        let kept = WaitingPacket {
             frame: copy,
             from: from.clone(),
             begins: begins.clone(),

@@ -90,7 +90,7 @@ impl Receive {
         self.queues.iter_mut().for_each(|queue| queue.count_drops(self.index));
     }
 
-    /// Asks every queue once, and runs what it gives. `idle`: the round had nothing else to do. Returns how many frames came,
+    /// Asks every queue once, and runs what it gives. `idle`: the round had nothing else to do. Returns how many frames result,
     /// and whether a queue may have more.
     pub(super) fn round(
         &mut self,
@@ -156,7 +156,7 @@ impl Queue {
         }
     }
 
-    /// Takes a burst and runs it. Returns how many frames came, and whether compiled code has forwarded or dropped all of
+    /// Takes a burst and runs it. Returns how many frames result, and whether compiled code has forwarded or dropped all of
     /// them where they lay.
     fn receive(
         &mut self,
@@ -172,7 +172,7 @@ impl Queue {
         }
         let Buffers { frames, borrowed, .. } = buffers;
         borrowed.set_in_port(self.port.number);
-        let result = self.queue.rx_lent(borrowed, frames, &mut tx.pool);
+        let result = self.queue.rx_borrowed(borrowed, frames, &mut tx.pool);
         let state = match &result {
             Ok(_) => State::Open,
             Err(RxError::Ended | RxError::Pcap(_)) => State::Ended,

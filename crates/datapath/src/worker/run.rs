@@ -6,21 +6,21 @@
 use super::fallback::{Fallback, Prior};
 use super::transmit::{Transmit, count_lost, drop_reason};
 use crate::capture::{Before, Fate, Watch};
+use crate::counts::Counts;
 use crate::engine::Scratch;
-use crate::lane::Counts;
+use crate::notify::{hold_back, tell};
 use crate::ports::PortShared;
 use crate::publish::Reader;
 use crate::punt::PuntRing;
-use crate::services::{Begins, Services};
+use crate::services::{Services, StartPoint};
 use crate::sink::{Collector, Notes, edit};
 use crate::tally::Reason;
-use crate::telling::{hold_back, tell};
-use crate::validate::{Done, Sampler, spelt};
+use crate::validate::{Done, Sampler, full_copies};
 use abi::{Live, Outcome, Output, status};
 use ir::{DropReason, Verdict};
 use port::burst::BURST_MAX;
 use port::prng::Prng;
-use port::{Burst, Csum, Frame, Loans, Mark};
+use port::{BorrowedBurst, Burst, Csum, Frame, Mark};
 use smallvec::SmallVec;
 use state::counters::WorkerCounters;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ pub(super) struct Buffers {
     /// What came as frames.
     pub(super) frames: Burst,
     /// What came in buffers of a driver's own.
-    pub(super) borrowed: Loans,
+    pub(super) borrowed: BorrowedBurst,
     outcomes: Vec<Outcome>,
 }
 
 impl Default for Buffers {
     fn default() -> Buffers {
         let outcomes = Vec::with_capacity(BURST_MAX);
-        Buffers { frames: Burst::new(), borrowed: Loans::new(), outcomes }
+        Buffers { frames: Burst::new(), borrowed: BorrowedBurst::new(), outcomes }
     }
 }
 
@@ -111,7 +111,7 @@ impl Run {
             if self.scratch.code.tells() {
                 self.hold_back(packets, from, now_ns);
             }
-            self.run_left(packets, &csums, from, &tx.ports, now_ns)
+            self.run_fallback(packets, &csums, from, &tx.ports, now_ns)
         });
         let dealt = tx.deal(borrowed, from);
         if borrowed.is_empty() {
@@ -126,7 +126,7 @@ impl Run {
     }
 
     /// Runs received frames: what compiled code does all at once, what it leaves one by one, and all
-    /// of them leave in the order in which they came.
+    /// of them leave in the order in which they result.
     pub(super) fn run_frames(
         &mut self,
         buffers: &mut Buffers,
@@ -162,7 +162,7 @@ impl Run {
         }));
         self.run_code(&mut packets, &csums, &marks, tx.ports.live(), now_ns);
         if at_rest {
-            self.run_left(&mut packets, &csums, from, &tx.ports, now_ns);
+            self.run_fallback(&mut packets, &csums, from, &tx.ports, now_ns);
         }
         outcomes.extend(packets.iter().map(|packet| **packet));
         drop(packets);
@@ -175,7 +175,8 @@ impl Run {
             let said = self.scratch.code.said(picked.at);
             let (buffer, start, len) = burst.frames_mut()[picked.at].parts_mut();
             let copies = self.scratch.code.copies(picked.at, outcome);
-            let done = Done { verdict, copies: spelt(outcome, copies, (buffer, start, len)), said };
+            let done =
+                Done { verdict, copies: full_copies(outcome, copies, (buffer, start, len)), said };
             sampler.take(picked, &held.forward, from.number, now_ns, done);
         }
         self.conclude(burst, (outcomes, 0), from, before, tx, now_ns);
@@ -231,7 +232,7 @@ impl Run {
                         self.watch.note_drop(drop_reason(outcome.reason).word(), None);
                     }
                 }
-                _ => self.conclude_rare(frame, outcome, gone + at, from, tx, now_ns),
+                _ => self.conclude_other(frame, outcome, gone + at, from, tx, now_ns),
             }
             match &mut before {
                 Some(before) => before.became(at, self.watch.take_fate()),
@@ -250,7 +251,7 @@ impl Run {
     }
 
     /// The same for one frame that has copies or messages, or that compiled code has left. It was the packet at this place.
-    fn conclude_rare(
+    fn conclude_other(
         &mut self,
         frame: &mut Frame,
         outcome: &Outcome,
@@ -284,7 +285,7 @@ impl Run {
             status::RAN => {
                 match self.take_noted(at) {
                     Some(waiting) => {
-                        self.wait(frame.take(), from, &Begins::Pipeline, *waiting, tx);
+                        self.wait(frame.take(), from, &StartPoint::Pipeline, *waiting, tx);
                     }
                     None => self.finish(frame.take(), from, tx, now_ns),
                 }
@@ -292,9 +293,9 @@ impl Run {
             }
             _ => {
                 let said = self.scratch.code.said(at);
-                let reason = self.left(outcome.reason);
+                let reason = self.count_fallback(outcome.reason);
                 let prior = Prior { counted: outcome.lookups, said: &said, reason };
-                self.process(frame.take(), from, &Begins::Pipeline, prior, tx, now_ns);
+                self.process(frame.take(), from, &StartPoint::Pipeline, prior, tx, now_ns);
             }
         }
     }
@@ -334,9 +335,9 @@ impl Run {
     }
 
     /// Why compiled code has left a packet, which is counted.
-    pub(super) fn left(&mut self, bail: u32) -> Reason {
+    pub(super) fn count_fallback(&mut self, bail: u32) -> Reason {
         let held = self.version.get();
-        held.forward.tally().count_left(self.index);
+        held.forward.tally().count_fallback(self.index);
         held.forward.reason(bail)
     }
 

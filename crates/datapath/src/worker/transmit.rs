@@ -4,12 +4,12 @@
 //! waits in an egress queue. [`Transmit::flush`] hands over what has gathered.
 
 use crate::capture::Watch;
-use crate::lines::{Line, Lines};
 use crate::ports::{PortFlags, PortShared, PortTable};
 use crate::queues::{Queues, Shaper};
-use crate::sink::{Notes, Outgoing};
+use crate::sink::{Notes, OutputCopy};
+use crate::tx_ports::{TxPort, TxPorts};
 use ir::DropReason;
-use port::{Batch, Frame, Loans, Pool, TxQueue};
+use port::{Batch, BorrowedBurst, Frame, Pool, TxQueue};
 use std::sync::Arc;
 
 /// The transmit side of a worker.
@@ -18,7 +18,7 @@ pub(super) struct Transmit {
     index: usize,
     /// The ports there are, by number.
     pub(super) ports: Arc<PortTable>,
-    queues: Lines,
+    queues: TxPorts,
     /// Free buffers.
     pub(super) pool: Pool,
     /// When frames that wait in egress queues may go; never, if none wait.
@@ -28,7 +28,7 @@ pub(super) struct Transmit {
 impl Transmit {
     /// No queues.
     pub(super) fn new(index: usize) -> Transmit {
-        let (ports, queues) = (Arc::new(PortTable::default()), Lines::default());
+        let (ports, queues) = (Arc::new(PortTable::default()), TxPorts::default());
         Transmit { index, ports, queues, pool: Pool::new(), due_ns: u64::MAX }
     }
 
@@ -70,7 +70,7 @@ impl Transmit {
 
     /// Deals frames to batches as far as their outcomes allow. Returns how many were dealt or dropped: nearly always all.
     #[inline]
-    pub(super) fn deal(&mut self, borrowed: &mut Loans, from: &PortShared) -> usize {
+    pub(super) fn deal(&mut self, borrowed: &mut BorrowedBurst, from: &PortShared) -> usize {
         let index = self.index;
         let dropped = &mut |why, n| count_lost(from, index, why, n);
         let mut dealt = self.queues.deal(borrowed, dropped);
@@ -131,7 +131,7 @@ impl Transmit {
                 watch.note_drop(reason.word(), Some(port));
             }
         };
-        let out = |outgoing: Outgoing, pool: &mut Pool| match queues.get(outgoing.port) {
+        let out = |outgoing: OutputCopy, pool: &mut Pool| match queues.get(outgoing.port) {
             Some(tx) => {
                 if looks {
                     watch.out(outgoing.port, &outgoing.frame, from.number, now_ns);
@@ -189,7 +189,7 @@ impl Transmit {
     }
 
     /// Gives up what waits in the egress queues of some ports.
-    fn discard(&mut self, of: impl Fn(&Line) -> bool, reason: DropReason) {
+    fn discard(&mut self, of: impl Fn(&TxPort) -> bool, reason: DropReason) {
         for line in self.queues.iter_mut().filter(|line| of(line)) {
             if let Some(shaper) = &mut line.shaper {
                 line.shared.cell(self.index).count_drop(reason, shaper.discard(&mut self.pool));
@@ -218,8 +218,8 @@ impl Transmit {
 
 /// Gives a queue what was dealt to it, or counts it there, if its port forwards nothing by now.
 #[inline]
-fn hand_over(line: &mut Line, batch: &mut Batch, pool: &mut Pool, index: usize) {
-    let Line { queue, shared, .. } = line;
+fn hand_over(line: &mut TxPort, batch: &mut Batch, pool: &mut Pool, index: usize) {
+    let TxPort { queue, shared, .. } = line;
     let flags = shared.flags();
     if flags.0 & (PortFlags::UP | PortFlags::NO_FORWARD) == PortFlags::UP {
         return queue.tx_batch(batch, pool, &mut |why| shared.cell(index).count_tx_drop(why, 1));

@@ -1,9 +1,9 @@
 //! The parser of what controllers put into a pipeline: entries, defaults, groups, meters, value
 //! sets, added actions. Each item becomes one [`Update`].
 
-use super::Error;
 use super::code::{Names, lookup};
 use super::cursor::{Cursor, Parsed, nearest};
+use super::error::Error;
 use super::lex::Kind;
 use super::parse::{self, Item, word};
 use crate::expr::Expr;

@@ -1,10 +1,11 @@
 //! Breaks every rule, once or more, and checks that the rule named is the one broken.
 
 use super::*;
+use crate::bits::WIDTH_MAX;
 use crate::builder::Builder;
 use crate::expr::{BinaryOp, Crc, FieldRef, HashAlgorithm};
 use crate::id::*;
-use crate::pipeline::{Bucket, KeyMatch, Update};
+use crate::pipeline::{Bucket, KeyMatch, Pipeline, Update};
 use crate::program::*;
 use crate::verdict::DropReason;
 use smallvec::smallvec;

@@ -23,7 +23,7 @@ pub(crate) fn tell(
             What::Digest(_) => collector.admits_digest(),
         };
         if admitted {
-            tell_one(&told, outcome, place, &mut Admitted(collector));
+            notify_one(&told, outcome, place, &mut Admitted(collector));
         }
     }
 }
@@ -94,7 +94,7 @@ impl Sink for Admitted<'_, '_> {
 
 /// Tells a sink a message of a packet of the last burst of code. The packet lies in this buffer, came in so far behind
 /// its start and so long, and code has written its changes.
-pub fn tell_one(
+pub fn notify_one(
     told: &Told<'_>,
     outcome: &Outcome,
     (buffer, start, len): (&[u8], usize, usize),

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use testkit::station::{FIRST, SECOND, call, frame, insert, modify, program};
 
-#[path = "lending/driver.rs"]
+#[path = "borrowing/driver.rs"]
 mod driver;
 
 const PORTS: u32 = 6;
@@ -50,7 +50,7 @@ impl Bench {
         Bench::with(lends, true, bursts_max)
     }
 
-    /// Without checks of what code does, of which a frame is made for the interpreter, all stays lent.
+    /// Without checks of what code does, of which a frame is made for the interpreter, all stays borrowed.
     fn with(lends: bool, checks: bool, bursts_max: usize) -> Bench {
         let arena = Arc::new(state::counters::CounterArena::new(1 << 16));
         (0..1000).for_each(|_| assert!(arena.allocate().is_ok()));
@@ -115,7 +115,7 @@ impl Bench {
     }
 
     fn tell(&self, command: Command) {
-        assert!(self.handle.tell(command));
+        assert!(self.handle.send(command));
     }
 
     fn transact(&mut self, updates: &[Update]) {
@@ -207,7 +207,7 @@ fn traffic(random: &mut Prng, stations: &[u32], number: &mut u32) -> Frame {
     frame
 }
 
-/// One test at a time: the driver counts what is lent.
+/// One test at a time: the driver counts what is borrowed.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -215,7 +215,7 @@ fn lent_frames_fare_as_all_frames_do() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for seed in 0..40 {
         let mut random = Prng::new(seed);
-        // Several bursts of one queue in one round come before another queue's, as far as they stay lent: then
+        // Several bursts of one queue in one round come before another queue's, as far as they stay borrowed: then
         // there is one queue, so that the order is the same.
         let alone = seed % 2 == 1;
         let bursts_max = if alone { 4 } else { 1 };
@@ -296,8 +296,8 @@ fn lent_frames_fare_as_all_frames_do() {
                 }
                 (0..6).for_each(|_| bench.round());
             }
-            let [lent, owned] = benches.each_mut().map(Bench::seen);
-            assert_eq!(lent, owned, "seed {seed}, step {step}");
+            let [borrowed, owned] = benches.each_mut().map(Bench::seen);
+            assert_eq!(borrowed, owned, "seed {seed}, step {step}");
         }
         assert!(benches.iter().all(|bench| bench.sampled > 0));
     }

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use port::{
-    Batch, Burst, Csum, DropReason, Drops, Frame, Lender, Loans, Native, Pool, RxError, RxQueue,
-    TxQueue, TxReport,
+    Batch, BorrowedBurst, BufferOwner, Burst, Csum, DropReason, Drops, Frame, Mbuf, Pool, RxError,
+    RxQueue, TxQueue, TxReport,
 };
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 const BYTES: usize = 2048;
 
-/// Frames that left as they were lent.
+/// Frames that left as they were borrowed.
 pub(crate) static RETURNED: AtomicI64 = AtomicI64::new(0);
 
-// SAFETY: `take` frees boxes, on any thread; a token is a `Native`.
-static LENDER: Lender = unsafe { Lender::of_natives("test", release) };
+// SAFETY: `take` frees boxes, on any thread; a token is a `Mbuf`.
+static OWNER: BufferOwner = unsafe { BufferOwner::of_mbufs("test", release) };
 
-/// Buffers that are lent now.
+/// Buffers that are borrowed now.
 pub(crate) static LENT: AtomicI64 = AtomicI64::new(0);
 
 unsafe fn release(token: NonNull<()>) {
@@ -29,12 +29,12 @@ unsafe fn release(token: NonNull<()>) {
 /// The bytes of a frame, whose buffer ends.
 ///
 /// # Safety
-/// The token is one of `lend`'s that nobody has any more.
+/// The token is one of `borrow`'s that nobody has any more.
 unsafe fn take(token: NonNull<()>) -> Vec<u8> {
     LENT.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: both boxes were leaked in `lend`, and nobody has them any more.
+    // SAFETY: both boxes were leaked in `borrow`, and nobody has them any more.
     let (kept, buffer) = unsafe {
-        let kept = Box::from_raw(token.cast::<Native>().as_ptr());
+        let kept = Box::from_raw(token.cast::<Mbuf>().as_ptr());
         let buffer = Box::from_raw(kept.buffer.cast::<[u8; BYTES]>());
         (kept, buffer)
     };
@@ -42,18 +42,18 @@ unsafe fn take(token: NonNull<()>) -> Vec<u8> {
     buffer[start..start + kept.len as usize].to_vec()
 }
 
-fn lend(loans: &mut Loans, frame: &Frame) {
+fn borrow(borrowed: &mut BorrowedBurst, frame: &Frame) {
     LENT.fetch_add(1, Ordering::Relaxed);
     let mut memory = Box::new([0u8; BYTES]);
     memory[128..128 + frame.len()].copy_from_slice(frame.data());
     let buffer = Box::into_raw(memory).cast();
     let (len, buffer_len) = (frame.len(), BYTES as u16);
     let (len, len_here) = (len as u32, len as u16);
-    let kept = Native { buffer, len, len_here, start: 128, buffer_len, ..Native::default() };
+    let kept = Mbuf { buffer, len, len_here, start: 128, buffer_len, ..Mbuf::default() };
     let token = NonNull::from(Box::leak(Box::new(kept))).cast();
     let valid = frame.offload.csum == Csum::Valid;
     // SAFETY: memory that nobody else knows of, and a structure of that kind.
-    unsafe { loans.push(&LENDER, token, valid) };
+    unsafe { borrowed.push(&OWNER, token, valid) };
 }
 
 /// Lends what comes, unless something of a burst owes something.
@@ -64,15 +64,15 @@ impl RxQueue for Rx {
         self.0.rx(burst, pool)
     }
 
-    fn rx_lent(
+    fn rx_borrowed(
         &mut self,
-        loans: &mut Loans,
+        borrowed: &mut BorrowedBurst,
         burst: &mut Burst,
         pool: &mut Pool,
     ) -> Result<usize, RxError> {
         let n = self.0.rx(burst, pool)?;
         if burst.frames().iter().all(|frame| frame.offload.is_plain()) {
-            burst.drain().for_each(|frame| lend(loans, &frame));
+            burst.drain().for_each(|frame| borrow(borrowed, &frame));
         }
         Ok(n)
     }
@@ -86,7 +86,7 @@ impl RxQueue for Rx {
     }
 }
 
-/// Takes lent buffers back as they are.
+/// Takes borrowed buffers back as they are.
 pub(crate) struct Tx(pub(crate) Box<dyn TxQueue>);
 
 impl TxQueue for Tx {
@@ -101,10 +101,10 @@ impl TxQueue for Tx {
         refused: &mut dyn FnMut(DropReason),
     ) {
         let mut tokens = Vec::new();
-        assert!(batch.redeem(&LENDER, &mut tokens), "there is one driver");
+        assert!(batch.reclaim(&OWNER, &mut tokens), "there is one driver");
         for token in tokens {
             RETURNED.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: redeemed, so it is ours again.
+            // SAFETY: reclaimed, so it is ours again.
             let bytes = unsafe { take(token) };
             if let Err(reason) = self.0.tx_owned(Frame::copy_of(&bytes), pool) {
                 refused(reason);

@@ -4,7 +4,7 @@
 //! it, and a map from the others. Those that hold something to be flushed are on a list, so that a
 //! flush asks no other.
 //!
-//! Frames that are still their driver's are dealt by place ([`Lines::deal`]) into a batch for each queue. While a
+//! Frames that are still their driver's are dealt by place ([`TxPorts::deal`]) into a batch for each queue. While a
 //! worker has more to do than it can, a batch may wait for more ([`KEPT_ROUNDS`]), as to hand over few frames costs
 //! almost what many cost. Whatever else is to be sent goes behind it: the worker hands all batches over before.
 //!
@@ -15,7 +15,7 @@ use crate::ports::PortShared;
 use crate::queues::Shaper;
 use crate::sink::ETHERNET_MIN;
 use hashbrown::HashMap;
-use port::{Batch, Loans, SINK, TxQueue};
+use port::{Batch, BorrowedBurst, SINK, TxQueue};
 use std::sync::Arc;
 
 /// Port numbers below this are looked up in a table.
@@ -33,7 +33,7 @@ const BATCH_ENOUGH: usize = 32;
 const KEPT_ROUNDS: u8 = 8;
 
 /// One transmit queue.
-pub(crate) struct Line {
+pub(crate) struct TxPort {
     /// Flags and counters of its port.
     pub(crate) shared: Arc<PortShared>,
     /// The queue.
@@ -47,8 +47,8 @@ pub(crate) struct Line {
 }
 
 /// All of a worker's.
-pub(crate) struct Lines {
-    lines: Vec<Line>,
+pub(crate) struct TxPorts {
+    lines: Vec<TxPort>,
     near: Box<[u16; NEAR]>,
     far: HashMap<u32, u16>,
     /// Of near ports those to which frames may be dealt: whose frames need not wait in egress queues.
@@ -62,9 +62,9 @@ pub(crate) struct Lines {
     dirty_len: usize,
 }
 
-impl Default for Lines {
-    fn default() -> Lines {
-        Lines {
+impl Default for TxPorts {
+    fn default() -> TxPorts {
+        TxPorts {
             lines: Vec::new(),
             near: Box::new([NONE; NEAR]),
             far: HashMap::new(),
@@ -77,17 +77,17 @@ impl Default for Lines {
     }
 }
 
-impl Lines {
+impl TxPorts {
     /// Adds a port's queue, in place of one that the port may have. What is queued should have been
     /// flushed before.
     pub(crate) fn insert(&mut self, shared: Arc<PortShared>, queue: Box<dyn TxQueue>) {
         self.remove(shared.number);
-        self.lines.push(Line { shared, queue, shaper: None, dirty: false, waited: 0 });
+        self.lines.push(TxPort { shared, queue, shaper: None, dirty: false, waited: 0 });
         self.arrange();
     }
 
     /// Takes a port's queue out. No frame should wait there.
-    pub(crate) fn remove(&mut self, number: u32) -> Option<Line> {
+    pub(crate) fn remove(&mut self, number: u32) -> Option<TxPort> {
         let at = self.lines.iter().position(|line| line.shared.number == number);
         let line = at.map(|at| self.lines.remove(at));
         self.arrange();
@@ -95,7 +95,7 @@ impl Lines {
     }
 
     /// All of them.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Line> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut TxPort> {
         self.lines.iter_mut()
     }
 
@@ -147,7 +147,7 @@ impl Lines {
 
     /// The queue of a port, about to be used: it will be flushed.
     #[inline]
-    pub(crate) fn get(&mut self, number: u32) -> Option<&mut Line> {
+    pub(crate) fn get(&mut self, number: u32) -> Option<&mut TxPort> {
         let at = match self.near.get(number as usize) {
             Some(at) => *at,
             None => *self.far.get(&number)?,
@@ -165,11 +165,15 @@ impl Lines {
     /// Returns how many were dealt or dropped.
     // On its own, so that a few registers hold all that its loop needs.
     #[inline(never)]
-    pub(crate) fn deal(&mut self, loans: &mut Loans, dropped: &mut dyn FnMut(u32, u64)) -> usize {
+    pub(crate) fn deal(
+        &mut self,
+        borrowed: &mut BorrowedBurst,
+        dropped: &mut dyn FnMut(u32, u64),
+    ) -> usize {
         self.holds = true;
         let (plain, used) = (&*self.plain, self.lines.len().min(DEALT_MAX.into()));
         let place = |port: u32| plain.get(port as usize).copied().unwrap_or(NOWHERE);
-        loans.deal((&mut self.dealt, used), ETHERNET_MIN as u16, place, dropped)
+        borrowed.deal((&mut self.dealt, used), ETHERNET_MIN as u16, place, dropped)
     }
 
     /// Some batch may hold something.
@@ -181,7 +185,7 @@ impl Lines {
     /// Hands every batch that holds something to `give`, which is to take it all, with the queue that it was dealt to.
     /// With `keep`, those that may grow stay for some rounds.
     #[inline]
-    pub(crate) fn give(&mut self, keep: bool, mut give: impl FnMut(&mut Line, &mut Batch)) {
+    pub(crate) fn give(&mut self, keep: bool, mut give: impl FnMut(&mut TxPort, &mut Batch)) {
         self.holds = false;
         for (at, (line, batch)) in (0..).zip(self.lines.iter_mut().zip(&mut *self.dealt)) {
             let len = batch.len();
@@ -202,7 +206,7 @@ impl Lines {
     }
 
     /// Hands every queue that was used to `f`, once.
-    pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut Line)) {
+    pub(crate) fn flush(&mut self, mut f: impl FnMut(&mut TxPort)) {
         for at in &self.dirty[..std::mem::take(&mut self.dirty_len)] {
             let line = &mut self.lines[usize::from(*at)];
             line.dirty = false;
@@ -227,7 +231,7 @@ mod tests {
     fn lines_are_found_and_flushed_as_in_a_map() {
         let numbers = [1, 2, 255, 256, 70_000, 0xffff_fffe];
         let mut random = port::prng::Prng::new(3);
-        let (mut lines, mut model) = (Lines::default(), std::collections::BTreeMap::new());
+        let (mut lines, mut model) = (TxPorts::default(), std::collections::BTreeMap::new());
         for _ in 0..2000 {
             let number = numbers[random.below(6) as usize];
             match random.below(6) {

@@ -10,14 +10,14 @@
 //! simply there. So it does not matter in which order, or how often, an entry is brought up to date.
 //!
 //! A decomposition is a plan for the very rules that it was made from. If they change before the copy is made, the
-//! plan is given up ([`Aside::is_stale`]); what is made of the copy then follows updates as any structure does.
+//! plan is given up ([`Rearrangement::is_stale`]); what is made of the copy then follows updates as any structure does.
 //!
 //! Invariants: an entry that has changed since the copy, or since the last round, is among those touched; so
 //! copy, rounds and touched entries together are the table. A table whose keys are laid out otherwise by then, or
-//! which was cleared, keeps what it has ([`Aside::touch`], [`Beside`]).
+//! which was cleared, keeps what it has ([`Rearrangement::touch`], [`Replacement`]).
 //! Checked by: `tests/arranging.rs`, updates at every stage against the interpreter on the plain pipeline.
 
-use crate::replica::{Beside, Replica, Served, Wanted};
+use crate::replica::{RebuildInput, Replacement, Replica, StructureChoice};
 use classify::Rule;
 use ir::TableId;
 
@@ -28,7 +28,7 @@ const ADOPTED_MAX: usize = 2048;
 const ROUNDS_MAX: u32 = 32;
 
 /// A table that is being rearranged.
-pub(crate) struct Aside {
+pub(crate) struct Rearrangement {
     /// Tells it from those before and after it.
     pub(crate) number: u64,
     table: TableId,
@@ -41,22 +41,22 @@ pub(crate) struct Aside {
 
 enum Stage {
     /// To be made of the table's rules.
-    Wanted(Served),
+    RebuildInput(StructureChoice),
     /// It was made, and must be brought up to date.
-    Behind(Beside),
+    Behind(Replacement),
     /// At work.
     Away,
 }
 
 /// What there is to do on a control core.
 pub(crate) enum Task {
-    Make(Box<Wanted>),
-    Follow(Box<Beside>, Vec<(u32, Option<Rule>)>),
+    Make(Box<RebuildInput>),
+    Follow(Box<Replacement>, Vec<(u32, Option<Rule>)>),
 }
 
 impl Task {
     /// Does it: what was made, or none if there is nothing to gain.
-    pub(crate) fn run(self) -> Option<Beside> {
+    pub(crate) fn run(self) -> Option<Replacement> {
         match self {
             Task::Make(wanted) => wanted.make(),
             Task::Follow(mut beside, changes) => {
@@ -74,13 +74,13 @@ pub(crate) enum Next {
     /// There is nothing to gain.
     Nothing,
     /// It may be taken over, with these entries brought up to date.
-    Adopt(Beside, Vec<u32>),
+    Adopt(Replacement, Vec<u32>),
 }
 
-impl Aside {
-    pub(crate) fn new(number: u64, table: TableId, served: Served) -> Aside {
-        let (touched, stage) = (Vec::new(), Stage::Wanted(served));
-        Aside { number, table, stage, touched, rounds: 0, void: false }
+impl Rearrangement {
+    pub(crate) fn new(number: u64, table: TableId, served: StructureChoice) -> Rearrangement {
+        let (touched, stage) = (Vec::new(), Stage::RebuildInput(served));
+        Rearrangement { number, table, stage, touched, rounds: 0, void: false }
     }
 
     pub(crate) fn table(&self) -> TableId {
@@ -97,7 +97,7 @@ impl Aside {
 
     /// A plan was made for the rules, and they have changed before anything was made of it: to be planned anew.
     pub(crate) fn is_stale(&self) -> bool {
-        let planned = matches!(self.stage, Stage::Wanted(Served::Decomposed(_)));
+        let planned = matches!(self.stage, Stage::RebuildInput(StructureChoice::Decomposed(_)));
         planned && (self.void || !self.touched.is_empty())
     }
 
@@ -110,7 +110,7 @@ impl Aside {
     pub(crate) fn task(&mut self, replica: &Replica) -> Option<Task> {
         let mut touched = std::mem::take(&mut self.touched);
         match std::mem::replace(&mut self.stage, Stage::Away) {
-            Stage::Wanted(served) => {
+            Stage::RebuildInput(served) => {
                 self.void = false;
                 Some(Task::Make(Box::new(replica.wanted(self.table, served))))
             }
@@ -128,7 +128,7 @@ impl Aside {
     }
 
     /// Takes what came of a task.
-    pub(crate) fn done(&mut self, made: Option<Beside>) -> Next {
+    pub(crate) fn done(&mut self, made: Option<Replacement>) -> Next {
         let Some(beside) = made.filter(|_| !self.void) else { return Next::Nothing };
         if self.touched.len() > ADOPTED_MAX && self.rounds < ROUNDS_MAX {
             self.rounds += 1;

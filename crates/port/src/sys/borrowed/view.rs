@@ -5,17 +5,17 @@
 //! does one not lie within its buffer, how long are they) is gathered in vectors on the way. Elsewhere it is done field by field.
 //!
 //! Costs: 16 instructions a frame, 30 field by field.
-//! Checked by: the test below, which compares both; `tests/lending.rs` of `datapath`.
+//! Checked by: the test below, which compares both; `tests/borrowing.rs` of `datapath`.
 
-use super::{Room, Sizes, said};
-use crate::sys::buffer::Native;
+use super::token::{Room, Sizes, read_extent};
+use crate::sys::buffer::Mbuf;
 use abi::Packet;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 /// What there is to know of a burst that has nothing odd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Summary {
     pub(super) sizes: Sizes,
     pub(super) room: Room,
 }
@@ -24,14 +24,14 @@ pub(super) struct Seen {
 /// buffers, the device has said something of it, or it does not lie within its buffer; nobody is to look at the packets then.
 ///
 /// # Safety
-/// There are as many packets; so many tokens were written, and each points to a [`Native`]. Before anybody sees the
+/// There are as many packets; so many tokens were written, and each points to a [`Mbuf`]. Before anybody sees the
 /// packets: as [`Packet::show`] demands of each.
 #[inline(always)]
 pub(super) unsafe fn show(
     tokens: &[MaybeUninit<NonNull<()>>],
     packets: &mut [Packet<'static>],
     in_port: u32,
-) -> Option<Seen> {
+) -> Option<Summary> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vbmi") {
         // SAFETY: the caller's promise; the processor has the instructions that the function is compiled for.
@@ -51,7 +51,7 @@ unsafe fn plain(
     tokens: &[MaybeUninit<NonNull<()>>],
     packets: &mut [Packet<'static>],
     in_port: u32,
-) -> Option<Seen> {
+) -> Option<Summary> {
     // Whether all is well is found out without a branch for each, and how long they are in numbers of the machine's own
     // size.
     let (mut odd, mut bytes, mut least, mut most, mut headroom) = (0, 0, u32::MAX, 0, u16::MAX);
@@ -60,17 +60,17 @@ unsafe fn plain(
         // SAFETY: it was written.
         let token = unsafe { token.assume_init() };
         // SAFETY: it points to such a structure.
-        let (said, native) = unsafe { (said(token), token.cast::<Native>().as_ref()) };
+        let (extent, native) = unsafe { (read_extent(token), token.cast::<Mbuf>().as_ref()) };
         // Both at once.
         let alone = u32::from(native.references) | u32::from(native.segments) << 16;
         odd |= native.flags | u64::from(alone ^ 0x1_0001);
-        bytes = said.len.wrapping_add(bytes);
-        (least, most) = (least.min(said.len), most.max(said.len));
-        headroom = headroom.min(said.start);
-        end_max = end_max.max(said.len.wrapping_add(said.start.into()));
-        room_min = room_min.min(said.buffer_len);
+        bytes = extent.len.wrapping_add(bytes);
+        (least, most) = (least.min(extent.len), most.max(extent.len));
+        headroom = headroom.min(extent.start);
+        end_max = end_max.max(extent.len.wrapping_add(extent.start.into()));
+        room_min = room_min.min(extent.buffer_len);
         // SAFETY: the caller's promise.
-        unsafe { said.show(packet, in_port) };
+        unsafe { extent.show(packet, in_port) };
     }
     judge(odd == 0, (bytes, least, most), headroom, (end_max, room_min.into()))
 }
@@ -83,14 +83,14 @@ fn judge(
     (bytes, least, most): (u32, u32, u32),
     headroom: u16,
     (end_max, room_min): (u32, u32),
-) -> Option<Seen> {
+) -> Option<Summary> {
     // Longer ones would not fit any buffer, and their ends may have wrapped.
     if !plain || most > u16::MAX.into() || end_max > room_min {
         return None;
     }
     let least = least.min(u16::MAX.into()) as u16;
     let room = Room { front: headroom, behind: (room_min - end_max) as u16 };
-    Some(Seen { sizes: Sizes { bytes, least, most: most as u16 }, room })
+    Some(Summary { sizes: Sizes { bytes, least, most: most as u16 }, room })
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -121,17 +121,17 @@ mod x86 {
         }
     }
 
-    const START: usize = offset_of!(Native, start);
-    const LEN: usize = offset_of!(Native, len);
-    const ALONE: usize = offset_of!(Native, references);
-    const FLAGS: usize = offset_of!(Native, flags);
+    const START: usize = offset_of!(Mbuf, start);
+    const LEN: usize = offset_of!(Mbuf, len);
+    const ALONE: usize = offset_of!(Mbuf, references);
+    const FLAGS: usize = offset_of!(Mbuf, flags);
     /// Where nobody looks before code has written there: where the frame ends in its buffer.
     const END: usize = PACKET_OUTPUTS as usize;
     /// And how long the buffer is.
     const ROOM: usize = END + 4;
 
     const _: () = {
-        assert!(offset_of!(Native, segments) == ALONE + 2 && size_of::<Native>() == 56);
+        assert!(offset_of!(Mbuf, segments) == ALONE + 2 && size_of::<Mbuf>() == 56);
         assert!(size_of::<Packet<'static>>() == 64 && (ROOM + 4) <= 64);
         // Sums do not run over into something else: eight bytes from a multiple of eight on hold nothing behind them.
         assert!(PACKET_DATA == 0 && END % 8 == 4 && size_of::<*mut u8>() == 8);
@@ -139,11 +139,11 @@ mod x86 {
     };
 
     const FIELDS: Made = Made::of(&[
-        (PACKET_DATA as usize, offset_of!(Native, buffer), 8),
+        (PACKET_DATA as usize, offset_of!(Mbuf, buffer), 8),
         (PACKET_LEN as usize, LEN, 4),
         (PACKET_HEADROOM as usize, START, 2),
         (END, LEN, 4),
-        (ROOM, offset_of!(Native, buffer_len), 2),
+        (ROOM, offset_of!(Mbuf, buffer_len), 2),
     ]);
     /// What is added to those.
     const STARTS: Made = Made::of(&[(PACKET_DATA as usize, START, 2), (END, START, 2)]);
@@ -178,7 +178,7 @@ mod x86 {
         tokens: &[MaybeUninit<NonNull<()>>],
         packets: &mut [Packet<'static>],
         in_port: u32,
-    ) -> Option<Seen> {
+    ) -> Option<Summary> {
         let (fields, starts) = (vector(&FIELDS.0), vector(&STARTS.0));
         let (mask, value) = (vector(&PLAIN.0), vector(&PLAIN.1));
         let mut same = [0u8; 64];
@@ -225,9 +225,9 @@ mod x86 {
 mod tests {
     use super::*;
 
-    fn native(random: &mut crate::prng::Prng) -> Native {
+    fn native(random: &mut crate::prng::Prng) -> Mbuf {
         let mut any = |n: u64| random.below(n);
-        let mut native = Native {
+        let mut native = Mbuf {
             buffer: std::ptr::without_provenance_mut(any(1 << 47) as usize),
             own1: any(u64::MAX),
             own2: any(1 << 16) as u16,
@@ -237,7 +237,7 @@ mod tests {
             buffer_len: 2048,
             len: any(500) as u32,
             len_here: 9,
-            ..Native::default()
+            ..Mbuf::default()
         };
         match any(300) {
             0 => native.flags = 1 << any(64),
@@ -259,7 +259,7 @@ mod tests {
         let mut met = [0, 0];
         for _ in 0..if cfg!(miri) { 20 } else { 4000 } {
             let n = random.below(65) as usize;
-            let mut natives: Vec<Native> = (0..n).map(|_| native(&mut random)).collect();
+            let mut natives: Vec<Mbuf> = (0..n).map(|_| native(&mut random)).collect();
             let tokens: Vec<_> =
                 natives.iter_mut().map(|one| MaybeUninit::new(NonNull::from(one).cast())).collect();
             let in_port = random.below(1 << 32) as u32;
@@ -274,15 +274,15 @@ mod tests {
                         _ => show(&tokens, &mut packets, in_port),
                     }
                 };
-                let said = packets.iter_mut().map(|packet| {
+                let views = packets.iter_mut().map(|packet| {
                     let outcome = (packet.status, packet.outputs_len, packet.changed);
                     let more = (packet.reason, packet.lookups, packet.shift);
                     (packet.bytes(), packet.headroom(), packet.in_port(), outcome, more)
                 });
-                (seen, said.collect::<Vec<_>>())
+                (seen, views.collect::<Vec<_>>())
             });
             met[usize::from(both[0].0.is_some())] += 1;
-            if let Some(Seen { sizes, room }) = both[0].0 {
+            if let Some(Summary { sizes, room }) = both[0].0 {
                 let lens = || natives.iter().map(|one| one.len);
                 assert_eq!(sizes.bytes, lens().sum::<u32>());
                 let least = lens().min().map_or(u16::MAX, |least| least as u16);
